@@ -1,0 +1,7 @@
+"""The Node Resource Interface (NRI) v0.1.
+
+Plugin authors start at :mod:`nri.skel`, programs that run plugins at :mod:`nri.client`. Nothing is imported
+here: a plugin executable pays for every module that it loads, at every start.
+"""
+
+__version__ = "0.1.0"

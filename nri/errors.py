@@ -1,0 +1,10 @@
+"""The root of every error that this project raises on purpose.
+
+Below it errors are told apart by whose fault they are: ``nri.types.DecodeError`` (a document),
+``nri.cgroups.CgroupError`` (the kernel or a path), ``nri.config.ConfigError`` (the host configuration) and
+``nri.client.PluginError`` (a plugin).
+"""
+
+
+class NRIError(Exception):
+    """An error whose message is meant for a person: it names the thing, what was found, what would be right."""
