@@ -1,0 +1,31 @@
+"""What a plugin is: a type, one method, and what it says about itself."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from nri.types.v1 import Request, Result
+
+
+class Plugin:
+    """The base of a plugin. A subclass sets ``type`` and defines :meth:`invoke`."""
+
+    type: str = ""
+    """The plugin's name: that of its executable, and of its entry in the host configuration."""
+    version: str = ""
+    """The plugin's own version, shown by ``TYPE version``."""
+    description: str = ""
+    """What it does, in a line or two, shown by ``TYPE --help``."""
+    conf_schema: dict[str, Any] | None = None
+    """A JSON Schema (2020-12) of its ``conf``, shown by ``TYPE schema`` and used by ``nri check``."""
+
+    def invoke(self, request: Request) -> Result:
+        """Do the plugin's work for one step of a container's life.
+
+        ``request.state`` tells which; a state that means nothing to the plugin is answered with
+        ``request.new_result(self.type)``. An exception becomes the result's ``error``, its message only, and its
+        traceback goes to stderr.
+        """
+        raise TypeError(f"the plugin {self.type or type(self).__name__} has no invoke method")

@@ -1,0 +1,158 @@
+"""The process of a plugin: ``TYPE invoke``, one request on stdin, one result on stdout.
+
+Exit status: 0 when a result was written, also one with an error in it; 1 when there is no request to answer or no
+way to write the answer; 2 for a wrong command line. A verb that nobody knows is answered with a result whose error
+is ``invalid arg X``, as Go's skel does.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from nri.types import gojson
+from nri.types.errors import DecodeError, EncodeError
+from nri.types.v1 import VERSION, Request, Result
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any, NoReturn
+
+    from nri.skel.plugin import Plugin
+
+MAX_REQUEST = 64 * 1024 * 1024
+"""Bytes of a request that are read; a longer one is refused (a real one has some thousands)."""
+
+
+def main(plugin: Plugin) -> NoReturn:
+    """Run ``plugin`` as the process that this is, and exit.
+
+    What the plugin prints to stdout by mistake, also from C code or a child process, goes to stderr: the
+    descriptor 1 is stderr's from here on, and the result has one of its own.
+    """
+    try:
+        stdout = os.fdopen(os.dup(1), "wb")
+        os.dup2(2, 1)
+    except OSError as error:
+        _say(sys.stderr, f"{plugin.type}: stdout cannot be used: {error.strerror}; expected open descriptors 0, 1, 2")
+        sys.exit(1)
+    sys.stdout = sys.stderr
+    if "logging" in sys.modules:
+        sys.modules["logging"].basicConfig(stream=sys.stderr, format="%(levelname)s: %(message)s", level="INFO")
+    stdin = sys.stdin.buffer if sys.stdin is not None else open(os.devnull, "rb")  # noqa: SIM115
+    try:
+        status = run(plugin, sys.argv, stdin, stdout, sys.stderr)
+    except KeyboardInterrupt:
+        status = 130
+    sys.exit(status)
+
+
+def run(plugin: Plugin, argv: Sequence[str], stdin: Any, stdout: Any, stderr: Any) -> int:
+    """Run ``plugin`` once, as Go's ``skel.Run``; returns the exit status.
+
+    :param argv: as ``sys.argv``: the program's name, then the verb.
+    :param stdin: a file to read the request from, of bytes or of text.
+    :param stdout: a file to write the result to, of bytes or of text.
+    :param stderr: a text file for everything else.
+    """
+    if len(argv) < 2:
+        _say(stderr, f"usage: {plugin.type} invoke < REQUEST.json (or --help, version, schema)")
+        return 2
+    verb = argv[1]
+    if verb in ABOUT:
+        return _write(plugin, ABOUT[verb](plugin).encode(), stdout, stderr)
+    try:
+        document = stdin.read(MAX_REQUEST + 1)
+        if len(document) > MAX_REQUEST:
+            raise DecodeError(f"found more than {MAX_REQUEST} bytes, expected one request")
+        request = Request.from_json(document)
+    except DecodeError as error:
+        _say(stderr, f"{plugin.type}: the request on stdin: {error}")
+        return 1
+    except OSError as error:
+        _say(stderr, f"{plugin.type}: stdin cannot be read: {error.strerror}; expected a request")
+        return 1
+    result = (
+        _invoke(plugin, request, stderr) if verb == "invoke" else _failure(plugin, request, f"invalid arg {verb}")
+    )
+    try:
+        answer = result.to_json()
+    except EncodeError as error:
+        answer = _failure(plugin, request, f"the plugin's result: {error}").to_json()
+    return _write(plugin, answer + b"\n", stdout, stderr)
+
+
+def _invoke(plugin: Plugin, request: Request, stderr: Any) -> Result:
+    try:
+        result = plugin.invoke(request)
+    except SystemExit as exit_:
+        return _failure(plugin, request, f"the plugin tried to exit with {exit_.code!r}; expected a result")
+    except Exception as error:
+        from nri.errors import NRIError
+
+        if not isinstance(error, NRIError):  # those say all that there is to say
+            import traceback
+
+            traceback.print_exc(file=stderr)
+        return _failure(plugin, request, str(error) or type(error).__name__)
+    if not isinstance(result, Result):
+        what = gojson.describe(result)
+        return _failure(plugin, request, f"invoke returned {what}; expected request.new_result({plugin.type!r})")
+    return result
+
+
+def _failure(plugin: Plugin, request: Request, message: str) -> Result:
+    return request.new_result(plugin.type, error=message)
+
+
+def _help(plugin: Plugin) -> str:
+    lines = [f"{plugin.type} {plugin.version}".rstrip() + f", a plugin of the Node Resource Interface v{VERSION}"]
+    if plugin.description:
+        lines += ["", plugin.description.strip()]
+    lines += [
+        "",
+        f"usage: {plugin.type} invoke     read one request on stdin, write one result on stdout",
+        f"       {plugin.type} version    its version and that of the contract, as JSON",
+        f"       {plugin.type} schema     the JSON Schema of its conf",
+    ]
+    properties = (plugin.conf_schema or {}).get("properties", {})
+    if properties:
+        lines += ["", "conf:"]
+        lines += [f"  {key}: {schema.get('description', '')}".rstrip(": ") for key, schema in properties.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _version(plugin: Plugin) -> str:
+    return gojson.dumps({"type": plugin.type, "version": plugin.version, "nri": VERSION}).decode() + "\n"
+
+
+def _schema(plugin: Plugin) -> str:
+    schema: Any = True if plugin.conf_schema is None else plugin.conf_schema
+    return gojson.dumps(schema).decode() + "\n"
+
+
+ABOUT = {"-h": _help, "--help": _help, "help": _help, "version": _version, "--version": _version, "schema": _schema}
+"""The verbs that need no request."""
+
+
+def _write(plugin: Plugin, answer: bytes, stdout: Any, stderr: Any) -> int:
+    try:
+        binary = getattr(stdout, "buffer", stdout)
+        try:
+            binary.write(answer)
+        except TypeError:
+            stdout.write(answer.decode())
+        stdout.flush()
+    except (OSError, ValueError) as error:
+        _say(stderr, f"{plugin.type}: the result cannot be written to stdout: {error}")
+        return 1
+    return 0
+
+
+def _say(stderr: Any, line: str) -> None:
+    try:
+        stderr.write(line + "\n")
+        stderr.flush()
+    except (OSError, ValueError, AttributeError):
+        pass  # nobody is left to be told

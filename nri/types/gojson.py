@@ -1,0 +1,215 @@
+"""JSON as Go's ``encoding/json`` reads and writes it, for programs whose start-up time counts.
+
+``import json`` loads ``re``, and with it a quarter of a plugin's start-up time. The scanner and the encoder that
+do the work are the C functions in ``_json``; this module drives them directly and falls back to ``json`` where an
+interpreter has none.
+
+Like Go, and unlike ``json.loads``: ``NaN`` and ``Infinity`` are refused; bytes that are not UTF-8 and lone
+surrogates become U+FFFD. Stricter than Go: nesting is limited to :data:`MAX_DEPTH`, so that whatever was read can
+be written again at any depth of the caller's stack, and a number must fit a double.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from nri.types.errors import DecodeError, EncodeError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import NoReturn
+
+MAX_DEPTH = 256
+"""The deepest nesting of objects and arrays that is accepted (Go: 10000; a real request has 5)."""
+
+_WHITESPACE = " \t\n\r"
+
+
+def _parse_constant(name: str) -> NoReturn:
+    raise DecodeError(f"found {name}, which is not JSON; expected a number")
+
+
+def _parse_float(text: str) -> float:
+    number = float(text)
+    if number in (float("inf"), float("-inf")):
+        raise DecodeError(f"the number {shorten(text)} is out of range; expected one that fits a double")
+    return number
+
+
+class _Context:
+    """What the scanner asks of a ``JSONDecoder``."""
+
+    strict = True
+    object_hook = None
+    object_pairs_hook = None
+    parse_float = staticmethod(_parse_float)
+    parse_int = int
+    parse_constant = staticmethod(_parse_constant)
+    memo: dict[str, str] = {}  # noqa: RUF012 - only the pure Python scanner uses it, and clears it
+
+
+def _refuse(value: object) -> NoReturn:
+    raise EncodeError(f"cannot write a {type(value).__name__} as JSON: {shorten(repr(value))}")
+
+
+def _make_codec() -> tuple[Callable[[str, int], tuple[object, int]], Callable[[object], str]]:
+    try:
+        from _json import encode_basestring_ascii, make_encoder, make_scanner
+
+        def encode(value: object) -> str:
+            # A new encoder each time: the first argument is its memory of what it is inside of, to find circles.
+            return "".join(
+                make_encoder({}, _refuse, encode_basestring_ascii, None, ":", ",", False, False, False)(value, 0)
+            )
+
+        encode([])
+        return make_scanner(_Context), encode  # type: ignore[arg-type]
+    except (ImportError, TypeError):  # not CPython, or one whose private functions have changed
+        import json
+        from json.scanner import py_make_scanner  # type: ignore[attr-defined]
+
+        encoder = json.JSONEncoder(allow_nan=False, separators=(",", ":"), default=_refuse)
+        return py_make_scanner(_Context), encoder.encode
+
+
+_scan, _encode = _make_codec()
+
+
+def loads(document: bytes | bytearray | memoryview | str) -> object:
+    """The value of a JSON document: dict, list, str, int, float, bool or None.
+
+    :raises DecodeError: with line and column where it is not JSON.
+    """
+    if not isinstance(document, str):
+        text = str(document, "utf-8", "replace")
+    else:
+        text = document
+        if not text.isascii():
+            text = _mend_text(text)
+    start = 0
+    try:
+        while text[start] in _WHITESPACE:
+            start += 1
+        value, end = _scan(text, start)
+        while end < len(text) and text[end] in _WHITESPACE:
+            end += 1
+        if end < len(text):
+            raise DecodeError(
+                f"{_position(text, end)}: found {_glimpse(text, end)} after the document, expected its end"
+            )
+    except DecodeError:
+        raise
+    except IndexError:
+        raise DecodeError("the document is empty, expected JSON") from None
+    except StopIteration as stop:
+        at = stop.value if isinstance(stop.value, int) else start
+        raise DecodeError(f"{_position(text, at)}: found {_glimpse(text, at)}, expected a value") from None
+    except RecursionError:
+        raise _too_deep() from None
+    except SystemError:
+        # Up to CPython 3.11 the scanner can only raise its syntax error where json.decoder has been loaded.
+        if "json.decoder" in sys.modules:
+            raise
+        import json.decoder  # noqa: F401
+
+        return loads(document)
+    except ValueError as error:
+        raise _syntax_error(text, error) from None
+    if text.count("[") + text.count("{") > MAX_DEPTH and _depth(value) > MAX_DEPTH:
+        raise _too_deep()
+    if "\\ud" in text or "\\uD" in text:
+        value = _mend(value)
+    return value
+
+
+def dumps(value: object) -> bytes:
+    """``value`` as compact JSON, in ASCII.
+
+    :raises EncodeError: for what JSON cannot say.
+    """
+    try:
+        return _encode(value).encode("ascii")
+    except EncodeError:
+        raise
+    except RecursionError:
+        raise EncodeError(f"nested too deep to write; expected at most {MAX_DEPTH} levels") from None
+    except (ValueError, TypeError) as error:
+        raise EncodeError(f"cannot be written as JSON: {error}") from None
+
+
+def describe(value: object) -> str:
+    """``value`` as an error message names it: its JSON type, and a glimpse of it where that is short."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return f"the boolean {'true' if value else 'false'}"
+    if isinstance(value, str):
+        return f"the string {shorten(repr(value))}"
+    if isinstance(value, int | float):
+        return f"the number {shorten(_number(value))}"
+    if isinstance(value, list | tuple):
+        return "an array"
+    return "an object" if isinstance(value, dict) else f"a {type(value).__name__}"
+
+
+def shorten(text: str, limit: int = 60) -> str:
+    """``text``, cut in the middle of a long one: a message must not carry somebody's megabyte."""
+    return text if len(text) <= limit else f"{text[: limit - 20]}…{text[-16:]} ({len(text)} characters)"
+
+
+def _number(value: float) -> str:
+    try:
+        return repr(value)
+    except ValueError:  # more digits than the interpreter is willing to write
+        return "of thousands of digits"
+
+
+def _too_deep() -> DecodeError:
+    return DecodeError(f"the document is nested too deep; expected at most {MAX_DEPTH} levels of objects and arrays")
+
+
+def _syntax_error(text: str, error: ValueError) -> DecodeError:
+    at = getattr(error, "pos", None)
+    if at is None:  # int() has a limit of its own
+        return DecodeError("a number has too many digits; expected one that fits 64 bits")
+    expected = str(getattr(error, "msg", error))
+    return DecodeError(f"{_position(text, at)}: {expected[:1].lower()}{expected[1:]}, found {_glimpse(text, at)}")
+
+
+def _position(text: str, at: int) -> str:
+    line_start = text.rfind("\n", 0, at) + 1
+    return f"line {text.count(chr(10), 0, at) + 1} column {at - line_start + 1}"
+
+
+def _glimpse(text: str, at: int) -> str:
+    return shorten(repr(text[at : at + 12])) if at < len(text) else "the end of the document"
+
+
+def _depth(value: object) -> int:
+    depth, level = 0, [value]
+    while level := [inner for outer in level for inner in _children(outer)]:
+        depth += 1
+    return depth
+
+
+def _children(value: object) -> list[object]:
+    if isinstance(value, dict):
+        return [*value.values()] or [None]
+    if isinstance(value, list):
+        return value or [None]
+    return []
+
+
+def _mend(value: object) -> object:
+    if isinstance(value, str):
+        return value if value.isascii() else _mend_text(value)
+    if isinstance(value, list):
+        return [_mend(item) for item in value]
+    if isinstance(value, dict):
+        return {_mend(key): _mend(item) for key, item in value.items()}
+    return value
+
+
+def _mend_text(text: str) -> str:
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

@@ -1,0 +1,338 @@
+"""The types of the v0.1 contract: what a plugin is sent, what it answers, and the configuration that names it.
+
+The source is Go's ``github.com/containerd/nri/types/v1`` at v0.1.0; where its README promises more than that code
+does, this follows the README: the states ``setup``, ``pause``, ``resume`` and ``update``, and a result that moves a
+container's cgroup. All types are frozen; the dictionaries inside belong to their message and are to be read only,
+but for ``Result.metadata``, which a plugin fills.
+"""
+
+from __future__ import annotations
+
+from nri.types.errors import DecodeError, EncodeError
+from nri.types.message import Field, Message, integer, mismatch, number, opaque, string, string_map, strings
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Any, ClassVar
+
+VERSION = "0.1"
+"""The version of the contract, as it stands in requests, results and configurations."""
+
+
+class State(str):
+    """A step of a container's life. Any string can be one: a plugin passes over states that it does not know."""
+
+    __slots__ = ()
+
+    SETUP: ClassVar[State]
+    """Before the container is created; only a v2 runtime can tell."""
+    CREATE: ClassVar[State]
+    """The process exists and waits for its start: pid and cgroup are there."""
+    UPDATE: ClassVar[State]
+    """The container's resources have changed."""
+    PAUSE: ClassVar[State]
+    RESUME: ClassVar[State]
+    DELETE: ClassVar[State]
+    """The container has stopped, or is about to."""
+
+
+State.SETUP = State("setup")
+State.CREATE = State("create")
+State.UPDATE = State("update")
+State.PAUSE = State("pause")
+State.RESUME = State("resume")
+State.DELETE = State("delete")
+
+STATES = (State.SETUP, State.CREATE, State.UPDATE, State.PAUSE, State.RESUME, State.DELETE)
+"""The states that the contract names, in the order of a life."""
+
+
+def _state(value: object, where: str) -> State:
+    return State(string(value, where))
+
+
+def _spec(value: object, where: str) -> Spec | None:
+    return value if value is None or isinstance(value, Spec) else Spec.from_value(value, where)
+
+
+def _results(value: object, where: str) -> tuple[Result, ...]:
+    if value is None:
+        return ()
+    if not isinstance(value, list | tuple):
+        raise mismatch(value, where, "an array of results")
+    return tuple(
+        [
+            item if isinstance(item, Result) else Result.from_value(item, f"{where}[{index}]")
+            for index, item in enumerate(value)
+            if item is not None
+        ]
+    )
+
+
+def _plugins(value: object, where: str) -> tuple[Plugin, ...]:
+    if value is None:
+        return ()
+    if not isinstance(value, list | tuple):
+        raise mismatch(value, where, "an array of plugins")
+    return tuple(
+        [
+            item if isinstance(item, Plugin) else Plugin.from_value(item, f"{where}[{index}]")
+            for index, item in enumerate(value)
+            if item is not None
+        ]
+    )
+
+
+class Spec(Message):
+    """What a plugin needs to know of a container's OCI specification."""
+
+    __slots__ = ("annotations", "cgroups_path", "namespaces", "resources")
+
+    resources: Any
+    """``linux.resources`` of the OCI specification (or ``windows.resources``), as it is; None where there is none."""
+    namespaces: dict[str, str]
+    """Type of the namespace (as the OCI specification spells it) to its path; "" for one that is made anew."""
+    cgroups_path: str
+    """``linux.cgroupsPath``: below each hierarchy's mount, or ``slice:prefix:name`` with the systemd driver."""
+    annotations: dict[str, str]
+
+    FIELDS = (
+        Field("resources", "resources", opaque, omit_empty=False),
+        Field("namespaces", "namespaces", string_map),
+        Field("cgroupsPath", "cgroups_path", string),
+        Field("annotations", "annotations", string_map),
+    )
+
+    def __init__(
+        self,
+        *,
+        resources: Any = None,
+        namespaces: Mapping[str, str] | None = None,
+        cgroups_path: str = "",
+        annotations: Mapping[str, str] | None = None,
+    ) -> None:
+        put = object.__setattr__
+        put(self, "resources", resources)
+        put(self, "namespaces", dict(namespaces or {}))
+        put(self, "cgroups_path", cgroups_path)
+        put(self, "annotations", dict(annotations or {}))
+
+
+class Result(Message):
+    """What a plugin answers."""
+
+    __slots__ = ("cgroups_path", "error", "extra", "metadata", "plugin", "version")
+
+    plugin: str
+    """The type of the plugin that answers."""
+    version: str
+    error: str
+    """"" or what went wrong; an error stops the chain, but for ``delete``."""
+    metadata: dict[str, str]
+    """What was done, for the plugins that follow and for whoever reads it."""
+    cgroups_path: str
+    """In answer to ``setup``: where the container's cgroup is to be; "" to leave it."""
+    extra: dict[str, Any]
+    """Keys of the document that the contract does not know; the next plugin sees them as they were."""
+
+    FIELDS = (
+        Field("plugin", "plugin", string, omit_empty=False),
+        Field("version", "version", string, omit_empty=False),
+        Field("error", "error", string, omit_empty=False),
+        Field("metadata", "metadata", string_map),
+        Field("cgroupsPath", "cgroups_path", string),
+    )
+
+    def __init__(
+        self,
+        *,
+        plugin: str,
+        version: str = VERSION,
+        error: str = "",
+        metadata: Mapping[str, str] | None = None,
+        cgroups_path: str = "",
+        extra: Mapping[str, Any] | None = None,
+    ) -> None:
+        put = object.__setattr__
+        put(self, "plugin", plugin)
+        put(self, "version", version)
+        put(self, "error", error)
+        put(self, "metadata", dict(metadata or {}))
+        put(self, "cgroups_path", cgroups_path)
+        put(self, "extra", dict(extra or {}))
+
+    @classmethod
+    def from_value(cls, value: object, where: str) -> Result:
+        """As :meth:`Message.from_value`; unknown keys go to ``extra``."""
+        result = super().from_value(value, where)
+        if not hasattr(result, "extra"):
+            object.__setattr__(result, "extra", {})
+        return result
+
+    def to_value(self) -> dict[str, Any]:
+        """As :meth:`Message.to_value`, with ``extra`` after the known keys."""
+        value = super().to_value()
+        for key, item in self.extra.items():
+            value.setdefault(key, item)
+        return value
+
+    def _keep_unknown(self, key: str, value: object) -> None:
+        if not hasattr(self, "extra"):
+            object.__setattr__(self, "extra", {})
+        self.extra[key] = value
+
+
+class Request(Message):
+    """What a plugin is sent."""
+
+    __slots__ = ("conf", "id", "labels", "pid", "results", "sandbox_id", "spec", "state", "version")
+
+    conf: Any
+    """The plugin's own configuration, from the host configuration; None where there is none."""
+    version: str
+    state: State
+    id: str
+    """The container's."""
+    sandbox_id: str
+    """The pod sandbox that the container belongs to; "" for a container without one."""
+    pid: int
+    """Of the container's init process, in the host's pid namespace; 0 (or -1) where there is none."""
+    spec: Spec | None
+    labels: dict[str, str]
+    """The sandbox's."""
+    results: tuple[Result, ...]
+    """Of the plugins that ran before, in order."""
+
+    FIELDS = (
+        Field("conf", "conf", opaque),
+        Field("version", "version", string, omit_empty=False),
+        Field("state", "state", _state, omit_empty=False),
+        Field("id", "id", string, omit_empty=False),
+        Field("sandboxID", "sandbox_id", string),
+        Field("pid", "pid", integer),
+        Field("spec", "spec", _spec, omit_empty=False),
+        Field("labels", "labels", string_map),
+        Field("results", "results", _results),
+    )
+
+    def __init__(
+        self,
+        *,
+        state: str,
+        id: str,
+        sandbox_id: str = "",
+        pid: int = 0,
+        spec: Spec | None = None,
+        labels: Mapping[str, str] | None = None,
+        conf: Any = None,
+        results: Iterable[Result] = (),
+        version: str = VERSION,
+    ) -> None:
+        put = object.__setattr__
+        put(self, "conf", conf)
+        put(self, "version", version)
+        put(self, "state", State(state))
+        put(self, "id", id)
+        put(self, "sandbox_id", sandbox_id)
+        put(self, "pid", pid)
+        put(self, "spec", spec)
+        put(self, "labels", dict(labels or {}))
+        put(self, "results", tuple(results))
+
+    @property
+    def is_sandbox(self) -> bool:
+        """Whether this is about the pod sandbox itself."""
+        return self.id == self.sandbox_id
+
+    def new_result(self, plugin: str, *, metadata: Mapping[str, str] | None = None, error: str = "") -> Result:
+        """An answer to this request, of its version."""
+        return Result(plugin=plugin, version=self.version, metadata=metadata, error=error)
+
+
+class Plugin(Message):
+    """One entry of the host configuration."""
+
+    __slots__ = ("conf", "failure_policy", "source", "states", "timeout", "type")
+
+    type: str
+    """The name of the executable in the plugin directory."""
+    conf: Any
+    """Handed to the plugin as it is."""
+    states: tuple[str, ...]
+    """The states that the plugin is run for beside ``create`` and ``delete``, which are always sent."""
+    failure_policy: str
+    """``fail``, ``ignore``, or "" for the default of whoever runs the chain."""
+    timeout: float
+    """Seconds; 0 for the default of whoever runs the chain."""
+    source: str
+    """The file that the entry comes from; not part of the document."""
+
+    FIELDS = (
+        Field("type", "type", string, omit_empty=False),
+        Field("conf", "conf", opaque),
+        Field("states", "states", strings),
+        Field("failurePolicy", "failure_policy", string),
+        Field("timeout", "timeout", number),
+    )
+
+    def __init__(
+        self,
+        *,
+        type: str,
+        conf: Any = None,
+        states: Iterable[str] = (),
+        failure_policy: str = "",
+        timeout: float = 0,
+        source: str = "",
+    ) -> None:
+        put = object.__setattr__
+        put(self, "type", type)
+        put(self, "conf", conf)
+        put(self, "states", tuple(states))
+        put(self, "failure_policy", failure_policy)
+        put(self, "timeout", timeout)
+        put(self, "source", source)
+
+    @classmethod
+    def from_value(cls, value: object, where: str) -> Plugin:
+        """As :meth:`Message.from_value`; the source is not part of the document."""
+        plugin = super().from_value(value, where)
+        object.__setattr__(plugin, "source", "")
+        return plugin
+
+    def wants(self, state: str) -> bool:
+        """Whether the plugin is to be run for ``state``."""
+        return state in (State.CREATE, State.DELETE) or state in self.states
+
+
+class ConfigList(Message):
+    """The host configuration: which plugins run, in which order."""
+
+    __slots__ = ("plugins", "version")
+
+    version: str
+    plugins: tuple[Plugin, ...]
+
+    FIELDS = (
+        Field("version", "version", string, omit_empty=False),
+        Field("plugins", "plugins", _plugins, omit_empty=False),
+    )
+
+    def __init__(self, *, plugins: Iterable[Plugin] = (), version: str = VERSION) -> None:
+        object.__setattr__(self, "version", version)
+        object.__setattr__(self, "plugins", tuple(plugins))
+
+
+__all__ = [
+    "STATES",
+    "VERSION",
+    "ConfigList",
+    "DecodeError",
+    "EncodeError",
+    "Plugin",
+    "Request",
+    "Result",
+    "Spec",
+    "State",
+]
