@@ -1,0 +1,29 @@
+"""Runs the chain: the plugins of a host configuration, one after the other, for one step of a container's life.
+
+    from nri import client, config
+
+    results = client.Client(config.load()).invoke(client.Task("redis", 1234, spec), "create")
+
+What belongs here is what every caller of plugins needs, whichever runtime it serves: finding a binary, starting
+it, keeping its deadline, reading its answer. What does not: reading files of configuration (:mod:`nri.config`),
+and anything of one runtime. ``nri hook`` runs on the path of every container's start and pays for what is imported
+here, so ``subprocess``, ``logging`` and their like are not.
+"""
+
+from nri.client.chain import Client, Exchange, Sandbox, Task
+from nri.client.errors import ChainError, PluginError
+from nri.client.find import DEFAULT_BIN_DIRS, find
+from nri.client.oci import read_config, spec_from_oci
+
+__all__ = [
+    "DEFAULT_BIN_DIRS",
+    "ChainError",
+    "Client",
+    "Exchange",
+    "PluginError",
+    "Sandbox",
+    "Task",
+    "find",
+    "read_config",
+    "spec_from_oci",
+]

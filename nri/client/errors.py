@@ -1,0 +1,35 @@
+"""What can go wrong with a plugin, and with a chain of them."""
+
+from __future__ import annotations
+
+from nri.errors import NRIError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from nri.types.v1 import Result
+
+
+class PluginError(NRIError):
+    """One plugin failed: it was not found, could not be run, took too long, or said so itself.
+
+    ``str()`` is ``TYPE: what happened``; ``plugin`` is the type, ``reason`` the rest.
+    """
+
+    def __init__(self, plugin: str, reason: str) -> None:
+        super().__init__(f"{plugin}: {reason}")
+        self.plugin = plugin
+        self.reason = reason
+
+
+class ChainError(NRIError):
+    """A chain failed. ``errors`` has one error of a plugin, for ``delete`` all of them.
+
+    ``results`` are those of the plugins that succeeded: what they did stays done.
+    """
+
+    def __init__(self, errors: Sequence[PluginError], results: Sequence[Result]) -> None:
+        super().__init__("; ".join([f"plugin {error}" for error in errors]))
+        self.errors = tuple(errors)
+        self.results = tuple(results)

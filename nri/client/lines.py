@@ -1,0 +1,51 @@
+"""A plugin's stderr as lines of a log: bounded in length and number, and without anything that a terminal obeys."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MAX_LINE = 4096
+"""Bytes of one line, and of the end of stderr that an error carries; more is cut."""
+
+
+class Lines:
+    """Cuts stderr into lines for a log, bounded in length and number, and remembers its end."""
+
+    def __init__(self, limit: int, log: Callable[[str], None]) -> None:
+        self._log = log
+        self._left = limit
+        self._line = b""
+        self._end = b""
+
+    def feed(self, data: bytes) -> None:
+        """Take what was read, and log the lines that are whole now."""
+        self._end = (self._end + data)[-MAX_LINE:]
+        if self._left < 0:
+            return
+        self._left -= len(data)
+        *lines, rest = (self._line + data).split(b"\n")
+        for line in lines:
+            self._log(printable(line[:MAX_LINE]))
+        self._line = rest[:MAX_LINE]
+        if self._left < 0:
+            self._line = b""
+            self._log("(the rest of its stderr is too long, and is left out)")
+
+    def finish(self) -> None:
+        """Log a last line that has no newline."""
+        if self._line:
+            self._log(printable(self._line))
+
+    def tail(self) -> str:
+        """The end of all that was read, in one line."""
+        return printable(self._end.strip().replace(b"\n", b" | "))
+
+
+def printable(text: bytes) -> str:
+    """``text`` fit for a log line and a terminal: control characters and what is not UTF-8 are escaped."""
+    decoded = text.decode("utf-8", "backslashreplace").rstrip("\r").replace("\t", " ")
+    if decoded.isprintable():
+        return decoded
+    return "".join([c if c.isprintable() else c.encode("unicode_escape").decode() for c in decoded])

@@ -1,0 +1,74 @@
+"""From a container's OCI ``config.json`` to the :class:`nri.types.v1.Spec` that plugins see, as Go's createSpec."""
+
+from __future__ import annotations
+
+import os
+
+from nri.types import gojson
+from nri.types.errors import DecodeError
+from nri.types.message import mismatch, string, string_map
+from nri.types.v1 import Spec
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+MAX_CONFIG = 16 * 1024 * 1024
+"""Bytes of a config.json that are read; a real one has some tens of thousands."""
+
+
+def read_config(path: str) -> dict[str, Any]:
+    """The OCI configuration in the file ``path``.
+
+    :raises DecodeError: when it can't be read, is too long, or is no JSON object.
+    """
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        with open(fd, "rb") as file:
+            document = file.read(MAX_CONFIG + 1)
+    except OSError as error:
+        raise DecodeError(f"{path}: cannot be read: {error.strerror}") from error
+    except ValueError as error:  # a NUL in the path
+        raise DecodeError(f"{path!r}: cannot be read: {error}") from error
+    if len(document) > MAX_CONFIG:
+        raise DecodeError(f"{path}: has more than {MAX_CONFIG} bytes, expected an OCI config.json")
+    try:
+        value = gojson.loads(document)
+        if not isinstance(value, dict):
+            raise mismatch(value, "the document", "an object")
+    except DecodeError as error:
+        raise DecodeError(f"{path}: {error}") from error
+    return value
+
+
+def spec_from_oci(config: dict[str, Any]) -> Spec:
+    """What plugins see of ``config``: Linux resources (else those of Windows), namespaces, cgroupsPath, annotations.
+
+    :raises DecodeError: where a part of it is not of the kind that the OCI specification says.
+    """
+    annotations = string_map(config.get("annotations"), "annotations")
+    linux = _object(config.get("linux"), "linux")
+    if linux is None:
+        windows = _object(config.get("windows"), "windows") or {}
+        return Spec(resources=windows.get("resources"), annotations=annotations)
+    resources = _object(linux.get("resources"), "linux.resources")
+    listed = linux.get("namespaces")
+    if listed is not None and not isinstance(listed, list):
+        raise mismatch(listed, "linux.namespaces", "an array")
+    namespaces = {}
+    for index, item in enumerate(listed or []):
+        where = f"linux.namespaces[{index}]"
+        namespace = _object(item, where) or {}
+        namespaces[string(namespace.get("type"), f"{where}.type")] = string(namespace.get("path"), f"{where}.path")
+    return Spec(
+        resources=resources,
+        namespaces=namespaces,
+        cgroups_path=string(linux.get("cgroupsPath"), "linux.cgroupsPath"),
+        annotations=annotations,
+    )
+
+
+def _object(value: object, where: str) -> dict[str, Any] | None:
+    if value is None or isinstance(value, dict):
+        return value
+    raise mismatch(value, where, "an object")

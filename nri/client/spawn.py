@@ -1,0 +1,87 @@
+"""Starts a process with nothing of its caller's: not the environment, not a descriptor, not a signal setting.
+
+``os.posix_spawn`` does not copy the caller's memory and needs no Python in the child, and it keeps ``subprocess``
+and what that imports off the path of a container's start. It can not change directory or umask: a program that
+owns its process does so for itself with :func:`settle`.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+
+ENVIRONMENT = {"HOME": "/", "LANG": "C.UTF-8", "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
+"""All that a plugin finds in its environment."""
+
+_BUSY_RETRY = 0.01  # seconds between attempts to run a file that is being written (ETXTBSY)
+_SIGPIPE, _SIGXFSZ = 13, 25  # as in <asm-generic/signal.h>; the signal module would import enum
+
+
+def settle() -> None:
+    """Prepare a process of our own whose children are plugins: directory, umask, no core dumps, open 0 to 2.
+
+    A core dump would have a request in it, with all annotations of a pod.
+    """
+    import resource
+
+    while (fd := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(fd, True)
+    os.close(fd)
+    os.chdir("/")
+    os.umask(0o022)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+
+
+def pipe() -> tuple[int, int]:
+    """A pipe whose ends are above 2, so that the child's 0, 1 and 2 can be put in place in any order."""
+    ends = os.pipe2(os.O_CLOEXEC)
+    if min(ends) > 2:
+        return ends
+    import fcntl
+
+    moved = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3) for fd in ends]
+    for fd in ends:
+        os.close(fd)
+    return moved[0], moved[1]
+
+
+def spawn(path: str, argv: list[str], pipes: list[int], deadline: float) -> int:
+    """Start ``path`` in a process group of its own; returns its pid.
+
+    :param pipes: the ends of stdin, stdout and stderr, in pairs as :func:`pipe` makes them.
+    :param deadline: of :func:`time.monotonic`; until then a file that is being written (ETXTBSY) is tried again.
+    :raises OSError: when it can't be started.
+    """
+    child_in, _, _, child_out, _, child_err = pipes
+    actions: list[tuple[int, int] | tuple[int, int, int]] = [(os.POSIX_SPAWN_CLOSE, fd) for fd in _inheritable()]
+    actions += [(os.POSIX_SPAWN_DUP2, fd, target) for target, fd in enumerate((child_in, child_out, child_err))]
+    while True:
+        try:
+            return os.posix_spawn(
+                path,
+                argv,
+                ENVIRONMENT,
+                file_actions=actions,
+                setpgroup=0,
+                setsigmask=(),
+                # Python ignores these two, and what is ignored stays so across exec.
+                setsigdef=(_SIGPIPE, _SIGXFSZ),
+            )
+        except OSError as error:
+            if error.errno != errno.ETXTBSY or time.monotonic() + _BUSY_RETRY >= deadline:
+                raise
+            time.sleep(_BUSY_RETRY)
+
+
+def _inheritable() -> list[int]:
+    """The descriptors above 2 that a child would get: those that our own caller left open to us."""
+    found = []
+    for name in os.listdir("/proc/self/fd"):
+        fd = int(name)
+        try:
+            if fd > 2 and os.get_inheritable(fd):
+                found.append(fd)
+        except OSError:
+            pass  # the descriptor of that very listing, or one that another thread has closed
+    return found
