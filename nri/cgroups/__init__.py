@@ -1,0 +1,26 @@
+"""Cgroups: from an OCI cgroupsPath to directories and knobs; v1, v2 and hybrid, cgroupfs and systemd.
+
+Belongs here: what a plugin does to a container's cgroup, and how to find it. It knows nothing of requests,
+results and configuration; environment variables are not read, the places are arguments.
+
+Banned here: imports other than ``os``, ``errno`` and ``nri.errors``. Plugin executables load this package at
+every start of a container; ``re``, ``typing``, ``dataclasses`` or ``pathlib`` would cost more than all that
+it does.
+"""
+
+from __future__ import annotations
+
+from .cpulist import MAX_CPU
+from .cpulist import parse as parse_cpus
+from .cpulist import render as render_cpus
+from .errors import CgroupError, CgroupPathError, CpuListError, GoneError
+
+__all__ = [
+    "MAX_CPU",
+    "CgroupError",
+    "CgroupPathError",
+    "CpuListError",
+    "GoneError",
+    "parse_cpus",
+    "render_cpus",
+]
