@@ -14,6 +14,7 @@ from .cpulist import MAX_CPU
 from .cpulist import parse as parse_cpus
 from .cpulist import render as render_cpus
 from .errors import CgroupError, CgroupPathError, CpuListError, GoneError
+from .mounts import Mounts
 
 __all__ = [
     "MAX_CPU",
@@ -21,6 +22,7 @@ __all__ = [
     "CgroupPathError",
     "CpuListError",
     "GoneError",
+    "Mounts",
     "parse_cpus",
     "render_cpus",
 ]
