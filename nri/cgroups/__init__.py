@@ -10,19 +10,24 @@ it does.
 
 from __future__ import annotations
 
+from .cgroup import Cgroup, find
 from .cpulist import MAX_CPU
 from .cpulist import parse as parse_cpus
 from .cpulist import render as render_cpus
 from .errors import CgroupError, CgroupPathError, CpuListError, GoneError
 from .mounts import Mounts
+from .quota import Quota
 
 __all__ = [
     "MAX_CPU",
+    "Cgroup",
     "CgroupError",
     "CgroupPathError",
     "CpuListError",
     "GoneError",
     "Mounts",
+    "Quota",
+    "find",
     "parse_cpus",
     "render_cpus",
 ]
