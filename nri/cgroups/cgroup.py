@@ -1,0 +1,162 @@
+"""A container's cgroup, in whatever version and by whatever driver: its CPU quota, its CPUs, its parent.
+
+Where crun, with the systemd driver, puts the processes in a child ``container`` of the scope, the two are
+treated as one: what is read is what binds the processes, what is written goes to both. Other children were
+made by the container itself and are left alone. The root cgroup is never touched, whatever is asked.
+"""
+
+from __future__ import annotations
+
+import os
+
+from . import cpuset, pods, quota
+from .errors import CgroupError, CpuListError
+from .locate import SUBGROUP, Locator, Place
+from .mounts import Mounts
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .quota import Quota
+
+_CONTROLLERS = ("cpu", "cpuset")
+
+
+def find(cgroups_path: str, pid: int = 0, *, mounts: Mounts | None = None, proc: str = "/proc") -> Cgroup:
+    """Return the cgroup of the container with this OCI cgroupsPath and process ("" and 0 if not known).
+
+    The path is checked at once (CgroupPathError); the directories are looked up when they are needed, per
+    controller: the one that *cgroups_path* names if it exists, else the one that *pid* is in. Only then
+    GoneError is raised. *mounts* are those of this process, unless given; CgroupError when they cannot be
+    read.
+    """
+    return Cgroup(Locator(cgroups_path, pid, Mounts.read() if mounts is None else mounts, proc), 0)
+
+
+class Cgroup:
+    """A cgroup below the root. All methods raise CgroupError, and GoneError when it does not exist any more.
+
+    Made by :func:`find`.
+    """
+
+    __slots__ = ("_locator", "_up")
+
+    def __init__(self, locator: Locator, up: int) -> None:
+        """Take the cgroup *up* levels above the one that *locator* finds."""
+        self._locator = locator
+        self._up = up
+
+    def directory(self, controller: str) -> str:
+        """Return the directory in the hierarchy that serves *controller*, ``cpu`` or ``cpuset``."""
+        return self._place(controller).directory
+
+    def parent(self) -> Cgroup | None:
+        """Return the cgroup above this one; None when that is the root of the hierarchy or of the mount."""
+        return None if os.path.dirname(self._any_place().path) == "/" else Cgroup(self._locator, self._up + 1)
+
+    def is_pod(self) -> bool:
+        """Tell, by its name, whether the kubelet made this for a pod: see :mod:`nri.cgroups.pods`."""
+        return pods.is_pod(self._any_place().hierarchy_path)
+
+    def cpu_quota(self) -> Quota:
+        """Return the CFS quota of this cgroup; that of its ancestors binds as well, and is not looked at."""
+        place = self._place("cpu")
+        version = place.mount.version
+        return _tightest([quota.read(level, version) for level in _levels(place, quota.KNOB[version])])
+
+    def clear_cpu_quota(self) -> Quota:
+        """Remove the CFS quota and return what it was. Nothing is written where there is none.
+
+        To be called on a pod before its container: until the pod has none, its quota binds the container
+        anyway.
+        """
+        place = self._place("cpu")
+        version = place.mount.version
+        levels = _levels(place, quota.KNOB[version])
+        before = [quota.read(level, version) for level in levels]
+        for level, was in zip(levels, before, strict=True):  # the upper first: a child's may not exceed it
+            if was.quota_us is not None:
+                quota.clear(level, version)
+        return _tightest(before)
+
+    def cpus(self) -> frozenset[int]:
+        """Return the CPUs that this cgroup was given. None were: in v2 it has its parent's, in v1 no CPU."""
+        place = self._place("cpuset")
+        # The inner level, where it was given CPUs, has a part of the outer's.
+        for level in reversed(_levels(place, cpuset.KNOB)):
+            if cpus := cpuset.own(level, place.mount.version):
+                return cpus
+        return frozenset()
+
+    def effective_cpus(self) -> frozenset[int]:
+        """Return the CPUs that its processes may use; where it has none, the nearest ancestor's."""
+        place = self._place("cpuset")
+        version = place.mount.version
+        for level in reversed(_levels(place, cpuset.KNOB)):
+            if cpus := cpuset.effective(level, version):
+                return cpus
+        path = os.path.dirname(place.path)
+        while path != "/":
+            if cpus := cpuset.effective(place.mount.point + path, version):
+                return cpus
+            path = os.path.dirname(path)
+        raise CgroupError(
+            f"{place.directory} and the cgroups above it have no CPUs: expected some in {cpuset.KNOB}"
+        )
+
+    def set_cpus(self, cpus: frozenset[int]) -> None:
+        """Confine the cgroup to these CPUs, at least one. Raises CpuListError for none.
+
+        In v1 a child has a part of its parent's CPUs at any time, so where crun's child is concerned: the
+        scope is widened to the old and the new CPUs, the child moved, the scope narrowed; each step only if
+        it is one. Should one fail, the scope is left with the old and the new CPUs at most.
+        """
+        if not cpus:
+            raise CpuListError("no CPUs to confine a cgroup to: expected at least one")
+        place = self._place("cpuset")
+        version = place.mount.version
+        scope, *children = _levels(place, cpuset.KNOB)
+        inherits = version == 2 and not any(cpuset.own(child, version) for child in children)
+        if not children or inherits:
+            cpuset.assign(scope, version, cpus)
+            return
+        old = cpuset.own(scope, version)
+        wide = old | cpus
+        if wide != old:
+            cpuset.assign(scope, version, wide)
+        cpuset.assign(children[0], version, cpus)
+        if wide != cpus:
+            cpuset.assign(scope, version, cpus)
+
+    def _place(self, controller: str) -> Place:
+        if controller not in _CONTROLLERS:
+            raise CgroupError(
+                f"controller {controller!r} is not known here: expected one of {', '.join(_CONTROLLERS)}"
+            )
+        place = self._locator.place(controller)
+        path = place.path
+        for _ in range(self._up):
+            path = os.path.dirname(path)
+        if path == "/":
+            raise CgroupError(f"{place.directory} has no parent but the root cgroup, which is never touched")
+        return Place(place.mount, path)
+
+    def _any_place(self) -> Place:
+        served = [controller for controller in _CONTROLLERS if self._locator.served(controller)]
+        return self._place(served[0] if served else _CONTROLLERS[0])
+
+
+def _levels(place: Place, knob: str) -> list[str]:
+    """Return the directories that make up a cgroup, the outer first: two where crun made a subgroup."""
+    inner = f"{place.directory}/{SUBGROUP}"
+    # Without the knob the child has no say: in v2 the scope's cgroup.subtree_control may lack the controller.
+    if place.path.endswith(".scope") and os.path.exists(f"{inner}/{knob}"):
+        return [place.directory, inner]
+    return [place.directory]
+
+
+def _tightest(quotas: list[Quota]) -> Quota:
+    tightest = quotas[0]
+    for other in quotas[1:]:
+        if other.is_tighter_than(tightest):
+            tightest = other
+    return tightest

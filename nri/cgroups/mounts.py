@@ -1,0 +1,172 @@
+"""Where the cgroup hierarchies are mounted, from ``/proc/self/mountinfo``: the kernel's word, not a guess.
+
+Sources: ``proc_pid_mountinfo(5)`` (fields, octal escapes), ``cgroups(7)`` and ``cgroup_namespaces(7)`` (a
+mount's root in a namespace), the kernel's ``cgroup-v2.rst`` section "Mounting" (a controller serves one
+hierarchy at a time, so a controller that is mounted as v1 is not to be had in the v2 tree beside it:
+"hybrid").
+"""
+
+from __future__ import annotations
+
+import os
+
+from . import knobs
+from .errors import CgroupError
+
+MAX_MOUNTINFO = 16 * 1024 * 1024
+"""The most bytes of mountinfo that are read: some 50000 mounts, where a busy node has a few thousand."""
+
+_V1_CONTROLLERS = frozenset(
+    [
+        "blkio",
+        "cpu",
+        "cpuacct",
+        "cpuset",
+        "devices",
+        "freezer",
+        "hugetlb",
+        "memory",
+        "net_cls",
+        "net_prio",
+        "perf_event",
+        "pids",
+    ]
+)
+
+
+class Mount:
+    """One mount of a cgroup hierarchy, or of a part of it. Immutable by convention.
+
+    ``point`` is the directory on which it is mounted; ``root`` the cgroup that is seen there: "/" for the
+    whole hierarchy, ``/docker/ID`` for a bind mount of a part, and ``/..`` or ``/../..`` when the reader is
+    in a cgroup namespace and the mount was made outside of it; ``version`` is 1 or 2.
+    """
+
+    __slots__ = ("point", "root", "version")
+
+    def __init__(self, point: str, root: str, version: int) -> None:
+        """Take the three as they are."""
+        self.point = point
+        self.root = root
+        self.version = version
+
+    def __repr__(self) -> str:
+        """Show all three."""
+        return f"Mount(point={self.point!r}, root={self.root!r}, version={self.version})"
+
+    @property
+    def height(self) -> int:
+        """How many levels above the reader's namespace the root lies; -1 for a part of the hierarchy."""
+        parts = self.root.split("/")[1:]
+        if parts == [""]:
+            return 0
+        return len(parts) if all(part == ".." for part in parts) else -1
+
+    def below(self, path: str) -> str | None:
+        """Map a path as the kernel prints it, in ``/proc/PID/cgroup``, to one below ``point``.
+
+        None when the cgroup cannot be seen through this mount, and when that cannot be told: what is left
+        must not hold "..", and where the root is ``/../..`` a path with fewer ".." has parents without names.
+        """
+        if self.root == "/":
+            rest = path
+        elif path == self.root:
+            rest = "/"
+        elif path.startswith(self.root + "/"):
+            rest = path[len(self.root) :]
+        else:
+            return None
+        if rest == "/":
+            return rest
+        first, *parts = rest.split("/")
+        return None if first or any(part in ("", ".", "..") for part in parts) else rest
+
+    def below_host(self, path: str) -> str | None:
+        """Map a path as a runtime means it (cgroupsPath), from the root of the host's hierarchy.
+
+        Where the root is ``/..`` the mount came from outside of the namespace: it is taken for the host's.
+        """
+        return path if self.height > 0 else self.below(path)
+
+
+class Mounts:
+    """The cgroup mounts of a mount namespace: ``v1`` by controller, and ``v2``."""
+
+    __slots__ = ("v1", "v2")
+
+    def __init__(self, v1: dict[str, Mount], v2: Mount | None) -> None:
+        """Take the mounts as they are; what mountinfo says comes by :meth:`parse` and :meth:`read`."""
+        self.v1 = v1
+        self.v2 = v2
+
+    @classmethod
+    def parse(cls, text: str) -> Mounts:
+        """Return the mounts in a mountinfo text. Lines that are not as documented count for nothing.
+
+        Of two mounts on one point the later hides the earlier. Of several mounts of one hierarchy that one is
+        used that shows most of it (the host's, the whole, a part, in this order), and of equals the first.
+        """
+        visible: dict[str, tuple[Mount, list[str]]] = {}
+        for line in text.split("\n"):
+            left, _, right = line.partition(" - ")
+            fields = left.split(" ")
+            if len(fields) < 6:
+                continue
+            point = _unescape(fields[4])
+            visible.pop(point, None)  # whatever it is, it lies on top
+            kind, _, rest = right.partition(" ")
+            if kind not in ("cgroup", "cgroup2"):
+                continue
+            root = _unescape(fields[3])
+            if point.startswith("/") and root.startswith("/"):
+                options = rest.rpartition(" ")[2].split(",")
+                visible[point] = Mount(point.rstrip("/"), root, 2 if kind == "cgroup2" else 1), options
+        v1: dict[str, Mount] = {}
+        v2: Mount | None = None
+        for mount, options in visible.values():
+            if mount.version == 2:
+                v2 = _wider(v2, mount)
+            for controller in _V1_CONTROLLERS.intersection(options) if mount.version == 1 else ():
+                v1[controller] = _wider(v1.get(controller), mount)
+        return cls(v1, v2)
+
+    @classmethod
+    def read(cls, path: str = "/proc/self/mountinfo") -> Mounts:
+        """Return the mounts in a mountinfo file. Raises CgroupError when it cannot be read."""
+        try:
+            return cls.parse(os.fsdecode(knobs.slurp(path, MAX_MOUNTINFO)))
+        except OSError as error:
+            raise CgroupError(
+                f"cannot read {path} to find the cgroup mounts: {knobs.answer(error)}"
+            ) from error
+
+    @property
+    def version(self) -> str:
+        """``v1``, ``v2``, ``hybrid`` (v1 controllers beside a v2 tree) or ``none``.
+
+        A v1 hierarchy without controllers, such as systemd's own, does not make a node v1.
+        """
+        if self.v1:
+            return "hybrid" if self.v2 else "v1"
+        return "v2" if self.v2 else "none"
+
+    def serving(self, controller: str) -> Mount | None:
+        """Return the mount of the hierarchy that serves *controller*: v1's if there is one, else v2's."""
+        return self.v1.get(controller, self.v2)
+
+
+def _wider(one: Mount | None, other: Mount) -> Mount:
+    return other if one is None or other.height > one.height else one
+
+
+def _unescape(field: str) -> str:
+    if "\\" not in field:
+        return field
+    head, *tails = field.split("\\")
+    for tail in tails:
+        octal = tail[:3]
+        if len(octal) == 3 and all(digit in "01234567" for digit in octal):
+            head += chr(int(octal, 8)) + tail[3:]  # only blanks, "#" and the backslash are escaped: all ASCII
+        else:
+            head += "\\" + tail
+    return head

@@ -1,0 +1,131 @@
+"""From what a runtime or the kernel says about a container's place to a path below a hierarchy's mount.
+
+Sources: the OCI runtime specification, ``config-linux.md`` "Cgroups Path"; for the systemd style, which that
+leaves to the runtime, runc's ``ExpandSlice`` and ``getUnitName`` (libcontainer/cgroups/systemd/common.go),
+with which crun and runsc agree; ``systemd.slice(5)``; for ``/proc/PID/cgroup``, ``cgroups(7)``. Nothing here
+touches the file system.
+"""
+
+from __future__ import annotations
+
+import os
+
+from .errors import CgroupPathError, quoted
+
+MAX_COMPONENT = 255
+"""The most bytes of a directory's name (NAME_MAX)."""
+
+MAX_PATH = 4096
+"""The most bytes of a path (PATH_MAX)."""
+
+_SLICE = ".slice"
+
+
+def expand(cgroups_path: str) -> str:
+    """Return the path, below a hierarchy's mount, of the cgroup that an OCI cgroupsPath names.
+
+    It begins with "/", has no empty, "." or ".." component, is not "/" itself, and so never leaves the mount.
+
+    - cgroupfs style, ``/kubepods/burstable/podUID/ID``: the path itself. A relative one counts from the
+      hierarchy's root (the specification lets the runtime choose; runc counts from its own cgroup, which only
+      the container's process can tell).
+    - systemd style, ``SLICE:PREFIX:NAME``: the unit ``PREFIX-NAME.scope``, or NAME itself if that ends in
+      ``.slice``, inside of SLICE with all its parents spelled out; an empty SLICE is ``system.slice``, ``-``
+      the root.
+
+    Raises CgroupPathError for anything else.
+    """
+    if not cgroups_path:
+        raise CgroupPathError("cgroupsPath is empty: expected '/PARENT/NAME' or 'SLICE:PREFIX:NAME'")
+    _check_text(cgroups_path)
+    if cgroups_path.startswith("/") or ":" not in cgroups_path:
+        parts = [part for part in cgroups_path.split("/") if part not in ("", ".")]
+    else:
+        parts = _systemd(cgroups_path)
+    for part in parts:
+        if part == "..":
+            raise CgroupPathError(
+                f"cgroupsPath {quoted(cgroups_path)} holds '..': it could leave the cgroup tree"
+            )
+        if len(os.fsencode(part)) > MAX_COMPONENT:
+            raise CgroupPathError(
+                f"cgroupsPath {quoted(cgroups_path)}: {quoted(part)} is longer than {MAX_COMPONENT} bytes"
+            )
+    if not parts:
+        raise CgroupPathError(
+            f"cgroupsPath {quoted(cgroups_path)} is the root cgroup: never a container's own"
+        )
+    path = "/" + "/".join(parts)
+    if len(os.fsencode(path)) > MAX_PATH:
+        raise CgroupPathError(f"cgroupsPath {quoted(cgroups_path)} makes a path longer than {MAX_PATH} bytes")
+    return path
+
+
+def memberships(text: str) -> dict[str, str]:
+    """Return the paths in the text of ``/proc/PID/cgroup``, by v1 controller, and that in v2 under "".
+
+    A v1 hierarchy without controllers is under its name, ``name=systemd``. Lines that are not as documented
+    are left out. The paths are as the kernel prints them: relative to the reader's cgroup namespace, with
+    "..".
+    """
+    found: dict[str, str] = {}
+    for line in text.split("\n"):
+        fields = line.split(":", 2)
+        if len(fields) != 3 or not fields[2].startswith("/"):
+            continue
+        hierarchy, controllers, path = fields
+        if (hierarchy == "0") != (controllers == ""):
+            continue
+        for controller in controllers.split(","):
+            found[controller] = path
+    return found
+
+
+def _systemd(cgroups_path: str) -> list[str]:
+    fields = cgroups_path.split(":")
+    if len(fields) != 3:
+        raise CgroupPathError(
+            f"cgroupsPath {quoted(cgroups_path)} has {len(fields) - 1} colons: expected 'SLICE:PREFIX:NAME', "
+            "or a path that begins with '/'"
+        )
+    parent, prefix, name = fields
+    if name in ("", _SLICE, f"-{_SLICE}") or "/" in prefix or "/" in name:
+        raise CgroupPathError(
+            f"cgroupsPath {quoted(cgroups_path)} makes no unit name: PREFIX and NAME must not hold '/', "
+            "and NAME must be a container's, neither empty nor the root slice"
+        )
+    # Also with an empty PREFIX: runc and crun then name the unit "-NAME.scope".
+    unit = name if name.endswith(_SLICE) else f"{prefix}-{name}.scope"
+    return [*_slices(parent or "system.slice", cgroups_path), unit]
+
+
+def _slices(name: str, cgroups_path: str) -> list[str]:
+    """Spell out a slice's parents: ``a-b.slice`` lies in ``a.slice``. systemd.slice(5)."""
+    stem = name.removesuffix(_SLICE)
+    if stem == "-":  # "-.slice", and as runtimes also write it, "-"
+        return []
+    words = stem.split("-")
+    if stem == name or "/" in name or "" in words or len(os.fsencode(name)) > MAX_COMPONENT:
+        raise CgroupPathError(
+            f"cgroupsPath {quoted(cgroups_path)}: {quoted(name)} is no slice: expected one like 'a-b.slice', "
+            f"of at most {MAX_COMPONENT} bytes, without '/' and without an empty part between dashes"
+        )
+    return ["-".join(words[: depth + 1]) + _SLICE for depth in range(len(words))]
+
+
+def _check_text(cgroups_path: str) -> None:
+    try:
+        # A lone surrogate (JSON can hold one) is no text; what the locale cannot express cannot be opened.
+        cgroups_path.encode()
+        size = len(os.fsencode(cgroups_path))
+    except UnicodeEncodeError as error:
+        raise CgroupPathError(
+            f"cgroupsPath {quoted(cgroups_path)} cannot be a file name: {error.reason}"
+        ) from error
+    if size > MAX_PATH:
+        raise CgroupPathError(f"cgroupsPath {quoted(cgroups_path)} is longer than {MAX_PATH} bytes")
+    for character in cgroups_path:
+        if character < " " or "\x7f" <= character <= "\x9f":
+            raise CgroupPathError(
+                f"cgroupsPath {quoted(cgroups_path)} holds the control character {character!r}"
+            )

@@ -1,0 +1,84 @@
+"""The CFS quota: how much CPU time a cgroup may take per period.
+
+Sources: the kernel's ``Documentation/scheduler/sched-bwc.rst`` ("Management", v1: ``cpu.cfs_quota_us``, -1
+for none, and ``cpu.cfs_period_us``) and ``admin-guide/cgroup-v2.rst`` ("CPU Interface Files", v2:
+``cpu.max``, ``$MAX $PERIOD``, where a single number or ``max`` that is written leaves the period alone). All
+times in microseconds.
+"""
+
+from __future__ import annotations
+
+from . import knobs
+from .errors import CgroupError, quoted
+
+KNOB = {1: "cpu.cfs_quota_us", 2: "cpu.max"}
+"""The file that holds the quota, by version of the hierarchy."""
+
+_NONE = {1: "-1", 2: "max"}
+_PERIOD_V1 = "cpu.cfs_period_us"
+_ABSENT = {
+    1: "the kernel has no CFS quotas (CONFIG_CFS_BANDWIDTH), or this is no cpu cgroup",
+    2: "the cgroup.subtree_control of the parent lacks cpu; '+cpu' written there enables it",
+}
+
+
+class Quota:
+    """A CFS quota: ``quota_us`` of CPU time in every ``period_us``; a ``quota_us`` of None is no limit."""
+
+    __slots__ = ("period_us", "quota_us")
+
+    def __init__(self, quota_us: int | None, period_us: int) -> None:
+        """Take both in microseconds."""
+        self.quota_us = quota_us
+        self.period_us = period_us
+
+    def __str__(self) -> str:
+        """Show it as ``50000/100000`` or ``max/100000``."""
+        return f"{'max' if self.quota_us is None else self.quota_us}/{self.period_us}"
+
+    def __repr__(self) -> str:
+        """Show both."""
+        return f"Quota(quota_us={self.quota_us}, period_us={self.period_us})"
+
+    def __eq__(self, other: object) -> bool:
+        """Compare both: half of the time by another period is not the same."""
+        if not isinstance(other, Quota):
+            return NotImplemented
+        return (self.quota_us, self.period_us) == (other.quota_us, other.period_us)
+
+    def __hash__(self) -> int:
+        """Agree with equality."""
+        return hash((self.quota_us, self.period_us))
+
+    def is_tighter_than(self, other: Quota) -> bool:
+        """Tell whether this leaves less CPU time per wall time than *other*."""
+        if self.quota_us is None:
+            return False
+        return other.quota_us is None or self.quota_us * other.period_us < other.quota_us * self.period_us
+
+
+def read(directory: str, version: int) -> Quota:
+    """Return the quota of the cgroup in *directory*. Raises CgroupError, GoneError."""
+    path = f"{directory}/{KNOB[version]}"
+    text = knobs.read(path, _ABSENT[version])
+    words = text.split()
+    if version == 1:
+        period_path = f"{directory}/{_PERIOD_V1}"
+        words.append(knobs.read(period_path, _ABSENT[1]))
+    if len(words) != 2:
+        raise CgroupError(
+            f"{path} holds {quoted(text)}: expected {_NONE[version]!r} or a number of microseconds"
+        )
+    quota = None if words[0] == _NONE[version] else _microseconds(words[0], path)
+    return Quota(quota, _microseconds(words[1], path if version == 2 else period_path))
+
+
+def clear(directory: str, version: int) -> None:
+    """Remove the quota of the cgroup in *directory*; the period stays. Raises CgroupError, GoneError."""
+    knobs.write(f"{directory}/{KNOB[version]}", _NONE[version], _ABSENT[version])
+
+
+def _microseconds(word: str, path: str) -> int:
+    if not (word.isascii() and word.isdigit()) or len(word) > 20 or int(word) == 0:  # 20 digits: 64 bits
+        raise CgroupError(f"{path} holds {quoted(word)}: expected a number of microseconds greater than 0")
+    return int(word)

@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nri.cgroups import CgroupError, CpuListError, parse_cpus, render_cpus
+from nri.cgroups.cpulist import MAX_CPU, MAX_TEXT
+
+GOOD = {
+    "": set(),
+    "\n": set(),
+    "0\n": {0},
+    "0-3,8": {0, 1, 2, 3, 8},
+    " 0-1 , 3\n": {0, 1, 3},
+    "3,1,1-2": {1, 2, 3},
+    "5-5": {5},
+    "007": {7},
+    "8191": {8191},
+}
+
+BAD = {
+    "-1": "is no CPU and no range",
+    "1-": "is no CPU and no range",
+    "-": "is no CPU and no range",
+    "1--2": "is no CPU and no range",
+    "0,,1": "'' is no CPU and no range",
+    "0,": "'' is no CPU and no range",
+    ",": "is no CPU and no range",
+    "a": "is no CPU and no range",
+    "0x1": "is no CPU and no range",
+    "1 2": "is no CPU and no range",
+    "+1": "is no CPU and no range",
+    "1_0": "is no CPU and no range",
+    "0-9:1/2": "'9:1/2'|'0-9:1/2' is no CPU",
+    "all": "is no CPU and no range",
+    "٣": "is no CPU and no range",  # ARABIC-INDIC DIGIT THREE
+    "²": "is no CPU and no range",
+    "3-1": "reversed, '1-3' would be right",
+    "8192": "no CPU '8192', the greatest is 8191",
+    "0-4294967295": "no CPU '4294967295'",
+    "9" * 5000: "the greatest is 8191",
+    "\0": "is no CPU and no range",
+}
+
+
+@pytest.mark.parametrize(("text", "cpus"), GOOD.items())
+def test_a_plain_list_is_parsed(text: str, cpus: set[int]) -> None:
+    assert parse_cpus(text) == cpus
+
+
+@pytest.mark.parametrize(("text", "message"), BAD.items(), ids=range(len(BAD)))
+def test_anything_else_is_refused_with_a_short_reason(text: str, message: str) -> None:
+    with pytest.raises(CpuListError, match=message) as caught:
+        parse_cpus(text)
+    assert isinstance(caught.value, CgroupError)
+    assert isinstance(caught.value, ValueError)
+    assert len(str(caught.value)) < 500
+
+
+def test_a_text_that_is_too_long_is_refused_unread() -> None:
+    assert parse_cpus("0" * MAX_TEXT) == {0}
+    with pytest.raises(CpuListError, match="too long"):
+        parse_cpus("0" * (MAX_TEXT + 1))
+
+
+def test_hostile_repetition_costs_no_more_than_its_length() -> None:
+    text = ",".join(["0-8191"] * (MAX_TEXT // 7))
+    start = time.process_time()
+    assert len(parse_cpus(text)) == MAX_CPU + 1
+    assert time.process_time() - start < 2
+
+
+@pytest.mark.parametrize(
+    ("cpus", "text"),
+    [([], ""), ([0], "0"), ([8, 0, 1, 2, 3], "0-3,8"), ([1, 1, 2], "1-2"), ([0, 2, 4], "0,2,4")],
+)
+def test_a_set_is_rendered_canonically(cpus: list[int], text: str) -> None:
+    assert render_cpus(cpus) == text
+
+
+@pytest.mark.parametrize("cpu", [-1, MAX_CPU + 1])
+def test_a_cpu_that_no_kernel_has_is_not_rendered(cpu: int) -> None:
+    with pytest.raises(CpuListError, match=f"{cpu} is outside of 0-8191"):
+        render_cpus([0, cpu])
+
+
+@given(st.frozensets(st.integers(0, MAX_CPU), max_size=300))
+def test_what_is_rendered_parses_to_the_same_set(cpus: frozenset[int]) -> None:
+    assert parse_cpus(render_cpus(cpus)) == cpus
+
+
+def test_every_second_cpu_of_the_largest_kernel_fits_both_ways() -> None:
+    for cpus in (frozenset(range(0, MAX_CPU + 1, 2)), frozenset(range(MAX_CPU + 1))):
+        assert parse_cpus(render_cpus(cpus)) == cpus
+    assert len(",".join(map(str, range(MAX_CPU + 1)))) <= MAX_TEXT
+
+
+@given(st.text(alphabet="0123456789-, \n", max_size=40) | st.text(max_size=40))
+def test_any_text_is_parsed_or_refused_and_nothing_else(text: str) -> None:
+    try:
+        cpus = parse_cpus(text)
+    except CpuListError:
+        return
+    assert all(0 <= cpu <= MAX_CPU for cpu in cpus)
+    assert parse_cpus(render_cpus(cpus)) == cpus

@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+import os
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from nri.cgroups import CgroupError, CgroupPathError
+from nri.cgroups.paths import MAX_PATH, expand, memberships
+from nri.cgroups.pods import is_pod
+
+UID = "0b1a2c3d-1111-2222-3333-444455556666"
+
+GOOD = {
+    f"/kubepods/burstable/pod{UID}/abc": f"/kubepods/burstable/pod{UID}/abc",
+    "default/redis": "/default/redis",
+    "//a/./b//c/": "/a/b/c",
+    "/a:b:c": "/a:b:c",
+    "/a...b/..c": "/a...b/..c",
+    "system.slice:cri-containerd:abc": "/system.slice/cri-containerd-abc.scope",
+    ":docker:abc": "/system.slice/docker-abc.scope",
+    "-:runc:abc": "/runc-abc.scope",
+    "-.slice:runc:abc": "/runc-abc.scope",
+    "a-b-c.slice:p:n": "/a.slice/a-b.slice/a-b-c.slice/p-n.scope",
+    "system.slice::n": "/system.slice/-n.scope",
+    "a.slice:p:n.slice": "/a.slice/n.slice",
+    "kubepods-besteffort-pod1_2.slice:crio:ff": "/kubepods.slice/kubepods-besteffort.slice"
+    "/kubepods-besteffort-pod1_2.slice/crio-ff.scope",
+}
+
+BAD = {
+    "": "is empty",
+    "/": "is the root cgroup",
+    ".": "is the root cgroup",
+    "//./": "is the root cgroup",
+    "..": "holds '..'",
+    "/a/../b": "holds '..'",
+    "/a/..": "holds '..'",
+    "/a\0b": "control character",
+    "/a\nb": "control character",
+    "/a\x7f": "control character",
+    "/a\x9bb": "control character",
+    "/a\ud800": "cannot be a file name",
+    "/" + "a" * 256: "longer than 255 bytes",
+    "/" + "ä" * 128: "longer than 255 bytes",
+    "/a" * 2049: "longer than 4096 bytes",
+    "a:b": "has 1 colons",
+    "a.slice:b:c:d": "has 3 colons",
+    "a--b.slice:p:n": "'a--b.slice' is no slice",
+    "-a.slice:p:n": "is no slice",
+    "a-.slice:p:n": "is no slice",
+    "--.slice:p:n": "is no slice",
+    ".slice:p:n": "is no slice",
+    "a:p:n": "'a' is no slice",
+    "a/b.slice:p:n": "is no slice",
+    "a/../b.slice:p:n": "is no slice",
+    "-".join("a" * 120) + ".slice:p:n": "makes a path longer than 4096 bytes",
+    "a" * 250 + ".slice:p:n": "is no slice",
+    "a.slice:p:": "makes no unit name",
+    "a.slice:p:.slice": "makes no unit name",
+    "-:p:-.slice": "makes no unit name",
+    "a.slice:../p:n": "makes no unit name",
+    "a.slice:p:../n": "makes no unit name",
+    "a.slice:p:" + "n" * 255: "longer than 255 bytes",
+}
+
+
+@pytest.mark.parametrize(("given_path", "path"), GOOD.items(), ids=range(len(GOOD)))
+def test_a_cgroups_path_is_expanded(given_path: str, path: str) -> None:
+    assert expand(given_path) == path
+
+
+@pytest.mark.parametrize(("given_path", "message"), BAD.items(), ids=range(len(BAD)))
+def test_a_path_that_is_no_containers_is_refused(given_path: str, message: str) -> None:
+    with pytest.raises(CgroupPathError, match=message) as caught:
+        expand(given_path)
+    assert isinstance(caught.value, CgroupError)
+    assert isinstance(caught.value, ValueError)
+    assert len(str(caught.value)) < 500
+    assert str(caught.value).isprintable()
+
+
+pieces = st.sampled_from(["/", ":", "-", ".", "..", ".slice", "a", "b.slice", "-.slice", "\0", "%", " ", "ä"])
+
+
+@given(st.lists(pieces, max_size=12).map("".join) | st.text(max_size=300))
+@example("-:..:..")
+@example("..:a:b")
+def test_the_joined_path_never_leaves_the_mount(text: str) -> None:
+    try:
+        path = expand(text)
+    except CgroupPathError:
+        return
+    joined = os.path.normpath("/mnt/cgroup" + path)
+    assert joined == "/mnt/cgroup" + path
+    assert joined.startswith("/mnt/cgroup/")
+    assert len(os.fsencode(path)) <= MAX_PATH
+    assert expand(path) == path
+
+
+def test_proc_pid_cgroup_is_read_for_every_version() -> None:
+    text = (
+        "12:cpu,cpuacct:/a\n9:name=systemd:/s:with:colons\n3:cpuset:/b (deleted)\n0::/u\n"
+        "\nbad\n4:memory:relative\n5::/no-controllers\n0:cpu:/zero\n"
+    )
+    assert memberships(text) == {
+        "cpu": "/a",
+        "cpuacct": "/a",
+        "name=systemd": "/s:with:colons",
+        "cpuset": "/b (deleted)",
+        "": "/u",
+    }
+
+
+@given(st.text(alphabet="0:,/\ncpu1", max_size=60))
+def test_no_text_of_proc_pid_cgroup_fails(text: str) -> None:
+    assert all(path.startswith("/") for path in memberships(text).values())
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        f"/kubepods/pod{UID}",
+        f"/kubepods/burstable/pod{UID}",
+        f"/kubepods/besteffort/pod{UID.replace('-', '')}",
+        f"/kubelet/kubepods/burstable/pod{UID}",
+        f"/kubepods.slice/kubepods-pod{UID.replace('-', '_')}.slice",
+        f"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{UID.replace('-', '_')}.slice",
+        "/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-besteffort-podab_cd.slice",
+    ],
+)
+def test_a_pods_cgroup_is_known_by_its_name(path: str) -> None:
+    assert is_pod(path)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/",
+        "/kubepods",
+        "/kubepods/burstable",
+        "/kubepods/besteffort",
+        "/kubepods.slice",
+        "/kubepods.slice/kubepods-burstable.slice",
+        "/kubepods/pod",
+        "/kubepods.slice/kubepods-pod.slice",
+        f"/kubepods/burstable/pod{UID}/abc",
+        f"/pod{UID}",
+        f"/docker/pod{UID}",
+        f"/burstable/pod{UID}",
+        f"/mykubepods/pod{UID}",
+        f"/kubepods/pod{UID}.scope/podman",
+        "/system.slice/podman.service",
+        "/machine.slice/libpod-abc.scope",
+        "/x.slice/mykubepods-pod1.slice",
+        "/kubepods.slice/kubepods-burstable-podä.slice",
+    ],
+)
+def test_nothing_else_is_taken_for_a_pods(path: str) -> None:
+    assert not is_pod(path)

@@ -1,0 +1,241 @@
+"""find() and Cgroup on this machine's own v1 hierarchies: what the kernel answers, and when it agrees."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import uuid
+from typing import TYPE_CHECKING
+
+import pytest
+
+from nri.cgroups import CgroupError, GoneError, Mounts, Quota, find
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.runtime
+
+
+class Real:
+    """Cgroups below one of a unique name, in the v1 hierarchies of cpu and cpuset."""
+
+    def __init__(self, cpu: str, cpuset: str) -> None:
+        self.points = {"cpu": cpu, "cpuset": cpuset}
+        self.top = f"/nri-test-{uuid.uuid4().hex[:12]}"
+        self.made: list[str] = []
+        self.cpus = self.get("", "cpuset.cpus")
+        self.mems = self.get("", "cpuset.mems")
+
+    def make(self, path: str = "", cpus: str | None = None) -> str:
+        """Make a cgroup with these CPUs (unless told: with all) below the top; return its path."""
+        for point in self.points.values():
+            os.mkdir(point + self.top + path)
+            self.made.append(point + self.top + path)
+        self.put(self.top + path, "cpuset.mems", self.mems)
+        self.put(self.top + path, "cpuset.cpus", self.cpus if cpus is None else cpus)
+        return self.top + path
+
+    def remove(self) -> None:
+        while self.made:
+            directory = self.made.pop()
+            if os.path.isdir(directory):
+                os.rmdir(directory)
+
+    def put(self, path: str, knob: str, value: str) -> None:
+        with open(f"{self.points[knob.partition('.')[0]]}{path}/{knob}", "w", encoding="ascii") as file:
+            file.write(value)
+
+    def enter(self, path: str, pid: int) -> None:
+        """Move a process into a cgroup."""
+        for point in self.points.values():
+            with open(f"{point}{path}/cgroup.procs", "w", encoding="ascii") as file:
+                file.write(str(pid))
+
+    def get(self, path: str, knob: str) -> str:
+        with open(f"{self.points[knob.partition('.')[0]]}{path}/{knob}", encoding="ascii") as file:
+            return file.read().strip()
+
+
+@pytest.fixture
+def real() -> Iterator[Real]:
+    if os.geteuid() != 0:
+        pytest.skip("needs root to make cgroups")
+    v1 = Mounts.read().v1
+    for controller in ("cpu", "cpuset"):
+        if controller not in v1 or v1[controller].root != "/":
+            pytest.skip(f"needs the whole v1 hierarchy of {controller}, which is not mounted here")
+        if not os.access(v1[controller].point, os.W_OK):
+            pytest.skip(f"needs to write to {v1[controller].point}, which is mounted read-only here")
+    real = Real(v1["cpu"].point, v1["cpuset"].point)
+    if not real.cpus.startswith("0-"):
+        pytest.skip(f"needs the CPUs 0 and 1, has {real.cpus}")
+    real.cpus = "0-1"  # what is narrowed and widened below are these two, however many there are
+    try:
+        real.make()
+        yield real
+    finally:
+        real.remove()
+
+
+def test_a_cgroup_is_found_by_path_and_by_process(real: Real) -> None:
+    path = real.make("/abc")
+    with subprocess.Popen(["sleep", "60"]) as process:
+        try:
+            real.enter(path, process.pid)
+            for cgroup in (find(path), find("/nowhere/abc", process.pid), find("", process.pid)):
+                for controller in ("cpu", "cpuset"):
+                    assert cgroup.directory(controller) == real.points[controller] + path
+                parent = cgroup.parent()
+                assert parent is not None
+                assert parent.directory("cpu") == real.points["cpu"] + real.top
+                assert parent.parent() is None
+        finally:
+            process.kill()
+    with pytest.raises(GoneError, match=f"process {process.pid} has exited"):
+        find("/nowhere/abc", process.pid).cpus()
+
+
+def test_a_process_in_the_root_cgroup_has_no_cgroup_of_its_own(real: Real) -> None:
+    with open("/proc/2/cgroup", encoding="ascii") as file:
+        if ":cpu:/\n" not in file.read():
+            pytest.skip("process 2 is no kernel thread here")
+    with pytest.raises(GoneError, match="process 2 is in the root cgroup"):
+        find("", 2).cpu_quota()
+
+
+def test_pod_and_container_are_cleared_top_down_and_periods_stay(real: Real) -> None:
+    path = real.make("/abc")
+    real.put(real.top, "cpu.cfs_quota_us", "50000")
+    real.put(path, "cpu.cfs_period_us", "50000")
+    real.put(path, "cpu.cfs_quota_us", "20000")
+    container = find(path)
+    pod = container.parent()
+    assert pod is not None
+    assert pod.clear_cpu_quota() == Quota(50000, 100000)
+    assert container.clear_cpu_quota() == Quota(20000, 50000)
+    for cgroup, period in ((pod, 100000), (container, 50000)):
+        assert cgroup.cpu_quota() == Quota(None, period)
+    assert real.get(path, "cpu.cfs_quota_us") == "-1"
+    assert container.clear_cpu_quota() == Quota(None, 50000)
+
+
+def test_the_kernel_lets_a_container_go_without_a_quota_below_a_pod_that_has_one(real: Real) -> None:
+    path = real.make("/abc")
+    real.put(real.top, "cpu.cfs_quota_us", "50000")
+    real.put(path, "cpu.cfs_quota_us", "20000")
+    assert find(path).clear_cpu_quota() == Quota(20000, 100000)
+    assert find(path).cpu_quota() == Quota(None, 100000)
+    assert find(real.top).cpu_quota() == Quota(50000, 100000)
+
+
+def test_cruns_scope_and_child_are_cleared_together(real: Real) -> None:
+    scope = real.make("/crun-abc.scope")
+    inner = real.make("/crun-abc.scope/container")
+    for path in (scope, inner):
+        real.put(path, "cpu.cfs_quota_us", "50000")
+    assert find(scope).clear_cpu_quota() == Quota(50000, 100000)
+    assert [real.get(path, "cpu.cfs_quota_us") for path in (scope, inner)] == ["-1", "-1"]
+
+
+def test_a_process_runs_on_the_cpus_that_its_cgroup_is_confined_to(real: Real) -> None:
+    path = real.make("/abc")
+    with subprocess.Popen(["sleep", "60"]) as process:
+        try:
+            real.enter(path, process.pid)
+            for cpus in ({0}, {1}, {0, 1}):
+                cgroup = find(path, process.pid)
+                cgroup.set_cpus(frozenset(cpus))
+                assert cgroup.cpus() == cgroup.effective_cpus() == cpus
+                assert os.sched_getaffinity(process.pid) == cpus
+        finally:
+            process.kill()
+
+
+def test_a_cpuset_that_was_given_nothing_has_its_ancestors_cpus(real: Real) -> None:
+    cgroup = find(real.make("/abc", cpus=""))
+    assert cgroup.cpus() == frozenset()
+    assert cgroup.effective_cpus() == {0, 1}
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [("0-1", {0}), ("0", {0, 1}), ("0", {1}), ("0-1", {0, 1})], ids=str
+)
+def test_cruns_scope_and_child_move_together(real: Real, before: str, after: set[int]) -> None:
+    scope = real.make("/crun-abc.scope", before)
+    inner = real.make("/crun-abc.scope/container", before)
+    find(scope).set_cpus(frozenset(after))
+    assert find(scope).cpus() == after
+    assert real.get(scope, "cpuset.cpus") == real.get(inner, "cpuset.cpus")
+
+
+def test_children_that_the_container_made_are_named_as_the_cause(real: Real) -> None:
+    path = real.make("/abc")
+    real.make("/abc/inner", "1")
+    with pytest.raises(
+        CgroupError,
+        match=rf"cannot write '0' to .*{path}/cpuset.cpus: .* busy \(EBUSY\): a child cgroup has",
+    ):
+        find(path).set_cpus(frozenset({0}))
+    assert real.get(path, "cpuset.cpus") == "0-1"
+    assert real.get(f"{path}/inner", "cpuset.cpus") == "1"
+
+
+def test_cpus_that_the_parent_lacks_are_named_as_the_cause(real: Real) -> None:
+    real.make("/pod", "0")
+    path = real.make("/pod/abc", "0")
+    with pytest.raises(CgroupError, match=r"Permission denied \(EACCES\): the parent cgroup lacks some"):
+        find(path).set_cpus(frozenset({0, 1}))
+
+
+@pytest.mark.parametrize("cpu", [8191, os.cpu_count() or 0])
+def test_cpus_that_the_machine_lacks_are_named_as_the_cause(real: Real, cpu: int) -> None:
+    with pytest.raises(CgroupError, match=r"\((ERANGE|EINVAL|EACCES)\): (there are|this machine|the parent)"):
+        find(real.top).set_cpus(frozenset({cpu}))
+    assert real.get(real.top, "cpuset.cpus") == real.cpus
+
+
+def test_a_cgroup_that_is_removed_is_gone(real: Real) -> None:
+    cgroup = find(real.top)
+    assert cgroup.cpu_quota().quota_us is None
+    assert cgroup.cpus()
+    real.remove()
+    for action in (cgroup.cpu_quota, cgroup.clear_cpu_quota, cgroup.cpus, cgroup.effective_cpus):
+        with pytest.raises(GoneError, match=r"does not exist any more: No such file or directory \(ENOENT\)"):
+            action()
+
+
+def test_a_cgroup_that_is_removed_under_an_open_file_is_gone(
+    real: Real, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader, writer = find(real.make("/r")), find(real.make("/w"))
+    directories = [reader.directory("cpuset"), writer.directory("cpuset")]
+    system_open = os.open
+
+    def open_and_remove(path: str, flags: int) -> int:
+        descriptor = system_open(path, flags)
+        os.rmdir(os.path.dirname(path))
+        return descriptor
+
+    monkeypatch.setattr(os, "open", open_and_remove)
+    with pytest.raises(GoneError, match=rf"{directories[0]} does not exist any more: .*\(ENODEV\)"):
+        reader.cpus()
+    with pytest.raises(GoneError, match=rf"{directories[1]} does not exist any more: .*\(ENODEV\)"):
+        writer.set_cpus(frozenset({0}))
+
+
+def test_v2_without_its_controllers_is_explained(real: Real) -> None:
+    # The v1 hierarchies above hold cpu and cpuset, so the v2 tree beside them, if any, can have neither.
+    v2 = Mounts.read().v2
+    if v2 is None or not os.access(v2.point, os.W_OK):
+        pytest.skip("needs a v2 tree that can be written to, beside v1")
+    real.made.append(v2.point + real.top)
+    os.mkdir(v2.point + real.top)
+    cgroup = find(real.top, mounts=Mounts({}, v2))
+    with pytest.raises(CgroupError, match="subtree_control of the parent lacks cpu;"):
+        cgroup.clear_cpu_quota()
+    with pytest.raises(CgroupError, match="subtree_control of the parent lacks cpuset;"):
+        cgroup.set_cpus(frozenset({0}))
+    real.remove()
+    with pytest.raises(GoneError, match=r"does not exist any more: .*\(ENOENT\)"):
+        cgroup.clear_cpu_quota()
