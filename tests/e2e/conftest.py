@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.containerd import Release
+from tests.e2e.enclosure import SYSTEM_PATH
 
 # a program, and the Debian package that has it
 PACKAGES = {
@@ -26,7 +27,11 @@ def need() -> Callable[..., None]:
     def check(*programs: str) -> None:
         if os.geteuid() != 0:
             pytest.skip("needs root")
-        missing = [PACKAGES[p] for p in (*programs, "/bin/busybox", "unshare") if shutil.which(p) is None]
+        missing = [
+            PACKAGES[p]
+            for p in (*programs, "/bin/busybox", "unshare")
+            if not shutil.which(p, path=SYSTEM_PATH)
+        ]
         if missing:
             pytest.skip(f"needs the Debian package {', '.join(missing)}")
 
