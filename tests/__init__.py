@@ -1,0 +1,1 @@
+"""All tests; a package, so that they can share what they are built from."""

@@ -1,0 +1,18 @@
+"""One rule for all tests: where everything is installed, in CI, a runtime test that is skipped has failed."""
+
+import os
+from collections.abc import Generator
+
+import pytest
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.skipped and os.environ.get("CI") == "true" and item.get_closest_marker("runtime"):
+        why = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longreprtext
+        report.outcome = "failed"
+        report.longrepr = f"a runtime test must not be skipped in CI: {why}"
+    return report

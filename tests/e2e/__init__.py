@@ -1,0 +1,1 @@
+"""End-to-end tests: real containerd, runc and crun, each in a place of its own that leaves nothing behind."""

@@ -1,0 +1,196 @@
+"""A private containerd: directories, sockets, namespaces and cgroups of its own, and nothing left afterwards.
+
+    with Containerd(bin_dir=plugins, conf={"version": "0.1", "plugins": [...]}) as containerd:
+        with containerd.cri() as cri:
+            pod = cri.run_pod("web")
+
+containerd, its shims, its containers and the plugins live in an enclosure (see there). What is kept under
+/run, the v2 socket /var/run/nri/nri.sock included, exists only in it: reach it with `enclosure.run`.
+
+What depends on the version stands in `_CONFIGS`, one function for each generation.
+"""
+
+import re
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import grpc
+
+from tests.e2e import image
+from tests.e2e.cri import Cri
+from tests.e2e.enclosure import SYSTEM_PATH, Enclosure
+
+READY_IN = 20.0  # seconds until a started containerd must answer
+
+
+@dataclass(frozen=True, kw_only=True)
+class Release:
+    """A containerd on this machine: the directory of its programs, and its version (1, 6, 20)."""
+
+    programs: Path
+    version: tuple[int, ...]
+
+    @classmethod
+    def at(cls, programs: Path) -> Self:
+        """Ask the containerd in `programs`, such as /usr/bin or an unpacked package's usr/bin."""
+        command: list[str | Path] = [programs / "containerd", "--version"]
+        said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        version = re.search(r" v?(\d+)\.(\d+)\.(\d+)", said)
+        if version is None:
+            raise RuntimeError(f"{command[0]}: no version in {said!r}")
+        return cls(programs=programs, version=tuple(map(int, version.groups())))
+
+
+class Containerd:
+    """A containerd that runs for as long as the `with` block; `release` is Debian's own unless given.
+
+    `bin_dir` and `conf` are the enclosure's: the plugins in /opt/nri/bin, and /etc/nri/conf.json.
+    """
+
+    def __init__(
+        self,
+        *,
+        bin_dir: Path | None = None,
+        conf: Mapping[str, Any] | None = None,
+        release: Release | None = None,
+    ) -> None:
+        self.release = release or Release.at(Path("/usr/bin"))
+        self.enclosure = Enclosure(bin_dir=bin_dir, conf=conf)
+        self._process: subprocess.Popen[bytes] | None = None
+        self._owned = ExitStack()
+
+    def __enter__(self) -> Self:
+        with ExitStack() as owned:  # undone from the last to the first, also when a later step fails
+            owned.callback(self._reap)
+            root = owned.enter_context(self.enclosure).root
+            self.socket, self.log, self._pid = root / "containerd.sock", root / "log", root / "pid"
+            (root / "tmp").mkdir()
+            self.start()
+            self._import_image()
+            self._owned = owned.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End containerd, its shims and containers, and remove all they made; a second time does nothing."""
+        self._owned.close()
+
+    def cri(self) -> Cri:
+        """A new client; its pods go into this instance's own cgroup."""
+        return Cri(self.socket, cgroup_parent=self.enclosure.cgroup_parent)
+
+    def start(self) -> None:
+        """Start containerd and wait until it answers; with `stop` before it, a restart that pods survive."""
+        root, program = self.enclosure.root, self.release.programs / "containerd"
+        config = root / "config.toml"
+        config.write_text(_config(self))
+        # nsenter stays between us and containerd, so a file says which process of the enclosure to stop
+        launch: list[str | Path] = ["sh", "-c", 'echo $$ > "$1"; shift; exec setsid "$@"', "sh", self._pid]
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                self.enclosure.command([*launch, program, "--config", config]),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env={"PATH": f"{self.release.programs}:{SYSTEM_PATH}", "TMPDIR": str(root / "tmp")},
+            )
+        self._wait_until("answers", self._answers)
+
+    def stop(self) -> None:
+        """Stop containerd alone; its shims and containers stay."""
+        self.enclosure.run("kill", self._pid.read_text().strip())
+        self._reap()
+
+    def _reap(self) -> None:
+        if self._process is not None:
+            self._process.wait(READY_IN)
+            self._process = None
+
+    def _import_image(self) -> None:
+        archive = self.enclosure.root / "image.tar"
+        image.write_image(archive)
+        ctr: list[str | Path] = [
+            self.release.programs / "ctr",
+            "--address",
+            self.socket,
+            "--namespace",
+            "k8s.io",
+        ]
+        self.enclosure.run(*ctr, "images", "import", "--snapshotter", "native", archive)
+        with self.cri() as cri:  # CRI learns of an import by an event, some time later
+            self._wait_until(f"knows {image.NAME}", lambda: cri.has_image(image.NAME))
+
+    def _answers(self) -> bool:
+        try:
+            with self.cri() as cri:
+                return bool(cri.version(within=1))
+        except grpc.RpcError:
+            return False
+
+    def _wait_until(self, what: str, condition: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + READY_IN
+        while not condition():
+            ended = self._process is None or self._process.poll() is not None
+            if ended or time.monotonic() > deadline:
+                why = "it has ended" if ended else f"after {READY_IN:.0f} s"
+                raise RuntimeError(f"containerd: never {what}: {why}; the end of its log:\n{self._log_end()}")
+            time.sleep(0.02)
+
+    def _log_end(self, lines: int = 30) -> str:
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+
+
+def _config(containerd: Containerd) -> str:
+    generation = containerd.release.version[:2]
+    if generation not in _CONFIGS:
+        raise RuntimeError(f"no configuration for containerd {generation}, only for {sorted(_CONFIGS)}")
+    return _CONFIGS[generation](containerd)
+
+
+def _config_1_6(containerd: Containerd) -> str:
+    """Configuration version 2. NRI v0.1 has no switch: it is on when /etc/nri/conf.json is there."""
+    root = containerd.enclosure.root
+    return f"""\
+version = 2
+root = "{root}/root"
+state = "{root}/state"
+oom_score = 0
+disabled_plugins = ["io.containerd.snapshotter.v1.aufs", "io.containerd.snapshotter.v1.btrfs",
+  "io.containerd.snapshotter.v1.devmapper", "io.containerd.snapshotter.v1.overlayfs",
+  "io.containerd.snapshotter.v1.zfs", "io.containerd.tracing.processor.v1.otlp",
+  "io.containerd.internal.v1.tracing"]
+
+[grpc]
+  address = "{containerd.socket}"
+
+[plugins."io.containerd.internal.v1.opt"]
+  path = "{root}/opt"
+
+[plugins."io.containerd.grpc.v1.cri"]
+  sandbox_image = "{image.NAME}"
+  restrict_oom_score_adj = true
+  disable_apparmor = true
+  disable_tcp_service = true
+
+[plugins."io.containerd.grpc.v1.cri".cni]
+  bin_dir = "{root}/cni/bin"
+  conf_dir = "{root}/cni/net.d"
+
+[plugins."io.containerd.grpc.v1.cri".containerd]
+  snapshotter = "native"
+"""
+
+
+# To come: (1, 7), with the NRI plugin enabled, whose default paths, /opt/nri, /etc/nri and /run, are right in
+# the enclosure; and (2, x), with configuration version 3.
+_CONFIGS: dict[tuple[int, ...], Callable[[Containerd], str]] = {(1, 6): _config_1_6}

@@ -1,0 +1,191 @@
+"""containerd 1.6 runs v0.1 plugins itself: what it tells them, and what their answers do."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import grpc
+import pytest
+
+from tests.e2e import cgroups, image
+from tests.e2e.containerd import Containerd, Release
+from tests.e2e.cri import Cri
+from tests.e2e.standin import StandIn
+
+pytestmark = pytest.mark.runtime
+
+RUNNING, EXITED = 1, 2  # ContainerState
+REQUEST = {"conf", "version", "state", "id", "sandboxID", "pid", "spec"}
+SPEC = {"resources", "namespaces", "cgroupsPath", "annotations"}
+NAMESPACES = {"ipc", "mount", "pid"}  # a pod's; the network is the host's
+
+
+class Node(NamedTuple):
+    containerd: Containerd
+    cri: Cri
+    plugin: StandIn
+
+    def run_pod(self, name: str = "web", **more: Any) -> str:
+        return self.cri.run_pod(name, **more)
+
+    def run_container(self, pod: str, **resources: Any) -> str:
+        container = self.cri.create_container(
+            pod, "app", image=image.NAME, command=image.FOREVER, **resources
+        )
+        self.cri.start(container)
+        return container
+
+    def cgroup(self, identity: str) -> str:
+        return f"{self.containerd.enclosure.cgroup_parent}/{identity}"
+
+
+@pytest.fixture
+def node(containerd_1_6: Release, tmp_path: Path) -> Iterator[Node]:
+    bin_dir = tmp_path / "bin"
+    bin_dir.mkdir()
+    plugin = StandIn(bin_dir, "standin", tmp_path / "kept")
+    conf = {"version": "0.1", "plugins": [{"type": "standin", "conf": {"a": [0, 1]}}]}
+    with (
+        Containerd(bin_dir=bin_dir, conf=conf, release=containerd_1_6) as containerd,
+        containerd.cri() as cri,
+    ):
+        yield Node(containerd, cri, plugin)
+
+
+def test_a_plugin_is_run_for_each_step_of_a_pod_and_its_container(node: Node) -> None:
+    pod = node.run_pod(labels={"app": "web"})
+    container = node.run_container(pod)
+    node.cri.stop(container)
+    node.cri.stop_pod(pod)
+
+    assert [(r["state"], r["id"], r["sandboxID"]) for r in node.plugin.requests()] == [
+        ("create", pod, pod),
+        ("create", container, pod),
+        ("delete", container, pod),
+        ("delete", pod, pod),
+    ]
+    assert node.plugin.arguments == "invoke"
+
+
+def test_requests_have_the_keys_and_values_of_the_recorded_ones(node: Node) -> None:
+    pod = node.run_pod(labels={"app": "web"})
+    container = node.run_container(pod, cpu_quota=50_000, cpu_period=100_000, cpu_shares=512)
+    node.cri.stop(container)
+    node.cri.stop_pod(pod)
+
+    for_pod, for_container, *deletes = node.plugin.requests()
+    for create in (for_pod, for_container):
+        assert create.keys() == REQUEST | {"labels"}
+        assert create["labels"] == {"app": "web"}  # the pod's, also for its container
+    for delete in deletes:
+        assert delete.keys() == REQUEST
+    for request in (for_pod, for_container, *deletes):
+        assert request["spec"].keys() == SPEC
+        assert request["conf"] == {"a": [0, 1]}
+        assert request["version"] == "0.1"
+        assert request["spec"]["cgroupsPath"] == node.cgroup(request["id"])
+    assert for_pod["spec"]["namespaces"].keys() == NAMESPACES
+    assert for_container["spec"]["namespaces"].keys() == NAMESPACES | {"network", "uts"}
+    assert for_pod["spec"]["annotations"]["io.kubernetes.cri.container-type"] == "sandbox"
+    assert for_container["spec"]["annotations"]["io.kubernetes.cri.container-type"] == "container"
+    assert for_container["spec"]["resources"]["cpu"] == {"shares": 512, "quota": 50_000, "period": 100_000}
+
+
+def test_a_container_has_the_resources_that_were_asked_for(node: Node) -> None:
+    pod = node.run_pod()
+    container = node.run_container(pod, cpu_quota=50_000, cpu_period=100_000, cpu_shares=512, cpuset_cpus="0")
+    cgroup = node.cgroup(container)
+
+    assert cgroups.knob(cgroup, "cpu.cfs_quota_us") == "50000"
+    assert cgroups.knob(cgroup, "cpu.cfs_period_us") == "100000"
+    assert cgroups.knob(cgroup, "cpu.shares") == "512"
+    assert cgroups.knob(cgroup, "cpuset.cpus") == "0"
+
+    node.cri.update_resources(container, cpu_quota=70_000)
+    assert cgroups.knob(cgroup, "cpu.cfs_quota_us") == "70000"
+    assert [r["state"] for r in node.plugin.requests()] == ["create", "create"]  # 1.6 sends no update
+
+
+def test_a_plugins_error_refuses_the_container_and_is_told_to_the_caller(node: Node) -> None:
+    pod = node.run_pod()
+    container = node.cri.create_container(pod, "app", image=image.NAME, command=image.FOREVER)
+    node.plugin.fail_with("nope")
+
+    with pytest.raises(grpc.RpcError) as refused:
+        node.cri.start(container)
+
+    assert refused.value.details() == "nri invoke: plugin: standin: nope"
+    status = node.cri.status(container)
+    assert (status.state, status.reason) == (EXITED, "StartError")
+    assert [r["state"] for r in node.plugin.requests()] == ["create", "create", "delete"]
+
+
+def test_a_plugins_error_refuses_the_pod_and_is_told_to_the_caller(node: Node) -> None:
+    node.plugin.fail_with("nope")
+
+    with pytest.raises(grpc.RpcError) as refused:
+        node.run_pod()
+
+    assert refused.value.details() == "nri invoke: plugin: standin: nope"
+    assert [r["state"] for r in node.plugin.requests()] == ["create", "delete"]
+
+
+def test_a_plugins_error_does_not_keep_a_pod_from_stopping(node: Node) -> None:
+    pod = node.run_pod()
+    container = node.run_container(pod)
+    node.plugin.fail_with("nope")
+
+    node.cri.stop(container)
+    node.cri.stop_pod(pod)
+    node.cri.remove_pod(pod)
+
+    assert [r["state"] for r in node.plugin.requests()][-2:] == ["delete", "delete"]
+
+
+def test_containers_outlive_a_restart_of_containerd(node: Node) -> None:
+    container = node.run_container(node.run_pod())
+
+    node.containerd.stop()
+    node.containerd.start()
+
+    assert node.cri.status(container).state == RUNNING
+
+
+def test_two_instances_do_not_see_each_other(node: Node, containerd_1_6: Release) -> None:
+    with Containerd(release=containerd_1_6) as other, other.cri() as cri:
+        cri.run_pod("web")  # no conf.json there, so no plugin
+        assert node.plugin.requests() == []
+        assert not other.enclosure.processes() & node.containerd.enclosure.processes()
+
+
+def test_nothing_is_left_of_an_instance_that_still_had_a_container(node: Node) -> None:
+    node.run_container(node.run_pod())
+    enclosure = node.containerd.enclosure
+    processes = enclosure.processes()
+    assert len(processes) >= 5  # its first process, containerd, a shim, the pod, the container
+    assert cgroups.processes(enclosure.cgroup_parent) < processes
+
+    node.containerd.close()
+
+    assert not [pid for pid in processes if os.path.exists(f"/proc/{pid}")]
+    assert not cgroups.directories(enclosure.cgroup_parent)
+    assert not enclosure.root.exists()
+    assert enclosure.root.name not in Path("/proc/self/mountinfo").read_text()
+    assert not any(
+        os.path.exists(f"{path}/{enclosure.root.name}") for path in ("/run", "/etc/nri", "/opt/nri")
+    )
+
+
+def test_a_containerd_that_does_not_start_says_why_and_leaves_nothing(
+    containerd_1_6: Release, tmp_path: Path
+) -> None:
+    broken = tmp_path / "containerd"
+    broken.write_text("#!/bin/sh\necho >&2 cannot do that here\nexit 1\n")
+    broken.chmod(0o755)
+    containerd = Containerd(release=Release(programs=tmp_path, version=containerd_1_6.version))
+
+    with pytest.raises(RuntimeError, match=r"never answers: it has ended(.|\n)*cannot do that here"):
+        containerd.__enter__()
+
+    assert not containerd.enclosure.root.exists()

@@ -1,0 +1,141 @@
+"""runc and crun run hooks: when, with what on stdin, and what becomes of a hook that fails."""
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e import cgroups, image
+from tests.e2e.bundle import Runtime
+from tests.e2e.enclosure import CommandFailedError
+
+pytestmark = pytest.mark.runtime
+
+
+@pytest.fixture(params=["runc", "crun"])
+def runtime(request: pytest.FixtureRequest, need: Callable[..., None]) -> Iterator[Runtime]:
+    need(request.param)
+    with Runtime(request.param) as runtime:
+        yield runtime
+
+
+def hook(folder: Path, body: str) -> dict[str, Any]:
+    """A hook that runs the shell commands `body` in `folder`, as config.json has it."""
+    script = folder / "hook"
+    script.write_text(f"#!/bin/sh\ncd '{folder}' || exit 1\n{body}\n")
+    script.chmod(0o755)
+    return {"path": str(script), "args": ["hook"], "env": ["PATH=/usr/bin:/bin"]}
+
+
+def test_create_runtime_hook_gets_the_state_and_finds_the_cgroup_made_and_limited(
+    runtime: Runtime, tmp_path: Path
+) -> None:
+    web_cgroup = f"{runtime.enclosure.cgroup_parent}/web"
+    knobs = [
+        cgroups.directory("cpu", web_cgroup) / "cpu.cfs_quota_us",
+        cgroups.directory("cpu", web_cgroup) / "cpu.shares",
+        cgroups.directory("cpuset", web_cgroup) / "cpuset.cpus",
+    ]
+    seen = hook(tmp_path, f"cat > state\ncat {' '.join(map(str, knobs))} > knobs")
+    web = runtime.bundle(
+        "web",
+        hooks={"createRuntime": [seen]},
+        annotations={"team": "blue"},
+        cpu_quota=50_000,
+        cpu_period=100_000,
+        cpu_shares=512,
+        cpuset_cpus="0",
+    )
+
+    runtime.create(web)
+
+    state = json.loads((tmp_path / "state").read_text())
+    assert (state["id"], state["bundle"]) == (web.id, str(web.path))
+    assert state["pid"] == runtime.state(web)["pid"] > 0
+    assert state["annotations"] == {"team": "blue"}
+    assert (tmp_path / "knobs").read_text().split() == ["50000", "512", "0"]
+
+
+def test_what_a_hook_changes_in_the_cgroup_stays(runtime: Runtime, tmp_path: Path) -> None:
+    quota = cgroups.directory("cpu", f"{runtime.enclosure.cgroup_parent}/web") / "cpu.cfs_quota_us"
+    web = runtime.bundle(
+        "web", hooks={"createRuntime": [hook(tmp_path, f"echo -1 > {quota}")]}, cpu_quota=50_000
+    )
+
+    runtime.create(web)
+    runtime.start(web)
+
+    assert runtime.state(web)["status"] == "running"
+    assert cgroups.knob(web.cgroup, "cpu.cfs_quota_us") == "-1"
+
+
+def test_a_failing_hook_prevents_the_container(runtime: Runtime, tmp_path: Path) -> None:
+    failing = hook(tmp_path, "cat > state\necho >&2 no, because\nexit 3")
+    web = runtime.bundle("web", hooks={"createRuntime": [failing]})
+
+    with pytest.raises(CommandFailedError) as refused:
+        runtime.create(web)
+
+    if runtime.program == "runc":
+        assert "exit status 3, stdout: , stderr: no, because" in refused.value.stderr
+    else:  # crun gives hooks /dev/null unless told otherwise
+        assert "(exit code: 3)" in refused.value.stderr
+        assert "because" not in refused.value.stderr
+    assert runtime.ids() == []
+    assert not cgroups.processes(web.cgroup)
+
+
+def test_crun_keeps_a_hooks_stderr_where_an_annotation_says(
+    need: Callable[..., None], tmp_path: Path
+) -> None:
+    need("crun")
+    with Runtime("crun") as crun:
+        failing = hook(tmp_path, "echo >&2 no, because\nexit 3")
+        kept = {"run.oci.hooks.stderr": str(tmp_path / "stderr")}
+        web = crun.bundle("web", hooks={"createRuntime": [failing]}, annotations=kept)
+        with pytest.raises(CommandFailedError):
+            crun.create(web)
+    assert (tmp_path / "stderr").read_text() == "no, because\n"
+
+
+def test_poststop_hook_runs_when_the_container_is_deleted(runtime: Runtime, tmp_path: Path) -> None:
+    web = runtime.bundle("web", hooks={"poststop": [hook(tmp_path, "cat > state")]})
+    runtime.create(web)
+    runtime.start(web)
+    assert not (tmp_path / "state").exists()
+
+    runtime.delete(web, force=True)
+
+    state = json.loads((tmp_path / "state").read_text())
+    assert (state["id"], state["status"]) == (web.id, "stopped")
+    assert not state.get("pid")  # runc leaves it out, crun says 0
+    assert runtime.ids() == []
+
+
+def test_a_container_runs_in_the_foreground_to_its_end(runtime: Runtime) -> None:
+    assert runtime.run(runtime.bundle("echo", command=["/bin/echo", "hello"])) == "hello\n"
+
+
+def test_nothing_is_left_of_a_runtime_whose_container_still_ran(runtime: Runtime) -> None:
+    web = runtime.bundle("web")
+    runtime.create(web)
+    runtime.start(web)
+    enclosure = runtime.enclosure
+    processes = enclosure.processes()
+    assert cgroups.processes(web.cgroup) < processes
+
+    runtime.close()
+
+    assert not [pid for pid in processes if os.path.exists(f"/proc/{pid}")]
+    assert not cgroups.directories(enclosure.cgroup_parent)
+    assert not enclosure.root.exists()
+
+
+def test_the_image_is_the_same_bytes_every_time(need: Callable[..., None], tmp_path: Path) -> None:
+    need()
+    for name in ("one", "two"):
+        image.write_image(tmp_path / name)
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()

@@ -1,0 +1,47 @@
+"""The rule of conftest.py, on a test run of its own."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+CASES = """
+import pytest
+
+@pytest.mark.runtime
+def test_runtime(): pytest.skip("needs the Debian package runc")
+
+@pytest.mark.runtime
+@pytest.mark.skipif(True, reason="needs root")
+def test_marked(): pass
+
+def test_other(): pytest.skip("not here")
+"""
+
+
+@pytest.mark.parametrize(
+    ("ci", "outcome"),
+    # one is skipped while it runs and fails, the other before and is an error; both end the run with status 1
+    [("true", "1 failed, 1 skipped, 1 error"), ("", "3 skipped"), ("false", "3 skipped")],
+)
+def test_in_ci_a_skipped_runtime_test_has_failed(tmp_path: Path, ci: str, outcome: str) -> None:
+    (tmp_path / "test_cases.py").write_text(CASES)
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = runtime: a real runtime\n")
+    rule = Path(__file__).with_name("conftest.py").read_text()
+    (tmp_path / "conftest.py").write_text(rule)
+
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-ra", "-p", "no:cacheprovider", "-p", "no:xdist"],
+        cwd=tmp_path,
+        env={**os.environ, "CI": ci, "PYTEST_ADDOPTS": ""},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert outcome in done.stdout
+    assert done.returncode == (1 if ci == "true" else 0)
+    for reason in ("needs the Debian package runc", "needs root"):
+        assert reason in done.stdout
