@@ -2,7 +2,7 @@
 
 Where crun, with the systemd driver, puts the processes in a child ``container`` of the scope, the two are
 treated as one: what is read is what binds the processes, what is written goes to both. Other children were
-made by the container itself and are left alone. The root cgroup is never touched, whatever is asked.
+made by the container itself and are left alone. Nothing is ever written to the root cgroup, whatever is asked.
 """
 
 from __future__ import annotations
@@ -94,14 +94,20 @@ class Cgroup:
         for level in reversed(_levels(place, cpuset.KNOB)):
             if cpus := cpuset.effective(level, version):
                 return cpus
-        path = os.path.dirname(place.path)
+        return self.parent_cpus()
+
+    def parent_cpus(self) -> frozenset[int]:
+        """Return the CPUs that the cgroup above may use, where it has none the nearest ancestor's.
+
+        The root's are the machine's; they are only read.
+        """
+        place = self._place("cpuset")
+        path = place.path
         while path != "/":
-            if cpus := cpuset.effective(place.mount.point + path, version):
-                return cpus
             path = os.path.dirname(path)
-        raise CgroupError(
-            f"{place.directory} and the cgroups above it have no CPUs: expected some in {cpuset.KNOB}"
-        )
+            if cpus := cpuset.effective((place.mount.point + path).rstrip("/"), place.mount.version):
+                return cpus
+        raise CgroupError(f"the cgroups above {place.directory} have no CPUs: expected some in {cpuset.KNOB}")
 
     def set_cpus(self, cpus: frozenset[int]) -> None:
         """Confine the cgroup to these CPUs, at least one. Raises CpuListError for none.

@@ -66,7 +66,5 @@ def _number(digits: str, item: str, text: str) -> int:
         raise CpuListError(f"CPU list {quoted(text)}: {quoted(item)} is no CPU and no range; {_EXPECTED}")
     significant = digits.lstrip("0") or "0"
     if len(significant) > len(str(MAX_CPU)) or int(significant) > MAX_CPU:
-        raise CpuListError(
-            f"CPU list {quoted(text)}: there is no CPU {quoted(digits)}, the greatest is {MAX_CPU}"
-        )
+        raise CpuListError(f"CPU list {quoted(text)}: there is no CPU {quoted(digits)}, the greatest is {MAX_CPU}")
     return int(significant)

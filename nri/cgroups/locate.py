@@ -110,9 +110,7 @@ class Locator:
             return None
         place = self._existing(mount, mount.below(printed), printed, reasons)
         if place and place.path.endswith(f".scope/{SUBGROUP}"):
-            place.path = os.path.dirname(
-                place.path
-            )  # the container's cgroup is the scope, whichever way it is found
+            place.path = os.path.dirname(place.path)  # the container's cgroup is the scope, whichever way it is found
         return place
 
     @staticmethod

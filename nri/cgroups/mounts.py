@@ -136,9 +136,7 @@ class Mounts:
         try:
             return cls.parse(os.fsdecode(knobs.slurp(path, MAX_MOUNTINFO)))
         except OSError as error:
-            raise CgroupError(
-                f"cannot read {path} to find the cgroup mounts: {knobs.answer(error)}"
-            ) from error
+            raise CgroupError(f"cannot read {path} to find the cgroup mounts: {knobs.answer(error)}") from error
 
     @property
     def version(self) -> str:

@@ -44,17 +44,13 @@ def expand(cgroups_path: str) -> str:
         parts = _systemd(cgroups_path)
     for part in parts:
         if part == "..":
-            raise CgroupPathError(
-                f"cgroupsPath {quoted(cgroups_path)} holds '..': it could leave the cgroup tree"
-            )
+            raise CgroupPathError(f"cgroupsPath {quoted(cgroups_path)} holds '..': it could leave the cgroup tree")
         if len(os.fsencode(part)) > MAX_COMPONENT:
             raise CgroupPathError(
                 f"cgroupsPath {quoted(cgroups_path)}: {quoted(part)} is longer than {MAX_COMPONENT} bytes"
             )
     if not parts:
-        raise CgroupPathError(
-            f"cgroupsPath {quoted(cgroups_path)} is the root cgroup: never a container's own"
-        )
+        raise CgroupPathError(f"cgroupsPath {quoted(cgroups_path)} is the root cgroup: never a container's own")
     path = "/" + "/".join(parts)
     if len(os.fsencode(path)) > MAX_PATH:
         raise CgroupPathError(f"cgroupsPath {quoted(cgroups_path)} makes a path longer than {MAX_PATH} bytes")
@@ -119,13 +115,9 @@ def _check_text(cgroups_path: str) -> None:
         cgroups_path.encode()
         size = len(os.fsencode(cgroups_path))
     except UnicodeEncodeError as error:
-        raise CgroupPathError(
-            f"cgroupsPath {quoted(cgroups_path)} cannot be a file name: {error.reason}"
-        ) from error
+        raise CgroupPathError(f"cgroupsPath {quoted(cgroups_path)} cannot be a file name: {error.reason}") from error
     if size > MAX_PATH:
         raise CgroupPathError(f"cgroupsPath {quoted(cgroups_path)} is longer than {MAX_PATH} bytes")
     for character in cgroups_path:
         if character < " " or "\x7f" <= character <= "\x9f":
-            raise CgroupPathError(
-                f"cgroupsPath {quoted(cgroups_path)} holds the control character {character!r}"
-            )
+            raise CgroupPathError(f"cgroupsPath {quoted(cgroups_path)} holds the control character {character!r}")

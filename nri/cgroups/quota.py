@@ -66,9 +66,7 @@ def read(directory: str, version: int) -> Quota:
         period_path = f"{directory}/{_PERIOD_V1}"
         words.append(knobs.read(period_path, _ABSENT[1]))
     if len(words) != 2:
-        raise CgroupError(
-            f"{path} holds {quoted(text)}: expected {_NONE[version]!r} or a number of microseconds"
-        )
+        raise CgroupError(f"{path} holds {quoted(text)}: expected {_NONE[version]!r} or a number of microseconds")
     quota = None if words[0] == _NONE[version] else _microseconds(words[0], path)
     return Quota(quota, _microseconds(words[1], path if version == 2 else period_path))
 

@@ -46,7 +46,7 @@ class _Context:
     parse_float = staticmethod(_parse_float)
     parse_int = int
     parse_constant = staticmethod(_parse_constant)
-    memo: dict[str, str] = {}  # noqa: RUF012 - only the pure Python scanner uses it, and clears it
+    memo: dict[str, str] = {}  # only the pure Python scanner uses it, and clears it
 
 
 def _refuse(value: object) -> NoReturn:

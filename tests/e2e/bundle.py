@@ -37,9 +37,7 @@ class Runtime:
     wrote.
     """
 
-    def __init__(
-        self, program: str, *, bin_dir: Path | None = None, conf: Mapping[str, Any] | None = None
-    ) -> None:
+    def __init__(self, program: str, *, bin_dir: Path | None = None, conf: Mapping[str, Any] | None = None) -> None:
         self.program = program
         self.enclosure = Enclosure(bin_dir=bin_dir, conf=conf)
         self._owned = ExitStack()

@@ -28,9 +28,7 @@ def need() -> Callable[..., None]:
         if os.geteuid() != 0:
             pytest.skip("needs root")
         missing = [
-            PACKAGES[p]
-            for p in (*programs, "/bin/busybox", "unshare")
-            if not shutil.which(p, path=SYSTEM_PATH)
+            PACKAGES[p] for p in (*programs, "/bin/busybox", "unshare") if not shutil.which(p, path=SYSTEM_PATH)
         ]
         if missing:
             pytest.skip(f"needs the Debian package {', '.join(missing)}")

@@ -176,9 +176,7 @@ class Cri:
                 "security_context": {"namespace_options": {"network": NODE}},
             },
         }
-        answer = self.call(
-            "CreateContainer", pod_sandbox_id=pod, config=config, sandbox_config=self._pods[pod]
-        )
+        answer = self.call("CreateContainer", pod_sandbox_id=pod, config=config, sandbox_config=self._pods[pod])
         container: str = answer.container_id
         return container
 

@@ -121,9 +121,7 @@ class Enclosure:
         binds = {"/etc/nri": self.etc_nri, "/opt/nri": self.opt_nri}
         if self._bin_dir is not None:
             binds["/opt/nri/bin"] = self._bin_dir
-        mounts = [
-            "mount -n -t tmpfs -o mode=755 tmpfs /run"
-        ]  # without -n mount(8) makes a /run/mount outside
+        mounts = ["mount -n -t tmpfs -o mode=755 tmpfs /run"]  # without -n mount(8) makes a /run/mount outside
         for parent in ("/etc", "/opt"):
             if not os.path.isdir(f"{parent}/nri"):
                 lower = self.root / "overlay" / parent[1:]

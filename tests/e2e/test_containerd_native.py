@@ -30,9 +30,7 @@ class Node(NamedTuple):
         return self.cri.run_pod(name, **more)
 
     def run_container(self, pod: str, **resources: Any) -> str:
-        container = self.cri.create_container(
-            pod, "app", image=image.NAME, command=image.FOREVER, **resources
-        )
+        container = self.cri.create_container(pod, "app", image=image.NAME, command=image.FOREVER, **resources)
         self.cri.start(container)
         return container
 
@@ -172,9 +170,7 @@ def test_nothing_is_left_of_an_instance_that_still_had_a_container(node: Node) -
     assert not cgroups.directories(enclosure.cgroup_parent)
     assert not enclosure.root.exists()
     assert enclosure.root.name not in Path("/proc/self/mountinfo").read_text()
-    assert not any(
-        os.path.exists(f"{path}/{enclosure.root.name}") for path in ("/run", "/etc/nri", "/opt/nri")
-    )
+    assert not any(os.path.exists(f"{path}/{enclosure.root.name}") for path in ("/run", "/etc/nri", "/opt/nri"))
 
 
 def test_a_containerd_that_does_not_start_says_why_and_leaves_nothing(

@@ -61,9 +61,7 @@ def test_create_runtime_hook_gets_the_state_and_finds_the_cgroup_made_and_limite
 
 def test_what_a_hook_changes_in_the_cgroup_stays(runtime: Runtime, tmp_path: Path) -> None:
     quota = cgroups.directory("cpu", f"{runtime.enclosure.cgroup_parent}/web") / "cpu.cfs_quota_us"
-    web = runtime.bundle(
-        "web", hooks={"createRuntime": [hook(tmp_path, f"echo -1 > {quota}")]}, cpu_quota=50_000
-    )
+    web = runtime.bundle("web", hooks={"createRuntime": [hook(tmp_path, f"echo -1 > {quota}")]}, cpu_quota=50_000)
 
     runtime.create(web)
     runtime.start(web)
@@ -88,9 +86,7 @@ def test_a_failing_hook_prevents_the_container(runtime: Runtime, tmp_path: Path)
     assert not cgroups.processes(web.cgroup)
 
 
-def test_crun_keeps_a_hooks_stderr_where_an_annotation_says(
-    need: Callable[..., None], tmp_path: Path
-) -> None:
+def test_crun_keeps_a_hooks_stderr_where_an_annotation_says(need: Callable[..., None], tmp_path: Path) -> None:
     need("crun")
     with Runtime("crun") as crun:
         failing = hook(tmp_path, "echo >&2 no, because\nexit 3")

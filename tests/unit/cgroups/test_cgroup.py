@@ -22,8 +22,7 @@ from nri.cgroups import (
     find,
     parse_cpus,
 )
-
-from .tree import Tree, make_process, write
+from tests.cgroup_tree import Tree, make_process, write
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -240,9 +239,7 @@ def test_cruns_child_may_be_the_only_one_with_a_quota(tree: Tree) -> None:
     assert quota_knob(tree, f"{SCOPE}/container") in ("-1", "max")
 
 
-def test_the_scope_is_the_containers_cgroup_when_its_process_is_in_cruns_child(
-    tree: Tree, tmp_path: Path
-) -> None:
+def test_the_scope_is_the_containers_cgroup_when_its_process_is_in_cruns_child(tree: Tree, tmp_path: Path) -> None:
     inner = f"{SCOPE}/container"
     tree.make(inner)
     make_process(tmp_path / "proc", 7, f"3:cpuset:{inner}\n2:cpu:{inner}\n0::{inner}\n")
@@ -324,11 +321,24 @@ def test_an_old_v1_kernel_says_only_what_was_set(tmp_path: Path) -> None:
     assert look(tree).effective_cpus() == {1}
 
 
-def test_no_cpus_up_to_the_root_is_an_error_and_the_root_is_not_read(tmp_path: Path) -> None:
-    tree = make(tmp_path, "v1")
-    write(f"{tree.points['cpuset']}/cpuset.effective_cpus", "0-3\n")
-    with pytest.raises(CgroupError, match="cgroups above it have no CPUs"):
-        look(tree).effective_cpus()
+def test_a_parent_without_cpus_of_its_own_has_those_of_the_nearest_ancestor(tree: Tree) -> None:
+    knob = "cpuset.cpus.effective" if tree.kind == "v2" else "cpuset.effective_cpus"
+    for path, cpus in ((POD, "\n"), ("/kubepods/burstable", "\n"), ("/kubepods", "1-2\n")):
+        tree.put(path, knob, cpus)
+    assert look(tree).parent_cpus() == {1, 2}
+
+
+def test_a_parent_that_is_the_root_has_the_cpus_of_the_machine(tree: Tree) -> None:
+    tree.make("/alone")
+    assert look(tree, "/alone").parent_cpus() == {0, 1, 2, 3}
+
+
+def test_no_cpus_up_to_the_root_is_an_error(tmp_path: Path) -> None:
+    tree = Tree(tmp_path, "v1", cpus="")
+    tree.make(PATH)
+    for ask in (look(tree).effective_cpus, look(tree).parent_cpus):
+        with pytest.raises(CgroupError, match=r"the cgroups above .* have no CPUs"):
+            ask()
 
 
 def test_an_empty_set_is_refused(tree: Tree) -> None:
@@ -342,9 +352,7 @@ def test_v2_without_the_cpuset_controller_is_explained(tmp_path: Path) -> None:
     os.unlink(tree.file(PATH, "cpuset.cpus.effective"))
     cgroup = look(tree)
     for action in (cgroup.cpus, cgroup.effective_cpus, lambda: cgroup.set_cpus(frozenset({0}))):
-        with pytest.raises(
-            CgroupError, match=r"subtree_control of the parent lacks cpuset; '\+cpuset'"
-        ) as caught:
+        with pytest.raises(CgroupError, match=r"subtree_control of the parent lacks cpuset; '\+cpuset'") as caught:
             action()
         assert not isinstance(caught.value, GoneError)
     assert not os.path.exists(tree.file(PATH, "cpuset.cpus"))

@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 
 from nri.cgroups import CgroupError, Mounts
 from nri.cgroups.mounts import Mount
-
-from .tree import escape
+from tests.cgroup_tree import escape
 
 V1 = """\
 23 1 8:1 / / rw,relatime - ext4 /dev/root rw
@@ -90,9 +89,7 @@ def test_a_mount_of_the_whole_hierarchy_is_preferred() -> None:
         ("/../..", "/a", None),
     ],
 )
-def test_a_mounts_root_is_stripped_from_what_the_kernel_prints(
-    root: str, path: str, below: str | None
-) -> None:
+def test_a_mounts_root_is_stripped_from_what_the_kernel_prints(root: str, path: str, below: str | None) -> None:
     assert Mount("/mnt", root, 2).below(path) == below
 
 
@@ -124,9 +121,7 @@ def test_no_text_fails(text: str) -> None:
 
 
 def test_a_file_that_cannot_be_read_is_a_cgroup_error(tmp_path: object) -> None:
-    with pytest.raises(
-        CgroupError, match=r"cannot read .*/none to find .*No such file or directory \(ENOENT\)"
-    ):
+    with pytest.raises(CgroupError, match=r"cannot read .*/none to find .*No such file or directory \(ENOENT\)"):
         Mounts.read(f"{tmp_path}/none")
 
 

@@ -158,9 +158,7 @@ def test_a_cpuset_that_was_given_nothing_has_its_ancestors_cpus(real: Real) -> N
     assert cgroup.effective_cpus() == {0, 1}
 
 
-@pytest.mark.parametrize(
-    ("before", "after"), [("0-1", {0}), ("0", {0, 1}), ("0", {1}), ("0-1", {0, 1})], ids=str
-)
+@pytest.mark.parametrize(("before", "after"), [("0-1", {0}), ("0", {0, 1}), ("0", {1}), ("0-1", {0, 1})], ids=str)
 def test_cruns_scope_and_child_move_together(real: Real, before: str, after: set[int]) -> None:
     scope = real.make("/crun-abc.scope", before)
     inner = real.make("/crun-abc.scope/container", before)
@@ -205,9 +203,7 @@ def test_a_cgroup_that_is_removed_is_gone(real: Real) -> None:
             action()
 
 
-def test_a_cgroup_that_is_removed_under_an_open_file_is_gone(
-    real: Real, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cgroup_that_is_removed_under_an_open_file_is_gone(real: Real, monkeypatch: pytest.MonkeyPatch) -> None:
     reader, writer = find(real.make("/r")), find(real.make("/w"))
     directories = [reader.directory("cpuset"), writer.directory("cpuset")]
     system_open = os.open

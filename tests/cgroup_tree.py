@@ -17,9 +17,9 @@ KNOBS = {
 
 
 class Tree:
-    """A made-up tree below *root*; *kind* is ``v1``, ``v2`` or ``hybrid``."""
+    """A made-up tree below *root*; *kind* is ``v1``, ``v2`` or ``hybrid``, *cpus* are the machine's."""
 
-    def __init__(self, root: object, kind: str) -> None:
+    def __init__(self, root: object, kind: str, cpus: str = "0-3") -> None:
         self.root = str(root)
         self.points: dict[str, str] = {}
         if kind != "v2":
@@ -29,6 +29,11 @@ class Tree:
         for point in self.points.values():
             os.makedirs(point, exist_ok=True)
         self.kind = kind
+        if kind == "v2":
+            write(f"{self.root}/cpuset.cpus.effective", f"{cpus}\n")
+        else:
+            for knob in ("cpuset.cpus", "cpuset.effective_cpus"):
+                write(f"{self.points['cpuset']}/{knob}", f"{cpus}\n")
 
     @property
     def mountinfo(self) -> str:

@@ -1,0 +1,39 @@
+# make demo and make test set up everything they need, from nothing. `make help` lists the rest.
+SHELL := /bin/sh
+PYTHON ?=
+BIN := .venv/bin
+export PYTHON
+
+.PHONY: help demo test lint binaries install bench clean venv
+.DEFAULT_GOAL := help
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 12
+
+demo: binaries ## the life of a container and what the sample plugins do to it, on the screen
+	@$(BIN)/python demo/demo.py
+
+test: binaries ## all tests that this machine can run; at the end what was skipped, and why
+	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+lint: venv ## format, lint, types, layers
+	@$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet . && echo "ruff: fine"
+	@$(BIN)/mypy --no-error-summary && echo "mypy: fine"
+	@$(BIN)/lint-imports --no-cache >build/layers.txt 2>&1 || { cat build/layers.txt; exit 1; }; echo "layers: fine"
+
+binaries: venv ## PyInstaller -> dist/nri: clearcfs, konfine, nri and the folder of libraries that they share
+	@tools/binaries
+
+install: binaries ## lay the binaries and the sample configuration out below DESTDIR
+	@tools/install "$(DESTDIR)"
+
+bench: binaries ## what a plugin costs, beside a bare interpreter and a C program
+	@$(BIN)/python bench/plugin_start.py
+
+venv: ## the virtual environment in .venv
+	@mkdir -p build
+	@tools/venv .venv
+
+clean: ## remove what was made, but for the virtual environment
+	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find nri tests -name __pycache__ -type d -exec rm -rf {} +

@@ -1,0 +1,1 @@
+"""The ``nri`` command. One module for each verb; :mod:`nri.cli.entry` is where the process starts."""

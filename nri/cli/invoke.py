@@ -1,0 +1,163 @@
+"""``nri invoke``: the chain once, by hand."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import click
+
+from nri import config
+from nri.cli import options, output
+from nri.client import ChainError, Client, Exchange, Sandbox, Task, read_config, spec_from_oci
+from nri.client.spawn import settle
+from nri.errors import NRIError
+from nri.types.errors import DecodeError
+from nri.types.v1 import ConfigList, Request
+
+
+@click.command()
+@click.argument("state", type=options.type_state)
+@click.option("--request", "request_file", metavar="FILE", help="A request as JSON; - for stdin.")
+@click.option("--spec", "spec_file", metavar="FILE", help="An OCI config.json to make the request from.")
+@click.option("--id", "container", metavar="ID", help="The container's, with --spec.")
+@click.option("--pid", type=click.IntRange(min=0), help="Of the container's init process, with --spec.")
+@click.option("--sandbox-id", metavar="ID", help="The pod sandbox's.")
+@click.option("--annotation", "annotations", multiple=True, metavar="KEY=VALUE", help="Added to those of the spec.")
+@click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="A label of the pod sandbox.")
+@click.option("--dry-run", is_flag=True, help="Print the requests that would be sent, and run nothing.")
+@click.option("--trace", is_flag=True, help="Print what is sent to and comes from each plugin, with times.")
+@options.timeout
+@options.host
+@options.as_json
+@options.plain_errors
+def invoke(
+    state: str,
+    request_file: str | None,
+    spec_file: str | None,
+    container: str | None,
+    pid: int | None,
+    sandbox_id: str | None,
+    annotations: tuple[str, ...],
+    labels: tuple[str, ...],
+    dry_run: bool,
+    trace: bool,
+    timeout: float,
+    conf_dir: str,
+    conf_file: str,
+    bin_dirs: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Run the chain once, by hand, and print the results.
+
+    The request is read from a file (--request), or made from a container's OCI configuration (--spec and --id).
+
+    \b
+    Examples:
+      nri invoke create --request request.json --trace
+      nri invoke create --spec config.json --id test --pid 1234 --annotation qos.class=ls
+      nri invoke delete --request - --json < request.json
+      nri invoke update --request request.json --dry-run
+    """
+    if (request_file is None) == (spec_file is None):
+        raise click.UsageError("expected one of --request and --spec")
+    if spec_file is not None and container is None:
+        raise click.UsageError("--spec needs the container's --id")
+    if request_file is not None and (container is not None or pid is not None):
+        raise click.UsageError("--id and --pid go with --spec; a --request has its own")
+    request = _read_request(request_file) if request_file is not None else None
+    if request is None:
+        task = Task(str(container), pid or 0, spec_from_oci(read_config(str(spec_file))))
+        request = Client(ConfigList()).request(task, state)
+    request = _with_options(request, sandbox_id, _pairs("--annotation", annotations), _pairs("--label", labels))
+    client = Client(
+        config.load(conf_dir, conf_file),
+        bin_dirs=[click.format_filename(directory) for directory in bin_dirs],
+        timeout=timeout,
+        log=lambda plugin, line: click.echo(output.safe(f"{plugin}: {line}"), err=True),
+        on_exchange=_print_exchange if trace and not as_json else None,
+    )
+    if dry_run:
+        _print_requests(client, request, state, as_json)
+        return
+    settle()
+    error: NRIError | None = None
+    try:
+        results = client.invoke(request, state)
+    except ChainError as chain_error:
+        error, results = chain_error, list(chain_error.results)
+    added = results[len(request.results) :]
+    if as_json:
+        output.print_json([result.to_value() for result in added])
+    elif not trace:
+        rows = [(result.plugin, output.pairs(result.metadata) or "-") for result in added]
+        output.print_table(("PLUGIN", "RESULT"), rows)
+        if not added and error is None:
+            click.echo(f"no plugin is configured for {state}")
+    if error is not None:
+        raise error
+
+
+def _read_request(name: str) -> Request:
+    where = "stdin" if name == "-" else name
+    try:
+        if name == "-":
+            document = click.get_binary_stream("stdin").read()
+        else:
+            with open(name, "rb") as file:
+                document = file.read()
+        return Request.from_json(document)
+    except OSError as error:
+        raise DecodeError(f"{where}: cannot be read: {error.strerror}; expected a request") from error
+    except DecodeError as error:
+        raise DecodeError(f"{where}: {error}") from error
+
+
+def _with_options(
+    request: Request, sandbox_id: str | None, annotations: dict[str, str], labels: dict[str, str]
+) -> Request:
+    spec = request.spec
+    if annotations:
+        spec = (spec or spec_from_oci({})).replace(annotations={**(spec.annotations if spec else {}), **annotations})
+    sandbox = Sandbox(sandbox_id if sandbox_id is not None else request.sandbox_id, {**request.labels, **labels})
+    return request.replace(spec=spec, sandbox_id=sandbox.id, labels=sandbox.labels)
+
+
+def _pairs(option: str, words: tuple[str, ...]) -> dict[str, str]:
+    pairs = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not key or not equals:
+            raise click.BadParameter(f"found {word!r}, expected KEY=VALUE", param_hint=f"'{option}'")
+        pairs[key] = value
+    return pairs
+
+
+def _print_requests(client: Client, request: Request, state: str, as_json: bool) -> None:
+    requests = [client.request(request, state).replace(conf=plugin.conf).to_value() for plugin in client.chain(state)]
+    if as_json:
+        output.print_json(requests)
+        return
+    for plugin, value in zip(client.chain(state), requests, strict=True):
+        click.echo(f"# to {plugin.type}, without the results of the plugins before it")
+        output.print_json(value)
+
+
+def _print_exchange(exchange: Exchange) -> None:
+    milliseconds = f"{exchange.seconds * 1000:.1f} ms"
+    click.secho(f"{exchange.plugin.type}  {exchange.binary or 'not found'}  {milliseconds}", bold=True)
+    _print_document("request", exchange.request)
+    if exchange.result is not None:
+        _print_document("result", exchange.result.to_json())
+    else:
+        if exchange.stdout:
+            click.echo(f"  stdout: {output.safe(exchange.stdout[:4096].decode('utf-8', 'surrogateescape'))}")
+        click.echo(f"  error: {output.safe(str(exchange.error and exchange.error.reason))}")
+    sys.stdout.flush()
+
+
+def _print_document(name: str, document: bytes) -> None:
+    value: Any = json.loads(document)
+    text = json.dumps(value, indent=2).replace("\n", "\n  ")
+    click.echo(f"  {name}: {text}")

@@ -1,0 +1,76 @@
+"""The options that several commands share, and how their errors reach the terminal."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import click
+
+from nri.client.chain import DEFAULT_TIMEOUT
+from nri.client.find import DEFAULT_BIN_DIRS
+from nri.config import DEFAULT_CONF_DIR, DEFAULT_CONF_FILE
+from nri.errors import NRIError
+
+type_state = click.Choice(["setup", "create", "update", "pause", "resume", "delete"])
+
+conf_dir = click.option(
+    "--conf-dir",
+    default=DEFAULT_CONF_DIR,
+    show_default=True,
+    metavar="DIR",
+    type=click.Path(),
+    help="Directory of the host configuration, *.conf in name order.",
+)
+conf_file = click.option(
+    "--conf-file",
+    default=DEFAULT_CONF_FILE,
+    show_default=True,
+    metavar="FILE",
+    type=click.Path(),
+    help="Read when the directory holds no *.conf.",
+)
+bin_dirs = click.option(
+    "--bin-dir",
+    "bin_dirs",
+    multiple=True,
+    default=DEFAULT_BIN_DIRS,
+    show_default=True,
+    metavar="DIR",
+    type=click.Path(),
+    help="Directory of plugins; repeat for more, the first one found is run.",
+)
+timeout = click.option(
+    "--timeout",
+    default=DEFAULT_TIMEOUT,
+    show_default=True,
+    metavar="SECONDS",
+    type=click.FloatRange(0, 3600, min_open=True),
+    help="For a plugin whose entry in the configuration has none.",
+)
+as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+
+
+def host(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that say where the host's configuration and plugins are."""
+    return conf_dir(conf_file(bin_dirs(command)))
+
+
+def plain_errors(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Turn an error that is meant for a person into lines on stderr and exit status 1."""
+
+    @functools.wraps(command)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return command(*args, **kwargs)
+        except NRIError as error:
+            fail(str(error))
+
+    return wrapped
+
+
+def fail(message: str) -> NoReturn:
+    """Say what is wrong and exit with status 1."""
+    click.echo(message, err=True)
+    raise click.exceptions.Exit(1)

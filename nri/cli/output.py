@@ -1,0 +1,37 @@
+"""What the commands print: tables for people, JSON for programs, and nothing raw that a plugin said."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import click
+
+from nri.client.lines import printable
+
+
+def print_json(value: object) -> None:
+    """Print ``value`` as indented JSON."""
+    click.echo(json.dumps(value, indent=2))
+
+
+def print_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print aligned columns; the header only where there are rows."""
+    lines = [[safe(cell) for cell in row] for row in rows]
+    if not lines:
+        return
+    widths = [max(len(line[column]) for line in [list(header), *lines]) for column in range(len(header))]
+    for number, line in enumerate([list(header), *lines]):
+        text = "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        click.secho(text, bold=number == 0)
+
+
+def safe(text: str) -> str:
+    """``text`` without anything that a terminal obeys."""
+    return printable(text.encode("utf-8", "surrogateescape"))
+
+
+def pairs(values: dict[str, Any]) -> str:
+    """A mapping in one line: ``key=value key=value``."""
+    return " ".join(f"{key}={value}" for key, value in values.items())

@@ -1,0 +1,135 @@
+"""Confines containers to the CPUs that the system does not keep for itself.
+
+What a container may use is the CPUs of its parent cgroup; of these, those that somebody chose for it (the kubelet's
+static policy in the request, and an annotation of the workload, which can only narrow); of these, those that the
+system does not reserve, unless the container's class is one that may use them.
+"""
+
+from __future__ import annotations
+
+from nri import __version__, skel
+from nri.plugins import conf as conf_
+from nri.types.v1 import State
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from nri.cgroups import Cgroup
+    from nri.types.v1 import Request, Result
+
+DEFAULT_CLASS = "system"
+
+ANNOTATION = "cpus.konfine.nri.io"
+"""The annotation, with the usual scopes, that names a container's CPUs: a CPU list."""
+
+
+class Konfine(skel.Plugin):
+    """On ``create`` and ``update``: a container's cpuset without the CPUs that are reserved."""
+
+    type = "konfine"
+    version = __version__
+    description = f"Confines containers to the CPUs that the system does not reserve, or to those of {ANNOTATION}."
+    conf_schema = {
+        "type": "object",
+        "properties": {
+            "systemReserved": {
+                "anyOf": [
+                    {"type": "array", "items": {"type": "integer", "minimum": 0, "maximum": 8191}},
+                    {"type": "string", "pattern": "^[0-9, \\t\\n-]*$"},
+                ],
+                "description": 'CPUs kept from containers: [0, 1], or a CPU list "0-1,8" (default none)',
+            },
+            "systemClasses": conf_.classes_schema(DEFAULT_CLASS, "classes that may use the reserved CPUs"),
+            "key": conf_.KEY_SCHEMA,
+            "mountinfo": conf_.MOUNTINFO_SCHEMA,
+        },
+        "patternProperties": {"^x-": True},
+        "additionalProperties": False,
+    }
+
+    def invoke(self, request: Request) -> Result:
+        """Confine the container; the metadata says to which CPUs."""
+        result = request.new_result(self.type)
+        if request.state not in (State.CREATE, State.UPDATE):
+            return result
+        from nri.cgroups import render_cpus
+
+        conf = conf_.known_keys(request.conf, self.conf_schema["properties"])
+        reserved = _reserved(conf)
+        if conf_.container_class(request, conf) in conf_.classes(conf, "systemClasses", DEFAULT_CLASS):
+            reserved = frozenset()
+        chosen = _chosen(request)
+        cgroup = conf_.cgroup(request, conf)
+        cpus = _allowed(request, cgroup, chosen, reserved)
+        if cgroup.cpus() != cpus:
+            cgroup.set_cpus(cpus)
+        result.metadata["cpus"] = render_cpus(cpus)
+        return result
+
+
+def _allowed(
+    request: Request, cgroup: Cgroup, chosen: dict[str, frozenset[int]], reserved: frozenset[int]
+) -> frozenset[int]:
+    """The CPUs for the container.
+
+    :raises CgroupError: when there are none, with every set that had a part in it.
+    """
+    from nri.cgroups import CgroupError, render_cpus
+
+    sets = {"its parent cgroup": cgroup.parent_cpus()} | chosen
+    cpus = frozenset.intersection(*sets.values()) - reserved
+    if not cpus:
+        has = " and ".join([f"{who} has {render_cpus(those) or 'none'}" for who, those in sets.items()])
+        raise CgroupError(
+            f"no CPU is left for {request.id}: {has}, systemReserved is {render_cpus(reserved) or 'none'}; "
+            f"expected a CPU that is in each of the former and not in the latter"
+        )
+    return cpus
+
+
+def _reserved(conf: dict[str, Any]) -> frozenset[int]:
+    from nri.cgroups import MAX_CPU, parse_cpus
+    from nri.types.message import integer, mismatch
+
+    value = conf.get("systemReserved")
+    where = "conf.systemReserved"
+    if value is None:
+        return frozenset()
+    if isinstance(value, str):
+        return _parse(where, value)
+    if not isinstance(value, list):
+        raise mismatch(value, where, 'an array of CPU numbers, or a CPU list like "0-1,8"')
+    for index, cpu in enumerate(value):
+        if not 0 <= integer(cpu, f"{where}[{index}]") <= MAX_CPU or cpu is None:
+            raise mismatch(cpu, f"{where}[{index}]", f"the number of a CPU, 0 to {MAX_CPU}")
+    return parse_cpus(",".join([str(cpu) for cpu in value]))
+
+
+def _chosen(request: Request) -> dict[str, frozenset[int]]:
+    """The sets of CPUs that somebody chose for the container, by who did."""
+    chosen = {}
+    resources = request.spec.resources if request.spec is not None else None
+    cpu = resources.get("cpu") if isinstance(resources, dict) else None
+    listed = cpu.get("cpus") if isinstance(cpu, dict) else None
+    if listed:
+        where = "spec.resources.cpu.cpus"
+        if not isinstance(listed, str):
+            from nri.types.message import mismatch
+
+            raise mismatch(listed, where, "a CPU list")
+        chosen[where] = _parse(where, listed)
+    annotated = skel.scoped(request, ANNOTATION)
+    if annotated is not None:
+        where = f"the annotation {annotated[0]}"
+        chosen[where] = _parse(where, annotated[1])
+    return chosen
+
+
+def _parse(where: str, cpu_list: str) -> frozenset[int]:
+    from nri.cgroups import CpuListError, parse_cpus
+
+    try:
+        return parse_cpus(cpu_list)
+    except CpuListError as error:
+        raise CpuListError(f"{where}: {error}") from error
