@@ -119,7 +119,10 @@ def loads(document: bytes | bytearray | memoryview | str) -> object:
     if text.count("[") + text.count("{") > MAX_DEPTH and _depth(value) > MAX_DEPTH:
         raise _too_deep()
     if "\\ud" in text or "\\uD" in text:
-        value = _mend(value)
+        try:
+            value = _mend(value)
+        except RecursionError:  # the caller is deep in its own stack
+            raise _too_deep() from None
     return value
 
 
