@@ -173,6 +173,8 @@ class Result(Message):
     def to_value(self) -> dict[str, Any]:
         """As :meth:`Message.to_value`, with ``extra`` after the known keys."""
         value = super().to_value()
+        if not isinstance(self.extra, dict):
+            raise EncodeError(str(mismatch(self.extra, "result.extra", "an object")))
         for key, item in self.extra.items():
             value.setdefault(key, item)
         return value
