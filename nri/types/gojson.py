@@ -49,14 +49,13 @@ class _Context:
     parse_float = staticmethod(_parse_float)
     parse_int = int
     parse_constant = staticmethod(_parse_constant)
-    memo: dict[str, str] = {}  # noqa: RUF012 - only the pure Python scanner uses it, and clears it
 
 
 def _refuse(value: object) -> NoReturn:
     raise EncodeError(f"cannot write a {type(value).__name__} as JSON: {shorten(repr(value))}")
 
 
-def _make_codec() -> tuple[Callable[[object], Scanner], Callable[[object], str]]:
+def _make_codec() -> tuple[Callable[[_Context], Scanner], Callable[[object], str]]:
     try:
         from _json import encode_basestring_ascii, make_encoder, make_scanner
 
@@ -67,18 +66,25 @@ def _make_codec() -> tuple[Callable[[object], Scanner], Callable[[object], str]]
             )
 
         encode([])
-        make_scanner(_Context)  # type: ignore[arg-type]
+        make_scanner(_Context())  # type: ignore[arg-type]
     except (ImportError, TypeError):  # not CPython, or one whose private functions have changed
         import json
-        from json.scanner import py_make_scanner  # type: ignore[attr-defined]
+
+        def make_decoder(context: _Context) -> Scanner:
+            decoder = json.JSONDecoder(
+                parse_float=_parse_float,
+                parse_constant=_parse_constant,
+                object_pairs_hook=context.object_pairs_hook,
+            )
+            return decoder.scan_once  # type: ignore[attr-defined, no-any-return]
 
         encoder = json.JSONEncoder(allow_nan=False, separators=(",", ":"), default=_refuse)
-        return py_make_scanner, encoder.encode
+        return make_decoder, encoder.encode
     return make_scanner, encode  # type: ignore[return-value]
 
 
 _make_scanner, _encode = _make_codec()
-_scan = _make_scanner(_Context)
+_scan = _make_scanner(_Context())
 
 
 def loads(document: bytes | bytearray | memoryview | str, pairs_hook: PairsHook | None = None) -> object:
