@@ -70,9 +70,7 @@ def _type(error: Error) -> Iterator[Finding]:
 
 def _allowed(error: Error) -> Iterator[Finding]:
     values = error.validator_value if error.validator == "enum" else [error.validator_value]
-    near = (
-        _nearest(error.instance, [value for value in values if isinstance(value, str)]) if len(values) > 1 else None
-    )
+    near = _nearest(error.instance, [value for value in values if isinstance(value, str) and len(values) > 1])
     hint = f"; did you mean {_json(near)}?" if near is not None else ""
     yield _found(error, f"{_one_of(values)}{_titled(error.schema)}{hint}")
 
