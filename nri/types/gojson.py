@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import NoReturn
 
+    PairsHook = Callable[[list[tuple[str, object]]], object]
+    Scanner = Callable[[str, int], tuple[object, int]]
+
 MAX_DEPTH = 256
 """The deepest nesting of objects and arrays that is accepted (Go: 10000; a real request has 5)."""
 
@@ -42,18 +45,17 @@ class _Context:
 
     strict = True
     object_hook = None
-    object_pairs_hook = None
+    object_pairs_hook: PairsHook | None = None
     parse_float = staticmethod(_parse_float)
     parse_int = int
     parse_constant = staticmethod(_parse_constant)
-    memo: dict[str, str] = {}  # only the pure Python scanner uses it, and clears it
 
 
 def _refuse(value: object) -> NoReturn:
     raise EncodeError(f"cannot write a {type(value).__name__} as JSON: {shorten(repr(value))}")
 
 
-def _make_codec() -> tuple[Callable[[str, int], tuple[object, int]], Callable[[object], str]]:
+def _make_codec() -> tuple[Callable[[_Context], Scanner], Callable[[object], str]]:
     try:
         from _json import encode_basestring_ascii, make_encoder, make_scanner
 
@@ -64,21 +66,32 @@ def _make_codec() -> tuple[Callable[[str, int], tuple[object, int]], Callable[[o
             )
 
         encode([])
-        return make_scanner(_Context), encode  # type: ignore[arg-type]
+        make_scanner(_Context())  # type: ignore[arg-type]
     except (ImportError, TypeError):  # not CPython, or one whose private functions have changed
         import json
-        from json.scanner import py_make_scanner  # type: ignore[attr-defined]
+
+        def make_decoder(context: _Context) -> Scanner:
+            decoder = json.JSONDecoder(
+                parse_float=_parse_float,
+                parse_constant=_parse_constant,
+                object_pairs_hook=context.object_pairs_hook,
+            )
+            return decoder.scan_once  # type: ignore[attr-defined, no-any-return]
 
         encoder = json.JSONEncoder(allow_nan=False, separators=(",", ":"), default=_refuse)
-        return py_make_scanner(_Context), encoder.encode
+        return make_decoder, encoder.encode
+    return make_scanner, encode  # type: ignore[return-value]
 
 
-_scan, _encode = _make_codec()
+_make_scanner, _encode = _make_codec()
+_scan = _make_scanner(_Context())
 
 
-def loads(document: bytes | bytearray | memoryview | str) -> object:
+def loads(document: bytes | bytearray | memoryview | str, pairs_hook: PairsHook | None = None) -> object:
     """The value of a JSON document: dict, list, str, int, float, bool or None.
 
+    :param pairs_hook: makes the value of an object from its keys and values, as ``json.loads`` has it: the one way
+        to see a key that is given twice.
     :raises DecodeError: with line and column where it is not JSON.
     """
     if not isinstance(document, str):
@@ -88,23 +101,26 @@ def loads(document: bytes | bytearray | memoryview | str) -> object:
         if not text.isascii():
             text = _mend_text(text)
     start = 0
+    scan = _scan
+    if pairs_hook is not None:
+        context = _Context()
+        context.object_pairs_hook = pairs_hook
+        scan = _make_scanner(context)
     try:
         while text[start] in _WHITESPACE:
             start += 1
-        value, end = _scan(text, start)
+        value, end = scan(text, start)
         while end < len(text) and text[end] in _WHITESPACE:
             end += 1
         if end < len(text):
-            raise DecodeError(
-                f"{_position(text, end)}: found {_glimpse(text, end)} after the document, expected its end"
-            )
+            raise _error_at(text, end, f"found {_glimpse(text, end)} after the document, expected its end")
     except DecodeError:
         raise
     except IndexError:
         raise DecodeError("the document is empty, expected JSON") from None
     except StopIteration as stop:
         at = stop.value if isinstance(stop.value, int) else start
-        raise DecodeError(f"{_position(text, at)}: found {_glimpse(text, at)}, expected a value") from None
+        raise _error_at(text, at, f"found {_glimpse(text, at)}, expected a value") from None
     except RecursionError:
         raise _too_deep() from None
     except SystemError:
@@ -113,13 +129,16 @@ def loads(document: bytes | bytearray | memoryview | str) -> object:
             raise
         import json.decoder  # noqa: F401
 
-        return loads(document)
+        return loads(document, pairs_hook)
     except ValueError as error:
         raise _syntax_error(text, error) from None
     if text.count("[") + text.count("{") > MAX_DEPTH and _depth(value) > MAX_DEPTH:
         raise _too_deep()
     if "\\ud" in text or "\\uD" in text:
-        value = _mend(value)
+        try:
+            value = _mend(value)
+        except RecursionError:  # the caller is deep in its own stack
+            raise _too_deep() from None
     return value
 
 
@@ -174,12 +193,17 @@ def _syntax_error(text: str, error: ValueError) -> DecodeError:
     if at is None:  # int() has a limit of its own
         return DecodeError("a number has too many digits; expected one that fits 64 bits")
     expected = str(getattr(error, "msg", error))
-    return DecodeError(f"{_position(text, at)}: {expected[:1].lower()}{expected[1:]}, found {_glimpse(text, at)}")
+    return _error_at(text, at, f"{expected[:1].lower()}{expected[1:]}, found {_glimpse(text, at)}")
 
 
-def _position(text: str, at: int) -> str:
-    line_start = text.rfind("\n", 0, at) + 1
-    return f"line {text.count(chr(10), 0, at) + 1} column {at - line_start + 1}"
+def _error_at(text: str, at: int, reason: str) -> DecodeError:
+    line, column = position(text, at)
+    return DecodeError(reason, line=line, column=column)
+
+
+def position(text: str, at: int) -> tuple[int, int]:
+    """Line and column of the character ``text[at]``, both from 1, the column in characters."""
+    return text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
 
 
 def _glimpse(text: str, at: int) -> str:

@@ -81,7 +81,7 @@ def string_map(value: object, where: str) -> dict[str, str]:
             raise mismatch(key, f"{where}: key", "a string")
     else:
         return value
-    return {key: string(item, f"{where}.{key}") for key, item in value.items()}
+    return {key: string(item, f"{where}.{gojson.shorten(repr(key)[1:-1])}") for key, item in value.items()}
 
 
 def mismatch(value: object, where: str, expected: str) -> DecodeError:
@@ -162,7 +162,7 @@ class Message:
                 item = field.kind(getattr(self, field.attribute), f"{type(self).__name__.lower()}.{field.key}")
             except DecodeError as error:
                 raise EncodeError(str(error)) from None
-            if field.omit_empty and (item is None or item in ("", 0, {}, ())):
+            if field.omit_empty and (item is None or (field.kind is not opaque and item in ("", 0, {}, ()))):
                 continue
             if isinstance(item, Message):
                 item = item.to_value()

@@ -173,6 +173,8 @@ class Result(Message):
     def to_value(self) -> dict[str, Any]:
         """As :meth:`Message.to_value`, with ``extra`` after the known keys."""
         value = super().to_value()
+        if not isinstance(self.extra, dict):
+            raise EncodeError(str(mismatch(self.extra, "result.extra", "an object")))
         for key, item in self.extra.items():
             value.setdefault(key, item)
         return value
@@ -253,7 +255,7 @@ class Request(Message):
 class Plugin(Message):
     """One entry of the host configuration."""
 
-    __slots__ = ("conf", "failure_policy", "source", "states", "timeout", "type")
+    __slots__ = ("conf", "failure_policy", "source", "source_index", "states", "timeout", "type")
 
     type: str
     """The name of the executable in the plugin directory."""
@@ -267,6 +269,8 @@ class Plugin(Message):
     """Seconds; 0 for the default of whoever runs the chain."""
     source: str
     """The file that the entry comes from; not part of the document."""
+    source_index: int
+    """Its place among the plugins of that file, from 0; not part of the document."""
 
     FIELDS = (
         Field("type", "type", string, omit_empty=False),
@@ -285,6 +289,7 @@ class Plugin(Message):
         failure_policy: str = "",
         timeout: float = 0,
         source: str = "",
+        source_index: int = 0,
     ) -> None:
         put = object.__setattr__
         put(self, "type", type)
@@ -293,12 +298,14 @@ class Plugin(Message):
         put(self, "failure_policy", failure_policy)
         put(self, "timeout", timeout)
         put(self, "source", source)
+        put(self, "source_index", source_index)
 
     @classmethod
     def from_value(cls, value: object, where: str) -> Plugin:
         """As :meth:`Message.from_value`; the source is not part of the document."""
         plugin = super().from_value(value, where)
         object.__setattr__(plugin, "source", "")
+        object.__setattr__(plugin, "source_index", 0)
         return plugin
 
     def wants(self, state: str) -> bool:

@@ -1,0 +1,218 @@
+"""What jsonschema found, in the words of a person: what is wrong, and what would be right.
+
+One mistake is one finding: a misspelt key is not also a missing one, a value of the wrong type is not also none of
+the values that are allowed.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from jsonschema.exceptions import best_match
+
+from nri.types import gojson
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    Error = Any  # a jsonschema ValidationError, of which its stubs say that everything may be unset
+    Path = tuple[str | int, ...]
+
+_TYPES = {
+    "array": "an array",
+    "boolean": "true or false",
+    "integer": "an integer",
+    "null": "null",
+    "number": "a number",
+    "object": "an object",
+    "string": "a string",
+}
+
+
+class Finding(NamedTuple):
+    """One thing that is wrong in a value."""
+
+    path: Path
+    message: str
+    at_key: bool = False
+    """Whether it is the key at ``path`` that is wrong, and not its value."""
+    meant: Path | None = None
+    """For a key that is probably misspelt: the path that was meant."""
+
+
+def explain(errors: Iterable[Error]) -> list[Finding]:
+    """The findings for all errors that a validator has, each once."""
+    found: dict[tuple[Path, str], Finding] = {}
+    mistyped: set[Path] = set()
+    missing: dict[Path, Finding] = {}
+    for error in sorted(errors, key=lambda error: error.validator != "type"):
+        path = tuple(error.absolute_path)
+        if error.validator == "type":
+            mistyped.add(path)
+        elif path in mistyped:
+            continue
+        for finding in _EXPLANATIONS.get(str(error.validator), _other)(error):
+            if error.validator == "required":
+                missing[finding.path] = finding
+            else:
+                found[finding.path, finding.message] = finding
+    meant = {finding.meant for finding in found.values()}
+    return [*found.values(), *(finding for path, finding in missing.items() if path not in meant)]
+
+
+def _type(error: Error) -> Iterator[Finding]:
+    wanted: list[str] = error.validator_value if isinstance(error.validator_value, list) else [error.validator_value]
+    expected = " or ".join([_TYPES.get(name, name) for name in wanted])
+    yield _found(error, f"{expected}{_titled(error.schema)}")
+
+
+def _allowed(error: Error) -> Iterator[Finding]:
+    values = error.validator_value if error.validator == "enum" else [error.validator_value]
+    near = _nearest(error.instance, [value for value in values if isinstance(value, str) and len(values) > 1])
+    hint = f"; did you mean {_json(near)}?" if near is not None else ""
+    yield _found(error, f"{_one_of(values)}{_titled(error.schema)}{hint}")
+
+
+def _unknown_keys(error: Error) -> Iterator[Finding]:
+    schema: dict[str, Any] = error.schema
+    known = list(schema.get("properties", {}))
+    patterns = list(schema.get("patternProperties", {}))
+    path = tuple(error.absolute_path)
+    for key in error.instance:
+        if key in known or any(re.search(pattern, key) for pattern in patterns):
+            continue
+        near = _nearest(key, known)
+        if near is not None:
+            yield Finding((*path, key), f"unknown key, did you mean {_json(near)}?", True, (*path, near))
+        else:
+            expected = ", ".join([*map(_json, known), *map(_matching, patterns)])
+            yield Finding(
+                (*path, key), f"unknown key, expected one of {expected}" if expected else "unknown key", True
+            )
+
+
+def _missing_keys(error: Error) -> Iterator[Finding]:
+    schema: dict[str, Any] = error.schema
+    for key in error.validator_value:
+        if key not in error.instance:
+            expected = _expectation(schema.get("properties", {}).get(key, {}))
+            yield Finding((*error.absolute_path, key), f"missing, expected {expected}")
+
+
+def _pattern(error: Error) -> Iterator[Finding]:
+    yield _found(error, _expectation(error.schema))
+
+
+def _repeated(error: Error) -> Iterator[Finding]:
+    for index, item in enumerate(error.instance):
+        if item in error.instance[:index]:
+            yield Finding((*error.absolute_path, index), f"found {gojson.describe(item)} again, expected it once")
+
+
+def _bound(phrase: str) -> Callable[[Error], Iterator[Finding]]:
+    def explanation(error: Error) -> Iterator[Finding]:
+        yield _found(error, f"{phrase.format(error.validator_value)}{_titled(error.schema)}")
+
+    return explanation
+
+
+def _length(unit: str, limit: str) -> Callable[[Error], Iterator[Finding]]:
+    def explanation(error: Error) -> Iterator[Finding]:
+        message = f"found {len(error.instance)} {unit}, expected {limit} {error.validator_value}"
+        yield Finding(tuple(error.absolute_path), f"{message}{_titled(error.schema)}")
+
+    return explanation
+
+
+def _alternatives(error: Error) -> Iterator[Finding]:
+    branches = {str(inner.validator) for inner in error.context or ()}
+    if error.context and branches == {"type"} and all(not inner.relative_path for inner in error.context):
+        kinds = [_TYPES.get(inner.validator_value, str(inner.validator_value)) for inner in error.context]
+        yield _found(error, " or ".join(dict.fromkeys(kinds)) + _titled(error.schema))
+        return
+    best = best_match([error])
+    if best is None or best is error:
+        yield from _other(error)
+    else:
+        yield from _EXPLANATIONS.get(str(best.validator), _other)(best)
+
+
+def _other(error: Error) -> Iterator[Finding]:
+    yield Finding(tuple(error.absolute_path), gojson.shorten(error.message, 300) + _titled(error.schema))
+
+
+_EXPLANATIONS: dict[str, Callable[[Error], Iterator[Finding]]] = {
+    "additionalProperties": _unknown_keys,
+    "anyOf": _alternatives,
+    "const": _allowed,
+    "enum": _allowed,
+    "exclusiveMaximum": _bound("a number less than {}"),
+    "exclusiveMinimum": _bound("a number greater than {}"),
+    "maxItems": _length("items", "at most"),
+    "maxLength": _length("characters", "at most"),
+    "maxProperties": _length("keys", "at most"),
+    "maximum": _bound("a number that is at most {}"),
+    "minItems": _length("items", "at least"),
+    "minLength": _length("characters", "at least"),
+    "minProperties": _length("keys", "at least"),
+    "minimum": _bound("a number that is at least {}"),
+    "multipleOf": _bound("a multiple of {}"),
+    "oneOf": _alternatives,
+    "pattern": _pattern,
+    "required": _missing_keys,
+    "type": _type,
+    "uniqueItems": _repeated,
+}
+
+
+def _found(error: Error, expected: str) -> Finding:
+    return Finding(tuple(error.absolute_path), f"found {gojson.describe(error.instance)}, expected {expected}")
+
+
+def _expectation(schema: Any) -> str:
+    """What a value should be, from its schema."""
+    if not isinstance(schema, dict):
+        return "a value"
+    if "const" in schema:
+        return _json(schema["const"]) + _titled(schema)
+    if "enum" in schema:
+        return _one_of(schema["enum"]) + _titled(schema)
+    if "pattern" in schema:
+        return _title(schema) or f"a string that matches {schema['pattern']}"
+    kind = schema.get("type")
+    return (_TYPES.get(kind, "a value") if isinstance(kind, str) else "a value") + _titled(schema)
+
+
+def _one_of(values: list[Any]) -> str:
+    return ("one of " if len(values) > 1 else "") + ", ".join(map(_json, values))
+
+
+def _title(schema: Any) -> str:
+    """A schema's title as part of a sentence: without its capital, but for an abbreviation's."""
+    title = schema.get("title", "") if isinstance(schema, dict) else ""
+    return title if title[1:2].isupper() else title[:1].lower() + title[1:]
+
+
+def _titled(schema: Any) -> str:
+    title = _title(schema)
+    return f" ({title})" if title else ""
+
+
+def _matching(pattern: str) -> str:
+    prefix = re.fullmatch(r"\^([\w-]+)", pattern)
+    return f"a key that begins with {_json(prefix[1])}" if prefix else f"a key that matches {pattern}"
+
+
+def _nearest(word: object, candidates: list[str]) -> str | None:
+    """The candidate that ``word`` is probably a misspelling of."""
+    if not isinstance(word, str) or len(word) > 100:
+        return None
+    folded = {candidate.lower(): candidate for candidate in candidates}
+    near = difflib.get_close_matches(word.lower().replace("_", ""), folded, n=1, cutoff=0.6)
+    return folded[near[0]] if near else None
+
+
+def _json(value: Any) -> str:
+    return gojson.shorten(gojson.dumps(value).decode())

@@ -1,0 +1,119 @@
+"""Loading: which files there are, what is in them, one list of plugins out of all.
+
+Files ending in ``.conf`` in the drop-in directory are read in the byte order of their names; hidden ones and editors'
+backups are not. Only a directory without any makes room for the single file of the Go implementation. A file is
+looked at before it is opened: a FIFO of that name does not block a container's start, a device is not touched.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from nri.config import quick
+from nri.config.faults import ConfigError, Fault
+from nri.types.v1 import ConfigList
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from nri.types.v1 import Plugin
+
+DEFAULT_CONF_DIR = "/etc/nri/resource.d"
+DEFAULT_CONF_FILE = "/etc/nri/conf.json"
+SUFFIX = ".conf"
+MAX_SIZE = 1024 * 1024
+"""Bytes of a file that are accepted; a real one has some hundreds."""
+
+
+def load(conf_dir: str = DEFAULT_CONF_DIR, conf_file: str = DEFAULT_CONF_FILE) -> ConfigList:
+    """The host configuration; one without plugins where there is none.
+
+    :param conf_dir: its ``*.conf``, in name order.
+    :param conf_file: read only where ``conf_dir`` holds no ``.conf``; it need not exist.
+    :raises ConfigError: with all faults of all files.
+    """
+    plugins: list[Plugin] = []
+    faults: list[Fault] = []
+    for path in _files(conf_dir) or [conf_file]:
+        try:
+            plugins += _load_file(path)
+        except ConfigError as error:
+            faults += error.faults
+        except FileNotFoundError:
+            continue  # no configuration at all, or a file removed since the directory was listed
+    if faults:
+        raise ConfigError(faults)
+    return ConfigList(plugins=plugins)
+
+
+def read(path: str) -> bytes:
+    """The bytes of a configuration file.
+
+    :raises FileNotFoundError: when there is nothing of that name, not even a symlink.
+    :raises ConfigError: when it is not a regular file, cannot be read, or is too big.
+    """
+    try:
+        _require_regular(path, os.stat(path).st_mode)
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+        with open(descriptor, "rb") as file:
+            _require_regular(path, os.fstat(descriptor).st_mode)
+            document = file.read(MAX_SIZE + 1)
+    except OSError as error:
+        raise _refusal(path, error, "a file of JSON that can be read") from None
+    if len(document) > MAX_SIZE:
+        raise _fault(path, f"found more than {MAX_SIZE} bytes, expected a file of JSON of at most that many")
+    return document
+
+
+def _files(conf_dir: str) -> list[str]:
+    try:
+        names = os.listdir(conf_dir)
+    except FileNotFoundError as error:
+        if os.path.islink(conf_dir):
+            raise _refusal(conf_dir, error, "a directory") from None
+        return []
+    except OSError as error:
+        raise _refusal(conf_dir, error, f"a directory of *{SUFFIX} files that can be read") from None
+    names = [name for name in names if name.endswith(SUFFIX) and not name.startswith(".")]
+    return [os.path.join(conf_dir, name) for name in sorted(names, key=os.fsencode)]
+
+
+def _load_file(path: str) -> list[Plugin]:
+    document = read(path)
+    value = quick.parse(document)
+    if value is None:
+        from nri.config.diagnose import diagnose
+
+        raise ConfigError(diagnose(path, document))
+    plugins = ConfigList.from_value(value, path).plugins
+    return [plugin.replace(source=path, source_index=index) for index, plugin in enumerate(plugins)]
+
+
+def _require_regular(path: str, mode: int) -> None:
+    if stat.S_ISREG(mode):
+        return
+    kinds = (
+        (stat.S_ISDIR, "a directory"),
+        (stat.S_ISFIFO, "a FIFO"),
+        (stat.S_ISSOCK, "a socket"),
+        (stat.S_ISCHR, "a character device"),
+        (stat.S_ISBLK, "a block device"),
+    )
+    kind = next((name for is_kind, name in kinds if is_kind(mode)), "something that is no file")
+    raise _fault(path, f"found {kind}, expected a file of JSON")
+
+
+def _refusal(path: str, error: OSError, expected: str) -> Exception:
+    """The error to raise for an OSError at ``path``."""
+    if isinstance(error, FileNotFoundError):
+        try:
+            target = os.readlink(path)
+        except OSError:
+            return error
+        return _fault(path, f"found a symlink to {target!r}, which does not exist, expected {expected}")
+    reason = (error.strerror or str(error)).lower()
+    return _fault(path, f"cannot be read: {reason}, expected {expected}")
+
+
+def _fault(path: str, message: str) -> ConfigError:
+    return ConfigError([Fault(file=path, message=message)])

@@ -1,0 +1,221 @@
+"""JSON as Go reads and writes it."""
+
+import importlib.util
+import json
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nri.types import DecodeError, EncodeError, gojson
+
+
+@pytest.fixture(params=["C", "Python"])
+def codec(request, monkeypatch):
+    """The module on an interpreter that has ``_json``, and on one that has not."""
+    if request.param == "C":
+        return gojson
+    monkeypatch.setitem(sys.modules, "_json", None)
+    monkeypatch.setattr("json.scanner.make_scanner", json.scanner.py_make_scanner)
+    monkeypatch.setattr("json.encoder.c_make_encoder", None)
+    spec = importlib.util.spec_from_file_location("gojson_without_c", gojson.__file__)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+GOOD = [
+    ("null", None),
+    (" \t\r\n true \n", True),
+    ("-0", 0),
+    ("9223372036854775808", 2**63),
+    ("1e3", 1000.0),
+    ("-1.5E-2", -0.015),
+    ('"\\u00e9\\ud83d\\ude00"', "é😀"),
+    ('"\\/"', "/"),
+    ("[]", []),
+    ('{"a":{"b":[1,"x",null]}}', {"a": {"b": [1, "x", None]}}),
+    ('{"a":1,"a":2}', {"a": 2}),
+    ('"\u2028"', "\u2028"),
+    ('"\\ud800"', "\ufffd"),
+    ('"\\udc00\\ud800x"', "\ufffd\ufffdx"),
+    ('{"\\ud800":["\\udfff"]}', {"\ufffd": ["\ufffd"]}),
+    ('"\ud800"', "\ufffd"),
+    ('"\ud83d\ude00"', "😀"),
+    (b'"\xff"', "\ufffd"),
+    (b'"\xed\xa0\x80"', "\ufffd\ufffd\ufffd"),
+    (bytearray(b"1"), 1),
+    (memoryview(b"1"), 1),
+    ("[" * 256 + "]" * 256, None),
+    ('"' + "[{" * 1000 + '"', "[{" * 1000),
+]
+
+
+@pytest.mark.parametrize(("document", "value"), GOOD, ids=lambda case: repr(case)[:30])
+def test_reads_what_go_reads(codec, document, value):
+    read = codec.loads(document)
+    if value is not None or document == "null":
+        assert read == value
+        assert type(read) is type(value)
+
+
+BAD = [
+    ("", 0, 0, "is empty"),
+    (" \n", 0, 0, "is empty"),
+    ("nul", 1, 1, "expected a value"),
+    ("[1,\n 2,\n  x]", 3, 3, "expect(ed a|ing) value"),
+    ("{'a':1}", 1, 2, "double quotes"),
+    ('{"a" 1}', 1, 6, "':'"),
+    ("[1 2]", 1, 4, "','"),
+    ('"abc', 1, 1, "unterminated string"),
+    ('"a\tb"', 1, 3, "control character"),
+    ('"\\x"', 1, 2, "escape"),
+    ('["é", "\\u12"]', 1, 9, "escape"),
+    ("01", 1, 2, "expected its end"),
+    ("1.", 1, 2, "expected its end"),
+    ("{}\n{}", 2, 1, "expected its end"),
+    ("[", 1, 2, "the end of the document"),
+    ("-", 1, 1, "expected a value"),
+    ("\ufeff{}", 1, 1, "expected a value"),
+    (b"\xef\xbb\xbf{}", 1, 1, "expected a value"),
+    ("NaN", 0, 0, "NaN"),
+    ("[Infinity]", 0, 0, "Infinity"),
+    ("-Infinity", 0, 0, "-Infinity"),
+    ("1e400", 0, 0, "out of range"),
+    ("1" * 5000, 0, 0, "too many digits"),
+    ("[" * 257 + "]" * 257, 0, 0, "nested too deep"),
+    ('{"a":' * 257 + "1" + "}" * 257, 0, 0, "nested too deep"),
+    ("[" * 1_000_000, 0, 0, "nested too deep"),
+    ('{"a":' * 1_000_000, 0, 0, "nested too deep"),
+]
+
+
+@pytest.mark.parametrize(("document", "line", "column", "message"), BAD, ids=lambda case: repr(case)[:30])
+def test_refuses_what_go_refuses_and_says_where(codec, document, line, column, message):
+    with pytest.raises(DecodeError, match=message) as raised:
+        codec.loads(document)
+    error = raised.value
+    assert (error.line, error.column) == (line, column)
+    assert str(error) == (f"line {line} column {column}: {error.reason}" if line else error.reason)
+    assert len(str(error)) < 300
+
+
+def test_a_comma_after_the_last_item_is_refused():
+    for document in ("[1,]", '{"a":1,}'):  # the column differs between Python's versions
+        with pytest.raises(DecodeError, match="line 1"):
+            gojson.loads(document)
+
+
+def test_ten_megabytes_of_string_are_a_value():
+    text = "é" * 5_000_000
+    assert gojson.loads(gojson.dumps(text)) == text
+
+
+def test_a_lone_surrogate_deep_in_a_document_read_deep_in_a_stack_is_a_decode_error():
+    document = "[" * 250 + '"\\ud800"' + "]" * 250
+
+    def read(depth):
+        return read(depth - 1) if depth else gojson.loads(document)
+
+    value = read(0)
+    for _ in range(250):
+        (value,) = value
+    assert value == "\ufffd"
+    with pytest.raises(DecodeError, match="nested too deep"):
+        read(sys.getrecursionlimit() - 250)
+
+
+@given(st.binary() | st.text() | st.text('[]{}",:\\ud8e1-.0aN\n '))
+def test_any_input_is_a_value_or_a_decode_error(document):
+    try:
+        value = gojson.loads(document)
+    except DecodeError:
+        return
+    assert gojson.loads(gojson.dumps(value)) == value
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+
+
+@given(json_values)
+def test_writes_what_json_reads_and_reads_what_json_writes(value):
+    assert json.loads(gojson.dumps(value)) == value
+    assert gojson.loads(json.dumps(value)) == value
+    assert gojson.loads(json.dumps(value, ensure_ascii=False)) == value
+    assert gojson.dumps(value).isascii()
+
+
+CIRCLE: list[object] = []
+CIRCLE.append(CIRCLE)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), object(), {1j: 1}, {(): 1}, b"x", {1}, CIRCLE])
+def test_what_json_cannot_say_is_an_encode_error(codec, value):
+    with pytest.raises(EncodeError):
+        codec.dumps(value)
+
+
+def test_a_value_nested_without_end_is_an_encode_error():
+    value: list[object] = []
+    for _ in range(200_000):
+        value = [value]
+    with pytest.raises(EncodeError, match="nested too deep"):
+        gojson.dumps(value)
+
+
+def test_a_pairs_hook_sees_keys_that_are_given_twice():
+    seen = []
+
+    def hook(pairs):
+        seen.append([key for key, _ in pairs])
+        return dict(pairs)
+
+    assert gojson.loads('{"a":{"b":1,"b":2},"a":3}', hook) == {"a": 3}
+    assert seen == [["b", "b"], ["a", "a"]]
+    assert gojson.loads('{"a":1}') == {"a": 1}
+
+
+def test_a_pairs_hook_sees_a_document_that_failed_the_same():
+    with pytest.raises(DecodeError, match="line 1 column 6"):
+        gojson.loads('{"a" 1}', dict)
+
+
+@pytest.mark.parametrize("document", ['{"a":}', '{"a" 1}', '"abc', '"\\x"', "[1 2]"])
+def test_a_syntax_error_is_told_by_an_interpreter_that_has_not_loaded_json(document):
+    code = (
+        "import sys; sys.path.insert(0, '.')\n"
+        "from nri.types import gojson\n"
+        f"try: gojson.loads({document!r})\n"
+        "except gojson.DecodeError as error: print(error)\n"
+    )
+    ran = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.startswith("line 1 column ")
+
+
+DESCRIPTIONS = [
+    (None, "null"),
+    (True, "the boolean true"),
+    ("a\n", "the string 'a\\n'"),
+    (1, "the number 1"),
+    (1.5, "the number 1.5"),
+    (10**5000, "the number of thousands of digits"),
+    ([], "an array"),
+    ((), "an array"),
+    ({}, "an object"),
+    (b"", "a bytes"),
+]
+
+
+@pytest.mark.parametrize(("value", "description"), DESCRIPTIONS, ids=lambda case: repr(type(case)))
+def test_a_value_is_described_in_the_words_of_json(value, description):
+    assert gojson.describe(value) == description
+
+
+def test_a_long_value_is_cut_in_its_middle():
+    assert gojson.shorten("x" * 60) == "x" * 60
+    assert gojson.shorten("a" * 50 + "b" * 50) == "a" * 40 + "…" + "b" * 16 + " (100 characters)"
