@@ -19,7 +19,8 @@ def main() -> NoReturn:
 
         arguments = hook.parse(sys.argv[2:])
         if arguments is not None:
-            sys.exit(hook.run(arguments, sys.stdin and sys.stdin.buffer, sys.stderr))
+            stdin = sys.stdin.buffer if sys.stdin is not None else None
+            sys.exit(hook.run(arguments, stdin, sys.stderr))
     from nri.cli.commands import nri
 
     nri(prog_name="nri")

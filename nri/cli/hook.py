@@ -13,7 +13,14 @@ from nri.cli import options
 @click.argument("state", type=options.type_state)
 @options.host
 @options.timeout
-def hook(state: str, conf_dir: str, conf_file: str, bin_dirs: tuple[str, ...], timeout: float) -> None:
+@click.option(
+    "--log-file",
+    default="",
+    metavar="FILE",
+    type=click.Path(),
+    help="Append there, too, what goes to stderr: crun discards that of a hook.",
+)
+def hook(state: str, conf_dir: str, conf_file: str, bin_dirs: tuple[str, ...], timeout: float, log_file: str) -> None:
     """Run the chain as a hook of an OCI runtime.
 
     Reads the container's state from stdin, as the runtime writes it, and the rest from the config.json of the
@@ -28,5 +35,7 @@ def hook(state: str, conf_dir: str, conf_file: str, bin_dirs: tuple[str, ...], t
     """
     from nri.hook import Arguments, run
 
-    arguments = Arguments(state, conf_dir=conf_dir, conf_file=conf_file, bin_dirs=bin_dirs, timeout=timeout)
-    raise click.exceptions.Exit(run(arguments, click.get_binary_stream("stdin"), sys.stderr))
+    arguments = Arguments(state)
+    arguments.conf_dir, arguments.conf_file, arguments.bin_dirs = conf_dir, conf_file, bin_dirs
+    arguments.timeout, arguments.log_file = timeout, log_file
+    raise click.exceptions.Exit(run(arguments, sys.stdin.buffer, sys.stderr))

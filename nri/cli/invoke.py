@@ -11,8 +11,9 @@ import click
 from nri import config
 from nri.cli import options, output
 from nri.client import ChainError, Client, Exchange, Sandbox, Task, read_config, spec_from_oci
+from nri.client.lines import readable
 from nri.client.spawn import settle
-from nri.errors import NRIError
+from nri.errors import NRIError, printable
 from nri.types.errors import DecodeError
 from nri.types.v1 import ConfigList, Request
 
@@ -75,7 +76,7 @@ def invoke(
         config.load(conf_dir, conf_file),
         bin_dirs=[click.format_filename(directory) for directory in bin_dirs],
         timeout=timeout,
-        log=lambda plugin, line: click.echo(output.safe(f"{plugin}: {line}"), err=True),
+        log=lambda plugin, line: click.echo(printable(f"{plugin}: {line}"), err=True),
         on_exchange=_print_exchange if trace and not as_json else None,
     )
     if dry_run:
@@ -103,7 +104,7 @@ def _read_request(name: str) -> Request:
     where = "stdin" if name == "-" else name
     try:
         if name == "-":
-            document = click.get_binary_stream("stdin").read()
+            document = sys.stdin.buffer.read()
         else:
             with open(name, "rb") as file:
                 document = file.read()
@@ -152,8 +153,8 @@ def _print_exchange(exchange: Exchange) -> None:
         _print_document("result", exchange.result.to_json())
     else:
         if exchange.stdout:
-            click.echo(f"  stdout: {output.safe(exchange.stdout[:4096].decode('utf-8', 'surrogateescape'))}")
-        click.echo(f"  error: {output.safe(str(exchange.error and exchange.error.reason))}")
+            click.echo(f"  stdout: {readable(exchange.stdout[:4096])}")
+        click.echo(f"  error: {printable(str(exchange.error and exchange.error.reason))}")
     sys.stdout.flush()
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from nri.client.lines import printable
+from nri.errors import printable
 
 
 def print_json(value: object) -> None:
@@ -18,18 +18,13 @@ def print_json(value: object) -> None:
 
 def print_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print aligned columns; the header only where there are rows."""
-    lines = [[safe(cell) for cell in row] for row in rows]
+    lines = [[printable(cell) for cell in row] for row in rows]
     if not lines:
         return
     widths = [max(len(line[column]) for line in [list(header), *lines]) for column in range(len(header))]
     for number, line in enumerate([list(header), *lines]):
         text = "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
         click.secho(text, bold=number == 0)
-
-
-def safe(text: str) -> str:
-    """``text`` without anything that a terminal obeys."""
-    return printable(text.encode("utf-8", "surrogateescape"))
 
 
 def pairs(values: dict[str, Any]) -> str:

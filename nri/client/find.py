@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 
 from nri.client.errors import PluginError
+from nri.config.quick import is_type_name
+from nri.types.gojson import shorten
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,26 +19,15 @@ if TYPE_CHECKING:
 DEFAULT_BIN_DIRS = ("/opt/nri/bin",)
 """Where plugins are looked for, as by the Go client."""
 
-MAX_TYPE = 255
-"""Bytes of the longest file name (NAME_MAX)."""
-
-_LETTERS_DIGITS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789")
-_REST = _LETTERS_DIGITS | frozenset("._-")
-
-
-def is_type(name: str) -> bool:
-    """Whether ``name`` is a plugin's type: ``[A-Za-z0-9][A-Za-z0-9._-]*``, at most 255 characters."""
-    return 0 < len(name) <= MAX_TYPE and name[0] in _LETTERS_DIGITS and _REST.issuperset(name)
-
 
 def find(plugin_type: str, bin_dirs: Sequence[str] = DEFAULT_BIN_DIRS) -> str:
     """The path of the executable of ``plugin_type``: the first one in ``bin_dirs``.
 
     :raises PluginError: when there is none; something by that name that can't be run is named.
     """
-    if not is_type(plugin_type):
+    if not is_type_name(plugin_type):
         expected = "letters, digits and . _ -, beginning with a letter or digit"
-        raise PluginError(plugin_type[:MAX_TYPE], f"is not the name of a plugin; expected {expected}")
+        raise PluginError(shorten(plugin_type), f"is not the name of a plugin; expected {expected}")
     unusable = []
     for directory in bin_dirs:
         path = f"{directory}/{plugin_type}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from nri.errors import printable
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,7 +29,7 @@ class Lines:
         self._left -= len(data)
         *lines, rest = (self._line + data).split(b"\n")
         for line in lines:
-            self._log(printable(line[:MAX_LINE]))
+            self._log(readable(line[:MAX_LINE]))
         self._line = rest[:MAX_LINE]
         if self._left < 0:
             self._line = b""
@@ -36,16 +38,13 @@ class Lines:
     def finish(self) -> None:
         """Log a last line that has no newline."""
         if self._line:
-            self._log(printable(self._line))
+            self._log(readable(self._line))
 
     def tail(self) -> str:
         """The end of all that was read, in one line."""
-        return printable(self._end.strip().replace(b"\n", b" | "))
+        return readable(self._end.strip().replace(b"\n", b" | "))
 
 
-def printable(text: bytes) -> str:
-    """``text`` fit for a log line and a terminal: control characters and what is not UTF-8 are escaped."""
-    decoded = text.decode("utf-8", "backslashreplace").rstrip("\r").replace("\t", " ")
-    if decoded.isprintable():
-        return decoded
-    return "".join([c if c.isprintable() else c.encode("unicode_escape").decode() for c in decoded])
+def readable(text: bytes) -> str:
+    """``text`` as :func:`nri.errors.printable` has it; what is not UTF-8 is escaped too, a tab becomes a blank."""
+    return printable(text.decode("utf-8", "backslashreplace").rstrip("\r").replace("\t", " "))

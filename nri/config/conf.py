@@ -47,6 +47,14 @@ def check_conf(plugin: Plugin, schema: Any) -> tuple[Fault, ...]:
     return tuple(sorted(faults, key=lambda fault: (fault.line, fault.column)))
 
 
+def fault_at(plugin: Plugin, key: str, message: str) -> Fault:
+    """A fault of a loaded plugin's entry, with the place of ``key`` in the file that it comes from."""
+    path = ("plugins", plugin.source_index, key)
+    places = _places(plugin.source)
+    line, column = (1, 1) if places is None else places.value(path)
+    return Fault(file=plugin.source or "(no file)", line=line, column=column, path=path_text(path), message=message)
+
+
 def _findings(schema: Any, conf: Any) -> list[Finding]:
     from jsonschema import SchemaError
     from referencing.exceptions import Unresolvable

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nri.errors import NRIError
+from nri.errors import NRIError, printable
 from nri.types import gojson
 
 TYPE_CHECKING = False
@@ -85,8 +85,3 @@ def path_text(path: Sequence[str | int]) -> str:
         else:
             text += f"[{gojson.shorten(repr(part))}]"
     return text.removeprefix(".") or DOCUMENT
-
-
-def printable(text: str) -> str:
-    """``text`` on one line: control characters, and bytes of a file name that are not UTF-8, as escapes."""
-    return text if text.isprintable() else "".join([c if c.isprintable() else repr(c)[1:-1] for c in text])

@@ -17,49 +17,43 @@ if TYPE_CHECKING:
 
 
 class Arguments:
-    """What ``nri hook`` is told."""
+    """What ``nri hook`` is told, with the defaults of all that it is not."""
 
-    __slots__ = ("bin_dirs", "conf_dir", "conf_file", "state", "timeout")
+    __slots__ = ("bin_dirs", "conf_dir", "conf_file", "log_file", "state", "timeout")
 
-    def __init__(
-        self,
-        state: str,
-        *,
-        conf_dir: str = DEFAULT_CONF_DIR,
-        conf_file: str = DEFAULT_CONF_FILE,
-        bin_dirs: Sequence[str] = (),
-        timeout: float = DEFAULT_TIMEOUT,
-    ) -> None:
+    def __init__(self, state: str) -> None:
         self.state = state
-        self.conf_dir = conf_dir
-        self.conf_file = conf_file
-        self.bin_dirs = tuple(bin_dirs) or DEFAULT_BIN_DIRS
-        self.timeout = timeout
+        self.conf_dir = DEFAULT_CONF_DIR
+        self.conf_file = DEFAULT_CONF_FILE
+        self.bin_dirs: tuple[str, ...] = DEFAULT_BIN_DIRS
+        self.timeout = DEFAULT_TIMEOUT
+        self.log_file = ""
 
 
 def parse(argv: Sequence[str]) -> Arguments | None:
     """The arguments after ``nri hook``; None for what is not right."""
     states: list[str] = []
-    options: dict[str, list[str]] = {"--conf-dir": [], "--conf-file": [], "--bin-dir": [], "--timeout": []}
+    given: dict[str, list[str]] = {
+        name: [] for name in ("--conf-dir", "--conf-file", "--bin-dir", "--log-file", "--timeout")
+    }
     words = iter(argv)
     for word in words:
         name, equals, value = word.partition("=")
-        if name in options:
-            options[name].append(value if equals else next(words, ""))
-        else:
+        if name not in given:
             states.append(word)
-    if len(states) != 1 or states[0] not in STATES or "" in [value for given in options.values() for value in given]:
+        elif value := value if equals else next(words, ""):
+            given[name].append(value)
+        else:
+            return None
+    if len(states) != 1 or states[0] not in STATES:
         return None
-    arguments = Arguments(states[0], bin_dirs=options["--bin-dir"])
-    if options["--conf-dir"]:
-        arguments.conf_dir = options["--conf-dir"][-1]
-    if options["--conf-file"]:
-        arguments.conf_file = options["--conf-file"][-1]
-    for seconds in options["--timeout"]:
-        try:
-            arguments.timeout = float(seconds)
-        except ValueError:
-            return None
-        if not 0 < arguments.timeout <= 3600:
-            return None
-    return arguments
+    arguments = Arguments(states[0])
+    arguments.conf_dir = (given["--conf-dir"] or [arguments.conf_dir])[-1]
+    arguments.conf_file = (given["--conf-file"] or [arguments.conf_file])[-1]
+    arguments.bin_dirs = tuple(given["--bin-dir"]) or arguments.bin_dirs
+    arguments.log_file = (given["--log-file"] or [""])[-1]
+    try:
+        arguments.timeout = float(given["--timeout"][-1]) if given["--timeout"] else arguments.timeout
+    except ValueError:
+        return None
+    return arguments if 0 < arguments.timeout <= 3600 else None

@@ -39,6 +39,11 @@ def run(arguments: Arguments, stdin: BinaryIO | None, stderr: TextIO) -> int:
     This is the last thing that the process does: its working directory and umask are changed.
     """
     name = ""
+    log = os.path.abspath(arguments.log_file) if arguments.log_file else ""
+
+    def say(line: str) -> None:
+        _say(stderr, log, line)
+
     try:
         bin_dirs = [os.path.abspath(directory) for directory in arguments.bin_dirs]
         configuration = config.load(arguments.conf_dir, arguments.conf_file)
@@ -46,7 +51,7 @@ def run(arguments: Arguments, stdin: BinaryIO | None, stderr: TextIO) -> int:
             configuration,
             bin_dirs=bin_dirs,
             timeout=arguments.timeout,
-            log=lambda plugin, line: _say(stderr, f"nri: {plugin}: {line}"),
+            log=lambda plugin, line: say(f"nri: {plugin}: {line}"),
         )
         state = _State(stdin.read(MAX_STATE + 1) if stdin is not None else b"")
         name = f" {state.id}"
@@ -57,7 +62,7 @@ def run(arguments: Arguments, stdin: BinaryIO | None, stderr: TextIO) -> int:
         settle()
         client.invoke(Task(state.id, state.pid, spec), arguments.state, _sandbox(spec.annotations))
     except (NRIError, OSError) as error:
-        _say(stderr, f"nri hook {arguments.state}{name}: {error}")
+        say(f"nri hook {arguments.state}{name}: {error}")
         return 1
     return 0
 
@@ -94,9 +99,18 @@ def _sandbox(annotations: dict[str, str]) -> Sandbox | None:
     return None
 
 
-def _say(stderr: TextIO, line: str) -> None:
+def _say(stderr: TextIO, log: str, line: str) -> None:
+    # Where neither can be written, nobody is left to be told; the exit status says it too.
     try:
         stderr.write(line + "\n")
         stderr.flush()
     except (OSError, ValueError, AttributeError):
-        pass  # nobody is left to be told; the exit status says it too
+        pass
+    if log:
+        import time
+
+        try:
+            with open(os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600), "a") as file:
+                file.write(f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {line}\n")
+        except OSError as error:
+            stderr.write(f"nri hook: the log file {log} cannot be written: {error.strerror}\n")

@@ -1,0 +1,130 @@
+"""``nri check``: is the node's configuration right, and is every plugin that it names there and able to run?"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import click
+
+from nri import config
+from nri.cli import options, output
+from nri.client import PluginError, find
+from nri.client.launch import launch
+from nri.config import Fault
+from nri.config.conf import check_conf, fault_at
+from nri.types import gojson
+from nri.types.errors import DecodeError
+from nri.types.v1 import Plugin
+
+ANSWER_WITHIN = 10.0
+"""Seconds that a plugin has to say what it is."""
+
+
+class Checked:
+    """One entry of the configuration, and what was found out about it."""
+
+    def __init__(self, plugin: Plugin, bin_dirs: tuple[str, ...]) -> None:
+        self.plugin = plugin
+        self.binary: str | None = None
+        self.version: str | None = None
+        self.conf = "not checked"
+        self.faults: tuple[Fault, ...] = ()
+        try:
+            self.binary = find(plugin.type, bin_dirs)
+        except PluginError as error:
+            self._fault(str(error))
+            return
+        about = self._ask("version")
+        if not isinstance(about, dict) or not {"type", "nri"} <= about.keys():
+            return  # not built with nri.skel, which alone knows these verbs; its conf is its own affair
+        self.version = str(about.get("version") or "(none)")
+        if about["type"] != plugin.type:
+            said = gojson.describe(about["type"])
+            self._fault(f"{self.binary} says that it is {said}, expected {plugin.type!r}")
+        schema = self._ask("schema")
+        if schema is True:
+            self.conf = "any"
+            return
+        self.faults += check_conf(plugin, schema)
+        self.conf = "wrong" if self.faults else "right"
+
+    def _fault(self, message: str) -> None:
+        self.faults += (fault_at(self.plugin, "type", message),)
+
+    def _ask(self, verb: str) -> object:
+        """What the plugin says about itself; None when it does not know the verb or fails."""
+        until = time.monotonic() + ANSWER_WITHIN
+        try:
+            said = launch(str(self.binary), [self.plugin.type, verb], b"", until, log=lambda _line: None)
+        except OSError as error:
+            self._fault(f"{self.binary} cannot be started: {error.strerror}")
+            return None
+        if said.stopped:
+            self._fault(f"{self.binary} {verb}: killed, it gave no answer in {ANSWER_WITHIN:g} s")
+            return None
+        try:
+            return gojson.loads(said.stdout) if said.status == 0 else None
+        except DecodeError:
+            return None
+
+    def to_value(self) -> dict[str, Any]:
+        """For ``--json``."""
+        return {
+            "type": self.plugin.type,
+            "source": self.plugin.source,
+            "binary": self.binary,
+            "version": self.version,
+            "conf": self.conf,
+            "faults": [_fault_value(fault) for fault in self.faults],
+        }
+
+
+@click.command()
+@options.host
+@options.as_json
+def check(conf_dir: str, conf_file: str, bin_dirs: tuple[str, ...], as_json: bool) -> None:
+    """Check the host configuration, and every plugin that it names.
+
+    All faults of all files are listed, as FILE:LINE:COLUMN: PATH: what is wrong, what would be right. Plugins are
+    looked for and asked for their version and the schema of their conf; those that were not built with this project
+    may not know these questions, and then only their presence is checked. Exit status 1 if anything is wrong.
+
+    \b
+    Examples:
+      nri check
+      nri check --conf-dir ./resource.d --bin-dir ./dist/nri
+      nri check --json | jq '.faults'
+    """
+    try:
+        plugins = config.load(conf_dir, conf_file).plugins
+        faults: tuple[Fault, ...] = ()
+    except config.ConfigError as error:
+        plugins, faults = (), error.faults
+    checked = [Checked(plugin, bin_dirs) for plugin in plugins]
+    faults += tuple(fault for entry in checked for fault in entry.faults)
+    if as_json:
+        listed = [entry.to_value() for entry in checked]
+        output.print_json({"ok": not faults, "faults": [_fault_value(fault) for fault in faults], "plugins": listed})
+    else:
+        _print(checked, faults, conf_dir, conf_file)
+    raise click.exceptions.Exit(1 if faults else 0)
+
+
+def _print(checked: list[Checked], faults: tuple[Fault, ...], conf_dir: str, conf_file: str) -> None:
+    rows = [
+        (c.plugin.type, c.version or "unknown", c.conf, c.binary or "not found", c.plugin.source) for c in checked
+    ]
+    output.print_table(("PLUGIN", "VERSION", "CONF", "BINARY", "CONFIGURED IN"), rows)
+    for fault in faults:
+        click.secho(str(fault), fg="red", err=True)
+    if faults:
+        click.echo(f"{len(faults)} fault{'s' if len(faults) > 1 else ''}", err=True)
+    elif not checked:
+        click.echo(f"no plugins: {conf_dir} holds no *.conf with plugins, and there is no {conf_file}")
+    else:
+        click.secho("all is well", fg="green")
+
+
+def _fault_value(fault: Fault) -> dict[str, Any]:
+    return {name: getattr(fault, name) for name in ("file", "line", "column", "path", "message")}
