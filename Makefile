@@ -11,7 +11,7 @@ help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 12
 
 demo: binaries ## the life of a container and what the sample plugins do to it, on the screen
-	@$(BIN)/python demo/demo.py
+	@$(BIN)/python -m demo
 
 test: binaries ## all tests that this machine can run; at the end what was skipped, and why
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)
