@@ -1,6 +1,7 @@
 # make demo and make test set up everything they need, from nothing. `make help` lists the rest.
 SHELL := /bin/sh
 PYTHON ?=
+PYTEST_ARGS ?= --quiet --numprocesses 2
 BIN := .venv/bin
 export PYTHON
 
