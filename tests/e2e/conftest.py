@@ -16,6 +16,7 @@ PACKAGES = {
     "containerd": "containerd",
     "runc": "runc",
     "crun": "crun",
+    "podman": "podman",
     "/bin/busybox": "busybox-static",
     "unshare": "util-linux",
 }
