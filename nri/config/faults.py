@@ -53,7 +53,7 @@ class Fault:
     def __hash__(self) -> int:
         return hash((self.file, self.line, self.column, self.path, self.message))
 
-    def __setattr__(self, name: str, value: object) -> None:
+    def __setattr__(self, name: str, value: object = None) -> None:
         raise AttributeError(f"Fault.{name} cannot be set")
 
     __delattr__ = __setattr__  # type: ignore[assignment]
