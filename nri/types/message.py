@@ -188,7 +188,7 @@ class Message:
             f"{type(self).__name__}.{name} cannot be set: use {type(self).__name__}.replace({name}=…)"
         )
 
-    __delattr__ = __setattr__  # type: ignore[assignment]
+    __delattr__ = __setattr__
 
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
