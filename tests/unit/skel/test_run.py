@@ -145,7 +145,10 @@ WRONG_ANSWERS = [
     (lambda request: Result(plugin="fake", metadata={"a": 1}), "result: result.metadata.a: found the number 1"),
     (lambda request: Result(plugin="fake").replace(error=b"x"), "the plugin's result: result.error: found a bytes"),
     (lambda request: Result(plugin="fake").replace(extra=1), "the plugin's result: result.extra: found the number 1"),
-    (lambda request: Result(plugin="fake", metadata={"a": None}, extra={"b": {1}}), "the plugin's result: cannot write a"),
+    (
+        lambda request: Result(plugin="fake", metadata={"a": None}, extra={"b": {1}}),
+        "the plugin's result: cannot write a",
+    ),
 ]
 
 
