@@ -32,6 +32,10 @@ def main(plugin: Plugin) -> NoReturn:
     descriptor 1 is stderr's from here on, and the result has one of its own.
     """
     try:
+        os.fstat(1)
+        while (spare := os.open(os.devnull, os.O_RDWR)) <= 2:
+            pass  # one that was closed: the result's descriptor must not become stdin or stderr
+        os.close(spare)
         stdout = os.fdopen(os.dup(1), "wb")
         os.dup2(2, 1)
     except OSError as error:
