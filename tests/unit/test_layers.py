@@ -38,6 +38,7 @@ def test_nothing_imports_upwards_and_siblings_do_not_know_each_other():
 PLUGIN_MAY_LOAD = {
     "__future__",
     "_json",
+    "errno",
     "os",
     "stat",
     "_stat",
