@@ -184,7 +184,9 @@ class Client:
         until = time.monotonic() + seconds
         if deadline is not None and deadline < until:
             until = deadline
-            seconds = max(deadline - time.monotonic(), 0)
+            seconds = deadline - time.monotonic()
+            if seconds <= 0:  # started and killed at once it might be in the middle of its work
+                raise PluginError(plugin.type, "not started: no time is left")
         try:
             output = launch.launch(
                 exchange.binary,

@@ -204,7 +204,10 @@ def _pidfd(pid: int) -> int:
 
 
 def _has_exited(pid: int) -> bool:
-    return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    try:
+        return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    except ChildProcessError:
+        return True  # see _status
 
 
 def _reap(pid: int, pidfd: int) -> int:

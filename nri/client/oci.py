@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 from nri.types import gojson
 from nri.types.errors import DecodeError
 from nri.types.message import mismatch, string, string_map
@@ -23,8 +21,7 @@ def read_config(path: str) -> dict[str, Any]:
     :raises DecodeError: when it can't be read, is too long, or is no JSON object.
     """
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        with open(fd, "rb") as file:
+        with open(path, "rb") as file:
             document = file.read(MAX_CONFIG + 1)
     except OSError as error:
         raise DecodeError(f"{path}: cannot be read: {error.strerror}") from error

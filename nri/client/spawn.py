@@ -15,7 +15,9 @@ ENVIRONMENT = {"HOME": "/", "LANG": "C.UTF-8", "PATH": "/usr/local/sbin:/usr/loc
 """All that a plugin finds in its environment."""
 
 _BUSY_RETRY = 0.01  # seconds between attempts to run a file that is being written (ETXTBSY)
-_SIGPIPE, _SIGXFSZ = 13, 25  # as in <asm-generic/signal.h>; the signal module would import enum
+# What is ignored stays so across exec: SIGPIPE and SIGXFSZ, which Python ignores, and whatever our caller did. All
+# but SIGKILL and SIGSTOP, which cannot be, and 32 to 34, which C libraries keep; the signal module would import enum.
+_SIGNALS = tuple([number for number in range(1, 65) if number not in (9, 19, 32, 33, 34)])
 
 
 def settle() -> None:
@@ -65,8 +67,7 @@ def spawn(path: str, argv: list[str], pipes: list[int], deadline: float) -> int:
                 file_actions=actions,
                 setpgroup=0,
                 setsigmask=(),
-                # Python ignores these two, and what is ignored stays so across exec.
-                setsigdef=(_SIGPIPE, _SIGXFSZ),
+                setsigdef=_SIGNALS,
             )
         except OSError as error:
             if error.errno != errno.ETXTBSY or time.monotonic() + _BUSY_RETRY >= deadline:

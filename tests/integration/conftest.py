@@ -1,0 +1,28 @@
+"""A made-up host for each test. It is left as it was found: no process, no zombie, no descriptor more."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.host import Host, has_zombie, kill, open_fds, wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[Host]:
+    host = Host(tmp_path)
+    before = open_fds()
+    yield host
+    after = open_fds()
+    wait_until(lambda: not host.processes(), 1)  # one that was killed takes a moment
+    left = host.processes()
+    for pid in left:
+        kill(pid)
+    assert left == [], "processes of plugins are left"
+    assert not has_zombie()
+    assert after == before, "descriptors are left open"

@@ -1,0 +1,142 @@
+"""A v0.1 plugin whose behaviour a test scripts, like CNI's ``noop``: real, and as rude as it is told to be.
+
+The steps are ``conf.do`` of its request, each a verb and its arguments; or STEPS, which :mod:`tests.host` puts
+into a plugin's executable for one that must not read its stdin. Nothing of this project is used here.
+"""
+
+import json
+import os
+import signal
+import sys
+import time
+
+STEPS = None
+
+
+class Answer:
+    """What is said at the end, unless a step says otherwise."""
+
+    def __init__(self, request: dict) -> None:
+        self.request = request
+        self.value = {"plugin": os.path.basename(sys.argv[0]), "version": "0.1", "error": "", "metadata": {}}
+
+    # What it answers
+
+    def error(self, message: str) -> None:
+        self.value["error"] = message
+
+    def put(self, key: str, value: object) -> None:
+        self.value[key] = value
+
+    def answer(self) -> None:
+        write(1, json.dumps(self.value).encode())
+        self.value = None
+
+    def nothing(self) -> None:
+        self.value = None
+
+    def write(self, text: str) -> None:
+        write(1, text.encode("latin-1"))
+
+    def stderr(self, text: str, times: int = 1) -> None:
+        write(2, text.encode("latin-1") * times)
+
+    def flood(self, fd: int) -> None:
+        while True:
+            write(fd, b"x" * 65535 + b"\n")
+
+    # What it finds
+
+    def echo(self) -> None:
+        """Say what it was given: not by Python's word, which prepares a few things, but by the kernel's."""
+        with open("/proc/self/cmdline", "rb") as file:
+            argv = file.read().decode().split("\0")[:-1]
+        with open("/proc/self/environ", "rb") as file:
+            environment = sorted(file.read().decode().split("\0")[:-1])
+        with open("/proc/self/status", encoding="ascii") as file:
+            status = dict(line.split(":", 1) for line in file)
+        self.value["echo"] = {
+            "argv": argv[argv.index("-IS") + 1 :],
+            "environment": environment,
+            "fds": [int(fd) for fd in os.listdir("/proc/self/fd") if os.path.exists(f"/proc/self/fd/{fd}")],
+            "cwd": os.getcwd(),
+            "umask": int(status["Umask"], 8),
+            "ignored": int(status["SigIgn"], 16),
+            "blocked": int(status["SigBlk"], 16),
+            "leads its group": os.getpgid(0) == os.getpid(),
+            "request": self.request,
+        }
+
+    # How it ends, or does not
+
+    def exit(self, status: int) -> None:
+        os._exit(status)
+
+    def crash(self, name: str) -> None:
+        signal.signal(signal.Signals[name], signal.SIG_DFL) if name != "SIGKILL" else None
+        os.kill(os.getpid(), signal.Signals[name])
+
+    def ignore(self, name: str) -> None:
+        signal.signal(signal.Signals[name], signal.SIG_IGN)
+
+    def hang(self) -> None:
+        time.sleep(1000)
+
+    def close(self, fd: int) -> None:
+        os.close(fd)
+
+    # Who else it leaves behind
+
+    def child(self, pid_file: str) -> None:
+        """A child with the same pipes, in the same group."""
+        spawn(pid_file, lambda: None)
+
+    def daemon(self, pid_file: str) -> None:
+        """The same, in a session of its own."""
+        spawn(pid_file, os.setsid)
+
+    def leave_group(self) -> None:
+        """The plugin itself joins the group of a child."""
+        pid = os.fork()
+        if pid == 0:
+            time.sleep(1000)
+        os.setpgid(pid, pid)
+        os.setpgid(0, pid)
+
+    def note(self, file: str, text: str) -> None:
+        with open(file, "a", encoding="utf-8") as notes:
+            notes.write(text + "\n")
+
+
+def spawn(pid_file: str, prepare) -> None:
+    ready, done = os.pipe()
+    if os.fork() == 0:
+        prepare()
+        with open(pid_file, "w", encoding="ascii") as file:
+            file.write(str(os.getpid()))
+        os.close(ready)
+        os.close(done)
+        time.sleep(1000)
+        os._exit(0)
+    os.close(done)
+    os.read(ready, 1)
+
+
+def write(fd: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(fd, data) :]
+
+
+def main() -> None:
+    request = {} if STEPS is not None else json.loads(sys.stdin.buffer.read() or b"{}")
+    steps = STEPS if STEPS is not None else (request.get("conf") or {}).get("do", [])
+    answer = Answer(request)
+    for verb, *arguments in steps:
+        getattr(answer, verb)(*arguments)
+    if answer.value is not None:
+        answer.answer()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()
