@@ -38,7 +38,7 @@ class Checked:
         about = self._ask("version")
         if not isinstance(about, dict) or not {"type", "nri"} <= about.keys():
             return  # not built with nri.skel, which alone knows these verbs; its conf is its own affair
-        self.version = str(about.get("version") or "(none)")
+        self.version = gojson.shorten(str(about.get("version") or "(none)"))
         if about["type"] != plugin.type:
             said = gojson.describe(about["type"])
             self._fault(f"{self.binary} says that it is {said}, expected {plugin.type!r}")
@@ -61,7 +61,8 @@ class Checked:
             self._fault(f"{self.binary} cannot be started: {error.strerror}")
             return None
         if said.stopped:
-            self._fault(f"{self.binary} {verb}: killed, it gave no answer in {ANSWER_WITHIN:g} s")
+            why = f"gave no answer in {ANSWER_WITHIN:g} s" if said.stopped == "deadline" else "wrote without end"
+            self._fault(f"{self.binary} {verb}: killed, it {why}")
             return None
         try:
             return gojson.loads(said.stdout) if said.status == 0 else None
