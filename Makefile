@@ -1,6 +1,7 @@
 # make demo and make test set up everything they need, from nothing. `make help` lists the rest.
 SHELL := /bin/sh
 PYTHON ?=
+PYTEST_ARGS ?= --quiet --numprocesses 2
 BIN := .venv/bin
 export PYTHON
 
@@ -11,7 +12,7 @@ help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 12
 
 demo: binaries ## the life of a container and what the sample plugins do to it, on the screen
-	@$(BIN)/python demo/demo.py
+	@$(BIN)/python -m demo
 
 test: binaries ## all tests that this machine can run; at the end what was skipped, and why
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)

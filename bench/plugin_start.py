@@ -61,7 +61,7 @@ class Case:
             self.times.append((time.perf_counter() - started) * 1000)
             stdout.seek(0)
             answer = stdout.read()
-        if status != 0 or b'"error":""' not in answer and self.stdin and b'"error"' in answer:
+        if status != 0 or (b'"error":""' not in answer and self.stdin and b'"error"' in answer):
             raise SystemExit(f"{self.name}: exit status {os.waitstatus_to_exitcode(status)}, answered {answer!r}")
         return answer
 
@@ -106,14 +106,18 @@ def _cases(scratch: Path, binaries: Path) -> list[Case]:
     noop = scratch / "noop"
     compiler = shutil.which("gcc") or shutil.which("cc")
     if compiler is None:
-        raise SystemExit("no C compiler for the reference plugin; install one (Debian: apt-get install gcc libc6-dev)")
+        raise SystemExit(
+            "no C compiler for the reference plugin; install one (Debian: apt-get install gcc libc6-dev)"
+        )
     subprocess.run([compiler, "-O2", "-Wall", "-Werror", "-o", noop, ROOT / "bench/noop.c"], check=True)
     interpreter = os.path.realpath(sys.executable)
     return [
         Case("bare interpreter: python3 -I -S -c pass", [interpreter, "-I", "-S", "-c", "pass"]),
         Case("C no-op plugin", [str(noop), "invoke"], _document(REQUEST)),
         Case("clearcfs, nothing to do", [str(binaries / "clearcfs"), "invoke"], _document(REQUEST)),
-        Case("clearcfs, clears a quota", [str(binaries / "clearcfs"), "invoke"], _document(clear), (quota, "50000\n")),
+        Case(
+            "clearcfs, clears a quota", [str(binaries / "clearcfs"), "invoke"], _document(clear), (quota, "50000\n")
+        ),
         Case("konfine, confines", [str(binaries / "konfine"), "invoke"], _document(confine)),
         _hook(scratch, binaries, tree, conf),
     ]
@@ -138,8 +142,10 @@ def _document(value: object) -> bytes:
 
 def _report(cases: list[Case], arguments: argparse.Namespace) -> None:
     bare = cases[0].median
-    print(f"{platform.platform()}, {os.cpu_count()} CPUs, Python {platform.python_version()}, "
-          f"{arguments.runs} runs each, whole process, milliseconds\n")
+    print(
+        f"{platform.platform()}, {os.cpu_count()} CPUs, Python {platform.python_version()}, "
+        f"{arguments.runs} runs each, whole process, milliseconds\n"
+    )
     print(f"{'':42}{'median':>8}{'90 %':>8}{'bare interpreter':>18}{'ratio':>7}")
     rows = []
     for case in cases:

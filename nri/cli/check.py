@@ -29,6 +29,7 @@ class Checked:
         self.binary: str | None = None
         self.version: str | None = None
         self.conf = "not checked"
+        self.note = ""
         self.faults: tuple[Fault, ...] = ()
         try:
             self.binary = find(plugin.type, bin_dirs)
@@ -65,9 +66,15 @@ class Checked:
             self._fault(f"{self.binary} {verb}: killed, it {why}")
             return None
         try:
-            return gojson.loads(said.stdout) if said.status == 0 else None
+            if said.status == 0:
+                return gojson.loads(said.stdout)
         except DecodeError:
-            return None
+            pass
+        # No fault: a plugin that was not built with nri.skel need not know the verb. But it may be broken as well.
+        self.note = f"{self.binary} does not answer '{verb}' (exit status {said.status})"
+        if said.stderr:
+            self.note += f"; the end of its stderr: {said.stderr}"
+        return None
 
     def to_value(self) -> dict[str, Any]:
         """For ``--json``."""
@@ -78,6 +85,7 @@ class Checked:
             "version": self.version,
             "conf": self.conf,
             "faults": [_fault_value(fault) for fault in self.faults],
+            "note": self.note,
         }
 
 
@@ -117,6 +125,8 @@ def _print(checked: list[Checked], faults: tuple[Fault, ...], conf_dir: str, con
         (c.plugin.type, c.version or "unknown", c.conf, c.binary or "not found", c.plugin.source) for c in checked
     ]
     output.print_table(("PLUGIN", "VERSION", "CONF", "BINARY", "CONFIGURED IN"), rows)
+    for note in [entry.note for entry in checked if entry.note]:
+        click.echo(f"note: {note}", err=True)
     for fault in faults:
         click.secho(str(fault), fg="red", err=True)
     if faults:

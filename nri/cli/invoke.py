@@ -21,6 +21,8 @@ from nri.types.v1 import ConfigList, Request
 MAX_REQUEST = 64 * 1024 * 1024
 """Bytes of a request that are read, as by a plugin."""
 
+NO_PLUGIN = "no plugin is configured for {}"
+
 
 @click.command()
 @click.argument("state", type=options.type_state)
@@ -76,12 +78,13 @@ def invoke(
         task = Task(str(container), pid or 0, spec_from_oci(read_config(str(spec_file))))
         request = Client(ConfigList()).request(task, state)
     request = _with_options(request, sandbox_id, _pairs("--annotation", annotations), _pairs("--label", labels))
+    exchanges: list[Exchange] = []
     client = Client(
         config.load(conf_dir, conf_file),
-        bin_dirs=[os.path.abspath(directory) for directory in bin_dirs],  # settle() leaves the current one
+        bin_dirs=[os.path.abspath(directory) for directory in bin_dirs],  # before settle() changes directory
         timeout=timeout,
         log=lambda plugin, line: click.echo(printable(f"{plugin}: {line}"), err=True),
-        on_exchange=_print_exchange if trace and not as_json else None,
+        on_exchange=exchanges.append if as_json else _print_exchange if trace else None,
     )
     if dry_run:
         _print_requests(client, request, state, as_json)
@@ -94,12 +97,12 @@ def invoke(
         error, results = chain_error, list(chain_error.results)
     added = results[len(request.results) :]
     if as_json:
-        output.print_json([result.to_value() for result in added])
+        output.print_json([_exchange_value(e) for e in exchanges] if trace else [r.to_value() for r in added])
     elif not trace:
         rows = [(result.plugin, output.pairs(result.metadata) or "-") for result in added]
         output.print_table(("PLUGIN", "RESULT"), rows)
-        if not added and error is None:
-            click.echo(f"no plugin is configured for {state}")
+    if not as_json and not client.chain(state):
+        click.echo(NO_PLUGIN.format(state))
     if error is not None:
         raise error
 
@@ -147,6 +150,8 @@ def _print_requests(client: Client, request: Request, state: str, as_json: bool)
     if as_json:
         output.print_json(requests)
         return
+    if not requests:
+        click.echo(NO_PLUGIN.format(state))
     for plugin, value in zip(client.chain(state), requests, strict=True):
         click.echo(f"# to {plugin.type}, without the results of the plugins before it")
         output.print_json(value)
@@ -163,6 +168,17 @@ def _print_exchange(exchange: Exchange) -> None:
             click.echo(f"  stdout: {readable(exchange.stdout[:4096])}")
         click.echo(f"  error: {printable(str(exchange.error and exchange.error.reason))}")
     sys.stdout.flush()
+
+
+def _exchange_value(exchange: Exchange) -> dict[str, Any]:
+    return {
+        "plugin": exchange.plugin.type,
+        "binary": exchange.binary or None,
+        "request": json.loads(exchange.request),
+        "result": exchange.result.to_value() if exchange.result is not None else None,
+        "error": exchange.error.reason if exchange.error is not None else None,
+        "seconds": exchange.seconds,
+    }
 
 
 def _print_document(name: str, document: bytes) -> None:

@@ -56,15 +56,15 @@ def fault_at(plugin: Plugin, key: str, message: str) -> Fault:
 
 
 def _findings(schema: Any, conf: Any) -> list[Finding]:
-    from jsonschema import SchemaError
+    from jsonschema import Draft202012Validator, SchemaError
     from referencing.exceptions import Unresolvable
 
     from nri.config import schemas
     from nri.config.explain import Finding, explain
 
     try:
+        Draft202012Validator.check_schema(schema)
         validator = schemas.offline(schema)
-        validator.check_schema(schema)
         if conf is None and validator.is_valid(None):
             return []
         return explain(validator.iter_errors({} if conf is None else conf))
@@ -72,7 +72,9 @@ def _findings(schema: Any, conf: Any) -> list[Finding]:
         where = path_text(tuple(error.absolute_path))
         reason = f"it is no JSON Schema: {where}: {explain([error])[0].message}"
     except Unresolvable as error:
-        reason = f"it refers to {error.ref!r}, which is not in it; references elsewhere are not followed"
+        reason = (
+            f"it refers to {error.ref or 'something'!r}, which is not in it; references elsewhere are not followed"
+        )
     except RecursionError:
         reason = "schema or conf are nested too deep, or the schema refers to itself without end"
     except Exception as error:  # the schema is a stranger's, and what a validator makes of it has no list

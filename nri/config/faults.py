@@ -53,10 +53,10 @@ class Fault:
     def __hash__(self) -> int:
         return hash((self.file, self.line, self.column, self.path, self.message))
 
-    def __setattr__(self, name: str, value: object) -> None:
+    def __setattr__(self, name: str, value: object = None) -> None:
         raise AttributeError(f"Fault.{name} cannot be set")
 
-    __delattr__ = __setattr__  # type: ignore[assignment]
+    __delattr__ = __setattr__
 
 
 class ConfigError(NRIError):
@@ -69,9 +69,6 @@ class ConfigError(NRIError):
         self.faults: tuple[Fault, ...] = tuple(faults)
         """Everything that is wrong, in all files: these in the order they are read, each from its top."""
         super().__init__("\n".join(map(str, self.faults)))
-
-    def __reduce__(self) -> tuple[type[ConfigError], tuple[tuple[Fault, ...]]]:
-        return type(self), (self.faults,)
 
 
 def path_text(path: Sequence[str | int]) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
+from errno import EAGAIN
 
 from nri.types import gojson
 from nri.types.errors import DecodeError, EncodeError
@@ -32,7 +33,12 @@ def main(plugin: Plugin) -> NoReturn:
     descriptor 1 is stderr's from here on, and the result has one of its own.
     """
     try:
-        stdout = os.fdopen(os.dup(1), "wb")
+        os.fstat(1)
+        while (spare := os.open(os.devnull, os.O_RDWR)) <= 2:
+            pass  # one that was closed: the result's descriptor must not become stdin or stderr
+        os.close(spare)
+        # Unbuffered: a buffer that could not be written would complain again when the interpreter ends.
+        stdout = os.fdopen(os.dup(1), "wb", buffering=0)
         os.dup2(2, 1)
     except OSError as error:
         _say(sys.stderr, f"{plugin.type}: stdout cannot be used: {error.strerror}; expected open descriptors 0, 1, 2")
@@ -137,12 +143,18 @@ ABOUT = {"-h": _help, "--help": _help, "help": _help, "version": _version, "--ve
 
 
 def _write(plugin: Plugin, answer: bytes, stdout: Any, stderr: Any) -> int:
+    binary = getattr(stdout, "buffer", stdout)
+    left = memoryview(answer)
     try:
-        binary = getattr(stdout, "buffer", stdout)
-        try:
-            binary.write(answer)
-        except TypeError:
-            stdout.write(answer.decode())
+        while left:
+            try:
+                written = binary.write(left)
+            except TypeError:  # a file of text, which takes it all
+                stdout.write(answer.decode())
+                break
+            if not written:
+                raise BlockingIOError(EAGAIN, "it takes no more, and is not to be waited for")
+            left = left[written:]
         stdout.flush()
     except (OSError, ValueError) as error:
         _say(stderr, f"{plugin.type}: the result cannot be written to stdout: {error}")

@@ -183,12 +183,12 @@ class Message:
     def _keep_unknown(self, key: str, value: object) -> None:
         """Called for a key that no field has; ignored as Go does."""
 
-    def __setattr__(self, name: str, value: object) -> None:
+    def __setattr__(self, name: str, value: object = None) -> None:
         raise AttributeError(
             f"{type(self).__name__}.{name} cannot be set: use {type(self).__name__}.replace({name}=…)"
         )
 
-    __delattr__ = __setattr__  # type: ignore[assignment]
+    __delattr__ = __setattr__
 
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +16,7 @@ PACKAGES = {
     "containerd": "containerd",
     "runc": "runc",
     "crun": "crun",
+    "podman": "podman",
     "/bin/busybox": "busybox-static",
     "unshare": "util-linux",
 }
@@ -44,3 +46,22 @@ def containerd_1_6(need: Callable[..., None]) -> Release:
     if release.version[:2] != (1, 6):
         pytest.skip(f"needs containerd 1.6 (package containerd of bookworm), found {release.version}")
     return release
+
+
+@pytest.fixture(scope="session")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What `make install` lays out, with the compiled binaries: the directory that is its DESTDIR."""
+    root = Path(__file__).parent.parent.parent
+    destination = tmp_path_factory.mktemp("install")
+    for command in (["tools/binaries"], ["tools/install", str(destination)]):
+        done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            pytest.fail(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}", pytrace=False)
+    return destination
+
+
+@pytest.fixture
+def two_cpus() -> None:
+    """Skips the test where there is no CPU to keep and another to give."""
+    if (os.cpu_count() or 1) < 2:
+        pytest.skip("needs two CPUs")

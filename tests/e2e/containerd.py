@@ -108,7 +108,7 @@ class Containerd:
 
     def stop(self) -> None:
         """Stop containerd alone; its shims and containers stay."""
-        self.enclosure.run("kill", self._pid.read_text().strip())
+        self.enclosure.run("sh", "-c", f"kill {int(self._pid.read_text())}")  # kill is a program only with procps
         self._reap()
 
     def _reap(self) -> None:

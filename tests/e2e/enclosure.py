@@ -101,6 +101,10 @@ class Enclosure:
             raise CommandFailedError(arguments, done.returncode, said, complained)
         return said
 
+    def install(self, destination: Path) -> None:
+        """Put what `make install` laid out in `destination` where it belongs: /opt/nri, without configuration."""
+        shutil.copytree(destination / "opt/nri", self.opt_nri, symlinks=True, dirs_exist_ok=True)
+
     def processes(self) -> set[int]:
         """All processes in the enclosure and in its containers, by the machine's numbers."""
         parents = {pid: _parent(pid) for pid in map(int, filter(str.isdigit, os.listdir("/proc")))}

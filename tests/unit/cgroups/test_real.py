@@ -42,11 +42,13 @@ def test_a_cgroup_is_found_by_path_and_by_process(real: Real) -> None:
 
 
 def test_a_process_in_the_root_cgroup_has_no_cgroup_of_its_own(real: Real) -> None:
-    with open("/proc/2/cgroup", encoding="ascii") as file:
-        if ":cpu:/\n" not in file.read():
-            pytest.skip("process 2 is no kernel thread here")
-    with pytest.raises(GoneError, match="process 2 is in the root cgroup"):
-        find("", 2).cpu_quota()
+    with subprocess.Popen(["sleep", "60"]) as process:
+        try:
+            real.enter("/", process.pid)
+            with pytest.raises(GoneError, match=f"process {process.pid} is in the root cgroup"):
+                find("", process.pid).cpu_quota()
+        finally:
+            process.kill()
 
 
 def test_pod_and_container_are_cleared_top_down_and_periods_stay(real: Real) -> None:

@@ -47,7 +47,6 @@ GOOD = [
     (b'"\xff"', "\ufffd"),
     (b'"\xed\xa0\x80"', "\ufffd\ufffd\ufffd"),
     (bytearray(b"1"), 1),
-    (memoryview(b"1"), 1),
     ("[" * 256 + "]" * 256, None),
     ('"' + "[{" * 1000 + '"', "[{" * 1000),
 ]
@@ -106,6 +105,10 @@ def test_a_comma_after_the_last_item_is_refused():
     for document in ("[1,]", '{"a":1,}'):  # the column differs between Python's versions
         with pytest.raises(DecodeError, match="line 1"):
             gojson.loads(document)
+
+
+def test_reads_any_buffer_of_bytes():
+    assert gojson.loads(memoryview(b"[1]")) == [1]
 
 
 def test_ten_megabytes_of_string_are_a_value():

@@ -1,0 +1,66 @@
+"""podman with the hooks.d files of deploy/: a container that a person starts gets the plugins' treatment."""
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e import cgroups, image
+from tests.e2e.enclosure import Enclosure
+from tests.e2e.standin import StandIn
+
+pytestmark = pytest.mark.runtime
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+@pytest.fixture
+def node(need: Callable[..., None], installed: Path) -> Iterator[Enclosure]:
+    need("podman", "runc")
+    with Enclosure() as enclosure:
+        enclosure.install(installed)
+        (enclosure.etc_nri / "resource.d").mkdir()
+        for file in (installed / "etc/nri/resource.d").iterdir():
+            (enclosure.etc_nri / "resource.d" / file.name).write_text(file.read_text())
+        hooks = enclosure.root / "hooks.d"
+        hooks.mkdir()
+        for file in (ROOT / "deploy/hooks.d").glob("*.json"):
+            text = file.read_text()
+            assert '"path": "/usr/local/bin/nri"' in text
+            (hooks / file.name).write_text(text.replace("/usr/local/bin/nri", "/opt/nri/lib/nri"))
+        image.unpack_rootfs(enclosure.root / "rootfs")
+        yield enclosure
+
+
+def podman(node: Enclosure, *arguments: str | Path) -> str:
+    places = ["--root", node.root / "storage", "--runroot", "/run/podman", "--storage-driver", "vfs"]
+    how = ["--cgroup-manager", "cgroupfs", "--runtime", "runc", "--hooks-dir", node.root / "hooks.d"]
+    return node.run("podman", *places, *how, *arguments)
+
+
+def test_a_latency_sensitive_container_loses_its_quota_and_gives_up_the_reserved_cpu(
+    node: Enclosure, tmp_path: Path, two_cpus: None
+) -> None:
+    kept = StandIn(node.opt_nri / "bin", "keeper", tmp_path / "kept")
+    document = {"version": "0.1", "plugins": [{"type": "keeper"}]}
+    (node.etc_nri / "resource.d/30-keeper.conf").write_text(json.dumps(document))
+    limits = ["--cpu-period", "100000", "--cpu-quota", "50000", "--cgroup-parent", node.cgroup_parent]
+    plain = ["--network", "host", "--security-opt", "seccomp=unconfined", "--annotation", "qos.class=ls"]
+
+    container = podman(
+        node, "run", "-d", *limits, *plain, "--rootfs", node.root / "rootfs", "/bin/sleep", "1000"
+    ).strip()
+
+    cgroup = f"{node.cgroup_parent}/libpod-{container}"
+    assert cgroups.knob(cgroup, "cpu.cfs_quota_us") == "-1"
+    last = (os.cpu_count() or 1) - 1
+    assert cgroups.knob(cgroup, "cpuset.cpus") == ("1" if last == 1 else f"1-{last}")
+
+    podman(node, "rm", "--force", "--time", "0", container)
+
+    assert [(request["state"], request["id"]) for request in kept.requests()] == [
+        ("create", container),
+        ("delete", container),
+    ]

@@ -1,0 +1,149 @@
+"""The check of the good path comes to the schema's verdict, and costs nothing that it need not."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import nri
+from nri.config import quick, schemas
+from nri.config.diagnose import diagnose
+from nri.config.locate import Places
+from nri.types import DecodeError, gojson
+from nri.types.v1 import STATES, VERSION, ConfigList
+from tests.unit.config.test_diagnose import FAULTS
+from tests.unit.types.mutations import WORDS, mutated, values
+
+VALIDATOR = schemas.validator("host-config")
+FULL = {
+    "$schema": "urn:nri:v0.1:host-config",
+    "version": "0.1",
+    "x-note": {"a": 1},
+    "plugins": [
+        {"type": "a", "conf": {"b": [1]}, "states": ["setup", "update"], "failurePolicy": "fail", "timeout": 1.5},
+        {"type": "b-1.0_c", "x-": None},
+    ],
+}
+
+
+def schema_accepts(document):
+    """The verdict of the schema, and that no key is given twice."""
+    try:
+        text = document.decode()
+        value = gojson.loads(text)
+    except (UnicodeDecodeError, DecodeError):
+        return False
+    return VALIDATOR.is_valid(value) and not Places(text).duplicates
+
+
+def assert_same_verdict(document):
+    accepted = quick.parse(document) is not None
+    assert accepted == schema_accepts(document)
+    assert accepted or diagnose("f", document)
+    if accepted:
+        ConfigList.from_json(document)
+
+
+@settings(max_examples=1000, deadline=None)
+@given(mutated([FULL, {"version": "0.1", "plugins": []}, {"version": "0.1", "plugins": [{"type": "a"}]}]))
+def test_the_quick_check_and_the_schema_agree_on_mutated_documents(value):
+    assert quick.is_good(value) == VALIDATOR.is_valid(value)
+    assert_same_verdict(json.dumps(value).encode())
+
+
+@settings(max_examples=300, deadline=None)
+@given(values, st.sampled_from(["type", "states", "failurePolicy", "timeout", "conf", "x-a", "Type"]))
+def test_the_quick_check_and_the_schema_agree_on_any_value_of_a_key(value, key):
+    document = {"version": "0.1", "plugins": [{"type": "a", key: value}]}
+    assert quick.is_good(document) == VALIDATOR.is_valid(document)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(WORDS), st.sampled_from(["1", '{"a":1,"\\u0061":2}', '{"a":[{}]}']))))
+def test_the_quick_check_sees_the_duplicates_that_are_located(pairs):
+    inner = ",".join(f"{json.dumps(key)}:{value}" for key, value in pairs)
+    assert_same_verdict(f'{{"version":"0.1","plugins":[{{"type":"a","conf":{{{inner}}}}}]}}'.encode())
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.data())
+def test_the_quick_check_and_the_schema_agree_on_damaged_text(data):
+    document = json.dumps(FULL).encode()
+    start = data.draw(st.integers(0, len(document)))
+    end = data.draw(st.integers(start, min(start + 5, len(document))))
+    assert_same_verdict(document[:start] + data.draw(st.binary(max_size=4)) + document[end:])
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(st.sampled_from("aZ09._-/\n é\u0660²"), max_size=6) | st.sampled_from(["a" * 255, "a" * 256]))
+def test_a_type_name_is_what_the_schema_says(name):
+    document = {"version": "0.1", "plugins": [{"type": name}]}
+    assert quick.is_type_name(name) == VALIDATOR.is_valid(document)
+
+
+@pytest.mark.parametrize("document", [document for document, _ in FAULTS], ids=lambda case: repr(case)[:50])
+def test_no_faulty_document_is_good(document):
+    assert_same_verdict(document if isinstance(document, bytes) else document.encode())
+
+
+def test_the_full_document_is_good():
+    assert quick.parse(json.dumps(FULL).encode()) == FULL
+
+
+def test_the_rules_are_the_schemas():
+    schema = schemas.load("host-config")
+    entry = schema["$defs"]["plugin"]
+    properties = entry["properties"]
+    assert tuple(schema["properties"]) == quick.TOP_LEVEL_KEYS
+    assert tuple(properties) == quick.PLUGIN_KEYS
+    assert list(schema["patternProperties"]) == list(entry["patternProperties"]) == [f"^{quick.NOTE_PREFIX}"]
+    assert list(quick.FAILURE_POLICIES) == properties["failurePolicy"]["enum"]
+    assert list(STATES) == properties["states"]["items"]["enum"]
+    assert properties["timeout"]["maximum"] == quick.MAX_TIMEOUT
+    assert properties["type"]["maxLength"] == quick.MAX_TYPE_LENGTH
+    assert schema["properties"]["version"]["const"] == VERSION
+
+
+def test_a_good_configuration_is_read_without_anything_slow(tmp_path):
+    with open(tmp_path / "a.conf", "w") as file:
+        json.dump(FULL, file)
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "from nri import config\n"
+        "assert len(config.load(sys.argv[2], '/nonexistent').plugins) == 2\n"
+        "print(*sys.modules)"
+    )
+    root = os.path.dirname(os.path.dirname(nri.__file__))
+    ran = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", code, root, tmp_path], capture_output=True, text=True, check=True
+    )
+    loaded = set(ran.stdout.split())
+    slow = {
+        "re",
+        "json",
+        "typing",
+        "dataclasses",
+        "enum",
+        "pathlib",
+        "logging",
+        "collections",
+        "jsonschema",
+        "difflib",
+    }
+    assert not loaded & slow
+    assert {name for name in loaded if name.startswith("nri.")} == {
+        "nri.config",
+        "nri.config.faults",
+        "nri.config.load",
+        "nri.config.quick",
+        "nri.errors",
+        "nri.types",
+        "nri.types.errors",
+        "nri.types.gojson",
+        "nri.types.message",
+        "nri.types.v1",
+    }

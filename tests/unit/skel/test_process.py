@@ -1,0 +1,151 @@
+"""``main``: a plugin as a real process."""
+
+import json
+import os
+import subprocess
+import sys
+
+import nri
+
+ROOT = os.path.dirname(os.path.dirname(nri.__file__))
+REQUEST = b'{"version":"0.1","state":"create","id":"a"}'
+
+SCRIPT = """
+import sys
+sys.path.insert(0, {root!r})
+{before}
+from nri import skel
+
+class Noop(skel.Plugin):
+    type = "noop"
+
+    def invoke(self, request):
+        {body}
+        return request.new_result(self.type)
+
+skel.main(Noop())
+"""
+
+
+def run(*argv, body="pass", before="", stdin=REQUEST, shell=None):
+    """Run a plugin whose invoke does ``body``; ``shell`` are redirections."""
+    script = SCRIPT.format(root=ROOT, body=body, before=before)
+    command = [sys.executable, "-I", "-S", "-c", script, *argv]
+    if shell is not None:
+        command = ["sh", "-c", f'exec "$@" {shell}', "sh", *command]
+    return subprocess.run(command, input=stdin, capture_output=True, check=False, timeout=60)
+
+
+def assert_clean(ran):
+    """The result is all that is on stdout."""
+    assert ran.returncode == 0
+    assert json.loads(ran.stdout) == {"plugin": "noop", "version": "0.1", "error": ""}
+    assert ran.stdout.count(b"\n") == 1
+
+
+def test_a_result_and_nothing_else():
+    ran = run("invoke")
+    assert_clean(ran)
+    assert ran.stderr == b""
+
+
+def test_what_a_plugin_prints_goes_to_stderr():
+    ran = run("invoke", body="print('printed'); sys.stdout.write('written\\n')")
+    assert_clean(ran)
+    assert ran.stderr == b"printed\nwritten\n"
+
+
+def test_what_is_written_to_descriptor_1_goes_to_stderr():
+    ran = run("invoke", body="import os; os.write(1, b'raw\\n'); os.system('echo child')")
+    assert_clean(ran)
+    assert ran.stderr == b"raw\nchild\n"
+
+
+def test_what_is_logged_goes_to_stderr():
+    ran = run("invoke", before="import logging", body="logging.info('one'); logging.getLogger('x').error('two')")
+    assert_clean(ran)
+    assert ran.stderr == b"INFO: one\nERROR: two\n"
+    ran = run("invoke", body="import logging; logging.warning('late')")
+    assert_clean(ran)
+    assert b"late" in ran.stderr
+
+
+def test_an_exception_is_a_result_and_its_traceback_is_on_stderr():
+    ran = run("invoke", body="1 / 0")
+    assert ran.returncode == 0
+    assert json.loads(ran.stdout)["error"] == "division by zero"
+    assert b"Traceback" in ran.stderr
+
+
+def test_an_exit_is_a_result():
+    ran = run("invoke", body="sys.exit(3)")
+    assert ran.returncode == 0
+    assert json.loads(ran.stdout)["error"] == "the plugin tried to exit with 3; expected a result"
+
+
+def test_an_interrupt_is_no_traceback():
+    ran = run("invoke", body="raise KeyboardInterrupt")
+    assert (ran.returncode, ran.stdout, ran.stderr) == (130, b"", b"")
+
+
+def test_a_wrong_verb_is_a_result():
+    ran = run("frobnicate")
+    assert (ran.returncode, json.loads(ran.stdout)["error"]) == (0, "invalid arg frobnicate")
+
+
+def test_no_verb_is_exit_2():
+    ran = run()
+    assert (ran.returncode, ran.stdout) == (2, b"")
+    assert ran.stderr.startswith(b"usage: noop invoke")
+
+
+def test_a_closed_stdin_is_exit_1():
+    ran = run("invoke", shell="<&-")
+    assert (ran.returncode, ran.stdout) == (1, b"")
+    assert ran.stderr == b"noop: the request on stdin: the document is empty, expected JSON\n"
+    assert run("version", shell="<&-").returncode == 0
+
+
+def test_a_closed_stdout_is_exit_1():
+    ran = run("invoke", shell=">&-")
+    assert ran.returncode == 1
+    assert ran.stderr == b"noop: stdout cannot be used: Bad file descriptor; expected open descriptors 0, 1, 2\n"
+
+
+def test_a_closed_stderr_does_not_become_the_results():
+    ran = run("invoke", shell="2>&-", body="import os; print('lost'); os.write(1, b'lost'); os.write(2, b'lost')")
+    assert_clean(ran)
+
+
+def test_a_full_stdout_is_exit_1():
+    ran = run("invoke", shell=">/dev/full")
+    assert ran.returncode == 1
+    assert ran.stderr == (b"noop: the result cannot be written to stdout: [Errno 28] No space left on device\n")
+
+
+def test_a_full_stderr_does_not_spoil_the_result():
+    ran = run("invoke", shell="2>/dev/full", body="sys.stderr.write('lost')")
+    assert json.loads(ran.stdout)["error"] == ""
+
+
+def test_a_reader_that_is_gone_is_exit_1():
+    read, write = os.pipe()
+    os.close(read)
+    try:
+        script = SCRIPT.format(root=ROOT, body="pass", before="")
+        ran = subprocess.run(
+            [sys.executable, "-I", "-S", "-c", script, "invoke"],
+            input=REQUEST, stdout=write, stderr=subprocess.PIPE, check=False,
+        )  # fmt: skip
+    finally:
+        os.close(write)
+    assert ran.returncode == 1
+    assert b"Broken pipe" in ran.stderr
+    assert ran.stderr.count(b"\n") == 1
+
+
+def test_a_start_loads_nothing_slow():
+    body = "print(*sorted(set(sys.modules) & {'re', 'json', 'typing', 'traceback', 'collections', 'enum'}))"
+    ran = run("invoke", body=body)
+    assert_clean(ran)
+    assert ran.stderr == b"\n"

@@ -1,0 +1,222 @@
+"""``run``: the contract's dispatcher with its arguments and streams given."""
+
+import io
+import json
+
+import pytest
+
+from nri import skel
+from nri.errors import NRIError
+from nri.skel import process
+from nri.types.v1 import Result
+
+REQUEST = b'{"version":"0.1","state":"create","id":"a","sandboxID":"b","pid":1,"spec":null}'
+
+
+class Fake(skel.Plugin):
+    type = "fake"
+    version = "1.2"
+    description = "Does nothing."
+
+    def __init__(self, answer=None):
+        self.conf_schema = {"type": "object", "properties": {"depth": {"description": "How deep."}, "bare": {}}}
+        self.answer = answer
+        self.requests = []
+
+    def invoke(self, request):
+        self.requests.append(request)
+        return self.answer(request) if self.answer else request.new_result(self.type, metadata={"done": "yes"})
+
+
+class Process:
+    """A plugin run once: its exit status and what it wrote."""
+
+    def __init__(self, plugin, *argv, stdin=REQUEST):
+        self.stdin = io.BytesIO(stdin)
+        out, err = io.BytesIO(), io.StringIO()
+        self.status = skel.run(plugin, ["fake", *argv], self.stdin, out, err)
+        self.stdout, self.stderr = out.getvalue(), err.getvalue()
+
+    @property
+    def result(self):
+        assert self.stdout.endswith(b"\n")
+        return json.loads(self.stdout)
+
+
+def failing(error):
+    def answer(request):
+        raise error
+
+    return Fake(answer)
+
+
+def test_invoke_answers_a_request_with_a_result():
+    plugin = Fake()
+    ran = Process(plugin, "invoke")
+    assert ran.status == 0
+    assert ran.stderr == ""
+    assert ran.result == {"plugin": "fake", "version": "0.1", "error": "", "metadata": {"done": "yes"}}
+    assert plugin.requests[0].sandbox_id == "b"
+
+
+def test_the_result_has_the_requests_version():
+    assert Process(Fake(), "invoke", stdin=b'{"version":"7"}').result["version"] == "7"
+
+
+def test_no_verb_is_usage_on_stderr_and_exit_2():
+    ran = Process(Fake())
+    assert (ran.status, ran.stdout) == (2, b"")
+    assert ran.stderr == "usage: fake invoke < REQUEST.json (or --help, version, schema)\n"
+    assert ran.stdin.tell() == 0
+
+
+@pytest.mark.parametrize("verb", ["", "Invoke", "VERSION", "-x", "ünknown"])
+def test_a_wrong_verb_is_a_result_with_an_error_and_exit_0(verb):
+    plugin = Fake()
+    ran = Process(plugin, verb)
+    assert (ran.status, ran.stderr, plugin.requests) == (0, "", [])
+    assert ran.result == {"plugin": "fake", "version": "0.1", "error": f"invalid arg {verb}"}
+
+
+@pytest.mark.parametrize("verb", ["invoke", "wrong"])
+@pytest.mark.parametrize(
+    ("stdin", "said"),
+    [
+        (b"", "the document is empty, expected JSON"),
+        (b'{"id":\n]', "line 2 column 1: "),
+        (b'{"labels":[]}', "request.labels: found an array, expected an object of strings"),
+        (b"[" * 100_000, "nested too deep"),
+    ],
+)
+def test_a_bad_request_is_said_on_stderr_with_its_place_and_exit_1(verb, stdin, said):
+    ran = Process(Fake(), verb, stdin=stdin)
+    assert (ran.status, ran.stdout) == (1, b"")
+    assert ran.stderr.startswith("fake: the request on stdin: ")
+    assert said in ran.stderr
+    assert ran.stderr.count("\n") == 1
+
+
+def test_a_request_that_is_too_long_is_refused(monkeypatch):
+    monkeypatch.setattr(process, "MAX_REQUEST", len(REQUEST))
+    assert Process(Fake(), "invoke").status == 0
+    assert "expected one request" in Process(Fake(), "invoke", stdin=REQUEST + b" ").stderr
+
+
+class Unreadable(io.RawIOBase):
+    def read(self, size=-1):
+        raise OSError(5, "Input/output error")
+
+
+def test_a_stdin_that_cannot_be_read_is_exit_1():
+    err = io.StringIO()
+    assert skel.run(Fake(), ["fake", "invoke"], Unreadable(), io.BytesIO(), err) == 1
+    assert err.getvalue() == "fake: stdin cannot be read: Input/output error; expected a request\n"
+
+
+def test_an_exception_is_a_result_with_its_message_and_a_traceback_on_stderr():
+    ran = Process(failing(ValueError("no such cgroup")), "invoke")
+    assert ran.status == 0
+    assert ran.result["error"] == "no such cgroup"
+    assert "Traceback" in ran.stderr
+    assert "test_run.py" in ran.stderr
+
+
+def test_an_exception_without_a_message_is_named():
+    assert Process(failing(KeyError()), "invoke").result["error"] == "KeyError"
+    assert Process(failing(RecursionError()), "invoke").result["error"] == "RecursionError"
+
+
+def test_an_error_that_is_meant_for_a_person_has_no_traceback():
+    ran = Process(failing(NRIError("found a, expected b")), "invoke")
+    assert (ran.status, ran.stderr, ran.result["error"]) == (0, "", "found a, expected b")
+
+
+@pytest.mark.parametrize(("code", "said"), [(3, "3"), ("stop", "'stop'"), (None, "None")])
+def test_a_plugin_that_exits_is_a_result_with_an_error(code, said):
+    ran = Process(failing(SystemExit(code)), "invoke")
+    assert ran.status == 0
+    assert ran.result["error"] == f"the plugin tried to exit with {said}; expected a result"
+
+
+WRONG_ANSWERS = [
+    (lambda request: None, "invoke returned null; expected request.new_result('fake')"),
+    (lambda request: {"plugin": "fake"}, "invoke returned an object; expected request.new_result('fake')"),
+    (lambda request: request, "invoke returned a Request; expected request.new_result('fake')"),
+    (lambda request: Result(plugin="fake", metadata={"a": 1}), "result: result.metadata.a: found the number 1"),
+    (lambda request: Result(plugin="fake").replace(error=b"x"), "the plugin's result: result.error: found a bytes"),
+    (lambda request: Result(plugin="fake").replace(extra=1), "the plugin's result: result.extra: found the number 1"),
+    (
+        lambda request: Result(plugin="fake", metadata={"a": None}, extra={"b": {1}}),
+        "the plugin's result: cannot write a",
+    ),
+]
+
+
+@pytest.mark.parametrize(("answer", "said"), WRONG_ANSWERS)
+def test_an_answer_that_is_no_result_is_a_result_with_an_error(answer, said):
+    ran = Process(Fake(answer), "invoke")
+    assert ran.status == 0
+    assert said in ran.result["error"]
+    assert ran.result["plugin"] == "fake"
+
+
+def test_a_plugin_without_an_invoke_method_says_so():
+    class Nothing(skel.Plugin):
+        type = "nothing"
+
+    assert Process(Nothing(), "invoke").result["error"] == "the plugin nothing has no invoke method"
+
+
+@pytest.mark.parametrize("verb", ["-h", "--help", "help"])
+def test_help_tells_what_the_plugin_is_and_takes(verb):
+    ran = Process(Fake(), verb, stdin=b"not read")
+    text = ran.stdout.decode()
+    assert (ran.status, ran.stderr, ran.stdin.tell()) == (0, "", 0)
+    assert text.startswith("fake 1.2, a plugin of the Node Resource Interface v0.1\n\nDoes nothing.\n")
+    assert "  depth: How deep.\n" in text
+    assert text.endswith("  bare\n")
+
+
+def test_help_of_a_plugin_that_says_nothing_of_itself():
+    class Bare(skel.Plugin):
+        type = "bare"
+
+    text = Process(Bare(), "--help").stdout.decode()
+    assert text.startswith("bare, a plugin of the Node Resource Interface v0.1\n\nusage: bare invoke")
+    assert "conf:" not in text
+    assert Process(Bare(), "schema").result is True
+
+
+@pytest.mark.parametrize("verb", ["version", "--version"])
+def test_version_is_json(verb):
+    assert Process(Fake(), verb).result == {"type": "fake", "version": "1.2", "nri": "0.1"}
+
+
+def test_schema_is_the_plugins():
+    assert Process(Fake(), "schema").result == Fake().conf_schema
+
+
+def test_streams_of_text_will_do():
+    out, err = io.StringIO(), io.StringIO()
+    assert skel.run(Fake(), ["fake", "invoke"], io.StringIO(REQUEST.decode()), out, err) == 0
+    assert json.loads(out.getvalue())["plugin"] == "fake"
+
+
+class Full(io.RawIOBase):
+    def writable(self):
+        return True
+
+    def write(self, data):
+        raise OSError(28, "No space left on device")
+
+
+@pytest.mark.parametrize("verb", ["invoke", "wrong", "version"])
+def test_an_answer_that_cannot_be_written_is_exit_1(verb):
+    err = io.StringIO()
+    assert skel.run(Fake(), ["fake", verb], io.BytesIO(REQUEST), Full(), err) == 1
+    assert "the result cannot be written to stdout" in err.getvalue()
+    assert "No space left on device" in err.getvalue()
+
+
+def test_nobody_to_be_told_is_no_reason_to_crash():
+    assert skel.run(Fake(), ["fake"], io.BytesIO(), io.BytesIO(), None) == 2

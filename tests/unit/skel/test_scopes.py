@@ -1,0 +1,48 @@
+"""Annotations with a scope."""
+
+import pytest
+
+from nri.skel import scoped
+from nri.types.v1 import Request, Spec
+
+NAME = "io.kubernetes.cri.container-name"
+KEY = "qos.example"
+
+
+def request(annotations=None, labels=None, id="c"):
+    spec = None if annotations is None else Spec(annotations=annotations)
+    return Request(state="create", id=id, sandbox_id="s", spec=spec, labels=labels)
+
+
+@pytest.mark.parametrize(
+    ("annotations", "found"),
+    [
+        ({}, None),
+        ({KEY: "a"}, (KEY, "a")),
+        ({KEY: ""}, (KEY, "")),
+        ({KEY: "a", f"{KEY}/pod": "b"}, (f"{KEY}/pod", "b")),
+        ({KEY: "a", f"{KEY}/container.app": "c", NAME: "app"}, (f"{KEY}/container.app", "c")),
+        ({KEY: "a", f"{KEY}/container.app": "c", NAME: "other"}, (KEY, "a")),
+        ({KEY: "a", f"{KEY}/container.app": "c"}, (KEY, "a")),
+        ({f"{KEY}/container.app": "c", "io.kubernetes.cri-o.ContainerName": "app"}, (f"{KEY}/container.app", "c")),
+        ({f"{KEY}/container.app": "c", "io.kubernetes.container.name": "app"}, (f"{KEY}/container.app", "c")),
+        ({f"{KEY}x": "a"}, None),
+    ],
+)
+def test_the_strongest_scope_wins(annotations, found):
+    assert scoped(request(annotations), KEY) == found
+
+
+def test_a_sandbox_is_no_container_of_its_pod():
+    annotations = {f"{KEY}/container.app": "c", NAME: "app", f"{KEY}/pod": "b"}
+    assert scoped(request(annotations, id="s"), KEY) == (f"{KEY}/pod", "b")
+
+
+def test_annotations_are_stronger_than_labels():
+    assert scoped(request({KEY: "a"}, {f"{KEY}/pod": "l"}), KEY) == (KEY, "a")
+    assert scoped(request({}, {KEY: "l"}), KEY) == (KEY, "l")
+
+
+def test_a_request_without_a_spec_has_labels():
+    assert scoped(request(None, {KEY: "l"}), KEY) == (KEY, "l")
+    assert scoped(request(None), KEY) is None

@@ -1,0 +1,61 @@
+"""The house's layers, and what a plugin's start-up may load."""
+
+import ast
+import os
+import subprocess
+import sys
+import tomllib
+
+import pytest
+
+import nri
+
+ROOT = os.path.dirname(os.path.dirname(nri.__file__))
+
+
+def contracts():
+    with open(os.path.join(ROOT, "pyproject.toml"), "rb") as file:
+        return tomllib.load(file)["tool"]["importlinter"]["contracts"]
+
+
+def not_there(contract):
+    named = [
+        name for key in ("layers", "modules", "source_modules", "forbidden_modules") for name in contract.get(key, [])
+    ]
+    return [name for name in named if not os.path.exists(os.path.join(ROOT, *name.split("."), "__init__.py"))]
+
+
+def test_nothing_imports_upwards_and_siblings_do_not_know_each_other():
+    pytest.importorskip("importlinter", reason="import-linter is not installed (the extra `lint`)")
+    missing = sorted({name for contract in contracts() for name in not_there(contract)})
+    if missing:
+        pytest.skip(f"the contracts name packages that are not there yet: {', '.join(missing)}")
+    code = "import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports(no_cache=True))"
+    ran = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+PLUGIN_MAY_LOAD = {
+    "__future__",
+    "_json",
+    "errno",
+    "os",
+    "stat",
+    "_stat",
+    "posixpath",
+    "genericpath",
+    "os.path",
+    "_collections_abc",
+}
+
+
+@pytest.mark.parametrize("package", ["nri.types", "nri.types.v1", "nri.skel"])
+def test_what_a_plugin_imports_loads_next_to_nothing(package):
+    code = (
+        f"import sys; before = set(sys.modules); sys.path.insert(0, {ROOT!r}); import {package}\n"
+        "print(sorted(set(sys.modules) - before))"
+    )
+    ran = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(ast.literal_eval(ran.stdout))
+    assert {name for name in loaded if not name.startswith("nri")} <= PLUGIN_MAY_LOAD
+    assert {name.split(".")[1] for name in loaded if name.startswith("nri.")} <= {"errors", "types", "skel"}

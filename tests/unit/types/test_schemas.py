@@ -1,0 +1,158 @@
+"""The JSON Schemas and the types come to the same verdict on the same documents."""
+
+import json
+
+import pytest
+from hypothesis import assume, given, settings
+from jsonschema import Draft202012Validator
+
+from nri.config import schemas
+from nri.types import DecodeError
+from nri.types.v1 import ConfigList, Request, Result
+from tests.unit.types.mutations import mutated, paths
+from tests.unit.types.test_wire import GOLDEN, MISTAKES, read_file
+
+TYPES = {"request": Request, "result": Result, "configlist": ConfigList}
+VALIDATORS = {name: schemas.validator(name) for name in schemas.NAMES}
+
+RESULT = {
+    "plugin": "a",
+    "version": "0.1",
+    "error": "",
+    "metadata": {"a": "b"},
+    "cgroupsPath": "/a",
+    "more": {"x": [1]},
+}
+REQUEST = {
+    "conf": {"a": [1]},
+    "version": "0.1",
+    "state": "create",
+    "id": "a",
+    "sandboxID": "b",
+    "pid": 1,
+    "spec": {"resources": {}, "namespaces": {"pid": "/p"}, "cgroupsPath": "/a", "annotations": {"a": "b"}},
+    "labels": {"a": "b"},
+    "results": [RESULT],
+}
+CONFIG = {
+    "version": "0.1",
+    "plugins": [{"type": "a", "conf": {}, "states": ["setup"], "failurePolicy": "fail", "timeout": 1.5}],
+}
+DOCUMENTS = [
+    ("request", REQUEST),
+    ("request", {}),
+    ("request", None),
+    ("request", {"PID": 1, "Spec": {"CGROUPSPATH": "x"}, "re\u017fult\u017f": [None]}),
+    ("request", {"PID": "1"}),
+    ("request", {"pid": 1, "pId": "1"}),
+    ("request", {"pid\n": "1"}),
+    ("request", {"p\u0131d": "1"}),
+    ("request", {"\u017fpec": 5}),
+    ("request", {"pid": -(2**63)}),
+    ("request", {"pid": 2**63}),
+    ("request", {"pid": 0.5}),
+    ("request", {"labels": {"a": None}}),
+    ("request", {"spec": {"namespaces": {"a": 1}}}),
+    ("result", RESULT),
+    ("result", {"error": None}),
+    ("result", {"ERROR": 1}),
+    ("configlist", CONFIG),
+    ("configlist", {"plugins": [None, {"type": None, "states": [None]}]}),
+    ("configlist", {"plugins": [{"Timeout": "1"}]}),
+    ("configlist", {"plugins": [{"type": 1}]}),
+    *[("request", json.loads(read_file(path))) for path in GOLDEN],
+    *[(kind.__name__.lower(), json.loads(document)) for kind, document, _ in MISTAKES],
+]
+
+
+def whole_number_with_a_point(document):
+    """What no schema can see: to it 1.0 is an integer, to Go it is not. It matters in one place, ``pid``."""
+    return any(
+        isinstance(key, str) and key.lower() == "pid" and isinstance(value, float) and value.is_integer()
+        for key, value in (document.items() if isinstance(document, dict) else ())
+    )
+
+
+LEXICAL_EXCEPTIONS = [whole_number_with_a_point]
+
+
+def types_accept(name, document):
+    try:
+        TYPES[name].from_json(json.dumps(document))
+    except DecodeError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize(("name", "document"), DOCUMENTS, ids=lambda case: str(case)[:40])
+def test_types_and_schemas_agree(name, document):
+    if not any(exception(document) for exception in LEXICAL_EXCEPTIONS):
+        assert VALIDATORS[name].is_valid(document) == types_accept(name, document)
+
+
+def test_the_table_has_documents_of_both_kinds():
+    verdicts = {(name, types_accept(name, document)) for name, document in DOCUMENTS}
+    assert verdicts == {(name, verdict) for name in TYPES for verdict in (True, False)}
+
+
+@pytest.mark.parametrize(("name", "good"), [("request", REQUEST), ("result", RESULT), ("configlist", CONFIG)])
+def test_types_and_schemas_agree_on_mutated_documents(name, good):
+    @settings(max_examples=400, deadline=None)
+    @given(mutated([good]))
+    def agree(document):
+        assume(not any(exception(document) for exception in LEXICAL_EXCEPTIONS))
+        assert VALIDATORS[name].is_valid(document) == types_accept(name, document)
+
+    agree()
+
+
+@pytest.mark.parametrize("exception", LEXICAL_EXCEPTIONS)
+def test_a_lexical_exception_is_one(exception):
+    document = {"pid": 1.0}
+    assert exception(document)
+    assert VALIDATORS["request"].is_valid(document)
+    assert not types_accept("request", document)
+
+
+@pytest.mark.parametrize("name", schemas.NAMES)
+def test_a_schema_is_one_and_explains_itself(name):
+    schema = schemas.load(name)
+    Draft202012Validator.check_schema(schema)
+    assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    assert schema["$id"] == f"urn:nri:v0.1:{name}"
+    for path in paths(schema):
+        if path[-2:-1] == ("properties",):
+            described = schema
+            for part in path:
+                described = described[part]
+            assert "$ref" in described or described["title"][0].isupper() or described["title"].startswith("linux.")
+
+
+def any_case(name):
+    """The pattern for the keys that Go takes for ``name``."""
+    more = {"s": "\u017f", "k": "\u212a"}
+    return "^" + "".join(f"[{c.lower()}{c.upper()}{more.get(c.lower(), '')}]" for c in name) + "(?!\\n)$"
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_every_property_of_the_wire_has_its_pattern_for_other_cases(name):
+    schema = schemas.load(name)
+    objects = [("#", schema), *[(f"#/$defs/{key}", inner) for key, inner in schema.get("$defs", {}).items()]]
+    for where, described in objects:
+        assert described["patternProperties"] == {
+            any_case(key): {"$ref": f"{where}/properties/{key}"} for key in described["properties"]
+        }
+
+
+def test_the_schemas_have_the_keys_that_the_types_have():
+    def keys(kind):
+        return {field.key for field in kind.FIELDS}
+
+    request, configlist = schemas.load("request"), schemas.load("configlist")
+    from nri.types.v1 import Plugin, Spec
+
+    assert set(request["properties"]) == keys(Request)
+    assert set(request["$defs"]["spec"]["properties"]) == keys(Spec)
+    assert set(schemas.load("result")["properties"]) == keys(Result)
+    assert set(configlist["properties"]) == keys(ConfigList)
+    assert set(configlist["$defs"]["plugin"]["properties"]) == keys(Plugin)
