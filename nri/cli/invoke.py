@@ -81,7 +81,7 @@ def invoke(
     exchanges: list[Exchange] = []
     client = Client(
         config.load(conf_dir, conf_file),
-        bin_dirs=[os.path.abspath(directory) for directory in bin_dirs],  # settle() leaves the current one
+        bin_dirs=[os.path.abspath(directory) for directory in bin_dirs],  # before settle() changes directory
         timeout=timeout,
         log=lambda plugin, line: click.echo(printable(f"{plugin}: {line}"), err=True),
         on_exchange=exchanges.append if as_json else _print_exchange if trace else None,

@@ -33,7 +33,7 @@ def faults(host: Host) -> list[str]:
     assert plain.status == 1
     count = len(ran.json["faults"])
     assert plain.stderr.splitlines()[-1] == f"{count} fault{'s' if count > 1 else ''}"
-    assert len(plain.stderr.splitlines()) == count + 1
+    assert len([line for line in plain.stderr.splitlines() if not line.startswith("note: ")]) == count + 1
     return [fault["message"] for fault in ran.json["faults"]]
 
 
@@ -118,6 +118,11 @@ def test_a_foreign_plugin_is_only_looked_for(host: Host) -> None:
     ran = command(host, "check", "--json")
     assert ran.status == 0
     assert {(entry["version"], entry["conf"]) for entry in ran.json["plugins"]} == {(None, "not checked")}
+    foreign = f"{host.bin}/foreign does not answer 'version' (exit status 1); the end of its stderr: usage"
+    talks = f"{host.bin}/talks does not answer 'version' (exit status 0)"
+    assert [entry["note"] for entry in ran.json["plugins"]] == [foreign, talks, ""]
+    ran = command(host, "check")
+    assert (ran.status, ran.stderr) == (0, f"note: {foreign}\nnote: {talks}\n")
 
 
 def test_a_plugin_that_takes_any_conf(host: Host) -> None:

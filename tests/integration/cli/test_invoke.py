@@ -78,6 +78,8 @@ def test_nothing_to_run_is_said(host: Host) -> None:
     ran = command(host, "invoke", "pause", *from_request(host))
     assert (ran.status, ran.stdout) == (0, "no plugin is configured for pause\n")
     assert command(host, "invoke", "pause", *from_request(host), "--json").json == []
+    ran = command(host, "invoke", "pause", *from_request(host), "--dry-run")
+    assert (ran.status, ran.stdout) == (0, "no plugin is configured for pause\n")
 
 
 def test_a_dry_run_shows_the_requests_and_runs_nothing(host: Host) -> None:
@@ -105,6 +107,18 @@ def test_a_trace_shows_what_was_sent_and_what_came(host: Host) -> None:
     assert "  stdout: \\x1b[2J?\n  error: no valid result: " in ran.stdout
     assert "x  not found  " in ran.stdout
     assert ran.stderr.startswith("plugin noop: no valid result: ")
+
+
+def test_a_trace_for_programs_has_every_exchange(host: Host) -> None:
+    host.configure(plugin("noop", ["error", "no"]), plugin("missing"), plugin("noop"))
+    ran = command(host, "invoke", "delete", *from_request(host), "--trace", "--json")
+    assert ran.status == 1
+    first, second, third = ran.json
+    assert (first["plugin"], first["binary"]) == ("noop", f"{host.bin}/noop")
+    assert (first["result"], first["error"]) == (None, "no")
+    assert (second["binary"], second["error"]) == (None, f"not found: no such executable in {host.bin}")
+    assert (third["error"], third["result"]["plugin"], third["request"]["state"]) == (None, "noop", "delete")
+    assert third["seconds"] > 0
 
 
 @pytest.mark.parametrize("words", [[], ["--json"], ["--trace"]])
