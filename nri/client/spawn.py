@@ -26,7 +26,7 @@ def settle() -> None:
     A core dump would have a request in it, with all annotations of a pod. And where a caller ignores SIGCHLD, the
     kernel keeps no exit status for us.
     """
-    import _signal  # the signal module would import enum
+    import _signal  # type: ignore[import-not-found] # the signal module would import enum
     import resource
 
     if _signal.getsignal(_signal.SIGCHLD) == _signal.SIG_IGN:
