@@ -19,9 +19,8 @@ def contracts():
 
 
 def not_there(contract):
-    named = [
-        name for key in ("layers", "modules", "source_modules", "forbidden_modules") for name in contract.get(key, [])
-    ]
+    keys = ("layers", "modules", "source_modules", "forbidden_modules")
+    named = [name for key in keys for layer in contract.get(key, []) for name in layer.split(" | ")]
     return [name for name in named if not os.path.exists(os.path.join(ROOT, *name.split("."), "__init__.py"))]
 
 
