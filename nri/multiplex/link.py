@@ -1,0 +1,139 @@
+"""A link: one socket, the thread that reads it, and whoever takes what comes.
+
+The contract of what is hard about it:
+
+- One thread reads, in :meth:`Link.run`, and calls the receiver, which must not wait: whatever takes time belongs into
+  a thread of its own. Any thread may send.
+- ``send`` waits until the kernel has taken all, at most :data:`SEND_TIMEOUT` seconds; a peer that takes nothing for
+  longer has lost the link, as half a message can't be taken back.
+- The first reason to close is the one that sticks. The receiver is told of it once, after the last call of
+  ``receive`` that is under way has been made or is about to return.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import struct
+import threading
+import time
+from typing import Protocol
+
+from nri.errors import NRIError
+from nri.multiplex.errors import ClosedError, ProtocolError
+
+SEND_TIMEOUT = 10
+"""Seconds that the peer has to take what is sent."""
+
+_CHUNK = 256 * 1024
+
+
+class Receiver(Protocol):
+    """What is at our end of a link, or of a connection of a trunk."""
+
+    def receive(self, data: bytes) -> None:
+        """Take the next bytes."""
+
+    def closed(self, reason: ClosedError) -> None:
+        """Take note that no more will come."""
+
+    def due(self) -> float | None:
+        """When :meth:`expire` wants to be called, of :func:`time.monotonic`; None for never.
+
+        Asked after each :meth:`receive` and each :meth:`expire`.
+        """
+
+    def expire(self) -> None:
+        """Do what is due by now."""
+
+
+class Link:
+    """A connected stream socket, which it owns, and its receiver."""
+
+    def __init__(self, sock: socket.socket, receiver: Receiver) -> None:
+        sock.setblocking(True)
+        timeout = struct.pack("ll", SEND_TIMEOUT, 0)  # struct timeval
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, timeout)
+        self._socket = sock
+        self._receiver = receiver
+        self._sending = threading.Lock()
+        self._closing = threading.Lock()
+        self._told = False
+        self.reason: ClosedError | None = None
+        """Why it is closed; None while it is open."""
+
+    def run(self) -> ClosedError:
+        """Read until the link is closed, by the peer or by us; returns the reason."""
+        poll = select.poll()
+        poll.register(self._socket.fileno(), select.POLLIN)
+        try:
+            while self.reason is None:
+                if not self._wait(poll):
+                    continue
+                data = self._socket.recv(_CHUNK)
+                if not data:
+                    self.close("the peer closed the connection")
+                    break
+                self._receiver.receive(data)
+        except ProtocolError as error:
+            self.close(f"the peer broke the protocol: {error}")
+        except OSError as error:
+            self.close(f"reading failed: {error.strerror or error}")
+        finally:
+            reason = self.close("the reading thread has ended")
+            self._socket.close()
+        return reason
+
+    def send(self, data: bytes) -> None:
+        """Send all of ``data``.
+
+        :raises ClosedError: when the link is, or now has been, closed.
+        """
+        with self._sending:
+            if self.reason is not None:
+                raise self.reason
+            try:
+                self._socket.sendall(data)
+            except OSError as error:
+                stalled = isinstance(error, BlockingIOError)
+                why = f"it took nothing for {SEND_TIMEOUT} s" if stalled else error.strerror or str(error)
+            else:
+                return
+        raise self.close(f"sending to the peer failed: {why}")
+
+    def close(self, reason: str) -> ClosedError:
+        """Close the link, unless it is closed already; returns the reason that sticks."""
+        with self._closing:
+            if self.reason is None:
+                self.reason = ClosedError(reason)
+            told, self._told = self._told, True
+        if not told:
+            try:
+                self._socket.shutdown(socket.SHUT_RDWR)  # wakes the reader, and whoever sends
+            except OSError:
+                pass  # the peer was faster
+            self._receiver.closed(self.reason)
+        return self.reason
+
+    def _wait(self, poll: select.poll) -> bool:
+        """Wait until there is something to read; False when something else was due."""
+        due = self._receiver.due()
+        if due is None or poll.poll(max(0.0, (due - time.monotonic()) * 1000)):
+            return True
+        self._receiver.expire()
+        return False
+
+
+def inherited(descriptor: int) -> socket.socket:
+    """The connected socket that our caller left to us as a descriptor.
+
+    :raises NRIError: when it is none.
+    """
+    try:
+        sock = socket.socket(fileno=os.dup(descriptor))
+        os.close(descriptor)
+        sock.getpeername()
+    except OSError as error:
+        raise NRIError(f"descriptor {descriptor} is no connected socket: {error.strerror}") from error
+    return sock

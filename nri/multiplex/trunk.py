@@ -1,0 +1,69 @@
+"""A trunk: a link that several connections share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nri.multiplex.codec import FrameDecoder, encode
+from nri.multiplex.errors import ClosedError
+from nri.multiplex.link import Link, Receiver
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable
+
+
+class Trunk:
+    """A connected stream socket, which it owns, that carries several connections.
+
+    What :mod:`nri.multiplex.link` promises holds for each of them. What comes for a connection that nobody has opened
+    is dropped.
+    """
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._link = Link(sock, self)
+        self._decoder = FrameDecoder()
+        self._receivers: dict[int, Receiver] = {}
+
+    @property
+    def reason(self) -> ClosedError | None:
+        """Why it is closed; None while it is open."""
+        return self._link.reason
+
+    def open(self, connection: int, receiver: Receiver) -> Callable[[bytes], None]:
+        """Open a connection; returns the function that sends on it, which raises ClosedError.
+
+        To be done before :meth:`run`, or what comes in between is dropped.
+        """
+        self._receivers[connection] = receiver
+        return lambda data: self._link.send(encode(connection, data))
+
+    def run(self) -> ClosedError:
+        """Read until the trunk is closed, by the peer or by us; returns the reason."""
+        return self._link.run()
+
+    def close(self, reason: str) -> ClosedError:
+        """Close the trunk, unless it is closed already; returns the reason that sticks."""
+        return self._link.close(reason)
+
+    def receive(self, data: bytes) -> None:
+        """For the link: hand out what came."""
+        for connection, piece in self._decoder.feed(data):
+            receiver = self._receivers.get(connection)
+            if receiver is not None:
+                receiver.receive(piece)
+
+    def closed(self, reason: ClosedError) -> None:
+        """For the link: tell every connection."""
+        for receiver in list(self._receivers.values()):
+            receiver.closed(reason)
+
+    def due(self) -> float | None:
+        """For the link: the earliest of all connections."""
+        dues = [due for receiver in self._receivers.values() if (due := receiver.due()) is not None]
+        return min(dues) if dues else None
+
+    def expire(self) -> None:
+        """For the link: whatever is due on any connection."""
+        for receiver in self._receivers.values():
+            receiver.expire()

@@ -1,0 +1,163 @@
+"""One connection of a plugin to a runtime: from registration until either end closes it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import TYPE_CHECKING
+
+from nri import api
+from nri.api import events
+from nri.errors import NRIError
+from nri.multiplex import PLUGIN_SERVICE, RUNTIME_SERVICE, Trunk
+from nri.stub.plugin import Plugin, Runtime, handlers
+from nri.ttrpc import Call, Client, Code, Server, StatusError
+from nri.ttrpc.server import unary
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Sequence
+
+    from google.protobuf.message import Message
+
+    from nri.multiplex import ClosedError
+    from nri.stub.identity import Identity
+    from nri.stub.plugin import Handler
+
+PLUGIN = "nri.pkg.api.v1alpha1.Plugin"
+RUNTIME = "nri.pkg.api.v1alpha1.Runtime"
+NRI_VERSION = "v0.12.2"
+"""The NRI whose messages :mod:`nri.api` has."""
+
+REGISTRATION_TIMEOUT = 5.0
+"""Seconds that a runtime gives a plugin to register and be configured, by default (``DefaultPluginRegistrationTimeout``)."""
+
+ANSWER_EARLY = 0.05
+"""Seconds before its deadline at which a request is answered for a handler that is not done."""
+
+log = logging.getLogger("nri.stub")
+
+
+class Session:
+    """Serves one connected socket, which it owns.
+
+    :ivar runtime: who is at the other end; None until it has configured the plugin.
+    """
+
+    def __init__(self, plugin: Plugin, identity: Identity, sock: socket.socket) -> None:
+        self._plugin = plugin
+        self._identity = identity
+        self._handlers = handlers(plugin)
+        self._trunk = Trunk(sock)
+        self._client = Client()
+        self._client.send = self._trunk.open(RUNTIME_SERVICE, self._client)
+        self._server = Server(self._methods(), early=ANSWER_EARLY)
+        self._server.send = self._trunk.open(PLUGIN_SERVICE, self._server)
+        self._pods: list[api.PodSandbox] = []
+        self._containers: list[api.Container] = []
+        self._synchronized = threading.Event()
+        self.runtime: Runtime | None = None
+
+    def run(self) -> ClosedError:
+        """Register, and serve until the connection is closed; returns why it was."""
+        threading.Thread(target=self._register, name=f"register-{self._identity}", daemon=True).start()
+        return self._trunk.run()
+
+    def close(self, reason: str) -> None:
+        """Close the connection; :meth:`run` returns."""
+        self._trunk.close(reason)
+
+    def update_containers(
+        self, updates: Sequence[api.ContainerUpdate], *, timeout: float | None = None
+    ) -> list[api.ContainerUpdate]:
+        """Ask the runtime to update containers, at any time after synchronization; returns those that failed.
+
+        :raises NRIError: when the runtime refuses, or the connection is closed.
+        """
+        request = api.UpdateContainersRequest(update=updates)
+        response = self._client.call(
+            RUNTIME, "UpdateContainers", request, api.UpdateContainersResponse, timeout=timeout
+        )
+        return list(response.failed)
+
+    def _register(self) -> None:
+        request = api.RegisterPluginRequest(plugin_name=self._identity.name, plugin_idx=self._identity.index)
+        request.NRI_version = NRI_VERSION
+        try:
+            self._client.call(RUNTIME, "RegisterPlugin", request, api.Empty, timeout=REGISTRATION_TIMEOUT)
+        except NRIError as error:
+            self.close(f"the runtime did not register {self._identity}: {error}")
+            return
+        if not self._synchronized.wait(2 * REGISTRATION_TIMEOUT) and self._trunk.reason is None:
+            self.close(f"the runtime registered {self._identity}, but did not configure and synchronize it")
+
+    def _methods(self) -> dict[tuple[str, str], Handler]:
+        methods = {
+            "Configure": unary(api.ConfigureRequest, self._configure),
+            "Synchronize": unary(api.SynchronizeRequest, self._synchronize),
+            "Shutdown": unary(api.Empty, self._shutdown),
+            "StateChange": unary(api.StateChangeEvent, self._state_change),
+        }
+        for event, handler in self._handlers.items():
+            how = events.BY_EVENT[event]
+            methods[how.rpc] = unary(how.request, _answering(how, handler))
+        return {(PLUGIN, name): method for name, method in methods.items()}  # type: ignore[misc]
+
+    def _configure(self, request: api.ConfigureRequest, call: Call) -> api.ConfigureResponse:
+        self.runtime = Runtime(
+            name=request.runtime_name,
+            version=request.runtime_version,
+            nri_version=request.NRI_version,
+            registration_timeout=request.registration_timeout / 1000 or None,
+            request_timeout=request.request_timeout / 1000 or None,
+        )
+        self._plugin.configure(request.config, self.runtime)
+        wanted = events.mask(self._handlers)
+        mask = wanted & self.runtime.knows
+        if mask != wanted:
+            names = ", ".join(events.BY_EVENT[event].rpc for event in events.events(wanted & ~mask))
+            log.warning("%s %s can't deliver %s", self.runtime.name, self.runtime.version, names)
+        if mask == 0:  # which would mean everything
+            raise StatusError(
+                Code.FAILED_PRECONDITION, "the runtime knows none of the events that the plugin handles"
+            )
+        return api.ConfigureResponse(events=mask)
+
+    def _synchronize(self, request: api.SynchronizeRequest, call: Call) -> api.SynchronizeResponse:
+        self._pods += request.pods
+        self._containers += request.containers
+        if request.more:
+            return api.SynchronizeResponse(more=True)
+        pods, self._pods = self._pods, []
+        containers, self._containers = self._containers, []
+        updates = self._plugin.synchronize(pods, containers)
+        self._synchronized.set()
+        return api.SynchronizeResponse(update=updates or [])
+
+    def _shutdown(self, request: api.Empty, call: Call) -> api.Empty:
+        self._plugin.shutdown()
+        return api.Empty()
+
+    def _state_change(self, change: api.StateChangeEvent, call: Call) -> api.Empty:
+        handler = self._handlers.get(change.event)
+        how = events.BY_EVENT.get(change.event)
+        if handler is None or how is None or not how.state_change:
+            log.info("passed over a StateChange with event %d, which the plugin does not handle", change.event)
+            return api.Empty()
+        request = how.request()
+        for part in ("pod", "container"):
+            if change.HasField(part) and part in how.request.DESCRIPTOR.fields_by_name:
+                getattr(request, part).CopyFrom(getattr(change, part))
+        handler(request, call)
+        return api.Empty()
+
+
+def _answering(how: events.Call, handler: Handler) -> Handler:
+    def answer(request: Message, call: Call) -> Message:
+        response = handler(request, call)
+        if response is not None and not isinstance(response, how.response):
+            what = f"{how.rpc} returned a {type(response).__name__}, expected {how.response.__name__} or None"
+            raise StatusError(Code.INTERNAL, what)
+        return how.response() if response is None else response
+
+    return answer

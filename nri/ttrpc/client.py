@@ -1,0 +1,151 @@
+"""The client's end of a ttRPC connection: any thread calls, and waits for its answer until its deadline."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, TypeVar
+
+from google.protobuf.message import DecodeError
+
+from nri.errors import NRIError
+from nri.ttrpc import codec
+from nri.ttrpc.status import Code, StatusError
+from nri.ttrpc.ttrpc_pb2 import Request, Response
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from google.protobuf.message import Message
+
+Out = TypeVar("Out", bound="Message")
+
+
+class _Waiting:
+    """A call that waits for its answer."""
+
+    __slots__ = ("done", "error", "payload")
+
+    def __init__(self) -> None:
+        self.done = threading.Event()
+        self.payload = b""
+        self.error: NRIError | None = None
+
+
+class Client:
+    """Calls the methods of the server at the other end of one connection.
+
+    :param send: sends bytes to the server; raises NRIError when it can't.
+    """
+
+    def __init__(self, *, send: Callable[[bytes], None] | None = None) -> None:
+        self.send = send
+        self._decoder = codec.MessageDecoder()
+        self._waiting: dict[int, _Waiting] = {}
+        self._next_stream = 1
+        self._sending = threading.Lock()
+        self._lock = threading.Lock()
+        self._closed: NRIError | None = None
+
+    def call(
+        self,
+        service: str,
+        method: str,
+        request: Message,
+        response: type[Out],
+        *,
+        timeout: float | None = None,
+        metadata: Mapping[str, str] | None = None,
+    ) -> Out:
+        """Call a method and wait for its answer.
+
+        :param timeout: seconds; the server is told. None waits as long as the connection lives.
+        :raises StatusError: with what the server answers, when that is not OK; DEADLINE_EXCEEDED when it does not
+            answer in time, INTERNAL when what it answers can't be read, RESOURCE_EXHAUSTED for a message too long.
+        :raises NRIError: when the connection is closed.
+        """
+        envelope = Request(service=service, method=method, payload=request.SerializeToString())
+        if timeout is not None:
+            envelope.timeout_nano = max(1, int(timeout * 1e9))
+        for key, value in (metadata or {}).items():
+            envelope.metadata.add(key=key, value=value)
+        data = envelope.SerializeToString()
+        if len(data) > codec.MAX_DATA:
+            what = f"a request of {len(data)} bytes, at most {codec.MAX_DATA} can be sent"
+            raise StatusError(Code.RESOURCE_EXHAUSTED, what)
+        started = time.monotonic()
+        stream, waiting = self._send(data)
+        left = None if timeout is None else timeout - (time.monotonic() - started)
+        if not waiting.done.wait(left):
+            with self._lock:
+                self._waiting.pop(stream, None)
+            raise StatusError(Code.DEADLINE_EXCEEDED, f"{method}: no answer within {timeout:g} s")
+        if waiting.error is not None:
+            raise waiting.error
+        try:
+            return response.FromString(waiting.payload)
+        except DecodeError:
+            what = f"the answer to {method} is not a {response.DESCRIPTOR.full_name}"
+            raise StatusError(Code.INTERNAL, what) from None
+
+    def receive(self, data: bytes) -> None:
+        """Take a piece of the connection's bytes."""
+        for message in self._decoder.feed(data):
+            if message.type != codec.RESPONSE:
+                continue  # a client is asked nothing
+            with self._lock:
+                waiting = self._waiting.pop(message.stream, None)
+            if waiting is None:
+                continue  # it came after its deadline
+            if isinstance(message, codec.Oversized):
+                what = f"an answer of {message.length} bytes, at most {codec.MAX_DATA} are taken"
+                waiting.error = StatusError(Code.RESOURCE_EXHAUSTED, what)
+            else:
+                _take(waiting, message.data)
+            waiting.done.set()
+
+    def closed(self, reason: NRIError) -> None:
+        """Take note that the connection is closed: whoever waits is told."""
+        with self._lock:
+            self._closed = self._closed or reason
+            waiting = list(self._waiting.values())
+            self._waiting.clear()
+        for call in waiting:
+            call.error = reason
+            call.done.set()
+
+    def due(self) -> None:
+        """Never: each call minds its own deadline."""
+
+    def expire(self) -> None:
+        """Nothing: see :meth:`due`."""
+
+    def _send(self, data: bytes) -> tuple[int, _Waiting]:
+        assert self.send is not None  # noqa: S101 - set before anything is called
+        waiting = _Waiting()
+        # Sent in the order of the numbers: a server refuses a stream that is not above the last.
+        with self._sending:
+            stream = self._next_stream
+            self._next_stream += 2
+            with self._lock:
+                if self._closed is not None:
+                    raise self._closed
+                self._waiting[stream] = waiting
+            try:
+                self.send(codec.encode(stream, codec.REQUEST, data))
+            except NRIError:
+                with self._lock:
+                    self._waiting.pop(stream, None)
+                raise
+        return stream, waiting
+
+
+def _take(waiting: _Waiting, data: bytes) -> None:
+    try:
+        response = Response.FromString(data)
+    except DecodeError:
+        waiting.error = StatusError(Code.INTERNAL, "the answer is not a ttrpc.Response")
+        return
+    if response.HasField("status") and response.status.code != Code.OK:
+        waiting.error = StatusError(response.status.code, response.status.message)
+    waiting.payload = response.payload

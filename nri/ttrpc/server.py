@@ -1,0 +1,203 @@
+"""The server's end of a ttRPC connection.
+
+What it promises: each call runs in a thread of its own, so that calls don't wait for each other; each is answered
+once; one that is not done when its deadline passes is answered ``DEADLINE_EXCEEDED``, and what it comes to is
+discarded. What it does about a peer that does not play by the rules:
+
+| what comes | what is done |
+| --- | --- |
+| a request of an unknown service or method | ``UNIMPLEMENTED`` |
+| a request that can't be decoded | ``INVALID_ARGUMENT`` |
+| a request that is longer than allowed | ``RESOURCE_EXHAUSTED``, the connection lives on |
+| a request on an even stream, or on one that was used before | ``INVALID_ARGUMENT`` |
+| a streaming call | ``UNIMPLEMENTED`` |
+| a handler that raises | its status, where it is a StatusError; else ``UNKNOWN`` with its message (as Go does) |
+| an answer that is too long | ``RESOURCE_EXHAUSTED`` |
+| a response, or data of a stream that is not open | nothing, it is dropped |
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import TYPE_CHECKING, TypeVar
+
+from google.protobuf.message import DecodeError
+
+from nri.errors import NRIError, printable
+from nri.ttrpc import codec
+from nri.ttrpc.status import Code, StatusError
+from nri.ttrpc.ttrpc_pb2 import Request, Response
+from nri.ttrpc.workers import Workers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from google.protobuf.message import Message
+
+    Handler = Callable[[bytes, "Call"], bytes]
+
+In = TypeVar("In", bound="Message")
+log = logging.getLogger("nri.ttrpc")
+
+
+class Call:
+    """What a handler may want to know of the call that it serves."""
+
+    __slots__ = ("cancelled", "deadline", "metadata", "method", "service", "stream")
+
+    def __init__(self, stream: int, request: Request) -> None:
+        self.stream = stream
+        self.service = request.service
+        self.method = request.method
+        self.deadline = None if request.timeout_nano <= 0 else time.monotonic() + request.timeout_nano / 1e9
+        """Of :func:`time.monotonic`; None where the client set none."""
+        self.metadata: Mapping[str, str] = {pair.key: pair.value for pair in request.metadata}
+        self.cancelled = threading.Event()
+        """Set when nobody waits for the answer any more: the deadline has passed, or the connection is closed."""
+
+    def remaining(self) -> float | None:
+        """Seconds until the deadline; None where there is none."""
+        return None if self.deadline is None else self.deadline - time.monotonic()
+
+
+class Server:
+    """Answers the calls of one connection.
+
+    :param handlers: by service and method; given the payload of the request, they return that of the response.
+    :param send: sends bytes to the client; raises NRIError when it can't.
+    :param early: seconds before a call's deadline at which it is answered for its handler, so that the answer
+        arrives in time.
+    """
+
+    def __init__(
+        self,
+        handlers: Mapping[tuple[str, str], Handler],
+        *,
+        send: Callable[[bytes], None] | None = None,
+        workers: Workers | None = None,
+        early: float = 0.0,
+    ) -> None:
+        self.send = send
+        self._handlers = handlers
+        self._workers = workers or Workers("ttrpc")
+        self._early = early
+        self._decoder = codec.MessageDecoder()
+        self._last_stream = -1
+        self._calls: dict[int, Call] = {}
+        self._lock = threading.Lock()
+
+    def receive(self, data: bytes) -> None:
+        """Take a piece of the connection's bytes."""
+        for message in self._decoder.feed(data):
+            if isinstance(message, codec.Oversized):
+                if message.type == codec.REQUEST:
+                    what = f"a request of {message.length} bytes, at most {codec.MAX_DATA} are taken"
+                    self._refuse(message.stream, Code.RESOURCE_EXHAUSTED, what)
+            elif message.type == codec.REQUEST:
+                self._request(message)
+            else:
+                log.debug("dropped a message of type %d on stream %d", message.type, message.stream)
+
+    def closed(self, reason: NRIError) -> None:
+        """Take note that the connection is closed."""
+        with self._lock:
+            calls = list(self._calls.values())
+            self._calls.clear()
+        for call in calls:
+            call.cancelled.set()
+        self._workers.stop()
+
+    def due(self) -> float | None:
+        """When the next call has to be answered for its handler."""
+        with self._lock:
+            deadlines = [call.deadline for call in self._calls.values() if call.deadline is not None]
+        return min(deadlines) - self._early if deadlines else None
+
+    def expire(self) -> None:
+        """Answer the calls whose time is over."""
+        until = time.monotonic() + self._early
+        with self._lock:
+            late = [call for call in self._calls.values() if call.deadline is not None and call.deadline <= until]
+        for call in late:
+            call.cancelled.set()
+            self._answer(call, _failure(Code.DEADLINE_EXCEEDED, f"{call.method} was not done within its deadline"))
+
+    def _request(self, message: codec.Message) -> None:
+        stream = message.stream
+        if stream % 2 == 0 or stream <= self._last_stream:
+            what = f"a request on stream {stream}, expected an odd number above {self._last_stream}"
+            self._refuse(stream, Code.INVALID_ARGUMENT, what)
+            return
+        self._last_stream = stream
+        try:
+            request = Request.FromString(message.data)
+        except DecodeError:
+            self._refuse(stream, Code.INVALID_ARGUMENT, "the request is not a ttrpc.Request")
+            return
+        handler = self._handlers.get((request.service, request.method))
+        if handler is None:
+            self._refuse(stream, Code.UNIMPLEMENTED, f"/{request.service}/{request.method} is not implemented")
+            return
+        if message.flags & codec.FLAG_REMOTE_OPEN:
+            self._refuse(stream, Code.UNIMPLEMENTED, f"/{request.service}/{request.method} is no streaming call")
+            return
+        call = Call(stream, request)
+        with self._lock:
+            self._calls[stream] = call
+        self._workers.run(lambda: self._serve(handler, request.payload, call))
+
+    def _serve(self, handler: Handler, payload: bytes, call: Call) -> None:
+        try:
+            response = Response(payload=handler(payload, call))
+            if len(response.payload) > codec.MAX_DATA - 64:
+                what = f"the answer has {len(response.payload)} bytes, at most {codec.MAX_DATA - 64} can be sent"
+                response = _failure(Code.RESOURCE_EXHAUSTED, what)
+        except StatusError as error:
+            response = _failure(error.code, error.message)
+        except NRIError as error:
+            response = _failure(Code.UNKNOWN, str(error))
+        except Exception as error:
+            log.exception("%s failed", call.method)
+            response = _failure(Code.UNKNOWN, str(error) or type(error).__name__)
+        self._answer(call, response)
+
+    def _answer(self, call: Call, response: Response) -> None:
+        with self._lock:
+            if self._calls.pop(call.stream, None) is None:
+                return  # it was answered for its handler, or the connection is closed
+        self._respond(call.stream, response)
+
+    def _refuse(self, stream: int, code: Code, message: str) -> None:
+        log.warning("refused: %s", printable(message[:500]))
+        self._respond(stream, _failure(code, message))
+
+    def _respond(self, stream: int, response: Response) -> None:
+        assert self.send is not None  # noqa: S101 - set before anything is received
+        try:
+            self.send(codec.encode(stream, codec.RESPONSE, response.SerializeToString()))
+        except NRIError as error:
+            log.info("an answer could not be sent: %s", error)
+
+
+def unary(request: type[In], function: Callable[[In, Call], Message]) -> Handler:
+    """A handler of bytes out of a function of messages."""
+
+    def handle(payload: bytes, call: Call) -> bytes:
+        try:
+            message = request.FromString(payload)
+        except DecodeError:
+            what = f"the payload of {call.method} is not a {request.DESCRIPTOR.full_name}"
+            raise StatusError(Code.INVALID_ARGUMENT, what) from None
+        return function(message, call).SerializeToString()
+
+    return handle
+
+
+def _failure(code: int, message: str) -> Response:
+    response = Response()
+    response.status.code = code
+    # A peer logs it: no lone surrogate, no megabyte.
+    response.status.message = message[:65536].encode("utf-8", "replace").decode()
+    return response
