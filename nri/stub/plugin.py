@@ -15,17 +15,17 @@ older runtime sent a ``StateChange``, and returns the event's response, or None 
 | ``post_update_container`` | pod, container | |
 | ``stop_container`` | pod, container | update |
 | ``remove_container`` | pod, container | |
-| ``validate_container_adjustment`` | pod, container, adjust, update, owners, plugins | reject, reason |
+| ``validate_container_adjustment`` | pod, container, adjust, update, owners, plugins | reject, … |
 
-A handler that raises refuses: the runtime is told the exception's message, and what it was about to do fails. It has as
-long as ``call.remaining()`` says; a runtime that gets no answer in time drops the plugin, and goes on without it.
+A handler that raises refuses: the runtime is told the exception's message, and what it was about to do fails. It has
+as long as ``call.remaining()`` says; a runtime that gets no answer in time drops the plugin, and goes on without it.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from nri.api import events
 from nri.errors import NRIError
@@ -38,9 +38,11 @@ if TYPE_CHECKING:
     from nri.api import Container, ContainerUpdate, PodSandbox
     from nri.ttrpc import Call
 
-    Handler = Callable[[Message, Call], Message | None]
+    Handler = Callable[[Any, Call], Message | None]
 
-HANDLERS = {call.event: re.sub(r"(?<=[a-z])(?=[A-Z])", "_", call.rpc).lower() for call in events.CALLS}
+HANDLERS: dict[int, str] = {
+    int(call.event): re.sub(r"(?<=[a-z])(?=[A-Z])", "_", call.rpc).lower() for call in events.CALLS
+}
 """Each event's handler."""
 
 
@@ -86,7 +88,9 @@ def handlers(plugin: Plugin) -> dict[int, Handler]:
 
     :raises NRIError: when there are none: such a plugin would be subscribed to everything.
     """
-    found = {event: getattr(plugin, name) for event, name in HANDLERS.items() if hasattr(plugin, name)}
+    found: dict[int, Handler] = {
+        event: getattr(plugin, name) for event, name in HANDLERS.items() if hasattr(plugin, name)
+    }
     if not found:
         expected = ", ".join(HANDLERS.values())
         raise NRIError(f"{type(plugin).__name__} handles no event; expected at least one method of {expected}")

@@ -1,7 +1,7 @@
 """How a plugin lives: launched by a runtime, it serves that one; else it looks for one, and never gives up.
 
-A runtime that launches a plugin leaves it a connected socket, and its number in the environment; when that is closed,
-the runtime is gone or has done with the plugin, and the process has nothing more to do. A plugin from outside connects
+A runtime that launches a plugin leaves it a connected socket, and its number in the environment. When that is closed,
+A runtime that launches a plugin leaves it a connected socket, and its number in the environment. Once that is closed,
 to the runtime's socket, and when it is closed, again: a runtime restarts, and its plugins shall be there when it is
 back.
 """
@@ -69,7 +69,7 @@ class Runner:
         Returns why the last connection was closed, None where there was none.
         """
         if self._given is not None:
-            return self._serve(self._given)
+            return self._serve(Session(self._plugin, self.identity, self._given))
         reason = None
         pause, complained = FIRST_PAUSE, ""
         while not self._stopped.is_set():
@@ -81,15 +81,17 @@ class Runner:
                     log.warning("no runtime at %s; trying again until there is one", complaint)
                     complained = complaint
             else:
-                session_had_runtime, reason = self._serve_outside(sock)
                 complained = ""
-                pause = FIRST_PAUSE if session_had_runtime else pause
+                session = Session(self._plugin, self.identity, sock)
+                reason = self._serve(session)
+                if session.runtime is not None:
+                    pause = FIRST_PAUSE
             self._stopped.wait(pause * random.uniform(0.5, 1.0))  # noqa: S311 - not a secret
             pause = min(2 * pause, LONGEST_PAUSE)
         return reason
 
     def stop(self) -> None:
-        """Close the connection, and connect no more; :meth:`run` returns. For another thread, or a signal's handler."""
+        """Close the connection, and connect no more: :meth:`run` returns. For another thread."""
         self._stopped.set()
         session = self._session
         if session is not None:
@@ -107,15 +109,7 @@ class Runner:
             raise NRIError("not connected to a runtime")
         return session.update_containers(updates, timeout=timeout)
 
-    def _serve_outside(self, sock: socket.socket) -> tuple[bool, ClosedError]:
-        session = Session(self._plugin, self.identity, sock)
-        reason = self._serve(session)
-        return session.runtime is not None, reason
-
-    def _serve(self, connection: socket.socket | Session) -> ClosedError:
-        session = connection
-        if not isinstance(session, Session):
-            session = Session(self._plugin, self.identity, session)
+    def _serve(self, session: Session) -> ClosedError:
         self._session = session
         if self._stopped.is_set():
             session.close("the plugin was stopped")

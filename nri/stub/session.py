@@ -16,13 +16,14 @@ from nri.ttrpc.server import unary
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from google.protobuf.message import Message
 
     from nri.multiplex import ClosedError
     from nri.stub.identity import Identity
     from nri.stub.plugin import Handler
+    from nri.ttrpc.server import Handler as Method
 
 PLUGIN = "nri.pkg.api.v1alpha1.Plugin"
 RUNTIME = "nri.pkg.api.v1alpha1.Runtime"
@@ -30,7 +31,7 @@ NRI_VERSION = "v0.12.2"
 """The NRI whose messages :mod:`nri.api` has."""
 
 REGISTRATION_TIMEOUT = 5.0
-"""Seconds that a runtime gives a plugin to register and be configured, by default (``DefaultPluginRegistrationTimeout``)."""
+"""Seconds that a runtime gives a plugin to register and be configured, by default."""
 
 ANSWER_EARLY = 0.05
 """Seconds before its deadline at which a request is answered for a handler that is not done."""
@@ -91,7 +92,7 @@ class Session:
         if not self._synchronized.wait(2 * REGISTRATION_TIMEOUT) and self._trunk.reason is None:
             self.close(f"the runtime registered {self._identity}, but did not configure and synchronize it")
 
-    def _methods(self) -> dict[tuple[str, str], Handler]:
+    def _methods(self) -> dict[tuple[str, str], Method]:
         methods = {
             "Configure": unary(api.ConfigureRequest, self._configure),
             "Synchronize": unary(api.SynchronizeRequest, self._synchronize),
@@ -101,7 +102,7 @@ class Session:
         for event, handler in self._handlers.items():
             how = events.BY_EVENT[event]
             methods[how.rpc] = unary(how.request, _answering(how, handler))
-        return {(PLUGIN, name): method for name, method in methods.items()}  # type: ignore[misc]
+        return {(PLUGIN, name): method for name, method in methods.items()}
 
     def _configure(self, request: api.ConfigureRequest, call: Call) -> api.ConfigureResponse:
         self.runtime = Runtime(
@@ -152,7 +153,7 @@ class Session:
         return api.Empty()
 
 
-def _answering(how: events.Call, handler: Handler) -> Handler:
+def _answering(how: events.Call, handler: Handler) -> Callable[[Message, Call], Message]:
     def answer(request: Message, call: Call) -> Message:
         response = handler(request, call)
         if response is not None and not isinstance(response, how.response):
