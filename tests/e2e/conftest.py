@@ -1,4 +1,4 @@
-"""What the end-to-end tests need of the machine: root, Debian packages, Debian's mirror; without them they are skipped."""
+"""What the end-to-end tests need of the machine: root, Debian and its mirror; without them they are skipped."""
 
 import functools
 import os

@@ -1,9 +1,9 @@
 """containerd's config.toml for the tests, one function for each generation of containerd.
 
-What all have in common: everything that is kept lies below `root` and `socket`; no snapshotter but `native`, which works on
-any file system; no CNI and no AppArmor; the pod's own container is made of the tests' image; and a machine
-that may not lower an OOM score is put up with. The NRI paths are containerd's own defaults, written out: in
-an enclosure /opt/nri, /etc/nri and /run are the test's.
+What all have in common: everything that is kept lies below `root` and at `socket`; no snapshotter but
+`native`, which works on any file system; no CNI and no AppArmor; the pod's own container is made of the tests'
+image; a machine that may not lower an OOM score is put up with. The NRI paths are containerd's own defaults,
+written out: in an enclosure /opt/nri, /etc/nri and /run are the test's.
 """
 
 from collections.abc import Callable

@@ -55,8 +55,11 @@ class UnavailableError(RuntimeError):
 
 
 def find(generation: tuple[int, ...], *, cache: Path, pauses: Sequence[float] = ()) -> Release:
-    """A containerd of `generation`, (1, 7) or (2,). A failed download is repeated after each of `pauses` (seconds)."""
-    found = []
+    """A containerd of `generation`, such as (1, 7) or (2,). Raises UnavailableError.
+
+    A download that failed is tried again after each of `pauses`, in seconds.
+    """
+    cache, found = cache.absolute(), []
     for programs in (OWN, cache / SUITES[generation] / "usr/bin"):
         if programs != OWN:
             _fetch(SUITES[generation], cache, pauses)
@@ -64,8 +67,12 @@ def find(generation: tuple[int, ...], *, cache: Path, pauses: Sequence[float] = 
             release = Release.at(programs)
             if release.version[: len(generation)] == generation:
                 return release
-            found.append(f"{release.version} in {programs}")
-    raise UnavailableError(f"needs containerd {generation}, found {', '.join(found)}")
+            found.append(f"{_dotted(release.version)} in {programs}")
+    raise UnavailableError(f"needs containerd {_dotted(generation)}, found {', '.join(found)}")
+
+
+def _dotted(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version))
 
 
 def _fetch(suite: str, cache: Path, pauses: Sequence[float]) -> None:
@@ -123,7 +130,8 @@ def _mirrors() -> list[str]:
         "Created-By: Packages",
     )
     rows = [line.split() for line in listed.splitlines()]
-    found = {row[0] for row in rows if len(row) == 3 and row[1] in suites and row[2] == "main"}
+    archives = {row[0] for row in rows if len(row) == 3 and row[1] in suites and row[2] == "main"}
+    found = {uri for uri in archives if not uri.startswith("cdrom:")}  # the medium it was installed from
     # others beside Debian call a suite so; the keyring refuses what is not Debian's, this only spares the try
     mirrors = [uri for uri in sorted(found) if uri.rstrip("/").endswith("/debian")] or sorted(found)
     if not mirrors:
