@@ -1,8 +1,6 @@
-"""``nri bridge``: the bridge, connected from outside. Also the executable ``v1bridge``, which a runtime launches."""
+"""``nri bridge``: the bridge, connected from outside."""
 
 from __future__ import annotations
-
-import sys
 
 import click
 
@@ -32,20 +30,3 @@ def bridge(path: str, index: str, settings_file: str) -> None:
     from nri.v1bridge import serve
 
     serve(path=path, index=index, settings_file=settings_file)
-
-
-def main() -> None:
-    """The executable ``v1bridge``: as a runtime launches it, without arguments, or as ``nri bridge``."""
-    if len(sys.argv) > 1:
-        bridge(prog_name="v1bridge")
-    from nri.errors import NRIError
-    from nri.v1bridge import serve
-
-    try:
-        serve()
-    except NRIError as error:
-        sys.exit(f"v1bridge: {error}")
-
-
-if __name__ == "__main__":
-    main()

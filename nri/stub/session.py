@@ -56,7 +56,7 @@ class Session:
         self._server.send = self._trunk.open(PLUGIN_SERVICE, self._server)
         self._pods: list[api.PodSandbox] = []
         self._containers: list[api.Container] = []
-        self._synchronized = threading.Event()
+        self._configured = threading.Event()
         self.runtime: Runtime | None = None
 
     def run(self) -> ClosedError:
@@ -89,8 +89,8 @@ class Session:
         except NRIError as error:
             self.close(f"the runtime did not register {self._identity}: {error}")
             return
-        if not self._synchronized.wait(2 * REGISTRATION_TIMEOUT) and self._trunk.reason is None:
-            self.close(f"the runtime registered {self._identity}, but did not configure and synchronize it")
+        if not self._configured.wait(REGISTRATION_TIMEOUT) and self._trunk.reason is None:
+            self.close(f"the runtime registered {self._identity}, but did not configure it")
 
     def _methods(self) -> dict[tuple[str, str], Method]:
         methods = {
@@ -122,6 +122,7 @@ class Session:
             raise StatusError(
                 Code.FAILED_PRECONDITION, "the runtime knows none of the events that the plugin handles"
             )
+        self._configured.set()  # not every runtime synchronizes: containerd 1.7 does not with a plugin that it launched
         return api.ConfigureResponse(events=mask)
 
     def _synchronize(self, request: api.SynchronizeRequest, call: Call) -> api.SynchronizeResponse:
@@ -132,7 +133,6 @@ class Session:
         pods, self._pods = self._pods, []
         containers, self._containers = self._containers, []
         updates = self._plugin.synchronize(pods, containers)
-        self._synchronized.set()
         return api.SynchronizeResponse(update=updates or [])
 
     def _shutdown(self, request: api.Empty, call: Call) -> api.Empty:

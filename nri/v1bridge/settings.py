@@ -1,7 +1,7 @@
 """The bridge's own settings: one JSON object, all keys optional.
 
 A runtime that launches the bridge hands them over (``/etc/nri/conf.d/10-v1bridge.conf``); else they come from the
-file that ``--config`` names. What the plugins are and what they are told stands elsewhere, in ``/etc/nri/resource.d``.
+file that ``--config`` names. What the plugins are and what they are told is not among them: ``/etc/nri/resource.d``.
 """
 
 from __future__ import annotations
