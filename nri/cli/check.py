@@ -39,7 +39,7 @@ class Checked:
         about = self._ask("version")
         if not isinstance(about, dict) or not {"type", "nri"} <= about.keys():
             return  # not built with nri.skel, which alone knows these verbs; its conf is its own affair
-        self.version = str(about.get("version") or "(none)")
+        self.version = gojson.shorten(str(about.get("version") or "(none)"))
         if about["type"] != plugin.type:
             said = gojson.describe(about["type"])
             self._fault(f"{self.binary} says that it is {said}, expected {plugin.type!r}")
@@ -47,8 +47,9 @@ class Checked:
         if schema is True:
             self.conf = "any"
             return
-        self.faults += check_conf(plugin, schema)
-        self.conf = "wrong" if self.faults else "right"
+        wrong = check_conf(plugin, schema)
+        self.faults += wrong
+        self.conf = "wrong" if wrong else "right"
 
     def _fault(self, message: str) -> None:
         self.faults += (fault_at(self.plugin, "type", message),)
@@ -62,7 +63,8 @@ class Checked:
             self._fault(f"{self.binary} cannot be started: {error.strerror}")
             return None
         if said.stopped:
-            self._fault(f"{self.binary} {verb}: killed, it gave no answer in {ANSWER_WITHIN:g} s")
+            why = f"gave no answer in {ANSWER_WITHIN:g} s" if said.stopped == "deadline" else "wrote without end"
+            self._fault(f"{self.binary} {verb}: killed, it {why}")
             return None
         try:
             if said.status == 0:

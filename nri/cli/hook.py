@@ -38,4 +38,5 @@ def hook(state: str, conf_dir: str, conf_file: str, bin_dirs: tuple[str, ...], t
     arguments = Arguments(state)
     arguments.conf_dir, arguments.conf_file, arguments.bin_dirs = conf_dir, conf_file, bin_dirs
     arguments.timeout, arguments.log_file = timeout, log_file
-    raise click.exceptions.Exit(run(arguments, sys.stdin.buffer, sys.stderr))
+    stdin = sys.stdin.buffer if sys.stdin is not None else None
+    raise click.exceptions.Exit(run(arguments, stdin, sys.stderr))

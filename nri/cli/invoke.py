@@ -18,6 +18,9 @@ from nri.errors import NRIError, printable
 from nri.types.errors import DecodeError
 from nri.types.v1 import ConfigList, Request
 
+MAX_REQUEST = 64 * 1024 * 1024
+"""Bytes of a request that are read, as by a plugin."""
+
 NO_PLUGIN = "no plugin is configured for {}"
 
 
@@ -105,13 +108,16 @@ def invoke(
 
 
 def _read_request(name: str) -> Request:
-    where = "stdin" if name == "-" else name
+    where = "stdin" if name == "-" else printable(name)
     try:
         if name == "-":
-            document = sys.stdin.buffer.read()
+            stdin = sys.stdin  # None where our caller has closed it
+            document = stdin.buffer.read(MAX_REQUEST + 1) if stdin else b""
         else:
             with open(name, "rb") as file:
-                document = file.read()
+                document = file.read(MAX_REQUEST + 1)
+        if len(document) > MAX_REQUEST:
+            raise DecodeError(f"has more than {MAX_REQUEST} bytes, expected a request")
         return Request.from_json(document)
     except OSError as error:
         raise DecodeError(f"{where}: cannot be read: {error.strerror}; expected a request") from error

@@ -11,9 +11,21 @@ import click
 from nri.client.chain import DEFAULT_TIMEOUT
 from nri.client.find import DEFAULT_BIN_DIRS
 from nri.config import DEFAULT_CONF_DIR, DEFAULT_CONF_FILE
-from nri.errors import NRIError
+from nri.errors import NRIError, printable
 
 type_state = click.Choice(["setup", "create", "update", "pause", "resume", "delete"])
+
+
+class Seconds(click.FloatRange):
+    """A range of numbers. What is not a number (NaN) is neither below nor above it, and is refused here."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """As for any type of click."""
+        seconds: float = super().convert(value, param, ctx)
+        if seconds != seconds:  # noqa: PLR0124 - only NaN does
+            self.fail(f"{value!r} is not a number of seconds.", param, ctx)
+        return seconds
+
 
 conf_dir = click.option(
     "--conf-dir",
@@ -46,7 +58,7 @@ timeout = click.option(
     default=DEFAULT_TIMEOUT,
     show_default=True,
     metavar="SECONDS",
-    type=click.FloatRange(0, 3600, min_open=True),
+    type=Seconds(0, 3600, min_open=True),
     help="For a plugin whose entry in the configuration has none.",
 )
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
@@ -72,5 +84,6 @@ def plain_errors(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def fail(message: str) -> NoReturn:
     """Say what is wrong and exit with status 1."""
-    click.echo(message, err=True)
+    for line in message.split("\n"):
+        click.echo(printable(line), err=True)
     raise click.exceptions.Exit(1)

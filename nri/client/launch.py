@@ -1,8 +1,8 @@
 """Starts one executable, feeds it, reads it, and sees to it that it ends.
 
 The promises: no shell, a fixed environment, no descriptors but 0, 1 and 2, a process group of its own. What comes
-back is bounded. When :func:`launch` returns or raises, no process of that group is left: it is killed when the
-deadline passes, when its output is too long, and when its first process has exited.
+back is bounded. The whole group is killed when the deadline passes, when the output is too long, and when the process
+has exited: when :func:`launch` returns or raises, it has ended, and every other process of its group has been killed.
 """
 
 from __future__ import annotations

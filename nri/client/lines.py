@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 MAX_LINE = 4096
 """Bytes of one line, and of the end of stderr that an error carries; more is cut."""
 
+_LINE_COST = 64  # bytes that a line counts beside its own: a million empty ones are much work for whoever logs
+
 
 class Lines:
     """Cuts stderr into lines for a log, bounded in length and number, and remembers its end."""
@@ -26,8 +28,8 @@ class Lines:
         self._end = (self._end + data)[-MAX_LINE:]
         if self._left < 0:
             return
-        self._left -= len(data)
         *lines, rest = (self._line + data).split(b"\n")
+        self._left -= len(data) + _LINE_COST * len(lines)
         for line in lines:
             self._log(readable(line[:MAX_LINE]))
         self._line = rest[:MAX_LINE]

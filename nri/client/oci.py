@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from nri.errors import printable
 from nri.types import gojson
 from nri.types.errors import DecodeError
 from nri.types.message import mismatch, string, string_map
@@ -20,21 +21,22 @@ def read_config(path: str) -> dict[str, Any]:
 
     :raises DecodeError: when it can't be read, is too long, or is no JSON object.
     """
+    where = printable(path)
     try:
         with open(path, "rb") as file:
             document = file.read(MAX_CONFIG + 1)
     except OSError as error:
-        raise DecodeError(f"{path}: cannot be read: {error.strerror}") from error
+        raise DecodeError(f"{where}: cannot be read: {error.strerror}") from error
     except ValueError as error:  # a NUL in the path
-        raise DecodeError(f"{path!r}: cannot be read: {error}") from error
+        raise DecodeError(f"{where}: cannot be read: {error}") from error
     if len(document) > MAX_CONFIG:
-        raise DecodeError(f"{path}: has more than {MAX_CONFIG} bytes, expected an OCI config.json")
+        raise DecodeError(f"{where}: has more than {MAX_CONFIG} bytes, expected an OCI config.json")
     try:
         value = gojson.loads(document)
         if not isinstance(value, dict):
             raise mismatch(value, "the document", "an object")
     except DecodeError as error:
-        raise DecodeError(f"{path}: {error}") from error
+        raise DecodeError(f"{where}: {error}") from error
     return value
 
 

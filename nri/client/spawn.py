@@ -23,9 +23,14 @@ _SIGNALS = tuple([number for number in range(1, 65) if number not in (9, 19, 32,
 def settle() -> None:
     """Prepare a process of our own whose children are plugins: directory, umask, no core dumps, open 0 to 2.
 
-    A core dump would have a request in it, with all annotations of a pod.
+    A core dump would have a request in it, with all annotations of a pod. And where a caller ignores SIGCHLD, the
+    kernel keeps no exit status for us.
     """
+    import _signal  # type: ignore[import-not-found] # the signal module would import enum
     import resource
+
+    if _signal.getsignal(_signal.SIGCHLD) == _signal.SIG_IGN:
+        _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
 
     while (fd := os.open(os.devnull, os.O_RDWR)) <= 2:
         os.set_inheritable(fd, True)

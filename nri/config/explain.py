@@ -64,7 +64,9 @@ def explain(errors: Iterable[Error]) -> list[Finding]:
 
 def _type(error: Error) -> Iterator[Finding]:
     wanted: list[str] = error.validator_value if isinstance(error.validator_value, list) else [error.validator_value]
-    expected = " or ".join([_TYPES.get(name, name) for name in wanted])
+    # null, where something else may be there too, stands for the default: nobody is told to write it.
+    names = [name for name in wanted if name != "null"] or wanted
+    expected = " or ".join([_TYPES.get(name, name) for name in names])
     yield _found(error, f"{expected}{_titled(error.schema)}")
 
 

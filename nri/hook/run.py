@@ -12,7 +12,7 @@ import os
 from nri import config
 from nri.client import Client, Sandbox, Task, read_config, spec_from_oci
 from nri.client.spawn import settle
-from nri.errors import NRIError
+from nri.errors import NRIError, printable
 from nri.types import gojson
 from nri.types.errors import DecodeError
 from nri.types.message import integer, mismatch, string, string_map
@@ -62,7 +62,8 @@ def run(arguments: Arguments, stdin: BinaryIO | None, stderr: TextIO) -> int:
         settle()
         client.invoke(Task(state.id, state.pid, spec), arguments.state, _sandbox(spec.annotations))
     except (NRIError, OSError) as error:
-        say(f"nri hook {arguments.state}{name}: {error}")
+        for line in f"nri hook {arguments.state}{printable(name)}: {error}".split("\n"):
+            say(printable(line))
         return 1
     return 0
 
@@ -101,11 +102,6 @@ def _sandbox(annotations: dict[str, str]) -> Sandbox | None:
 
 def _say(stderr: TextIO, log: str, line: str) -> None:
     # Where neither can be written, nobody is left to be told; the exit status says it too.
-    try:
-        stderr.write(line + "\n")
-        stderr.flush()
-    except (OSError, ValueError, AttributeError):
-        pass
     if log:
         import time
 
@@ -113,4 +109,9 @@ def _say(stderr: TextIO, log: str, line: str) -> None:
             with open(os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600), "a") as file:
                 file.write(f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {line}\n")
         except OSError as error:
-            stderr.write(f"nri hook: the log file {log} cannot be written: {error.strerror}\n")
+            line += f"\nnri hook: the log file {log} cannot be written: {error.strerror}"
+    try:
+        stderr.write(line + "\n")
+        stderr.flush()
+    except (OSError, ValueError, AttributeError):
+        pass

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from nri.skel import scoped
 from nri.types.errors import DecodeError
+from nri.types.gojson import shorten
 from nri.types.message import mismatch, string, strings
 
 TYPE_CHECKING = False
@@ -17,29 +18,32 @@ if TYPE_CHECKING:
 DEFAULT_KEY = "qos.class"
 """The annotation, or label, that says a container's class."""
 
+MOUNTINFO = "/proc/self/mountinfo"
+
 KEY_SCHEMA = {
-    "type": "string",
+    "type": ["string", "null"],
     "minLength": 1,
     "description": f"annotation (or label) that says a container's class (default {DEFAULT_KEY})",
 }
 MOUNTINFO_SCHEMA = {
-    "type": "string",
+    "type": ["string", "null"],
     "minLength": 1,
-    "description": "the list of mounts that tells where the cgroups are (default /proc/self/mountinfo)",
+    "description": f"the list of mounts that tells where the cgroups are (default {MOUNTINFO})",
 }
 
 
 def classes_schema(default: str, what: str) -> dict[str, Any]:
     """The JSON Schema of a list of classes."""
     description = f'{what} (default ["{default}"])'
-    return {"type": "array", "items": {"type": "string"}, "description": description}
+    return {"type": ["array", "null"], "items": {"type": "string"}, "description": description}
 
 
 def known_keys(conf: object, keys: Iterable[str]) -> dict[str, Any]:
-    """The plugin's conf as an object, {} for none.
+    """The plugin's conf as an object, {} for none; a value that is null counts as none, too.
 
     :raises DecodeError: when it is something else, or has a key that is neither in ``keys`` nor begins with ``x-``.
-        A misspelt key would be a limit that nobody sees missing.
+        A misspelt key would be a limit that nobody sees missing. Also for the keys that all plugins have, so that
+        a fault in them is found at once, not with the first container that needs them.
     """
     if conf is None:
         return {}
@@ -47,7 +51,9 @@ def known_keys(conf: object, keys: Iterable[str]) -> dict[str, Any]:
         raise mismatch(conf, "conf", "an object")
     for key in conf:
         if key not in keys and not key.startswith("x-"):
-            raise DecodeError(f"conf: found the key {key!r}, expected one of {', '.join(keys)}")
+            raise DecodeError(f"conf: found the key {shorten(repr(key))}, expected one of {', '.join(keys)}")
+    text(conf, "key", DEFAULT_KEY)
+    text(conf, "mountinfo", MOUNTINFO)
     return conf
 
 
@@ -68,7 +74,12 @@ def classes(conf: dict[str, Any], key: str, default: str) -> tuple[str, ...]:
     :raises DecodeError: when it is something else.
     """
     value = conf.get(key)
-    return (default,) if value is None else strings(value, f"conf.{key}")
+    if value is None:
+        return (default,)
+    found = strings(value, f"conf.{key}")
+    if None in value:
+        raise mismatch(None, f"conf.{key}[{value.index(None)}]", "a string")
+    return found
 
 
 def container_class(request: Request, conf: dict[str, Any]) -> str | None:
@@ -85,4 +96,4 @@ def cgroup(request: Request, conf: dict[str, Any]) -> Cgroup:
     from nri.cgroups import Mounts, find
 
     path = request.spec.cgroups_path if request.spec is not None else ""
-    return find(path, request.pid, mounts=Mounts.read(text(conf, "mountinfo", "/proc/self/mountinfo")))
+    return find(path, request.pid, mounts=Mounts.read(text(conf, "mountinfo", MOUNTINFO)))

@@ -51,6 +51,7 @@ def main(plugin: Plugin) -> NoReturn:
         status = run(plugin, sys.argv, stdin, stdout, sys.stderr)
     except KeyboardInterrupt:
         status = 130
+    stdout.close()
     sys.exit(status)
 
 

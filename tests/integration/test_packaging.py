@@ -94,18 +94,23 @@ def test_the_installed_tree_may_be_moved(destination: Path, tmp_path: Path) -> N
     assert all(path.resolve().is_relative_to(moved) for path in links)
 
 
-def test_installing_again_keeps_the_configuration_and_replaces_the_binaries(destination: Path) -> None:
+def test_installing_again_keeps_the_configuration_and_what_may_still_be_running(destination: Path) -> None:
     conf = destination / "etc/nri/resource.d/10-konfine.conf"
     conf.write_text("mine")
     lib = destination / "opt/nri/lib"
-    before = lib.stat().st_ino
+    before = lib.resolve()
 
     said = run("tools/install", destination)
 
     assert conf.read_text() == "mine"
     assert f"kept      {conf}" in said
-    assert lib.stat().st_ino != before
-    assert sorted(path.name for path in (destination / "opt/nri").iterdir()) == ["bin", "lib"]
+    assert lib.resolve() != before
+    assert json.loads(run(before / "clearcfs", "invoke", stdin=REQUEST))["plugin"] == "clearcfs"
+
+    run("tools/install", destination)
+
+    assert not before.exists()
+    assert len(list((destination / "opt/nri").glob("lib.*"))) == 2
 
 
 def test_a_binary_says_what_is_wrong_with_its_input_without_a_traceback(destination: Path) -> None:

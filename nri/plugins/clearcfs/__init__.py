@@ -31,7 +31,7 @@ class ClearCFS(skel.Plugin):
             "key": conf_.KEY_SCHEMA,
             "classes": conf_.classes_schema(DEFAULT_CLASS, "classes whose quota is cleared"),
             "pod": {
-                "type": "boolean",
+                "type": ["boolean", "null"],
                 "description": "also clear the pod's own quota, which binds its containers as well (default false)",
             },
             "mountinfo": conf_.MOUNTINFO_SCHEMA,

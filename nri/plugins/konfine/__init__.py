@@ -36,7 +36,12 @@ class Konfine(skel.Plugin):
             "systemReserved": {
                 "anyOf": [
                     {"type": "array", "items": {"type": "integer", "minimum": 0, "maximum": 8191}},
-                    {"type": "string", "pattern": "^[0-9, \\t\\n-]*$"},
+                    {
+                        "type": "string",
+                        "maxLength": 65536,
+                        "pattern": r"^\s*([0-9]+(-[0-9]+)?\s*(,\s*[0-9]+(-[0-9]+)?\s*)*)?$",
+                    },
+                    {"type": "null"},
                 ],
                 "description": 'CPUs kept from containers: [0, 1], or a CPU list "0-1,8" (default none)',
             },
@@ -62,7 +67,8 @@ class Konfine(skel.Plugin):
         chosen = _chosen(request)
         cgroup = conf_.cgroup(request, conf)
         cpus = _allowed(request, cgroup, chosen, reserved)
-        if cgroup.cpus() != cpus:
+        # On v2 a cgroup without CPUs of its own follows its parent: where it has them all anyway, it shall go on to.
+        if (cgroup.cpus() or cgroup.effective_cpus()) != cpus:
             cgroup.set_cpus(cpus)
         result.metadata["cpus"] = render_cpus(cpus)
         return result
@@ -89,7 +95,7 @@ def _allowed(
 
 
 def _reserved(conf: dict[str, Any]) -> frozenset[int]:
-    from nri.cgroups import MAX_CPU, parse_cpus
+    from nri.cgroups import MAX_CPU
     from nri.types.message import integer, mismatch
 
     value = conf.get("systemReserved")
@@ -103,7 +109,7 @@ def _reserved(conf: dict[str, Any]) -> frozenset[int]:
     for index, cpu in enumerate(value):
         if not 0 <= integer(cpu, f"{where}[{index}]") <= MAX_CPU or cpu is None:
             raise mismatch(cpu, f"{where}[{index}]", f"the number of a CPU, 0 to {MAX_CPU}")
-    return parse_cpus(",".join([str(cpu) for cpu in value]))
+    return frozenset(value)
 
 
 def _chosen(request: Request) -> dict[str, frozenset[int]]:

@@ -191,7 +191,7 @@ def test_a_failure_is_passed_over_where_the_policy_says_so(
         assert [result.plugin for result in client.invoke(request(), "create")] == ["b"]
         assert lines == [("a", IGNORED + "no")]
     else:
-        with pytest.raises(ChainError, match="^plugin a: no$"):
+        with pytest.raises(ChainError, match=r"^plugin a: no$"):
             client.invoke(request(), "create")
         assert ran(notes) == ["a"]
 

@@ -94,7 +94,7 @@ def test_no_signal_is_ignored_or_blocked(host: Host) -> None:
     before = {number: signal.signal(number, signal.SIG_IGN) for number in signals}
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGALRM})
     try:
-        host.script("sh", "#!/bin/sh\ngrep Sig /proc/$$/status >&2\n")
+        host.script("sh", "#!/bin/sh\nexec grep Sig /proc/self/status >&2\n")
         lines: list[str] = []
         launch(f"{host.bin}/sh", ["sh"], b"", soon(), log=lines.append)
     finally:

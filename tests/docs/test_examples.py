@@ -1,0 +1,200 @@
+"""The examples of README.md and docs/: every code block is run or checked, page by page, from top to bottom.
+
+A page has a directory of its own, which stands in for the node's root: ``nri`` looks for /etc/nri and /opt/nri in it,
+and it is the working directory. The sample plugins are in its /opt/nri/bin. What the blocks say decides:
+
+- ``json`` must be something that this project reads, and is read by what reads it;
+- ``python`` is run, each block by itself;
+- ``console`` has commands after ``$ `` (a backslash continues one), each followed by what it prints, stderr included.
+  ``…`` stands for any text, on a line by itself for any lines, and two blanks for more of them. A command that fails
+  is followed by ``$ echo $?``;
+- ``text`` is neither code nor data;
+- a name after the language, as in ``json /etc/nri/resource.d/10.conf``, writes the block to that file first, and a
+  Python block with a name is left for the commands to run;
+- ``<!-- not run: reason -->`` before a block exempts it.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from nri.client import spec_from_oci
+from nri.config import ConfigError, load, schemas
+from nri.config.conf import check_conf
+from nri.plugins.clearcfs import ClearCFS
+from nri.plugins.konfine import Konfine
+from nri.types.v1 import Request, Result
+
+ROOT = Path(__file__).parent.parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(
+    r"^(?:<!-- not run: (?P<reason>[^\n]+?) -->\n+)?```(?P<language>\w*) ?(?P<name>\S*)\n(?P<text>.*?)^```$",
+    re.MULTILINE | re.DOTALL,
+)
+END = "--- end of this command's output, status"
+
+
+class Block(NamedTuple):
+    """A code block, and where it stands."""
+
+    where: str
+    reason: str | None
+    language: str
+    name: str
+    text: str
+
+
+def blocks(page: Path) -> Iterator[Block]:
+    text = page.read_text()
+    found = list(BLOCK.finditer(text))
+    assert text.count("```") == 2 * len(found), f"{page.name}: a fence that is not at the start of its line"
+    for match in found:
+        line = text.count("\n", 0, match.start("language")) + 1
+        yield Block(f"{page.name}:{line}", **match.groupdict())
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Path:
+    """The directory that stands in for the node's root."""
+    node, tools = tmp_path / "node", tmp_path / "tools"
+    for directory in (tools, node / "opt/nri/bin", node / "etc/nri"):
+        directory.mkdir(parents=True)
+    # A plugin's environment is the same for all, so what it is run by must know where this tree is.
+    executable(tools / "python", f'#!/bin/sh\nPYTHONPATH="{ROOT}" exec "{sys.executable}" "$@"\n')
+    places = {"--conf-dir": "etc/nri/resource.d", "--conf-file": "etc/nri/conf.json", "--bin-dir": "opt/nri/bin"}
+    cases = [
+        f'case "$verb $*" in [!-]*{name}*|completion*|-*) ;; *) set -- "{name}={node}/{place}" "$@" ;; esac\n'
+        for name, place in places.items()
+    ]
+    nri = Path(sys.executable).with_name("nri")
+    executable(tools / "nri", f'#!/bin/sh\nverb=$1; shift\n{"".join(cases)}exec "{nri}" "$verb" "$@"\n')
+    for plugin in ("clearcfs", "konfine"):
+        code = f"import runpy\nrunpy.run_module('nri.plugins.{plugin}', run_name='__main__')\n"
+        executable(node / "opt/nri/bin" / plugin, f"#!{tools}/python\n{code}")
+    return node
+
+
+def executable(path: Path, text: str) -> None:
+    path.write_text(text)
+    path.chmod(0o755)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_examples_of_a_page_are_true(page: Path, node: Path) -> None:
+    for block in blocks(page):
+        if block.reason:
+            continue
+        file = node / block.name.lstrip("/")
+        if block.name:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(block.text)
+        if block.language == "json":
+            check_json(block, file if block.name else node / "unnamed.json")
+        elif block.language == "python" and not block.name:
+            run_python(block, node)
+        elif block.language == "console":
+            run_console(block, node)
+        else:
+            assert block.language in ("python", "text"), f"{block.where}: {block.language!r} is not checked"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_links_of_a_page_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text()):
+        assert (page.parent / target).exists(), f"{page.name}: no {target}"
+
+
+def check_json(block: Block, file: Path) -> None:
+    """Hold a document against what reads it; which that is, its keys tell."""
+    value = json.loads(block.text)
+    for keys, check in KINDS:
+        if keys <= value.keys():
+            file.write_text(block.text)
+            try:
+                check(value, file)
+            except (AssertionError, ValueError, ConfigError) as error:
+                pytest.fail(f"{block.where}: {error}")
+            return
+    pytest.fail(f"{block.where}: no document that this project reads has the keys {', '.join(value)}")
+
+
+def check_host_configuration(_: Any, file: Path) -> None:
+    for plugin in load(str(file.parent / "none"), str(file)).plugins:
+        for known in (ClearCFS, Konfine):
+            if plugin.type == known.type:
+                assert not (faults := check_conf(plugin, known.conf_schema)), faults
+
+
+def check_request(value: Any, file: Path) -> None:
+    schemas.validator("request").validate(value)
+    assert json.loads(Request.from_json(file.read_bytes()).to_json()) == value, "it is written in another way"
+
+
+def check_result(value: Any, file: Path) -> None:
+    schemas.validator("result").validate(value)
+    assert json.loads(Result.from_json(file.read_bytes()).to_json()) == value, "it is written in another way"
+
+
+def check_hooks_file(value: Any, _: Path) -> None:
+    assert value in [json.loads(file.read_text()) for file in (ROOT / "deploy/hooks.d").iterdir()], "not deployed"
+
+
+KINDS = [
+    ({"plugins"}, check_host_configuration),
+    ({"ociVersion", "bundle"}, lambda value, _: Path(value["bundle"]).relative_to("/")),
+    ({"linux"}, lambda value, _: spec_from_oci(value)),
+    ({"state", "id"}, check_request),
+    ({"plugin", "version"}, check_result),
+    ({"hook", "stages"}, check_hooks_file),
+]
+
+
+def environment(node: Path) -> dict[str, str]:
+    path = [str(node.parent / "tools"), str(Path(sys.executable).parent), "/usr/bin", "/bin"]
+    return {"PATH": os.pathsep.join(path), "PYTHONPATH": str(ROOT), "HOME": str(node), "LANG": "C.UTF-8"}
+
+
+def run_python(block: Block, node: Path) -> None:
+    command = [sys.executable, "-W", "error", "-c", block.text]
+    done = subprocess.run(command, cwd=node, env=environment(node), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{block.where}: {done.stderr}"
+
+
+def run_console(block: Block, node: Path) -> None:
+    """Run the commands in one shell, as somebody who types them does, and compare what each prints."""
+    typed = re.findall(r"^\$ ((?:.*\\\n)*.*)\n((?:(?!\$ ).*\n)*)", block.text, re.MULTILINE)
+    assert typed and block.text.startswith("$ "), f"{block.where}: no command"
+    script = "".join(f'{command}\nstatus=$?; printf "\\n{END} $status\\n"; (exit $status)\n' for command, _ in typed)
+    done = subprocess.run(
+        ["sh", "-c", script],
+        cwd=node,
+        env=environment(node),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    printed = re.split(rf"\n{END} (\d+)\n", done.stdout.replace(str(node), ""))
+    for number, (command, expected) in enumerate(typed):
+        output, status = printed[2 * number : 2 * number + 2]
+        output = output.rstrip("\n") + "\n" if output.strip() else ""
+        shown = f"{block.where}: $ {command}\n"
+        assert matches(output, expected), f"{shown}printed\n{output}expected\n{expected}"
+        asked = number + 1 < len(typed) and typed[number + 1][0] == "echo $?"
+        assert status == "0" or asked, f"{shown}failed, exit status {status}"
+
+
+def matches(output: str, expected: str) -> bool:
+    # How wide a column is depends on the directory that stands in for the root.
+    output, expected = (re.sub("  +", "  ", text) for text in (output, expected))
+    pattern = re.escape(expected.rstrip("\n") + "\n" if expected.strip() else "")
+    pattern = re.sub(r"^…\\\n", r"(?:.*\\n)*", pattern, flags=re.MULTILINE)
+    return re.fullmatch(pattern.replace("…", ".*"), output) is not None

@@ -1,0 +1,60 @@
+"""The ``nri`` command on a made-up host: in this process by click's runner, or as a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from click.testing import CliRunner
+
+from nri.cli.commands import nri
+
+if TYPE_CHECKING:
+    from tests.host import Host
+
+SOURCE = str(Path(__file__).parents[3])
+
+
+class Ran:
+    """What a command said, and its exit status; never a traceback."""
+
+    def __init__(self, status: int, stdout: str, stderr: str) -> None:
+        self.status, self.stdout, self.stderr = status, stdout, stderr
+        assert "Traceback" not in stdout + stderr
+        for line in (stdout + stderr).splitlines():
+            assert line.isprintable(), line
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.stdout)
+
+
+def command(host: Host, *words: str, stdin: bytes = b"") -> Ran:
+    """Run it on this host; a command that changes directory and umask is put back."""
+    directory, mask = os.getcwd(), os.umask(0o022)
+    try:
+        done = CliRunner().invoke(nri, [*words, *host.options], input=stdin, prog_name="nri")
+    finally:
+        os.chdir(directory)
+        os.umask(mask)
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return Ran(done.exit_code, done.stdout, done.stderr)
+
+
+def process(*words: str, stdin: bytes | None = b"", cwd: Path | None = None, **environment: str) -> Ran:
+    """Run it as a process; without stdin that is closed."""
+    closed = ["sh", "-c", 'exec "$@" <&-', "sh"] if stdin is None else []
+    done = subprocess.run(
+        [*closed, sys.executable, "-m", "nri.cli.entry", *words],
+        input=stdin,
+        cwd=cwd,
+        env={"PYTHONPATH": SOURCE, "PATH": os.environ["PATH"], **environment},
+        capture_output=True,
+        check=False,
+    )
+    return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())

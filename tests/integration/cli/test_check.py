@@ -1,0 +1,181 @@
+"""nri check: what it finds wrong with a host, and how it says so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from nri.cli import check
+from nri.types.v1 import Plugin
+from tests.host import SOON, Host, plugin
+from tests.integration.cli.running import command
+
+PLUGINS = ("nri.plugins.clearcfs", "nri.plugins.konfine")
+
+
+def answering(host: Host, type_: str, version: str, schema: str = "true") -> None:
+    """Install a plugin that says these things about itself."""
+    host.script(type_, f"#!/bin/sh\ncase $1 in version) {version};; schema) {schema};; esac\n")
+
+
+def said(type_: str, **more: Any) -> str:
+    extra = "".join(f',"{key}":{value}' for key, value in more.items())
+    return f"""echo '{{"type":"{type_}","version":"1.2","nri":"0.1"{extra}}}'"""
+
+
+def faults(host: Host) -> list[str]:
+    """The messages of a check that must find something."""
+    ran = command(host, "check", "--json")
+    assert ran.status == 1
+    assert ran.json["ok"] is False
+    plain = command(host, "check")
+    assert plain.status == 1
+    count = len(ran.json["faults"])
+    assert plain.stderr.splitlines()[-1] == f"{count} fault{'s' if count > 1 else ''}"
+    assert len([line for line in plain.stderr.splitlines() if not line.startswith("note: ")]) == count + 1
+    return [fault["message"] for fault in ran.json["faults"]]
+
+
+def test_a_host_where_all_is_well(host: Host) -> None:
+    for module in PLUGINS:
+        host.compiled(module)
+    host.configure(Plugin(type="clearcfs", conf={"pod": True}), Plugin(type="konfine", states=["update"]))
+    ran = command(host, "check")
+    assert (ran.status, ran.stderr) == (0, "")
+    header, *rows, end = ran.stdout.splitlines()
+    assert header.split() == ["PLUGIN", "VERSION", "CONF", "BINARY", "CONFIGURED", "IN"]
+    assert [row.split()[0] for row in rows] == ["clearcfs", "konfine"]
+    assert all(row.split()[2] == "right" for row in rows)
+    assert end == "all is well"
+    ran = command(host, "check", "--json")
+    assert (ran.status, ran.json["ok"], ran.json["faults"]) == (0, True, [])
+    assert ran.json["plugins"][0]["binary"] == f"{host.bin}/clearcfs"
+    assert ran.json["plugins"][0]["conf"] == "right"
+
+
+def test_a_host_without_configuration_is_well(host: Host) -> None:
+    ran = command(host, "check")
+    assert (ran.status, ran.stderr) == (0, "")
+    assert ran.stdout.startswith(
+        f"no plugins: {host.conf} holds no *.conf with plugins, and there is no {host.root}/"
+    )
+    assert command(host, "check", "--json").json == {"ok": True, "faults": [], "plugins": []}
+
+
+def test_a_wrong_conf_is_named_with_file_line_and_column(host: Host) -> None:
+    host.compiled("nri.plugins.konfine")
+    lines = ["{", '  "version": "0.1",', '  "plugins": [', '    {"type": "konfine",']
+    host.configure_text("\n".join([*lines, '     "conf": {"systemReserved": true}}', "  ]", "}"]))
+    ran = command(host, "check")
+    assert ran.status == 1
+    assert ran.stderr.startswith(f"{host.conf}/10-test.conf:5:33: plugins[0].conf.systemReserved: ")
+    assert "wrong" in ran.stdout
+
+
+def test_all_faults_of_all_plugins_are_listed(host: Host) -> None:
+    host.compiled("nri.plugins.clearcfs")
+    host.configure(Plugin(type="missing"), Plugin(type="clearcfs", conf={"pod": 1, "clases": []}))
+    host.configure(Plugin(type="also-missing"), name="20-more.conf")
+    found = faults(host)
+    assert len(found) == 4
+    assert found[0] == f"missing: not found: no such executable in {host.bin}"
+    assert found[3].startswith("also-missing: not found: ")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "{", "[]", "null", '"', "\0", '{"version": "9", "plugins": []}', '{"version": "0.1", "plugins": [{}]}'),
+        '{"version": "0.1", "plugins": [{"type": "../x\\u001b[2J"}], "\\u001b[2J": 1}',
+        '{"version": "0.1", "plugins": [{"type": "a", "timeout": 1e999}]}',
+        '{"version": "0.1", "plugins": ' + "[" * 100_000,
+        '{"version": "0.1", "plugins": [], "plugins": []}',
+        '{"a": ' + "9" * 10_000 + "}",
+        "x" * 2_000_000,
+    ],
+    ids=lambda text: repr(text[:30]),
+)
+def test_hostile_files_are_faults(host: Host, text: str) -> None:
+    host.configure_text(text)
+    assert faults(host)
+
+
+def test_what_is_no_file_is_a_fault(host: Host) -> None:
+    host.folder("resource.d")
+    (host.conf / "10-dir.conf").mkdir()
+    (host.conf / "20-link.conf").symlink_to("/nowhere")
+    (host.conf / "30-bytes.conf").write_bytes(b"\xff\xfe\x00")
+    (host.conf / "40-\x1b[2J\n.conf").write_text("{")
+    assert len(faults(host)) >= 4
+
+
+def test_a_foreign_plugin_is_only_looked_for(host: Host) -> None:
+    host.script("foreign", "#!/bin/sh\necho usage >&2\nexit 1\n")
+    host.script("talks", "#!/bin/sh\necho '<html>'\n")
+    host.script("answers", '#!/bin/sh\necho \'{"plugin": "answers"}\'\n')
+    host.configure(Plugin(type="foreign", conf=[]), Plugin(type="talks"), Plugin(type="answers"))
+    ran = command(host, "check", "--json")
+    assert ran.status == 0
+    assert {(entry["version"], entry["conf"]) for entry in ran.json["plugins"]} == {(None, "not checked")}
+    foreign = f"{host.bin}/foreign does not answer 'version' (exit status 1); the end of its stderr: usage"
+    talks = f"{host.bin}/talks does not answer 'version' (exit status 0)"
+    assert [entry["note"] for entry in ran.json["plugins"]] == [foreign, talks, ""]
+    ran = command(host, "check")
+    assert (ran.status, ran.stderr) == (0, f"note: {foreign}\nnote: {talks}\n")
+
+
+def test_a_plugin_that_takes_any_conf(host: Host) -> None:
+    answering(host, "any", said("any"), "echo true")
+    host.configure(Plugin(type="any", conf={"whatever": 1}))
+    (entry,) = command(host, "check", "--json").json["plugins"]
+    assert (entry["version"], entry["conf"]) == ("1.2", "any")
+
+
+def test_a_plugin_by_another_name_is_a_fault(host: Host) -> None:
+    answering(host, "konfine", said("clearcfs"), "echo true")
+    host.configure(Plugin(type="konfine"))
+    assert faults(host) == [f"{host.bin}/konfine says that it is the string 'clearcfs', expected 'konfine'"]
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        *("echo '{'", "echo 3", "echo null", "exit 1", """echo '{"type": 3}'""", """echo '{"$ref": "http://x/"}'"""),
+        *("""echo '{"$ref": "#"}'""", """echo '{"pattern": "("}'"""),
+    ],
+)
+def test_a_schema_that_is_none_is_a_fault(host: Host, schema: str) -> None:
+    answering(host, "bad", said("bad"), schema)
+    host.configure(Plugin(type="bad", conf="text"))
+    (message,) = faults(host)
+    assert message.startswith("cannot be checked against the plugin's schema: ")
+
+
+@pytest.mark.parametrize("verb", ["version", "schema"])
+def test_a_plugin_that_does_not_answer_is_killed(host: Host, verb: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(check, "ANSWER_WITHIN", 0.3)
+    hang = "exec sleep 1000"
+    answering(host, "slow", said("slow") if verb == "schema" else hang, hang)
+    host.configure(Plugin(type="slow"))
+    assert faults(host)[0] == f"{host.bin}/slow {verb}: killed, it gave no answer in 0.3 s"
+
+
+def test_a_plugin_that_never_stops_talking_is_killed(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(check, "ANSWER_WITHIN", SOON)
+    host.install("loud", do=[["flood", 1]])
+    host.configure(plugin("loud"))
+    assert faults(host) == [f"{host.bin}/loud version: killed, it wrote without end"]
+
+
+def test_a_plugin_that_cannot_be_started_is_a_fault(host: Host) -> None:
+    host.script("broken", "#!/nowhere\n")
+    host.configure(Plugin(type="broken"))
+    assert faults(host) == [f"{host.bin}/broken cannot be started: No such file or directory"]
+
+
+def test_what_a_plugin_says_about_itself_reaches_no_terminal_raw(host: Host) -> None:
+    answering(host, "loud", """echo '{"type":"\\u001b[2J","version":"\\u001b[2J\\n9","nri":"0.1"}'""", "echo true")
+    host.script("loud", (host.bin / "loud").read_text().replace("#!/bin/sh", "#!/bin/bash"))
+    host.configure(Plugin(type="loud"))
+    assert command(host, "check").status == 1

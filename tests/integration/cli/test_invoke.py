@@ -1,0 +1,216 @@
+"""nri invoke: the chain once, by hand."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+import pytest
+
+from tests.host import OCI_CONFIG, Host, plugin, request
+from tests.integration.cli.running import Ran, command, process
+
+
+@pytest.fixture
+def host(host: Host) -> Host:
+    host.install("noop")
+    host.configure(plugin("noop", ["echo"], states=["update"]))
+    host.bundle(OCI_CONFIG)
+    (host.root / "request.json").write_bytes(request().to_json())
+    return host
+
+
+def invoke(host: Host, *words: str, stdin: bytes = b"") -> Ran:
+    return command(host, "invoke", "create", *words, stdin=stdin)
+
+
+def from_request(host: Host) -> list[str]:
+    return ["--request", f"{host.root}/request.json"]
+
+
+def from_spec(host: Host) -> list[str]:
+    return ["--spec", f"{host.root}/bundle/config.json", "--id", "redis"]
+
+
+def sent(ran: Ran) -> dict[str, Any]:
+    """The request that the plugin echoes, without its conf."""
+    assert (ran.status, ran.stderr) == (0, "")
+    (result,) = ran.json
+    seen = result["echo"]["request"]
+    del seen["conf"]
+    return seen
+
+
+def test_a_request_is_sent_from_a_file_or_from_stdin(host: Host) -> None:
+    expected = json.loads(request().to_json())
+    assert sent(invoke(host, *from_request(host), "--json")) == expected
+    assert sent(invoke(host, "--request", "-", "--json", stdin=request().to_json())) == expected
+
+
+def test_the_state_is_that_of_the_command_line(host: Host) -> None:
+    ran = command(host, "invoke", "update", *from_request(host), "--json")
+    assert sent(ran)["state"] == "update"
+
+
+def test_a_request_is_made_from_a_spec(host: Host) -> None:
+    ran = invoke(host, *from_spec(host), "--pid", "7", "--sandbox-id", "pod", "--label", "a=b=c", "--json")
+    seen = sent(ran)
+    assert (seen["id"], seen["pid"], seen["sandboxID"], seen["labels"]) == ("redis", 7, "pod", {"a": "b=c"})
+    assert seen["spec"]["cgroupsPath"] == "/kubepods/podabc/redis"
+
+
+@pytest.mark.parametrize("origin", [from_request, from_spec])
+def test_annotations_labels_and_sandbox_are_added(host: Host, origin: Any) -> None:
+    words = ["--annotation", "qos.class=be", "--annotation", "x=", "--label", "app=r", "--sandbox-id", "p2"]
+    seen = sent(invoke(host, *origin(host), *words, "--json"))
+    assert seen["spec"]["annotations"] == {"qos.class": "be", "x": ""}
+    assert (seen["labels"], seen["sandboxID"]) == ({"app": "r"}, "p2")
+
+
+def test_results_are_shown_as_a_table(host: Host) -> None:
+    host.configure(plugin("noop", ["put", "metadata", {"cpus": "1", "x": "\x1b[2J"}]))
+    ran = invoke(host, *from_request(host))
+    assert (ran.status, ran.stdout) == (0, "PLUGIN  RESULT\nnoop    cpus=1 x=\\x1b[2J\n")
+
+
+def test_nothing_to_run_is_said(host: Host) -> None:
+    ran = command(host, "invoke", "pause", *from_request(host))
+    assert (ran.status, ran.stdout) == (0, "no plugin is configured for pause\n")
+    assert command(host, "invoke", "pause", *from_request(host), "--json").json == []
+    ran = command(host, "invoke", "pause", *from_request(host), "--dry-run")
+    assert (ran.status, ran.stdout) == (0, "no plugin is configured for pause\n")
+
+
+def test_a_dry_run_shows_the_requests_and_runs_nothing(host: Host) -> None:
+    note = str(host.root / "note")
+    host.configure(plugin("noop", ["note", note, "ran"]), plugin("missing"))
+    ran = invoke(host, *from_request(host), "--dry-run")
+    assert (ran.status, ran.stderr) == (0, "")
+    assert ran.stdout.startswith("# to noop, without the results of the plugins before it\n{")
+    first, second = invoke(host, *from_request(host), "--dry-run", "--json").json
+    assert first["conf"] == {"do": [["note", note, "ran"]]}
+    assert "conf" not in second
+    assert not os.path.exists(note)
+
+
+def test_a_trace_shows_what_was_sent_and_what_came(host: Host) -> None:
+    host.configure(
+        plugin("noop", ["put", "metadata", {"a": "b"}]),
+        plugin("noop", ["write", "\x1b[2J?"], ["nothing"]),
+        plugin("x"),
+    )
+    ran = command(host, "invoke", "delete", *from_request(host), "--trace")
+    assert ran.status == 1
+    for part in (f"noop  {host.bin}/noop  ", " ms\n", '  request: {\n    "conf"', '"metadata": {\n      "a": "b"'):
+        assert part in ran.stdout
+    assert "  stdout: \\x1b[2J?\n  error: no valid result: " in ran.stdout
+    assert "x  not found  " in ran.stdout
+    assert ran.stderr.startswith("plugin noop: no valid result: ")
+
+
+def test_a_trace_for_programs_has_every_exchange(host: Host) -> None:
+    host.configure(plugin("noop", ["error", "no"]), plugin("missing"), plugin("noop"))
+    ran = command(host, "invoke", "delete", *from_request(host), "--trace", "--json")
+    assert ran.status == 1
+    first, second, third = ran.json
+    assert (first["plugin"], first["binary"]) == ("noop", f"{host.bin}/noop")
+    assert (first["result"], first["error"]) == (None, "no")
+    assert (second["binary"], second["error"]) == (None, f"not found: no such executable in {host.bin}")
+    assert (third["error"], third["result"]["plugin"], third["request"]["state"]) == (None, "noop", "delete")
+    assert third["seconds"] > 0
+
+
+@pytest.mark.parametrize("words", [[], ["--json"], ["--trace"]])
+def test_a_plugin_that_fails_is_status_1_and_its_message_on_stderr(host: Host, words: list[str]) -> None:
+    host.configure(plugin("noop"), plugin("noop", ["stderr", "hm\x1b[2J\n"], ["error", "no \x1b[2J"]))
+    ran = invoke(host, *from_request(host), *words)
+    assert (ran.status, ran.stderr) == (1, "noop: hm\\x1b[2J\nplugin noop: no \\x1b[2J\n")
+    if words == ["--json"]:
+        assert len(ran.json) == 1
+
+
+def test_a_plugin_has_the_time_it_is_given(host: Host) -> None:
+    host.configure(plugin("noop", ["hang"]))
+    assert invoke(host, *from_request(host), "--timeout", "0.2").stderr == (
+        "plugin noop: killed: no result after 0.2 s\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "expected one of --request and --spec"),
+        (["--request", "a", "--spec", "b"], "expected one of --request and --spec"),
+        (["--spec", "a"], "--spec needs the container's --id"),
+        (["--request", "a", "--id", "x"], "--id and --pid go with --spec"),
+        (["--request", "a", "--pid", "1"], "--id and --pid go with --spec"),
+        (["--spec", "a", "--id", "x", "--pid", "-1"], "'--pid'"),
+        (["--request", "-", "--annotation", "a"], "found 'a', expected KEY=VALUE"),
+        (["--request", "-", "--label", "=b"], "found '=b', expected KEY=VALUE"),
+        (["--request", "-", "--timeout", "0"], "'--timeout'"),
+        (["--request", "-", "--timeout", "nan"], "is not a number of seconds"),
+        (["--nonsense"], "No such option"),
+    ],
+)
+def test_a_wrong_command_line_is_status_2(host: Host, words: list[str], message: str) -> None:
+    ran = invoke(host, *words, stdin=b"{}")
+    assert (ran.status, ran.stdout) == (2, "")
+    assert message in ran.stderr
+
+
+def test_an_unknown_state_is_status_2(host: Host) -> None:
+    assert command(host, "invoke", "start", *from_request(host)).status == 2
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "[]", '{"pid": 1.5}', '{"spec": "x\x1b[2J"}', "[" * 100_000, "\0", '{"pid": ' + "9" * 10_000 + "}"],
+    ids=lambda text: repr(text[:20]),
+)
+def test_hostile_files_are_named(host: Host, text: str) -> None:
+    path = host.root / "hostile\x1b[2J.json"
+    path.write_text(text)
+    for words in (["--request", str(path)], ["--spec", str(path), "--id", "x"]):
+        ran = invoke(host, *words)
+        if ran.status == 0:
+            assert words[0] == "--spec"  # an OCI configuration has no pid, nor a spec
+        else:
+            assert ran.status == 1
+            assert "hostile\\x1b[2J.json: " in ran.stderr
+    assert invoke(host, "--request", "-", stdin=text.encode()).stderr.startswith("stdin: ")
+
+
+@pytest.mark.parametrize("option", ["--request", "--spec"])
+@pytest.mark.parametrize("path", ["/nowhere", "/", "/dev/zero"])
+def test_what_cannot_be_read_is_named(host: Host, option: str, path: str) -> None:
+    ran = invoke(host, option, path, *(["--id", "x"] if option == "--spec" else []))
+    assert ran.status == 1
+    assert ran.stderr.startswith(f"{path}: ")
+
+
+def test_a_pid_that_no_kernel_has_is_reported(host: Host) -> None:
+    ran = invoke(host, *from_spec(host), "--pid", "9" * 30)
+    assert ran.status == 1
+    assert "request.pid: " in ran.stderr
+
+
+def test_directories_may_be_relative(host: Host) -> None:
+    words = [
+        "--conf-dir",
+        "resource.d",
+        "--bin-dir",
+        "bin",
+        "--conf-file",
+        "c",
+        "--request",
+        "request.json",
+        "--json",
+    ]
+    assert sent(process("invoke", "create", *words, cwd=host.root))["id"] == "redis"
+
+
+def test_without_a_stdin_it_says_so(host: Host) -> None:
+    ran = process("invoke", "create", *host.options, "--request", "-", stdin=None)
+    assert (ran.status, ran.stdout) == (1, "")
+    assert ran.stderr.startswith("stdin: the document is empty")

@@ -1,0 +1,168 @@
+"""One run of a sample plugin on a made-up tree of cgroups: a pod with a container, in v1, v2 and hybrid."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING, Any
+
+from nri import skel
+from nri.types.v1 import Request, Result, Spec
+from tests.cgroup_tree import Tree
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+POD = "/kubepods/burstable/pod0a1b"
+CONTAINER = f"{POD}/redis"
+KINDS = ("v1", "v2", "hybrid")
+
+
+class Node:
+    """A node with one container, whose parents' CPUs are 0-7, and a plugin."""
+
+    def __init__(self, plugin: skel.Plugin, folder: Path, kind: str = "v2") -> None:
+        self.plugin = plugin
+        self.tree = Tree(folder / "cgroup", kind, "0-7")
+        self.mountinfo = folder / "mountinfo"
+        self.mountinfo.write_text(self.tree.mountinfo)
+        self.make(CONTAINER)
+        self.stderr = ""
+
+    def make(self, path: str) -> None:
+        self.tree.make(path)
+        parts = path.split("/")
+        for depth in range(2, len(parts) + 1):
+            if self.tree.kind == "v2":
+                self.tree.put("/".join(parts[:depth]), "cpuset.cpus.effective", "0-7\n")
+            else:
+                for knob in ("cpuset.cpus", "cpuset.effective_cpus"):
+                    self.tree.put("/".join(parts[:depth]), knob, "0-7\n")
+
+    def run(
+        self,
+        conf: Any = None,
+        *,
+        state: str = "create",
+        path: str = CONTAINER,
+        resources: Any = None,
+        annotations: dict[str, str] | None = None,
+        **changes: Any,
+    ) -> Result:
+        """Run the plugin as a process would, with this tree of cgroups where its conf can say so."""
+        if conf is None or isinstance(conf, dict):
+            conf = {"mountinfo": str(self.mountinfo), **(conf or {})}
+        spec = Spec(cgroups_path=path, annotations=annotations, resources=resources)
+        request = Request(
+            **{"state": state, "id": "redis", "sandbox_id": "pod", "spec": spec, "conf": conf, **changes}
+        )
+        stdout, stderr = io.BytesIO(), io.StringIO()
+        status = skel.run(self.plugin, [self.plugin.type, "invoke"], io.BytesIO(request.to_json()), stdout, stderr)
+        assert status == 0
+        self.stderr = stderr.getvalue()
+        self.do_as_the_kernel()
+        return Result.from_json(stdout.getvalue())
+
+    def fine(self, conf: Any = None, **options: Any) -> dict[str, str]:
+        """The metadata of a run that must go well."""
+        result = self.run(conf, **options)
+        assert (result.error, self.stderr) == ("", "")
+        assert (result.plugin, result.version) == (self.plugin.type, "0.1")
+        return result.metadata
+
+    def error(self, conf: Any = None, **options: Any) -> str:
+        """The error of a run that must fail: one line for a person, without a traceback."""
+        result = self.run(conf, **options)
+        assert result.error
+        assert self.stderr == ""
+        assert len(result.error) < 1000
+        assert result.error.isprintable()
+        return result.error
+
+    # The quota
+
+    def limit(self, path: str, quota: int, period: int = 100_000) -> None:
+        if self.tree.kind == "v2":
+            self.tree.put(path, "cpu.max", f"{quota} {period}\n")
+        else:
+            self.tree.put(path, "cpu.cfs_quota_us", f"{quota}\n")
+            self.tree.put(path, "cpu.cfs_period_us", f"{period}\n")
+
+    def do_as_the_kernel(self) -> None:
+        """A cpu.max that "max" was written to still has its period."""
+        if self.tree.kind == "v2":
+            for path in (POD, CONTAINER):
+                if self.tree.get(path, "cpu.max") == "max":
+                    self.tree.put(path, "cpu.max", "max 100000\n")
+
+    def is_limited(self, path: str) -> bool:
+        if self.tree.kind == "v2":
+            return not self.tree.get(path, "cpu.max").startswith("max")
+        return self.tree.get(path, "cpu.cfs_quota_us") != "-1"
+
+    # The CPUs
+
+    def cpus(self, path: str = CONTAINER) -> str:
+        return self.tree.get(path, "cpuset.cpus")
+
+    def give(self, path: str, cpus: str) -> None:
+        self.tree.put(path, "cpuset.cpus", f"{cpus}\n")
+        effective = "cpuset.cpus.effective" if self.tree.kind == "v2" else "cpuset.effective_cpus"
+        self.tree.put(path, effective, f"{cpus}\n")
+
+
+SCOPES = [
+    # annotations, labels, request, what is found
+    ({}, {}, {}, None),
+    ({"KEY": "yes"}, {}, {}, "yes"),
+    ({"KEY/pod": "yes", "KEY": "no"}, {}, {}, "yes"),
+    (
+        {"KEY/container.redis": "yes", "KEY/pod": "no", "KEY": "no", "io.kubernetes.cri.container-name": "redis"},
+        {},
+        {},
+        "yes",
+    ),
+    ({"KEY/container.redis": "yes", "KEY": "no", "io.kubernetes.cri-o.ContainerName": "redis"}, {}, {}, "yes"),
+    ({"KEY/container.other": "no", "KEY": "yes", "io.kubernetes.cri.container-name": "redis"}, {}, {}, "yes"),
+    ({"KEY/container.redis": "no"}, {}, {}, None),  # no name is known
+    ({"key": "no", "KEY ": "no"}, {}, {}, None),
+    ({}, {"KEY": "yes"}, {}, "yes"),
+    ({}, {"KEY/pod": "yes", "KEY": "no"}, {}, "yes"),
+    ({"KEY": "yes"}, {"KEY/pod": "no"}, {}, "yes"),
+    # the sandbox has no name of its own, even if somebody says so
+    ({"KEY/container.redis": "no", "io.kubernetes.cri.container-name": "redis"}, {}, {"id": "pod"}, None),
+]
+"""Where the class of a container is looked for, for any KEY."""
+
+
+def keyed(values: dict[str, str], key: str) -> dict[str, str]:
+    """An entry of SCOPES for this key."""
+    return {name.replace("KEY", key): value for name, value in values.items()}
+
+
+BAD_CONF: list[tuple[Any, str]] = [
+    ([], "conf: found an array, expected an object"),
+    ("ls", "conf: found the string 'ls', expected an object"),
+    (0, "conf: found the number 0, expected an object"),
+    (False, "conf: found the boolean false, expected an object"),
+    ({"clases": []}, "conf: found the key 'clases', expected one of "),
+    ({"\x1b[2J": 1}, "conf: found the key '\\x1b[2J', expected one of "),
+    ({"": 1}, "conf: found the key '', expected one of "),
+    ({"key": ""}, "conf.key: found the string '', expected a string that is not empty"),
+    ({"key": ["qos.class"]}, "conf.key: found an array, expected a string"),
+    ({"mountinfo": 1}, "conf.mountinfo: found the number 1, expected a string"),
+    ({"mountinfo": ""}, "conf.mountinfo: found the string '', expected a string that is not empty"),
+]
+"""What both plugins refuse, and the beginning of what they say."""
+
+HOSTILE_PATHS = [
+    ("/kubepods/../../etc", "holds '..': it could leave the cgroup tree"),
+    ("..", "holds '..'"),
+    ("/", "is the root cgroup: never a container's own"),
+    ("/a\x1b[2Jb", "holds the control character '\\x1b'"),
+    ("/a\0b", "holds the control character '\\x00'"),
+    ("/" + "x" * 5000, "is longer than 4096 bytes"),
+    ("/" + "x" * 300, "is longer than 255 bytes"),
+    ("a:b", "has 1 colons: expected"),
+    ("../x.slice:a:b", "is no slice"),
+]
+"""A cgroupsPath that no runtime would use, and what is said about it."""

@@ -1,0 +1,235 @@
+"""clearcfs: which quotas it clears, what it says about it, and what it refuses."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from nri.cgroups import CgroupError, quota
+from nri.plugins.clearcfs import ClearCFS
+from tests.unit.plugins.running import (
+    BAD_CONF,
+    CONTAINER,
+    HOSTILE_PATHS,
+    KINDS,
+    POD,
+    SCOPES,
+    Node,
+    keyed,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LS = {"qos.class": "ls"}
+
+
+@pytest.fixture(params=KINDS)
+def node(request: pytest.FixtureRequest, tmp_path: Path) -> Node:
+    """A node of each kind, where pod and container have a quota."""
+    return limited(Node(ClearCFS(), tmp_path, request.param))
+
+
+@pytest.fixture
+def v2(tmp_path: Path) -> Node:
+    return limited(Node(ClearCFS(), tmp_path))
+
+
+def limited(node: Node) -> Node:
+    node.limit(CONTAINER, 50_000)
+    node.limit(POD, 200_000, 50_000)
+    return node
+
+
+def cpu(node: Node, path: str) -> str:
+    return node.tree.points["" if node.tree.kind == "v2" else "cpu"] + path
+
+
+# What is cleared
+
+
+def test_the_quota_of_a_latency_sensitive_container_is_cleared_and_told(node: Node) -> None:
+    assert node.fine(annotations=LS) == {"cleared": cpu(node, CONTAINER), "quota": "50000/100000"}
+    assert not node.is_limited(CONTAINER)
+    assert node.is_limited(POD)
+
+
+@pytest.mark.parametrize(
+    "annotations", [{}, {"qos.class": "be"}, {"qos.class": ""}, {"qos.class": "LS"}, {"x": "ls"}]
+)
+def test_containers_of_other_classes_keep_their_quota(node: Node, annotations: dict[str, str]) -> None:
+    assert node.fine(annotations=annotations) == {}
+    assert node.is_limited(CONTAINER)
+
+
+def test_the_pod_is_cleared_when_asked_and_told_with_its_quota(node: Node) -> None:
+    assert node.fine({"pod": True}, annotations=LS) == {
+        "pod": cpu(node, POD),
+        "podQuota": "200000/50000",
+        "cleared": cpu(node, CONTAINER),
+        "quota": "50000/100000",
+    }
+    assert not node.is_limited(POD)
+    assert not node.is_limited(CONTAINER)
+
+
+def test_the_pod_is_cleared_first(v2: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    cleared: list[str] = []
+    monkeypatch.setattr(quota, "clear", lambda directory, _version: cleared.append(directory))
+    v2.fine({"pod": True}, annotations=LS)
+    assert cleared == [cpu(v2, POD), cpu(v2, CONTAINER)]
+
+
+def test_only_the_pod_may_have_a_quota(node: Node) -> None:
+    node.fine(annotations=LS)
+    assert node.fine({"pod": True}, annotations=LS) == {"pod": cpu(node, POD), "podQuota": "200000/50000"}
+
+
+@pytest.mark.parametrize("state", ["create", "update"])
+def test_nothing_to_clear_is_no_error(node: Node, state: str) -> None:
+    node.fine({"pod": True}, annotations=LS)
+    assert node.fine({"pod": True}, annotations=LS, state=state) == {}
+
+
+@pytest.mark.parametrize("path", ["/redis", "/kubepods/redis", "/kubepods/burstable/redis", "/user/podabc/redis"])
+def test_what_is_no_pod_is_not_cleared_for_one_container(node: Node, path: str) -> None:
+    node.make(path)
+    node.limit(path, 10_000)
+    metadata = node.fine({"pod": True}, path=path, annotations=LS)
+    assert metadata["pod"].startswith("none: the cgroup above the container's is not one that the kubelet made")
+    assert not node.is_limited(path)
+    assert node.is_limited(POD)
+
+
+def test_of_a_sandbox_only_its_own_quota_is_cleared(node: Node) -> None:
+    metadata = node.fine({"pod": True}, annotations=LS, id="pod")
+    assert sorted(metadata) == ["cleared", "quota"]
+    assert node.is_limited(POD)
+
+
+def test_with_the_systemd_driver(node: Node) -> None:
+    pod = "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod0a1b.slice"
+    container = f"{pod}/cri-containerd-abc.scope"
+    node.make(container)
+    for path in (pod, container):
+        node.limit(path, 30_000)
+    path = "kubepods-burstable-pod0a1b.slice:cri-containerd:abc"
+    assert node.fine({"pod": True}, path=path, annotations=LS) == {
+        "pod": cpu(node, pod),
+        "podQuota": "30000/100000",
+        "cleared": cpu(node, container),
+        "quota": "30000/100000",
+    }
+
+
+@pytest.mark.parametrize("state", ["setup", "pause", "resume", "delete", "", "sleep"])
+def test_other_states_are_passed_over(node: Node, state: str) -> None:
+    assert node.fine({"pod": True}, state=state, annotations=LS) == {}
+    assert node.is_limited(CONTAINER)
+
+
+# Whose class it is
+
+
+@pytest.mark.parametrize("key", ["qos.class", "example.org/class"])
+@pytest.mark.parametrize(("annotations", "labels", "changes", "found"), SCOPES)
+def test_the_class_is_looked_up_by_scope_in_the_annotations_then_in_the_labels(
+    v2: Node,
+    key: str,
+    annotations: dict[str, str],
+    labels: dict[str, str],
+    changes: dict[str, Any],
+    found: str | None,
+) -> None:
+    metadata = v2.fine(
+        {"key": key, "classes": ["yes"]}, annotations=keyed(annotations, key), labels=keyed(labels, key), **changes
+    )
+    assert bool(metadata) == (found == "yes")
+
+
+@pytest.mark.parametrize(
+    ("classes", "cleared"),
+    [(None, True), ([], False), (["ls"], True), (["be"], False), (["be", "ls"], True), (["l"], False)],
+)
+def test_the_classes_are_those_of_conf(v2: Node, classes: list[str] | None, cleared: bool) -> None:
+    assert bool(v2.fine({"classes": classes}, annotations=LS)) == cleared
+
+
+@pytest.mark.parametrize("value", ["ls ", "ls\n", "l\0s", "\x1b[2J", "ls" * 100_000, "\ud800", "*", "['ls']"])
+def test_a_hostile_class_is_no_class(v2: Node, value: str) -> None:
+    assert v2.fine(annotations={"qos.class": value}) == {}
+
+
+# What it refuses
+
+
+@pytest.mark.parametrize(
+    ("conf", "message"),
+    [
+        *BAD_CONF,
+        ({"classes": "ls"}, "conf.classes: found the string 'ls', expected an array of strings"),
+        ({"classes": {"ls": True}}, "conf.classes: found an object, expected an array of strings"),
+        ({"classes": ["ls", 1]}, "conf.classes[1]: found the number 1, expected a string"),
+        ({"classes": [None]}, "conf.classes[0]: found null, expected a string"),
+        ({"pod": "yes"}, "conf.pod: found the string 'yes', expected true or false"),
+        ({"pod": 1}, "conf.pod: found the number 1, expected true or false"),
+    ],
+)
+def test_a_bad_conf_is_an_error_that_names_the_key(v2: Node, conf: Any, message: str) -> None:
+    assert v2.error(conf, annotations=LS).startswith(message)
+    assert v2.is_limited(CONTAINER)
+    assert v2.fine(conf, annotations=LS, state="delete") == {}
+
+
+def test_mounts_that_cannot_be_read_are_named(v2: Node) -> None:
+    error = v2.error({"mountinfo": "/nowhere/mountinfo"}, annotations=LS)
+    assert error.startswith("cannot read /nowhere/mountinfo to find the cgroup mounts: No such file")
+
+
+def test_a_container_that_is_gone_is_reported_as_gone(node: Node) -> None:
+    error = node.error(path=f"{POD}/gone", annotations=LS)
+    assert error.startswith(f"no cpu cgroup for cgroupsPath '{POD}/gone': ")
+    assert "does not exist, and no pid was given" in error
+
+
+def test_a_container_whose_process_is_gone_as_well_is_reported_as_gone(v2: Node) -> None:
+    error = v2.error(path=f"{POD}/gone", pid=2**31 - 1, annotations=LS)
+    assert f"process {2**31 - 1} has exited" in error
+
+
+def test_a_pod_that_is_asked_for_keeps_its_quota_when_its_container_is_gone(node: Node) -> None:
+    node.error({"pod": True}, path=f"{POD}/gone", annotations=LS)
+    assert node.is_limited(POD)
+
+
+def test_without_a_spec_nothing_is_known_and_nothing_done(node: Node) -> None:
+    assert node.fine(spec=None) == {}
+    assert "no cgroupsPath was given, and no pid was given" in node.error(spec=None, labels=LS)
+
+
+@pytest.mark.parametrize(("path", "message"), HOSTILE_PATHS)
+def test_a_hostile_cgroups_path_is_refused(v2: Node, path: str, message: str) -> None:
+    assert message in v2.error(path=path, annotations=LS)
+    assert v2.fine(path=path, annotations=LS, state="delete") == {}
+
+
+def test_a_quota_that_makes_no_sense_is_named(v2: Node) -> None:
+    v2.tree.put(CONTAINER, "cpu.max", "lots\n")
+    assert "cpu.max holds 'lots'" in v2.error(annotations=LS)
+
+
+def test_when_the_second_write_fails_the_first_is_reported(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    real_clear = quota.clear
+
+    def clear(directory: str, version: int) -> None:
+        if directory.endswith("/redis"):
+            raise CgroupError(f"cannot write to {directory}")
+        real_clear(directory, version)
+
+    monkeypatch.setattr(quota, "clear", clear)
+    assert node.error({"pod": True}, annotations=LS) == (
+        f"cannot write to {cpu(node, CONTAINER)}; the quota of its pod was cleared before that, it was 200000/50000"
+    )
+    assert not node.is_limited(POD)
+    assert node.is_limited(CONTAINER)

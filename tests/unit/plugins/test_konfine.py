@@ -1,0 +1,267 @@
+"""konfine: to which CPUs it confines a container, whose word counts, and what it refuses."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from nri.plugins.konfine import ANNOTATION, Konfine
+from tests.unit.plugins.running import (
+    BAD_CONF,
+    CONTAINER,
+    HOSTILE_PATHS,
+    KINDS,
+    POD,
+    SCOPES,
+    Node,
+    keyed,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture(params=KINDS)
+def node(request: pytest.FixtureRequest, tmp_path: Path) -> Node:
+    return Node(Konfine(), tmp_path, request.param)
+
+
+@pytest.fixture
+def v2(tmp_path: Path) -> Node:
+    return Node(Konfine(), tmp_path)
+
+
+def kubelets(cpus: object) -> dict[str, Any]:
+    return {"cpu": {"cpus": cpus, "shares": 2}}
+
+
+# Which CPUs
+
+
+@pytest.mark.parametrize("state", ["create", "update"])
+def test_a_container_has_its_parents_cpus_less_the_reserved(node: Node, state: str) -> None:
+    assert node.fine({"systemReserved": [0, 1]}, state=state) == {"cpus": "2-7"}
+    assert node.cpus() == "2-7"
+
+
+@pytest.mark.parametrize(
+    ("reserved", "cpus"),
+    [
+        (None, "0-7"),
+        ([], "0-7"),
+        ("", "0-7"),
+        (" 0 ,\t1\n", "2-7"),
+        ("0-1,5", "2-4,6-7"),
+        ([7, 0, 7, 0], "1-6"),
+        ("0,0-1,1", "2-7"),
+        ([8, 8191], "0-7"),
+        ("8-8191", "0-7"),
+        (list(range(8192)) * 4 + [1], "0 left"),
+        ([0] * 40_000, "1-7"),
+    ],
+    ids=lambda value: repr(value)[:20],
+)
+def test_the_reserved_cpus_are_numbers_or_a_list(v2: Node, reserved: Any, cpus: str) -> None:
+    if cpus == "0 left":
+        assert "systemReserved is 0-8191" in v2.error({"systemReserved": reserved})
+    else:
+        assert v2.fine({"systemReserved": reserved}) == {"cpus": cpus}
+
+
+def test_the_parents_cpus_are_those_it_may_use(node: Node) -> None:
+    node.give(POD, "2-3")
+    assert node.fine({"systemReserved": [0, 2]}) == {"cpus": "3"}
+
+
+@pytest.mark.parametrize(
+    ("cpus", "outcome"), [("4-5", "4-5"), ("0-5", "2-5"), ("1,3,9", "3"), ("", "2-7"), (None, "2-7")]
+)
+def test_the_kubelets_choice_is_kept_less_the_reserved(node: Node, cpus: str | None, outcome: str) -> None:
+    assert node.fine({"systemReserved": "0-1"}, resources=kubelets(cpus)) == {"cpus": outcome}
+    assert node.cpus() == outcome
+
+
+@pytest.mark.parametrize(
+    "resources", [None, {}, [], "all", {"cpu": None}, {"cpu": []}, {"cpu": {"shares": 2}}], ids=str
+)
+def test_resources_without_cpus_choose_none(v2: Node, resources: Any) -> None:
+    assert v2.fine(resources=resources) == {"cpus": "0-7"}
+
+
+@pytest.mark.parametrize(("annotations", "labels", "changes", "found"), SCOPES)
+def test_an_annotation_names_a_set_by_scope(
+    v2: Node, annotations: dict[str, str], labels: dict[str, str], changes: dict[str, Any], found: str | None
+) -> None:
+    cpus = {"yes": "3,5", "no": "4"}
+    said = [
+        {key: cpus.get(value, value) for key, value in keyed(values, ANNOTATION).items()}
+        for values in (annotations, labels)
+    ]
+    assert v2.fine(annotations=said[0], labels=said[1], **changes) == {"cpus": "3,5" if found else "0-7"}
+
+
+def test_an_annotation_can_only_narrow(node: Node) -> None:
+    node.give(POD, "1-6")
+    annotations = {ANNOTATION: "0-4"}
+    assert node.fine({"systemReserved": [2]}, annotations=annotations) == {"cpus": "1,3-4"}
+    assert node.fine({"systemReserved": [2]}, annotations=annotations, resources=kubelets("3-7")) == {"cpus": "3-4"}
+
+
+@pytest.mark.parametrize(
+    ("classes", "said", "cpus"),
+    [
+        (None, "system", "0-7"),
+        (None, "ls", "2-7"),
+        (["infra", "net"], "net", "0-7"),
+        (["infra", "net"], "system", "2-7"),
+        ([], "system", "2-7"),
+    ],
+)
+def test_classes_of_the_system_may_use_the_reserved_cpus(
+    v2: Node, classes: list[str] | None, said: str, cpus: str
+) -> None:
+    conf = {"systemReserved": [0, 1], "systemClasses": classes}
+    assert v2.fine(conf, annotations={"qos.class": said}) == {"cpus": cpus}
+
+
+@pytest.mark.parametrize(("annotations", "labels", "changes", "found"), SCOPES)
+def test_the_class_is_looked_up_as_clearcfs_does(
+    v2: Node, annotations: dict[str, str], labels: dict[str, str], changes: dict[str, Any], found: str | None
+) -> None:
+    conf = {"systemReserved": [0], "key": "my.key", "systemClasses": ["yes"]}
+    said = {"annotations": keyed(annotations, "my.key"), "labels": keyed(labels, "my.key")}
+    assert v2.fine(conf, **said, **changes) == {"cpus": "0-7" if found else "1-7"}
+
+
+def test_a_system_container_may_still_be_narrowed(v2: Node) -> None:
+    annotations = {"qos.class": "system", ANNOTATION: "0-1"}
+    assert v2.fine({"systemReserved": [0, 1]}, annotations=annotations) == {"cpus": "0-1"}
+
+
+def test_what_is_right_already_is_not_written_again(node: Node) -> None:
+    file = node.tree.file(CONTAINER, "cpuset.cpus")
+    assert node.fine({"systemReserved": [0]}) == {"cpus": "1-7"}
+    with open(file, "a", encoding="ascii") as knob:
+        knob.write("\n\n")  # as it would not be after a write
+    for state in ("create", "update"):
+        assert node.fine({"systemReserved": [0]}, state=state) == {"cpus": "1-7"}
+    with open(file, encoding="ascii") as knob:
+        assert knob.read() == "1-7\n\n"
+
+
+def test_a_container_can_be_widened_again(node: Node) -> None:
+    assert node.fine({"systemReserved": [0, 1, 2, 3]}) == {"cpus": "4-7"}
+    assert node.fine({"systemReserved": [0]}, state="update") == {"cpus": "1-7"}
+    assert node.cpus() == "1-7"
+
+
+@pytest.mark.parametrize("state", ["setup", "pause", "resume", "delete", "", "sleep"])
+def test_other_states_are_passed_over(node: Node, state: str) -> None:
+    before = node.cpus()
+    assert node.fine({"systemReserved": [0]}, state=state) == {}
+    assert node.cpus() == before
+
+
+# What it refuses
+
+
+@pytest.mark.parametrize(
+    ("options", "sets"),
+    [
+        ({}, "its parent cgroup has 0-7, systemReserved is 0-7"),
+        (
+            {"annotations": {ANNOTATION: "0-1"}},
+            f"its parent cgroup has 0-7 and the annotation {ANNOTATION} has 0-1, systemReserved is 0-7",
+        ),
+        (
+            {"resources": kubelets("9")},
+            "its parent cgroup has 0-7 and spec.resources.cpu.cpus has 9, systemReserved is 0-7",
+        ),
+        (
+            {"annotations": {f"{ANNOTATION}/pod": "9", "qos.class": "system"}},
+            f"its parent cgroup has 0-7 and the annotation {ANNOTATION}/pod has 9, systemReserved is none",
+        ),
+        ({"annotations": {ANNOTATION: " "}}, f"and the annotation {ANNOTATION} has none, systemReserved is 0-7"),
+    ],
+)
+def test_when_no_cpu_is_left_every_set_is_named(node: Node, options: dict[str, Any], sets: str) -> None:
+    before = node.cpus()
+    error = node.error({"systemReserved": "0-7"}, **options)
+    assert error.startswith("no CPU is left for redis: ")
+    assert sets in error
+    assert error.endswith("; expected a CPU that is in each of the former and not in the latter")
+    assert node.cpus() == before
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *("0-4294967295", "4294967295", "8192", "-1", "1-", "3-1", "0-3:1/2", "all", "0;1", "0 1", "0,,1", "1\0"),
+        *("\x1b[2J", "٣", "²", "0x1", "1e3", "9" * 5000, "0," * 100_000, "\ud800"),
+    ],
+    ids=lambda value: repr(value[:20]),
+)
+def test_a_hostile_set_of_cpus_is_refused_and_its_place_named(v2: Node, value: str) -> None:
+    before = v2.cpus()
+    key = f"{ANNOTATION}/container.redis"
+    annotations = {key: value, "io.kubernetes.cri.container-name": "redis"}
+    assert v2.error(annotations=annotations).startswith(f"the annotation {key}: CPU list ")
+    assert v2.error(resources=kubelets(value)).startswith("spec.resources.cpu.cpus: CPU list ")
+    assert v2.error({"systemReserved": value}).startswith("conf.systemReserved: CPU list ")
+    assert v2.cpus() == before
+    assert v2.fine({"systemReserved": value}, annotations=annotations, state="delete") == {}
+
+
+def test_a_container_with_a_hostile_name_harms_nobody(v2: Node) -> None:
+    annotations = {"io.kubernetes.cri.container-name": "\x1b[2J\n../" * 1000}
+    assert v2.fine(annotations=annotations) == {"cpus": "0-7"}
+
+
+@pytest.mark.parametrize("cpus", [3, [0, 1], {"a": 1}, True])
+def test_cpus_in_the_request_that_are_no_list_are_named(v2: Node, cpus: object) -> None:
+    assert v2.error(resources=kubelets(cpus)).startswith("spec.resources.cpu.cpus: found ")
+
+
+@pytest.mark.parametrize(
+    ("conf", "message"),
+    [
+        *BAD_CONF,
+        ({"systemReserved": 0}, "conf.systemReserved: found the number 0, expected an array of CPU numbers, or"),
+        ({"systemReserved": {}}, "conf.systemReserved: found an object, expected an array of CPU numbers"),
+        ({"systemReserved": True}, "conf.systemReserved: found the boolean true, expected an array"),
+        ({"systemReserved": ["0"]}, "conf.systemReserved[0]: found the string '0', expected an integer"),
+        ({"systemReserved": [0, 1.5]}, "conf.systemReserved[1]: found the number 1.5, expected an integer"),
+        (
+            {"systemReserved": [0, None]},
+            "conf.systemReserved[1]: found null, expected the number of a CPU, 0 to 8191",
+        ),
+        ({"systemReserved": [True]}, "conf.systemReserved[0]: found the boolean true, expected an integer"),
+        ({"systemReserved": [-1]}, "conf.systemReserved[0]: found the number -1, expected the number of a CPU"),
+        ({"systemReserved": [8192]}, "conf.systemReserved[0]: found the number 8192, expected the number of a CPU"),
+        ({"systemReserved": [2**70]}, "conf.systemReserved[0]: found the number "),
+        ({"systemClasses": "system"}, "conf.systemClasses: found the string 'system', expected an array of strings"),
+        ({"systemClasses": [1]}, "conf.systemClasses[0]: found the number 1, expected a string"),
+        ({"systemClasses": [None]}, "conf.systemClasses[0]: found null, expected a string"),
+    ],
+)
+def test_a_bad_conf_is_an_error_that_names_the_key(v2: Node, conf: Any, message: str) -> None:
+    before = v2.cpus()
+    assert v2.error(conf).startswith(message)
+    assert v2.cpus() == before
+    assert v2.fine(conf, state="delete") == {}
+
+
+def test_a_container_that_is_gone_is_reported_as_gone(node: Node) -> None:
+    error = node.error(path=f"{POD}/gone")
+    assert error.startswith(f"no cpuset cgroup for cgroupsPath '{POD}/gone': ")
+
+
+def test_without_a_spec_it_says_what_it_lacks(node: Node) -> None:
+    assert "no cgroupsPath was given, and no pid was given" in node.error(spec=None)
+    assert node.fine(spec=None, state="delete") == {}
+
+
+@pytest.mark.parametrize(("path", "message"), HOSTILE_PATHS)
+def test_a_hostile_cgroups_path_is_refused(v2: Node, path: str, message: str) -> None:
+    assert message in v2.error(path=path)

@@ -1,0 +1,98 @@
+"""The sample plugins on this machine's own cgroups, as processes: what they promise, the kernel confirms."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from nri.plugins.konfine import ANNOTATION
+from nri.types.v1 import Request, Result, Spec
+from tests.real_cgroups import Real, real_cgroups
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.runtime
+
+SOURCE = str(Path(__file__).parents[3])
+POD = "/kubepods/poda1"
+
+
+@pytest.fixture
+def real() -> Iterator[Real]:
+    """A pod with a container, both with the CPUs 0 and 1."""
+    with real_cgroups() as real:
+        for path in ("/kubepods", POD, f"{POD}/redis"):
+            real.make(path)
+        yield real
+
+
+def run(plugin: str, real: Real, conf: dict[str, Any], *, state: str = "create", **annotations: str) -> Result:
+    spec = Spec(cgroups_path=f"{real.top}{POD}/redis", annotations={"qos.class": "ls", **annotations})
+    request = Request(state=state, id="redis", sandbox_id="pod", spec=spec, conf=conf)
+    done = subprocess.run(
+        [sys.executable, "-m", f"nri.plugins.{plugin}", "invoke"],
+        input=request.to_json(),
+        env={"PYTHONPATH": SOURCE},
+        capture_output=True,
+        check=True,
+    )
+    assert done.stderr == b""
+    return Result.from_json(done.stdout)
+
+
+def test_clearcfs_clears_pod_and_container_and_leaves_the_periods(real: Real) -> None:
+    pod, container = real.top + POD, f"{real.top}{POD}/redis"
+    real.put(pod, "cpu.cfs_quota_us", "50000")
+    real.put(container, "cpu.cfs_period_us", "50000")
+    real.put(container, "cpu.cfs_quota_us", "20000")
+    assert run("clearcfs", real, {"pod": True}).metadata == {
+        "pod": real.points["cpu"] + pod,
+        "podQuota": "50000/100000",
+        "cleared": real.points["cpu"] + container,
+        "quota": "20000/50000",
+    }
+    assert [real.get(path, "cpu.cfs_quota_us") for path in (pod, container)] == ["-1", "-1"]
+    assert [real.get(path, "cpu.cfs_period_us") for path in (pod, container)] == ["100000", "50000"]
+    assert run("clearcfs", real, {"pod": True}).metadata == {}
+    assert run("clearcfs", real, {"pod": True}, state="update").metadata == {}
+
+
+def test_clearcfs_leaves_a_pod_alone_that_it_is_not_asked_for(real: Real) -> None:
+    real.put(real.top + POD, "cpu.cfs_quota_us", "50000")
+    real.put(f"{real.top}{POD}/redis", "cpu.cfs_quota_us", "20000")
+    assert "pod" not in run("clearcfs", real, {}).metadata
+    assert real.get(real.top + POD, "cpu.cfs_quota_us") == "50000"
+
+
+def test_konfine_moves_a_running_process(real: Real) -> None:
+    path = f"{real.top}{POD}/redis"
+    with subprocess.Popen(["sleep", "60"]) as process:
+        try:
+            real.enter(path, process.pid)
+            for state in ("create", "create", "update"):
+                assert run("konfine", real, {"systemReserved": [0]}, state=state).metadata == {"cpus": "1"}
+                assert os.sched_getaffinity(process.pid) == {1}
+            assert run("konfine", real, {}, **{ANNOTATION: "0-5"}).metadata == {"cpus": "0-1"}
+            assert os.sched_getaffinity(process.pid) == {0, 1}
+        finally:
+            process.kill()
+
+
+def test_konfine_says_what_the_kernel_refuses(real: Real) -> None:
+    real.make(f"{POD}/redis/inner", "1")
+    error = run("konfine", real, {"systemReserved": "1"}).error
+    assert "(EBUSY): a child cgroup has CPUs that the new set lacks" in error
+
+
+@pytest.mark.parametrize("plugin", ["clearcfs", "konfine"])
+def test_a_container_that_is_gone_is_reported_as_gone(real: Real, plugin: str) -> None:
+    for point in real.points.values():
+        os.rmdir(f"{point}{real.top}{POD}/redis")
+    assert "does not exist, and no pid was given" in run(plugin, real, {}).error
+    assert run(plugin, real, {}, state="delete").error == ""
