@@ -28,13 +28,14 @@ KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 TIMEOUT = 300.0  # seconds for one command of apt-get
 
 # The machine's Post-Invoke commands empty its package cache or index what was downloaded: not our business.
-# `_apt`, the user that downloads by default, may be unable to reach a checkout.
+# `_apt`, the user that downloads by default, may be unable to reach a checkout. Trying again is `_fetch`'s part.
 _APT_CONF = """\
 Dir::Etc::SourceList "{work}/debian.sources";
 Dir::Etc::SourceParts "-";
 Dir::State::Lists "{work}/lists";
 Dir::Cache "{work}/cache";
 APT::Sandbox::User "root";
+Acquire::Retries "0";
 #clear APT::Update::Post-Invoke;
 #clear APT::Update::Post-Invoke-Success;
 """
