@@ -1,4 +1,4 @@
-"""Where the executable ``v1bridge`` starts: the bridge, as a runtime launches it, or with arguments as ``nri bridge``.
+"""Where the executable ``v1bridge`` starts: as a runtime launches it, or with the arguments of ``nri bridge``.
 
 Launched by a runtime it has no command line, and does not pay for a library that reads one: it stays in memory.
 """

@@ -122,7 +122,7 @@ class Session:
             raise StatusError(
                 Code.FAILED_PRECONDITION, "the runtime knows none of the events that the plugin handles"
             )
-        self._configured.set()  # not every runtime synchronizes: containerd 1.7 does not with a plugin that it launched
+        self._configured.set()  # the end of it: containerd 1.7 does not synchronize a plugin that it launched
         return api.ConfigureResponse(events=mask)
 
     def _synchronize(self, request: api.SynchronizeRequest, call: Call) -> api.SynchronizeResponse:

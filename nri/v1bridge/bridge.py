@@ -45,31 +45,21 @@ log = logging.getLogger("nri.v1bridge")
 class Bridge(stub.Plugin):
     """Runs the v0.1 plugins of a node.
 
-    :param settings: or a function that makes them of the text that the runtime hands over.
+    :param adopt: makes settings of the text that a runtime hands over; without it, ``settings`` are those that count.
     """
 
-    def __init__(self, settings: Settings | Callable[[str], Settings]) -> None:
-        self._make_settings: Callable[[str], Settings] | None = None
-        if callable(settings):
-            self._make_settings = settings
-        else:
-            self._use(settings)
+    def __init__(self, settings: Settings, adopt: Callable[[str], Settings] | None = None) -> None:
+        self._adopt = adopt
+        self._use(settings)
         self._pods = Pods()
         self._runtime_runs_pods = False
         self._busy = 0
         self._idle = threading.Condition()
 
     def configure(self, config: str, runtime: Runtime) -> None:
-        """Take the settings, and note who the runtime is.
-
-        :raises StatusError: for settings that can't be used; the runtime is told, and the bridge waits for better.
-        """
-        if self._make_settings is not None:
-            try:
-                self._use(self._make_settings(config))
-            except NRIError as error:
-                log.error("%s", error)
-                raise StatusError(Code.INVALID_ARGUMENT, str(error)) from None
+        """Take the settings, and note who the runtime is. Nothing is refused: see :meth:`Settings.read`."""
+        if self._adopt is not None:
+            self._use(self._adopt(config))
         elif config.strip():
             log.warning("the runtime hands over settings, which do not count beside those of the command line")
         major = re.match(r"v?([0-9]+)\.", runtime.version)

@@ -37,15 +37,15 @@ def serve(*, path: str = stub.DEFAULT_SOCKET, index: str = "", settings_file: st
     settle()
 
     def adopt(text: str) -> Settings:
-        settings = Settings.parse(text)
+        settings, faults = Settings.read(text)
         set_up(settings, launched=launched)
+        for fault in faults:
+            log.error("the bridge's settings: %s; the default is used instead", fault)
         return settings
 
-    if settings_file:
-        bridge = Bridge(adopt(_read(settings_file)))
-    else:
-        set_up(Settings(), launched=launched)
-        bridge = Bridge(adopt)
+    settings = Settings.parse(_read(settings_file)) if settings_file else Settings()
+    set_up(settings, launched=launched)
+    bridge = Bridge(settings, None if settings_file else adopt)
     # "10-v1bridge" also when the executable has another name, as `nri bridge` does.
     executable = "" if launched else f"{index or INDEX}-{NAME}"
     runner = stub.Runner(bridge, path=path, index=index, executable=executable)

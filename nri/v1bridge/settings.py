@@ -53,14 +53,26 @@ class Settings:
 
         :raises SettingsError: with everything that is wrong.
         """
+        settings, faults = cls.read(text)
+        if faults:
+            raise SettingsError(f"the bridge's settings: {'; '.join(faults)}")
+        return settings
+
+    @classmethod
+    def read(cls, text: str) -> tuple[Settings, list[str]]:
+        """What is good in a JSON text, with the defaults for the rest, and what is not.
+
+        For a bridge that a runtime launches: containerd 1.7 ends when a plugin does not accept its configuration, and
+        a misspelt level of a log must not take a node down.
+        """
         if not text.strip():
-            return cls()
+            return cls(), []
         try:
             document = gojson.loads(text)
         except DecodeError as error:
-            raise SettingsError(f"the bridge's settings are not JSON: {error}") from None
+            return cls(), [f"they are not JSON: {error}"]
         if not isinstance(document, dict):
-            raise SettingsError(f"the bridge's settings: found {gojson.describe(document)}, expected an object")
+            return cls(), [f"found {gojson.describe(document)}, expected an object"]
         by_key = {each.metadata["key"]: each for each in fields(cls)}
         faults: list[str] = []
         found: dict[str, Any] = {}
@@ -75,9 +87,7 @@ class Settings:
                 faults.append(f"{key}: found {gojson.describe(value)}, expected {by_key[key].metadata['expected']}")
             else:
                 found[by_key[key].name] = tuple(value) if isinstance(value, list) else value
-        if faults:
-            raise SettingsError(f"the bridge's settings: {'; '.join(faults)}")
-        return cls(**found)
+        return cls(**found), faults
 
 
 def _is_path(value: object) -> bool:
