@@ -1,9 +1,9 @@
 """How a plugin lives: launched by a runtime, it serves that one; else it looks for one, and never gives up.
 
-A runtime that launches a plugin leaves it a connected socket, and its number in the environment. When that is closed,
-A runtime that launches a plugin leaves it a connected socket, and its number in the environment. Once that is closed,
-to the runtime's socket, and when it is closed, again: a runtime restarts, and its plugins shall be there when it is
-back.
+A runtime that launches a plugin leaves it a connected socket, and its number in the environment. When that is
+closed, the runtime is gone or has done with the plugin, and the process has nothing more to do. A plugin from
+outside connects to the runtime's socket, and when it is closed, again: a runtime restarts, and its plugins shall be
+there when it is back.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ class Session:
     """Serves one connected socket, which it owns.
 
     :ivar runtime: who is at the other end; None until it has configured the plugin.
-    :ivar synchronized: whether the plugin has been told of everything that exists, and events may come.
+    :ivar synchronized: whether the plugin has been told of everything that exists, which containerd 1.7 omits for one that it launched.
     """
 
     def __init__(self, plugin: Plugin, identity: Identity, sock: socket.socket) -> None:
@@ -96,8 +96,8 @@ class Session:
         except NRIError as error:
             self.close(f"the runtime did not register {self._identity}: {error}")
             return
-        if not self._over.wait(2 * REGISTRATION_TIMEOUT):
-            self.close(f"the runtime registered {self._identity}, but did not configure and synchronize it")
+        if not self._over.wait(REGISTRATION_TIMEOUT):
+            self.close(f"the runtime registered {self._identity}, but did not configure it")
 
     def _methods(self) -> dict[tuple[str, str], Method]:
         methods = {
@@ -130,6 +130,7 @@ class Session:
                 Code.FAILED_PRECONDITION, "the runtime knows none of the events that the plugin handles"
             )
         self.runtime = runtime
+        self._over.set()  # containerd 1.7 does not synchronize a plugin that it launched
         return api.ConfigureResponse(events=mask)
 
     def _synchronize(self, request: api.SynchronizeRequest, call: Call) -> api.SynchronizeResponse:
@@ -142,7 +143,6 @@ class Session:
         updates = self._plugin.synchronize(pods, containers)
         response = api.SynchronizeResponse(update=updates or [])
         self.synchronized = True
-        self._over.set()
         return response
 
     def _shutdown(self, request: api.Empty, call: Call) -> api.Empty:
