@@ -43,7 +43,8 @@ class Session:
     """Serves one connected socket, which it owns.
 
     :ivar runtime: who is at the other end; None until it has configured the plugin.
-    :ivar synchronized: whether the plugin has been told of everything that exists, which containerd 1.7 omits for one that it launched.
+    :ivar synchronized: whether the plugin has been told of everything that exists. Up to containerd 1.7, one that the
+        runtime launched is not.
     """
 
     def __init__(self, plugin: Plugin, identity: Identity, sock: socket.socket) -> None:
