@@ -50,7 +50,8 @@ class Bridge(stub.Plugin):
 
     def __init__(self, settings: Settings, adopt: Callable[[str], Settings] | None = None) -> None:
         self._adopt = adopt
-        self._use(settings)
+        self._settings = settings
+        self._configuration = Configuration(settings.conf_dir, settings.conf_file)
         self._pods = Pods()
         self._runtime_runs_pods = False
         self._busy = 0
@@ -122,8 +123,11 @@ class Bridge(stub.Plugin):
             return self._idle.wait_for(lambda: self._busy == 0, timeout)
 
     def _use(self, settings: Settings) -> None:
+        known = self._settings
+        if (settings.conf_dir, settings.conf_file) != (known.conf_dir, known.conf_file):
+            self._configuration = Configuration(settings.conf_dir, settings.conf_file)
+        # Else it stays, with its last good one: a runtime configures us again whenever it was restarted.
         self._settings = settings
-        self._configuration = Configuration(settings.conf_dir, settings.conf_file)
 
     def _run_container(self, pod: api.PodSandbox, container: api.Container, state: State, call: Call) -> list[Result]:
         pod = self._pods.complete(_identified(pod, "pod"))
