@@ -91,7 +91,8 @@ class Server:
         self._decoder = codec.MessageDecoder()
         self._last_stream = -1
         self._calls: dict[int, Call] = {}
-        self._lock = threading.Lock()
+        self._lock = threading.Condition()
+        self._begun = 0
         self._closed = False
 
     def receive(self, data: bytes) -> None:
@@ -111,12 +112,21 @@ class Server:
         """Take note that the connection is closed."""
         with self._lock:
             self._closed = True
+            self._lock.notify_all()
             calls = list(self._calls.values())
             self._calls.clear()
         for call in calls:
             call.cancelled.set()
         if not self._shared:
             self._workers.stop()
+
+    def wait_until_answered(self, timeout: float) -> bool:
+        """Wait until no handler is at work and every answer is sent, at most ``timeout`` seconds; whether that is so.
+
+        Also when the connection is closed; not to be called by a handler.
+        """
+        with self._lock:
+            return self._lock.wait_for(lambda: self._begun == 0 or self._closed, timeout)
 
     def due(self) -> float | None:
         """When the next call has to be answered for its handler."""
@@ -156,21 +166,26 @@ class Server:
             if self._closed:  # by another thread, while this one hands out what had come
                 return
             self._calls[stream] = call
+            self._begun += 1
         self._workers.run(lambda: self._serve(handler, request.payload, call))
 
     def _serve(self, handler: Handler, payload: bytes, call: Call) -> None:
-        if call.cancelled.is_set():
-            return  # while it waited for a thread
+        if not call.cancelled.is_set():  # while it waited for a thread
+            self._answer(call, self._handle(handler, payload, call))
+        with self._lock:
+            self._begun -= 1
+            self._lock.notify_all()
+
+    def _handle(self, handler: Handler, payload: bytes, call: Call) -> Response:
         try:
-            response = Response(payload=handler(payload, call))
+            return Response(payload=handler(payload, call))
         except StatusError as error:
-            response = _failure(error.code, error.message)
+            return _failure(error.code, error.message)
         except NRIError as error:
-            response = _failure(Code.UNKNOWN, str(error))
+            return _failure(Code.UNKNOWN, str(error))
         except BaseException as error:  # also sys.exit(), which would end a thread and answer nothing
             log.exception("%s failed", call.method)
-            response = _failure(Code.UNKNOWN, str(error) or type(error).__name__)
-        self._answer(call, response)
+            return _failure(Code.UNKNOWN, str(error) or type(error).__name__)
 
     def _answer(self, call: Call, response: Response) -> None:
         with self._lock:

@@ -52,18 +52,19 @@ def serve(*, path: str = stub.DEFAULT_SOCKET, index: str = "", settings_file: st
 
     def end(number: int, _frame: FrameType | None) -> None:
         # Not in the handler itself: it runs in the thread that reads, which must go on until the last answer.
-        threading.Thread(target=_end, args=(bridge, runner, number), name="end", daemon=True).start()
+        threading.Thread(target=_end, args=(runner, number), name="end", daemon=True).start()
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, end)
     runner.run()
-
-
-def _end(bridge: Bridge, runner: stub.Runner, number: int) -> None:
-    log.info("ending: %s", signal.Signals(number).name)
+    # The runtime may be gone in the middle of a chain: nobody but us keeps its plugin's deadline.
     if not bridge.wait_until_idle(LAST_CALLS):
         log.warning("a chain is still running after %g s, and is left to itself", LAST_CALLS)
-    runner.stop()
+
+
+def _end(runner: stub.Runner, number: int) -> None:
+    log.info("ending: %s", signal.Signals(number).name)
+    runner.stop(grace=LAST_CALLS)
 
 
 def _read(path: str) -> str:
