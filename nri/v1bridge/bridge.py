@@ -65,7 +65,7 @@ class Bridge(stub.Plugin):
             self._use(self._adopt(config))
         elif config.strip():
             log.warning("the runtime hands over settings, which do not count beside those of the command line")
-        major = re.match(r"v?([0-9]+)\.", runtime.version)
+        major = re.match(r"v?([0-9]{1,4})\.", runtime.version)
         self._runtime_runs_pods = runtime.name == "containerd" and major is not None and int(major[1]) >= 2
         log.info("serving %s %s", printable(runtime.name), printable(runtime.version))
 
