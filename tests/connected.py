@@ -9,8 +9,7 @@ from typing import Any
 
 from nri.api import PodSandbox
 from nri.multiplex import Link, Trunk
-from nri.ttrpc import Client, Server
-from nri.ttrpc import codec
+from nri.ttrpc import Client, Server, codec
 from nri.ttrpc.server import unary
 from nri.ttrpc.ttrpc_pb2 import Request, Response
 
@@ -91,7 +90,9 @@ class Peer:
         self._decoder = codec.MessageDecoder()
         self._found: list[codec.Message | codec.Oversized] = []
 
-    def request(self, stream: int, method: str = "Echo", payload: bytes = b"", *, flags: int = 0, **rest: Any) -> None:
+    def request(
+        self, stream: int, method: str = "Echo", payload: bytes = b"", *, flags: int = 0, **rest: Any
+    ) -> None:
         data = Request(service=SERVICE, method=method, payload=payload, **rest).SerializeToString()
         self.sock.sendall(codec.encode(stream, codec.REQUEST, data, flags))
 
@@ -129,5 +130,3 @@ def methods(**functions: Callable[..., Any]) -> dict[tuple[str, str], Any]:
 def call(client: Client, method: str, name: str = "", **options: Any) -> PodSandbox:
     """Call a method of the test's service with a PodSandbox of that name."""
     return client.call(SERVICE, method, PodSandbox(name=name), PodSandbox, **options)
-
-

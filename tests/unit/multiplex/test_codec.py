@@ -47,7 +47,9 @@ def test_frames_that_are_glued_together_are_read_however_they_are_cut():
         assert not decoder.inside
 
 
-@pytest.mark.parametrize("tail", [b"\x00", bytes(7), b"\x00\x00\x00\x01\x00\x00\x00\x05", b"\0\0\0\x01\0\0\0\x05half"])
+@pytest.mark.parametrize(
+    "tail", [b"\x00", bytes(7), b"\x00\x00\x00\x01\x00\x00\x00\x05", b"\0\0\0\x01\0\0\0\x05half"]
+)
 def test_a_tail_is_a_frame_that_has_begun(tail):
     _, _, frame = ALL[0]
     _, decoder = decode([frame + tail])

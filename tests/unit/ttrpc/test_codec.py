@@ -96,7 +96,9 @@ def test_what_follows_a_message_that_is_too_long_is_read_wherever_it_is_cut(monk
         assert not decoder.inside
 
 
-MESSAGES = st.builds(Message, st.integers(0, 2**32 - 1), st.integers(0, 255), st.integers(0, 255), st.binary(max_size=40))
+MESSAGES = st.builds(
+    Message, st.integers(0, 2**32 - 1), st.integers(0, 255), st.integers(0, 255), st.binary(max_size=40)
+)
 
 
 @given(st.data())
