@@ -67,7 +67,7 @@ def test_what_several_threads_send_is_not_interleaved(pair):
         for thread in threads:
             thread.join()
         until(lambda: len(receiver.data) == 8 * size)
-    assert sorted(set(receiver.data[at : at + size] for at in range(0, 8 * size, size))) == sorted(
+    assert sorted({receiver.data[at : at + size] for at in range(0, 8 * size, size)}) == sorted(
         bytes([letter]) * size for letter in b"abcdefgh"
     )
 
@@ -83,7 +83,7 @@ def test_the_first_reason_to_close_sticks_and_is_told_once(pair):
         pair[0].close()
     assert end.reason is first
     assert receiver.reasons == ["it is enough"]
-    with pytest.raises(ClosedError, match="^it is enough$"):
+    with pytest.raises(ClosedError, match=r"^it is enough$"):
         end.send(b"x")
 
 
@@ -152,7 +152,7 @@ def test_closing_wakes_who_sends_to_a_peer_that_takes_nothing(pair):
     sender = threading.Thread(target=send)
     with running(end):
         sender.start()
-        until(lambda: end._sending.locked())
+        until(end._sending.locked)
         end.close("it is enough")
         sender.join(5)
     assert failed == ["it is enough"]
@@ -161,7 +161,7 @@ def test_closing_wakes_who_sends_to_a_peer_that_takes_nothing(pair):
 def test_a_send_to_a_peer_that_went_away_says_so(pair):
     end = Link(pair[1], Recorder())
     pair[0].close()
-    with pytest.raises(ClosedError, match="^sending to the peer failed: Broken pipe$"):
+    with pytest.raises(ClosedError, match=r"^sending to the peer failed: Broken pipe$"):
         end.send(b"x")
     assert str(end.run()) == "sending to the peer failed: Broken pipe"
 
@@ -255,7 +255,7 @@ def test_a_receiver_that_fails_does_not_leave_the_link_open(pair):
     receiver = Broken()
     end = Link(pair[1], receiver)
     pair[0].sendall(b"x")
-    with pytest.raises(RuntimeError, match="a bug"):
+    with pytest.raises(RuntimeError, match=r"a bug"):
         end.run()
     assert receiver.reasons == ["the reading thread has ended"]
     assert pair[0].recv(1) == b""

@@ -69,7 +69,7 @@ def connect():
         return session, runtime
 
     yield make
-    for session, thread, runtime in made:
+    for _session, thread, runtime in made:
         runtime.close()
         thread.join(PATIENCE)
         assert not thread.is_alive()
@@ -129,7 +129,7 @@ def test_the_mask_follows_the_handlers(connect, event, name):
 
 def test_a_plugin_is_not_subscribed_to_everything_for_want_of_what_the_runtime_knows(connect):
     session, runtime = connect(subscribed("update_pod_sandbox"))
-    with pytest.raises(StatusError, match="^FAILED_PRECONDITION: the runtime knows none of the events"):
+    with pytest.raises(StatusError, match=r"^FAILED_PRECONDITION: the runtime knows none of the events"):
         runtime.configure()
     assert session.runtime is None
 
@@ -139,7 +139,7 @@ def test_a_plugin_without_handlers_is_refused():
     with (
         ours,
         theirs,
-        pytest.raises(NRIError, match="^Plugin handles no event; expected at least one method of run_"),
+        pytest.raises(NRIError, match=r"^Plugin handles no event; expected at least one method of run_"),
     ):
         stub.Session(stub.Plugin(), IDENTITY, ours)
 
@@ -153,7 +153,7 @@ def test_a_plugin_that_refuses_its_configuration_tells_the_runtime_why(connect):
             pass
 
     session, runtime = connect(Strict())
-    with pytest.raises(StatusError, match="^UNKNOWN: expected nothing, found 'x'$"):
+    with pytest.raises(StatusError, match=r"^UNKNOWN: expected nothing, found 'x'$"):
         runtime.configure("x")
     assert session.runtime is None
 
@@ -287,7 +287,7 @@ def test_a_handler_that_hangs_is_answered_for_in_time(connect):
     _, runtime = connect(Hanging())
     runtime.start()
     started = time.monotonic()
-    with pytest.raises(StatusError, match="RunPodSandbox was not done within its deadline") as caught:
+    with pytest.raises(StatusError, match=r"RunPodSandbox was not done within its deadline") as caught:
         runtime.event(api.Event.RUN_POD_SANDBOX, timeout=0.5)
     assert caught.value.code == Code.DEADLINE_EXCEEDED
     assert time.monotonic() - started < PATIENCE
@@ -318,7 +318,7 @@ def test_updates_without_a_connection_fail(connect):
     runtime.start()
     runtime.close()
     until(lambda: session._trunk.reason)
-    with pytest.raises(NRIError, match="^the peer closed the connection$"):
+    with pytest.raises(NRIError, match=r"^the peer closed the connection$"):
         session.update_containers([])
 
 
@@ -338,7 +338,7 @@ def test_a_registration_that_is_refused_closes(connect):
 
 def test_a_runtime_that_registers_but_does_not_configure_is_left(connect, monkeypatch):
     monkeypatch.setattr(session_module, "REGISTRATION_TIMEOUT", 0.2)
-    session, runtime = connect(subscribed("run_pod_sandbox"))
+    session, _runtime = connect(subscribed("run_pod_sandbox"))
     until(lambda: session._trunk.reason)
     assert str(session._trunk.reason) == "the runtime registered 42-tester, but did not configure it"
 
