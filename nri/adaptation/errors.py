@@ -1,0 +1,36 @@
+"""What goes wrong between a runtime and its plugins."""
+
+from nri.errors import NRIError
+
+
+class AdaptationError(NRIError):
+    """A plugin could not be started or connected, or the runtime could not be set up."""
+
+
+class EventError(NRIError):
+    """A plugin made an event fail: it answered with an error in time.
+
+    :ivar event: the event's name, as ``StartContainer``.
+    :ivar plugin: the plugin's, as ``10-v1bridge``.
+    :ivar message: what it said.
+    """
+
+    def __init__(self, event: str, plugin: str, message: str) -> None:
+        super().__init__(f"{event}: plugin {plugin}: {message}")
+        self.event = event
+        self.plugin = plugin
+        self.message = message
+
+
+class ConflictError(EventError):
+    """Two plugins set the same thing, so the event fails.
+
+    :ivar field: the path of the field in the message, and the key in it where it has some:
+        ``linux.resources.cpu.quota``, ``env PATH``.
+    :ivar plugins: the one that had set it, and the one that came later, in this order.
+    """
+
+    def __init__(self, event: str, field: str, first: str, second: str, container: str) -> None:
+        super().__init__(event, second, f"{first} and {second} both set {field} of container {container}")
+        self.field = field
+        self.plugins = (first, second)

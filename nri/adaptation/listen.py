@@ -1,0 +1,79 @@
+"""The socket at which plugins from outside connect."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import stat
+import threading
+from typing import TYPE_CHECKING
+
+from nri.adaptation.errors import AdaptationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+log = logging.getLogger("nri.adaptation")
+
+
+class Listener:
+    """Listens at ``path``: a socket with mode 0600, in a directory that is made with mode 0700 where there is none.
+
+    :param accept: given each connection, in a thread of its own. The socket is its to close.
+    :raises AdaptationError: when that can't be done.
+    """
+
+    def __init__(self, path: str, accept: Callable[[socket.socket], object]) -> None:
+        self.path = path
+        self._accept = accept
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            os.makedirs(os.path.dirname(path) or ".", mode=0o700, exist_ok=True)
+            _remove_old(path)
+            self._socket.bind(path)
+            os.chmod(path, 0o600)  # nobody can connect before it listens
+            self._socket.listen()
+        except OSError as error:
+            self._socket.close()
+            raise AdaptationError(f"can't listen at {path}: {error.strerror or error}") from error
+        except AdaptationError:
+            self._socket.close()
+            raise
+        self._closing = False
+        self._thread = threading.Thread(target=self._run, name="nri-listen", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Take no more connections, and remove the socket."""
+        self._closing = True
+        try:
+            self._socket.shutdown(socket.SHUT_RDWR)  # wakes accept()
+        except OSError:
+            pass
+        self._thread.join()
+        self._socket.close()
+        try:
+            os.unlink(self.path)
+        except OSError:
+            pass  # somebody has tidied up
+
+    def _run(self) -> None:
+        while not self._closing:
+            try:
+                sock, _ = self._socket.accept()
+            except OSError as error:
+                if not self._closing:
+                    log.error("no more connections are taken at %s: %s", self.path, error.strerror)
+                return
+            threading.Thread(target=self._accept, args=(sock,), name="nri-accept", daemon=True).start()
+
+
+def _remove_old(path: str) -> None:
+    try:
+        mode = os.lstat(path).st_mode
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(mode):
+        raise AdaptationError(f"can't listen at {path}: it is there, and is no socket")
+    os.unlink(path)
