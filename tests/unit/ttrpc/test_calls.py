@@ -451,3 +451,28 @@ def test_a_request_that_is_handed_out_after_the_end_is_not_served():
     server.receive(codec.encode(3, codec.REQUEST, Request(service=SERVICE, method="Echo").SerializeToString()))
     assert served == []
     assert server.due() is None
+
+
+def test_the_thread_that_reads_never_waits_for_the_peer_to_read():
+    release, sent, serving_now = threading.Event(), [], threading.Event()
+
+    def send(data):
+        assert release.wait(PATIENCE)
+        sent.append(data)
+
+    def hang(request, call):
+        serving_now.set()
+        assert release.wait(PATIENCE)
+        return request
+
+    server = Server(methods(Hang=hang), send=send)
+    request = Request(service=SERVICE, method="Hang", timeout_nano=1).SerializeToString()
+    server.receive(codec.encode(1, codec.REQUEST, request))
+    assert serving_now.wait(PATIENCE)
+    server.expire()
+    assert server.due() is None
+    server.receive(codec.encode(2, codec.REQUEST, b"") + codec.encode(3, codec.REQUEST, b"\xff"))
+    assert sent == []
+    release.set()
+    until(lambda: len(sent) == 3)
+    server.closed(NRIError("over"))
