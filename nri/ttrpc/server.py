@@ -87,6 +87,9 @@ class Server:
         self._handlers = handlers
         self._workers = workers or Workers("ttrpc")
         self._shared = workers is not None
+        # Sends for the thread that reads: if that waited for the peer to read, and the peer did the same, neither
+        # would read again. Not the handlers' threads, all of which may hang.
+        self._replies = Workers("ttrpc-reply")
         self._early = early
         self._decoder = codec.MessageDecoder()
         self._last_stream = -1
@@ -119,6 +122,7 @@ class Server:
             call.cancelled.set()
         if not self._shared:
             self._workers.stop()
+        self._replies.stop()
 
     def wait_until_answered(self, timeout: float) -> bool:
         """Wait until no handler is at work and every answer is sent, at most ``timeout`` seconds; whether that is so.
@@ -140,7 +144,10 @@ class Server:
             late = [call for call in self._calls.values() if call.answer_by is not None and call.answer_by <= now]
         for call in late:
             call.cancelled.set()
-            self._answer(call, _failure(Code.DEADLINE_EXCEEDED, f"{call.method} was not done within its deadline"))
+            with self._lock:
+                if self._calls.pop(call.stream, None) is None:
+                    continue
+            self._reply(call.stream, Code.DEADLINE_EXCEEDED, f"{call.method} was not done within its deadline")
 
     def _request(self, message: codec.Message) -> None:
         stream = message.stream
@@ -195,7 +202,10 @@ class Server:
 
     def _refuse(self, stream: int, code: Code, message: str) -> None:
         log.warning("refused: %s", printable(message[:500]))
-        self._respond(stream, _failure(code, message))
+        self._reply(stream, code, message)
+
+    def _reply(self, stream: int, code: Code, message: str) -> None:
+        self._replies.run(lambda: self._respond(stream, _failure(code, message)))
 
     def _respond(self, stream: int, response: Response) -> None:
         assert self.send is not None  # noqa: S101 - set before anything is received
