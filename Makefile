@@ -5,14 +5,17 @@ PYTEST_ARGS ?= --quiet --numprocesses 2
 BIN := .venv/bin
 export PYTHON
 
-.PHONY: help demo test lint binaries install bench clean venv
+.PHONY: help demo demo-containerd test lint binaries install bench clean venv
 .DEFAULT_GOAL := help
 
 help: ## this list
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 12
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 18
 
-demo: binaries ## the life of a container and what the sample plugins do to it, on the screen
+demo: binaries ## two pods on an embedded runtime, the real bridge, the real plugins, on the screen
 	@$(BIN)/python -m demo
+
+demo-containerd: binaries ## the same on a private, real containerd; needs root
+	@$(BIN)/python -m demo.on_containerd
 
 test: binaries ## all tests that this machine can run; at the end what was skipped, and why
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)

@@ -64,7 +64,7 @@ class Listener:
                 sock, _ = self._socket.accept()
             except OSError as error:
                 if not self._closing:
-                    log.error("no more connections are taken at %s: %s", self.path, error.strerror)  # noqa: TRY400
+                    log.error("no more connections are taken at %s: %s", self.path, error.strerror)
                 return
             threading.Thread(target=self._accept, args=(sock,), name="nri-accept", daemon=True).start()
 

@@ -247,7 +247,7 @@ class Runtime:
             except EventError as failure:
                 if how.rpc in FAILING:
                     raise
-                log.error("%s", failure)  # noqa: TRY400 - its message says it all
+                log.error("%s", failure)
                 error = failure
             finally:
                 self._sweep()

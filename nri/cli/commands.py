@@ -10,6 +10,7 @@ from nri import __version__
 from nri.types.v1 import VERSION
 
 COMMANDS = {
+    "bridge": "Run the plugins of v0.1 for a runtime that speaks NRI v2.",
     "check": "Check the host configuration, and every plugin that it names.",
     "completion": "Print the shell code that completes nri's commands and options.",
     "hook": "Run the chain as a hook of an OCI runtime.",

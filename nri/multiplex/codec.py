@@ -51,7 +51,7 @@ class FrameDecoder:
     def feed(self, data: bytes) -> list[tuple[int, bytes]]:
         """The pieces that ``data`` holds, in order, each with the id of its connection.
 
-        :raises FrameError: for a length that no frame has.
+        :raises FrameError: for a length that no frame has; the pieces before it are lost with the trunk.
         """
         pieces = []
         at, size = 0, len(data)
@@ -64,16 +64,16 @@ class FrameDecoder:
                     break
                 self._header = b""
                 self._connection, self._left = HEADER.unpack(head)
-                if self._left > MAX_PAYLOAD:
-                    raise FrameError(
-                        f"a frame of connection {self._connection} says it has {self._left} bytes, "
-                        f"expected at most {MAX_PAYLOAD}"
-                    )
-                continue
+            if self._left > MAX_PAYLOAD:  # and stays so: nothing is read after it
+                raise FrameError(
+                    f"a frame of connection {self._connection} says it has {self._left} bytes, "
+                    f"expected at most {MAX_PAYLOAD}"
+                )
             piece = data[at : at + self._left]
             at += len(piece)
             self._left -= len(piece)
-            pieces.append((self._connection, piece))
+            if piece:
+                pieces.append((self._connection, piece))
         return pieces
 
 

@@ -12,7 +12,6 @@ The contract of what is hard about it:
 
 from __future__ import annotations
 
-import os
 import select
 import socket
 import struct
@@ -27,6 +26,8 @@ SEND_TIMEOUT = 10
 """Seconds that the peer has to take what is sent."""
 
 _CHUNK = 256 * 1024
+
+_LONGEST_WAIT = 3600.0  # seconds; a peer's deadline may lie further ahead than poll can count
 
 
 class Receiver(Protocol):
@@ -53,7 +54,7 @@ class Link:
 
     def __init__(self, sock: socket.socket, receiver: Receiver) -> None:
         sock.setblocking(True)
-        timeout = struct.pack("ll", SEND_TIMEOUT, 0)  # struct timeval
+        timeout = struct.pack("ll", int(SEND_TIMEOUT), int(SEND_TIMEOUT % 1 * 1e6))  # struct timeval
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, timeout)
         self._socket = sock
         self._receiver = receiver
@@ -82,7 +83,8 @@ class Link:
             self.close(f"reading failed: {error.strerror or error}")
         finally:
             reason = self.close("the reading thread has ended")
-            self._socket.close()
+            with self._sending:  # else the number may be another file's when it comes to the system call
+                self._socket.close()
         return reason
 
     def send(self, data: bytes) -> None:
@@ -92,7 +94,7 @@ class Link:
         """
         with self._sending:
             if self.reason is not None:
-                raise self.reason
+                raise self.reason.with_traceback(None)  # else it grows with every send
             try:
                 self._socket.sendall(data)
             except OSError as error:
@@ -100,7 +102,7 @@ class Link:
                 why = f"it took nothing for {SEND_TIMEOUT} s" if stalled else error.strerror or str(error)
             else:
                 return
-        raise self.close(f"sending to the peer failed: {why}")
+        raise self.close(f"sending to the peer failed: {why}").with_traceback(None)
 
     def close(self, reason: str) -> ClosedError:
         """Close the link, unless it is closed already; returns the reason that sticks."""
@@ -108,18 +110,22 @@ class Link:
             if self.reason is None:
                 self.reason = ClosedError(reason)
             told, self._told = self._told, True
+            if not told:
+                try:
+                    self._socket.shutdown(socket.SHUT_RDWR)  # wakes the reader, and whoever sends
+                except OSError:
+                    pass  # the peer was faster
         if not told:
-            try:
-                self._socket.shutdown(socket.SHUT_RDWR)  # wakes the reader, and whoever sends
-            except OSError:
-                pass  # the peer was faster
             self._receiver.closed(self.reason)
         return self.reason
 
     def _wait(self, poll: select.poll) -> bool:
         """Wait until there is something to read; False when something else was due."""
         due = self._receiver.due()
-        if due is None or poll.poll(max(0.0, (due - time.monotonic()) * 1000)):
+        if due is None:
+            return True
+        left = min(due - time.monotonic(), _LONGEST_WAIT)
+        if left > 0 and poll.poll(left * 1000):  # what is due comes first: a peer that never pauses must not delay it
             return True
         self._receiver.expire()
         return False
@@ -130,10 +136,13 @@ def inherited(descriptor: int) -> socket.socket:
 
     :raises NRIError: when it is none.
     """
+    sock = None
     try:
-        sock = socket.socket(fileno=os.dup(descriptor))
-        os.close(descriptor)
+        sock = socket.socket(fileno=descriptor)
         sock.getpeername()
+        sock.set_inheritable(False)
     except OSError as error:
+        if sock is not None:
+            sock.detach()  # whatever it is, it is not ours
         raise NRIError(f"descriptor {descriptor} is no connected socket: {error.strerror}") from error
     return sock

@@ -46,7 +46,9 @@ class Identity:
 
     @classmethod
     def find(cls, environment: Mapping[str, str], executable: str, *, name: str = "", index: str = "") -> Identity:
-        """The identity of this process: as given; else of the environment; else of its executable's ``NN-name``.
+        """The identity of this process: of the environment; else as given; else of its executable's ``NN-name``.
+
+        A runtime knows the plugins that it launches by the names that it gave them, so these go first.
 
         :raises IdentityError: when that leaves name or index unknown, or they can't be.
         """

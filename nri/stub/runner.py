@@ -1,9 +1,9 @@
 """How a plugin lives: launched by a runtime, it serves that one; else it looks for one, and never gives up.
 
-A runtime that launches a plugin leaves it a connected socket, and its number in the environment. When that is closed,
-A runtime that launches a plugin leaves it a connected socket, and its number in the environment. Once that is closed,
-to the runtime's socket, and when it is closed, again: a runtime restarts, and its plugins shall be there when it is
-back.
+A runtime that launches a plugin leaves it a connected socket, and its number in the environment. When that is
+closed, the runtime is gone or has done with the plugin, and the process has nothing more to do. A plugin from
+outside connects to the runtime's socket, and when it is closed, again: a runtime restarts, and its plugins shall be
+there when it is back.
 """
 
 from __future__ import annotations
@@ -76,16 +76,16 @@ class Runner:
             try:
                 sock = _connect(self._path)
             except OSError as error:
-                complaint = f"{self._path}: {error.strerror or error}"
-                if complaint != complained:  # a runtime may be away for hours
-                    log.warning("no runtime at %s; trying again until there is one", complaint)
-                    complained = complaint
+                complaint = f"no runtime at {self._path}: {error.strerror or error}"
             else:
-                complained = ""
                 session = Session(self._plugin, self.identity, sock)
                 reason = self._serve(session)
-                if session.runtime is not None:
-                    pause = FIRST_PAUSE
+                complaint = "" if session.synchronized else f"not accepted at {self._path}: {reason}"
+            if not complaint:
+                pause = FIRST_PAUSE
+            elif complaint != complained and not self._stopped.is_set():  # a runtime may be away for hours
+                log.warning("%s; trying again until there is one that accepts the plugin", complaint)
+            complained = complaint
             self._stopped.wait(pause * random.uniform(0.5, 1.0))  # noqa: S311 - not a secret
             pause = min(2 * pause, LONGEST_PAUSE)
         return reason
@@ -114,8 +114,10 @@ class Runner:
         if self._stopped.is_set():
             session.close("the plugin was stopped")
         log.info("connected as %s", self.identity)
-        reason = session.run()
-        self._session = None
+        try:
+            reason = session.run()
+        finally:
+            self._session = None
         log.info("disconnected: %s", reason)
         return reason
 
@@ -140,6 +142,7 @@ def _left_to_us(environment: Mapping[str, str]) -> socket.socket | None:
 def _connect(path: str) -> socket.socket:
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
+        sock.setblocking(False)  # a local connection is made at once or, where too many wait for theirs, not at all
         sock.connect(path)
     except BaseException:
         sock.close()

@@ -43,6 +43,8 @@ class Session:
     """Serves one connected socket, which it owns.
 
     :ivar runtime: who is at the other end; None until it has configured the plugin.
+    :ivar synchronized: whether the plugin has been told of everything that exists. Up to containerd 1.7, one that the
+        runtime launched is not.
     """
 
     def __init__(self, plugin: Plugin, identity: Identity, sock: socket.socket) -> None:
@@ -56,13 +58,19 @@ class Session:
         self._server.send = self._trunk.open(PLUGIN_SERVICE, self._server)
         self._pods: list[api.PodSandbox] = []
         self._containers: list[api.Container] = []
-        self._synchronized = threading.Event()
+        self._over = threading.Event()  # the registration, well or not
+        self.synchronized = False
         self.runtime: Runtime | None = None
 
     def run(self) -> ClosedError:
         """Register, and serve until the connection is closed; returns why it was."""
-        threading.Thread(target=self._register, name=f"register-{self._identity}", daemon=True).start()
-        return self._trunk.run()
+        registering = threading.Thread(target=self._register, name=f"register-{self._identity}", daemon=True)
+        registering.start()
+        try:
+            return self._trunk.run()
+        finally:
+            self._over.set()
+            registering.join()
 
     def close(self, reason: str) -> None:
         """Close the connection; :meth:`run` returns."""
@@ -89,8 +97,8 @@ class Session:
         except NRIError as error:
             self.close(f"the runtime did not register {self._identity}: {error}")
             return
-        if not self._synchronized.wait(2 * REGISTRATION_TIMEOUT) and self._trunk.reason is None:
-            self.close(f"the runtime registered {self._identity}, but did not configure and synchronize it")
+        if not self._over.wait(REGISTRATION_TIMEOUT):
+            self.close(f"the runtime registered {self._identity}, but did not configure it")
 
     def _methods(self) -> dict[tuple[str, str], Method]:
         methods = {
@@ -105,23 +113,25 @@ class Session:
         return {(PLUGIN, name): method for name, method in methods.items()}
 
     def _configure(self, request: api.ConfigureRequest, call: Call) -> api.ConfigureResponse:
-        self.runtime = Runtime(
+        runtime = Runtime(
             name=request.runtime_name,
             version=request.runtime_version,
             nri_version=request.NRI_version,
             registration_timeout=request.registration_timeout / 1000 or None,
             request_timeout=request.request_timeout / 1000 or None,
         )
-        self._plugin.configure(request.config, self.runtime)
+        self._plugin.configure(request.config, runtime)
         wanted = events.mask(self._handlers)
-        mask = wanted & self.runtime.knows
+        mask = wanted & runtime.knows
         if mask != wanted:
             names = ", ".join(events.BY_EVENT[event].rpc for event in events.events(wanted & ~mask))
-            log.warning("%s %s can't deliver %s", self.runtime.name, self.runtime.version, names)
+            log.warning("%s %s can't deliver %s", runtime.name, runtime.version, names)
         if mask == 0:  # which would mean everything
             raise StatusError(
                 Code.FAILED_PRECONDITION, "the runtime knows none of the events that the plugin handles"
             )
+        self.runtime = runtime
+        self._over.set()  # containerd 1.7 does not synchronize a plugin that it launched
         return api.ConfigureResponse(events=mask)
 
     def _synchronize(self, request: api.SynchronizeRequest, call: Call) -> api.SynchronizeResponse:
@@ -132,8 +142,9 @@ class Session:
         pods, self._pods = self._pods, []
         containers, self._containers = self._containers, []
         updates = self._plugin.synchronize(pods, containers)
-        self._synchronized.set()
-        return api.SynchronizeResponse(update=updates or [])
+        response = api.SynchronizeResponse(update=updates or [])
+        self.synchronized = True
+        return response
 
     def _shutdown(self, request: api.Empty, call: Call) -> api.Empty:
         self._plugin.shutdown()
@@ -149,7 +160,7 @@ class Session:
         for part in ("pod", "container"):
             if change.HasField(part) and part in how.request.DESCRIPTOR.fields_by_name:
                 getattr(request, part).CopyFrom(getattr(change, part))
-        handler(request, call)
+        _answering(how, handler)(request, call)
         return api.Empty()
 
 

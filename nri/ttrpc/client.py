@@ -81,7 +81,7 @@ class Client:
                 self._waiting.pop(stream, None)
             raise StatusError(Code.DEADLINE_EXCEEDED, f"{method}: no answer within {timeout:g} s")
         if waiting.error is not None:
-            raise waiting.error
+            raise waiting.error.with_traceback(None)
         try:
             return response.FromString(waiting.payload)
         except DecodeError:
@@ -129,7 +129,7 @@ class Client:
             self._next_stream += 2
             with self._lock:
                 if self._closed is not None:
-                    raise self._closed
+                    raise self._closed.with_traceback(None)  # else it grows with every call
                 self._waiting[stream] = waiting
             try:
                 self.send(codec.encode(stream, codec.REQUEST, data))

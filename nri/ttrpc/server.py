@@ -45,14 +45,17 @@ log = logging.getLogger("nri.ttrpc")
 class Call:
     """What a handler may want to know of the call that it serves."""
 
-    __slots__ = ("cancelled", "deadline", "metadata", "method", "service", "stream")
+    __slots__ = ("answer_by", "cancelled", "deadline", "metadata", "method", "service", "stream")
 
-    def __init__(self, stream: int, request: Request) -> None:
+    def __init__(self, stream: int, request: Request, early: float = 0.0) -> None:
         self.stream = stream
         self.service = request.service
         self.method = request.method
-        self.deadline = None if request.timeout_nano <= 0 else time.monotonic() + request.timeout_nano / 1e9
+        seconds = request.timeout_nano / 1e9
+        self.deadline = None if seconds <= 0 else time.monotonic() + seconds
         """Of :func:`time.monotonic`; None where the client set none."""
+        self.answer_by = None if self.deadline is None else self.deadline - min(early, seconds / 2)
+        """When it is answered for the handler, if that is not done."""
         self.metadata: Mapping[str, str] = {pair.key: pair.value for pair in request.metadata}
         self.cancelled = threading.Event()
         """Set when nobody waits for the answer any more: the deadline has passed, or the connection is closed."""
@@ -68,7 +71,8 @@ class Server:
     :param handlers: by service and method; given the payload of the request, they return that of the response.
     :param send: sends bytes to the client; raises NRIError when it can't.
     :param early: seconds before a call's deadline at which it is answered for its handler, so that the answer
-        arrives in time.
+        arrives in time; at most half of the time that it has.
+    :param workers: to share those of another server; then whoever made them stops them.
     """
 
     def __init__(
@@ -82,17 +86,20 @@ class Server:
         self.send = send
         self._handlers = handlers
         self._workers = workers or Workers("ttrpc")
+        self._shared = workers is not None
         self._early = early
         self._decoder = codec.MessageDecoder()
         self._last_stream = -1
         self._calls: dict[int, Call] = {}
         self._lock = threading.Lock()
+        self._closed = False
 
     def receive(self, data: bytes) -> None:
         """Take a piece of the connection's bytes."""
         for message in self._decoder.feed(data):
             if isinstance(message, codec.Oversized):
                 if message.type == codec.REQUEST:
+                    self._last_stream = max(self._last_stream, message.stream)
                     what = f"a request of {message.length} bytes, at most {codec.MAX_DATA} are taken"
                     self._refuse(message.stream, Code.RESOURCE_EXHAUSTED, what)
             elif message.type == codec.REQUEST:
@@ -103,23 +110,24 @@ class Server:
     def closed(self, reason: NRIError) -> None:
         """Take note that the connection is closed."""
         with self._lock:
+            self._closed = True
             calls = list(self._calls.values())
             self._calls.clear()
         for call in calls:
             call.cancelled.set()
-        self._workers.stop()
+        if not self._shared:
+            self._workers.stop()
 
     def due(self) -> float | None:
         """When the next call has to be answered for its handler."""
         with self._lock:
-            deadlines = [call.deadline for call in self._calls.values() if call.deadline is not None]
-        return min(deadlines) - self._early if deadlines else None
+            return min([call.answer_by for call in self._calls.values() if call.answer_by is not None], default=None)
 
     def expire(self) -> None:
         """Answer the calls whose time is over."""
-        until = time.monotonic() + self._early
+        now = time.monotonic()
         with self._lock:
-            late = [call for call in self._calls.values() if call.deadline is not None and call.deadline <= until]
+            late = [call for call in self._calls.values() if call.answer_by is not None and call.answer_by <= now]
         for call in late:
             call.cancelled.set()
             self._answer(call, _failure(Code.DEADLINE_EXCEEDED, f"{call.method} was not done within its deadline"))
@@ -143,22 +151,23 @@ class Server:
         if message.flags & codec.FLAG_REMOTE_OPEN:
             self._refuse(stream, Code.UNIMPLEMENTED, f"/{request.service}/{request.method} is no streaming call")
             return
-        call = Call(stream, request)
+        call = Call(stream, request, self._early)
         with self._lock:
+            if self._closed:  # by another thread, while this one hands out what had come
+                return
             self._calls[stream] = call
         self._workers.run(lambda: self._serve(handler, request.payload, call))
 
     def _serve(self, handler: Handler, payload: bytes, call: Call) -> None:
+        if call.cancelled.is_set():
+            return  # while it waited for a thread
         try:
             response = Response(payload=handler(payload, call))
-            if len(response.payload) > codec.MAX_DATA - 64:
-                what = f"the answer has {len(response.payload)} bytes, at most {codec.MAX_DATA - 64} can be sent"
-                response = _failure(Code.RESOURCE_EXHAUSTED, what)
         except StatusError as error:
             response = _failure(error.code, error.message)
         except NRIError as error:
             response = _failure(Code.UNKNOWN, str(error))
-        except Exception as error:
+        except BaseException as error:  # also sys.exit(), which would end a thread and answer nothing
             log.exception("%s failed", call.method)
             response = _failure(Code.UNKNOWN, str(error) or type(error).__name__)
         self._answer(call, response)
@@ -175,8 +184,12 @@ class Server:
 
     def _respond(self, stream: int, response: Response) -> None:
         assert self.send is not None  # noqa: S101 - set before anything is received
+        data = response.SerializeToString()
+        if len(data) > codec.MAX_DATA:
+            what = f"an answer of {len(data)} bytes, at most {codec.MAX_DATA} can be sent"
+            data = _failure(Code.RESOURCE_EXHAUSTED, what).SerializeToString()
         try:
-            self.send(codec.encode(stream, codec.RESPONSE, response.SerializeToString()))
+            self.send(codec.encode(stream, codec.RESPONSE, data))
         except NRIError as error:
             log.info("an answer could not be sent: %s", error)
 
@@ -197,7 +210,8 @@ def unary(request: type[In], function: Callable[[In, Call], Message]) -> Handler
 
 def _failure(code: int, message: str) -> Response:
     response = Response()
-    response.status.code = code
+    # OK would make a success of it, and what is no int32 can't be sent.
+    response.status.code = code if 0 < code < 2**31 else Code.UNKNOWN
     # A peer logs it: no lone surrogate, no megabyte.
     response.status.message = message[:65536].encode("utf-8", "replace").decode()
     return response

@@ -26,40 +26,46 @@ class Workers:
         self._name = name
         self._tasks: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._lock = threading.Lock()
-        self._idle = 0
         self._count = 0
+        self._idle = 0  # threads that wait, or are about to, and for which no task is queued
+        self._backlog = 0  # tasks that are queued, and for which no thread waits
         self._started = 0
+        self._stopped = False
 
     def run(self, task: Callable[[], None]) -> None:
-        """Run ``task`` soon, in a thread of ours. It must not raise."""
+        """Run ``task`` soon, in a thread of ours; not at all once stopped. It must not raise."""
         with self._lock:
+            if self._stopped:
+                return
             new = self._idle == 0 and self._count < MAX_WORKERS
             if new:
                 self._count += 1
                 self._started += 1
             elif self._idle:
                 self._idle -= 1
-        self._tasks.put(task)
+            else:
+                self._backlog += 1
+            self._tasks.put(task)
         if new:
             # A daemon: a call that hangs must not keep the process from ending.
             threading.Thread(target=self._work, name=f"{self._name}-{self._started}", daemon=True).start()
 
     def stop(self) -> None:
-        """Let the threads end, each after what it is at."""
+        """Let the threads end, each after what it is at; what is queued is dropped."""
         with self._lock:
-            count = self._count
-        for _ in range(count):
-            self._tasks.put(None)
+            self._stopped = True
+            for _ in range(self._count):
+                self._tasks.put(None)
 
     def _work(self) -> None:
-        while (task := self._tasks.get()) is not None:
+        while (task := self._tasks.get()) is not None and not self._stopped:
             task()
             del task  # an idle thread keeps nothing alive
             with self._lock:
-                if not self._tasks.empty():
-                    continue
-                if self._idle >= _IDLE_KEPT:
+                if self._backlog:
+                    self._backlog -= 1
+                elif self._idle < _IDLE_KEPT:
+                    self._idle += 1
+                else:
+                    self._count -= 1
                     break
-                self._idle += 1
-        with self._lock:
-            self._count -= 1

@@ -1,5 +1,6 @@
-"""What the end-to-end tests need of the machine: root, and Debian packages; without them they are skipped."""
+"""What the end-to-end tests need of the machine: root, Debian and its mirror; without them they are skipped."""
 
+import functools
 import os
 import shutil
 import subprocess
@@ -8,9 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e import cgroups
+from tests.e2e import cgroups, releases
 from tests.e2e.containerd import Release
 from tests.e2e.enclosure import SYSTEM_PATH
+
+ROOT = Path(__file__).parent.parent.parent
+CACHE = ROOT / ".cache/containerd"
+PAUSES = (5, 15, 30) if os.environ.get("CI") == "true" else (2,)  # seconds before a download is tried again
 
 # a program, and the Debian package that has it
 PACKAGES = {
@@ -42,22 +47,57 @@ def need() -> Callable[..., None]:
 
 
 @pytest.fixture(scope="session")
-def containerd_1_6(need: Callable[..., None]) -> Release:
-    """Debian's containerd, which is of the last generation that runs v0.1 plugins for pods and containers."""
-    need("containerd", "runc")
-    release = Release.at(Path("/usr/bin"))
-    if release.version[:2] != (1, 6):
-        pytest.skip(f"needs containerd 1.6 (package containerd of bookworm), found {release.version}")
+def find_containerd(need: Callable[..., None]) -> Callable[..., Release]:
+    """`find_containerd(1, 7)` is a containerd of that generation, the machine's own or Debian's, or skips."""
+
+    @functools.cache
+    def find(*generation: int) -> Release | str:
+        try:
+            return releases.find(generation, cache=CACHE, pauses=PAUSES)
+        except releases.UnavailableError as error:
+            return str(error)
+
+    def find_or_skip(*generation: int) -> Release:
+        need("runc")
+        found = find(*generation)
+        if isinstance(found, str):
+            pytest.skip(found)
+        return found
+
+    return find_or_skip
+
+
+@pytest.fixture(scope="session")
+def containerd_1_6(find_containerd: Callable[..., Release]) -> Release:
+    """The last generation that runs v0.1 plugins for pods and containers; it has no NRI v2."""
+    return find_containerd(1, 6)
+
+
+@pytest.fixture(scope="session")
+def containerd_1_7(find_containerd: Callable[..., Release]) -> Release:
+    """The first generation with NRI v2; it runs no v0.1 plugins."""
+    return find_containerd(1, 7)
+
+
+@pytest.fixture(scope="session")
+def containerd_2(find_containerd: Callable[..., Release]) -> Release:
+    """NRI v2, and v0.1 plugins for the pod sandbox only."""
+    return find_containerd(2)
+
+
+@pytest.fixture(scope="session", params=["containerd_1_7", "containerd_2"])
+def containerd_v2(request: pytest.FixtureRequest) -> Release:
+    """Each generation with NRI v2."""
+    release: Release = request.getfixturevalue(request.param)
     return release
 
 
 @pytest.fixture(scope="session")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What `make install` lays out, with the compiled binaries: the directory that is its DESTDIR."""
-    root = Path(__file__).parent.parent.parent
     destination = tmp_path_factory.mktemp("install")
     for command in (["tools/binaries"], ["tools/install", str(destination)]):
-        done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             pytest.fail(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}", pytrace=False)
     return destination

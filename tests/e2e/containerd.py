@@ -7,7 +7,7 @@
 containerd, its shims, its containers and the plugins live in an enclosure (see there). What is kept under
 /run, the v2 socket /var/run/nri/nri.sock included, exists only in it: reach it with `enclosure.run`.
 
-What depends on the version stands in `_CONFIGS`, one function for each generation.
+What depends on the version stands in `containerd_toml`, one function for each generation; `releases` finds them.
 """
 
 import re
@@ -22,7 +22,7 @@ from typing import Any, Self
 
 import grpc
 
-from tests.e2e import image
+from tests.e2e import containerd_toml, image
 from tests.e2e.cri import Cri
 from tests.e2e.enclosure import SYSTEM_PATH, Enclosure
 
@@ -50,7 +50,8 @@ class Release:
 class Containerd:
     """A containerd that runs for as long as the `with` block; `release` is Debian's own unless given.
 
-    `bin_dir` and `conf` are the enclosure's: the plugins in /opt/nri/bin, and /etc/nri/conf.json.
+    `bin_dir` and `conf` are the enclosure's: the plugins in /opt/nri/bin, and /etc/nri/conf.json. `prepare` is
+    called with the enclosure before containerd starts: it may put NRI v2 plugins into /opt/nri/plugins.
     """
 
     def __init__(
@@ -59,9 +60,11 @@ class Containerd:
         bin_dir: Path | None = None,
         conf: Mapping[str, Any] | None = None,
         release: Release | None = None,
+        prepare: Callable[[Enclosure], object] | None = None,
     ) -> None:
         self.release = release or Release.at(Path("/usr/bin"))
         self.enclosure = Enclosure(bin_dir=bin_dir, conf=conf)
+        self._prepare = prepare
         self._process: subprocess.Popen[bytes] | None = None
         self._owned = ExitStack()
 
@@ -71,6 +74,8 @@ class Containerd:
             root = owned.enter_context(self.enclosure).root
             self.socket, self.log, self._pid = root / "containerd.sock", root / "log", root / "pid"
             (root / "tmp").mkdir()
+            if self._prepare is not None:
+                self._prepare(self.enclosure)
             self.start()
             self._import_image()
             self._owned = owned.pop_all()
@@ -93,7 +98,7 @@ class Containerd:
         """Start containerd and wait until it answers; with `stop` before it, a restart that pods survive."""
         root, program = self.enclosure.root, self.release.programs / "containerd"
         config = root / "config.toml"
-        config.write_text(_config(self))
+        config.write_text(containerd_toml.config(self.release.version, root=root, socket=self.socket))
         # nsenter stays between us and containerd, so a file says which process of the enclosure to stop
         launch: list[str | Path] = ["sh", "-c", 'echo $$ > "$1"; shift; exec setsid "$@"', "sh", self._pid]
         with self.log.open("ab") as log:
@@ -148,49 +153,3 @@ class Containerd:
 
     def _log_end(self, lines: int = 30) -> str:
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
-
-
-def _config(containerd: Containerd) -> str:
-    generation = containerd.release.version[:2]
-    if generation not in _CONFIGS:
-        raise RuntimeError(f"no configuration for containerd {generation}, only for {sorted(_CONFIGS)}")
-    return _CONFIGS[generation](containerd)
-
-
-def _config_1_6(containerd: Containerd) -> str:
-    """Configuration version 2. NRI v0.1 has no switch: it is on when /etc/nri/conf.json is there."""
-    root = containerd.enclosure.root
-    return f"""\
-version = 2
-root = "{root}/root"
-state = "{root}/state"
-oom_score = 0
-disabled_plugins = ["io.containerd.snapshotter.v1.aufs", "io.containerd.snapshotter.v1.btrfs",
-  "io.containerd.snapshotter.v1.devmapper", "io.containerd.snapshotter.v1.overlayfs",
-  "io.containerd.snapshotter.v1.zfs", "io.containerd.tracing.processor.v1.otlp",
-  "io.containerd.internal.v1.tracing"]
-
-[grpc]
-  address = "{containerd.socket}"
-
-[plugins."io.containerd.internal.v1.opt"]
-  path = "{root}/opt"
-
-[plugins."io.containerd.grpc.v1.cri"]
-  sandbox_image = "{image.NAME}"
-  restrict_oom_score_adj = true
-  disable_apparmor = true
-  disable_tcp_service = true
-
-[plugins."io.containerd.grpc.v1.cri".cni]
-  bin_dir = "{root}/cni/bin"
-  conf_dir = "{root}/cni/net.d"
-
-[plugins."io.containerd.grpc.v1.cri".containerd]
-  snapshotter = "native"
-"""
-
-
-# To come: (1, 7), with the NRI plugin enabled, whose default paths, /opt/nri, /etc/nri and /run, are right in
-# the enclosure; and (2, x), with configuration version 3.
-_CONFIGS: dict[tuple[int, ...], Callable[[Containerd], str]] = {(1, 6): _config_1_6}

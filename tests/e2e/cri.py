@@ -129,12 +129,14 @@ class Cri:
         labels: Mapping[str, str] | None = None,
         annotations: Mapping[str, str] | None = None,
         cgroup_parent: str = "",
+        log_directory: str = "",
     ) -> str:
         """Run a pod on the host's network; its id."""
         config = {
             "metadata": {"name": name, "uid": uid or str(uuid4()), "namespace": namespace},
             "labels": dict(labels or {}),
             "annotations": dict(annotations or {}),
+            "log_directory": log_directory,
             "linux": {
                 "cgroup_parent": cgroup_parent or self.cgroup_parent,
                 "security_context": {"namespace_options": {"network": NODE}},

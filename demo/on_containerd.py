@@ -1,0 +1,82 @@
+"""The same on the real thing: a private containerd launches the bridge, and starts two real pods.
+
+``make demo-containerd``; needs root, runc and busybox-static. The containerd is Debian's of the generation 2.x,
+beside whatever the machine has: nothing of the machine's is touched, and nothing is left.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import click
+
+from tests.e2e import releases
+from tests.e2e.bridged import LOG, create, knob, prepared
+from tests.e2e.containerd import Containerd
+from tests.e2e.cri import Cri
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def main() -> None:
+    """The demonstration."""
+    missing = [package for program, package in _NEEDED.items() if not shutil.which(program)]
+    if os.geteuid() != 0 or missing:
+        wanted = "root" if os.geteuid() != 0 else f"the Debian packages {', '.join(missing)}"
+        raise SystemExit(f"make demo-containerd needs {wanted}")
+    try:
+        release = releases.find((2,), cache=ROOT / ".cache/containerd", pauses=(2, 5))
+    except releases.UnavailableError as error:
+        raise SystemExit(f"make demo-containerd: {error}") from None
+    with tempfile.TemporaryDirectory() as scratch:
+        subprocess.run([ROOT / "tools/install", scratch], check=True, stdout=subprocess.DEVNULL)
+        prepare = prepared(Path(scratch), logLevel="info")
+        with Containerd(release=release, prepare=prepare) as containerd, containerd.cri() as cri:
+            _configure(containerd, Path(scratch))
+            version = ".".join(map(str, release.version))
+            click.secho(f"\ncontainerd {version} has launched /opt/nri/plugins/10-v1bridge\n", bold=True)
+            pods = [_start(containerd, cri, name, qos) for name, qos in (("web", "ls"), ("batch", "batch"))]
+            click.secho("UpdateContainerResources  web: the quota shall be 70000", bold=True)
+            cri.update_resources(pods[0][1], cpu_quota=70_000)
+            _show_knobs(containerd, pods[0][1])
+            for pod, container in pods:
+                cri.stop(container)
+                cri.stop_pod(pod)
+            click.secho("\nwhat the bridge has logged:", bold=True)
+            click.echo((containerd.enclosure.root / LOG).read_text())
+
+
+_NEEDED = {"runc": "runc", "busybox": "busybox-static", "unshare": "util-linux"}
+
+
+def _configure(containerd: Containerd, scratch: Path) -> None:
+    directory = containerd.enclosure.etc_nri / "resource.d"
+    directory.mkdir()
+    for file in sorted((scratch / "etc/nri/resource.d").iterdir()):
+        (directory / file.name).write_text(file.read_text())
+        for plugin in json.loads(file.read_text())["plugins"]:
+            click.echo(f"plugin  {plugin['type']:9} {json.dumps(plugin['conf'])}")
+
+
+def _start(containerd: Containerd, cri: Cri, name: str, qos: str) -> tuple[str, str]:
+    click.secho(f"pod {name}, qos.class={qos}, a container with half a CPU", bold=True)
+    pod = cri.run_pod(name, annotations={"qos.class": qos})
+    container = create(cri, pod)
+    cri.start(container)
+    _show_knobs(containerd, container)
+    return pod, container
+
+
+def _show_knobs(containerd: Containerd, container: str) -> None:
+    for name in ("cpu.cfs_quota_us", "cpuset.cpus"):
+        click.secho(f"    {name}: {knob(containerd, container, name)}", fg="yellow")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

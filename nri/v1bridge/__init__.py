@@ -1,0 +1,19 @@
+"""A v2 plugin that runs plugins of v0.1: the events of a runtime become requests, results become responses.
+
+| v2 event | v0.1 state | sent to |
+| --- | --- | --- |
+| RunPodSandbox, StartContainer | ``create`` | every plugin |
+| StopPodSandbox, StopContainer | ``delete`` | every plugin |
+| CreateContainer | ``setup`` | plugins that list it in ``states`` |
+| PostUpdateContainer | ``update`` | plugins that list it in ``states`` |
+
+What the bridge promises: a broken configuration, its own or the plugins', never stops a pod; a plugin that does not
+end is killed before the runtime loses patience with the bridge; what an event does not tell about a pod, the bridge
+remembers.
+"""
+
+from nri.v1bridge.bridge import Bridge
+from nri.v1bridge.serve import serve
+from nri.v1bridge.settings import Settings, SettingsError
+
+__all__ = ["Bridge", "Settings", "SettingsError", "serve"]

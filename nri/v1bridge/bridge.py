@@ -1,0 +1,168 @@
+"""The bridge: a v2 plugin whose handlers run the chain of v0.1 plugins.
+
+Time: a runtime that has no answer within its timeout drops the plugin for good, and goes on without it. So the chain
+gets what is left of the request's deadline less a margin; a plugin that is not done by then is killed, and the answer
+is an error (the container does not start) or not, as its ``failurePolicy`` says.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+from typing import TYPE_CHECKING, TypeVar
+
+from nri import api, stub
+from nri.cgroups.paths import expand
+from nri.client import ChainError, Client
+from nri.config import DEFAULT_CONF_FILE
+from nri.errors import NRIError, printable
+from nri.ttrpc import Code, StatusError
+from nri.types.v1 import ConfigList, State
+from nri.v1bridge import requests
+from nri.v1bridge.configuration import Configuration
+from nri.v1bridge.logs import exchange_line, plugin_line
+from nri.v1bridge.pods import Pods
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from nri.stub import Runtime
+    from nri.ttrpc import Call
+    from nri.types.v1 import Request, Result
+    from nri.v1bridge.settings import Settings
+
+MARGIN = 0.1
+"""Seconds before a request's deadline at which the chain's own is: for killing a plugin, and for the answer's way."""
+
+CONTAINERD_CONF_FILE = DEFAULT_CONF_FILE
+"""The file whose plugins containerd 2.x still runs itself, for pod sandboxes."""
+
+Identified = TypeVar("Identified", api.PodSandbox, api.Container)
+log = logging.getLogger("nri.v1bridge")
+
+
+class Bridge(stub.Plugin):
+    """Runs the v0.1 plugins of a node.
+
+    :param adopt: makes settings of the text that a runtime hands over; without it, ``settings`` are those that count.
+    """
+
+    def __init__(self, settings: Settings, adopt: Callable[[str], Settings] | None = None) -> None:
+        self._adopt = adopt
+        self._use(settings)
+        self._pods = Pods()
+        self._runtime_runs_pods = False
+        self._busy = 0
+        self._idle = threading.Condition()
+
+    def configure(self, config: str, runtime: Runtime) -> None:
+        """Take the settings, and note who the runtime is. Nothing is refused: see :meth:`Settings.read`."""
+        if self._adopt is not None:
+            self._use(self._adopt(config))
+        elif config.strip():
+            log.warning("the runtime hands over settings, which do not count beside those of the command line")
+        major = re.match(r"v?([0-9]+)\.", runtime.version)
+        self._runtime_runs_pods = runtime.name == "containerd" and major is not None and int(major[1]) >= 2
+        log.info("serving %s %s", printable(runtime.name), printable(runtime.version))
+
+    def synchronize(
+        self, pods: Sequence[api.PodSandbox], containers: Sequence[api.Container]
+    ) -> Sequence[api.ContainerUpdate] | None:
+        """Remember the pods that there are. Nothing is run for them: their plugins ran when they started."""
+        self._pods.replace(pods)
+        log.info("synchronized: %d pods, %d containers", len(pods), len(containers))
+        return None
+
+    def run_pod_sandbox(self, request: api.RunPodSandboxRequest, call: Call) -> None:
+        """``create`` for the sandbox."""
+        pod = _identified(request.pod, "pod")
+        self._pods.remember(pod)
+        self._run(requests.of_pod(pod, State.CREATE), pod, call, sandbox=True)
+
+    def stop_pod_sandbox(self, request: api.StopPodSandboxRequest, call: Call) -> None:
+        """``delete`` for the sandbox."""
+        pod = self._pods.complete(_identified(request.pod, "pod"))
+        self._run(requests.of_pod(pod, State.DELETE), pod, call, sandbox=True)
+
+    def remove_pod_sandbox(self, request: api.RemovePodSandboxRequest, call: Call) -> None:
+        """Nothing is left to be told about the pod."""
+        self._pods.forget(_identified(request.pod, "pod"))
+
+    def create_container(self, request: api.CreateContainerRequest, call: Call) -> api.CreateContainerResponse | None:
+        """``setup``; a result's cgroupsPath becomes the container's."""
+        results = self._run_container(request.pod, request.container, State.SETUP, call)
+        paths = [(result.plugin, result.cgroups_path) for result in results if result.cgroups_path]
+        if not paths:
+            return None
+        plugin, path = paths[-1]  # the last word counts: it has seen the others'
+        try:
+            expand(path)
+        except NRIError as error:
+            raise StatusError(Code.FAILED_PRECONDITION, f"nri v0.1: plugin {printable(plugin)}: {error}") from None
+        response = api.CreateContainerResponse()
+        response.adjust.linux.cgroups_path = path
+        return response
+
+    def start_container(self, request: api.StartContainerRequest, call: Call) -> None:
+        """``create`` for the container."""
+        self._run_container(request.pod, request.container, State.CREATE, call)
+
+    def post_update_container(self, request: api.PostUpdateContainerRequest, call: Call) -> None:
+        """``update``: the runtime has written the new limits, so what a plugin changes now stays."""
+        self._run_container(request.pod, request.container, State.UPDATE, call)
+
+    def stop_container(self, request: api.StopContainerRequest, call: Call) -> None:
+        """``delete`` for the container."""
+        self._run_container(request.pod, request.container, State.DELETE, call)
+
+    def wait_until_idle(self, timeout: float) -> bool:
+        """Wait until no chain is running, at most ``timeout`` seconds; whether that is so."""
+        with self._idle:
+            return self._idle.wait_for(lambda: self._busy == 0, timeout)
+
+    def _use(self, settings: Settings) -> None:
+        self._settings = settings
+        self._configuration = Configuration(settings.conf_dir, settings.conf_file)
+
+    def _run_container(self, pod: api.PodSandbox, container: api.Container, state: State, call: Call) -> list[Result]:
+        pod = self._pods.complete(_identified(pod, "pod"))
+        _identified(container, "container")
+        name = f"{pod.namespace}/{pod.name}/{container.name}"
+        return self._run(requests.of_container(pod, container, state), pod, call, name=name)
+
+    def _run(
+        self, request: Request, pod: api.PodSandbox, call: Call, *, sandbox: bool = False, name: str = ""
+    ) -> list[Result]:
+        name = name or f"{pod.namespace}/{pod.name}"
+        settings = self._settings
+        configuration = self._configuration.current()
+        if sandbox and self._runtime_runs_pods:
+            others = [plugin for plugin in configuration.plugins if plugin.source != CONTAINERD_CONF_FILE]
+            configuration = ConfigList(version=configuration.version, plugins=others)
+        client = Client(
+            configuration,
+            bin_dirs=settings.bin_dirs,
+            timeout=settings.plugin_timeout,
+            failure_policy=settings.failure_policy,
+            log=lambda plugin, line: plugin_line(name, request, plugin, line),
+            on_exchange=lambda exchange: exchange_line(name, request, exchange),
+        )
+        with self._idle:
+            self._busy += 1
+        try:
+            deadline = None if call.deadline is None else call.deadline - MARGIN
+            return client.invoke(request, request.state, deadline=deadline)
+        except ChainError as error:
+            raise StatusError(Code.ABORTED, f"nri v0.1: {error}") from None
+        finally:
+            with self._idle:
+                self._busy -= 1
+                self._idle.notify_all()
+
+
+def _identified(message: Identified, what: str) -> Identified:
+    if not message.id:
+        log.warning("an event without a %s", what)
+        raise StatusError(Code.INVALID_ARGUMENT, f"found no {what} in the event, expected one with an id")
+    return message

@@ -1,0 +1,81 @@
+"""The plugins' configuration, read again when its files have changed.
+
+A change takes effect with the next event. One that is broken is said loudly, once, and the last good configuration
+stays; where there has been none yet, no plugin runs. Whatever is read is read whole: every event sees one
+configuration, the old or the new.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+
+from nri import config
+from nri.types.v1 import ConfigList
+
+RECENT_NS = 100_000_000
+"""Nanoseconds: a file that is younger may change again without its time of change showing it."""
+
+log = logging.getLogger("nri.v1bridge")
+
+State = tuple[object, ...]
+
+
+class Configuration:
+    """The configuration of a directory, or of the one file that stands in for it."""
+
+    def __init__(self, conf_dir: str, conf_file: str) -> None:
+        self._conf_dir = conf_dir
+        self._conf_file = conf_file
+        self._lock = threading.Lock()
+        self._state: State | None = None
+        self._current = ConfigList()
+        self._complaint = ""
+
+    def current(self) -> ConfigList:
+        """The configuration as its files say it now, or the last good one."""
+        with self._lock:
+            state, newest = self._look()
+            if state != self._state:
+                self._load()
+                self._state = None if time.time_ns() - newest < RECENT_NS else state
+            return self._current
+
+    def _load(self) -> None:
+        try:
+            loaded = config.load(self._conf_dir, self._conf_file)
+        except config.ConfigError as error:
+            if str(error) != self._complaint:
+                self._complaint = str(error)
+                kept = f"the last good one stays, with {len(self._current.plugins)} plugins"
+                for fault in error.faults:
+                    log.error("the configuration is broken, %s: %s", kept, fault)
+            return
+        if self._complaint or loaded != self._current:
+            names = ", ".join([plugin.type for plugin in loaded.plugins]) or "no plugins"
+            log.info("configuration: %s", names)
+        self._complaint = ""
+        self._current = loaded
+
+    def _look(self) -> tuple[State, int]:
+        """What the files look like from outside, and when the youngest changed."""
+        seen: list[object] = []
+        newest = 0
+        for path in [self._conf_dir, *self._names(), self._conf_file]:
+            try:
+                status = os.stat(path)
+            except OSError as error:
+                seen.append((path, error.errno))
+                continue
+            seen.append((path, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_mode))
+            newest = max(newest, status.st_ctime_ns)
+        return tuple(seen), newest
+
+    def _names(self) -> list[str]:
+        try:
+            with os.scandir(self._conf_dir) as entries:
+                return sorted([entry.path for entry in entries if entry.name.endswith(".conf")])
+        except OSError:
+            return []

@@ -1,0 +1,72 @@
+"""What is remembered of pods: what a later event about one does not tell again.
+
+containerd 1.7 stops a pod without its pid, its cgroup, its namespaces and half of its annotations. All of that was
+said when the pod was run, or in the synchronization after a restart.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from nri.api import PodSandbox
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+MAX_PODS = 20_000
+"""Pods that are remembered; beyond that the one that was seen first is forgotten. A node has some hundreds."""
+
+
+class Pods:
+    """The pods of a node, by id."""
+
+    def __init__(self) -> None:
+        self._pods: dict[str, PodSandbox] = {}
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._pods)
+
+    def replace(self, pods: Iterable[PodSandbox]) -> None:
+        """Remember these, and nothing else: what a runtime says when it synchronizes is all that there is."""
+        with self._lock:
+            self._pods.clear()
+        for pod in pods:
+            self.remember(pod)
+
+    def remember(self, pod: PodSandbox) -> None:
+        """Take note of what ``pod`` says."""
+        kept = PodSandbox(id=pod.id, pid=pod.pid, annotations=pod.annotations)
+        if pod.HasField("linux"):
+            kept.linux.CopyFrom(pod.linux)
+        with self._lock:
+            self._pods[pod.id] = kept
+            while len(self._pods) > MAX_PODS:
+                del self._pods[next(iter(self._pods))]
+
+    def forget(self, pod: PodSandbox) -> None:
+        """The pod is gone."""
+        with self._lock:
+            self._pods.pop(pod.id, None)
+
+    def complete(self, pod: PodSandbox) -> PodSandbox:
+        """``pod``, with what it does not say from what is remembered."""
+        with self._lock:
+            known = self._pods.get(pod.id)
+        if known is None:
+            return pod
+        whole = PodSandbox()
+        whole.CopyFrom(pod)
+        whole.pid = pod.pid or known.pid
+        linux = whole.linux
+        linux.cgroups_path = linux.cgroups_path or known.linux.cgroups_path
+        linux.cgroup_parent = linux.cgroup_parent or known.linux.cgroup_parent
+        if not linux.namespaces:
+            linux.namespaces.extend(known.linux.namespaces)
+        if not linux.HasField("resources") and known.linux.HasField("resources"):
+            linux.resources.CopyFrom(known.linux.resources)
+        for key, value in known.annotations.items():
+            if key not in pod.annotations:
+                whole.annotations[key] = value
+        return whole

@@ -1,0 +1,196 @@
+"""The compiled bridge on real containerd 1.7 and 2.x, launched by it: v0.1 plugins do what they did on 1.6."""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+from tests.e2e import cgroups, image
+from tests.e2e.bridged import configure, create, knob, log, prepared, script
+from tests.e2e.containerd import Containerd, Release
+from tests.e2e.cri import Cri
+from tests.e2e.standin import StandIn
+
+pytestmark = pytest.mark.runtime
+
+KONFINE = {"type": "konfine", "conf": {"systemReserved": [0]}, "states": ["update"]}
+CLEARCFS = {"type": "clearcfs", "states": ["update"]}
+
+
+@pytest.fixture
+def containerd(containerd_v2: Release, installed: Path) -> Iterator[Containerd]:
+    with Containerd(release=containerd_v2, prepare=prepared(installed)) as containerd:
+        yield containerd
+        print(log(containerd))  # shown when the test fails
+
+
+@pytest.fixture
+def cri(containerd: Containerd) -> Iterator[Cri]:
+    with containerd.cri() as cri:
+        yield cri
+
+
+def test_the_quota_is_cleared_and_the_reserved_cpu_is_kept_also_after_an_update(
+    containerd: Containerd, cri: Cri, two_cpus: None
+) -> None:
+    configure(containerd, KONFINE, CLEARCFS)
+    pod = cri.run_pod("web", annotations={"qos.class": "ls"})
+    container = create(cri, pod)
+    cri.start(container)
+
+    last = (os.cpu_count() or 1) - 1
+    others = "1" if last == 1 else f"1-{last}"
+    assert knob(containerd, container, "cpu.cfs_quota_us") == "-1"
+    assert knob(containerd, container, "cpuset.cpus") == others
+
+    cri.update_resources(container, cpu_quota=70_000)
+
+    assert knob(containerd, container, "cpu.cfs_quota_us") == "-1"
+    assert knob(containerd, container, "cpuset.cpus") == others
+
+
+def test_a_plugin_that_fails_makes_the_start_fail_with_its_message(containerd: Containerd, cri: Cri) -> None:
+    pod = cri.run_pod("web")
+    container = create(cri, pod)
+    configure(containerd, {"type": "konfine", "conf": {"systemReserved": "0-8191"}})
+
+    with pytest.raises(grpc.RpcError) as refused:
+        cri.start(container)
+
+    assert "nri v0.1: plugin konfine: no CPU is left for" in refused.value.details()
+
+
+def test_each_plugin_runs_once_for_each_step(containerd: Containerd, cri: Cri, tmp_path: Path) -> None:
+    keeper = StandIn(containerd.enclosure.opt_nri / "bin", "keeper", tmp_path / "kept")
+    configure(containerd, {"type": "keeper", "states": ["setup", "update"]})
+
+    pod = cri.run_pod("web")
+    container = create(cri, pod)
+    cri.start(container)
+    cri.update_resources(container, cpu_quota=70_000)
+    cri.stop(container)
+    cri.stop_pod(pod)
+    cri.remove(container)
+    cri.remove_pod(pod)
+
+    assert [(r["state"], r["id"]) for r in keeper.requests()] == [
+        ("create", pod),
+        ("setup", container),
+        ("create", container),
+        ("update", container),
+        ("delete", container),
+        ("delete", pod),
+    ]
+
+
+def test_a_plugin_of_conf_json_runs_once_for_a_pod_also_where_containerd_runs_it_itself(
+    containerd: Containerd, cri: Cri, tmp_path: Path
+) -> None:
+    keeper = StandIn(containerd.enclosure.opt_nri / "bin", "keeper", tmp_path / "kept")
+    conf = {"version": "0.1", "plugins": [{"type": "keeper"}]}
+    (containerd.enclosure.etc_nri / "conf.json").write_text(json.dumps(conf))
+
+    pod = cri.run_pod("web")
+    container = create(cri, pod)
+    cri.start(container)
+    cri.stop(container)
+    cri.stop_pod(pod)
+
+    assert [(r["state"], r["id"]) for r in keeper.requests()] == [
+        ("create", pod),
+        ("create", container),
+        ("delete", container),
+        ("delete", pod),
+    ]
+
+
+@pytest.mark.parametrize("policy", ["fail", "ignore"])
+def test_a_plugin_that_hangs_is_killed_in_time_and_the_next_pod_gets_its_plugins(
+    containerd: Containerd, cri: Cri, tmp_path: Path, policy: str
+) -> None:
+    keeper = StandIn(containerd.enclosure.opt_nri / "bin", "keeper", tmp_path / "kept")
+    pod = cri.run_pod("web")
+    container = create(cri, pod)
+    script(containerd, "hang", f"echo $$ > {tmp_path}/pid; exec sleep 1000")
+    configure(containerd, {"type": "hang", "failurePolicy": policy})
+
+    if policy == "fail":
+        with pytest.raises(grpc.RpcError) as refused:
+            cri.start(container)
+        assert "plugin hang: killed: no result after 1." in refused.value.details()
+    else:
+        cri.start(container)
+        assert cri.status(container).state == 1  # running
+
+    assert "1000" not in _commands(containerd, "sleep")
+    configure(containerd, {"type": "keeper"})
+    other = cri.run_pod("other")
+    assert [(r["state"], r["id"]) for r in keeper.requests() if r["state"] == "create"] == [("create", other)]
+
+
+def test_a_change_of_the_configuration_counts_at_once_and_a_broken_one_not_at_all(
+    containerd: Containerd, cri: Cri, tmp_path: Path
+) -> None:
+    keeper = StandIn(containerd.enclosure.opt_nri / "bin", "keeper", tmp_path / "kept")
+    pods = [cri.run_pod("one")]
+    configure(containerd, {"type": "keeper"})
+    pods.append(cri.run_pod("two"))
+    (containerd.enclosure.etc_nri / "resource.d/10.conf").write_text('{"version": "0.1", "plugins": [')
+    pods.append(cri.run_pod("three"))
+    configure(containerd, {"tpye": "keeper"})
+    pods.append(cri.run_pod("four"))
+    configure(containerd)
+    pods.append(cri.run_pod("five"))
+
+    assert [r["id"] for r in keeper.requests()] == pods[1:4]
+    said = log(containerd)
+    assert (
+        "the configuration is broken, the last good one stays, with 1 plugins: /etc/nri/resource.d/10.conf:1:" in said
+    )
+    assert 'plugins[0].tpye: unknown key, did you mean "type"?' in said
+
+
+def test_the_setup_state_may_move_a_containers_cgroup(containerd: Containerd, cri: Cri) -> None:
+    moved = f"{containerd.enclosure.cgroup_parent}/qos-ls/app"
+    answer = {"plugin": "mover", "version": "0.1", "error": "", "cgroupsPath": moved}
+    script(containerd, "mover", f"grep -q '\"state\":\"setup\"' || exec echo '{{}}'\necho '{json.dumps(answer)}'")
+    configure(containerd, {"type": "mover", "states": ["setup"]})
+
+    pod = cri.run_pod("web")
+    container = create(cri, pod)
+    cri.start(container)
+
+    assert cgroups.processes(moved)
+    assert cgroups.knob(moved, "cpu.cfs_quota_us") == "50000"
+
+
+def test_settings_that_are_wrong_are_said_and_keep_neither_containerd_nor_plugins_from_their_work(
+    containerd_v2: Release, installed: Path, tmp_path: Path
+) -> None:
+    prepare = prepared(installed, failurePolicy="maybe", logLevl="x")
+    with Containerd(release=containerd_v2, prepare=prepare) as containerd, containerd.cri() as cri:
+        keeper = StandIn(containerd.enclosure.opt_nri / "bin", "keeper", tmp_path / "kept")
+        configure(containerd, {"type": "keeper"})
+        pod = cri.run_pod("web")
+        said = log(containerd)
+
+    assert [r["id"] for r in keeper.requests()] == [pod]
+    assert "failurePolicy: found the string 'maybe', expected one of fail, ignore; the default is used" in said
+    assert "unknown key 'logLevl', did you mean \\\"logLevel\\\"?" in said or 'did you mean "logLevel"' in said
+
+
+def _commands(containerd: Containerd, program: str) -> list[str]:
+    """The last arguments of the processes in the enclosure that run a program, but for the containers' own."""
+    found: list[Any] = []
+    for pid in containerd.enclosure.processes():
+        try:
+            words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if words[0].decode().rpartition("/")[2] == program and words[0] != image.FOREVER[0].encode():
+            found.append(words[1].decode())
+    return found

@@ -1,0 +1,109 @@
+"""The compiled `nri bridge`, started by hand beside a real containerd: it finds it, loses it, and finds it again."""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.bridged import LOG, configure, create, knob, log, outside, prepared
+from tests.e2e.containerd import Containerd, Release
+from tests.e2e.standin import StandIn
+
+pytestmark = pytest.mark.runtime
+
+CLEARCFS = {"type": "clearcfs"}
+PATIENCE = 20.0  # seconds for what takes a moment
+
+
+def wait_for(condition: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, f"waited {PATIENCE:g} s for {what}"
+        time.sleep(0.02)
+
+
+def connected(containerd: Containerd) -> int:
+    path = containerd.enclosure.root / LOG
+    return path.read_text().count("synchronized: ") if path.exists() else 0
+
+
+@pytest.fixture
+def containerd(containerd_v2: Release, installed: Path) -> Iterator[Containerd]:
+    with Containerd(release=containerd_v2, prepare=prepared(installed, launched=False)) as containerd:
+        yield containerd
+        print(log(containerd))  # shown when the test fails
+
+
+@pytest.fixture
+def bridge(containerd: Containerd) -> Iterator[subprocess.Popen[bytes]]:
+    with outside(containerd) as bridge:
+        yield bridge
+        bridge.kill()
+
+
+def test_it_connects_and_runs_the_plugins(containerd: Containerd, bridge: subprocess.Popen[bytes]) -> None:
+    configure(containerd, CLEARCFS)
+    wait_for(lambda: connected(containerd) == 1, "the bridge to be synchronized")
+    with containerd.cri() as cri:
+        pod = cri.run_pod("web", annotations={"qos.class": "ls"})
+        container = create(cri, pod)
+        cri.start(container)
+        assert knob(containerd, container, "cpu.cfs_quota_us") == "-1"
+
+
+def test_it_connects_again_when_containerd_is_back_and_knows_the_pods_that_there_are(
+    containerd: Containerd, bridge: subprocess.Popen[bytes], tmp_path: Path
+) -> None:
+    keeper = StandIn(containerd.enclosure.opt_nri / "bin", "keeper", tmp_path / "kept")
+    configure(containerd, {"type": "keeper"})
+    wait_for(lambda: connected(containerd) == 1, "the bridge to be synchronized")
+    with containerd.cri() as cri:
+        pod = cri.run_pod("before", annotations={"qos.class": "ls"})
+        containerd.stop()
+        containerd.start()
+        wait_for(lambda: connected(containerd) == 2, "the bridge to be synchronized again")
+        after = cri.run_pod("after")
+        container = create(cri, pod)
+        cri.start(container)
+
+    assert bridge.poll() is None
+    requests = keeper.requests()
+    assert [(r["state"], r["id"]) for r in requests] == [("create", pod), ("create", after), ("create", container)]
+    assert requests[2]["spec"]["annotations"]["qos.class"] == "ls"
+
+
+def test_a_bridge_that_starts_late_tells_a_pods_end_in_full(containerd: Containerd, tmp_path: Path) -> None:
+    keeper = StandIn(containerd.enclosure.opt_nri / "bin", "keeper", tmp_path / "kept")
+    configure(containerd, {"type": "keeper"})
+    with containerd.cri() as cri:
+        pod = cri.run_pod("web", labels={"app": "web"})
+        with outside(containerd) as bridge:
+            wait_for(lambda: connected(containerd) == 1, "the bridge to be synchronized")
+            cri.stop_pod(pod)
+            bridge.kill()
+
+    (request,) = keeper.requests()
+    assert (request["state"], request["id"], request["sandboxID"]) == ("delete", pod, pod)
+    assert request["pid"] > 0
+    assert request["spec"]["cgroupsPath"] == f"{containerd.enclosure.cgroup_parent}/{pod}"
+    assert request["spec"]["annotations"]["io.kubernetes.cri.sandbox-name"] == "web"
+    assert request["labels"]["app"] == "web"
+
+
+def test_sigterm_ends_it(containerd: Containerd, bridge: subprocess.Popen[bytes]) -> None:
+    wait_for(lambda: connected(containerd) == 1, "the bridge to be synchronized")
+    (pid,) = [p for p in containerd.enclosure.processes() if _is_bridge(p)]
+    os.kill(pid, signal.SIGTERM)
+    assert bridge.wait(PATIENCE) == 0
+    assert "ending: SIGTERM" in log(containerd)
+
+
+def _is_bridge(pid: int) -> bool:
+    try:
+        return b"bridge" in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return False
