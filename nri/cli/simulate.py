@@ -196,7 +196,7 @@ class Timeline:
         """Print what is left to be printed."""
         for plugin, lines in self._lines.items():
             if lines:
-                self._add(Row("", "", "", plugin, "", "", None, lines))
+                self._add(Row("(closed)", "", "", plugin, "", "", None, lines))
         if self._as_json:
             output.print_json([_value(row) for row in self._rows])
 
