@@ -22,6 +22,13 @@ if TYPE_CHECKING:
 ALL = tuple(int(call.event) for call in events.CALLS if call.rpc != "ValidateContainerAdjustment")
 
 
+class Deadlineless(Server):
+    """A server that leaves deadlines to its client."""
+
+    def due(self) -> None:
+        return None
+
+
 class Plugin:
     """A plugin at the other end of ``sock``.
 
@@ -51,7 +58,9 @@ class Plugin:
             "Synchronize": lambda part: api.SynchronizeResponse(more=part.more),
         }
         methods = {**handshake, **answers}
-        self._server = Server({(PLUGIN, method): self._answering(method, methods[method]) for method in methods})
+        self._server = Deadlineless(
+            {(PLUGIN, method): self._answering(method, methods[method]) for method in methods}
+        )
         self._server.send = self._trunk.open(PLUGIN_SERVICE, self._server)
         self._thread = threading.Thread(target=self._trunk.run, name=f"plugin-{index}-{name}", daemon=True)
 
