@@ -181,7 +181,9 @@ def test_a_launched_process_ends_with_the_runtime_and_when_it_is_cut_off(tmp_pat
     stays = STUB.replace("import os, sys", prelude) + SERVE + "time.sleep(60)\n"
     folder = tmp_path / "plugins"
     # The stub answers for a handler that hangs, but not in a process that is stopped.
-    hangs = stays.replace("os.getpid(), flush=True)", "os.getpid(), flush=True); os.kill(os.getpid(), 19)")
+    hangs = stays.replace(
+        "os.getpid(), flush=True)", "os.getpid(), flush=True); os.kill(os.getpid(), 19); time.sleep(60)"
+    )
     install(folder, "10-hangs", hangs)
     install(folder, "20-stays", stays)
     pids: dict[str, int] = {}
