@@ -103,6 +103,12 @@ class Answer:
         os.setpgid(pid, pid)
         os.setpgid(0, pid)
 
+    # What it leaves for the test
+
+    def keep(self, file: str) -> None:
+        """The request."""
+        self.note(file, json.dumps(self.request))
+
     def note(self, file: str, text: str) -> None:
         with open(file, "a", encoding="utf-8") as notes:
             notes.write(text + "\n")

@@ -1,0 +1,529 @@
+"""The bridge: which v0.1 plugins run for which events, with what, and what the runtime is answered."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from nri import api
+from nri.stub import Runtime
+from nri.stub.plugin import handlers
+from nri.ttrpc import Code, StatusError
+from nri.v1bridge import Bridge, Settings
+from nri.v1bridge import bridge as module
+from tests.host import plugin, wait_until
+from tests.v1node import Node, call, container, pod, settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.host import Host
+
+Event = tuple[str, Any]
+
+
+@pytest.fixture
+def node(host: Host) -> Node:
+    return Node(host)
+
+
+# Which plugins, with what
+
+
+def test_a_pods_life_is_told_in_the_words_of_v01(host: Host, node: Node) -> None:
+    host.configure(node.keeper(states=["setup", "update"]))
+    node.live()
+    assert node.steps == [
+        ("create", "6efd"),
+        ("setup", "1f92"),
+        ("create", "1f92"),
+        ("update", "1f92"),
+        ("delete", "1f92"),
+        ("delete", "6efd"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("states", "expected"),
+    [
+        ([], ["create", "create", "delete", "delete"]),
+        (["setup"], ["create", "setup", "create", "delete", "delete"]),
+        (["update"], ["create", "create", "update", "delete", "delete"]),
+        (["pause", "resume"], ["create", "create", "delete", "delete"]),
+    ],
+)
+def test_setup_and_update_go_to_plugins_that_list_them(
+    host: Host, node: Node, states: list[str], expected: list[str]
+) -> None:
+    host.configure(node.keeper(states=states))
+    node.live()
+    assert [state for state, _ in node.steps] == expected
+
+
+def test_what_a_plugin_is_sent(host: Host, node: Node) -> None:
+    host.configure(node.keeper())
+    node.start(annotations={"team": "red"})
+    (request,) = node.kept
+    assert request.pop("conf")
+    assert request == {
+        "version": "0.1",
+        "state": "create",
+        "id": "1f92",
+        "sandboxID": "6efd",
+        "pid": 4712,
+        "spec": {
+            "resources": {"memory": {}, "cpu": {"shares": 512}},
+            "cgroupsPath": "/kubepods/1f92",
+            "annotations": {"qos.class": "ls", "team": "red"},
+        },
+        "labels": {"app": "web"},
+    }
+
+
+def test_a_plugin_sees_the_results_of_those_before_it(host: Host, node: Node) -> None:
+    host.configure(node.keeper("a", ["put", "metadata", {"cpus": "1"}]), node.keeper("b"))
+    node.run_pod()
+    first, second = node.kept
+    assert "results" not in first
+    assert second["results"] == [{"plugin": "a", "version": "0.1", "error": "", "metadata": {"cpus": "1"}}]
+
+
+def test_the_bridge_subscribes_to_what_it_needs_and_nothing_else() -> None:
+    assert set(handlers(Bridge(Settings()))) == {
+        api.Event.RUN_POD_SANDBOX,
+        api.Event.STOP_POD_SANDBOX,
+        api.Event.REMOVE_POD_SANDBOX,
+        api.Event.CREATE_CONTAINER,
+        api.Event.START_CONTAINER,
+        api.Event.POST_UPDATE_CONTAINER,
+        api.Event.STOP_CONTAINER,
+    }
+
+
+def test_without_plugins_every_event_is_fine(node: Node) -> None:
+    node.live()
+
+
+def test_a_change_of_the_configuration_counts_for_the_next_event(host: Host, node: Node) -> None:
+    node.run_pod()
+    host.configure(node.keeper("a"))
+    node.start()
+    host.configure(node.keeper("b"), node.keeper("c"))
+    node.stop()
+    host.configure_text("{")
+    node.stop_pod()
+    assert [request["state"] for request in node.kept] == ["create", "delete", "delete", "delete", "delete"]
+
+
+# What is remembered of pods
+
+
+def test_a_pod_that_is_stopped_without_a_word_is_completed(host: Host, node: Node) -> None:
+    host.configure(node.keeper())
+    node.run_pod()
+    said = api.PodSandbox(id="6efd", name="web", namespace="default", annotations={"late": "yes"})
+    node.bridge.stop_pod_sandbox(api.StopPodSandboxRequest(pod=said), call())
+    begun, ended = node.kept
+    assert ended["pid"] == 4711
+    assert ended["spec"] == begun["spec"] | {"annotations": {"qos.class": "ls", "late": "yes"}}
+
+
+def test_pods_that_were_there_before_are_known_from_the_synchronization(host: Host, node: Node) -> None:
+    host.configure(node.keeper())
+    node.run_pod(id="gone")
+    assert node.bridge.synchronize([pod(), pod(id="other", pid=12)], [container()]) is None
+    for id_ in ("6efd", "other", "gone"):
+        node.bridge.stop_pod_sandbox(api.StopPodSandboxRequest(pod=api.PodSandbox(id=id_)), call())
+    assert [request.get("pid", 0) for request in node.kept[1:]] == [4711, 12, 0]
+
+
+def test_a_pod_that_was_removed_is_forgotten(host: Host, node: Node) -> None:
+    host.configure(node.keeper())
+    node.run_pod()
+    node.remove_pod()
+    node.bridge.stop_pod_sandbox(api.StopPodSandboxRequest(pod=api.PodSandbox(id="6efd")), call())
+    assert "pid" not in node.kept[-1]
+
+
+def test_a_container_of_a_pod_that_is_hardly_told_has_the_pods_annotations(host: Host, node: Node) -> None:
+    host.configure(node.keeper())
+    node.run_pod()
+    request = api.StopContainerRequest(pod=api.PodSandbox(id="6efd"), container=container(annotations={"a": "b"}))
+    node.bridge.stop_container(request, call())
+    assert node.kept[-1]["spec"]["annotations"] == {"qos.class": "ls", "a": "b"}
+
+
+# Errors
+
+
+@pytest.mark.parametrize("event", ["run_pod", "start", "update", "stop", "stop_pod", "create"])
+def test_a_plugin_that_fails_makes_the_event_fail_with_its_message(host: Host, node: Node, event: str) -> None:
+    host.configure(
+        node.keeper("a", ["error", "no CPU\nis left"], states=["setup", "update"]),
+        node.keeper("b", states=["setup", "update"]),
+    )
+    with pytest.raises(StatusError) as refused:
+        getattr(node, event)()
+    assert (refused.value.code, refused.value.message) == (Code.ABORTED, r"nri v0.1: plugin a: no CPU\nis left")
+    assert len(node.kept) == (2 if event.startswith("stop") else 1)
+
+
+def test_at_the_end_all_plugins_run_and_all_faults_are_said(host: Host, node: Node) -> None:
+    host.configure(
+        node.keeper("a", ["error", "no"]), plugin("missing"), node.keeper("b"), node.keeper("c", ["exit", 3])
+    )
+    for end in (node.stop, node.stop_pod):
+        with pytest.raises(StatusError) as refused:
+            end()
+        assert refused.value.message.startswith("nri v0.1: plugin a: no; plugin missing: not found: ")
+        assert "; plugin c: " in refused.value.message
+    assert len(node.kept) == 6
+    node.remove_pod()
+
+
+@pytest.mark.parametrize(
+    ("default", "own", "passes"),
+    [("fail", "", False), ("fail", "ignore", True), ("ignore", "", True), ("ignore", "fail", False)],
+)
+def test_whether_a_failure_counts_is_said_by_the_plugins_entry_else_by_the_settings(
+    host: Host, caplog: pytest.LogCaptureFixture, default: str, own: str, passes: bool
+) -> None:
+    caplog.set_level(logging.INFO, "nri")
+    node = Node(host, failure_policy=default)
+    host.configure(node.keeper("a", ["error", "no"], failure_policy=own), node.keeper("b"))
+    if passes:
+        node.start()
+        assert len(node.kept) == 2
+        assert "failed, and is passed over (failurePolicy: ignore): no" in str(
+            [vars(each) for each in caplog.records]
+        )
+    else:
+        with pytest.raises(StatusError, match="plugin a: no"):
+            node.start()
+        assert len(node.kept) == 1
+    assert [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR] == ["failed"]
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        ("run_pod_sandbox", api.RunPodSandboxRequest()),
+        ("stop_pod_sandbox", api.StopPodSandboxRequest(pod={"name": "web"})),
+        ("remove_pod_sandbox", api.RemovePodSandboxRequest()),
+        ("create_container", api.CreateContainerRequest(container={"id": "1f92"})),
+        ("create_container", api.CreateContainerRequest(pod={"id": "6efd"})),
+        ("start_container", api.StartContainerRequest(pod={"id": "6efd"}, container={"name": "app"})),
+        ("post_update_container", api.PostUpdateContainerRequest(container={"id": "1f92"})),
+        ("stop_container", api.StopContainerRequest()),
+    ],
+    ids=lambda event: event[0],
+)
+def test_an_event_about_nobody_is_refused_and_the_next_is_not(host: Host, node: Node, event: Event) -> None:
+    host.configure(node.keeper())
+    handler, request = event
+    with pytest.raises(StatusError) as refused:
+        getattr(node.bridge, handler)(request, call())
+    assert refused.value.code == Code.INVALID_ARGUMENT
+    assert refused.value.message.startswith("found no ")
+    assert node.kept == []
+    node.run_pod()
+    assert node.steps == [("create", "6efd")]
+    assert node.bridge.wait_until_idle(0)
+
+
+def test_each_event_and_plugin_is_a_line_of_the_log(host: Host, node: Node, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "nri")
+    host.configure(
+        node.keeper("a", ["put", "metadata", {"k": "v"}]), node.keeper("b", ["stderr", "hm\n"]), plugin("c")
+    )
+    for event in (node.run_pod, node.start):
+        with pytest.raises(StatusError):
+            event()
+    found = [(record.getMessage(), record.__dict__.get("fields", {})) for record in caplog.records]
+    assert [(line, fields["plugin"]) for line, fields in found if fields] == [
+        *([("ok", "a"), ("says", "b"), ("ok", "b"), ("failed", "c")] * 2)
+    ]
+
+
+# Where a container's cgroup is to be
+
+
+def mover(host: Host, *paths: str, **options: Any) -> None:
+    """Plugins that want these paths."""
+    types = [f"mover{number}" for number in range(len(paths))]
+    host.install(*types)
+    entries = [
+        plugin(type_, ["put", "cgroupsPath", path], states=["setup"], **options)
+        for type_, path in zip(types, paths, strict=True)
+    ]
+    host.configure(*entries)
+
+
+@pytest.mark.parametrize(
+    "path", ["/qos-ls/1f92", "/a//b/./c/", "kubepods-podx.slice:cri-containerd:1f92", "system.slice::app"]
+)
+def test_a_path_becomes_an_adjustment_as_it_is(host: Host, node: Node, path: str) -> None:
+    mover(host, path)
+    assert node.create() == path
+
+
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [
+        ("/a/../../b", "'..'"),
+        ("..", "'..'"),
+        ("/a\0b", "control character"),
+        ("/a\nb", "control character"),
+        ("/", "the root cgroup"),
+        ("/.//", "the root cgroup"),
+        ("-.slice:x:.slice", "no unit name"),
+        ("a:b", "colons"),
+        ("relative/path", "is relative, expected one that begins with '/'"),
+        ("1f92", "is relative"),
+        ("/" + "x" * 300, "longer than 255 bytes"),
+        ("/x" * 3000, "longer than 4096 bytes"),
+    ],
+    ids=range(12),
+)
+def test_a_path_that_cannot_be_is_refused_in_the_plugins_name(
+    host: Host, node: Node, caplog: pytest.LogCaptureFixture, path: str, why: str
+) -> None:
+    mover(host, path)
+    with pytest.raises(StatusError) as refused:
+        node.create()
+    assert refused.value.code == Code.FAILED_PRECONDITION
+    assert refused.value.message.startswith("nri v0.1: plugin mover0: cgroupsPath ")
+    assert why in refused.value.message
+    assert refused.value.message.isprintable()
+    assert len(refused.value.message) < 500
+    assert refused.value.message in caplog.messages
+
+
+def test_the_name_is_the_configurations_whatever_the_plugin_calls_itself(host: Host, node: Node) -> None:
+    host.install("mover", do=[["write", '{"plugin": "somebody else", "cgroupsPath": ".."}'], ["nothing"]])
+    host.configure(plugin("mover", states=["setup"]))
+    with pytest.raises(StatusError, match=r"nri v0\.1: plugin mover: "):
+        node.create()
+
+
+def test_where_failures_are_ignored_a_bad_path_is_passed_over(
+    host: Host, node: Node, caplog: pytest.LogCaptureFixture
+) -> None:
+    mover(host, "/good", "/../bad", failure_policy="ignore")
+    assert node.create() == "/good"
+    assert "it is passed over (failurePolicy: ignore)" in caplog.text
+    mover(host, "/", failure_policy="ignore")
+    assert node.create() == ""
+
+
+def test_the_last_word_counts(host: Host, node: Node) -> None:
+    mover(host, "/first", "/second", "")
+    assert node.create() == "/second"
+
+
+def test_a_path_is_of_no_account_after_the_container_is_created(host: Host, node: Node) -> None:
+    mover(host, "/../bad")
+    node.start()
+    node.update()
+    node.stop()
+
+
+# Runtimes that run plugins of v0.1 themselves
+
+
+@pytest.fixture
+def shared(host: Host, node: Node, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file whose plugins containerd 2.x runs for pods: a bridge reads it too, where there is no other."""
+    path = host.root / "conf.json"
+    monkeypatch.setattr(module, "CONTAINERD_CONF_FILE", str(path))
+    entry = node.keeper(states=["setup", "update"])
+    path.write_text(json.dumps({"version": "0.1", "plugins": [entry.to_value()]}))
+    return path
+
+
+@pytest.mark.parametrize("version", ["2.0.0", "2.1.9", "v2.1.9", "2.0.0~rc.1", "2.3", "3.0.0", "v10.0.0"])
+def test_containerd_from_2_on_runs_the_plugins_of_its_file_for_pods_and_the_bridge_does_not(
+    shared: Path, node: Node, version: str
+) -> None:
+    node.runtime("containerd", version)
+    node.live()
+    assert node.steps == [("setup", "1f92"), ("create", "1f92"), ("update", "1f92"), ("delete", "1f92")]
+
+
+OTHERS = [
+    ("containerd", "1.7.24"),
+    ("containerd", "v1.7.0"),
+    ("containerd", "1.6.20~ds1"),
+    ("containerd", ""),
+    ("containerd", "unknown"),
+    ("containerd", "2"),
+    ("containerd", "-2.0.0"),
+    ("containerd", "build-2.1.9"),
+    ("containerd", "9" * 5000 + ".0"),
+    ("cri-o", "2.1.9"),
+    ("cri-o", "1.31.0"),
+    ("Containerd", "2.1.9"),
+    ("", "2.1.9"),
+    ("\x1b[2J\n", "\n"),
+]
+
+
+@pytest.mark.parametrize(("name", "version"), OTHERS, ids=range(len(OTHERS)))
+def test_for_any_other_runtime_the_bridge_runs_them(
+    shared: Path, node: Node, caplog: pytest.LogCaptureFixture, name: str, version: str
+) -> None:
+    caplog.set_level(logging.INFO, "nri")
+    node.runtime(name, version)
+    node.run_pod()
+    node.stop_pod()
+    assert node.steps == [("create", "6efd"), ("delete", "6efd")]
+    assert all(line.isprintable() for line in caplog.messages)
+
+
+def test_plugins_of_other_files_run_for_pods_on_containerd_2_too(shared: Path, host: Host, node: Node) -> None:
+    host.configure(node.keeper("other"))
+    node.runtime("containerd", "2.1.9")
+    node.run_pod()
+    assert node.steps == [("create", "6efd")]
+
+
+def test_a_runtime_that_was_downgraded_is_known_by_what_it_says_last(shared: Path, node: Node) -> None:
+    node.runtime("containerd", "2.1.9")
+    node.run_pod()
+    node.runtime("containerd", "1.7.24")
+    node.run_pod()
+    assert node.steps == [("create", "6efd")]
+
+
+# Settings that a runtime hands over
+
+
+def adopting(host: Host) -> Bridge:
+    return Bridge(Settings(), lambda text: settings(host, **json.loads(text or "{}")))
+
+
+def test_settings_that_are_handed_over_count(host: Host) -> None:
+    node = Node(host)
+    node.bridge = adopting(host)
+    host.configure(node.keeper("a", ["error", "no"]))
+    node.bridge.configure('{"failure_policy": "ignore"}', Runtime(name="fake", version="1"))
+    node.start()
+    node.bridge.configure("", Runtime(name="fake", version="1"))
+    with pytest.raises(StatusError):
+        node.start()
+
+
+def test_the_last_good_configuration_outlives_the_runtimes_restart(host: Host) -> None:
+    node = Node(host)
+    node.bridge = adopting(host)
+    node.bridge.configure("", Runtime(name="fake", version="1"))
+    host.configure(node.keeper())
+    node.run_pod()
+    host.configure_text("{")
+    node.bridge.configure('{"failure_policy": "ignore"}', Runtime(name="fake", version="1"))
+    node.start()
+    assert node.steps == [("create", "6efd"), ("create", "1f92")]
+
+
+def test_settings_of_the_command_line_count_more_and_that_is_said(
+    host: Host, node: Node, caplog: pytest.LogCaptureFixture
+) -> None:
+    host.configure(node.keeper())
+    node.bridge.configure('{"confDir": "/nowhere"}', Runtime(name="fake", version="1"))
+    assert "which do not count beside those of the command line" in caplog.text
+    node.run_pod()
+    assert len(node.kept) == 1
+
+
+# Several at once
+
+
+def test_events_do_not_wait_for_each_other(host: Host, node: Node) -> None:
+    """Each of two plugins waits for the other to have begun."""
+    script = (
+        "#!/bin/sh\nread -r request\ncase $request in *6efd-a*) me=a other=b;; *) me=b other=a;; esac\n"
+        f": > {host.root}/$me\nwhile [ ! -e {host.root}/$other ]; do sleep 0.01; done\necho '{{}}'\n"
+    )
+    host.script("pair", script)
+    host.configure(plugin("pair"))
+    failed: list[Exception] = []
+
+    def run(id_: str) -> None:
+        try:
+            node.run_pod(id=id_)
+        except Exception as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=run, args=(id_,)) for id_ in ("6efd-a", "6efd-b")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failed == []
+    assert node.bridge.wait_until_idle(0)
+
+
+def test_it_is_idle_when_the_last_chain_is_done(host: Host, node: Node) -> None:
+    host.script("slow", f"#!/bin/sh\nwhile [ ! -e {host.root}/go ]; do sleep 0.01; done\necho '{{}}'\n")
+    host.configure(plugin("slow"))
+    thread = threading.Thread(target=node.run_pod)
+    thread.start()
+    assert wait_until(lambda: not node.bridge.wait_until_idle(0))
+    (host.root / "go").touch()
+    assert node.bridge.wait_until_idle(20)
+    thread.join()
+
+
+def many(count: int, work: Callable[[int], None]) -> list[Exception]:
+    failed: list[Exception] = []
+
+    def run(number: int) -> None:
+        try:
+            work(number)
+        except Exception as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return failed
+
+
+def test_twenty_events_at_once_get_their_own_answers(host: Host, node: Node) -> None:
+    host.script("mirror", '#!/bin/sh\nread -r r\nid=${r#*\\"id\\":\\"}\necho "{\\"error\\": \\"${id%%\\"*}\\"}"\n')
+    host.configure(plugin("mirror"))
+
+    def work(number: int) -> None:
+        with pytest.raises(StatusError) as refused:
+            node.run_pod(id=f"pod-{number}")
+        assert refused.value.message == f"nri v0.1: plugin mirror: pod-{number}"
+
+    assert many(20, work) == []
+
+
+def test_nothing_grows(host: Host, node: Node) -> None:
+    """Two thousand lives without plugins, fifty with; the fixture sees to descriptors and processes."""
+    before = threading.active_count()
+    host.script("fine", "#!/bin/sh\necho '{}'\n")
+    host.script("bad", "#!/bin/sh\nexit 1\n")
+    host.configure(plugin("fine"), plugin("bad", failure_policy="ignore"), plugin("missing", failure_policy="ignore"))
+    for _ in range(50):
+        node.live()
+    host.configure()
+    for number in range(2000):
+        node.run_pod(id=str(number))
+        node.create()
+        node.start()
+        node.stop()
+        node.stop_pod(id=str(number))
+        node.remove_pod(id=str(number))
+    assert len(node.bridge._pods) == 0
+    assert threading.active_count() == before
+    assert node.bridge.wait_until_idle(0)

@@ -1,0 +1,243 @@
+"""Time: a runtime drops a plugin that misses a deadline for good, so the bridge always answers before."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from nri import api
+from nri.stub import Identity, Session
+from nri.ttrpc import Code, StatusError
+from nri.stub.session import ANSWER_EARLY
+from nri.v1bridge import bridge as module
+from tests.host import SOON, plugin, wait_until
+from tests.v1node import Node, container, pod
+from tests.v2host import Runtime
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tests.host import Host
+
+SHORT = 2.0
+"""Seconds until the deadline."""
+
+MARGIN = 1.5
+"""Of these; more than in earnest, so that a machine that is busy with other tests is not what is tested."""
+
+
+@pytest.fixture(autouse=True)
+def wide_margin(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert module.MARGIN > ANSWER_EARLY  # else the session would answer first, and know nothing of policies
+    monkeypatch.setattr(module, "MARGIN", MARGIN)
+
+
+def left_after(act: Callable[[float], Any], seconds: float = SHORT) -> float:
+    """What is left of so many seconds when ``act`` has returned or raised."""
+    started = time.monotonic()
+    try:
+        act(seconds)
+    finally:
+        left = seconds - (time.monotonic() - started)
+    return left
+
+
+def hang(host: Host, **options: Any) -> Any:
+    host.install("hang")
+    return plugin("hang", ["hang"], **options)
+
+
+@pytest.mark.parametrize("event", ["run_pod", "create", "start", "update", "stop", "stop_pod"])
+def test_a_plugin_that_hangs_is_killed_and_the_answer_is_an_error_before_the_deadline(host: Host, event: str) -> None:
+    node = Node(host)
+    host.configure(hang(host, states=["setup", "update"]))
+    started = time.monotonic()
+    with pytest.raises(StatusError) as refused:
+        getattr(node, event)(SHORT)
+    assert time.monotonic() - started < SHORT
+    assert refused.value.code == Code.ABORTED
+    assert refused.value.message.startswith("nri v0.1: plugin hang: killed: no result after 0.")
+    assert host.processes() == []
+
+
+def test_where_its_failures_are_ignored_there_is_an_answer_before_the_deadline_and_a_line(
+    host: Host, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "nri")
+    node = Node(host)
+    host.configure(hang(host, failure_policy="ignore"))
+    assert left_after(node.start) > 0
+    assert host.processes() == []
+    (said,) = [vars(record)["fields"] for record in caplog.records if record.getMessage() == "failed"]
+    assert said["error"].startswith("killed: no result after 0.")
+    assert (said["plugin"], said["container"]) == ("hang", "default/web/app")
+    assert 0 < said["ms"] < SHORT * 1000
+
+
+def test_the_settings_policy_counts_for_one_that_hangs_too(host: Host) -> None:
+    node = Node(host, failure_policy="ignore")
+    host.configure(hang(host))
+    assert left_after(node.start) > 0
+
+
+def test_after_one_that_took_all_the_time_the_others_are_not_started(host: Host) -> None:
+    node = Node(host)
+    host.configure(hang(host, failure_policy="ignore"), node.keeper("a"), node.keeper("b"))
+    with pytest.raises(StatusError) as refused:
+        node.start(SHORT)
+    assert refused.value.message == "nri v0.1: plugin a: not started: no time is left"
+    with pytest.raises(StatusError) as refused:
+        node.stop(SHORT)
+    assert refused.value.message == (
+        "nri v0.1: plugin a: not started: no time is left; plugin b: not started: no time is left"
+    )
+    assert node.kept == []
+
+
+def test_a_plugin_with_a_time_of_its_own_leaves_the_rest_to_the_others(host: Host) -> None:
+    node = Node(host)
+    host.configure(hang(host, failure_policy="ignore", timeout=0.3), node.keeper())
+    node.start(SOON)
+    assert len(node.kept) == 1
+
+
+@pytest.mark.parametrize("seconds", [0.000001, MARGIN / 2, MARGIN])
+def test_with_no_time_at_all_no_plugin_is_started(host: Host, seconds: float) -> None:
+    node = Node(host)
+    host.configure(node.keeper())
+    with pytest.raises(StatusError, match="not started: no time is left"):
+        node.start(seconds)
+    assert node.kept == []
+
+
+def test_without_a_deadline_a_plugin_has_the_settings_time(host: Host) -> None:
+    node = Node(host, plugin_timeout=0.3)
+    host.configure(hang(host))
+    with pytest.raises(StatusError, match=r"plugin hang: killed: no result after 0\.3 s"):
+        node.start(0)
+    host.configure(node.keeper(timeout=SOON))
+    node.start(0)
+    assert len(node.kept) == 1
+
+
+# In a whole session, where the deadline comes over the wire
+
+
+class Connected(Node):
+    """The bridge at one end of a socket, a runtime at the other."""
+
+    def __init__(self, host: Host, **changes: Any) -> None:
+        super().__init__(host, **changes)
+        ours, theirs = socket.socketpair()
+        self.fake = Runtime(theirs)
+        session = Session(self.bridge, Identity(name="v1bridge", index="10"), ours)
+        self._thread = threading.Thread(target=session.run)
+        self._thread.start()
+
+    def close(self) -> None:
+        self.fake.close()
+        self._thread.join(SOON)
+        assert not self._thread.is_alive()
+
+
+@pytest.fixture
+def node(host: Host) -> Iterator[Connected]:
+    node = Connected(host)
+    node.fake.start()
+    yield node
+    node.close()
+    # The threads of a session end after what they are at.
+    assert wait_until(lambda: not [each for each in threading.enumerate() if each.name.startswith("ttrpc")])
+
+
+def ask(node: Connected, seconds: float = SOON) -> Any:
+    request = api.StartContainerRequest(pod=pod(), container=container())
+    return node.fake.event(api.Event.START_CONTAINER, request, timeout=seconds)
+
+
+def test_a_runtime_gets_an_error_in_time_and_the_next_event_its_plugins(host: Host, node: Connected) -> None:
+    host.configure(hang(host))
+    with pytest.raises(StatusError) as refused:
+        ask(node, SHORT)
+    assert refused.value.code == Code.ABORTED
+    assert "plugin hang: killed: no result after 0." in refused.value.message
+    host.configure(node.keeper())
+    ask(node)
+    assert node.steps == [("create", "1f92")]
+
+
+def test_a_runtime_gets_an_answer_in_time_where_failures_are_ignored(host: Host, node: Connected) -> None:
+    host.configure(hang(host, failure_policy="ignore"))
+    assert ask(node, SHORT) == api.StartContainerResponse()
+
+
+def test_an_older_runtimes_state_changes_are_the_same_events(host: Host, node: Connected) -> None:
+    host.configure(node.keeper(states=["setup", "update"]))
+    of_container = {"pod": pod(), "container": container()}
+    node.fake.state_change(api.Event.RUN_POD_SANDBOX, pod=pod())
+    node.fake.state_change(api.Event.START_CONTAINER, **of_container)
+    node.fake.state_change(api.Event.POST_UPDATE_CONTAINER, **of_container)
+    node.fake.state_change(api.Event.STOP_POD_SANDBOX, pod=api.PodSandbox(id="6efd"))
+    node.fake.state_change(api.Event.REMOVE_POD_SANDBOX, pod=api.PodSandbox(id="6efd"))
+    assert node.steps == [("create", "6efd"), ("create", "1f92"), ("update", "1f92"), ("delete", "6efd")]
+    assert node.kept[-1]["pid"] == 4711
+    assert len(node.bridge._pods) == 0
+
+
+def test_an_event_about_nobody_leaves_the_connection_alone(host: Host, node: Connected) -> None:
+    host.configure(node.keeper())
+    with pytest.raises(StatusError) as refused:
+        node.fake.state_change(api.Event.START_CONTAINER)
+    assert refused.value.code == Code.INVALID_ARGUMENT
+    with pytest.raises(StatusError):
+        node.fake.event(api.Event.RUN_POD_SANDBOX)
+    ask(node)
+    assert len(node.kept) == 1
+
+
+def test_an_adjustment_reaches_the_runtime(host: Host, node: Connected) -> None:
+    host.install("mover")
+    host.configure(plugin("mover", ["put", "cgroupsPath", "/qos-ls/1f92"], states=["setup"]))
+    request = api.CreateContainerRequest(pod=pod(), container=container(pid=0))
+    response = node.fake.event(api.Event.CREATE_CONTAINER, request)
+    assert response.adjust.linux.cgroups_path == "/qos-ls/1f92"
+
+
+def test_a_chain_goes_on_to_its_end_when_the_runtime_is_gone(host: Host, node: Connected) -> None:
+    script = f"#!/bin/sh\n: > {host.root}/begun\nwhile [ ! -e {host.root}/go ]; do sleep 0.01; done\necho '{{}}'\n"
+    host.script("slow", script)
+    host.configure(plugin("slow"), node.keeper())
+
+    def asked() -> None:
+        with pytest.raises(Exception, match=r"closed|ends"):
+            ask(node)
+
+    thread = threading.Thread(target=asked)
+    thread.start()
+    assert wait_until((host.root / "begun").exists)
+    node.close()
+    thread.join()
+    assert not node.bridge.wait_until_idle(0)
+    (host.root / "go").touch()
+    assert node.bridge.wait_until_idle(SOON)
+    assert node.steps == [("create", "1f92")]
+
+
+def test_many_sessions_and_events_leave_nothing(host: Host) -> None:
+    """The fixture of the host sees to descriptors."""
+    before = threading.active_count()
+    for _ in range(20):
+        node = Connected(host)
+        node.fake.start()
+        for _ in range(10):
+            node.fake.state_change(api.Event.RUN_POD_SANDBOX, pod=pod())
+            ask(node)
+            node.fake.state_change(api.Event.REMOVE_POD_SANDBOX, pod=pod())
+        node.close()
+        assert len(node.bridge._pods) == 0
+    assert wait_until(lambda: threading.active_count() == before)
