@@ -1,4 +1,4 @@
-"""The examples of README.md and docs/: every code block is run or checked, page by page, from top to bottom.
+"""The examples of README.md, docs/ and deploy/: every code block is run or checked, page by page, from top to bottom.
 
 A page has a directory of its own, which stands in for the node's root: ``nri`` looks for /etc/nri and /opt/nri in it,
 and it is the working directory. The sample plugins are in its /opt/nri/bin. What the blocks say decides:
@@ -8,7 +8,8 @@ and it is the working directory. The sample plugins are in its /opt/nri/bin. Wha
 - ``console`` has commands after ``$ `` (a backslash continues one), each followed by what it prints, stderr included.
   ``…`` stands for any text, on a line by itself for any lines, and two blanks for more of them. A command that fails
   is followed by ``$ echo $?``;
-- ``text`` is neither code nor data;
+- ``toml`` must be TOML;
+- ``text`` is neither code nor data; what test_running.py and test_wire.py know by its name, they check;
 - a name after the language, as in ``json /etc/nri/resource.d/10.conf``, writes the block to that file first, and a
   Python block with a name is left for the commands to run;
 - ``<!-- not run: reason -->`` before a block exempts it.
@@ -19,6 +20,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -31,14 +33,19 @@ from nri.config.conf import check_conf
 from nri.plugins.clearcfs import ClearCFS
 from nri.plugins.konfine import Konfine
 from nri.types.v1 import Request, Result
+from nri.v1bridge import Settings, SettingsError
 
 ROOT = Path(__file__).parent.parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "deploy/README.md"]
 BLOCK = re.compile(
     r"^(?:<!-- not run: (?P<reason>[^\n]+?) -->\n+)?```(?P<language>\w*) ?(?P<name>\S*)\n(?P<text>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
 END = "--- end of this command's output, status"
+
+
+def page_name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
 
 
 class Block(NamedTuple):
@@ -69,7 +76,7 @@ def node(tmp_path: Path) -> Path:
     # A plugin's environment is the same for all, so what it is run by must know where this tree is.
     executable(tools / "python", f'#!/bin/sh\nPYTHONPATH="{ROOT}" exec "{sys.executable}" "$@"\n')
     places = {"--conf-dir": "etc/nri/resource.d", "--conf-file": "etc/nri/conf.json", "--bin-dir": "opt/nri/bin"}
-    others = "completion*|simulate*"  # verbs that have no such options
+    others = "completion*|simulate*|bridge*"  # verbs that have no such options
     cases = [
         f'case "$verb $*" in [!-]*{name}*|{others}|-*) ;; *) set -- "{name}={node}/{place}" "$@" ;; esac\n'
         for name, place in places.items()
@@ -87,7 +94,7 @@ def executable(path: Path, text: str) -> None:
     path.chmod(0o755)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=page_name)
 def test_the_examples_of_a_page_are_true(page: Path, node: Path) -> None:
     for block in blocks(page):
         if block.reason:
@@ -98,6 +105,8 @@ def test_the_examples_of_a_page_are_true(page: Path, node: Path) -> None:
             file.write_text(block.text)
         if block.language == "json":
             check_json(block, file if block.name else node / "unnamed.json")
+        elif block.language == "toml":
+            tomllib.loads(block.text)
         elif block.language == "python" and not block.name:
             run_python(block, node)
         elif block.language == "console":
@@ -106,7 +115,7 @@ def test_the_examples_of_a_page_are_true(page: Path, node: Path) -> None:
             assert block.language in ("python", "text"), f"{block.where}: {block.language!r} is not checked"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=page_name)
 def test_the_links_of_a_page_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text()):
         assert (page.parent / target).exists(), f"{page.name}: no {target}"
@@ -143,6 +152,14 @@ def check_result(value: Any, file: Path) -> None:
     assert json.loads(Result.from_json(file.read_bytes()).to_json()) == value, "it is written in another way"
 
 
+def check_settings(_: Any, file: Path) -> None:
+    """The bridge's settings are right, or wrong where the page means to show that: then its name is wrong.json."""
+    try:
+        Settings.parse(file.read_text())
+    except SettingsError as error:
+        assert file.name == "wrong.json", error
+
+
 def check_hooks_file(value: Any, _: Path) -> None:
     assert value in [json.loads(file.read_text()) for file in (ROOT / "deploy/hooks.d").iterdir()], "not deployed"
 
@@ -154,6 +171,7 @@ KINDS = [
     ({"state", "id"}, check_request),
     ({"plugin", "version"}, check_result),
     ({"hook", "stages"}, check_hooks_file),
+    ({"logLevel"}, check_settings),
 ]
 
 

@@ -1,0 +1,118 @@
+"""docs/running.md: the bridge's log there is what it logs, but for times."""
+
+import json
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from nri import adaptation, api
+from tests.cgroup_tree import Tree
+
+ROOT = Path(__file__).parent.parent.parent
+PAGE = ROOT / "docs/running.md"
+BRIDGE = "from nri.cli.entry import main; main()"
+POD = api.PodSandbox(id="8f7c1d20a4b3e5f6", name="web", namespace="shop", annotations={"qos.class": "ls"})
+POD.linux.cgroups_path = "/kubepods/pod0d9c/pause"
+APP = api.Container(id="3b9e77aa01c2d4e5", pod_sandbox_id=POD.id, name="app")
+APP.linux.cgroups_path = "/kubepods/pod0d9c/app"
+
+
+class Node:
+    """A node below a directory, with a made-up cgroup tree."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.bin, self.conf = root / "opt/nri/bin", root / "etc/nri/resource.d/10.conf"
+        self.socket = str(root / "nri.sock")
+        self.bin.mkdir(parents=True)
+        self.conf.parent.mkdir(parents=True)
+        tree = Tree(root / "sys/fs/cgroup", "v1")
+        tree.make("/kubepods/pod0d9c/app", cpu__cfs_quota_us="50000\n")
+        tree.make("/kubepods/pod0d9c/pause")
+        (root / "mountinfo").write_text(tree.mountinfo)
+        run = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from nri.plugins.clearcfs import __main__"
+        self.plugin(
+            "clearcfs", f"#!{sys.executable}\n{run}\n{(ROOT / 'nri/plugins/clearcfs/__main__.py').read_text()}"
+        )
+        self.plugin("quotas", "#!/bin/sh\necho no such device: nvme7 >&2; exit 4\n")
+        self.plugin("slow", "#!/bin/sh\nexec sleep 100\n")
+
+    def plugin(self, name: str, text: str) -> None:
+        (self.bin / name).write_text(text)
+        (self.bin / name).chmod(0o755)
+
+    def configure(self, *plugins: dict[str, Any]) -> None:
+        self.conf.write_text(json.dumps({"version": "0.1", "plugins": list(plugins)}))
+
+    @contextmanager
+    def bridge(self, **settings: Any) -> Iterator[Callable[[], str]]:
+        """`nri bridge`; gives what it has logged, as a node's root would have it."""
+        file, log = self.root / "v1bridge.json", self.root / "log"
+        file.write_text(json.dumps({"confDir": str(self.conf.parent), "binDirs": [str(self.bin)]} | settings))
+        command = [sys.executable, "-c", BRIDGE, "bridge", "--socket", self.socket, "--config", str(file)]
+        with log.open("w") as stderr, subprocess.Popen(command, cwd=ROOT, stderr=stderr) as process:
+            try:
+                yield lambda: log.read_text().replace(str(self.root), "")
+            finally:
+                process.terminate()
+
+
+def block(name: str) -> str:
+    found = re.search(rf"^```text {name}\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    assert found is not None
+    return timeless(found[1])
+
+
+def timeless(text: str) -> str:
+    text = re.sub(r"20\d\d-\d\d-\d\dT[\d:.]+Z", "TIME", text)
+    return re.sub(r'(ms=|"ms": )[\d.]+', r"\1N", text)
+
+
+def refused(send: Callable[[], object]) -> None:
+    try:
+        send()
+    except adaptation.EventError:
+        return
+    raise AssertionError("it was not refused")
+
+
+def test_the_log_on_the_page_is_what_is_logged(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    clearcfs = {"type": "clearcfs", "conf": {"mountinfo": str(tmp_path / "mountinfo")}}
+    runtime = adaptation.Runtime("containerd", "v2.1.9", style="state-change", socket_path=node.socket)
+    with runtime, node.bridge() as logged:
+        assert runtime.wait_for(1, 20)
+        node.configure(clearcfs)
+        runtime.run_pod_sandbox(POD)
+        runtime.start_container(POD, APP)
+        node.configure({"type": "quotas"})
+        refused(lambda: runtime.start_container(POD, APP))
+        node.configure({"type": "slow", "failurePolicy": "ignore"})
+        runtime.start_container(POD, APP)
+        node.conf.write_text('{"version": "0.1", "plugins": [')
+        # The plugin of the last good configuration is taken out: what it does is shown already.
+        node.plugin("slow", '#!/bin/sh\necho "{}"\n')
+        runtime.start_container(POD, APP)
+    lines = timeless(logged()).splitlines(keepends=True)
+    assert "".join(
+        line for line in lines if "plugin=slow" not in line or "error" in line or "passed" in line
+    ) == block("bridge.log")
+
+
+def test_the_log_in_json_on_the_page_is_what_is_logged(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    node.configure({"type": "clearcfs", "conf": {"mountinfo": str(tmp_path / "mountinfo")}})
+    runtime = adaptation.Runtime("containerd", "v2.1.9", style="state-change", socket_path=node.socket)
+    with runtime, node.bridge(logFormat="json") as logged:
+        assert runtime.wait_for(1, 20)
+        runtime.run_pod_sandbox(POD)
+        deadline = time.monotonic() + 5
+        while '"ok"' not in logged() and time.monotonic() < deadline:
+            time.sleep(0.05)
+    (line,) = [line for line in timeless(logged()).splitlines(keepends=True) if '"ok"' in line]
+    assert line == block("bridge.json")

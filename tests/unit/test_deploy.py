@@ -1,0 +1,349 @@
+"""deploy/: what it names exists, it agrees with what `make install` lays out, and plugins can do their work in it."""
+
+import configparser
+import json
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nri.stub import DEFAULT_SOCKET
+from nri.v1bridge import Settings
+from nri.v1bridge.serve import LAST_CALLS
+
+ROOT = Path(__file__).parent.parent.parent
+DEPLOY = ROOT / "deploy"
+KUBERNETES = DEPLOY / "kubernetes"
+OVERLAYS = ["outside", "pre-registered"]
+BINARIES = ("clearcfs", "konfine", "nri", "v1bridge")
+BRIDGE = "opt/nri/plugins/10-v1bridge"
+
+
+def run(*command: str | Path, check: bool = True) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 or not check, f"{command}: exit status {done.returncode}\n{done.stdout}{done.stderr}"
+    return done
+
+
+def source(tmp_path: Path) -> Path:
+    """A checkout with what tools/install needs, and files for executables."""
+    root = tmp_path / "source"
+    (root / "dist/nri").mkdir(parents=True)
+    for name in BINARIES:
+        (root / "dist/nri" / name).write_text("#!/bin/sh\n")
+        (root / "dist/nri" / name).chmod(0o755)
+    shutil.copytree(ROOT / "conf", root / "conf")
+    (root / "tools").mkdir()
+    shutil.copy(ROOT / "tools/install", root / "tools")
+    return root
+
+
+@pytest.fixture
+def installed(tmp_path: Path) -> Path:
+    """What `make install DESTDIR=…` lays out."""
+    run(source(tmp_path) / "tools/install", tmp_path / "installed")
+    return tmp_path / "installed"
+
+
+def links(tree: Path) -> dict[str, str]:
+    """The links below a directory; the name of lib's folder is random."""
+    found = {str(path.relative_to(tree)): os.readlink(path) for path in tree.rglob("*") if path.is_symlink()}
+    return {path: re.sub(r"^lib\.\w{6}$", "lib.XXXXXX", target) for path, target in found.items()}
+
+
+# systemd
+
+
+@pytest.fixture
+def unit() -> configparser.ConfigParser:
+    parser = configparser.ConfigParser(interpolation=None, delimiters="=", comment_prefixes="#")
+    parser.optionxform = str  # type: ignore[assignment,method-assign]
+    parser.read(DEPLOY / "systemd/nri-v1bridge.service")
+    return parser
+
+
+def test_the_unit_runs_what_is_installed_with_settings_that_are_right(
+    unit: configparser.ConfigParser, installed: Path
+) -> None:
+    program, *arguments = unit["Service"]["ExecStart"].split()
+    assert arguments == ["bridge", "--config", "/etc/nri/v1bridge.json"]
+    assert (installed / program.lstrip("/")).resolve().name == "nri"
+    Settings.parse((DEPLOY / "systemd/v1bridge.json").read_text())
+
+
+def test_the_unit_does_not_start_beside_a_bridge_that_the_runtime_launches(
+    unit: configparser.ConfigParser, installed: Path
+) -> None:
+    assert unit["Unit"]["AssertPathExists"] == f"!/{BRIDGE}"
+    assert (installed / BRIDGE).is_symlink()
+
+
+def test_the_unit_leaves_plugins_the_cgroups_and_what_else_they_need(unit: configparser.ConfigParser) -> None:
+    service = unit["Service"]
+    assert service["ProtectControlGroups"] == service["ProtectKernelTunables"] == "no"
+    assert (service["ProtectProc"], service["ProcSubset"]) == ("default", "all")
+    assert service["CapabilityBoundingSet"].split() == ["CAP_DAC_OVERRIDE", "CAP_SYS_NICE"]
+    assert "AF_UNIX" in service["RestrictAddressFamilies"].split()
+    assert not {"User", "DynamicUser", "ReadOnlyPaths", "InaccessiblePaths", "RootDirectory"} & set(service)
+
+
+def test_the_unit_lets_the_chains_that_are_running_end(unit: configparser.ConfigParser) -> None:
+    assert unit["Service"]["KillMode"] == "mixed"
+    assert int(unit["Service"]["TimeoutStopSec"]) > LAST_CALLS
+
+
+def test_systemd_finds_nothing_wrong_with_the_unit(tmp_path: Path) -> None:
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("systemd-analyze is not installed (Debian's package systemd)")
+    text = (DEPLOY / "systemd/nri-v1bridge.service").read_text()
+    copy = tmp_path / "nri-v1bridge.service"
+    copy.write_text(text.replace("/usr/local/bin/nri ", "/bin/true "))  # it must exist, here
+    done = run("systemd-analyze", "verify", "--man=no", copy, check=False)
+    if "Failed to" in done.stderr and "manager" in done.stderr:
+        pytest.skip(f"systemd-analyze does not work here: {done.stderr.strip()}")
+    assert (done.returncode, [line for line in done.stderr.splitlines() if "nri-v1bridge" in line]) == (0, [])
+
+
+def test_make_install_registers_no_bridge_where_the_unit_is_installed(tmp_path: Path) -> None:
+    checkout, node = source(tmp_path), tmp_path / "node"
+    (node / "etc/systemd/system").mkdir(parents=True)
+    shutil.copy(DEPLOY / "systemd/nri-v1bridge.service", node / "etc/systemd/system")
+
+    said = run(checkout / "tools/install", node).stdout
+
+    assert not (node / BRIDGE).is_symlink()
+    assert f"no /{BRIDGE}, as nri-v1bridge.service is the bridge here" in said
+
+
+# OCI hooks
+
+
+def test_the_hooks_run_what_is_installed(installed: Path) -> None:
+    for file in (DEPLOY / "hooks.d").iterdir():
+        path = json.loads(file.read_text())["hook"]["path"]
+        assert (installed / path.lstrip("/")).resolve().name == "nri"
+
+
+# Kubernetes
+
+
+def load(path: Path) -> Any:
+    yaml = pytest.importorskip("yaml", reason="PyYAML is not installed (the extra `test`)")
+    return yaml.safe_load(path.read_text())
+
+
+def merged(base: Any, patch: Any) -> Any:
+    """As a strategic merge does it: objects by key, lists of objects by their name, others replaced."""
+    if isinstance(base, dict) and isinstance(patch, dict):
+        return base | {key: merged(base.get(key), value) for key, value in patch.items()}
+    if isinstance(base, list) and isinstance(patch, list) and all(isinstance(item, dict) for item in base + patch):
+        named = {_name(item): item for item in base}
+        for item in patch:
+            named[_name(item)] = merged(named.get(_name(item)), item)
+        return list(named.values())
+    return patch
+
+
+def _name(item: dict[str, Any]) -> str:
+    return str(item.get("mountPath") or item.get("name") or item)
+
+
+def pod(overlay: str) -> Any:
+    """The pod of an overlay's DaemonSet."""
+    base, patch = (load(KUBERNETES / folder / "daemonset.yaml") for folder in ("base", f"overlays/{overlay}"))
+    return merged(base, patch)["spec"]["template"]["spec"]
+
+
+def mounts(overlay: str, kind: str) -> dict[str, tuple[str, bool]]:
+    """What the one container of a kind has mounted: the place, what of the node it is, and whether it is writable."""
+    spec = pod(overlay)
+    volumes = {volume["name"]: volume for volume in spec["volumes"]}
+    (container,) = spec[kind]
+    return {
+        mount["mountPath"]: (_of(volumes[mount["name"]]), not mount.get("readOnly", False))
+        for mount in container.get("volumeMounts", [])
+    }
+
+
+def _of(volume: dict[str, Any]) -> str:
+    return str(volume["hostPath"]["path"] if "hostPath" in volume else f"configMap {volume['configMap']['name']}")
+
+
+@pytest.mark.parametrize("folder", ["base", *[f"overlays/{overlay}" for overlay in OVERLAYS]])
+def test_what_a_kustomization_names_exists(folder: str) -> None:
+    where = KUBERNETES / folder
+    kustomization = load(where / "kustomization.yaml")
+    files = [*kustomization["resources"], *[patch["path"] for patch in kustomization.get("patches", [])]]
+    files += [file for made in kustomization.get("configMapGenerator", []) for file in made["files"]]
+    for file in files:
+        assert (where / file).exists(), file
+        assert not (where / file).is_dir() or (where / file / "kustomization.yaml").exists()
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_every_volume_is_mounted_and_every_mount_has_its_volume(overlay: str) -> None:
+    spec = pod(overlay)
+    containers = spec["initContainers"] + spec["containers"]
+    used = {mount["name"] for container in containers for mount in container.get("volumeMounts", [])}
+    assert used == {volume["name"] for volume in spec["volumes"]}
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_the_settings_are_right_and_are_mounted(overlay: str) -> None:
+    kustomization = load(KUBERNETES / "overlays" / overlay / "kustomization.yaml")
+    (made,) = kustomization["configMapGenerator"]
+    (file,) = made["files"]
+    Settings.parse((KUBERNETES / "overlays" / overlay / file).read_text())
+    kind = {"outside": "containers", "pre-registered": "initContainers"}[overlay]
+    assert mounts(overlay, kind)["/settings"] == (f"configMap {made['name']}", False)
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_the_images_name_is_replaced_in_all_containers(overlay: str) -> None:
+    spec = pod(overlay)
+    (image,) = load(KUBERNETES / "overlays" / overlay / "kustomization.yaml")["images"]
+    assert {container["image"] for container in spec["initContainers"] + spec["containers"]} == {image["name"]}
+
+
+def test_a_bridge_in_a_container_reaches_all_that_its_plugins_need() -> None:
+    spec = pod("outside")
+    assert mounts("outside", "containers") == {
+        os.path.dirname(DEFAULT_SOCKET): ("/var/run/nri", True),
+        "/etc/nri": ("/etc/nri", False),
+        "/opt/nri": ("/opt/nri", False),  # not bin alone, whose links lead to lib
+        "/sys/fs/cgroup": ("/sys/fs/cgroup", True),
+        "/settings": ("configMap nri-v1bridge", False),
+    }
+    assert spec["hostPID"] is True
+    (bridge,) = spec["containers"]
+    security = bridge["securityContext"]
+    assert security["runAsUser"] == 0
+    assert security["capabilities"] == {"drop": ["ALL"], "add": ["DAC_OVERRIDE", "SYS_NICE"]}
+    assert "cpu" not in bridge["resources"]["limits"]
+    assert spec["terminationGracePeriodSeconds"] > LAST_CALLS
+
+
+def test_the_bridge_in_a_container_is_run_with_its_settings(installed: Path) -> None:
+    (bridge,) = pod("outside")["containers"]
+    program, *arguments = bridge["command"]
+    assert (installed / program.lstrip("/")).resolve().name == "nri"
+    assert arguments == ["bridge", "--config", "/settings/v1bridge.json"]
+
+
+def test_what_is_only_to_be_there_has_no_rights() -> None:
+    (idle,) = pod("pre-registered")["containers"]
+    assert "volumeMounts" not in idle
+    assert idle["securityContext"]["runAsNonRoot"] is True
+    assert idle["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_the_init_container_writes_where_the_node_keeps_nri(overlay: str) -> None:
+    writable = {place: of for place, (of, can_write) in mounts(overlay, "initContainers").items() if can_write}
+    expected = {"/node/opt/nri": "/opt/nri"}
+    if overlay == "pre-registered":
+        expected["/node/etc/nri"] = "/etc/nri"
+    assert writable == expected
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_kustomize_makes_of_it_what_these_tests_looked_at(overlay: str) -> None:
+    yaml = pytest.importorskip("yaml", reason="PyYAML is not installed (the extra `test`)")
+    if shutil.which("kubectl") is None:
+        pytest.skip("kubectl is not installed")
+    text = run("kubectl", "kustomize", KUBERNETES / "overlays" / overlay).stdout
+    documents = {document["kind"]: document for document in yaml.safe_load_all(text)}
+    assert set(documents) == {"ConfigMap", "DaemonSet"}
+    made = documents["DaemonSet"]["spec"]["template"]["spec"]
+    expected = pod(overlay)
+    for kind in ("initContainers", "containers"):
+        for container in expected[kind]:
+            container["image"] = "registry.example.com/nri:0.1.0"
+    for volume in expected["volumes"]:
+        if "configMap" in volume:
+            volume["configMap"]["name"] = documents["ConfigMap"]["metadata"]["name"]
+    assert _sorted(made) == _sorted(expected)
+
+
+def _sorted(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _sorted(item) for key, item in value.items()}
+    if isinstance(value, list) and all(isinstance(item, dict) for item in value):
+        return sorted((_sorted(item) for item in value), key=_name)
+    return value
+
+
+def test_the_dockerfile_copies_what_is_there_and_what_is_built() -> None:
+    text = (KUBERNETES / "Dockerfile").read_text()
+    sources = re.findall(r"^COPY (?!--from)(\S+) \S+$", text, re.MULTILINE)
+    let_in = (KUBERNETES / "Dockerfile.dockerignore").read_text().split()
+    assert sorted(f"!{path}" for path in sources) == sorted(let_in[1:])
+    for path in sources:
+        assert path == "dist/nri" or (ROOT / path).exists(), path
+
+
+# The script of the init container
+
+
+def install_node(mode: str, node: Path, image: Path, *, check: bool = True) -> subprocess.CompletedProcess[str]:
+    return run(KUBERNETES / "install-node", mode, node, image, check=check)
+
+
+@pytest.fixture
+def image(installed: Path) -> Path:
+    """The image's root, with the settings that are mounted into it."""
+    shutil.copytree(KUBERNETES / "overlays/pre-registered", installed / "settings")
+    return installed
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Path:
+    for place in ("node/opt/nri", "node/etc/nri"):
+        (tmp_path / place).mkdir(parents=True)
+    return tmp_path / "node"
+
+
+def test_a_node_with_the_bridge_registered_has_what_make_install_lays_out(node: Path, image: Path) -> None:
+    install_node("register", node, image)
+
+    assert links(node / "opt/nri") == links(image / "opt/nri")
+    assert {file.name for file in (node / "opt/nri/lib").iterdir()} == set(BINARIES)
+    assert all(path.exists() for path in (node / "opt/nri").rglob("*"))
+    assert Settings.parse((node / "etc/nri/conf.d/10-v1bridge.conf").read_text()).log_level == "info"
+    assert [file.name for file in (node / "etc/nri/conf.d").iterdir()] == ["10-v1bridge.conf"]
+
+
+def test_a_node_with_the_bridge_outside_has_the_same_but_no_bridge_to_launch(node: Path, image: Path) -> None:
+    install_node("outside", node, image)
+
+    expected = links(image / "opt/nri")
+    del expected["plugins/10-v1bridge"]
+    assert links(node / "opt/nri") == expected
+    assert not list((node / "etc/nri").iterdir())
+
+
+def test_two_bridges_are_refused(node: Path, image: Path) -> None:
+    install_node("register", node, image)
+    refused = install_node("outside", node, image, check=False)
+    assert refused.returncode == 1
+    assert "found /opt/nri/plugins/10-v1bridge on this node" in refused.stderr
+
+
+@pytest.mark.parametrize("mode", ["outside", "register"])
+def test_an_upgrade_keeps_what_may_still_be_running_and_what_is_not_ours(node: Path, image: Path, mode: str) -> None:
+    install_node(mode, node, image)
+    (node / "opt/nri/bin/mine").write_text("#!/bin/sh\n")
+    first = (node / "opt/nri/lib").resolve()
+
+    install_node(mode, node, image)
+    assert (first / "clearcfs").exists()
+    assert (node / "opt/nri/lib").resolve() != first
+
+    install_node(mode, node, image)
+    assert not first.exists()
+    assert len(list((node / "opt/nri").glob("lib.*"))) == 2
+    assert (node / "opt/nri/bin/mine").exists()
