@@ -168,10 +168,18 @@ class Runtime:
         self._admit(peer)
         return peer.name
 
-    def wait_for(self, count: int, timeout: float) -> bool:
-        """Wait until so many plugins are connected; False when the time, in seconds, is over before."""
+    def wait_for(self, count: int, timeout: float, *, outside: bool = False) -> bool:
+        """Wait until so many plugins are connected; False when the time, in seconds, is over before.
+
+        :param outside: count only those that were not launched.
+        """
+
+        def connected() -> bool:
+            peers = [peer for peer in self._peers if not peer.closed and not (outside and peer.process)]
+            return len(peers) >= count
+
         with self._lock:
-            return self._lock.wait_for(lambda: len(self.plugins) >= count, timeout)
+            return self._lock.wait_for(connected, timeout)
 
     def close(self) -> None:
         """Close all connections, end what was launched, wait until it is gone."""

@@ -120,12 +120,8 @@ def simulate(
     )
     with runtime:
         outside = (1 if socket_path is not None else 0) if wait is None else wait
-        expected = len(runtime.plugins) + outside
-        if outside and not runtime.wait_for(expected, WAIT_TIMEOUT):
-            found = len(runtime.plugins)
-            raise AdaptationError(
-                f"{socket_path}: {expected} plugins are due, after {WAIT_TIMEOUT:g} s {found} are there"
-            )
+        if not runtime.wait_for(outside, WAIT_TIMEOUT, outside=True):
+            raise AdaptationError(f"{socket_path}: {outside} plugins did not come within {WAIT_TIMEOUT:g} s")
         player = Player(runtime, timeline.step)
         player.play(steps)
     timeline.end()

@@ -10,7 +10,7 @@ import pytest
 
 from nri.adaptation import record
 from nri.adaptation.lifecycle import Shape
-from tests.host import SOON, wait_until
+from tests.host import SOON
 from tests.integration.adaptation.test_start import SERVE, STUB, install, outside
 from tests.integration.cli.running import Ran, process
 
@@ -127,7 +127,6 @@ def test_it_waits_for_plugins_from_outside(tmp_path: Path) -> None:
         target=lambda: result.append(simulate("--socket", path, "--wait", 2, "--pods", 0, "--json"))
     )
     running.start()
-    assert wait_until(path.exists, SOON)
     plugins = [outside(path, index="10"), outside(path, index="20")]
     for plugin in plugins:
         plugin.register(SOON)

@@ -213,7 +213,7 @@ def test_the_socket_is_its_owners_alone_and_goes_with_the_runtime(tmp_path: Path
 
 def outside(path: Path, **options: object) -> Plugin:
     sock = socket.socket(socket.AF_UNIX)
-    sock.connect(str(path))
+    assert wait_until(lambda: sock.connect_ex(str(path)) == 0), "nobody listens"
     return Plugin(sock=sock, **options).start()  # type: ignore[arg-type]
 
 
