@@ -299,7 +299,7 @@ def _set(target: MutableMapping[str, Any], key: str, value: Any) -> None:
 
 
 def _keyed(value: Any, rule: Rule) -> dict[str, Any]:
-    return dict(value) if rule.kind == MAP else {getattr(item, rule.key): item for item in value}
+    return dict(sorted(value.items())) if rule.kind == MAP else {getattr(item, rule.key): item for item in value}
 
 
 def _split(keys: Iterable[str], rule: Rule) -> tuple[list[str], list[str]]:

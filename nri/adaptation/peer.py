@@ -29,7 +29,7 @@ from nri.adaptation.sync import parts
 from nri.api import events, runtime_pb2
 from nri.errors import NRIError, printable
 from nri.multiplex import PLUGIN_SERVICE, RUNTIME_SERVICE, Trunk
-from nri.ttrpc import Call, Client, Code, Server, StatusError
+from nri.ttrpc import Call, Client, Code, DeadlineError, Server, StatusError
 from nri.ttrpc.server import unary
 
 if TYPE_CHECKING:
@@ -273,7 +273,7 @@ class Peer:
         except NRIError as error:
             failure = error
         seconds = time.monotonic() - started
-        cut_off = failure is not None and _ends_it(failure, seconds, timeout)
+        answered = failure is None or (isinstance(failure, StatusError) and not isinstance(failure, DeadlineError))
         if self.process is not None:
             self.process.drain()  # what it printed comes before its answer
         self._terms.on_exchange(
@@ -283,11 +283,11 @@ class Peer:
                 request=request,
                 response=answer,
                 error=failure,
-                cut_off=cut_off,
+                cut_off=not answered,
                 seconds=seconds,
             )
         )
-        if cut_off:
+        if not answered:
             log.error("closing plugin %s: %s", self.name, failure)
             self.close(str(failure))
             raise _LostError(str(failure)) from failure
@@ -303,10 +303,3 @@ class Peer:
 
 class _LostError(NRIError):
     """The connection is closed, by either end."""
-
-
-def _ends_it(error: NRIError, seconds: float, timeout: float) -> bool:
-    """Whether the connection ends with this error: a missed deadline, as opposed to an answer that says so."""
-    if not isinstance(error, StatusError):
-        return True
-    return error.code == Code.DEADLINE_EXCEEDED and seconds >= timeout

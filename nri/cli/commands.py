@@ -16,6 +16,7 @@ COMMANDS = {
     "hook": "Run the chain as a hook of an OCI runtime.",
     "invoke": "Run the chain once, by hand.",
     "plugins": "List the plugins that would run, in order.",
+    "simulate": "Try v2 plugins on the lives of made-up pods, without a container runtime.",
 }
 """What ``nri --help`` shows; each is a module of this package with a click command of the same name."""
 
@@ -51,6 +52,7 @@ def nri() -> None:
       nri check                          is the node's configuration right?
       nri plugins                        what runs, in which order, from which file?
       nri invoke create --spec config.json --id test --pid 1234
+      nri simulate --plugin ./10-logger  what does a v2 plugin do?
       nri hook create                    what an OCI runtime runs, its state on stdin
 
     Exit status: 0 when all is well, 1 when something is wrong, 2 for a wrong command line.

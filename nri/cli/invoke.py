@@ -77,7 +77,9 @@ def invoke(
     if request is None:
         task = Task(str(container), pid or 0, spec_from_oci(read_config(str(spec_file))))
         request = Client(ConfigList()).request(task, state)
-    request = _with_options(request, sandbox_id, _pairs("--annotation", annotations), _pairs("--label", labels))
+    request = _with_options(
+        request, sandbox_id, options.pairs("--annotation", annotations), options.pairs("--label", labels)
+    )
     exchanges: list[Exchange] = []
     client = Client(
         config.load(conf_dir, conf_file),
@@ -133,16 +135,6 @@ def _with_options(
         spec = (spec or spec_from_oci({})).replace(annotations={**(spec.annotations if spec else {}), **annotations})
     sandbox = Sandbox(sandbox_id if sandbox_id is not None else request.sandbox_id, {**request.labels, **labels})
     return request.replace(spec=spec, sandbox_id=sandbox.id, labels=sandbox.labels)
-
-
-def _pairs(option: str, words: tuple[str, ...]) -> dict[str, str]:
-    pairs = {}
-    for word in words:
-        key, equals, value = word.partition("=")
-        if not key or not equals:
-            raise click.BadParameter(f"found {word!r}, expected KEY=VALUE", param_hint=f"'{option}'")
-        pairs[key] = value
-    return pairs
 
 
 def _print_requests(client: Client, request: Request, state: str, as_json: bool) -> None:

@@ -87,3 +87,14 @@ def fail(message: str) -> NoReturn:
     for line in message.split("\n"):
         click.echo(printable(line), err=True)
     raise click.exceptions.Exit(1)
+
+
+def pairs(option: str, words: tuple[str, ...]) -> dict[str, str]:
+    """The mapping that an option given several times, as KEY=VALUE, stands for."""
+    pairs = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not key or not equals:
+            raise click.BadParameter(f"found {word!r}, expected KEY=VALUE", param_hint=f"'{option}'")
+        pairs[key] = value
+    return pairs

@@ -90,12 +90,15 @@ class Runner:
             pause = min(2 * pause, LONGEST_PAUSE)
         return reason
 
-    def stop(self) -> None:
-        """Close the connection, and connect no more: :meth:`run` returns. For another thread."""
+    def stop(self, *, grace: float = 0.0) -> None:
+        """Close the connection, and connect no more: :meth:`run` returns. For another thread.
+
+        :param grace: seconds that the handlers which are at work get until their answers are sent.
+        """
         self._stopped.set()
         session = self._session
         if session is not None:
-            session.close("the plugin was stopped")
+            session.close("the plugin was stopped", grace=grace)
 
     def update_containers(
         self, updates: Sequence[ContainerUpdate], *, timeout: float | None = None

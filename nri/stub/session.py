@@ -72,8 +72,13 @@ class Session:
             self._over.set()
             registering.join()
 
-    def close(self, reason: str) -> None:
-        """Close the connection; :meth:`run` returns."""
+    def close(self, reason: str, *, grace: float = 0.0) -> None:
+        """Close the connection; :meth:`run` returns.
+
+        :param grace: seconds that the handlers which are at work get until their answers are sent.
+        """
+        if grace > 0:
+            self._server.wait_until_answered(grace)
         self._trunk.close(reason)
 
     def update_containers(

@@ -8,6 +8,17 @@ of their own (both of :mod:`nri.multiplex`). Unary calls only, which is all that
 from nri.ttrpc.client import Client
 from nri.ttrpc.codec import MAX_DATA, Message, MessageDecoder, Oversized
 from nri.ttrpc.server import Call, Server
-from nri.ttrpc.status import Code, StatusError
+from nri.ttrpc.status import Code, DeadlineError, StatusError
 
-__all__ = ["MAX_DATA", "Call", "Client", "Code", "Message", "MessageDecoder", "Oversized", "Server", "StatusError"]
+__all__ = [
+    "MAX_DATA",
+    "Call",
+    "Client",
+    "Code",
+    "DeadlineError",
+    "Message",
+    "MessageDecoder",
+    "Oversized",
+    "Server",
+    "StatusError",
+]

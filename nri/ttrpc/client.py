@@ -10,7 +10,7 @@ from google.protobuf.message import DecodeError
 
 from nri.errors import NRIError
 from nri.ttrpc import codec
-from nri.ttrpc.status import Code, StatusError
+from nri.ttrpc.status import Code, DeadlineError, StatusError
 from nri.ttrpc.ttrpc_pb2 import Request, Response
 
 if TYPE_CHECKING:
@@ -60,8 +60,8 @@ class Client:
         """Call a method and wait for its answer.
 
         :param timeout: seconds; the server is told. None waits as long as the connection lives.
-        :raises StatusError: with what the server answers, when that is not OK; DEADLINE_EXCEEDED when it does not
-            answer in time, INTERNAL when what it answers can't be read, RESOURCE_EXHAUSTED for a message too long.
+        :raises StatusError: with what the server answers, when that is not OK; a DeadlineError when it does not
+            answer in time; INTERNAL when what it answers can't be read, RESOURCE_EXHAUSTED for a message too long.
         :raises NRIError: when the connection is closed.
         """
         envelope = Request(service=service, method=method, payload=request.SerializeToString())
@@ -79,7 +79,7 @@ class Client:
         if not waiting.done.wait(left):
             with self._lock:
                 self._waiting.pop(stream, None)
-            raise StatusError(Code.DEADLINE_EXCEEDED, f"{method}: no answer within {timeout:g} s")
+            raise DeadlineError(f"{method}: no answer within {timeout:g} s")
         if waiting.error is not None:
             raise waiting.error.with_traceback(None)
         try:

@@ -87,11 +87,15 @@ class Server:
         self._handlers = handlers
         self._workers = workers or Workers("ttrpc")
         self._shared = workers is not None
+        # Sends for the thread that reads: if that waited for the peer to read, and the peer did the same, neither
+        # would read again. Not the handlers' threads, all of which may hang.
+        self._replies = Workers("ttrpc-reply")
         self._early = early
         self._decoder = codec.MessageDecoder()
         self._last_stream = -1
         self._calls: dict[int, Call] = {}
-        self._lock = threading.Lock()
+        self._lock = threading.Condition()
+        self._begun = 0
         self._closed = False
 
     def receive(self, data: bytes) -> None:
@@ -111,12 +115,22 @@ class Server:
         """Take note that the connection is closed."""
         with self._lock:
             self._closed = True
+            self._lock.notify_all()
             calls = list(self._calls.values())
             self._calls.clear()
         for call in calls:
             call.cancelled.set()
         if not self._shared:
             self._workers.stop()
+        self._replies.stop()
+
+    def wait_until_answered(self, timeout: float) -> bool:
+        """Wait until no handler is at work and every answer is sent, at most ``timeout`` seconds; whether that is so.
+
+        Also when the connection is closed; not to be called by a handler.
+        """
+        with self._lock:
+            return self._lock.wait_for(lambda: self._begun == 0 or self._closed, timeout)
 
     def due(self) -> float | None:
         """When the next call has to be answered for its handler."""
@@ -130,7 +144,10 @@ class Server:
             late = [call for call in self._calls.values() if call.answer_by is not None and call.answer_by <= now]
         for call in late:
             call.cancelled.set()
-            self._answer(call, _failure(Code.DEADLINE_EXCEEDED, f"{call.method} was not done within its deadline"))
+            with self._lock:
+                if self._calls.pop(call.stream, None) is None:
+                    continue
+            self._reply(call.stream, Code.DEADLINE_EXCEEDED, f"{call.method} was not done within its deadline")
 
     def _request(self, message: codec.Message) -> None:
         stream = message.stream
@@ -156,21 +173,26 @@ class Server:
             if self._closed:  # by another thread, while this one hands out what had come
                 return
             self._calls[stream] = call
+            self._begun += 1
         self._workers.run(lambda: self._serve(handler, request.payload, call))
 
     def _serve(self, handler: Handler, payload: bytes, call: Call) -> None:
-        if call.cancelled.is_set():
-            return  # while it waited for a thread
+        if not call.cancelled.is_set():  # while it waited for a thread
+            self._answer(call, self._handle(handler, payload, call))
+        with self._lock:
+            self._begun -= 1
+            self._lock.notify_all()
+
+    def _handle(self, handler: Handler, payload: bytes, call: Call) -> Response:
         try:
-            response = Response(payload=handler(payload, call))
+            return Response(payload=handler(payload, call))
         except StatusError as error:
-            response = _failure(error.code, error.message)
+            return _failure(error.code, error.message)
         except NRIError as error:
-            response = _failure(Code.UNKNOWN, str(error))
+            return _failure(Code.UNKNOWN, str(error))
         except BaseException as error:  # also sys.exit(), which would end a thread and answer nothing
             log.exception("%s failed", call.method)
-            response = _failure(Code.UNKNOWN, str(error) or type(error).__name__)
-        self._answer(call, response)
+            return _failure(Code.UNKNOWN, str(error) or type(error).__name__)
 
     def _answer(self, call: Call, response: Response) -> None:
         with self._lock:
@@ -180,7 +202,10 @@ class Server:
 
     def _refuse(self, stream: int, code: Code, message: str) -> None:
         log.warning("refused: %s", printable(message[:500]))
-        self._respond(stream, _failure(code, message))
+        self._reply(stream, code, message)
+
+    def _reply(self, stream: int, code: Code, message: str) -> None:
+        self._replies.run(lambda: self._respond(stream, _failure(code, message)))
 
     def _respond(self, stream: int, response: Response) -> None:
         assert self.send is not None  # noqa: S101 - set before anything is received

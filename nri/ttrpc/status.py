@@ -44,3 +44,10 @@ class StatusError(NRIError):
         super().__init__(f"{name}: {message}")
         self.code = code
         self.message = message
+
+
+class DeadlineError(StatusError):
+    """A call's deadline has passed without an answer: it is the client that says so, the server said nothing."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(Code.DEADLINE_EXCEEDED, message)

@@ -18,6 +18,7 @@ from nri.client import ChainError, Client
 from nri.config import DEFAULT_CONF_FILE
 from nri.errors import NRIError, printable
 from nri.ttrpc import Code, StatusError
+from nri.types.gojson import shorten
 from nri.types.v1 import ConfigList, State
 from nri.v1bridge import requests
 from nri.v1bridge.configuration import Configuration
@@ -27,9 +28,10 @@ from nri.v1bridge.pods import Pods
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from nri.client import Exchange
     from nri.stub import Runtime
     from nri.ttrpc import Call
-    from nri.types.v1 import Request, Result
+    from nri.types.v1 import Plugin, Request
     from nri.v1bridge.settings import Settings
 
 MARGIN = 0.1
@@ -50,7 +52,8 @@ class Bridge(stub.Plugin):
 
     def __init__(self, settings: Settings, adopt: Callable[[str], Settings] | None = None) -> None:
         self._adopt = adopt
-        self._use(settings)
+        self._settings = settings
+        self._configuration = Configuration(settings.conf_dir, settings.conf_file)
         self._pods = Pods()
         self._runtime_runs_pods = False
         self._busy = 0
@@ -62,7 +65,7 @@ class Bridge(stub.Plugin):
             self._use(self._adopt(config))
         elif config.strip():
             log.warning("the runtime hands over settings, which do not count beside those of the command line")
-        major = re.match(r"v?([0-9]+)\.", runtime.version)
+        major = re.match(r"v?([0-9]{1,4})\.", runtime.version)
         self._runtime_runs_pods = runtime.name == "containerd" and major is not None and int(major[1]) >= 2
         log.info("serving %s %s", printable(runtime.name), printable(runtime.version))
 
@@ -91,15 +94,13 @@ class Bridge(stub.Plugin):
 
     def create_container(self, request: api.CreateContainerRequest, call: Call) -> api.CreateContainerResponse | None:
         """``setup``; a result's cgroupsPath becomes the container's."""
-        results = self._run_container(request.pod, request.container, State.SETUP, call)
-        paths = [(result.plugin, result.cgroups_path) for result in results if result.cgroups_path]
-        if not paths:
+        exchanges = self._run_container(request.pod, request.container, State.SETUP, call)
+        path = ""
+        for exchange in exchanges:  # the last word counts: it has seen the others'
+            if exchange.result is not None and exchange.result.cgroups_path:
+                path = self._accepted(exchange.plugin, exchange.result.cgroups_path) or path
+        if not path:
             return None
-        plugin, path = paths[-1]  # the last word counts: it has seen the others'
-        try:
-            expand(path)
-        except NRIError as error:
-            raise StatusError(Code.FAILED_PRECONDITION, f"nri v0.1: plugin {printable(plugin)}: {error}") from None
         response = api.CreateContainerResponse()
         response.adjust.linux.cgroups_path = path
         return response
@@ -122,10 +123,33 @@ class Bridge(stub.Plugin):
             return self._idle.wait_for(lambda: self._busy == 0, timeout)
 
     def _use(self, settings: Settings) -> None:
+        known = self._settings
+        if (settings.conf_dir, settings.conf_file) != (known.conf_dir, known.conf_file):
+            self._configuration = Configuration(settings.conf_dir, settings.conf_file)
+        # Else it stays, with its last good one: a runtime configures us again whenever it was restarted.
         self._settings = settings
-        self._configuration = Configuration(settings.conf_dir, settings.conf_file)
 
-    def _run_container(self, pod: api.PodSandbox, container: api.Container, state: State, call: Call) -> list[Result]:
+    def _accepted(self, plugin: Plugin, path: str) -> str:
+        """The path, when a container's cgroup can be there; "" when it can't and that fault is passed over.
+
+        A runtime would take a relative path from the cgroup that it is in itself.
+        """
+        try:
+            expand(path)
+            if not path.startswith("/") and ":" not in path:
+                raise NRIError(f"cgroupsPath {shorten(repr(path))} is relative, expected one that begins with '/'")
+        except NRIError as error:
+            what = f"nri v0.1: plugin {plugin.type}: {error}"
+            if (plugin.failure_policy or self._settings.failure_policy) == "ignore":
+                log.error("%s; it is passed over (failurePolicy: ignore)", what)
+                return ""
+            log.error("%s", what)
+            raise StatusError(Code.FAILED_PRECONDITION, what) from None
+        return path
+
+    def _run_container(
+        self, pod: api.PodSandbox, container: api.Container, state: State, call: Call
+    ) -> list[Exchange]:
         pod = self._pods.complete(_identified(pod, "pod"))
         _identified(container, "container")
         name = f"{pod.namespace}/{pod.name}/{container.name}"
@@ -133,9 +157,15 @@ class Bridge(stub.Plugin):
 
     def _run(
         self, request: Request, pod: api.PodSandbox, call: Call, *, sandbox: bool = False, name: str = ""
-    ) -> list[Result]:
+    ) -> list[Exchange]:
         name = name or f"{pod.namespace}/{pod.name}"
         settings = self._settings
+        exchanges: list[Exchange] = []
+
+        def show(exchange: Exchange) -> None:
+            exchange_line(name, request, exchange)
+            exchanges.append(exchange)
+
         configuration = self._configuration.current()
         if sandbox and self._runtime_runs_pods:
             others = [plugin for plugin in configuration.plugins if plugin.source != CONTAINERD_CONF_FILE]
@@ -146,19 +176,20 @@ class Bridge(stub.Plugin):
             timeout=settings.plugin_timeout,
             failure_policy=settings.failure_policy,
             log=lambda plugin, line: plugin_line(name, request, plugin, line),
-            on_exchange=lambda exchange: exchange_line(name, request, exchange),
+            on_exchange=show,
         )
         with self._idle:
             self._busy += 1
         try:
             deadline = None if call.deadline is None else call.deadline - MARGIN
-            return client.invoke(request, request.state, deadline=deadline)
+            client.invoke(request, request.state, deadline=deadline)
         except ChainError as error:
             raise StatusError(Code.ABORTED, f"nri v0.1: {error}") from None
         finally:
             with self._idle:
                 self._busy -= 1
                 self._idle.notify_all()
+        return exchanges
 
 
 def _identified(message: Identified, what: str) -> Identified:

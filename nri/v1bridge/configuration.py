@@ -1,8 +1,8 @@
 """The plugins' configuration, read again when its files have changed.
 
 A change takes effect with the next event. One that is broken is said loudly, once, and the last good configuration
-stays; where there has been none yet, no plugin runs. Whatever is read is read whole: every event sees one
-configuration, the old or the new.
+stays; where there has been none yet, no plugin runs. Every event sees one configuration, the old or the new: where
+files change while they are read (a directory that is exchanged, a file that gets another name), they are read again.
 """
 
 from __future__ import annotations
@@ -17,6 +17,12 @@ from nri.types.v1 import ConfigList
 
 RECENT_NS = 100_000_000
 """Nanoseconds: a file that is younger may change again without its time of change showing it."""
+
+ATTEMPTS = 4
+"""Readings until the files are the same before and after; if they never are, the last one counts."""
+
+PAUSE = 0.001
+"""Seconds between two of them."""
 
 log = logging.getLogger("nri.v1bridge")
 
@@ -37,27 +43,42 @@ class Configuration:
     def current(self) -> ConfigList:
         """The configuration as its files say it now, or the last good one."""
         with self._lock:
-            state, newest = self._look()
-            if state != self._state:
-                self._load()
-                self._state = None if time.time_ns() - newest < RECENT_NS else state
+            before, _ = self._look()
+            if before == self._state:
+                return self._current
+            read, after, newest = self._attempt()
+            for _ in range(ATTEMPTS - 1):
+                if after == before:
+                    break
+                time.sleep(PAUSE)
+                before = after
+                read, after, newest = self._attempt()
+            self._judge(read)
+            # What may have changed without a trace is read again by the next event.
+            self._state = None if after != before or time.time_ns() - newest < RECENT_NS else after
             return self._current
 
-    def _load(self) -> None:
+    def _attempt(self) -> tuple[ConfigList | config.ConfigError, State, int]:
+        read: ConfigList | config.ConfigError
         try:
-            loaded = config.load(self._conf_dir, self._conf_file)
+            read = config.load(self._conf_dir, self._conf_file)
         except config.ConfigError as error:
-            if str(error) != self._complaint:
-                self._complaint = str(error)
+            read = error
+        return read, *self._look()
+
+    def _judge(self, read: ConfigList | config.ConfigError) -> None:
+        if isinstance(read, config.ConfigError):
+            if str(read) != self._complaint:
+                self._complaint = str(read)
                 kept = f"the last good one stays, with {len(self._current.plugins)} plugins"
-                for fault in error.faults:
+                for fault in read.faults:
                     log.error("the configuration is broken, %s: %s", kept, fault)
             return
-        if self._complaint or loaded != self._current:
-            names = ", ".join([plugin.type for plugin in loaded.plugins]) or "no plugins"
+        if self._complaint or read != self._current:
+            names = ", ".join([plugin.type for plugin in read.plugins]) or "no plugins"
             log.info("configuration: %s", names)
         self._complaint = ""
-        self._current = loaded
+        self._current = read
 
     def _look(self) -> tuple[State, int]:
         """What the files look like from outside, and when the youngest changed."""

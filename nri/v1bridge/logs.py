@@ -1,21 +1,25 @@
 """The bridge's log: one line for each event and plugin.
 
 Where it goes: to the file of ``logFile``; else, when a runtime launched the bridge and threw its stderr away, to the
-journal or syslog at ``/dev/log``; else to stderr. A log that can't be written never keeps a pod from starting.
+journal or syslog at ``/dev/log``; else to stderr. A log that can't be written never keeps a pod from starting, nor
+waiting: what file or syslog don't take at once is lost. What plugins and pods say is bounded, and stays within its
+line and its field.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-import logging.handlers
 import os
+import re
+import socket
 import stat
 import sys
 import time
 from typing import TYPE_CHECKING, Any
 
 from nri.errors import printable
+from nri.types.gojson import shorten
 
 if TYPE_CHECKING:
     from nri.client import Exchange
@@ -23,6 +27,23 @@ if TYPE_CHECKING:
     from nri.v1bridge.settings import Settings
 
 SYSLOG = "/dev/log"
+
+PATIENCE = 0.01
+"""Seconds that syslog gets to take a line. When it takes none, it gets none for a while: :data:`SULK`."""
+
+SULK = 1.0
+"""Seconds."""
+
+MAX_TEXT = 4096
+"""Characters of an error or of a line in the log; a plugin may write a megabyte, and syslog then takes nothing."""
+
+MAX_METADATA, MAX_VALUE = 32, 256
+"""Keys of a result's metadata that are logged, and characters of each key and value."""
+
+_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
+_DAEMON = 3 << 3  # syslog's facility
+_SEVERITY = {logging.DEBUG: 7, logging.INFO: 6, logging.WARNING: 4, logging.ERROR: 3}
+_PLAIN = re.compile(r"[^\s\"=\\]+")
 
 log = logging.getLogger("nri.v1bridge")
 
@@ -33,7 +54,7 @@ def set_up(settings: Settings, *, launched: bool) -> None:
     root.setLevel(settings.log_level.upper())
     root.propagate = False
     handler, complaint = _handler(settings, launched=launched)
-    stamped = not isinstance(handler, logging.handlers.SysLogHandler)
+    stamped = not isinstance(handler, _Syslog)
     handler.setFormatter(_JSON() if settings.log_format == "json" else _Text(stamped=stamped))
     for old in root.handlers[:]:
         root.removeHandler(old)
@@ -54,16 +75,20 @@ def exchange_line(name: str, request: Request, exchange: Exchange) -> None:
         "ms": round(exchange.seconds * 1000, 1),
     }
     if exchange.error is not None:
-        log.error("failed", extra={"fields": fields | {"error": exchange.error.reason}})
+        log.error("failed", extra={"fields": fields | {"error": shorten(exchange.error.reason, MAX_TEXT)}})
         return
-    metadata = exchange.result.metadata if exchange.result is not None else {}
-    log.info("ok", extra={"fields": fields | metadata})
+    if exchange.result is not None and exchange.result.metadata:
+        # Below a key of its own: a plugin's "error" or "level" is not the bridge's.
+        pairs = list(exchange.result.metadata.items())[:MAX_METADATA]
+        fields["metadata"] = {shorten(key, MAX_VALUE): shorten(value, MAX_VALUE) for key, value in pairs}
+    log.info("ok", extra={"fields": fields})
 
 
 def plugin_line(name: str, request: Request, plugin: str, line: str) -> None:
     """Log a line of a plugin's stderr."""
     fields = {"state": str(request.state), "pod" if request.is_sandbox else "container": name, "plugin": plugin}
-    log.warning("%s", line, extra={"fields": fields})
+    # Not as the message: it could then look like one of the lines above.
+    log.warning("says", extra={"fields": fields | {"line": shorten(line, MAX_TEXT)}})
 
 
 class _Text(logging.Formatter):
@@ -78,7 +103,7 @@ class _Text(logging.Formatter):
         if record.exc_info:
             text += " | " + self.formatException(record.exc_info).replace("\n", " | ")
         fields: dict[str, Any] = getattr(record, "fields", {})
-        pairs = "".join([f" {key}={_quoted(str(value))}" for key, value in fields.items()])
+        pairs = "".join([f" {key}={_quoted(str(value))}" for key, value in _flat(fields)])
         line = printable(f"{record.levelname.lower()} {text}{pairs}")
         return f"{_stamp(record)} {line}" if self._stamped else line
 
@@ -94,23 +119,124 @@ class _JSON(logging.Formatter):
         return json.dumps(value)
 
 
+class _File(logging.Handler):
+    """Appends to a file. One that was moved away, or is gone, is made anew: that is how logs are rotated."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__()
+        self._path = path
+        self._fd = _open(path)
+        self._torn = False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write it, or lose it."""
+        try:
+            self._follow()
+            data = f"{self.format(record)}\n".encode()
+            if self._torn:
+                data = b"\n" + data
+            self._torn = os.write(self._fd, data) < len(data)
+        except Exception:
+            self.handleError(record)  # silent, see set_up
+
+    def close(self) -> None:
+        """Close the file."""
+        self.acquire()
+        try:
+            if self._fd >= 0:
+                os.close(self._fd)
+            self._fd = -1
+        finally:
+            self.release()
+        super().close()
+
+    def _follow(self) -> None:
+        """Open the file anew if it is not the one that is open; where that fails the old one will do."""
+        try:
+            if os.path.samestat(os.stat(self._path), os.fstat(self._fd)):
+                return
+        except FileNotFoundError:
+            pass
+        except OSError:
+            return
+        try:
+            fd = _open(self._path)
+        except OSError:
+            return
+        os.close(self._fd)
+        self._fd, self._torn = fd, False
+
+
+class _Syslog(logging.Handler):
+    """Sends to syslog, or the journal, each line as a datagram."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__()
+        self._path = path
+        self._sulking = 0.0
+        self._socket: socket.socket | None = self._connect()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Send it, or lose it."""
+        if time.monotonic() < self._sulking:
+            return
+        try:
+            priority = _DAEMON | _SEVERITY.get(record.levelno, 2)
+            data = f"<{priority}>nri-v1bridge[{os.getpid()}]: {self.format(record)}".encode()
+        except Exception:
+            self.handleError(record)  # silent, see set_up
+            return
+        for _ in range(2):
+            try:
+                self._socket = self._socket or self._connect()
+                self._socket.send(data)
+            except TimeoutError:
+                break
+            except OSError:  # it was restarted, perhaps
+                self._disconnect()
+            else:
+                return
+        self._sulking = time.monotonic() + SULK
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._disconnect()
+        super().close()
+
+    def _connect(self) -> socket.socket:
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        sock.settimeout(PATIENCE)
+        try:
+            sock.connect(self._path)
+        except BaseException:
+            sock.close()
+            raise
+        return sock
+
+    def _disconnect(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+
 def _handler(settings: Settings, *, launched: bool) -> tuple[logging.Handler, str]:
+    complaint = ""
     if settings.log_file:
         try:
-            os.close(os.open(settings.log_file, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600))
-            return logging.handlers.WatchedFileHandler(settings.log_file, encoding="utf-8"), ""
+            return _File(settings.log_file), ""
         except OSError as error:
             complaint = f"the log file {settings.log_file} cannot be written: {error.strerror}"
-    else:
-        complaint = ""
     if launched and _is_socket(SYSLOG):
         try:
-            syslog = logging.handlers.SysLogHandler(SYSLOG, logging.handlers.SysLogHandler.LOG_DAEMON)
+            return _Syslog(SYSLOG), complaint
         except OSError:
-            return logging.StreamHandler(sys.stderr), complaint
-        syslog.ident = f"nri-v1bridge[{os.getpid()}]: "
-        return syslog, complaint
+            pass
     return logging.StreamHandler(sys.stderr), complaint
+
+
+def _open(path: str) -> int:
+    """A descriptor of the log; a FIFO that nobody reads is not waited for."""
+    return os.open(path, _FLAGS, 0o600)
 
 
 def _is_socket(path: str) -> bool:
@@ -124,5 +250,14 @@ def _stamp(record: logging.LogRecord) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03d}Z"
 
 
+def _flat(fields: dict[str, Any]) -> list[tuple[str, Any]]:
+    """Fields below a field as fields with a dot: ``metadata.quota``."""
+    flat: list[tuple[str, Any]] = []
+    for key, value in fields.items():
+        below = isinstance(value, dict)
+        flat += [(f"{key}.{_quoted(name)}", each) for name, each in value.items()] if below else [(key, value)]
+    return flat
+
+
 def _quoted(value: str) -> str:
-    return json.dumps(value) if not value or " " in value or '"' in value or "=" in value else value
+    return value if _PLAIN.fullmatch(value) else json.dumps(value)

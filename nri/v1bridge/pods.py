@@ -14,6 +14,8 @@ from nri.api import PodSandbox
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from nri.api import LinuxPodSandbox
+
 MAX_PODS = 20_000
 """Pods that are remembered; beyond that the one that was seen first is forgotten. A node has some hundreds."""
 
@@ -59,14 +61,18 @@ class Pods:
         whole = PodSandbox()
         whole.CopyFrom(pod)
         whole.pid = pod.pid or known.pid
-        linux = whole.linux
-        linux.cgroups_path = linux.cgroups_path or known.linux.cgroups_path
-        linux.cgroup_parent = linux.cgroup_parent or known.linux.cgroup_parent
-        if not linux.namespaces:
-            linux.namespaces.extend(known.linux.namespaces)
-        if not linux.HasField("resources") and known.linux.HasField("resources"):
-            linux.resources.CopyFrom(known.linux.resources)
+        if known.HasField("linux"):
+            _fill(whole.linux, known.linux)
         for key, value in known.annotations.items():
             if key not in pod.annotations:
                 whole.annotations[key] = value
         return whole
+
+
+def _fill(linux: LinuxPodSandbox, known: LinuxPodSandbox) -> None:
+    linux.cgroups_path = linux.cgroups_path or known.cgroups_path
+    linux.cgroup_parent = linux.cgroup_parent or known.cgroup_parent
+    if not linux.namespaces:
+        linux.namespaces.extend(known.namespaces)
+    if not linux.HasField("resources") and known.HasField("resources"):
+        linux.resources.CopyFrom(known.resources)

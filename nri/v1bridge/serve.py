@@ -34,6 +34,8 @@ def serve(*, path: str = stub.DEFAULT_SOCKET, index: str = "", settings_file: st
     :raises NRIError: when it can't even begin: settings that can't be read, an index that is none.
     """
     launched = SOCKET_VARIABLE in os.environ
+    path = os.path.abspath(path)  # before settle, which leaves the directory that a relative one counts from
+    settings = _read(settings_file) if settings_file else Settings()
     settle()
 
     def adopt(text: str) -> Settings:
@@ -43,33 +45,35 @@ def serve(*, path: str = stub.DEFAULT_SOCKET, index: str = "", settings_file: st
             log.error("the bridge's settings: %s; the default is used instead", fault)
         return settings
 
-    settings = Settings.parse(_read(settings_file)) if settings_file else Settings()
     set_up(settings, launched=launched)
     bridge = Bridge(settings, None if settings_file else adopt)
-    # "10-v1bridge" also when the executable has another name, as `nri bridge` does.
-    executable = "" if launched else f"{index or INDEX}-{NAME}"
-    runner = stub.Runner(bridge, path=path, index=index, executable=executable)
+    # The executable's name says nothing where it is `nri`.
+    name, index = ("", index) if launched else (NAME, index or INDEX)
+    runner = stub.Runner(bridge, path=path, name=name, index=index)
 
     def end(number: int, _frame: FrameType | None) -> None:
         # Not in the handler itself: it runs in the thread that reads, which must go on until the last answer.
-        threading.Thread(target=_end, args=(bridge, runner, number), name="end", daemon=True).start()
+        threading.Thread(target=_end, args=(runner, number), name="end", daemon=True).start()
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, end)
     runner.run()
-
-
-def _end(bridge: Bridge, runner: stub.Runner, number: int) -> None:
-    log.info("ending: %s", signal.Signals(number).name)
+    # The runtime may be gone in the middle of a chain: nobody but us keeps its plugin's deadline.
     if not bridge.wait_until_idle(LAST_CALLS):
         log.warning("a chain is still running after %g s, and is left to itself", LAST_CALLS)
-    runner.stop()
 
 
-def _read(path: str) -> str:
+def _end(runner: stub.Runner, number: int) -> None:
+    log.info("ending: %s", signal.Signals(number).name)
+    runner.stop(grace=LAST_CALLS)
+
+
+def _read(path: str) -> Settings:
     try:
         with open(path, encoding="utf-8") as file:
-            return file.read(1024 * 1024)
+            return Settings.parse(file.read(1024 * 1024))
+    except SettingsError as error:
+        raise SettingsError(f"{path}: {error}") from None
     except OSError as error:
         raise SettingsError(f"{path}: cannot be read: {error.strerror}; expected the bridge's settings") from error
     except UnicodeDecodeError as error:

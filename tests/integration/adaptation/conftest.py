@@ -1,0 +1,23 @@
+"""Whatever a test does with a runtime, nothing is left when it is closed: no process, no descriptor, no thread."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.host import has_zombie, open_fds, wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left() -> Iterator[None]:
+    before, threads = open_fds(), set(threading.enumerate())
+    yield
+    wait_until(lambda: set(threading.enumerate()) <= threads, 5)
+    assert set(threading.enumerate()) <= threads, "threads are left"
+    assert open_fds() == before, "descriptors are left open"
+    assert not has_zombie()

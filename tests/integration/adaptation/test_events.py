@@ -1,0 +1,369 @@
+"""What plugins are sent, in which order, and what becomes of their answers."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from nri import api, stub
+from nri.adaptation import AdaptationError, ConflictError, EventError, Exchange, Runtime
+from nri.adaptation.lifecycle import Shape
+from nri.adaptation.play import Player
+from nri.adaptation.runtime import FAILING
+from nri.api import Event, events
+from nri.ttrpc import Code, StatusError
+from tests.host import SOON
+from tests.integration.adaptation.plugin import ALL, Plugin, adjusts, container, pod, quota, updates
+
+RPCS = {call.rpc: call.response() for call in events.CALLS}
+STATE_CHANGES = {call.rpc for call in events.CALLS if call.state_change}
+OWN_CALLS = {rpc: answer for rpc, answer in RPCS.items() if rpc not in STATE_CHANGES}
+LIFE = [events.BY_EVENT[step.event].rpc for step in Shape().lives()]
+
+
+def play(runtime: Runtime, pods: int = 1, containers: int = 1) -> Player:
+    player = Player(runtime)
+    player.play(Shape().lives(pods, containers))
+    return player
+
+
+def test_a_life_is_a_call_for_each_event_from_nri_0_12_on() -> None:
+    with Runtime() as runtime:
+        plugin = Plugin(**RPCS, StateChange=api.Empty()).connect(runtime)
+        assert play(runtime).failed == 0
+    assert plugin.events == LIFE
+    assert plugin.requests("Configure")[0].NRI_version == "v0.12.0"
+
+
+def test_a_life_is_mostly_state_changes_up_to_nri_0_11() -> None:
+    with Runtime(style="state-change") as runtime:
+        plugin = Plugin(**RPCS, StateChange=api.Empty()).connect(runtime)
+        assert play(runtime).failed == 0
+    assert plugin.events == ["StateChange" if rpc in STATE_CHANGES else rpc for rpc in LIFE]
+    told = [events.BY_EVENT[change.event].rpc for change in plugin.requests("StateChange")]
+    assert told == [rpc for rpc in LIFE if rpc in STATE_CHANGES]
+    assert plugin.requests("StateChange")[0].pod.name == "web-0"
+    assert not plugin.requests("StateChange")[0].HasField("container")
+    assert plugin.requests("StateChange")[1].container.name == "app-0"
+    assert plugin.requests("Configure")[0].NRI_version == ""
+
+
+def test_a_plugin_without_the_new_calls_gets_state_changes_from_a_new_runtime() -> None:
+    exchanges: list[Exchange] = []
+    with Runtime(on_exchange=exchanges.append) as runtime:
+        plugin = Plugin(**OWN_CALLS, StateChange=api.Empty()).connect(runtime)
+        assert play(runtime).failed == 0
+    assert plugin.events == ["StateChange" if rpc in STATE_CHANGES else rpc for rpc in LIFE]
+    assert [exchange.event for exchange in exchanges][2:] == LIFE
+
+
+@pytest.mark.parametrize("style", ["rpc", "state-change"])
+def test_a_plugin_made_with_the_stub_sees_the_same_in_either_style(style: Any) -> None:
+    seen: list[str] = []
+
+    class Logger(stub.Plugin):
+        pass
+
+    for call in events.CALLS:
+        name = stub.plugin.HANDLERS[call.event]
+        setattr(Logger, name, lambda self, request, call, rpc=call.rpc: seen.append(rpc))
+    with Runtime(style=style) as runtime:
+        ours, theirs = socket.socketpair()
+        session = stub.Runner(Logger(), name="logger", index="10", sock=theirs)
+        thread = threading.Thread(target=session.run)
+        thread.start()
+        assert runtime.attach(ours) == "10-logger"
+        assert play(runtime).failed == 0
+    thread.join()
+    seen = [rpc for rpc in seen if rpc != "ValidateContainerAdjustment"]
+    assert seen == LIFE
+
+
+def test_plugins_are_asked_in_the_order_of_their_indices() -> None:
+    order: list[str] = []
+    with Runtime() as runtime:
+        for index in ("50", "10", "99", "00"):
+            answer = lambda request, index=index: (order.append(index), api.RunPodSandboxResponse())[1]  # noqa: E731
+            Plugin(index, RunPodSandbox=answer).connect(runtime)
+        assert runtime.plugins == ["00-test", "10-test", "50-test", "99-test"]
+        runtime.run_pod_sandbox(pod())
+    assert order == ["00", "10", "50", "99"]
+
+
+def test_a_plugin_gets_only_the_events_that_it_wants() -> None:
+    with Runtime() as runtime:
+        some = Plugin("10", wants=(Event.STOP_CONTAINER,), **RPCS).connect(runtime)
+        everything = Plugin("20", wants=(), **RPCS).connect(runtime)
+        play(runtime)
+    assert some.events == ["StopContainer"]
+    assert set(everything.events) == {*LIFE, "ValidateContainerAdjustment"}
+
+
+def test_an_event_that_the_runtime_does_not_know_ends_the_plugin() -> None:
+    with Runtime(nri_version=(0, 8)) as runtime:
+        with pytest.raises(AdaptationError, match=r"10-test wants events that NRI 0.8 does not have: 0x1800"):
+            Plugin(wants=ALL).connect(runtime)
+        assert runtime.plugins == []
+
+
+# Time
+
+
+@pytest.mark.parametrize("style", ["rpc", "state-change"])
+def test_a_plugin_that_misses_its_deadline_is_cut_off_and_the_rest_goes_on(style: Any) -> None:
+    release = threading.Event()
+
+    def hang(request: Any) -> Any:
+        release.wait(SOON)
+        return api.Empty()
+
+    exchanges: list[Exchange] = []
+    with Runtime(style=style, request_timeout=0.2, on_exchange=exchanges.append) as runtime:
+        slow = Plugin("10", "slow", RunPodSandbox=hang, StateChange=hang).connect(runtime)
+        quick = Plugin("20", "quick", **RPCS, StateChange=api.Empty()).connect(runtime)
+        exchanges.clear()
+        started = time.monotonic()
+        runtime.run_pod_sandbox(pod())
+        assert 0.2 <= time.monotonic() - started < 2
+        assert slow.gone()
+        assert runtime.plugins == ["20-quick"]
+        runtime.create_container(pod(), container())
+        release.set()
+    assert len(quick.events) == 2
+    assert [(exchange.event, exchange.plugin, exchange.cut_off) for exchange in exchanges] == [
+        ("RunPodSandbox", "10-slow", True),
+        ("RunPodSandbox", "20-quick", False),
+        ("CreateContainer", "20-quick", False),
+    ]
+    assert "no answer within 0.2 s" in str(exchanges[0].error)
+
+
+def test_an_answer_that_says_deadline_exceeded_comes_in_time_and_is_an_error_like_any_other() -> None:
+    def late(request: Any) -> Any:
+        raise StatusError(Code.DEADLINE_EXCEEDED, "not done")
+
+    with Runtime() as runtime:
+        Plugin(RunPodSandbox=late).connect(runtime)
+        with pytest.raises(EventError, match="not done"):
+            runtime.run_pod_sandbox(pod())
+        assert runtime.plugins == ["10-test"]
+
+
+def test_a_plugin_that_dies_within_an_event_is_out_and_the_event_goes_on() -> None:
+    with Runtime() as runtime:
+        dying: Plugin = Plugin("10", "dying", StartContainer=lambda request: dying.hang_up() or api.Empty())
+        dying.connect(runtime)
+        other = Plugin("20", "other", **RPCS).connect(runtime)
+        runtime.start_container(pod(), container())
+        assert (other.events, runtime.plugins) == (["StartContainer"], ["20-other"])
+
+
+def test_the_timeouts_are_told_in_milliseconds() -> None:
+    with Runtime(request_timeout=1.5, registration_timeout=7) as runtime:
+        plugin = Plugin().connect(runtime)
+    request = plugin.requests("Configure")[0]
+    assert (request.request_timeout, request.registration_timeout) == (1500, 7000)
+    assert (request.runtime_name, request.runtime_version) == ("nri-simulator", "v0.1.0")
+
+
+# Errors
+
+
+def refuse(request: Any) -> Any:
+    raise StatusError(Code.UNKNOWN, "not\ntoday")
+
+
+@pytest.mark.parametrize("rpc", [rpc for rpc in RPCS if rpc in FAILING])
+def test_an_error_makes_the_event_fail_and_names_plugin_and_message(rpc: str) -> None:
+    with Runtime() as runtime:
+        Plugin("10", "no", **{**RPCS, rpc: refuse}).connect(runtime)
+        later = Plugin("20", "later", **RPCS).connect(runtime)
+        with pytest.raises(EventError) as caught:
+            runtime.send(rpc, pod(), container(), resources=api.LinuxResources())
+        assert str(caught.value) == f"{rpc}: plugin 10-no: not\\ntoday"
+        assert (caught.value.event, caught.value.plugin) == (rpc, "10-no")
+        assert later.events == []
+        assert runtime.plugins == ["10-no", "20-later"]
+
+
+@pytest.mark.parametrize("rpc", [rpc for rpc in LIFE if rpc not in FAILING])
+def test_an_error_at_any_other_event_is_logged(rpc: str, caplog: pytest.LogCaptureFixture) -> None:
+    with Runtime() as runtime:
+        Plugin("10", "no", **{**RPCS, rpc: refuse}).connect(runtime)
+        outcome = runtime.send(rpc, pod(), container())
+        assert f"{rpc}: plugin 10-no: not\\ntoday" in caplog.text
+        assert str(outcome.error) == f"{rpc}: plugin 10-no: not\\ntoday"
+
+
+def test_a_life_goes_as_far_as_it_can() -> None:
+    with Runtime() as runtime:
+        seen = Plugin("00", **RPCS).connect(runtime)
+        Plugin("10", **{**RPCS, "StartContainer": refuse}).connect(runtime)
+        assert play(runtime).failed == 1
+        assert seen.events == [
+            "RunPodSandbox",
+            "CreateContainer",
+            "PostCreateContainer",
+            "StartContainer",
+            "StopPodSandbox",
+            "RemoveContainer",
+            "RemovePodSandbox",
+        ]
+
+
+# Adjusting
+
+
+def test_a_later_plugin_sees_what_an_earlier_one_has_adjusted() -> None:
+    with Runtime() as runtime:
+        one = adjusts(annotations={"a": "1"}, env=[{"key": "A", "value": "new"}], linux={"cgroups_path": "/moved"})
+        Plugin("10", CreateContainer=one).connect(runtime)
+        later = Plugin("20", CreateContainer=adjusts(annotations={"b": "2"}, **quota(5))).connect(runtime)
+        outcome = runtime.create_container(pod(), container(env=["A=old", "B=kept"], annotations={"c": "3"}))
+    seen = later.requests("CreateContainer")[0].container
+    assert (dict(seen.annotations), list(seen.env)) == ({"a": "1", "c": "3"}, ["B=kept", "A=new"])
+    assert seen.linux.cgroups_path == "/moved"
+    assert dict(outcome.adjustment.annotations) == {"a": "1", "b": "2"}
+    assert outcome.adjustment.linux.resources.cpu.quota.value == 5
+    assert outcome.container is not None
+    assert dict(outcome.container.annotations) == {"a": "1", "b": "2", "c": "3"}
+
+
+def test_two_plugins_that_set_the_same_are_in_conflict() -> None:
+    with Runtime() as runtime:
+        Plugin("10", "one", CreateContainer=adjusts(**quota(1))).connect(runtime)
+        Plugin("20", "two", CreateContainer=adjusts(**quota(2))).connect(runtime)
+        with pytest.raises(ConflictError) as caught:
+            runtime.create_container(pod(), container())
+        assert caught.value.field == "linux.resources.cpu.quota"
+        assert caught.value.plugins == ("10-one", "20-two")
+        assert "10-one and 20-two both set linux.resources.cpu.quota of container app" in str(caught.value)
+        assert runtime.plugins == ["10-one", "20-two"]
+        assert runtime.store.containers == {}
+
+
+def test_what_was_adjusted_stays_so_for_the_rest_of_the_life() -> None:
+    with Runtime() as runtime:
+        plugin = Plugin(**{**RPCS, "CreateContainer": adjusts(annotations={"a": "1"}, **quota(7))}).connect(runtime)
+        play(runtime)
+    assert plugin.requests("StartContainer")[0].container.annotations["a"] == "1"
+    assert plugin.requests("StartContainer")[0].container.linux.resources.cpu.quota.value == 7
+    assert plugin.requests("StopContainer")[0].container.linux.resources.cpu.quota.value == 100000  # the update's
+
+
+def test_an_update_can_be_changed_and_a_later_plugin_sees_it() -> None:
+    answer = api.UpdateContainerResponse(update=updates(app=3, other=4))
+    shares = api.LinuxResources(cpu={"shares": {"value": 9}, "quota": {"value": 1}})
+    with Runtime() as runtime:
+        runtime.create_container(pod(), container("other"))
+        Plugin("10", UpdateContainer=answer).connect(runtime)
+        later = Plugin("20", UpdateContainer=api.UpdateContainerResponse()).connect(runtime)
+        outcome = runtime.update_container(pod(), container(), shares)
+        assert runtime.store.containers["other"].linux.resources.cpu.quota.value == 4
+    seen = later.requests("UpdateContainer")[0].linux_resources.cpu
+    assert (seen.shares.value, seen.quota.value) == (9, 3)
+    assert [update.container_id for update in outcome.updates] == ["app", "other"]
+    assert outcome.container is not None
+    assert outcome.container.linux.resources.cpu.quota.value == 3
+
+
+def test_evictions_are_handed_on() -> None:
+    answer = api.CreateContainerResponse(evict=[{"container_id": "other", "reason": "noisy"}])
+    with Runtime() as runtime:
+        Plugin(CreateContainer=answer).connect(runtime)
+        outcome = runtime.create_container(pod(), container())
+    assert [eviction.reason for eviction in outcome.evictions] == ["noisy"]
+
+
+def test_a_validator_sees_it_all_and_can_reject_it() -> None:
+    reject = api.ValidateContainerAdjustmentResponse(reject=True, reason="too much")
+    with Runtime() as runtime:
+        Plugin("10", "setter", CreateContainer=adjusts(annotations={"a": "1"}, **quota(1))).connect(runtime)
+        wants = (Event.VALIDATE_CONTAINER_ADJUSTMENT,)
+        validator = Plugin("20", "validator", wants=wants, ValidateContainerAdjustment=reject).connect(runtime)
+        with pytest.raises(EventError, match="20-validator: too much"):
+            runtime.create_container(pod(), container())
+    request = validator.requests("ValidateContainerAdjustment")[0]
+    assert request.adjust.linux.resources.cpu.quota.value == 1
+    assert "a" not in request.container.annotations
+    owners = request.owners.owners["app"]
+    assert owners.simple[api.Field.CPUQuota] == "10-setter"
+    assert dict(owners.compound[api.Field.Annotations].owners) == {"a": "10-setter"}
+    assert [(plugin.index, plugin.name) for plugin in request.plugins] == [("10", "setter"), ("20", "validator")]
+
+
+# What there is
+
+
+def test_a_plugin_that_comes_late_is_told_what_there_is() -> None:
+    with Runtime() as runtime:
+        for name in ("one", "two"):
+            runtime.run_pod_sandbox(pod(name))
+        runtime.create_container(pod("one"), container("a"))
+        runtime.start_container(pod("one"), container("a"))
+        runtime.create_container(pod("one"), container("b"))
+        runtime.create_container(pod("two"), container("c"))
+        runtime.remove_container(pod("two"), container("c"))
+        runtime.remove_pod_sandbox(pod("two"))
+        plugin = Plugin().connect(runtime)
+    (request,) = plugin.requests("Synchronize")
+    assert [pod.name for pod in request.pods] == ["one"]
+    states = {item.name: api.ContainerState.Name(item.state) for item in request.containers}
+    assert states == {"a": "CONTAINER_RUNNING", "b": "CONTAINER_CREATED"}
+
+
+def test_updates_asked_for_when_synchronized_are_carried_out() -> None:
+    with Runtime() as runtime:
+        runtime.create_container(pod(), container())
+        Plugin(Synchronize=api.SynchronizeResponse(update=updates(app=8))).connect(runtime)
+        assert runtime.store.containers["app"].linux.resources.cpu.quota.value == 8
+
+
+def test_a_plugin_can_update_containers_at_any_time() -> None:
+    with Runtime() as runtime:
+        runtime.create_container(pod(), container())
+        plugin = Plugin().connect(runtime)
+        failed = plugin.update(*updates(app=8, gone=9))
+        assert [update.container_id for update in failed] == ["gone"]
+        assert runtime.store.containers["app"].linux.resources.cpu.quota.value == 8
+
+
+def test_updates_can_be_left_to_a_callback() -> None:
+    asked: list[tuple[str, int]] = []
+
+    def on_update(plugin: str, request: api.UpdateContainersRequest) -> list[api.ContainerUpdate]:
+        asked.append((plugin, len(request.update)))
+        return list(request.update)
+
+    with Runtime(on_update=on_update) as runtime:
+        plugin = Plugin().connect(runtime)
+        assert len(plugin.update(*updates(app=8))) == 1
+    assert asked == [("10-test", 1)]
+
+
+def test_an_event_waits_for_the_one_before_it() -> None:
+    entered, release = threading.Event(), threading.Event()
+
+    def wait(request: Any) -> Any:
+        entered.set()
+        assert release.wait(SOON)
+        return api.RunPodSandboxResponse()
+
+    with Runtime(request_timeout=SOON) as runtime:
+        plugin = Plugin(**{**RPCS, "RunPodSandbox": wait}).connect(runtime)
+        first = threading.Thread(target=runtime.run_pod_sandbox, args=[pod()])
+        first.start()
+        assert entered.wait(SOON)
+        second = threading.Thread(target=runtime.stop_pod_sandbox, args=[pod()])
+        second.start()
+        second.join(0.1)
+        assert second.is_alive()
+        assert plugin.events == ["RunPodSandbox"]
+        release.set()
+        first.join()
+        second.join()
+    assert plugin.events == ["RunPodSandbox", "StopPodSandbox"]

@@ -1,0 +1,190 @@
+"""``nri simulate``: what it launches, shows, records and replays."""
+
+from __future__ import annotations
+
+import json
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from nri.adaptation import record
+from nri.adaptation.lifecycle import Shape
+from tests.host import SOON, wait_until
+from tests.integration.adaptation.test_start import SERVE, STUB, install, outside
+from tests.integration.cli.running import Ran, process
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LOGGER = STUB + "    def create_container(self, request, call):\n        print(request.container.env, flush=True)\n"
+SETTER = (
+    STUB
+    + "    def create_container(self, request, call):\n"
+    + "        from nri import api\n"
+    + "        return api.CreateContainerResponse(adjust={'annotations': {'a': '1', 'b': '2'}})\n"
+)
+
+
+def simulate(*words: object) -> Ran:
+    return process("simulate", *map(str, words))
+
+
+def timeline(ran: Ran) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = ran.json
+    for row in rows:
+        seconds = row.pop("seconds")
+        assert seconds is None or seconds >= 0
+        row["output"] = [line for line in row["output"] if not line.startswith("pod ")]  # has a process number
+    return rows
+
+
+@pytest.fixture
+def logger(tmp_path: Path) -> Path:
+    return install(tmp_path / "plugins", "10-logger", LOGGER + SERVE)
+
+
+def test_the_timeline_shows_event_plugin_result_time_and_what_was_printed(logger: Path) -> None:
+    ran = simulate("--plugin", logger)
+    assert (ran.status, ran.stderr) == (0, "")
+    lines = ran.stdout.splitlines()
+    assert lines[0].split() == ["EVENT", "POD", "PLUGIN", "RESULT", "TIME"]
+    assert lines[1].split()[:6] == ["Configure", "-", "10-logger", "wants", "RunPodSandbox,", "CreateContainer"]
+    at = [line.split()[0] for line in lines].index("CreateContainer")
+    assert lines[at].split()[1:4] == ["web-0/app-0", "10-logger", "ok"]
+    assert lines[at].endswith(" ms")
+    assert lines[at + 1].startswith("    ['PATH=")
+
+
+def test_a_recorded_life_replays_to_the_same_timeline(logger: Path, tmp_path: Path) -> None:
+    file = tmp_path / "life.jsonl"
+    made = simulate(
+        "--plugin", logger, "--pods", 2, "--containers", 2, "--label", "tier=x", "--record", file, "--json"
+    )
+    replayed = simulate("--plugin", logger, "--events", file, "--json")
+    assert (made.status, replayed.status) == (0, 0)
+    assert timeline(replayed) == timeline(made)
+    assert len(file.read_text().splitlines()) == 2 * (3 + 2 * 8)
+    again = tmp_path / "again.jsonl"
+    assert simulate("--events", file, "--record", again).stdout == ""
+    assert again.read_bytes() == file.read_bytes()
+
+
+def test_either_style_has_the_same_timeline(logger: Path) -> None:
+    new, old = (simulate("--plugin", logger, "--style", style, "--json") for style in ("rpc", "state-change"))
+    assert timeline(new) == timeline(old)
+
+
+def test_what_is_made_up_can_be_chosen() -> None:
+    shape = Shape(annotations={"a": "1"}, labels={"b": "2"}, cgroup_parent="kubepods-burstable.slice", pid=42)
+    steps = list(shape.lives())
+    uid = steps[0].pod.uid.replace("-", "_")
+    assert (steps[0].pod.annotations["a"], steps[0].pod.labels["b"], steps[0].pod.pid) == ("1", "2", 42)
+    assert steps[0].pod.linux.cgroup_parent == f"kubepods-burstable-pod{uid}.slice"
+    started = steps[3].container
+    assert started is not None
+    assert (started.pid, started.annotations.get("a")) == (42, None)
+    assert started.linux.cgroups_path == f"kubepods-burstable-pod{uid}.slice:cri-containerd:{started.id}"
+    assert [list(Shape(seed=seed).lives()) == list(Shape(seed=1).lives()) for seed in (1, 2)] == [True, False]
+
+
+def test_what_plugins_change_and_where_they_are_in_conflict_is_shown(tmp_path: Path) -> None:
+    for name in ("10-one", "20-two"):
+        install(tmp_path / "plugins", name, SETTER + SERVE)
+    ran = simulate("--plugin-dir", tmp_path / "plugins")
+    assert ran.status == 1
+    assert "10-one            sets annotations a, annotations b" in ran.stdout
+    assert "CreateContainer fails: 10-one and 20-two both set annotations a of container" in ran.stdout
+    assert "StartContainer" not in ran.stdout
+
+
+def test_an_error_is_shown_and_is_exit_status_1(tmp_path: Path) -> None:
+    failing = (
+        STUB.replace("from nri", "from nri.errors import NRIError\nfrom nri", 1)
+        + "    def stop_pod_sandbox(self, request, call):\n        raise NRIError('no\\x1b[31m')\n"
+    )
+    ran = simulate("--plugin", install(tmp_path, "10-failing", failing + SERVE))
+    assert ran.status == 1
+    assert "error: no\\x1b[31m" in ran.stdout
+
+
+def test_a_plugin_that_does_not_start_is_exit_status_1(tmp_path: Path) -> None:
+    ran = simulate("--plugin", install(tmp_path, "10-bad", "#!/bin/true\n"), "--pods", 0)
+    assert ran.status == 1
+    assert "plugin 10-bad did not register" in ran.stdout
+
+
+def test_a_plugin_whose_file_has_no_index_gets_its_place(tmp_path: Path) -> None:
+    first, second = install(tmp_path, "b.py", STUB + SERVE), install(tmp_path, "a.py", STUB + SERVE)
+    ran = simulate("--plugin", first, "--plugin", second, "--pods", 0, "--json")
+    assert [row["plugin"] for row in ran.json if row["event"] == "Configure"] == ["00-b.py", "01-a.py"]
+
+
+def test_it_waits_for_plugins_from_outside(tmp_path: Path) -> None:
+    path = tmp_path / "nri.sock"
+    result: list[Ran] = []
+    running = threading.Thread(
+        target=lambda: result.append(simulate("--socket", path, "--wait", 2, "--pods", 0, "--json"))
+    )
+    running.start()
+    assert wait_until(path.exists, SOON)
+    plugins = [outside(path, index="10"), outside(path, index="20")]
+    for plugin in plugins:
+        plugin.register(SOON)
+    running.join()
+    assert all(plugin.gone(SOON) for plugin in plugins)
+    assert [row["event"] for row in result[0].json].count("Synchronize") == 2
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        ("{", "is not JSON: Expecting property name"),
+        ("[]", "found a list, expected an object"),
+        ("[" * 100000, "is not JSON: "),
+        ("{}", "found the event None, expected one such as RunPodSandbox"),
+        ('{"event": []}', "found the event \\[\\]"),
+        ('{"event": "RunPodSandbox"}', "RunPodSandbox has no pod with an id"),
+        ('{"event": "RunPodSandbox", "pod": {"id": "a"}, "more": 1}', "found the key 'more', expected event, pod"),
+        ('{"event": "RunPodSandbox", "pod": {"idd": "a"}}', 'pod: .* has no field named "idd"'),
+        ('{"event": "RunPodSandbox", "pod": {"id": 1}}', "pod: "),
+        ('{"event": "RunPodSandbox", "pod": 1}', "pod: "),
+        (
+            '{"event": "RunPodSandbox", "pod": {"id": "a"}, "container": {"id": "b"}}',
+            "found 'container', which RunPod",
+        ),
+        ('{"event": "StopContainer", "pod": {"id": "a"}}', "StopContainer has no container with an id"),
+    ],
+)
+def test_a_bad_file_is_told_by_file_line_and_fault(tmp_path: Path, line: str, complaint: str) -> None:
+    file = tmp_path / "life.jsonl"
+    file.write_text(f'{{"event": "RunPodSandbox", "pod": {{"id": "a"}}}}\n\n{line}\n')
+    with pytest.raises(record.AdaptationError, match=rf"life\.jsonl:3: {complaint}"):
+        record.read(str(file))
+
+
+def test_a_file_that_is_not_there_is_an_error_in_one_line(tmp_path: Path, logger: Path) -> None:
+    ran = simulate("--plugin", logger, "--events", tmp_path / "none")
+    assert (ran.status, ran.stdout) == (1, "")
+    assert ran.stderr == f"{tmp_path}/none: can't be read: No such file or directory\n"
+    assert simulate("--record", tmp_path / "none" / "file").status == 1
+
+
+@pytest.mark.parametrize("words", [[], ["--wait", "1", "--plugin", "x"], ["--plugin", "x", "--timeout", "nan"]])
+def test_a_wrong_command_line_is_status_2(words: list[str]) -> None:
+    assert simulate(*words).status == 2
+
+
+def test_json_has_a_row_for_each_exchange(logger: Path) -> None:
+    rows = timeline(simulate("--plugin", logger, "--json"))
+    created = next(row for row in rows if row["event"] == "CreateContainer")
+    assert created == {
+        "event": "CreateContainer",
+        "pod": "web-0",
+        "container": "app-0",
+        "plugin": "10-logger",
+        "result": "ok",
+        "error": None,
+        "output": created["output"],
+    }
+    assert json.dumps(created["output"]).startswith("[\"['PATH=")

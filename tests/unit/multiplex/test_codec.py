@@ -1,0 +1,129 @@
+"""Frames, both ways from one table of vectors."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nri.multiplex import MAX_PAYLOAD, FrameDecoder, FrameError, ProtocolError, codec, encode
+from tests.cutting import cut, every_way
+
+VECTORS = [
+    pytest.param(1, b"a", "00000001 00000001 61", id="one byte"),
+    pytest.param(2, b"\x00\x00\x00\x01", "00000002 00000004 00000001", id="a payload that looks like a header"),
+    pytest.param(0, b"zero", "00000000 00000004 7a65726f", id="the reserved id"),
+    pytest.param(0xFFFFFFFF, b"far", "ffffffff 00000003 666172", id="the highest id"),
+    pytest.param(0x01020304, bytes(16), "01020304 00000010" + "00" * 16, id="network order"),
+]
+ALL = [(vector.values[0], vector.values[1], bytes.fromhex(vector.values[2])) for vector in VECTORS]
+
+
+def decode(parts: list[bytes]) -> tuple[dict[int, bytes], FrameDecoder]:
+    """What each connection got, its pieces joined."""
+    decoder, streams = FrameDecoder(), {}
+    for part in parts:
+        for connection, piece in decoder.feed(part):
+            assert piece
+            streams[connection] = streams.get(connection, b"") + piece
+    return streams, decoder
+
+
+@pytest.mark.parametrize(("connection", "payload", "frame"), VECTORS)
+def test_a_frame_is_written_as_the_table_says(connection, payload, frame):
+    assert encode(connection, payload) == bytes.fromhex(frame)
+
+
+@pytest.mark.parametrize(("connection", "payload", "frame"), VECTORS)
+def test_a_frame_is_read_however_it_is_cut(connection, payload, frame):
+    for parts in every_way(bytes.fromhex(frame)):
+        streams, decoder = decode(parts)
+        assert streams == {connection: payload}
+        assert not decoder.inside
+
+
+def test_frames_that_are_glued_together_are_read_however_they_are_cut():
+    for parts in every_way(b"".join([frame for _, _, frame in ALL])):
+        streams, decoder = decode(parts)
+        assert streams == {connection: payload for connection, payload, _ in ALL}
+        assert not decoder.inside
+
+
+@pytest.mark.parametrize(
+    "tail", [b"\x00", bytes(7), b"\x00\x00\x00\x01\x00\x00\x00\x05", b"\0\0\0\x01\0\0\0\x05half"]
+)
+def test_a_tail_is_a_frame_that_has_begun(tail):
+    _, _, frame = ALL[0]
+    _, decoder = decode([frame + tail])
+    assert decoder.inside
+
+
+def test_nothing_is_no_frame():
+    assert encode(1, b"") == b""
+    assert FrameDecoder().feed(b"") == []
+
+
+def test_an_empty_payload_is_passed_over():
+    for parts in every_way(bytes.fromhex("00000001 00000000 00000002 00000000") + ALL[0][2]):
+        streams, decoder = decode(parts)
+        assert streams == {1: b"a"}
+        assert not decoder.inside
+
+
+def test_a_payload_is_handed_out_as_it_comes_and_not_kept():
+    decoder = FrameDecoder()
+    assert decoder.feed(codec.HEADER.pack(7, MAX_PAYLOAD)) == []
+    for _ in range(4):
+        assert decoder.feed(bytes(1024 * 1024)) == [(7, bytes(1024 * 1024))]
+    assert decoder.inside
+    assert decoder.feed(bytes(10)) == [(7, bytes(10))]
+    assert not decoder.inside
+
+
+def test_a_longer_write_is_several_frames():
+    data = bytes(range(256)) * (2 * MAX_PAYLOAD // 256) + b"and the rest"
+    streams, decoder = decode([encode(3, data)])
+    assert streams == {3: data}
+    assert not decoder.inside
+    lengths, at, wire = [], 0, encode(3, data)
+    while at < len(wire):
+        lengths.append(codec.HEADER.unpack_from(wire, at)[1])
+        at += 8 + lengths[-1]
+    assert lengths == [MAX_PAYLOAD, len(data) - MAX_PAYLOAD]
+    assert len(encode(3, data[:MAX_PAYLOAD])) == 8 + MAX_PAYLOAD
+
+
+@pytest.mark.parametrize("length", [MAX_PAYLOAD + 1, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF])
+def test_a_length_that_no_frame_has_is_refused_for_good(length):
+    for parts in every_way(codec.HEADER.pack(5, length)):
+        decoder = FrameDecoder()
+        with pytest.raises(
+            FrameError, match=rf"^a frame of connection 5 says it has {length} bytes, expected at most {MAX_PAYLOAD}$"
+        ):
+            for part in [*parts, b"x"]:
+                assert decoder.feed(part) == []
+        with pytest.raises(FrameError):
+            decoder.feed(ALL[0][2])
+    assert issubclass(FrameError, ProtocolError)
+
+
+@given(st.data())
+def test_any_frames_cut_anywhere_are_the_same_streams(data):
+    sent = data.draw(st.lists(st.tuples(st.integers(0, 3), st.binary(max_size=40)), max_size=8))
+    wire = b"".join([encode(connection, payload) for connection, payload in sent])
+    expected: dict[int, bytes] = {}
+    for connection, payload in sent:
+        if payload:
+            expected[connection] = expected.get(connection, b"") + payload
+    streams, decoder = decode(data.draw(cut(wire)))
+    assert streams == expected
+    assert not decoder.inside
+
+
+@given(st.lists(st.binary(max_size=64)))
+def test_random_bytes_are_frames_or_a_frame_error_and_nothing_is_kept(parts):
+    decoder = FrameDecoder()
+    try:
+        for part in parts:
+            assert sum([len(piece) for _, piece in decoder.feed(part)]) <= len(part)
+            assert len(decoder._header) < codec.HEADER.size
+    except FrameError:
+        pass

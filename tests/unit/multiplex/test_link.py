@@ -1,0 +1,280 @@
+"""Links and trunks over socketpairs: who is told what, why they close, and what is left behind."""
+
+import os
+import socket
+import threading
+import time
+
+import pytest
+
+from nri.errors import NRIError
+from nri.multiplex import ClosedError, Link, Trunk, codec, encode, inherited, link
+from tests.connected import Recorder, running, until
+
+
+@pytest.fixture
+def pair():
+    ours, theirs = socket.socketpair()
+    yield ours, theirs
+    ours.close()
+    theirs.close()
+
+
+def test_connections_of_a_trunk_do_not_mix(pair):
+    ours, theirs = Trunk(pair[0]), Trunk(pair[1])
+    here, there = {}, {}
+    for connection in (1, 2, 77):
+        here[connection], there[connection] = Recorder(), Recorder()
+        here[connection].send = ours.open(connection, here[connection])
+        there[connection].send = theirs.open(connection, there[connection])
+    with running(ours, theirs):
+        for connection in (1, 2, 77, 2, 1):
+            here[connection].send(b"to %d;" % connection)
+            there[connection].send(b"from %d;" % connection)
+        until(lambda: here[1].data == b"from 1;from 1;" and there[1].data == b"to 1;to 1;")
+        assert (here[77].data, there[77].data) == (b"from 77;", b"to 77;")
+        assert (here[2].data, there[2].data) == (b"from 2;from 2;", b"to 2;to 2;")
+
+
+def test_frames_of_a_connection_that_nobody_opened_are_dropped(pair):
+    trunk, known = Trunk(pair[1]), Recorder()
+    trunk.open(1, known)
+    with running(trunk):
+        pair[0].sendall(encode(3, b"lost") + encode(0, b"lost") + encode(0xFFFFFFFF, b"lost") + encode(1, b"kept"))
+        until(lambda: known.data == b"kept")
+        assert trunk.reason is None
+
+
+def test_what_is_longer_than_a_frame_arrives_whole(pair):
+    ours, theirs, there = Trunk(pair[0]), Trunk(pair[1]), Recorder()
+    send = ours.open(1, Recorder())
+    theirs.open(1, there)
+    data = os.urandom(codec.MAX_PAYLOAD + 100)
+    with running(ours, theirs):
+        send(data)
+        until(lambda: len(there.data) >= len(data))
+    assert there.data == data
+
+
+def test_what_several_threads_send_is_not_interleaved(pair):
+    ours, receiver = Link(pair[0], Recorder()), Recorder()
+    theirs = Link(pair[1], receiver)
+    size = 300_000  # more than a socket's buffer
+    with running(ours, theirs):
+        threads = [threading.Thread(target=ours.send, args=(bytes([letter]) * size,)) for letter in b"abcdefgh"]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        until(lambda: len(receiver.data) == 8 * size)
+    assert sorted({receiver.data[at : at + size] for at in range(0, 8 * size, size)}) == sorted(
+        bytes([letter]) * size for letter in b"abcdefgh"
+    )
+
+
+def test_the_first_reason_to_close_sticks_and_is_told_once(pair):
+    receiver = Recorder()
+    end = Link(pair[1], receiver)
+    assert end.reason is None
+    with running(end):
+        first = end.close("it is enough")
+        assert str(first) == "it is enough"
+        assert end.close("something else") is first
+        pair[0].close()
+    assert end.reason is first
+    assert receiver.reasons == ["it is enough"]
+    with pytest.raises(ClosedError, match=r"^it is enough$"):
+        end.send(b"x")
+
+
+def test_of_many_that_close_at_once_all_are_given_the_same_reason(pair):
+    receiver = Recorder()
+    end = Link(pair[1], receiver)
+    given, start = [], threading.Barrier(8)
+
+    def close(number):
+        start.wait()
+        given.append(end.close(f"reason {number}"))
+
+    with running(end):
+        threads = [threading.Thread(target=close, args=(number,)) for number in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert len(given) == 8
+    assert {id(reason) for reason in given} == {id(end.reason)}
+    assert receiver.reasons == [str(end.reason)]
+
+
+@pytest.mark.parametrize("sent", [b"", b"\0\0", b"\0\0\0\1\0\0\0\5", b"\0\0\0\1\0\0\0\5half"])
+def test_a_peer_that_goes_away_also_within_a_frame_closes(pair, sent):
+    trunk, receivers = Trunk(pair[1]), [Recorder(), Recorder()]
+    for number, receiver in enumerate(receivers):
+        trunk.open(number, receiver)
+    pair[0].sendall(sent)
+    pair[0].close()
+    assert str(trunk.run()) == "the peer closed the connection"
+    assert [receiver.reasons for receiver in receivers] == [["the peer closed the connection"]] * 2
+
+
+def test_a_peer_that_breaks_the_protocol_is_closed_and_told_from_one_that_went_away(pair):
+    trunk, receiver = Trunk(pair[1]), Recorder()
+    trunk.open(1, receiver)
+    pair[0].sendall(b"\0\0\0\1\xff\xff\xff\xff")
+    expected = "the peer broke the protocol: a frame of connection 1 says it has 4294967295 bytes, "
+    assert str(trunk.run()).startswith(expected)
+    assert pair[0].recv(1) == b""
+    assert receiver.reasons == [str(trunk.reason)]
+
+
+def test_a_peer_that_takes_nothing_loses_the_link(pair, monkeypatch):
+    monkeypatch.setattr(link, "SEND_TIMEOUT", 0.1)
+    pair[1].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+    receiver = Recorder()
+    end = Link(pair[1], receiver)
+    with running(end):
+        with pytest.raises(ClosedError, match=r"^sending to the peer failed: it took nothing for 0\.1 s$"):
+            end.send(bytes(10_000_000))
+        assert receiver.reasons == [str(end.reason)]
+
+
+def test_closing_wakes_who_sends_to_a_peer_that_takes_nothing(pair):
+    pair[1].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+    end, failed = Link(pair[1], Recorder()), []
+
+    def send():
+        try:
+            end.send(bytes(10_000_000))
+        except ClosedError as error:
+            failed.append(str(error))
+
+    sender = threading.Thread(target=send)
+    with running(end):
+        sender.start()
+        until(end._sending.locked)
+        end.close("it is enough")
+        sender.join(5)
+    assert failed == ["it is enough"]
+
+
+def test_a_send_to_a_peer_that_went_away_says_so(pair):
+    end = Link(pair[1], Recorder())
+    pair[0].close()
+    with pytest.raises(ClosedError, match=r"^sending to the peer failed: Broken pipe$"):
+        end.send(b"x")
+    assert str(end.run()) == "sending to the peer failed: Broken pipe"
+
+
+def test_an_error_that_is_raised_again_and_again_does_not_grow(pair):
+    end = Link(pair[1], Recorder())
+    end.close("it is enough")
+    depths = []
+    for _ in range(3):
+        with pytest.raises(ClosedError) as caught:
+            end.send(b"x")
+        depths.append(len(caught.traceback))
+    end.run()
+    assert depths == [2, 2, 2]
+
+
+class Due(Recorder):
+    """A receiver that wants to be called at a time."""
+
+    def __init__(self, when):
+        super().__init__()
+        self.when, self.expired = when, 0
+
+    def due(self):
+        return self.when
+
+    def expire(self):
+        if self.when is not None and self.when <= time.monotonic():
+            self.when, self.expired = None, self.expired + 1
+
+
+def test_what_is_due_is_done_also_when_nothing_comes(pair):
+    trunk, receivers = Trunk(pair[1]), [Due(time.monotonic() + 0.02), Due(None), Due(time.monotonic())]
+    for number, receiver in enumerate(receivers):
+        trunk.open(number, receiver)
+    with running(trunk):
+        until(lambda: [receiver.expired for receiver in receivers] == [1, 0, 1])
+
+
+def test_what_is_due_is_done_also_when_more_and_more_comes(pair):
+    receiver = Due(None)
+    end = Link(pair[1], receiver)
+    flooding = threading.Event()
+
+    def flood():
+        while not flooding.is_set():
+            try:
+                pair[0].sendall(bytes(65536))
+            except OSError:
+                return
+
+    class Slow(Due):
+        def receive(self, data):
+            time.sleep(0.005)  # so that there is always more
+
+    receiver = Slow(time.monotonic() + 0.05)
+    end = Link(pair[1], receiver)
+    sender = threading.Thread(target=flood)
+    with running(end):
+        sender.start()
+        until(lambda: receiver.expired == 1)
+        flooding.set()
+    sender.join()
+
+
+def test_what_is_due_in_a_thousand_years_harms_nobody(pair):
+    receiver = Due(time.monotonic() + 3e10)
+    with running(Link(pair[1], receiver)):
+        pair[0].sendall(b"still here")
+        until(lambda: receiver.data == b"still here")
+
+
+def test_no_descriptor_and_no_thread_is_left():
+    def descriptors():
+        return len(os.listdir("/proc/self/fd"))
+
+    before, threads = descriptors(), threading.active_count()
+    for _ in range(20):
+        ours, theirs = (Trunk(sock) for sock in socket.socketpair())
+        send = ours.open(1, Recorder())
+        with running(ours, theirs):
+            send(b"x")
+    assert (descriptors(), threading.active_count()) == (before, threads)
+
+
+def test_a_receiver_that_fails_does_not_leave_the_link_open(pair):
+    class Broken(Recorder):
+        def receive(self, data):
+            raise RuntimeError("a bug")
+
+    receiver = Broken()
+    end = Link(pair[1], receiver)
+    pair[0].sendall(b"x")
+    with pytest.raises(RuntimeError, match=r"a bug"):
+        end.run()
+    assert receiver.reasons == ["the reading thread has ended"]
+    assert pair[0].recv(1) == b""
+
+
+def test_a_socket_that_was_left_to_us_is_ours_and_not_our_childrens(pair):
+    number = os.dup(pair[1].fileno())
+    os.set_inheritable(number, True)
+    with inherited(number) as sock:
+        assert not os.get_inheritable(sock.fileno())
+        pair[0].sendall(b"x")
+        assert sock.recv(1) == b"x"
+
+
+def test_a_descriptor_that_is_no_connected_socket_is_refused_and_left_alone(tmp_path):
+    with open(tmp_path / "file", "w") as file, socket.socket(socket.AF_UNIX) as unconnected:
+        for descriptor, why in ((file.fileno(), "Socket operation on non-socket"), (unconnected.fileno(), "T")):
+            with pytest.raises(NRIError, match=rf"^descriptor {descriptor} is no connected socket: {why}"):
+                inherited(descriptor)
+            os.fstat(descriptor)
+    with pytest.raises(NRIError, match=r"^descriptor 999999 is no connected socket: Bad file descriptor$"):
+        inherited(999999)

@@ -1,0 +1,56 @@
+"""Who a plugin is."""
+
+import pytest
+
+from nri.stub import Identity, IdentityError
+from nri.stub.identity import INDEX_VARIABLE, NAME_VARIABLE
+
+LAUNCHED = {NAME_VARIABLE: "launched", INDEX_VARIABLE: "20"}
+
+
+@pytest.mark.parametrize(
+    ("environment", "executable", "given", "expected"),
+    [
+        (LAUNCHED, "/opt/nri/plugins/30-file", {"name": "given", "index": "40"}, "20-launched"),
+        ({}, "/opt/nri/plugins/30-file", {"name": "given", "index": "40"}, "40-given"),
+        ({}, "/opt/nri/plugins/30-file", {}, "30-file"),
+        ({NAME_VARIABLE: "", INDEX_VARIABLE: ""}, "30-file", {}, "30-file"),
+        ({NAME_VARIABLE: "launched"}, "30-file", {}, "30-launched"),
+        ({}, "30-file", {"name": "given"}, "30-given"),
+        ({}, "30-file", {"index": "40"}, "40-file"),
+        ({}, "plugin", {"name": "a.B_c+d-9", "index": "00"}, "00-a.B_c+d-9"),
+        ({}, "30-with-more-dashes", {}, "30-with-more-dashes"),
+    ],
+)
+def test_it_is_of_the_environment_else_as_given_else_of_the_executable(environment, executable, given, expected):
+    assert str(Identity.find(environment, executable, **given)) == expected
+
+
+@pytest.mark.parametrize(
+    ("executable", "given", "missing"),
+    [
+        ("plugin", {}, "name and index"),
+        ("", {}, "name and index"),
+        ("3-file", {}, "name and index"),
+        ("300-file", {}, "name and index"),
+        ("30-", {}, "name and index"),
+        ("30-dir/file", {}, "name and index"),
+        ("plugin", {"name": "given"}, "index"),
+        ("plugin", {"index": "40"}, "name"),
+    ],
+)
+def test_what_is_missing_is_said(executable, given, missing):
+    with pytest.raises(IdentityError, match=f"^the plugin's {missing} is not known: .*; expected one like 10-name$"):
+        Identity.find({}, executable, **given)
+
+
+@pytest.mark.parametrize("name", ["a b", "a/b", "ä", "a\n", "a:b", "\udcff"])
+def test_a_name_that_no_runtime_accepts_is_refused(name):
+    with pytest.raises(IdentityError, match=r"^found the plugin name .*, expected letters, digits and _ \. \+ -$"):
+        Identity.find({}, "", name=name, index="10")
+
+
+@pytest.mark.parametrize("index", ["1", "100", "ab", "-1", "1 ", "10\n", "١٢"])
+def test_an_index_that_no_runtime_accepts_is_refused(index):
+    with pytest.raises(IdentityError, match=r"^found the plugin index .*, expected two digits, as in 10$"):
+        Identity.find({}, "", name="name", index=index)

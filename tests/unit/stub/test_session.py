@@ -1,0 +1,366 @@
+"""A plugin's connection, from registration to the end, with a runtime that a test drives."""
+
+import logging
+import socket
+import threading
+import time
+
+import pytest
+
+from nri import api, stub
+from nri.api import events
+from nri.errors import NRIError
+from nri.stub import plugin as plugin_module
+from nri.stub import session as session_module
+from nri.ttrpc import Code, StatusError
+from tests.connected import PATIENCE, until
+from tests.v2host import NEW, Runtime
+
+IDENTITY = stub.Identity(name="tester", index="42")
+POD = api.PodSandbox(id="pod-1", name="web")
+CONTAINER = api.Container(id="container-1", pod_sandbox_id="pod-1")
+
+
+def subscribed(*names):
+    """A plugin with these handlers, which keeps what they were called with in ``seen``."""
+
+    class Some(stub.Plugin):
+        def __init__(self):
+            self.seen, self.configured, self.synchronized, self.ended = [], [], [], 0
+            self.answer = None
+
+        def configure(self, config, runtime):
+            self.configured.append((config, runtime))
+
+        def synchronize(self, pods, containers):
+            self.synchronized.append((pods, containers))
+            return [api.ContainerUpdate(container_id=container.id) for container in containers]
+
+        def shutdown(self):
+            self.ended += 1
+
+    for name in names:
+
+        def handle(self, request, call, name=name):
+            self.seen.append((name, request))
+            if isinstance(self.answer, BaseException):
+                raise self.answer
+            return self.answer
+
+        setattr(Some, name, handle)
+    return Some()
+
+
+EVERYTHING = tuple(plugin_module.HANDLERS.values())
+
+
+@pytest.fixture
+def connect():
+    """Connects a plugin to a runtime of the test's; ends all of them afterwards."""
+    made = []
+
+    def make(plugin, **options):
+        ours, theirs = socket.socketpair()
+        session = stub.Session(plugin, IDENTITY, ours)
+        thread = threading.Thread(target=session.run, name="test-session")
+        runtime = Runtime(theirs, **options)
+        thread.start()
+        made.append((session, thread, runtime))
+        return session, runtime
+
+    yield make
+    for _session, thread, runtime in made:
+        runtime.close()
+        thread.join(PATIENCE)
+        assert not thread.is_alive()
+    assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("register-42-tester")]
+
+
+def test_a_plugin_registers_under_its_name_and_index(connect):
+    session, runtime = connect(subscribed("run_pod_sandbox"))
+    assert runtime.registered.wait(PATIENCE)
+    assert runtime.registration == api.RegisterPluginRequest(
+        plugin_name="tester", plugin_idx="42", NRI_version=session_module.NRI_VERSION
+    )
+    assert session.runtime is None
+
+
+@pytest.mark.parametrize(
+    ("sent", "expected"),
+    [
+        ({}, {"nri_version": "", "registration_timeout": None, "request_timeout": None}),
+        (NEW, {"nri_version": "v0.12.2", "registration_timeout": 5.0, "request_timeout": 2.5}),
+    ],
+    ids=["up to 0.8", "0.12"],
+)
+def test_a_plugin_is_configured_with_what_the_runtime_says(connect, sent, expected):
+    plugin = subscribed("run_pod_sandbox")
+    session, runtime = connect(plugin)
+    assert runtime.configure("text: ü\n", **sent) == 1
+    known = stub.Runtime(name="fake", version="1.2", **expected)
+    assert plugin.configured == [("text: ü\n", known)]
+    assert session.runtime == known
+
+
+@pytest.mark.parametrize(
+    ("version", "mask"),
+    [
+        ("", 0x7FF),
+        ("v0.9.0", 0x7FF),
+        ("v0.10.0", 0x3FFF),
+        ("0.12.2", 0x3FFF),
+        ("v1.0.0-rc1", 0x3FFF),
+        ("devel", 0x7FF),
+    ],
+)
+def test_a_plugin_is_subscribed_only_to_what_the_runtime_knows(connect, version, mask, caplog):
+    _, runtime = connect(subscribed(*EVERYTHING))
+    assert runtime.configure(NRI_version=version) == mask
+    told = [record.message for record in caplog.records if record.levelno == logging.WARNING]
+    missing = "fake 1.2 can't deliver UpdatePodSandbox, PostUpdatePodSandbox, ValidateContainerAdjustment"
+    assert told == ([missing] if mask == 0x7FF else [])
+
+
+@pytest.mark.parametrize(("event", "name"), plugin_module.HANDLERS.items())
+def test_the_mask_follows_the_handlers(connect, event, name):
+    _, runtime = connect(subscribed(name))
+    assert runtime.configure(**NEW) == events.mask([event])
+
+
+def test_a_plugin_is_not_subscribed_to_everything_for_want_of_what_the_runtime_knows(connect):
+    session, runtime = connect(subscribed("update_pod_sandbox"))
+    with pytest.raises(StatusError, match=r"^FAILED_PRECONDITION: the runtime knows none of the events"):
+        runtime.configure()
+    assert session.runtime is None
+
+
+def test_a_plugin_without_handlers_is_refused():
+    ours, theirs = socket.socketpair()
+    with (
+        ours,
+        theirs,
+        pytest.raises(NRIError, match=r"^Plugin handles no event; expected at least one method of run_"),
+    ):
+        stub.Session(stub.Plugin(), IDENTITY, ours)
+
+
+def test_a_plugin_that_refuses_its_configuration_tells_the_runtime_why(connect):
+    class Strict(stub.Plugin):
+        def configure(self, config, runtime):
+            raise NRIError(f"expected nothing, found {config!r}")
+
+        def run_pod_sandbox(self, request, call):
+            pass
+
+    session, runtime = connect(Strict())
+    with pytest.raises(StatusError, match=r"^UNKNOWN: expected nothing, found 'x'$"):
+        runtime.configure("x")
+    assert session.runtime is None
+
+
+def test_pods_and_containers_come_in_one_part_and_updates_go_back(connect):
+    plugin = subscribed("run_pod_sandbox")
+    session, runtime = connect(plugin)
+    runtime.configure()
+    assert not session.synchronized
+    answer = runtime.synchronize([POD], [CONTAINER])
+    assert answer == api.SynchronizeResponse(update=[api.ContainerUpdate(container_id="container-1")])
+    assert plugin.synchronized == [([POD], [CONTAINER])]
+    assert session.synchronized
+
+
+def test_pods_and_containers_come_in_several_parts_and_the_plugin_gets_them_at_once(connect):
+    plugin = subscribed("run_pod_sandbox")
+    session, runtime = connect(plugin)
+    runtime.configure()
+    more = api.SynchronizeResponse(more=True)
+    assert runtime.synchronize([POD], more=True) == more
+    assert runtime.synchronize([api.PodSandbox(id="pod-2")], [CONTAINER], more=True) == more
+    assert plugin.synchronized == []
+    assert not session.synchronized
+    assert not runtime.synchronize([], [api.Container(id="container-2")]).more
+    pods, containers = plugin.synchronized.pop()
+    assert [pod.id for pod in pods] == ["pod-1", "pod-2"]
+    assert [container.id for container in containers] == ["container-1", "container-2"]
+    runtime.synchronize()  # a second time begins anew
+    assert plugin.synchronized == [([], [])]
+
+
+@pytest.mark.parametrize("how", events.CALLS, ids=lambda how: how.rpc)
+def test_an_event_reaches_its_handler_whichever_way_it_comes(connect, how):
+    plugin = subscribed(*EVERYTHING)
+    _, runtime = connect(plugin)
+    runtime.start(**NEW)
+    request = how.request(pod=POD)
+    if "container" in how.request.DESCRIPTOR.fields_by_name:
+        request.container.CopyFrom(CONTAINER)
+    name = plugin_module.HANDLERS[how.event]
+    assert runtime.event(how.event, request) == how.response()
+    assert plugin.seen == [(name, request)]
+    plugin.seen.clear()
+    assert runtime.state_change(how.event, pod=POD, container=CONTAINER) == api.Empty()
+    assert plugin.seen == ([(name, request)] if how.state_change else [])
+
+
+def test_a_handlers_answer_goes_to_the_runtime(connect):
+    plugin = subscribed("create_container")
+    _, runtime = connect(plugin)
+    runtime.start()
+    plugin.answer = api.CreateContainerResponse(update=[api.ContainerUpdate(container_id="other")])
+    assert runtime.event(api.Event.CREATE_CONTAINER) == plugin.answer
+
+
+def test_an_answer_of_another_type_is_an_error(connect):
+    plugin = subscribed("create_container", "start_container")
+    _, runtime = connect(plugin)
+    runtime.start()
+    plugin.answer = api.StopContainerResponse()
+    why = "returned a StopContainerResponse, expected"
+    with pytest.raises(StatusError, match=f"^INTERNAL: CreateContainer {why} CreateContainerResponse or None$"):
+        runtime.event(api.Event.CREATE_CONTAINER)
+    with pytest.raises(StatusError, match=f"^INTERNAL: StartContainer {why} StartContainerResponse or None$"):
+        runtime.state_change(api.Event.START_CONTAINER)
+
+
+def test_an_event_without_a_handler_is_passed_over_as_state_change_and_unimplemented_as_a_call(connect):
+    plugin = subscribed("run_pod_sandbox")
+    _, runtime = connect(plugin)
+    runtime.start()
+    assert runtime.state_change(api.Event.STOP_POD_SANDBOX, pod=POD) == api.Empty()
+    with pytest.raises(StatusError) as caught:  # a runtime with NRI 0.12 then sends a StateChange
+        runtime.event(api.Event.STOP_POD_SANDBOX)
+    assert caught.value.code == Code.UNIMPLEMENTED
+    assert plugin.seen == []
+
+
+@pytest.mark.parametrize("number", [0, 15, 99, -1, 2**31 - 1])
+def test_a_state_change_with_a_number_that_is_no_event_is_passed_over(connect, number):
+    plugin = subscribed(*EVERYTHING)
+    _, runtime = connect(plugin)
+    runtime.start()
+    assert runtime.state_change(number, pod=POD) == api.Empty()
+    assert plugin.seen == []
+
+
+def test_a_state_change_has_what_it_came_with(connect):
+    plugin = subscribed("run_pod_sandbox", "start_container")
+    _, runtime = connect(plugin)
+    runtime.start()
+    runtime.state_change(api.Event.RUN_POD_SANDBOX)
+    runtime.state_change(api.Event.RUN_POD_SANDBOX, pod=api.PodSandbox(), container=CONTAINER)
+    runtime.state_change(api.Event.START_CONTAINER, container=CONTAINER)
+    (_, none), (_, empty), (_, started) = plugin.seen
+    assert not none.HasField("pod")
+    assert empty.HasField("pod")
+    assert not started.HasField("pod")
+    assert started.container == CONTAINER
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "message"),
+    [
+        (NRIError("the cgroup is gone"), Code.UNKNOWN, "the cgroup is gone"),
+        (KeyError("id"), Code.UNKNOWN, "'id'"),
+        (StatusError(Code.NOT_FOUND, "no such pod"), Code.NOT_FOUND, "no such pod"),
+    ],
+)
+def test_a_handler_that_raises_refuses_and_the_session_lives_on(connect, error, code, message):
+    plugin = subscribed("run_pod_sandbox")
+    _, runtime = connect(plugin)
+    runtime.start()
+    plugin.answer = error
+    for send in (runtime.event, runtime.state_change):
+        with pytest.raises(StatusError) as caught:
+            send(api.Event.RUN_POD_SANDBOX)
+        assert (caught.value.code, caught.value.message) == (code, message)
+    plugin.answer = None
+    assert runtime.event(api.Event.RUN_POD_SANDBOX) == api.RunPodSandboxResponse()
+
+
+def test_a_handler_that_hangs_is_answered_for_in_time(connect):
+    release = threading.Event()
+
+    class Hanging(stub.Plugin):
+        def run_pod_sandbox(self, request, call):
+            release.wait(PATIENCE)
+
+    _, runtime = connect(Hanging())
+    runtime.start()
+    started = time.monotonic()
+    with pytest.raises(StatusError, match=r"RunPodSandbox was not done within its deadline") as caught:
+        runtime.event(api.Event.RUN_POD_SANDBOX, timeout=0.5)
+    assert caught.value.code == Code.DEADLINE_EXCEEDED
+    assert time.monotonic() - started < PATIENCE
+    release.set()
+
+
+def test_updates_go_to_the_runtime_and_those_that_failed_come_back(connect):
+    session, runtime = connect(subscribed("run_pod_sandbox"))
+    runtime.start()
+    updates = [api.ContainerUpdate(container_id=name) for name in ("here", "gone")]
+    assert session.update_containers(updates, timeout=PATIENCE) == updates[1:]
+    assert runtime.updates == updates
+
+
+def test_a_handler_may_update_containers(connect):
+    class Updating(stub.Plugin):
+        def run_pod_sandbox(self, request, call):
+            session.update_containers([api.ContainerUpdate(container_id="gone")], timeout=PATIENCE)
+
+    session, runtime = connect(Updating())
+    runtime.start()
+    runtime.event(api.Event.RUN_POD_SANDBOX)
+    assert [update.container_id for update in runtime.updates] == ["gone"]
+
+
+def test_updates_without_a_connection_fail(connect):
+    session, runtime = connect(subscribed("run_pod_sandbox"))
+    runtime.start()
+    runtime.close()
+    until(lambda: session._trunk.reason)
+    with pytest.raises(NRIError, match=r"^the peer closed the connection$"):
+        session.update_containers([])
+
+
+def test_a_plugin_is_told_of_the_end(connect):
+    plugin = subscribed("run_pod_sandbox")
+    _, runtime = connect(plugin)
+    runtime.start()
+    assert runtime.call("Shutdown", api.Empty(), api.Empty) == api.Empty()
+    assert plugin.ended == 1
+
+
+def test_a_registration_that_is_refused_closes(connect):
+    session, _ = connect(subscribed("run_pod_sandbox"), refuse=lambda: NRIError("name is taken"))
+    until(lambda: session._trunk.reason)
+    assert str(session._trunk.reason) == "the runtime did not register 42-tester: UNKNOWN: name is taken"
+
+
+def test_a_runtime_that_registers_but_does_not_configure_is_left(connect, monkeypatch):
+    monkeypatch.setattr(session_module, "REGISTRATION_TIMEOUT", 0.2)
+    session, _runtime = connect(subscribed("run_pod_sandbox"))
+    until(lambda: session._trunk.reason)
+    assert str(session._trunk.reason) == "the runtime registered 42-tester, but did not configure it"
+
+
+@pytest.mark.parametrize("when", ["before", "registered", "configured", "synchronized"])
+def test_whatever_the_phase_a_close_ends_it_and_leaves_no_thread(when):
+    ours, theirs = socket.socketpair()
+    session = stub.Session(subscribed("run_pod_sandbox"), IDENTITY, ours)
+    runtime = Runtime(theirs)
+    reasons = []
+    thread = threading.Thread(target=lambda: reasons.append(str(session.run())))
+    if when == "before":
+        session.close("enough")
+    thread.start()
+    if when == "registered":
+        assert runtime.registered.wait(PATIENCE)
+    elif when == "configured":
+        runtime.configure()
+    elif when == "synchronized":
+        runtime.start()
+    session.close("enough")
+    thread.join(2)
+    assert reasons == ["enough"]
+    assert not [thread for thread in threading.enumerate() if thread.name == "register-42-tester"]
+    runtime.close()

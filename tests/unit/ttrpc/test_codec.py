@@ -1,0 +1,127 @@
+"""Messages of ttRPC, both ways from one table of vectors."""
+
+import tracemalloc
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nri.ttrpc import MAX_DATA, Message, MessageDecoder, Oversized, codec
+from tests.cutting import cut, every_way
+
+VECTORS = [
+    pytest.param(Message(1, codec.REQUEST, 0, b"a"), "00000001 00000001 01 00 61", id="request"),
+    pytest.param(Message(1, codec.RESPONSE, 0, b""), "00000000 00000001 02 00", id="response without data"),
+    pytest.param(Message(3, codec.DATA, 5, b"data"), "00000004 00000003 03 05 64617461", id="data with flags"),
+    pytest.param(Message(0, 0, 0, b"\0"), "00000001 00000000 00 00 00", id="stream 0, type 0"),
+    pytest.param(Message(0xFFFFFFFF, 255, 255, b"z"), "00000001 ffffffff ff ff 7a", id="everything at its highest"),
+    pytest.param(Message(0x01020304, 1, 0, bytes(12)), "0000000c 01020304 01 00" + "00" * 12, id="network order"),
+]
+ALL = [(vector.values[0], bytes.fromhex(vector.values[1])) for vector in VECTORS]
+
+
+def decode(parts):
+    decoder, found = MessageDecoder(), []
+    for part in parts:
+        found += decoder.feed(part)
+    return found, decoder
+
+
+@pytest.mark.parametrize(("message", "wire"), VECTORS)
+def test_a_message_is_written_as_the_table_says(message, wire):
+    assert codec.encode(message.stream, message.type, message.data, message.flags) == bytes.fromhex(wire)
+
+
+@pytest.mark.parametrize(("message", "wire"), VECTORS)
+def test_a_message_is_read_however_it_is_cut(message, wire):
+    for parts in every_way(bytes.fromhex(wire)):
+        found, decoder = decode(parts)
+        assert found == [message]
+        assert not decoder.inside
+
+
+def test_messages_that_are_glued_together_are_read_however_they_are_cut():
+    for parts in every_way(b"".join([wire for _, wire in ALL])):
+        found, decoder = decode(parts)
+        assert found == [message for message, _ in ALL]
+        assert not decoder.inside
+
+
+@pytest.mark.parametrize("size", range(1, len(ALL[0][1])))
+def test_a_tail_is_a_message_that_has_begun(size):
+    message, wire = ALL[0]
+    found, decoder = decode([wire + wire[:size]])
+    assert found == [message]
+    assert decoder.inside
+
+
+def test_the_longest_message_is_read():
+    data = bytes(MAX_DATA)
+    found, decoder = decode([codec.encode(1, codec.REQUEST, data)])
+    assert found == [Message(1, codec.REQUEST, 0, data)]
+    assert not decoder.inside
+
+
+@pytest.mark.parametrize("length", [MAX_DATA + 1, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF])
+def test_a_message_that_is_too_long_is_told_of_when_its_header_is_there(length):
+    for parts in every_way(codec.HEADER.pack(length, 9, codec.DATA, 4)):
+        found, decoder = decode(parts)
+        assert found == [Oversized(9, codec.DATA, length)]
+        assert decoder.inside
+
+
+@pytest.mark.parametrize("step", [999, 65536, 5 * 1024 * 1024])
+def test_a_message_that_is_too_long_is_passed_over_without_being_kept(step):
+    length = 5 * 1024 * 1024
+    decoder, piece, left = MessageDecoder(), bytes(step), length
+    assert decoder.feed(codec.HEADER.pack(length, 9, codec.REQUEST, 0)) == [Oversized(9, codec.REQUEST, length)]
+    tracemalloc.start()
+    while left > step:
+        assert decoder.feed(piece) == []
+        assert not decoder._buffer
+        left -= step
+    assert tracemalloc.get_traced_memory()[1] < 2 * step + 65536
+    tracemalloc.stop()
+    message, wire = ALL[0]
+    assert decoder.feed(piece[:left] + wire) == [message]
+    assert not decoder.inside
+
+
+def test_what_follows_a_message_that_is_too_long_is_read_wherever_it_is_cut(monkeypatch):
+    monkeypatch.setattr(codec, "MAX_DATA", 8)
+    message, tail = ALL[0]
+    for parts in every_way(codec.HEADER.pack(9, 7, 1, 0) + bytes(9) + tail):
+        found, decoder = decode(parts)
+        assert found == [Oversized(7, 1, 9), message]
+        assert not decoder.inside
+
+
+MESSAGES = st.builds(
+    Message, st.integers(0, 2**32 - 1), st.integers(0, 255), st.integers(0, 255), st.binary(max_size=40)
+)
+
+
+@given(st.data())
+def test_any_messages_cut_anywhere_are_the_same_messages(data):
+    sent = data.draw(st.lists(MESSAGES, max_size=8))
+    wire = b"".join([codec.encode(message.stream, message.type, message.data, message.flags) for message in sent])
+    found, decoder = decode(data.draw(cut(wire)))
+    assert found == sent
+    assert not decoder.inside
+
+
+@given(st.lists(st.binary(max_size=64)))
+def test_random_bytes_raise_nothing_and_no_more_is_kept_than_came(parts):
+    decoder, came = MessageDecoder(), 0
+    for part in parts:
+        decoder.feed(part)
+        came += len(part)
+        assert len(decoder._buffer) <= min(came, MAX_DATA + codec.HEADER.size)
+
+
+def test_never_more_is_kept_than_the_longest_message():
+    decoder = MessageDecoder()
+    wire = codec.encode(1, codec.REQUEST, bytes(MAX_DATA)) * 2
+    for at in range(0, len(wire), 300_000):
+        decoder.feed(wire[at : at + 300_000])
+        assert len(decoder._buffer) <= MAX_DATA + codec.HEADER.size

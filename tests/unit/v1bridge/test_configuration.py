@@ -1,0 +1,446 @@
+"""The plugins' configuration as files change: with the next event, whole, and never for the worse."""
+
+import errno
+import importlib
+import json
+import logging
+import os
+import shutil
+import threading
+
+import pytest
+
+from nri.v1bridge import configuration as module
+from nri.v1bridge.configuration import Configuration
+
+loading = importlib.import_module("nri.config.load")  # the package's `load` is the function
+
+
+def text(*types, **options):
+    return json.dumps({"version": "0.1", "plugins": [{"type": each, **options} for each in types]})
+
+
+class Node:
+    """A directory of configuration, the file that stands in for it, and what is read of both."""
+
+    def __init__(self, root):
+        self.root = root
+        self.directory, self.file = root / "resource.d", root / "conf.json"
+        self.directory.mkdir()
+        self.configuration = Configuration(str(self.directory), str(self.file))
+
+    @property
+    def plugins(self):
+        return [plugin.type for plugin in self.configuration.current().plugins]
+
+    def put(self, name, *types):
+        """In one step."""
+        part = self.directory / f".{name}.part"
+        part.write_text(text(*types))
+        part.rename(self.directory / name)
+
+    def age(self):
+        """Nothing is recent any more: what is not seen to have changed is not read again."""
+        for path in (self.root, self.directory, self.file, *self.directory.glob("*")):
+            if path.exists():
+                os.utime(path, ns=(1, 1))
+
+
+@pytest.fixture
+def node(tmp_path, caplog):
+    caplog.set_level(logging.DEBUG, "nri.v1bridge")
+    return Node(tmp_path)
+
+
+@pytest.fixture
+def reads(monkeypatch):
+    """The configurations that were loaded."""
+    made = []
+    load = module.config.load
+    monkeypatch.setattr(module.config, "load", lambda *paths: made.append(paths) or load(*paths))
+    return made
+
+
+@pytest.fixture
+def old(monkeypatch):
+    """No file is recent."""
+    monkeypatch.setattr(module, "RECENT_NS", -(10**12))
+
+
+def said(caplog, level=logging.DEBUG):
+    return [record.getMessage() for record in caplog.records if record.levelno >= level]
+
+
+# What changes
+
+
+def test_where_there_is_nothing_no_plugin_runs_and_nothing_is_said(tmp_path, caplog):
+    configuration = Configuration(str(tmp_path / "none.d"), str(tmp_path / "none.json"))
+    assert configuration.current().plugins == ()
+    assert said(caplog) == []
+
+
+def test_a_change_counts_at_the_next_call_and_is_said(node, caplog):
+    node.put("10.conf", "a")
+    assert node.plugins == ["a"]
+    node.put("10.conf", "b", "c")
+    assert node.plugins == ["b", "c"]
+    node.put("10.conf")
+    assert node.plugins == []
+    assert said(caplog) == ["configuration: a", "configuration: b, c", "configuration: no plugins"]
+
+
+def test_files_are_added_and_removed(node):
+    node.put("10.conf", "a")
+    assert node.plugins == ["a"]
+    node.put("20.conf", "b")
+    assert node.plugins == ["a", "b"]
+    node.put("05.conf", "c")
+    assert node.plugins == ["c", "a", "b"]
+    (node.directory / "10.conf").unlink()
+    assert node.plugins == ["c", "b"]
+    (node.directory / "05.conf").rename(node.directory / "30.conf")
+    assert node.plugins == ["b", "c"]
+    (node.directory / "20.conf").rename(node.directory / "20.conf.off")
+    assert node.plugins == ["c"]
+
+
+def test_the_directory_appears_and_vanishes(node):
+    node.directory.rmdir()
+    assert node.plugins == []
+    node.directory.mkdir()
+    assert node.plugins == []
+    node.put("10.conf", "a")
+    assert node.plugins == ["a"]
+    shutil.rmtree(node.directory)
+    assert node.plugins == []
+    node.directory.mkdir()
+    node.put("10.conf", "b")
+    assert node.plugins == ["b"]
+
+
+def test_the_file_stands_in_for_a_directory_without_any_and_no_longer(node):
+    node.file.write_text(text("f"))
+    assert node.plugins == ["f"]
+    assert node.configuration.current().plugins[0].source == str(node.file)
+    node.put("10.conf", "a")
+    assert node.plugins == ["a"]
+    node.file.write_text(text("g"))
+    assert node.plugins == ["a"]
+    (node.directory / "10.conf").unlink()
+    assert node.plugins == ["g"]
+    node.directory.rmdir()
+    assert node.plugins == ["g"]
+    node.file.unlink()
+    assert node.plugins == []
+
+
+def test_the_same_plugins_out_of_another_file_have_that_source(node, old):
+    node.file.write_text(text("a"))
+    assert node.plugins == ["a"]
+    node.put("10.conf", "a")
+    assert node.configuration.current().plugins[0].source == str(node.directory / "10.conf")
+
+
+def test_files_may_be_links_to_what_changes_elsewhere(node):
+    (node.root / "one.json").write_text(text("a"))
+    (node.root / "two.json").write_text(text("b"))
+    (node.directory / "10.conf").symlink_to(node.root / "one.json")
+    assert node.plugins == ["a"]
+    (node.directory / "10.part").symlink_to(node.root / "two.json")
+    (node.directory / "10.part").rename(node.directory / "10.conf")
+    assert node.plugins == ["b"]
+    (node.root / "two.json").write_text(text("c"))
+    assert node.plugins == ["c"]
+
+
+def test_a_file_written_over_in_place_within_one_tick_of_the_clock_is_read_again(node):
+    path = node.directory / "10.conf"
+    path.write_text(text("aa"))
+    status = path.stat()
+    for name in ("bb", "cc", "dd", "ee") * 50:
+        with open(path, "r+", encoding="utf-8") as file:
+            file.write(text(name))
+        assert path.stat().st_size == status.st_size
+        assert path.stat().st_ino == status.st_ino
+        assert node.plugins == [name]
+
+
+def test_a_change_that_leaves_no_trace_is_found_while_the_file_is_young_and_not_looked_for_later(
+    node, monkeypatch, reads
+):
+    path = node.directory / "10.conf"
+    path.write_text(text("aa"))
+    now = os.stat(path).st_ctime_ns
+    monkeypatch.setattr(module.time, "time_ns", lambda: now + module.RECENT_NS // 2)
+    assert [node.plugins, node.plugins] == [["aa"], ["aa"]]
+    assert len(reads) == 2
+    monkeypatch.setattr(module.time, "time_ns", lambda: now + 2 * module.RECENT_NS)
+    assert [node.plugins, node.plugins, node.plugins] == [["aa"]] * 3
+    assert len(reads) == 3
+
+
+def test_a_clock_that_was_set_back_costs_time_and_no_change(node, monkeypatch, reads):
+    node.put("10.conf", "a")
+    monkeypatch.setattr(module.time, "time_ns", lambda: 0)
+    assert [node.plugins, node.plugins] == [["a"], ["a"]]
+    assert len(reads) == 2
+
+
+def test_what_has_not_changed_is_not_read_again(node, old, reads):
+    node.put("10.conf", "a")
+    first = node.configuration.current()
+    assert all(node.configuration.current() is first for _ in range(10))
+    assert len(reads) == 1
+    os.utime(node.directory / "10.conf")
+    assert node.plugins == ["a"]
+    assert len(reads) == 2
+
+
+# What is broken
+
+BROKEN = '{"version": "0.1", "plugins": ['
+
+
+def test_what_is_broken_from_the_start_runs_no_plugin_and_is_said_once(node, caplog):
+    (node.directory / "10.conf").write_text(BROKEN)
+    assert [node.plugins, node.plugins, node.plugins] == [[], [], []]
+    (line,) = said(caplog)
+    assert line.startswith("the configuration is broken, the last good one stays, with 0 plugins: ")
+    assert f"{node.directory}/10.conf:1:" in line
+    node.put("10.conf", "a")
+    assert node.plugins == ["a"]
+
+
+def test_the_last_good_one_stays_and_each_fault_is_said_once(node, caplog):
+    node.put("10.conf", "a")
+    assert node.plugins == ["a"]
+    caplog.clear()
+    (node.directory / "10.conf").write_text(text("b", tpye=1, stats=[]))
+    assert [node.plugins, node.plugins] == [["a"], ["a"]]
+    os.utime(node.directory / "10.conf")
+    assert node.plugins == ["a"]
+    lines = said(caplog, logging.ERROR)
+    assert len(lines) == 2
+    assert all(line.startswith("the configuration is broken, the last good one stays, with 1 plu") for line in lines)
+    assert 'plugins[0].tpye: unknown key, did you mean "type"?' in lines[0]
+    assert 'plugins[0].stats: unknown key, did you mean "states"?' in lines[1]
+
+
+def test_another_fault_is_said_again_and_so_is_the_mending(node, caplog):
+    node.put("10.conf", "a")
+    assert node.plugins == ["a"]
+    caplog.clear()
+    for content in (BROKEN, "", text("../b"), BROKEN):
+        (node.directory / "10.conf").write_text(content)
+        assert node.plugins == ["a"]
+    assert len(said(caplog, logging.ERROR)) == 4
+    caplog.clear()
+    node.put("10.conf", "a")
+    assert node.plugins == ["a"]
+    assert said(caplog) == ["configuration: a"]
+    caplog.clear()
+    (node.directory / "10.conf").write_text(BROKEN)
+    assert node.plugins == ["a"]
+    assert len(said(caplog, logging.ERROR)) == 1
+
+
+def test_one_broken_file_keeps_the_others_changes_out_too(node):
+    node.put("10.conf", "a")
+    node.put("20.conf", "b")
+    assert node.plugins == ["a", "b"]
+    (node.directory / "10.conf").write_text(BROKEN)
+    node.put("20.conf", "c")
+    assert node.plugins == ["a", "b"]
+    node.put("10.conf", "d")
+    assert node.plugins == ["d", "c"]
+
+
+@pytest.mark.parametrize("kind", ["a directory", "a FIFO", "a link to nowhere", "a loop", "a binary", "a flood"])
+def test_what_is_no_file_of_json_breaks_and_blocks_nothing(node, caplog, kind):
+    node.put("10.conf", "a")
+    assert node.plugins == ["a"]
+    other = node.directory / "20.conf"
+    match kind:
+        case "a directory":
+            other.mkdir()
+        case "a FIFO":
+            os.mkfifo(other)
+        case "a link to nowhere":
+            other.symlink_to("/nowhere")
+        case "a loop":
+            other.symlink_to(other)
+        case "a binary":
+            other.write_bytes(bytes(range(256)))
+        case "a flood":
+            other.write_bytes(b" " * 2_000_000)
+    assert node.plugins == ["a"]
+    (line,) = said(caplog, logging.ERROR)
+    assert str(other) in line
+
+
+def test_permission_that_is_lost_keeps_the_last_good_one_until_it_is_back(node, caplog, monkeypatch):
+    node.put("10.conf", "a")
+    assert node.plugins == ["a"]
+    caplog.clear()
+    real = os.open
+    path = str(node.directory / "10.conf")
+
+    def refused(name, *arguments, **options):
+        if name == path:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), name)
+        return real(name, *arguments, **options)
+
+    with monkeypatch.context() as patched:  # root may read everything
+        patched.setattr(loading.os, "open", refused)
+        os.chmod(path, 0)
+        assert [node.plugins, node.plugins] == [["a"], ["a"]]
+    os.chmod(path, 0o644)
+    assert node.plugins == ["a"]
+    assert [line.partition(":")[0] for line in said(caplog)] == [
+        "the configuration is broken, the last good one stays, with 1 plugins",
+        "configuration",
+    ]
+    assert "permission denied" in said(caplog)[0]
+
+
+def test_a_directory_that_cannot_be_listed_keeps_the_last_good_one(node, monkeypatch):
+    node.put("10.conf", "a")
+    node.file.write_text(text("f"))
+    assert node.plugins == ["a"]
+
+    def refused(path):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "listdir", refused)
+        patched.setattr(os, "scandir", refused)
+        os.chmod(node.directory, 0)
+        assert node.plugins == ["a"]
+    os.chmod(node.directory, 0o755)
+    assert node.plugins == ["a"]
+
+
+def test_names_that_are_no_text_are_said_in_one_printable_line(node, caplog):
+    with open(os.path.join(os.fsencode(node.directory), b"10-\xff\n.conf"), "wb") as file:
+        file.write(b"{")
+    assert node.plugins == []
+    (line,) = said(caplog)
+    assert line.isprintable()
+
+
+# What changes while it is read
+
+
+@pytest.fixture
+def meanwhile(monkeypatch):
+    """Something that happens while the files are read: before the one by the given name is."""
+    real = loading.read
+
+    def arrange(name, happen, times=1):
+        left = [times]
+
+        def read(path):
+            if path.endswith(name) and left[0]:
+                left[0] -= 1
+                happen()
+            return real(path)
+
+        monkeypatch.setattr(loading, "read", read)
+
+    return arrange
+
+
+def test_a_directory_that_is_exchanged_while_it_is_read_gives_no_mixture(node, meanwhile):
+    for name in ("old", "new"):
+        (node.root / name).mkdir()
+        for file in ("10", "20"):
+            (node.root / name / f"{file}.conf").write_text(text(f"{name}{file}"))
+    node.directory.rmdir()
+    node.directory.symlink_to("old")
+
+    def exchange():
+        (node.root / "link").symlink_to("new")
+        (node.root / "link").rename(node.directory)
+
+    meanwhile("20.conf", exchange)
+    assert node.plugins == ["new10", "new20"]
+
+
+def test_a_file_that_gets_another_name_while_it_is_read_is_not_lost(node, meanwhile):
+    node.put("10.conf", "a")
+    meanwhile("10.conf", lambda: (node.directory / "10.conf").rename(node.directory / "20.conf"))
+    assert node.plugins == ["a"]
+
+
+def test_files_that_change_one_after_the_other_are_read_as_they_are_in_the_end(node, meanwhile):
+    node.put("10.conf", "a1")
+    node.put("20.conf", "b1")
+
+    def change():
+        node.put("10.conf", "a2")
+        node.put("20.conf", "b2")
+
+    meanwhile("20.conf", change)
+    assert node.plugins == ["a2", "b2"]
+
+
+def test_a_fault_that_is_mended_while_the_files_are_read_is_not_said(node, meanwhile, caplog):
+    (node.directory / "10.conf").write_text(BROKEN)
+    node.put("20.conf", "b")
+    meanwhile("20.conf", lambda: node.put("10.conf", "a"))
+    assert node.plugins == ["a", "b"]
+    assert said(caplog) == ["configuration: a, b"]
+
+
+def test_files_that_never_rest_are_taken_as_they_were_read_last(node, meanwhile, reads, old):
+    numbers = iter(range(1000))
+    node.put("10.conf", "a")
+    meanwhile("10.conf", lambda: node.put("20.conf", f"b{next(numbers)}"), times=module.ATTEMPTS)
+    last = ["a", f"b{module.ATTEMPTS - 1}"]
+    assert node.plugins == last
+    assert len(reads) == module.ATTEMPTS
+    assert [node.plugins, node.plugins] == [last, last]
+    assert len(reads) == module.ATTEMPTS + 1
+
+
+def test_of_a_thousand_changes_every_answer_is_one_whole_configuration(node):
+    """Each version has as many plugins as it has a number, all with that number, in a file that is replaced."""
+    done = threading.Event()
+    node.put("10.conf", "v1-0")
+
+    def edit():
+        try:
+            for version in range(1000):
+                number = version % 7 + 1
+                node.put("10.conf", *[f"v{number}-{each}" for each in range(number)])
+        finally:
+            done.set()
+
+    thread = threading.Thread(target=edit)
+    thread.start()
+    answers = 0
+    while not done.is_set():
+        found = node.plugins
+        number = len(found)
+        assert found == [f"v{number}-{each}" for each in range(number)]
+        assert number
+        answers += 1
+    thread.join()
+    last = 999 % 7 + 1
+    assert node.plugins == [f"v{last}-{each}" for each in range(last)]
+    assert answers > 10
+
+
+def test_threads_that_ask_at_once_all_get_an_answer(node):
+    node.put("10.conf", "a")
+    answers, threads = [], []
+    for _ in range(8):
+        threads.append(threading.Thread(target=lambda: answers.extend([node.plugins for _ in range(50)])))
+        threads[-1].start()
+    node.put("10.conf", "b")
+    for thread in threads:
+        thread.join()
+    assert len(answers) == 400
+    assert {tuple(each) for each in answers} <= {("a",), ("b",)}
+    assert node.plugins == ["b"]

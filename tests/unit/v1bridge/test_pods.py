@@ -1,0 +1,167 @@
+"""What is remembered of pods, and what of it completes a later event."""
+
+import random
+import threading
+
+import pytest
+
+from nri.api import PodSandbox
+from nri.v1bridge import pods as module
+from nri.v1bridge.pods import Pods
+
+WHOLE = {
+    "id": "6efd",
+    "pid": 4711,
+    "annotations": {"qos.class": "ls", "team": "red"},
+    "linux": {
+        "cgroups_path": "/kubepods/6efd",
+        "cgroup_parent": "/kubepods",
+        "namespaces": [{"type": "pid"}, {"type": "network", "path": "/proc/4711/ns/net"}],
+        "resources": {"cpu": {"shares": {"value": 2}}},
+    },
+}
+
+
+def knowing(*pods):
+    memory = Pods()
+    for pod in pods:
+        memory.remember(pod)
+    return memory
+
+
+def test_a_pod_of_which_only_the_id_is_said_gets_all_that_was_said_before():
+    assert knowing(PodSandbox(**WHOLE)).complete(PodSandbox(id="6efd")) == PodSandbox(**WHOLE)
+
+
+def test_what_is_said_is_never_replaced():
+    said = {
+        "id": "6efd",
+        "pid": 12,
+        "annotations": {"qos.class": "", "team": "blue"},
+        "linux": {
+            "cgroups_path": "/other/6efd",
+            "cgroup_parent": "/other",
+            "namespaces": [{"type": "ipc", "path": "/x"}],
+            "resources": {"memory": {}},
+        },
+    }
+    assert knowing(PodSandbox(**WHOLE)).complete(PodSandbox(**said)) == PodSandbox(**said)
+
+
+@pytest.mark.parametrize("missing", ["pid", "cgroups_path", "cgroup_parent", "namespaces", "resources"])
+def test_exactly_the_part_that_is_missing_is_filled_in(missing):
+    said = PodSandbox(**{**WHOLE, "pid": 12, "annotations": {"qos.class": "be", "team": "blue"}})
+    said.linux.resources.cpu.shares.value = 512
+    expected = PodSandbox()
+    expected.CopyFrom(said)
+    known = PodSandbox(**WHOLE)
+    if missing == "pid":
+        said.pid, expected.pid = 0, known.pid
+    else:
+        said.linux.ClearField(missing)
+        expected.linux.ClearField(missing)
+        part = PodSandbox(**WHOLE).linux
+        for name in {"cgroups_path", "cgroup_parent", "namespaces", "resources"} - {missing}:
+            part.ClearField(name)
+        expected.linux.MergeFrom(part)
+    assert knowing(known).complete(said) == expected
+
+
+def test_annotations_are_those_of_both_and_the_events_own_go_first():
+    said = PodSandbox(id="6efd", annotations={"team": "blue", "new": "", "k": "v"})
+    whole = knowing(PodSandbox(**WHOLE)).complete(said)
+    assert dict(whole.annotations) == {"qos.class": "ls", "team": "blue", "new": "", "k": "v"}
+
+
+def test_names_and_labels_are_the_events_own():
+    said = PodSandbox(id="6efd", name="web", namespace="default", uid="u", labels={"app": "web"}, ips=["10.0.0.1"])
+    whole = knowing(PodSandbox(**WHOLE, labels={"app": "old", "tier": "x"}, runtime_handler="kata")).complete(said)
+    assert (whole.name, whole.namespace, whole.uid, dict(whole.labels)) == ("web", "default", "u", {"app": "web"})
+    assert (list(whole.ips), whole.runtime_handler) == (["10.0.0.1"], "")
+
+
+def test_a_pod_that_nobody_knows_is_as_it_was():
+    said = PodSandbox(id="other", annotations={"a": "b"})
+    assert knowing(PodSandbox(**WHOLE)).complete(said) is said
+
+
+def test_where_nothing_more_is_known_nothing_is_added():
+    said = PodSandbox(id="6efd")
+    assert knowing(PodSandbox(id="6efd")).complete(said) == PodSandbox(id="6efd")
+
+
+def test_neither_the_events_message_nor_what_is_remembered_is_modified():
+    told, said = PodSandbox(**WHOLE), PodSandbox(id="6efd")
+    memory = knowing(told)
+    whole = memory.complete(said)
+    whole.pid = 1
+    whole.annotations["team"] = "blue"
+    whole.linux.resources.cpu.shares.value = 9
+    whole.linux.namespaces[0].path = "/x"
+    told.pid = 2
+    told.annotations["team"] = "green"
+    told.linux.cgroups_path = "/gone"
+    assert said == PodSandbox(id="6efd")
+    assert memory.complete(said) == PodSandbox(**WHOLE)
+
+
+def test_what_was_said_last_counts():
+    memory = knowing(PodSandbox(**WHOLE), PodSandbox(id="6efd", pid=12))
+    assert len(memory) == 1
+    assert memory.complete(PodSandbox(id="6efd")) == PodSandbox(id="6efd", pid=12)
+
+
+def test_a_pod_that_is_gone_is_forgotten():
+    memory = knowing(PodSandbox(**WHOLE))
+    memory.forget(PodSandbox(id="6efd"))
+    memory.forget(PodSandbox(id="6efd"))
+    said = PodSandbox(id="6efd")
+    assert memory.complete(said) is said
+    assert len(memory) == 0
+
+
+def test_after_a_synchronization_nothing_else_is_known():
+    memory = knowing(PodSandbox(**WHOLE), PodSandbox(id="gone", pid=3))
+    memory.replace([PodSandbox(id="6efd", pid=9), PodSandbox(id="new", pid=10)])
+    assert len(memory) == 2
+    assert memory.complete(PodSandbox(id="6efd")) == PodSandbox(id="6efd", pid=9)
+    assert memory.complete(PodSandbox(id="gone")).pid == 0
+    assert memory.complete(PodSandbox(id="new")).pid == 10
+    memory.replace([])
+    assert len(memory) == 0
+
+
+def test_there_is_a_bound_and_the_oldest_goes_first(monkeypatch):
+    monkeypatch.setattr(module, "MAX_PODS", 3)
+    memory = knowing(*[PodSandbox(id=str(number), pid=number) for number in range(1, 6)])
+    assert len(memory) == 3
+    assert [memory.complete(PodSandbox(id=str(number))).pid for number in range(1, 6)] == [0, 0, 3, 4, 5]
+
+
+def test_threads_may_use_it_at_once():
+    memory = Pods()
+    failed = []
+
+    def use(seed):
+        numbers = random.Random(seed)
+        try:
+            for _ in range(300):
+                pod = PodSandbox(id=str(numbers.randrange(20)), pid=7)
+                match numbers.randrange(4):
+                    case 0:
+                        memory.forget(pod)
+                    case 1:
+                        memory.replace([pod])
+                    case 2:
+                        memory.remember(pod)
+                    case _:
+                        assert memory.complete(PodSandbox(id=pod.id)).pid in {0, 7}
+        except Exception as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=use, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failed == []

@@ -1,0 +1,183 @@
+"""Requests of v0.1 out of v2 messages: field by field what the Go adapter sent, as recorded on real containerds."""
+
+import glob
+import json
+import os
+
+import pytest
+
+import tests
+from nri import api
+from nri.types.v1 import Request, State
+from nri.v1bridge import requests
+from nri.v1bridge.pods import Pods
+
+GOLDEN = sorted(glob.glob(os.path.join(os.path.dirname(tests.__file__), "golden", "*adapter*.json")))
+ROOT = os.path.dirname(GOLDEN[0])
+
+
+def recorded(path):
+    with open(path, encoding="utf-8") as file:
+        return json.load(file)
+
+
+def is_of_a_pod(request):
+    return request["id"] == request["sandboxID"]
+
+
+def linux(spec):
+    """The ``linux`` that the runtime must have sent for ``spec`` to come out."""
+    said = {"cgroups_path": spec.get("cgroupsPath", "")}
+    said["namespaces"] = [{"type": kind, "path": path} for kind, path in spec.get("namespaces", {}).items()]
+    oci = spec["resources"]
+    if oci is not None:
+        assert set(oci) <= {"devices", "memory", "cpu"}, "the golden requests have more now"
+        said["resources"] = {
+            "devices": oci.get("devices", []),
+            "memory": {key: {"value": value} for key, value in oci["memory"].items()},
+            "cpu": {key: {"value": value} for key, value in oci["cpu"].items()},
+        }
+    return said
+
+
+def messages(request):
+    """The pod, and the container where it is about one, that the runtime must have sent; as they arrive."""
+    spec = request["spec"]
+    told = {"pid": request.get("pid", 0), "annotations": spec.get("annotations", {}), "linux": linux(spec)}
+    labels = request.get("labels", {})
+    if is_of_a_pod(request):
+        pod = api.PodSandbox(id=request["id"], labels=labels, **told)
+        return api.PodSandbox.FromString(pod.SerializeToString()), None
+    pod = api.PodSandbox(id=request["sandboxID"], labels=labels)
+    container = api.Container(id=request["id"], pod_sandbox_id=request["sandboxID"], **told)
+    return pod, api.Container.FromString(container.SerializeToString())
+
+
+def made(request, pod, container):
+    state = State(request["state"])
+    return requests.of_pod(pod, state) if container is None else requests.of_container(pod, container, state)
+
+
+def sent(request):
+    """What a plugin reads, but for its conf."""
+    return json.loads(request.to_json())
+
+
+def without_conf(request):
+    return {key: value for key, value in request.items() if key != "conf"}
+
+
+@pytest.mark.parametrize("path", GOLDEN, ids=os.path.basename)
+def test_a_request_is_the_adapters(path):
+    request = recorded(path)
+    assert sent(made(request, *messages(request))) == without_conf(request)
+
+
+@pytest.mark.parametrize("path", GOLDEN, ids=os.path.basename)
+def test_its_keys_are_in_the_adapters_order(path):
+    request = recorded(path)
+    ours = sent(made(request, *messages(request)))
+    assert list(ours) == list(without_conf(request))
+    assert list(ours["spec"]) == list(request["spec"])
+    if request["spec"]["resources"] is not None:
+        assert list(ours["spec"]["resources"]) == list(request["spec"]["resources"])
+
+
+@pytest.mark.parametrize("release", ["1.7.24", "2.1.9"])
+def test_a_pods_end_is_told_with_all_that_its_beginning_was(release):
+    begun = recorded(f"{ROOT}/containerd-{release}-adapter.pod-create.json")
+    ended = recorded(f"{ROOT}/containerd-{release}-adapter.pod-delete.json")
+    pods = Pods()
+    pods.remember(messages(begun)[0])
+    request = sent(requests.of_pod(pods.complete(messages(ended)[0]), State.DELETE))
+    assert request == without_conf(begun) | {"state": "delete"}
+
+
+@pytest.mark.parametrize("release", ["1.7.24", "2.1.9"])
+def test_a_container_has_its_pods_annotations_overlaid_by_its_own(release):
+    of_pod = recorded(f"{ROOT}/containerd-{release}-adapter.pod-create.json")
+    of_container = recorded(f"{ROOT}/containerd-{release}-adapter.container-create.json")
+    pod, _ = messages(of_pod)
+    _, container = messages(of_container)
+    request = sent(requests.of_container(pod, container, State.CREATE))
+    expected = without_conf(of_container)
+    theirs, own = of_pod["spec"]["annotations"], of_container["spec"]["annotations"]
+    expected["spec"] = expected["spec"] | {"annotations": theirs | own}
+    assert request == expected
+    assert request["spec"]["annotations"]["io.kubernetes.cri.container-type"] == "container"
+    assert "io.kubernetes.cri.sandbox-log-directory" in request["spec"]["annotations"]
+
+
+def test_making_requests_modifies_no_message():
+    for path in GOLDEN:
+        request = recorded(path)
+        pod, container = messages(request)
+        before = [message.SerializeToString(deterministic=True) for message in (pod, container) if message]
+        made(request, pod, container)
+        assert [message.SerializeToString(deterministic=True) for message in (pod, container) if message] == before
+
+
+def test_a_pod_of_which_nothing_is_said():
+    request = requests.of_pod(api.PodSandbox(id="6efd"), State.DELETE)
+    assert sent(request) == {
+        "version": "0.1",
+        "state": "delete",
+        "id": "6efd",
+        "sandboxID": "6efd",
+        "spec": {"resources": None},
+    }
+    assert request.is_sandbox
+
+
+def test_a_container_without_a_linux_section():
+    request = requests.of_container(api.PodSandbox(id="6efd"), api.Container(id="1f92", name="app"), State.SETUP)
+    assert sent(request) == {
+        "version": "0.1",
+        "state": "setup",
+        "id": "1f92",
+        "sandboxID": "6efd",
+        "spec": {"resources": None},
+    }
+    assert not request.is_sandbox
+
+
+def test_an_empty_linux_section_is_none_and_empty_resources_are_not():
+    linux = {"linux": api.LinuxContainer()}
+    request = requests.of_container(api.PodSandbox(id="6efd"), api.Container(id="1f92", **linux), State.CREATE)
+    assert sent(request)["spec"] == {"resources": None}
+    linux = {"linux": api.LinuxContainer(resources={})}
+    request = requests.of_container(api.PodSandbox(id="6efd"), api.Container(id="1f92", **linux), State.CREATE)
+    assert sent(request)["spec"] == {"resources": {"memory": {}, "cpu": {}}}
+
+
+def test_a_containers_own_word_on_its_sandbox_goes_first():
+    pod = api.PodSandbox(id="6efd")
+    assert requests.of_container(pod, api.Container(id="1", pod_sandbox_id="0000"), "create").sandbox_id == "0000"
+    assert requests.of_container(pod, api.Container(id="1"), "create").sandbox_id == "6efd"
+
+
+def test_the_labels_are_the_pods():
+    pod = api.PodSandbox(id="6efd", labels={"app": "web", "": "x"})
+    container = api.Container(id="1f92", labels={"io.kubernetes.container.name": "app"})
+    assert requests.of_container(pod, container, State.CREATE).labels == {"app": "web", "": "x"}
+    assert requests.of_pod(pod, State.CREATE).labels == {"app": "web", "": "x"}
+
+
+@pytest.mark.parametrize("pid", [1, 2**22, 2**31, 2**32 - 1])
+def test_a_pid_is_as_it_was_said(pid):
+    pod = api.PodSandbox(id="6efd", pid=pid)
+    assert sent(requests.of_pod(pod, State.CREATE))["pid"] == pid
+    container = api.Container(id="1f92", pid=pid)
+    assert sent(requests.of_container(api.PodSandbox(id="6efd"), container, State.CREATE))["pid"] == pid
+
+
+def test_a_pod_without_a_container_process_gives_no_pid():
+    pod = api.PodSandbox(id="6efd", pid=4711)
+    assert "pid" not in sent(requests.of_container(pod, api.Container(id="1f92"), State.SETUP))
+
+
+@pytest.mark.parametrize("value", ["", "a\nb", "\x00\x1b", 'q"uo\\te', "ü€😀", "x" * 100_000])
+def test_any_text_arrives_as_it_was(value):
+    pod = api.PodSandbox(id="6efd", annotations={value: value}, labels={value: value})
+    read = Request.from_json(requests.of_pod(pod, State.CREATE).to_json())
+    assert (read.spec.annotations, read.labels) == ({value: value}, {value: value})

@@ -1,0 +1,80 @@
+"""A small v2 runtime for tests: the other end of a plugin's connection, each step of which a test makes."""
+
+import socket
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from nri import api
+from nri.api import events
+from nri.multiplex import PLUGIN_SERVICE, RUNTIME_SERVICE, Trunk
+from nri.ttrpc import Client, Server
+from nri.ttrpc.server import unary
+from tests.connected import PATIENCE
+
+PLUGIN, RUNTIME = "nri.pkg.api.v1alpha1.Plugin", "nri.pkg.api.v1alpha1.Runtime"
+NEW = {"NRI_version": "v0.12.2", "registration_timeout": 5000, "request_timeout": 2500}
+"""What a runtime with NRI 0.12 adds to its ConfigureRequest."""
+
+
+class Runtime:
+    """One connection to a plugin."""
+
+    def __init__(self, sock: socket.socket, *, refuse: Callable[[], Exception] | None = None) -> None:
+        self.registered = threading.Event()
+        self.registration = api.RegisterPluginRequest()
+        self.updates: list[api.ContainerUpdate] = []
+        self._refuse = refuse
+        self._trunk = Trunk(sock)
+        self._client = Client()
+        self._client.send = self._trunk.open(PLUGIN_SERVICE, self._client)
+        register = unary(api.RegisterPluginRequest, self._register)
+        update = unary(api.UpdateContainersRequest, self._update)
+        server = Server({(RUNTIME, "RegisterPlugin"): register, (RUNTIME, "UpdateContainers"): update})
+        server.send = self._trunk.open(RUNTIME_SERVICE, server)
+        self._thread = threading.Thread(target=self._trunk.run, name="v2host")
+        self._thread.start()
+
+    def configure(self, config: str = "", **rest: Any) -> int:
+        """Wait until the plugin has registered, and configure it; returns the mask of its events."""
+        assert self.registered.wait(PATIENCE), "the plugin did not register"
+        request = api.ConfigureRequest(config=config, runtime_name="fake", runtime_version="1.2", **rest)
+        return self.call("Configure", request, api.ConfigureResponse).events
+
+    def synchronize(self, pods: Any = (), containers: Any = (), *, more: bool = False) -> api.SynchronizeResponse:
+        request = api.SynchronizeRequest(pods=pods, containers=containers, more=more)
+        return self.call("Synchronize", request, api.SynchronizeResponse)
+
+    def start(self, **rest: Any) -> int:
+        """The whole handshake."""
+        mask = self.configure(**rest)
+        self.synchronize()
+        return mask
+
+    def event(self, event: int, request: Any = None, timeout: float = PATIENCE) -> Any:
+        """An event by the call of its own, as from NRI 0.12 on."""
+        how = events.BY_EVENT[event]
+        return self.call(how.rpc, request or how.request(), how.response, timeout=timeout)
+
+    def state_change(self, event: int, **parts: Any) -> api.Empty:
+        """An event as up to NRI 0.11."""
+        return self.call("StateChange", api.StateChangeEvent(event=event, **parts), api.Empty)
+
+    def call(self, method: str, request: Any, response: Any, timeout: float = PATIENCE) -> Any:
+        return self._client.call(PLUGIN, method, request, response, timeout=timeout)
+
+    def close(self) -> None:
+        self._trunk.close("the runtime ends")
+        self._thread.join(PATIENCE)
+        assert not self._thread.is_alive()
+
+    def _register(self, request: api.RegisterPluginRequest, call: Any) -> api.Empty:
+        if self._refuse is not None:
+            raise self._refuse()
+        self.registration = request
+        self.registered.set()
+        return api.Empty()
+
+    def _update(self, request: api.UpdateContainersRequest, call: Any) -> api.UpdateContainersResponse:
+        self.updates += request.update
+        return api.UpdateContainersResponse(failed=[u for u in request.update if u.container_id == "gone"])
