@@ -7,11 +7,11 @@
         created = runtime.create_container(pod, container)
         print(created.adjustment, created.updates)
 
-It treats its plugins as containerd and CRI-O do: :class:`Runtime` launches and connects them (:mod:`.launch`,
-:mod:`.listen`, :mod:`.peer`), tells them what there is (:mod:`.sync`) and then event after event, and puts together
-what they ask for (:mod:`.merge`). It runs no containers: pods and containers are what its caller says they are;
-:mod:`.lifecycle` makes some up, :mod:`.play` takes them through their lives, :mod:`.record` keeps such a life in a
-file.
+It treats its plugins as containerd and CRI-O do: :class:`Runtime` finds, launches and connects them
+(:mod:`.discover`, :mod:`.launch`, :mod:`.listen`, :mod:`.peer`), tells them what there is (:mod:`.sync`) and then
+event after event, and puts together what they ask for (:mod:`.merge`). It runs no containers: pods and containers are
+what its caller says they are; :mod:`.lifecycle` makes some up, :mod:`.play` takes them through their lives,
+:mod:`.record` keeps such a life in a file.
 """
 
 from nri.adaptation.errors import AdaptationError, ConflictError, EventError

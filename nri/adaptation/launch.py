@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import re
 import select
 import signal
 import socket
@@ -34,21 +33,9 @@ GRACE = 1.0
 MAX_LINE = 4096
 """Bytes of a printed line; a longer one is handed out in pieces."""
 
-_NAME = re.compile(r"([0-9]{2})-([A-Za-z0-9_.+-]+)")
 _CHUNK = 65536
 _CHUNKS_AT_ONCE = 16  # of what a plugin prints, before its answer is looked at
 _SIGNALS = tuple([number for number in range(1, 65) if number not in (9, 19, 32, 33, 34)])
-
-
-def parse_name(file: str) -> tuple[str, str]:
-    """The index and name of the executable ``NN-name``.
-
-    :raises AdaptationError: when it is called otherwise.
-    """
-    match = _NAME.fullmatch(file)
-    if match is None:
-        raise AdaptationError(f"found {file!r}, expected a plugin's name such as 10-logger")
-    return match[1], match[2]
 
 
 class Process:

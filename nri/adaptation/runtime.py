@@ -17,7 +17,6 @@ Source: pkg/adaptation/adaptation.go of containerd/nri, and what containerd make
 from __future__ import annotations
 
 import logging
-import os
 import threading
 import time
 from collections.abc import Callable
@@ -25,8 +24,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from nri import api
+from nri.adaptation.discover import configuration, discover
 from nri.adaptation.errors import AdaptationError, EventError
-from nri.adaptation.launch import Process, parse_name
+from nri.adaptation.launch import Process
 from nri.adaptation.listen import Listener
 from nri.adaptation.merge import Merger
 from nri.adaptation.peer import Exchange, Peer, Terms
@@ -149,8 +149,8 @@ class Runtime:
         :raises AdaptationError: when a directory can't be read, a plugin's name is wrong, or nobody can listen.
         """
         try:
-            executables = [*self._discover(), *self._executables]
-            configs = [self._config(index, name) for index, name, _ in executables]
+            executables = [*discover(self._plugin_dir), *self._executables]
+            configs = [configuration(self._config_dir, index, name) for index, name, _ in executables]
             for (index, name, path), config in zip(executables, configs, strict=True):
                 self._launch(index, name, path, config)
             if self._socket_path is not None:
@@ -311,37 +311,6 @@ class Runtime:
                 raise EventError(how.rpc, peer.name, printable(response.reason) or "rejected the adjustment")
 
     # Starting plugins
-
-    def _discover(self) -> list[tuple[str, str, str]]:
-        """Index, name and path of the executables in the plugin directory, by name; nothing without one."""
-        if self._plugin_dir is None:
-            return []
-        try:
-            with os.scandir(self._plugin_dir) as entries:
-                files = sorted(entry.name for entry in entries if entry.is_file() and entry.stat().st_mode & 0o111)
-        except FileNotFoundError:
-            return []
-        except OSError as error:
-            raise AdaptationError(f"{self._plugin_dir} can't be read: {error.strerror}") from error
-        directory = os.path.abspath(self._plugin_dir)
-        return [(*parse_name(file), os.path.join(directory, file)) for file in files]
-
-    def _config(self, index: str, name: str) -> str:
-        """The text of the drop-in file of a plugin, "" where there is none."""
-        if self._config_dir is None:
-            return ""
-        for file in (f"{index}-{name}.conf", f"{name}.conf"):
-            path = os.path.join(self._config_dir, file)
-            try:
-                with open(path, encoding="utf-8") as text:
-                    return text.read()
-            except FileNotFoundError:
-                continue
-            except UnicodeDecodeError as error:
-                raise AdaptationError(f"{path} is not UTF-8 at byte {error.start}") from error
-            except OSError as error:
-                raise AdaptationError(f"{path} can't be read: {error.strerror}") from error
-        return ""
 
     def _launch(self, index: str, name: str, path: str, config: str) -> None:
         plugin = f"{index}-{name}"

@@ -11,7 +11,7 @@ import click
 
 from nri import api
 from nri.adaptation import AdaptationError, EventError, Exchange, Outcome, Runtime, merge
-from nri.adaptation.launch import parse_name
+from nri.adaptation.discover import parse_name
 from nri.adaptation.lifecycle import Shape, Step
 from nri.adaptation.play import Player
 from nri.adaptation.record import read, write
