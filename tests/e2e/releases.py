@@ -29,6 +29,7 @@ TIMEOUT = 300.0  # seconds for one command of apt-get
 
 # The machine's Post-Invoke commands empty its package cache or index what was downloaded: not our business.
 # `_apt`, the user that downloads by default, may be unable to reach a checkout. Trying again is `_fetch`'s part.
+# A mirror may be weeks behind, which a suite like sid does not forgive; what is old is signed all the same.
 _APT_CONF = """\
 Dir::Etc::SourceList "{work}/debian.sources";
 Dir::Etc::SourceParts "-";
@@ -36,6 +37,7 @@ Dir::State::Lists "{work}/lists";
 Dir::Cache "{work}/cache";
 APT::Sandbox::User "root";
 Acquire::Retries "0";
+Acquire::Check-Valid-Until "false";
 #clear APT::Update::Post-Invoke;
 #clear APT::Update::Post-Invoke-Success;
 """
