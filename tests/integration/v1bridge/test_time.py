@@ -12,8 +12,8 @@ import pytest
 
 from nri import api
 from nri.stub import Identity, Session
-from nri.ttrpc import Code, StatusError
 from nri.stub.session import ANSWER_EARLY
+from nri.ttrpc import Code, StatusError
 from nri.v1bridge import bridge as module
 from tests.host import SOON, plugin, wait_until
 from tests.v1node import Node, container, pod
