@@ -13,7 +13,7 @@ def main() -> None:
     if len(sys.argv) > 1:
         from nri.cli.bridge import bridge
 
-        bridge(prog_name="v1bridge")
+        bridge(prog_name="v1bridge", help_option_names=["-h", "--help"])
     from nri.errors import NRIError
     from nri.v1bridge import serve
 
