@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import _thread
 import logging
 import os
 import signal
-import threading
 from typing import TYPE_CHECKING
 
 from nri import stub
@@ -52,8 +52,9 @@ def serve(*, path: str = stub.DEFAULT_SOCKET, index: str = "", settings_file: st
     runner = stub.Runner(bridge, path=path, name=name, index=index)
 
     def end(number: int, _frame: FrameType | None) -> None:
-        # Not in the handler itself: it runs in the thread that reads, which must go on until the last answer.
-        threading.Thread(target=_end, args=(runner, number), name="end", daemon=True).start()
+        # Not in the handler itself: it runs in the thread that reads, which must go on until the last answer. And not
+        # by threading: that thread may be starting one itself just now, with a lock in its hands.
+        _thread.start_new_thread(_end, (runner, number))
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, end)
