@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from nri.adaptation.errors import AdaptationError
 from nri.errors import printable
+from nri.inheritance import SIGNALS, inheritable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,7 +36,6 @@ MAX_LINE = 4096
 
 _CHUNK = 65536
 _CHUNKS_AT_ONCE = 16  # of what a plugin prints, before its answer is looked at
-_SIGNALS = tuple([number for number in range(1, 65) if number not in (9, 19, 32, 33, 34)])
 
 
 class Process:
@@ -144,27 +144,15 @@ def _spawn(path: str, environment: dict[str, str], descriptors: list[int]) -> in
     """Start it; ``descriptors`` become 0, 1, and so on."""
     # Out of the way first: one that is the target of another would be overwritten.
     moved = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 10) for fd in descriptors]
-    actions: list[tuple[int, int] | tuple[int, int, int]] = [(os.POSIX_SPAWN_CLOSE, fd) for fd in _inheritable()]
+    actions: list[tuple[int, int] | tuple[int, int, int]] = [(os.POSIX_SPAWN_CLOSE, fd) for fd in inheritable()]
     actions += [(os.POSIX_SPAWN_DUP2, fd, target) for target, fd in enumerate(moved)]
     try:
         return os.posix_spawn(
-            path, [path], environment, file_actions=actions, setpgroup=0, setsigmask=(), setsigdef=_SIGNALS
+            path, [path], environment, file_actions=actions, setpgroup=0, setsigmask=(), setsigdef=SIGNALS
         )
     finally:
         for fd in moved:
             os.close(fd)
-
-
-def _inheritable() -> list[int]:
-    """The descriptors above 2 that a child would get: those that our own caller left open to us."""
-    found = []
-    for name in os.listdir("/proc/self/fd"):
-        try:
-            if int(name) > 2 and os.get_inheritable(int(name)):
-                found.append(int(name))
-        except OSError:
-            pass  # the descriptor of that very listing, or one that another thread has closed
-    return found
 
 
 def _pidfd(pid: int) -> int:

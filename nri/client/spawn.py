@@ -11,13 +11,12 @@ import errno
 import os
 import time
 
+from nri.inheritance import SIGNALS, inheritable
+
 ENVIRONMENT = {"HOME": "/", "LANG": "C.UTF-8", "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
 """All that a plugin finds in its environment."""
 
 _BUSY_RETRY = 0.01  # seconds between attempts to run a file that is being written (ETXTBSY)
-# What is ignored stays so across exec: SIGPIPE and SIGXFSZ, which Python ignores, and whatever our caller did. All
-# but SIGKILL and SIGSTOP, which cannot be, and 32 to 34, which C libraries keep; the signal module would import enum.
-_SIGNALS = tuple([number for number in range(1, 65) if number not in (9, 19, 32, 33, 34)])
 
 
 def settle() -> None:
@@ -61,7 +60,7 @@ def spawn(path: str, argv: list[str], pipes: list[int], deadline: float) -> int:
     :raises OSError: when it can't be started.
     """
     child_in, _, _, child_out, _, child_err = pipes
-    actions: list[tuple[int, int] | tuple[int, int, int]] = [(os.POSIX_SPAWN_CLOSE, fd) for fd in _inheritable()]
+    actions: list[tuple[int, int] | tuple[int, int, int]] = [(os.POSIX_SPAWN_CLOSE, fd) for fd in inheritable()]
     actions += [(os.POSIX_SPAWN_DUP2, fd, target) for target, fd in enumerate((child_in, child_out, child_err))]
     while True:
         try:
@@ -72,22 +71,9 @@ def spawn(path: str, argv: list[str], pipes: list[int], deadline: float) -> int:
                 file_actions=actions,
                 setpgroup=0,
                 setsigmask=(),
-                setsigdef=_SIGNALS,
+                setsigdef=SIGNALS,
             )
         except OSError as error:
             if error.errno != errno.ETXTBSY or time.monotonic() + _BUSY_RETRY >= deadline:
                 raise
             time.sleep(_BUSY_RETRY)
-
-
-def _inheritable() -> list[int]:
-    """The descriptors above 2 that a child would get: those that our own caller left open to us."""
-    found = []
-    for name in os.listdir("/proc/self/fd"):
-        fd = int(name)
-        try:
-            if fd > 2 and os.get_inheritable(fd):
-                found.append(fd)
-        except OSError:
-            pass  # the descriptor of that very listing, or one that another thread has closed
-    return found
