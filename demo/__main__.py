@@ -62,7 +62,7 @@ class Show:
         click.secho(f"{rpc:20} {pod.name:6}{took:6.1f} ms", bold=True, nl=False)
         click.echo(f"   {about}" if about else "")
         for line in self._new_lines():
-            said = {key: line[key] for key in line if key not in _COMMON}
+            said = line.get("metadata", {}) | {key: line[key] for key in line if key not in _COMMON}
             click.echo(
                 f"    {line['state']:7} {line['plugin']:9} {line['ms']:6.1f} ms   {_pairs(said) or 'nothing to do'}"
             )
@@ -79,7 +79,7 @@ class Show:
         return [line for line in map(json.loads, new) if "plugin" in line and "ms" in line]
 
 
-_COMMON = {"time", "level", "message", "state", "pod", "container", "id", "plugin", "ms"}
+_COMMON = {"time", "level", "message", "state", "pod", "container", "id", "plugin", "ms", "metadata"}
 
 
 def main() -> None:
