@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import _thread
 import logging
 import os
 import signal
-from typing import TYPE_CHECKING
+import threading
 
 from nri import stub
 from nri.client.spawn import settle
@@ -15,11 +14,11 @@ from nri.v1bridge.bridge import Bridge
 from nri.v1bridge.logs import set_up
 from nri.v1bridge.settings import Settings, SettingsError
 
-if TYPE_CHECKING:
-    from types import FrameType
-
 NAME, INDEX = "v1bridge", "10"
 """Who the bridge is where nobody says otherwise."""
+
+ENDING = (signal.SIGTERM, signal.SIGINT)
+"""What tells the bridge to end; after the first, the others do nothing."""
 
 LAST_CALLS = 5.0
 """Seconds that chains which are running get when the bridge is told to end."""
@@ -51,21 +50,20 @@ def serve(*, path: str = stub.DEFAULT_SOCKET, index: str = "", settings_file: st
     name, index = ("", index) if launched else (NAME, index or INDEX)
     runner = stub.Runner(bridge, path=path, name=name, index=index)
 
-    def end(number: int, _frame: FrameType | None) -> None:
-        # Not in the handler itself: it runs in the thread that reads, which must go on until the last answer. And not
-        # by threading: that thread may be starting one itself just now, with a lock in its hands.
-        _thread.start_new_thread(_end, (runner, number))
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, end)
+    # Waited for by a thread, and blocked in all others. A handler would run in this one, where Python gets to it only
+    # when what it is about to wait for has come: the next event, maybe tomorrow's. Plugins are started without it.
+    for number in ENDING:
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+    threading.Thread(target=_end, args=(runner,), name="end", daemon=True).start()
     runner.run()
     # The runtime may be gone in the middle of a chain: nobody but us keeps its plugin's deadline.
     if not bridge.wait_until_idle(LAST_CALLS):
         log.warning("a chain is still running after %g s, and is left to itself", LAST_CALLS)
 
 
-def _end(runner: stub.Runner, number: int) -> None:
-    log.info("ending: %s", signal.Signals(number).name)
+def _end(runner: stub.Runner) -> None:
+    log.info("ending: %s", signal.Signals(signal.sigwait(ENDING)).name)
     runner.stop(grace=LAST_CALLS)
 
 
