@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import select
 import time
+from _thread import allocate_lock
 
 from nri.client.lines import Lines
 from nri.client.spawn import pipe, spawn
@@ -26,6 +27,7 @@ _CHUNK = 65536
 _PIPE_CHUNKS = 16  # a pipe holds at most 1 MiB (/proc/sys/fs/pipe-max-size)
 _REAP_GRACE = 1.0  # seconds that a killed process gets to go; one in an uninterruptible call may take for ever
 _unreaped: list[int] = []  # those that took longer; looked at again before the next launch
+_reaping = allocate_lock()
 
 _SIGKILL = 9  # the signal module would import enum
 
@@ -61,7 +63,8 @@ def launch(
     :raises OSError: when it can't be started.
     """
     started = time.monotonic()
-    _unreaped[:] = [pid for pid in _unreaped if _status(pid) is None]
+    with _reaping:
+        _unreaped[:] = [pid for pid in _unreaped if _status(pid) is None]
     pipes: list[int] = []
     try:
         for _ in range(3):
@@ -216,7 +219,8 @@ def _reap(pid: int, pidfd: int) -> int:
     while (status := _status(pid)) is None:
         left = give_up - time.monotonic()
         if left <= 0:
-            _unreaped.append(pid)
+            with _reaping:
+                _unreaped.append(pid)
             return -_SIGKILL
         if pidfd >= 0:
             waiting = select.poll()
