@@ -31,8 +31,9 @@ binaries: venv ## PyInstaller -> dist/nri: clearcfs, konfine, nri and the folder
 install: binaries ## lay the binaries and the sample configuration out below DESTDIR
 	@tools/install "$(DESTDIR)"
 
-bench: binaries ## what a plugin costs, beside a bare interpreter and a C program
+bench: binaries ## what plugins and the bridge cost, beside a bare interpreter and a C program
 	@$(BIN)/python bench/plugin_start.py
+	@$(BIN)/python bench/bridge.py
 
 venv: ## the virtual environment in .venv
 	@mkdir -p build

@@ -15,11 +15,16 @@ from nri.client.errors import ChainError, PluginError
 from nri.client.find import DEFAULT_BIN_DIRS, find
 from nri.client.oci import read_config, spec_from_oci
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from nri.client.ahead import Helpers
+
 __all__ = [
     "DEFAULT_BIN_DIRS",
     "ChainError",
     "Client",
     "Exchange",
+    "Helpers",
     "PluginError",
     "Sandbox",
     "Task",
@@ -27,3 +32,12 @@ __all__ = [
     "read_config",
     "spec_from_oci",
 ]
+
+
+def __getattr__(name: str) -> object:
+    # Late: it needs socket and threads, which a hook does not.
+    if name == "Helpers":
+        from nri.client.ahead import Helpers
+
+        return Helpers
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -85,6 +85,7 @@ class Client:
     :param log: called with a plugin's type and a line of its stderr, or what became of it; by default these go to
         the logger ``nri.client``.
     :param on_exchange: called after each plugin.
+    :param run: runs an executable: :func:`nri.client.launch.launch`, or that of a :class:`nri.client.Helpers`.
     """
 
     def __init__(
@@ -97,6 +98,7 @@ class Client:
         max_output: int = launch.MAX_OUTPUT,
         log: Callable[[str, str], None] | None = None,
         on_exchange: Callable[[Exchange], None] | None = None,
+        run: Callable[..., launch.Output] = launch.launch,
     ) -> None:
         self.config = config
         self.bin_dirs = tuple(bin_dirs)
@@ -105,6 +107,7 @@ class Client:
         self.max_output = max_output
         self._log = log or _log
         self._on_exchange = on_exchange
+        self._launch = run
 
     def invoke(
         self,
@@ -188,7 +191,7 @@ class Client:
             if seconds <= 0:  # started and killed at once it might be in the middle of its work
                 raise PluginError(plugin.type, "not started: no time is left")
         try:
-            output = launch.launch(
+            output = self._launch(
                 exchange.binary,
                 [plugin.type, "invoke"],
                 exchange.request,

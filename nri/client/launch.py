@@ -77,22 +77,31 @@ def launch(
     child_in, to_child, from_child, child_out, from_stderr, child_err = pipes
     for fd in (child_in, child_out, child_err):
         os.close(fd)
-    conversation = _Conversation(pid, [to_child, from_child, from_stderr], stdin, Lines(max_output, log), max_output)
+    conversation = Conversation(pid, [to_child, from_child, from_stderr], stdin, Lines(max_output, log), max_output)
     try:
         output = conversation.hold(deadline)
     finally:
-        conversation.end()
-    output.status = conversation.status
+        status = conversation.end(_reap)
+    output.status = status
     output.seconds = time.monotonic() - started
     return output
 
 
-class _Conversation:
-    """The three pipes and the process behind them."""
+class Conversation:
+    """A process that has been started, and the three pipes to it; it owns them.
 
-    def __init__(self, pid: int, pipes: list[int], data: bytes, lines: Lines, limit: int) -> None:
+    :param pipes: our ends of its stdin, stdout and stderr.
+    :param pidfd: of the process, where there is one already; it owns this too.
+    :param report: a pipe on which it says two bytes of itself: that it has begun, and its exit status, when it is
+        done; -1 for a process of which only its end can be known. ``reported`` is what it has said.
+    """
+
+    def __init__(
+        self, pid: int, pipes: list[int], data: bytes, lines: Lines, limit: int, *, pidfd: int = -1, report: int = -1
+    ) -> None:
         self.pid = pid
-        self.status = 0
+        self.reported = b""
+        self._report = report
         self._stdin, self._stdout, self._stderr = pipes
         self._left = memoryview(data)
         self._out = bytearray()
@@ -100,16 +109,18 @@ class _Conversation:
         self._lines = lines
         self._open = set(pipes)
         self._poll = select.poll()
-        self._pidfd = _pidfd(pid)
+        self._pidfd = pidfd if pidfd >= 0 else _pidfd(pid)
         for fd in pipes:
             os.set_blocking(fd, False)
         self._poll.register(self._stdin, select.POLLOUT)
         for fd in (self._stdout, self._stderr, self._pidfd):
             if fd >= 0:
                 self._poll.register(fd, select.POLLIN)
+        if report >= 0:
+            self._poll.register(report, select.POLLIN)
 
     def hold(self, deadline: float) -> Output:
-        """Write and read until the process has exited or is not worth waiting for."""
+        """Write and read until the process has exited, or said that it is done, or is not worth waiting for."""
         output = Output()
         output.stopped = ""
         exited = False
@@ -126,8 +137,10 @@ class _Conversation:
                     self._write()
                 elif fd == self._stdout:
                     self._read_stdout()
-                else:
+                elif fd == self._stderr:
                     self._read_stderr()
+                else:
+                    exited = self._read_report() or exited
             if self._pidfd < 0:
                 exited = _has_exited(self.pid)
             if len(self._out) > self._limit:
@@ -146,13 +159,17 @@ class _Conversation:
         output.stderr = self._lines.tail()
         return output
 
-    def end(self) -> None:
-        """Kill what is left of the group, reap the process, close everything."""
+    def end(self, reap: Callable[[int, int], int]) -> int:
+        """Kill what is left of the group, close everything; returns the exit status.
+
+        :param reap: takes the process's pid and pidfd (or -1), and returns its exit status.
+        """
         self._kill()
-        self.status = _reap(self.pid, self._pidfd)
+        status = reap(self.pid, self._pidfd)
         for fd in (*self._open, self._pidfd):
             if fd >= 0:
                 os.close(fd)
+        return status
 
     def _kill(self) -> None:
         # The process is not reaped yet, so neither its number nor its group's can be somebody else's by now.
@@ -171,6 +188,13 @@ class _Conversation:
         except OSError:
             pass  # it does not want to read the rest; whether that is a fault, its answer tells
         self._close(self._stdin)
+
+    def _read_report(self) -> bool:
+        data = os.read(self._report, 2)
+        self.reported += data
+        if not data:
+            self._poll.unregister(self._report)  # it ends without having said how
+        return len(self.reported) > 1
 
     def _read_stdout(self) -> bool:
         data = self._read(self._stdout)

@@ -21,6 +21,9 @@ class Plugin:
     conf_schema: dict[str, Any] | None = None
     """A JSON Schema (2020-12) of its ``conf``, shown by ``TYPE schema`` and used by ``nri check``."""
 
+    uses: tuple[str, ...] = ()
+    """Modules that :meth:`invoke` imports when it needs them; a host that keeps the plugin ready has them loaded."""
+
     def invoke(self, request: Request) -> Result:
         """Do the plugin's work for one step of a container's life.
 

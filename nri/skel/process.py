@@ -32,6 +32,10 @@ def main(plugin: Plugin) -> NoReturn:
     What the plugin prints to stdout by mistake, also from C code or a child process, goes to stderr: the
     descriptor 1 is stderr's from here on, and the result has one of its own.
     """
+    if sys.argv[1:2] == ["ahead"]:
+        from nri.skel import ahead
+
+        ahead.serve(plugin)
     try:
         os.fstat(1)
         while (spare := os.open(os.devnull, os.O_RDWR)) <= 2:
@@ -131,7 +135,8 @@ def _help(plugin: Plugin) -> str:
 
 
 def _version(plugin: Plugin) -> str:
-    return gojson.dumps({"type": plugin.type, "version": plugin.version, "nri": VERSION}).decode() + "\n"
+    about = {"type": plugin.type, "version": plugin.version, "nri": VERSION, "ahead": 1}
+    return gojson.dumps(about).decode() + "\n"
 
 
 def _schema(plugin: Plugin) -> str:

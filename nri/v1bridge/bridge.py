@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from nri import api, stub
 from nri.cgroups.paths import expand
-from nri.client import ChainError, Client
+from nri.client import ChainError, Client, launch
+from nri.client.ahead import Helpers
 from nri.config import DEFAULT_CONF_FILE
 from nri.errors import NRIError, printable
 from nri.ttrpc import Code, StatusError
@@ -54,6 +55,8 @@ class Bridge(stub.Plugin):
         self._adopt = adopt
         self._settings = settings
         self._configuration = Configuration(settings.conf_dir, settings.conf_file)
+        self._helpers = Helpers() if settings.ahead else None
+        self._served: ConfigList | None = None
         self._pods = Pods()
         self._runtime_runs_pods = False
         self._busy = 0
@@ -128,6 +131,11 @@ class Bridge(stub.Plugin):
             self._configuration = Configuration(settings.conf_dir, settings.conf_file)
         # Else it stays, with its last good one: a runtime configures us again whenever it was restarted.
         self._settings = settings
+        if settings.ahead and self._helpers is None:
+            self._helpers = Helpers()
+        elif self._helpers is not None and not settings.ahead:
+            self._helpers.close()
+            self._helpers = None
 
     def _accepted(self, plugin: Plugin, path: str) -> str:
         """The path, when a container's cgroup can be there; "" when it can't and that fault is passed over.
@@ -167,6 +175,9 @@ class Bridge(stub.Plugin):
             exchanges.append(exchange)
 
         configuration = self._configuration.current()
+        if self._helpers is not None and configuration is not self._served:
+            self._served = configuration
+            self._helpers.keep([plugin.type for plugin in configuration.plugins])
         if sandbox and self._runtime_runs_pods:
             others = [plugin for plugin in configuration.plugins if plugin.source != CONTAINERD_CONF_FILE]
             configuration = ConfigList(version=configuration.version, plugins=others)
@@ -177,6 +188,7 @@ class Bridge(stub.Plugin):
             failure_policy=settings.failure_policy,
             log=lambda plugin, line: plugin_line(name, request, plugin, line),
             on_exchange=show,
+            run=launch.launch if self._helpers is None else self._helpers.launch,
         )
         with self._idle:
             self._busy += 1

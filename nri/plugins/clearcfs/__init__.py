@@ -25,6 +25,7 @@ class ClearCFS(skel.Plugin):
     type = "clearcfs"
     version = __version__
     description = "Clears the CFS quota of containers whose class is latency-sensitive."
+    uses = ("nri.cgroups",)
     conf_schema = {
         "type": "object",
         "properties": {

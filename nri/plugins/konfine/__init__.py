@@ -30,6 +30,7 @@ class Konfine(skel.Plugin):
     type = "konfine"
     version = __version__
     description = f"Confines containers to the CPUs that the system does not reserve, or to those of {ANNOTATION}."
+    uses = ("nri.cgroups",)
     conf_schema = {
         "type": "object",
         "properties": {

@@ -1,0 +1,103 @@
+"""The bridge and plugins that are ready before they are asked."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from nri import api
+from nri.stub import Runtime
+from nri.types.v1 import Plugin
+from nri.v1bridge import Bridge
+from tests.host import SOON, has_zombie, wait_until
+from tests.v1node import call, container, pod, settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.host import Host
+
+SOURCE = str(Path(__file__).parents[3])
+PLUGIN = """#!{python}
+import sys
+sys.path.insert(0, {source!r})
+import os
+from nri import skel
+
+class Noting(skel.Plugin):
+    type = "noting"
+
+    def invoke(self, request):
+        with open({notes!r}, "a") as notes:
+            notes.write(f"{{os.getppid()}} ")
+        return request.new_result(self.type)
+
+if __name__ == "__main__":
+    with open({starts!r}, "a") as notes:
+        notes.write(sys.argv[1] + " ")
+    del notes
+    skel.main(Noting())
+"""
+
+
+class Node:
+    """A bridge, its one plugin, and a runtime that can tell it another word about ``ahead``."""
+
+    def __init__(self, host: Host) -> None:
+        self.host = host
+        self.notes, self.starts = host.root / "notes", host.root / "starts"
+        names = {"source": SOURCE, "notes": str(self.notes), "starts": str(self.starts)}
+        host.script("noting", PLUGIN.format(python=sys.executable, **names))
+        host.configure(Plugin(type="noting"))
+        self.bridge = Bridge(settings(host), lambda text: settings(host, ahead=text == "ahead"))
+
+    def say(self, text: str) -> None:
+        self.bridge.configure(text, Runtime(name="containerd", version="1.7.24"))
+
+    def start(self) -> bool:
+        """An event; whether it was a helper's child that had it."""
+        self.bridge.start_container(api.StartContainerRequest(pod=pod(), container=container()), call())
+        return int(self.notes.read_text().split()[-1]) != os.getpid()
+
+
+@pytest.fixture
+def node(host: Host) -> Iterator[Node]:
+    node = Node(host)
+    yield node
+    node.say("no")
+    assert wait_until(lambda: not any(thread.name == "ahead" for thread in threading.enumerate()), 5)
+    assert wait_until(lambda: not host.processes() and not has_zombie(), 5)
+
+
+def test_without_ahead_no_helper_is_ever_started(node: Node) -> None:
+    node.say("no")
+    assert [node.start() for _ in range(5)] == [False] * 5
+    assert node.starts.read_text() == "invoke " * 5
+
+
+def test_with_ahead_the_first_event_starts_one_and_later_ones_use_it(node: Node) -> None:
+    node.say("ahead")
+    assert not node.start()
+    assert wait_until(node.start, SOON)
+    starts = node.starts.read_text().split()
+    assert (starts.count("ahead"), starts.count("version")) == (1, 1)
+    assert "invoke" in starts
+
+
+def test_a_plugin_that_is_configured_no_more_has_no_helper_and_a_runtime_may_end_them_all(node: Node) -> None:
+    node.say("ahead")
+    assert wait_until(node.start, SOON)
+    node.host.configure()
+    node.bridge.start_container(api.StartContainerRequest(pod=pod(), container=container()), call())
+    assert wait_until(lambda: not node.host.processes(), 5)
+    node.host.configure(Plugin(type="noting"))
+    assert not node.start()
+    assert wait_until(node.start, SOON)
+    node.say("no")
+    assert wait_until(lambda: not node.host.processes(), 5)
+    assert not node.start()
