@@ -34,6 +34,7 @@ install: binaries ## lay the binaries and the sample configuration out below DES
 bench: binaries ## what plugins and the bridge cost, beside a bare interpreter and a C program
 	@$(BIN)/python bench/plugin_start.py
 	@$(BIN)/python bench/bridge.py
+	@$(BIN)/python bench/ttrpc_call.py
 
 venv: ## the virtual environment in .venv
 	@mkdir -p build
