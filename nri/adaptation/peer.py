@@ -26,7 +26,8 @@ from typing import TYPE_CHECKING, TypeVar
 from nri import api
 from nri.adaptation.errors import AdaptationError, EventError
 from nri.adaptation.sync import parts
-from nri.api import events, runtime_pb2
+from nri.api import events
+from nri.api.events import PLUGIN, RUNTIME
 from nri.errors import NRIError, printable
 from nri.multiplex import PLUGIN_SERVICE, RUNTIME_SERVICE, Trunk
 from nri.ttrpc import Call, Client, Code, DeadlineError, Server, StatusError
@@ -40,8 +41,6 @@ if TYPE_CHECKING:
 
     from nri.adaptation.launch import Process
 
-PLUGIN = runtime_pb2.DESCRIPTOR.services_by_name["Plugin"].full_name
-RUNTIME = runtime_pb2.DESCRIPTOR.services_by_name["Runtime"].full_name
 
 _NAME = re.compile(r"[A-Za-z0-9_.+-]+")
 _INDEX = re.compile(r"[0-9]{2}")

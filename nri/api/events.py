@@ -14,6 +14,10 @@ from nri.api import runtime_pb2 as pb
 if TYPE_CHECKING:
     from google.protobuf.message import Message
 
+PLUGIN: str = pb.DESCRIPTOR.services_by_name["Plugin"].full_name
+RUNTIME: str = pb.DESCRIPTOR.services_by_name["Runtime"].full_name
+"""The services, as a call names them: the one of a plugin, and that of a runtime."""
+
 Version = tuple[int, int]
 
 

@@ -16,10 +16,7 @@ from nri.client.lines import readable
 from nri.client.spawn import settle
 from nri.errors import NRIError, printable
 from nri.types.errors import DecodeError
-from nri.types.v1 import ConfigList, Request
-
-MAX_REQUEST = 64 * 1024 * 1024
-"""Bytes of a request that are read, as by a plugin."""
+from nri.types.v1 import MAX_REQUEST, ConfigList, Request
 
 NO_PLUGIN = "no plugin is configured for {}"
 

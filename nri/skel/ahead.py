@@ -172,12 +172,10 @@ def _touch() -> None:
 
 def _answer(plugin: Plugin, stdout: int) -> int:
     """What :func:`nri.skel.main` does, and what the interpreter does at its end as far as it can be seen outside."""
-    from nri.skel.process import run
+    from nri.skel.process import run, speak_on_stderr
 
     sys.argv[1:] = ["invoke"]
-    sys.stdout = sys.stderr
-    if "logging" in sys.modules:
-        sys.modules["logging"].basicConfig(stream=sys.stderr, format="%(levelname)s: %(message)s", level="INFO")
+    speak_on_stderr()
     try:
         with open(0, "rb", closefd=False) as stdin, open(stdout, "wb", buffering=0) as result:
             status = run(plugin, sys.argv, stdin, result, sys.stderr)

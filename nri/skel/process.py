@@ -13,7 +13,7 @@ from errno import EAGAIN
 
 from nri.types import gojson
 from nri.types.errors import DecodeError, EncodeError
-from nri.types.v1 import VERSION, Request, Result
+from nri.types.v1 import MAX_REQUEST, VERSION, Request, Result
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
     from nri.skel.plugin import Plugin
-
-MAX_REQUEST = 64 * 1024 * 1024
-"""Bytes of a request that are read; a longer one is refused (a real one has some thousands)."""
 
 
 def main(plugin: Plugin) -> NoReturn:
@@ -47,9 +44,7 @@ def main(plugin: Plugin) -> NoReturn:
     except OSError as error:
         _say(sys.stderr, f"{plugin.type}: stdout cannot be used: {error.strerror}; expected open descriptors 0, 1, 2")
         sys.exit(1)
-    sys.stdout = sys.stderr
-    if "logging" in sys.modules:
-        sys.modules["logging"].basicConfig(stream=sys.stderr, format="%(levelname)s: %(message)s", level="INFO")
+    speak_on_stderr()
     stdin = sys.stdin.buffer if sys.stdin is not None else open(os.devnull, "rb")  # noqa: SIM115
     try:
         status = run(plugin, sys.argv, stdin, stdout, sys.stderr)
@@ -57,6 +52,13 @@ def main(plugin: Plugin) -> NoReturn:
         status = 130
     stdout.close()
     sys.exit(status)
+
+
+def speak_on_stderr() -> None:
+    """Let what the plugin prints and logs go to stderr: stdout is the result's."""
+    sys.stdout = sys.stderr
+    if "logging" in sys.modules:
+        sys.modules["logging"].basicConfig(stream=sys.stderr, format="%(levelname)s: %(message)s", level="INFO")
 
 
 def run(plugin: Plugin, argv: Sequence[str], stdin: Any, stdout: Any, stderr: Any) -> int:

@@ -56,7 +56,7 @@ class Runtime:
     nri_version: str = ""
     """Of the NRI that it was built with; "" where it does not say, as up to NRI 0.11."""
     registration_timeout: float | None = None
-    """Seconds; None where it does not say, as up to NRI 0.8."""
+    """Seconds; None where it does not say, as up to NRI 0.6."""
     request_timeout: float | None = None
     """Seconds that a plugin has for a request; likewise."""
 

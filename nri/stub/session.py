@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from nri import api
 from nri.api import events
+from nri.api.events import PLUGIN, RUNTIME
 from nri.errors import NRIError
 from nri.multiplex import PLUGIN_SERVICE, RUNTIME_SERVICE, Trunk
 from nri.stub.plugin import Plugin, Runtime, handlers
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from nri.stub.plugin import Handler
     from nri.ttrpc.server import Handler as Method
 
-PLUGIN = "nri.pkg.api.v1alpha1.Plugin"
-RUNTIME = "nri.pkg.api.v1alpha1.Runtime"
 NRI_VERSION = "v0.12.2"
 """The NRI whose messages :mod:`nri.api` has."""
 

@@ -14,10 +14,15 @@ from nri.types.message import Field, Message, integer, mismatch, number, opaque,
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from typing import Any, ClassVar
+    from typing import Any, ClassVar, TypeVar
+
+    Listed = TypeVar("Listed", bound=Message)
 
 VERSION = "0.1"
 """The version of the contract, as it stands in requests, results and configurations."""
+
+MAX_REQUEST = 64 * 1024 * 1024
+"""Bytes of a request that are read; a longer one is refused (a real one has some thousands)."""
 
 
 class State(str):
@@ -56,32 +61,26 @@ def _spec(value: object, where: str) -> Spec | None:
     return value if value is None or isinstance(value, Spec) else Spec.from_value(value, where)
 
 
-def _results(value: object, where: str) -> tuple[Result, ...]:
+def _messages(kind: type[Listed], what: str, value: object, where: str) -> tuple[Listed, ...]:
     if value is None:
         return ()
     if not isinstance(value, list | tuple):
-        raise mismatch(value, where, "an array of results")
+        raise mismatch(value, where, f"an array of {what}")
     return tuple(
         [
-            item if isinstance(item, Result) else Result.from_value(item, f"{where}[{index}]")
+            item if isinstance(item, kind) else kind.from_value(item, f"{where}[{index}]")
             for index, item in enumerate(value)
             if item is not None
         ]
     )
+
+
+def _results(value: object, where: str) -> tuple[Result, ...]:
+    return _messages(Result, "results", value, where)
 
 
 def _plugins(value: object, where: str) -> tuple[Plugin, ...]:
-    if value is None:
-        return ()
-    if not isinstance(value, list | tuple):
-        raise mismatch(value, where, "an array of plugins")
-    return tuple(
-        [
-            item if isinstance(item, Plugin) else Plugin.from_value(item, f"{where}[{index}]")
-            for index, item in enumerate(value)
-            if item is not None
-        ]
-    )
+    return _messages(Plugin, "plugins", value, where)
 
 
 class Spec(Message):
@@ -332,6 +331,7 @@ class ConfigList(Message):
 
 
 __all__ = [
+    "MAX_REQUEST",
     "STATES",
     "VERSION",
     "ConfigList",
