@@ -91,58 +91,50 @@ class Conversation:
     """A process that has been started, and the three pipes to it; it owns them.
 
     :param pipes: our ends of its stdin, stdout and stderr.
+    :param data: for its stdin.
+    :param limit: bytes of its stdout.
     :param pidfd: of the process, where there is one already; it owns this too.
-    :param report: a pipe on which it says two bytes of itself: that it has begun, and its exit status, when it is
-        done; -1 for a process of which only its end can be known. ``reported`` is what it has said.
     """
 
-    def __init__(
-        self, pid: int, pipes: list[int], data: bytes, lines: Lines, limit: int, *, pidfd: int = -1, report: int = -1
-    ) -> None:
+    def __init__(self, pid: int, pipes: list[int], data: bytes, lines: Lines, limit: int, *, pidfd: int = -1) -> None:
         self.pid = pid
-        self.reported = b""
-        self._report = report
         self._stdin, self._stdout, self._stderr = pipes
         self._left = memoryview(data)
         self._out = bytearray()
         self._limit = limit
         self._lines = lines
         self._open = set(pipes)
+        self._over = self._killed = False
         self._poll = select.poll()
         self._pidfd = pidfd if pidfd >= 0 else _pidfd(pid)
-        for fd in pipes:
+        for fd in self._open:
             os.set_blocking(fd, False)
-        self._poll.register(self._stdin, select.POLLOUT)
         for fd in (self._stdout, self._stderr, self._pidfd):
             if fd >= 0:
                 self._poll.register(fd, select.POLLIN)
-        if report >= 0:
-            self._poll.register(report, select.POLLIN)
 
     def hold(self, deadline: float) -> Output:
-        """Write and read until the process has exited, or said that it is done, or is not worth waiting for."""
+        """Write and read until the process is done, or is not worth waiting for."""
         output = Output()
         output.stopped = ""
-        exited = False
-        while not exited:
+        self._write()
+        while not self._over:
             left = deadline - time.monotonic()
             if left <= 0:
                 output.stopped = "deadline"
                 break
-            wait = left if self._pidfd >= 0 else min(left, _POLL_WITHOUT_PIDFD)
-            for fd, _events in self._poll.poll(wait * 1000 + 1):
+            for fd, events in self._poll.poll(self._wait(left) * 1000 + 1) or self._nothing():
                 if fd == self._pidfd:
-                    exited = True
-                elif fd == self._stdin:
-                    self._write()
-                elif fd == self._stdout:
-                    self._read_stdout()
+                    self._over = True
                 elif fd == self._stderr:
                     self._read_stderr()
                 else:
-                    exited = self._read_report() or exited
+                    if fd == self._stdin and self._left:
+                        self._write()
+                    if fd == self._stdout and events != select.POLLOUT:
+                        self._read_stdout()
             if self._pidfd < 0:
-                exited = _has_exited(self.pid)
+                self._over = _has_exited(self.pid)
             if len(self._out) > self._limit:
                 output.stopped = "output"
                 break
@@ -171,7 +163,18 @@ class Conversation:
                 os.close(fd)
         return status
 
+    def _wait(self, left: float) -> float:
+        """Seconds to wait for something to happen."""
+        return left if self._pidfd >= 0 else min(left, _POLL_WITHOUT_PIDFD)
+
+    def _nothing(self) -> tuple[()]:
+        """Nothing has happened in that time."""
+        return ()
+
     def _kill(self) -> None:
+        if self._killed:
+            return
+        self._killed = True
         # The process is not reaped yet, so neither its number nor its group's can be somebody else's by now.
         for kill in (os.killpg, os.kill):  # the process itself may have left its group
             try:
@@ -184,17 +187,20 @@ class Conversation:
             while self._left:
                 self._left = self._left[os.write(self._stdin, self._left[:_CHUNK]) :]
         except BlockingIOError:
+            is_both = self._stdin == self._stdout
+            self._poll.register(self._stdin, select.POLLIN | select.POLLOUT if is_both else select.POLLOUT)
             return
         except OSError:
-            pass  # it does not want to read the rest; whether that is a fault, its answer tells
-        self._close(self._stdin)
+            self._unwanted()
+        self._sent()
 
-    def _read_report(self) -> bool:
-        data = os.read(self._report, 2)
-        self.reported += data
-        if not data:
-            self._poll.unregister(self._report)  # it ends without having said how
-        return len(self.reported) > 1
+    def _unwanted(self) -> None:
+        """It does not want the rest of its stdin; whether that is a fault, its answer tells."""
+        self._left = self._left[:0]
+
+    def _sent(self) -> None:
+        """There is no more for its stdin."""
+        self._close(self._stdin)
 
     def _read_stdout(self) -> bool:
         data = self._read(self._stdout)
@@ -218,7 +224,10 @@ class Conversation:
         return data
 
     def _close(self, fd: int) -> None:
-        self._poll.unregister(fd)
+        try:
+            self._poll.unregister(fd)
+        except KeyError:
+            pass  # all was written at once
         self._open.discard(fd)
         os.close(fd)
 

@@ -2,20 +2,27 @@
 
 Starting an interpreter and loading a plugin takes many times longer than most plugins' work, and pods wait for it.
 So a host may start a plugin once, as a helper that has everything loaded and does nothing but fork. Each request is
-still answered by a process of its own, which is new, has its request on stdin and its result on stdout, answers once
-and exits. It has nothing of any request before it: it comes from the helper, which has seen none.
+still answered by a process of its own, which is new, answers once and exits. It has nothing of any request before it:
+it comes from the helper, which has seen none.
 
 The host keeps one end of a socket (SOCK_SEQPACKET); the helper has the other as its stdin. What goes over it:
 
-- helper to host: ``ready PID``, for a child that waits. There is one at a time, and the next when that has answered.
-- host to child: ``go PID``, with four descriptors: the plugin's stdin, stdout and stderr, and a pipe for its status.
-- child to host, on that pipe: ``t`` when it has taken the request, then its exit status as one byte.
+- helper to host, first: ``files``, and after it, each ended by a NUL, the files that the plugin has loaded beside its
+  executable and the interpreter's own library. The host looks at them before each request.
+- host to helper: ``more``: make a child. ``done PID``: the host has done with this one. ``next PID``: both.
+- helper to host: ``ready PID``, for a child that waits, with three descriptors: a pidfd, a socket (SOCK_STREAM), and
+  a pipe with the child's stdout and stderr (:func:`nri.skel.main` lets what a plugin prints go to stderr).
+
+On its socket a child reads the request until its end. It writes the length of its result (four bytes, network
+order), the result, and its exit status (one byte); then it has nothing left to do, nor open. Where it ends before it
+has read the request, the host sees that its socket was reset, and asks another.
 
 A plugin of which something would be shared by its children is none for this, and its helper ends at once: one that
 has started a thread (a fork has only the thread that forks) or holds a file open (its position and locks are common).
 
-When the host closes its end, or is gone, everything here ends: the helper, the child that waits, and any that still
-work. Nothing of it is on the way of a plugin that is run as ``TYPE invoke``.
+When the host closes its end, or is gone, everything here ends: the helper, the children that wait, and any that still
+work. Nothing of it is on the way of a plugin that is run as ``TYPE invoke``. Whoever changes what is said here
+gives it another number (:data:`nri.skel.process.AHEAD`), which ``TYPE version`` tells.
 """
 
 from __future__ import annotations
@@ -24,7 +31,6 @@ import gc
 import os
 import select
 import sys
-import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,15 +40,14 @@ if TYPE_CHECKING:
     from nri.skel.plugin import Plugin
     from nri.types.v1 import Request, Result
 
-REAP_AFTER = 1.0
-"""Seconds that a child's number stays its own after its end: the host may still want to kill what it left."""
+MAX_FILES = 60_000
+"""Bytes of the names of the files that are loaded; a plugin with more is none for this."""
 
+_REAP_EVERY = 0.2  # seconds between looks at children that the host has done with, and that have not quite ended
 _SIGKILL = 9
 _REQUEST = b"""{"conf": {"a": ["", 0, true]}, "version": "0.1", "state": "create", "id": "a", "sandboxID": "b", "pid":
 1, "spec": {"resources": {"memory": {}, "cpu": {"quota": 50000}}, "namespaces": {"pid": ""}, "cgroupsPath": "/a",
 "annotations": {"a": "b"}}, "labels": {"a": "b"}, "results": [{"plugin": "a", "metadata": {"a": "b"}}]}"""
-_DESCRIPTORS = 4
-_LOOK = os.WEXITED | os.WNOHANG | os.WNOWAIT
 
 
 def serve(plugin: Plugin) -> NoReturn:
@@ -60,37 +65,39 @@ def serve(plugin: Plugin) -> NoReturn:
         _refuse(plugin, f"stdin is no connected socket: {error.strerror}; this is for hosts")
     if (shared := _shared(control.fileno())) != "":
         _refuse(plugin, f"it has {shared} when it is loaded, which its processes would share")
+    files = b"".join([os.fsencode(file) + b"\0" for file in _files()])
+    if len(files) > MAX_FILES:
+        _refuse(plugin, f"the names of its files are {len(files)} bytes, expected at most {MAX_FILES}")
+    control.send(b"files " + files)
+    ended, other = os.pipe()
+    os.dup2(ended, 0)  # what a plugin finds on its stdin when its request has been read: the end
+    os.close(ended)
+    os.close(other)
+    _exchange_policy(os.SCHED_OTHER, os.SCHED_BATCH)
     gc.collect()
     gc.freeze()  # what is loaded stays as it is, and its pages stay shared
-    taken, tell_taken = os.pipe()
-    working: set[int] = set()
-    ended: dict[int, float] = {}  # since when
     poll = select.poll()
-    poll.register(control.fileno(), 0)  # POLLHUP alone: what is sent is for the child
-    poll.register(taken, select.POLLIN)
-    waiting, alive = 0, -1
+    poll.register(control.fileno(), select.POLLIN)
+    children: set[int] = set()
+    done: set[int] = set()
     while True:
-        if alive < 0:
-            waiting = _fork(plugin, control, taken, tell_taken)
-            alive = os.pidfd_open(waiting)
-            poll.register(alive, select.POLLIN)
-        happened = {descriptor for descriptor, _ in poll.poll(REAP_AFTER * 1000 if working or ended else None)}
-        if control.fileno() in happened:
-            _end([waiting, *working, *ended])
-        if taken in happened:
-            os.read(taken, 1)
-        if happened & {taken, alive}:  # it has answered; or it has ended without an answer
-            working.add(waiting)
-            poll.unregister(alive)
-            os.close(alive)
-            alive = -1
-        now = time.monotonic()
-        for child in [child for child, since in ended.items() if now - since > REAP_AFTER]:
-            os.waitpid(child, 0)
-            del ended[child]
-        for child in [child for child in working if os.waitid(os.P_PID, child, _LOOK) is not None]:
-            working.remove(child)
-            ended[child] = now
+        if poll.poll(_REAP_EVERY * 1000 if done else None):
+            try:
+                verb, _, number = control.recv(64).partition(b" ")
+            except OSError:
+                verb, number = b"", b""
+            if verb == b"":
+                _end(children)
+            if number.isdigit() and int(number) in children:
+                done.add(int(number))
+            if verb in (b"more", b"next"):
+                child, is_known = _fork(plugin, control)
+                children.add(child)
+                if not is_known:
+                    done.add(child)
+        for child in [child for child in done if os.waitpid(child, os.WNOHANG)[0]]:
+            done.remove(child)
+            children.remove(child)
 
 
 def _refuse(plugin: Plugin, why: str) -> NoReturn:
@@ -108,57 +115,128 @@ def _shared(control: int) -> str:
     return ""
 
 
-def _fork(plugin: Plugin, control: socket, taken: int, tell_taken: int) -> int:
+def _files() -> list[str]:
+    """The files that this process was made of: what is loaded from them is not looked for again.
+
+    The interpreter and its own library are left out: nobody changes them under a plugin that runs. So are those of a
+    compiled plugin, which are in its executable; and the executable itself, which the host knows.
+    """
+    library = os.path.dirname(os.__file__) + "/"
+    modules = [module for name, module in list(sys.modules.items()) if name != "__main__"]
+    files = [getattr(module, "__file__", None) or "" for module in modules]
+    return sorted(
+        {
+            os.path.abspath(file)
+            for file in files
+            if (not file.startswith(library) or "/site-packages/" in file) and os.path.exists(file)
+        }
+    )
+
+
+def _exchange_policy(old: int, new: int) -> None:
+    """Under SCHED_BATCH, who wakes up does not push another from its CPU: pods wait for that one, not for us."""
+    try:
+        if os.sched_getscheduler(0) == old:
+            os.sched_setscheduler(0, new, os.sched_param(0))
+    except OSError:
+        pass  # it is a courtesy
+
+
+def _fork(plugin: Plugin, control: socket) -> tuple[int, bool]:
+    """A new child, and whether the host has been told of it."""
+    from _socket import SCM_RIGHTS, SOL_SOCKET, socketpair
+
+    ours, theirs = socketpair()
+    read_err, write_err = os.pipe()
     child = os.fork()
     if child == 0:
-        os.close(taken)
-        _wait(plugin, control, tell_taken)
+        ours.close()
+        os.close(read_err)
+        control.close()
+        _wait(plugin, theirs.detach(), write_err)
+    theirs.close()
+    os.close(write_err)
+    pidfd, is_known = -1, True
     try:
         os.setpgid(child, child)  # by both, so that it is done when either goes on
-        control.send(b"ready %d" % child)
-    except OSError:
-        pass  # the host is gone, which poll() tells, or the child is, which the host notices
-    return child
+        pidfd = os.pidfd_open(child)
+        rights = b"".join([number.to_bytes(4, sys.byteorder) for number in (pidfd, ours.fileno(), read_err)])
+        control.sendmsg([b"ready %d" % child], [(SOL_SOCKET, SCM_RIGHTS, rights)])
+    except OSError:  # the host is gone, or one of us is out of descriptors
+        os.kill(child, _SIGKILL)
+        is_known = False
+    finally:
+        ours.close()
+        os.close(read_err)
+        if pidfd >= 0:
+            os.close(pidfd)
+    return child, is_known
 
 
-def _wait(plugin: Plugin, control: socket, tell_taken: int) -> NoReturn:
+def _wait(plugin: Plugin, channel: int, stderr: int) -> NoReturn:
     """The child: wait to be asked, answer, exit."""
-    from _socket import CMSG_SPACE, MSG_CMSG_CLOEXEC
-
     status = 1
     try:
         os.setpgid(0, 0)
+        os.dup2(stderr, 1)
+        os.dup2(stderr, 2)
+        os.close(stderr)
+        sys.argv[1:] = ["invoke"]
         _touch()
-        word, ancillary, _flags, _address = control.recvmsg(32, CMSG_SPACE(4 * _DESCRIPTORS), MSG_CMSG_CLOEXEC)
-        descriptors = [
-            int.from_bytes(data[at : at + 4], sys.byteorder)
-            for _level, _type, data in ancillary
-            for at in range(0, len(data), 4)
-        ]
-        if word != b"go %d" % os.getpid() or len(descriptors) != _DESCRIPTORS:
-            os._exit(0)  # the host is gone, or means the child before, which ended in between
-        stdin, stdout, stderr, report = descriptors
-        os.write(report, b"t")
-        # As skel.main leaves it: 1 is stderr's, and the result has a descriptor of its own.
-        for source, target in ((stdin, 0), (stderr, 1), (stderr, 2)):
-            os.dup2(source, target)
-        for descriptor in (stdin, stderr):
-            os.close(descriptor)
-        control.close()
-        status = _answer(plugin, stdout)
-        # Only now: making the next child takes a CPU that this one needed. And before the host is told that this one
-        # is done, which may be its end.
-        os.write(tell_taken, b"t")
-        os.closerange(3, report)  # its locks are free when the host is told
-        os.closerange(report + 1, 1 << 20)
-        os.write(report, bytes([status & 0xFF]))
+        gc.freeze()
+        _exchange_policy(os.SCHED_BATCH, os.SCHED_OTHER)
+        request = os.read(channel, 65536)
+        if not request:
+            os._exit(0)  # nobody needs it
+        answer = _Answer()
+        status = _answer(plugin, _Request(channel, request), answer)
+        result = len(answer.data).to_bytes(4, "big") + answer.data
+        if "threading" in sys.modules or "atexit" in sys.modules:  # as these may never end, or end it
+            _write(channel, result)
+            result = b""
+            _wind_up()
+        _flush()
+        os.closerange(3, channel)  # its locks are free when the host is told
+        os.closerange(channel + 1, 1 << 20)
+        _write(channel, result + bytes([status & 0xFF]))
     finally:
         os._exit(status)
 
 
+class _Request:
+    """What is left of the request, as a file to be read to its end."""
+
+    def __init__(self, channel: int, begun: bytes) -> None:
+        self._channel = channel
+        self._begun = begun
+
+    def read(self, size: int) -> bytes:
+        begun, self._begun = self._begun, b""
+        return begun or os.read(self._channel, size)
+
+
+class _Answer:
+    """The result, as a file that it is written to."""
+
+    data = b""
+
+    def write(self, data: bytes) -> int:
+        self.data += data
+        return len(data)
+
+    def flush(self) -> None:
+        pass
+
+
+def _write(channel: int, data: bytes) -> None:
+    left = memoryview(data)
+    while left:
+        left = left[os.write(channel, left) :]
+
+
 def _touch() -> None:
     """Go the way of a request once, without the plugin: what it writes to becomes this process's own memory now."""
-    from io import BytesIO, StringIO
+    from io import StringIO
 
     from nri.skel.plugin import Plugin
     from nri.skel.process import run
@@ -167,36 +245,38 @@ def _touch() -> None:
         def invoke(self, request: Request) -> Result:
             return request.new_result("", metadata={"": ""})
 
-    run(Nobody(), ["", "invoke"], BytesIO(_REQUEST), BytesIO(), StringIO())
+    run(Nobody(), ["", "invoke"], _Request(0, _REQUEST), _Answer(), StringIO())
+    _flush()
 
 
-def _answer(plugin: Plugin, stdout: int) -> int:
-    """What :func:`nri.skel.main` does, and what the interpreter does at its end as far as it can be seen outside."""
+def _answer(plugin: Plugin, request: _Request, answer: _Answer) -> int:
+    """What :func:`nri.skel.main` does."""
     from nri.skel.process import run, speak_on_stderr
 
-    sys.argv[1:] = ["invoke"]
     speak_on_stderr()
     try:
-        with open(0, "rb", closefd=False) as stdin, open(stdout, "wb", buffering=0) as result:
-            status = run(plugin, sys.argv, stdin, result, sys.stderr)
+        status = run(plugin, sys.argv, request, answer, sys.stderr)
     except KeyboardInterrupt:
         status = 130
     except BaseException:
         sys.excepthook(*sys.exc_info())
         status = 1
+    return status
+
+
+def _wind_up() -> None:
+    """What the interpreter does at its end, as far as it can be seen outside."""
     if "threading" in sys.modules:
         sys.modules["threading"]._shutdown()  # waits for those that are no daemons
     if "atexit" in sys.modules:
         sys.modules["atexit"]._run_exitfuncs()
-    _flush()
-    return status
 
 
 def _flush() -> None:
     """Write what is still in files that nobody has closed."""
-    from io import IOBase
+    from _io import _IOBase
 
-    new = [each for each in gc.get_objects() if issubclass(type(each), IOBase)]  # without what was there before
+    new = [each for each in gc.get_objects() if issubclass(type(each), _IOBase)]  # without what is frozen
     for file in (*new, sys.__stdout__, sys.stderr):
         try:
             if file is not None and not file.closed and file.writable():
@@ -205,7 +285,7 @@ def _flush() -> None:
             pass
 
 
-def _end(children: list[int]) -> NoReturn:
+def _end(children: set[int]) -> NoReturn:
     """The host is gone: so is everything that was started for it."""
     for child in children:
         try:

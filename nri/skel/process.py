@@ -23,6 +23,12 @@ if TYPE_CHECKING:
     from nri.skel.plugin import Plugin
 
 
+AHEAD = 2
+"""The version of what :mod:`nri.skel.ahead` and a host say to each other."""
+
+_PIECE = 65536
+
+
 def main(plugin: Plugin) -> NoReturn:
     """Run ``plugin`` as the process that this is, and exit.
 
@@ -76,7 +82,7 @@ def run(plugin: Plugin, argv: Sequence[str], stdin: Any, stdout: Any, stderr: An
     if verb in ABOUT:
         return _write(plugin, ABOUT[verb](plugin).encode(), stdout, stderr)
     try:
-        document = stdin.read(MAX_REQUEST + 1)
+        document = _read(stdin)
         if len(document) > MAX_REQUEST:
             raise DecodeError(f"found more than {MAX_REQUEST} bytes, expected one request")
         request = Request.from_json(document)
@@ -137,7 +143,7 @@ def _help(plugin: Plugin) -> str:
 
 
 def _version(plugin: Plugin) -> str:
-    about = {"type": plugin.type, "version": plugin.version, "nri": VERSION, "ahead": 1}
+    about = {"type": plugin.type, "version": plugin.version, "nri": VERSION, "ahead": AHEAD}
     return gojson.dumps(about).decode() + "\n"
 
 
@@ -148,6 +154,19 @@ def _schema(plugin: Plugin) -> str:
 
 ABOUT = {"-h": _help, "--help": _help, "help": _help, "version": _version, "--version": _version, "schema": _schema}
 """The verbs that need no request."""
+
+
+def _read(stdin: Any) -> Any:
+    """All of ``stdin``, or more than a request may have.
+
+    In pieces: else memory for the longest would be set aside at once.
+    """
+    pieces = []
+    size = 0
+    while size <= MAX_REQUEST and (piece := stdin.read(_PIECE)):
+        pieces.append(piece)
+        size += len(piece)
+    return pieces[0][:0].join(pieces) if pieces else b""
 
 
 def _write(plugin: Plugin, answer: bytes, stdout: Any, stderr: Any) -> int:

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from nri.client import ChainError, ahead
+from nri.client import ChainError
+from nri.client import helper as host_end
 from nri.client.ahead import Helpers
 from nri.types.v1 import Plugin
 from tests.host import SOON, has_zombie, is_running, kill, open_fds, request, wait_until
@@ -415,8 +416,8 @@ def test_a_removed_binary_is_not_found(node: Warm) -> None:
 def test_a_helper_that_is_killed_or_stopped_costs_no_request(
     node: Warm, whom: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ahead, "MISSED_WITHIN", 0.2)
-    monkeypatch.setattr(ahead, "END_WITHIN", 0.2)
+    monkeypatch.setattr(host_end, "MISSED_WITHIN", 0.2)
+    monkeypatch.setattr(host_end, "END_WITHIN", 0.2)
     node.install()
     node.warm()
     helper = node.helper()
@@ -468,7 +469,7 @@ resource.setrlimit(resource.RLIMIT_NOFILE, (1024, 4096))
 said += [run() in (True, False), warm()]
 helpers.close()
 with open({str(answer)!r}, "w") as file:
-    print(said, len(errors) > 3, set(errors), file=file)
+    print(said, len(errors) > 0, set(errors), file=file)
 """
     subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": SOURCE}, timeout=SOON, check=True)
     text = answer.read_text()
@@ -534,7 +535,7 @@ def test_those_that_are_no_longer_configured_end(node: Warm) -> None:
 
 
 def test_a_stopped_helper_ends_too(node: Warm, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ahead, "END_WITHIN", 0.2)
+    monkeypatch.setattr(host_end, "END_WITHIN", 0.2)
     node.install()
     node.warm()
     helper = node.helper()

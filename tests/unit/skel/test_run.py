@@ -189,7 +189,7 @@ def test_help_of_a_plugin_that_says_nothing_of_itself():
 
 @pytest.mark.parametrize("verb", ["version", "--version"])
 def test_version_is_json(verb):
-    assert Process(Fake(), verb).result == {"type": "fake", "version": "1.2", "nri": "0.1", "ahead": 1}
+    assert Process(Fake(), verb).result == {"type": "fake", "version": "1.2", "nri": "0.1", "ahead": process.AHEAD}
 
 
 def test_schema_is_the_plugins():
