@@ -22,13 +22,14 @@ Out = TypeVar("Out", bound="Message")
 
 
 class _Waiting:
-    """A call that waits for its answer."""
+    """A call that waits for its answer. The thread that reads makes nothing of that: it wakes the one that asked."""
 
-    __slots__ = ("done", "error", "payload")
+    __slots__ = ("answer", "done", "error")
 
     def __init__(self) -> None:
-        self.done = threading.Event()
-        self.payload = b""
+        self.done = threading.Lock()  # a threading.Event would be three objects, and slower
+        self.done.acquire()
+        self.answer: codec.Message | codec.Oversized | None = None
         self.error: NRIError | None = None
 
 
@@ -76,14 +77,14 @@ class Client:
         started = time.monotonic()
         stream, waiting = self._send(data)
         left = None if timeout is None else timeout - (time.monotonic() - started)
-        if not waiting.done.wait(left):
+        if not waiting.done.acquire(timeout=-1 if left is None else min(max(0.0, left), threading.TIMEOUT_MAX)):
             with self._lock:
                 self._waiting.pop(stream, None)
             raise DeadlineError(f"{method}: no answer within {timeout:g} s")
         if waiting.error is not None:
             raise waiting.error.with_traceback(None)
         try:
-            return response.FromString(waiting.payload)
+            return response.FromString(_payload(waiting.answer))
         except DecodeError:
             what = f"the answer to {method} is not a {response.DESCRIPTOR.full_name}"
             raise StatusError(Code.INTERNAL, what) from None
@@ -95,14 +96,9 @@ class Client:
                 continue  # a client is asked nothing
             with self._lock:
                 waiting = self._waiting.pop(message.stream, None)
-            if waiting is None:
-                continue  # it came after its deadline
-            if isinstance(message, codec.Oversized):
-                what = f"an answer of {message.length} bytes, at most {codec.MAX_DATA} are taken"
-                waiting.error = StatusError(Code.RESOURCE_EXHAUSTED, what)
-            else:
-                _take(waiting, message.data)
-            waiting.done.set()
+            if waiting is not None:  # else it came after its deadline
+                waiting.answer = message
+                waiting.done.release()
 
     def closed(self, reason: NRIError) -> None:
         """Take note that the connection is closed: whoever waits is told."""
@@ -112,7 +108,7 @@ class Client:
             self._waiting.clear()
         for call in waiting:
             call.error = reason
-            call.done.set()
+            call.done.release()
 
     def due(self) -> None:
         """Never: each call minds its own deadline."""
@@ -140,12 +136,14 @@ class Client:
         return stream, waiting
 
 
-def _take(waiting: _Waiting, data: bytes) -> None:
+def _payload(answer: codec.Message | codec.Oversized | None) -> bytes:
+    if isinstance(answer, codec.Oversized):
+        what = f"an answer of {answer.length} bytes, at most {codec.MAX_DATA} are taken"
+        raise StatusError(Code.RESOURCE_EXHAUSTED, what)
     try:
-        response = Response.FromString(data)
+        response = Response.FromString(b"" if answer is None else answer.data)
     except DecodeError:
-        waiting.error = StatusError(Code.INTERNAL, "the answer is not a ttrpc.Response")
-        return
+        raise StatusError(Code.INTERNAL, "the answer is not a ttrpc.Response") from None
     if response.HasField("status") and response.status.code != Code.OK:
-        waiting.error = StatusError(response.status.code, response.status.message)
-    waiting.payload = response.payload
+        raise StatusError(response.status.code, response.status.message)
+    return response.payload

@@ -39,6 +39,8 @@ class Configuration:
         self._state: State | None = None
         self._current = ConfigList()
         self._complaint = ""
+        self._listed: object = None
+        self._paths: list[str] = []
 
     def current(self) -> ConfigList:
         """The configuration as its files say it now, or the last good one."""
@@ -95,8 +97,14 @@ class Configuration:
         return tuple(seen), newest
 
     def _names(self) -> list[str]:
+        """The files; the directory is listed again only where it may have changed."""
         try:
-            with os.scandir(self._conf_dir) as entries:
-                return sorted([entry.path for entry in entries if entry.name.endswith(".conf")])
+            status = os.stat(self._conf_dir)
+            state = (status.st_dev, status.st_ino, status.st_ctime_ns, status.st_mode)
+            if state != self._listed:
+                with os.scandir(self._conf_dir) as entries:
+                    self._paths = sorted([entry.path for entry in entries if entry.name.endswith(".conf")])
+                self._listed = state if time.time_ns() - status.st_ctime_ns > RECENT_NS else None
         except OSError:
-            return []
+            self._listed, self._paths = None, []
+        return self._paths
