@@ -7,6 +7,9 @@ the plugin itself, started once as ``TYPE ahead``, which forks a child that wait
 - it was built with :mod:`nri.skel` (its file names it, and it says so itself when asked for its version), and
 - its file is the one that the helper was started from: a plugin that is replaced gets a new helper.
 
+Where its configuration says ``"ahead": "always"``, one that was not built so is started as ``TYPE invoke``, and waits
+for its request; where it says ``never``, it is started as ever.
+
 In every other case, and whenever anything about a helper is not as it should be, the plugin is started as ever: the
 way here is that of :func:`nri.client.launch.launch` less its first step. No request waits for a helper to be made.
 A helper, and all that comes from it, ends when its socket is closed, and so at the latest with this process.
@@ -26,10 +29,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from nri.client import launch
 from nri.client.helper import SCARCE, BusyError, GoneError, Helper, in_background
 from nri.client.lines import Lines
+from nri.client.prestart import Prestarted
 from nri.types import gojson
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+
+    from nri.types.v1 import Plugin
 
 ANSWER_WITHIN = 10.0
 """Seconds that a plugin has to say whether it can be started ahead, and then to be ready."""
@@ -43,6 +49,7 @@ MARKS = (b"nri.skel", b"nri import skel")
 MAX_FILE = 64 * 1024 * 1024
 """Bytes of a file that are looked through."""
 
+_CAUTION = {"never": 0, "": 1, "always": 2}
 _GRAIN = 20_000_000  # nanoseconds by which a file's time of change may be behind the clock
 
 log = logging.getLogger("nri.client")
@@ -66,7 +73,7 @@ class _Known(NamedTuple):
     """What is known of a plugin: the files that it was made of, its executable first; its helper, if it has one."""
 
     files: tuple[tuple[str, _File], ...]
-    helper: Helper | None
+    helper: Helper | Prestarted | None
 
     def is_current(self) -> bool:
         """Whether its files are those of then."""
@@ -81,6 +88,7 @@ class Helpers:
 
     def __init__(self) -> None:
         self._known: dict[str, _Known] = {}
+        self._wanted: dict[str, str] = {}
         self._lock = threading.Lock()
         self._closed = False
 
@@ -105,11 +113,18 @@ class Helpers:
                 self._drop(path, helper)
         return launch.launch(path, argv, stdin, deadline, max_output=max_output, log=log)
 
-    def keep(self, types: Iterable[str]) -> None:
-        """End the helpers of all plugins but these: the configuration has changed."""
-        wanted = set(types)
+    def keep(self, plugins: Iterable[Plugin]) -> None:
+        """Take note of what is configured; what is so no more ends."""
+        wanted: dict[str, str] = {}
+        for plugin in plugins:  # a type that stands there several times has the most careful word of all
+            wanted[plugin.type] = min(wanted.get(plugin.type, plugin.ahead), plugin.ahead, key=lambda word: _CAUTION.get(word, 1))
         with self._lock:
-            gone = [path for path in self._known if os.path.basename(path) not in wanted]
+            gone = [
+                path
+                for path in self._known
+                if wanted.get(os.path.basename(path)) != self._wanted.get(os.path.basename(path), "")
+            ]
+            self._wanted = wanted
             entries = [self._known.pop(path) for path in gone]
         for entry in entries:
             if entry.helper is not None:
@@ -120,7 +135,7 @@ class Helpers:
         self._closed = True
         self.keep(())
 
-    def _find(self, path: str, plugin: str) -> Helper | None:
+    def _find(self, path: str, plugin: str) -> Helper | Prestarted | None:
         """The helper for the file that ``path`` is now; None where there is none, or none yet."""
         known = self._known.get(path)
         if known is not None and known.is_current():
@@ -141,12 +156,16 @@ class Helpers:
 
     def _prepare(self, path: str, plugin: str, known: _Known) -> None:
         """Start a helper, and put it in the place of ``known``."""
-        helper: Helper | None = None
+        helper: Helper | Prestarted | None = None
         new: _Known | None = known
         started = time.time_ns()
         try:
-            if _can_be_ahead(path, plugin):
+            ahead = self._wanted.get(plugin, "")
+            if ahead != "never" and _can_be_ahead(path, plugin):
                 helper = Helper(path, plugin)
+            elif ahead == "always":
+                helper = Prestarted(path, plugin)
+            if helper is not None:
                 new = self._introduce(plugin, helper, known, started)
         except OSError as error:
             log.warning("%s can't be started ahead: %s", plugin, error.strerror)
@@ -158,7 +177,7 @@ class Helpers:
                 helper.retire()
 
     @staticmethod
-    def _introduce(plugin: str, helper: Helper, known: _Known, started: int) -> _Known | None:
+    def _introduce(plugin: str, helper: Helper | Prestarted, known: _Known, started: int) -> _Known | None:
         """What is known now; None for another attempt, as a file has changed since it was loaded, or may have."""
         if not helper.becomes_ready(ANSWER_WITHIN):
             log.warning("%s can't be started ahead: it does not become ready", plugin)
@@ -182,7 +201,7 @@ class Helpers:
                 self._known[path] = new
             return True
 
-    def _drop(self, path: str, helper: Helper) -> None:
+    def _drop(self, path: str, helper: Helper | Prestarted) -> None:
         """A helper that is not as it should be: the next request makes a new one, if this one has ever been good."""
         known = self._known.get(path)
         if known is not None and known.helper is helper:

@@ -145,15 +145,13 @@ class Helper:
             while True:
                 exchange = _Exchange(self._take(deadline), stdin, lines, max_output, lambda: self._say(b"more"))
                 try:
-                    output = exchange.hold(deadline)
+                    output = exchange.run(deadline)
                 finally:
-                    status = exchange.end(exchange.status)
                     self._say(b"done %d" % exchange.pid if exchange.was_slow else b"next %d" % exchange.pid)
                 if not exchange.was_refused:
                     break
             self.has_answered = True
             output.stdout = output.stdout[_LENGTH : exchange.status_at]
-            output.status = status
             output.seconds = time.monotonic() - started
             return output
         finally:
@@ -253,9 +251,11 @@ class _Exchange(launch.Conversation):
         """Where in the answer the exit status stands, or would stand."""
         return _LENGTH + int.from_bytes(self._out[:_LENGTH], "big")
 
-    def status(self, pid: int, pidfd: int) -> int:
+    def _status(self) -> int:
         """The exit status that the child has told; else that of which the kernel knows, as of a signal."""
-        return self._out[self.status_at] if len(self._out) > self.status_at else _status(pid, pidfd)
+        if len(self._out) > self.status_at:
+            return self._out[self.status_at]
+        return _status(self.pid, self._pidfd)
 
     def _wait(self, left: float) -> float:
         return min(left, self._patience[0]) if self._patience else left

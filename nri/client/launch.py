@@ -63,6 +63,17 @@ def launch(
     :raises OSError: when it can't be started.
     """
     started = time.monotonic()
+    pid, pipes = start(path, argv, deadline)
+    output = Conversation(pid, pipes, stdin, Lines(max_output, log), max_output).run(deadline)
+    output.seconds = time.monotonic() - started
+    return output
+
+
+def start(path: str, argv: list[str], deadline: float) -> tuple[int, list[int]]:
+    """Start ``path``; returns its pid, and our ends of its stdin, stdout and stderr.
+
+    :raises OSError: when it can't be started.
+    """
     with _reaping:
         _unreaped[:] = [pid for pid in _unreaped if _status(pid) is None]
     pipes: list[int] = []
@@ -77,14 +88,7 @@ def launch(
     child_in, to_child, from_child, child_out, from_stderr, child_err = pipes
     for fd in (child_in, child_out, child_err):
         os.close(fd)
-    conversation = Conversation(pid, [to_child, from_child, from_stderr], stdin, Lines(max_output, log), max_output)
-    try:
-        output = conversation.hold(deadline)
-    finally:
-        status = conversation.end(_reap)
-    output.status = status
-    output.seconds = time.monotonic() - started
-    return output
+    return pid, [to_child, from_child, from_stderr]
 
 
 class Conversation:
@@ -112,6 +116,15 @@ class Conversation:
         for fd in (self._stdout, self._stderr, self._pidfd):
             if fd >= 0:
                 self._poll.register(fd, select.POLLIN)
+
+    def run(self, deadline: float) -> Output:
+        """Hold it, and end it."""
+        try:
+            output = self.hold(deadline)
+        finally:
+            status = self.end()
+        output.status = status
+        return output
 
     def hold(self, deadline: float) -> Output:
         """Write and read until the process is done, or is not worth waiting for."""
@@ -151,17 +164,18 @@ class Conversation:
         output.stderr = self._lines.tail()
         return output
 
-    def end(self, reap: Callable[[int, int], int]) -> int:
-        """Kill what is left of the group, close everything; returns the exit status.
-
-        :param reap: takes the process's pid and pidfd (or -1), and returns its exit status.
-        """
+    def end(self) -> int:
+        """Kill what is left of the group, close everything; returns the exit status."""
         self._kill()
-        status = reap(self.pid, self._pidfd)
+        status = self._status()
         for fd in (*self._open, self._pidfd):
             if fd >= 0:
                 os.close(fd)
         return status
+
+    def _status(self) -> int:
+        """The exit status of the process, which has exited or was killed."""
+        return _reap(self.pid, self._pidfd)
 
     def _wait(self, left: float) -> float:
         """Seconds to wait for something to happen."""

@@ -11,10 +11,11 @@ from nri.types import gojson
 from nri.types.v1 import STATES, VERSION
 
 TOP_LEVEL_KEYS = ("$schema", "version", "plugins")
-PLUGIN_KEYS = ("type", "conf", "states", "failurePolicy", "timeout")
+PLUGIN_KEYS = ("type", "conf", "states", "failurePolicy", "timeout", "ahead")
 NOTE_PREFIX = "x-"
 """A key that begins with it holds the operator's own notes."""
 FAILURE_POLICIES = ("fail", "ignore")
+AHEAD = ("always", "never")
 MAX_TIMEOUT = 3600
 """Seconds."""
 MAX_TYPE_LENGTH = 255
@@ -66,6 +67,7 @@ def _is_good_plugin(plugin: object) -> bool:
         and plugin.get("failurePolicy", "fail") in FAILURE_POLICIES
         and _are_states(plugin.get("states", []))
         and _is_timeout(plugin.get("timeout", MAX_TIMEOUT))
+        and plugin.get("ahead", "never") in AHEAD
     )
 
 

@@ -254,7 +254,7 @@ class Request(Message):
 class Plugin(Message):
     """One entry of the host configuration."""
 
-    __slots__ = ("conf", "failure_policy", "source", "source_index", "states", "timeout", "type")
+    __slots__ = ("ahead", "conf", "failure_policy", "source", "source_index", "states", "timeout", "type")
 
     type: str
     """The name of the executable in the plugin directory."""
@@ -266,6 +266,9 @@ class Plugin(Message):
     """``fail``, ``ignore``, or "" for the default of whoever runs the chain."""
     timeout: float
     """Seconds; 0 for the default of whoever runs the chain."""
+    ahead: str
+    """For a host that starts plugins ahead of requests: ``always`` also one that was not built with :mod:`nri.skel`,
+    which must do nothing before it has read its request; ``never``; "" for what the host finds."""
     source: str
     """The file that the entry comes from; not part of the document."""
     source_index: int
@@ -277,6 +280,7 @@ class Plugin(Message):
         Field("states", "states", strings),
         Field("failurePolicy", "failure_policy", string),
         Field("timeout", "timeout", number),
+        Field("ahead", "ahead", string),
     )
 
     def __init__(
@@ -287,6 +291,7 @@ class Plugin(Message):
         states: Iterable[str] = (),
         failure_policy: str = "",
         timeout: float = 0,
+        ahead: str = "",
         source: str = "",
         source_index: int = 0,
     ) -> None:
@@ -296,6 +301,7 @@ class Plugin(Message):
         put(self, "states", tuple(states))
         put(self, "failure_policy", failure_policy)
         put(self, "timeout", timeout)
+        put(self, "ahead", ahead)
         put(self, "source", source)
         put(self, "source_index", source_index)
 

@@ -177,7 +177,7 @@ class Bridge(stub.Plugin):
         configuration = self._configuration.current()
         if self._helpers is not None and configuration is not self._served:
             self._served = configuration
-            self._helpers.keep([plugin.type for plugin in configuration.plugins])
+            self._helpers.keep(configuration.plugins)
         if sandbox and self._runtime_runs_pods:
             others = [plugin for plugin in configuration.plugins if plugin.source != CONTAINERD_CONF_FILE]
             configuration = ConfigList(version=configuration.version, plugins=others)

@@ -43,7 +43,7 @@ class Settings:
     bin_dirs: tuple[str, ...] = _key("binDirs", DEFAULT_BIN_DIRS, "an array of absolute paths, at least one")
     failure_policy: str = _key("failurePolicy", "fail", f"one of {', '.join(POLICIES)}")
     plugin_timeout: float = _key("pluginTimeout", DEFAULT_TIMEOUT, "a number of seconds above 0, at most 3600")
-    ahead: bool = _key("ahead", False, "true or false")
+    ahead: bool = _key("ahead", True, "true or false")
     log_file: str = _key("logFile", "", "an absolute path")
     log_level: str = _key("logLevel", "info", f"one of {', '.join(LEVELS)}")
     log_format: str = _key("logFormat", "text", f"one of {', '.join(FORMATS)}")

@@ -524,7 +524,7 @@ def test_those_that_are_no_longer_configured_end(node: Warm) -> None:
         node.install(type_)
         node.warm(type_)
     a, b = node.helper("a"), node.helper("b")
-    node.helpers.keep(["b"])
+    node.helpers.keep([Plugin(type="b")])
     assert wait_until(lambda: not is_running(a), 5)
     assert node.helper("b") == b
     node.helpers.close()

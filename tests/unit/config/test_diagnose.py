@@ -76,6 +76,7 @@ FAULTS = [
     (plugin('{"type":"a","timeout":0}'), ["found the number 0, expected a number greater than 0 (seconds that"]),
     (plugin('{"type":"a","timeout":3601}'), ["expected a number that is at most 3600"]),
     (plugin('{"type":"a","timeout":"1s"}'), ["1:51: plugins[0].timeout: found the string '1s', expected a number"]),
+    (plugin('{"type":"a","ahead":true}'), ["1:49: plugins[0].ahead: found the boolean true"]),
     (plugin('{"type":"a","timeout":true}'), ["found the boolean true, expected a number"]),
     (plugin('{"type":"a","timeout":null}'), ["found null, expected a number"]),
     (

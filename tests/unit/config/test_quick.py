@@ -24,7 +24,14 @@ FULL = {
     "version": "0.1",
     "x-note": {"a": 1},
     "plugins": [
-        {"type": "a", "conf": {"b": [1]}, "states": ["setup", "update"], "failurePolicy": "fail", "timeout": 1.5},
+        {
+            "type": "a",
+            "conf": {"b": [1]},
+            "states": ["setup", "update"],
+            "failurePolicy": "fail",
+            "timeout": 1.5,
+            "ahead": "always",
+        },
         {"type": "b-1.0_c", "x-": None},
     ],
 }
@@ -56,7 +63,7 @@ def test_the_quick_check_and_the_schema_agree_on_mutated_documents(value):
 
 
 @settings(max_examples=300, deadline=None)
-@given(values, st.sampled_from(["type", "states", "failurePolicy", "timeout", "conf", "x-a", "Type"]))
+@given(values, st.sampled_from(["type", "states", "failurePolicy", "timeout", "ahead", "conf", "x-a", "Type"]))
 def test_the_quick_check_and_the_schema_agree_on_any_value_of_a_key(value, key):
     document = {"version": "0.1", "plugins": [{"type": "a", key: value}]}
     assert quick.is_good(document) == VALIDATOR.is_valid(document)

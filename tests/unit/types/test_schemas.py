@@ -36,7 +36,9 @@ REQUEST = {
 }
 CONFIG = {
     "version": "0.1",
-    "plugins": [{"type": "a", "conf": {}, "states": ["setup"], "failurePolicy": "fail", "timeout": 1.5}],
+    "plugins": [
+        {"type": "a", "conf": {}, "states": ["setup"], "failurePolicy": "fail", "timeout": 1.5, "ahead": "never"}
+    ],
 }
 DOCUMENTS = [
     ("request", REQUEST),

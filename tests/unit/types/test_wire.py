@@ -198,7 +198,16 @@ MESSAGES = [
     Spec(resources={"cpu": {}}, namespaces={"pid": ""}, cgroups_path="/a", annotations={"a": "b"}),
     Result(plugin="a", error="b", metadata={"c": "d"}, cgroups_path="e", extra={"f": 1}),
     Request(state="create", id="a", sandbox_id="b", pid=1, spec=Spec(), labels={"a": "b"}, conf=1, results=[]),
-    Plugin(type="a", conf={}, states=["setup"], failure_policy="fail", timeout=1.5, source="f", source_index=2),
+    Plugin(
+        type="a",
+        conf={},
+        states=["setup"],
+        failure_policy="fail",
+        timeout=1.5,
+        ahead="never",
+        source="f",
+        source_index=2,
+    ),
     ConfigList(plugins=[Plugin(type="a")]),
 ]
 
