@@ -113,11 +113,19 @@ class Helpers:
                 self._drop(path, helper)
         return launch.launch(path, argv, stdin, deadline, max_output=max_output, log=log)
 
+    def tidy(self) -> None:
+        """Do what was left for when nobody waits: see :meth:`nri.client.helper.Helper.tidy`."""
+        for known in list(self._known.values()):
+            if known.helper is not None:
+                known.helper.tidy()
+
     def keep(self, plugins: Iterable[Plugin]) -> None:
         """Take note of what is configured; what is so no more ends."""
         wanted: dict[str, str] = {}
         for plugin in plugins:  # a type that stands there several times has the most careful word of all
-            wanted[plugin.type] = min(wanted.get(plugin.type, plugin.ahead), plugin.ahead, key=lambda word: _CAUTION.get(word, 1))
+            wanted[plugin.type] = min(
+                wanted.get(plugin.type, plugin.ahead), plugin.ahead, key=lambda word: _CAUTION.get(word, 1)
+            )
         with self._lock:
             gone = [
                 path

@@ -29,8 +29,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from nri.client import launch
 from nri.client.lines import Lines
-from nri.client.spawn import ENVIRONMENT
-from nri.inheritance import SIGNALS, inheritable
+from nri.client.spawn import spawn_with
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -88,19 +87,9 @@ class Helper:
     def __init__(self, path: str, plugin: str) -> None:
         ours, theirs = socketpair(AF_UNIX, SOCK_SEQPACKET)
         try:
-            actions: list[tuple[int, int] | tuple[int, int, int] | tuple[int, int, str, int, int]]
-            actions = [(os.POSIX_SPAWN_CLOSE, number) for number in inheritable()]
-            actions += [(os.POSIX_SPAWN_DUP2, theirs.fileno(), 0)]
-            actions += [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_WRONLY, 0) for number in (1, 2)]
-            self._pid = os.posix_spawn(
-                path,
-                [plugin, "ahead"],
-                ENVIRONMENT,
-                file_actions=actions,
-                setpgroup=0,
-                setsigmask=(),
-                setsigdef=SIGNALS,
-            )
+            nowhere = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_WRONLY, 0) for number in (1, 2)]
+            actions = [(os.POSIX_SPAWN_DUP2, theirs.fileno(), 0), *nowhere]
+            self._pid = spawn_with(path, [plugin, "ahead"], actions)
         except BaseException:
             ours.close()
             raise
@@ -113,6 +102,7 @@ class Helper:
         self._busy = 0
         self._missed = 0.0  # since when none has come that was asked for; 0 while they do
         self._retired = False
+        self._finished: list[_Exchange] = []
         self.has_answered = False
         self.files: list[str] = []
         """What the plugin was loaded from beside its executable; known when it is ready."""
@@ -142,12 +132,14 @@ class Helper:
                 raise GoneError
             self._busy += 1
         try:
+            self.tidy()
             while True:
                 exchange = _Exchange(self._take(deadline), stdin, lines, max_output, lambda: self._say(b"more"))
                 try:
-                    output = exchange.run(deadline)
+                    output = exchange.hold(deadline)
+                    output.status = exchange.status()
                 finally:
-                    self._say(b"done %d" % exchange.pid if exchange.was_slow else b"next %d" % exchange.pid)
+                    self._finished.append(exchange)
                 if not exchange.was_refused:
                     break
             self.has_answered = True
@@ -158,6 +150,19 @@ class Helper:
             with self._lock:
                 self._busy -= 1
             self._end_if_done()
+
+    def tidy(self) -> None:
+        """Close what was left open of children that have answered, and ask for others in their place.
+
+        Done before the next request at the latest; better by then, as nobody waits.
+        """
+        while self._finished:
+            try:
+                exchange = self._finished.pop(0)
+            except IndexError:
+                break  # another thread was faster
+            exchange.close()
+            self._say(b"done %d" % exchange.pid if exchange.was_slow else b"next %d" % exchange.pid)
 
     def retire(self) -> None:
         """End the helper, as soon as nobody is at work with it."""
@@ -170,6 +175,7 @@ class Helper:
             if not self._retired or self._busy or self._pid == 0:
                 return
             pid, self._pid = self._pid, 0
+        self.tidy()
         self._control.close()  # that is its end, and that of all that it has made
         if not in_background(_see_end, pid):
             _see_end(pid)
@@ -251,7 +257,7 @@ class _Exchange(launch.Conversation):
         """Where in the answer the exit status stands, or would stand."""
         return _LENGTH + int.from_bytes(self._out[:_LENGTH], "big")
 
-    def _status(self) -> int:
+    def status(self) -> int:
         """The exit status that the child has told; else that of which the kernel knows, as of a signal."""
         if len(self._out) > self.status_at:
             return self._out[self.status_at]
@@ -321,12 +327,12 @@ def _see_end(pid: int) -> None:
             os.close(pidfd)
     except OSError:
         ended = False
-    try:
-        if not ended:
+    if not ended:
+        try:
             os.kill(pid, _SIGKILL)
-        os.waitpid(pid, 0)
-    except OSError:
-        pass  # reaped by somebody else: our caller ignores SIGCHLD
+        except OSError:
+            pass  # reaped by somebody else: our caller ignores SIGCHLD
+    launch.await_end(pid, -1)
 
 
 def _ends(pidfd: int) -> bool:

@@ -13,7 +13,7 @@ import time
 from _thread import allocate_lock
 
 from nri.client.lines import Lines
-from nri.client.spawn import pipe, spawn
+from nri.client.spawn import pipe, reap, spawn
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -167,15 +167,15 @@ class Conversation:
     def end(self) -> int:
         """Kill what is left of the group, close everything; returns the exit status."""
         self._kill()
-        status = self._status()
+        status = await_end(self.pid, self._pidfd)
+        self.close()
+        return status
+
+    def close(self) -> None:
+        """Close everything that it owns."""
         for fd in (*self._open, self._pidfd):
             if fd >= 0:
                 os.close(fd)
-        return status
-
-    def _status(self) -> int:
-        """The exit status of the process, which has exited or was killed."""
-        return _reap(self.pid, self._pidfd)
 
     def _wait(self, left: float) -> float:
         """Seconds to wait for something to happen."""
@@ -260,8 +260,11 @@ def _has_exited(pid: int) -> bool:
         return True  # see _status
 
 
-def _reap(pid: int, pidfd: int) -> int:
-    """The exit status of a process that has exited or was killed."""
+def await_end(pid: int, pidfd: int) -> int:
+    """Reap a process that has exited or was killed; returns its exit status.
+
+    One that takes longer than it may, in an uninterruptible system call, is left to later.
+    """
     give_up = time.monotonic() + _REAP_GRACE
     while (status := _status(pid)) is None:
         left = give_up - time.monotonic()
@@ -281,7 +284,7 @@ def _reap(pid: int, pidfd: int) -> int:
 def _status(pid: int) -> int | None:
     """The exit status of a process that is reaped by this call; None while it runs."""
     try:
-        reaped, status = os.waitpid(pid, os.WNOHANG)
+        reaped, status = reap(pid)
     except ChildProcessError:
         return 0  # reaped by somebody else: our caller ignores SIGCHLD, and the kernel keeps no status
     return os.waitstatus_to_exitcode(status) if reaped else None

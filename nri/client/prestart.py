@@ -63,8 +63,11 @@ class Prestarted:
         output = launch.Conversation(pid, pipes, stdin, lines, max_output).run(deadline)
         output.seconds = time.monotonic() - started
         self.has_answered = True
-        self._begin()
         return output
+
+    def tidy(self) -> None:
+        """Have the next one started, if none waits."""
+        self._begin()
 
     def retire(self) -> None:
         """End what waits."""

@@ -10,11 +10,22 @@ from __future__ import annotations
 import errno
 import os
 import time
+from _thread import allocate_lock
 
 from nri.inheritance import SIGNALS, inheritable
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 ENVIRONMENT = {"HOME": "/", "LANG": "C.UTF-8", "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
 """All that a plugin finds in its environment."""
+
+started: set[int] = set()
+"""The processes that were started here, and are not reaped yet."""
+
+starting = allocate_lock()
+"""Held while one is started or reaped, and so is not, or no more, among them."""
 
 _BUSY_RETRY = 0.01  # seconds between attempts to run a file that is being written (ETXTBSY)
 
@@ -60,20 +71,43 @@ def spawn(path: str, argv: list[str], pipes: list[int], deadline: float) -> int:
     :raises OSError: when it can't be started.
     """
     child_in, _, _, child_out, _, child_err = pipes
-    actions: list[tuple[int, int] | tuple[int, int, int]] = [(os.POSIX_SPAWN_CLOSE, fd) for fd in inheritable()]
-    actions += [(os.POSIX_SPAWN_DUP2, fd, target) for target, fd in enumerate((child_in, child_out, child_err))]
+    actions = [(os.POSIX_SPAWN_DUP2, fd, target) for target, fd in enumerate((child_in, child_out, child_err))]
     while True:
         try:
-            return os.posix_spawn(
-                path,
-                argv,
-                ENVIRONMENT,
-                file_actions=actions,
-                setpgroup=0,
-                setsigmask=(),
-                setsigdef=SIGNALS,
-            )
+            return spawn_with(path, argv, actions)
         except OSError as error:
             if error.errno != errno.ETXTBSY or time.monotonic() + _BUSY_RETRY >= deadline:
                 raise
             time.sleep(_BUSY_RETRY)
+
+
+def spawn_with(path: str, argv: list[str], actions: list[Any]) -> int:
+    """As :func:`spawn`, with these file actions of ``os.posix_spawn`` instead of pipes; tried once."""
+    with starting:
+        pid = os.posix_spawn(
+            path,
+            argv,
+            ENVIRONMENT,
+            file_actions=[*[(os.POSIX_SPAWN_CLOSE, fd) for fd in inheritable()], *actions],
+            setpgroup=0,
+            setsigmask=(),
+            setsigdef=SIGNALS,
+        )
+        started.add(pid)
+    return pid
+
+
+def reap(pid: int) -> tuple[int, int]:
+    """As ``os.waitpid`` with WNOHANG, for a process that was started here.
+
+    :raises ChildProcessError: when it was reaped by somebody else.
+    """
+    with starting:
+        try:
+            reaped, status = os.waitpid(pid, os.WNOHANG)
+        except ChildProcessError:
+            started.discard(pid)
+            raise
+        if reaped:
+            started.discard(pid)
+    return reaped, status

@@ -45,7 +45,7 @@ log = logging.getLogger("nri.ttrpc")
 class Call:
     """What a handler may want to know of the call that it serves."""
 
-    __slots__ = ("answer_by", "cancelled", "deadline", "metadata", "method", "service", "stream")
+    __slots__ = ("afterwards", "answer_by", "cancelled", "deadline", "metadata", "method", "service", "stream")
 
     def __init__(self, stream: int, request: Request, early: float = 0.0) -> None:
         self.stream = stream
@@ -59,6 +59,8 @@ class Call:
         self.metadata: Mapping[str, str] = {pair.key: pair.value for pair in request.metadata}
         self.cancelled = threading.Event()
         """Set when nobody waits for the answer any more: the deadline has passed, or the connection is closed."""
+        self.afterwards: list[Callable[[], object]] = []
+        """What the handler leaves to be done, in its thread, when the answer has been sent. It must not raise."""
 
     def remaining(self) -> float | None:
         """Seconds until the deadline; None where there is none."""
@@ -179,6 +181,8 @@ class Server:
     def _serve(self, handler: Handler, payload: bytes, call: Call) -> None:
         if not call.cancelled.is_set():  # while it waited for a thread
             self._answer(call, self._handle(handler, payload, call))
+        for task in call.afterwards:
+            task()
         with self._lock:
             self._begun -= 1
             self._lock.notify_all()

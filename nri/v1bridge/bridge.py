@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from nri.client import Exchange
+    from nri.client.orphans import Orphans
     from nri.stub import Runtime
     from nri.ttrpc import Call
     from nri.types.v1 import Plugin, Request
@@ -49,13 +50,17 @@ class Bridge(stub.Plugin):
     """Runs the v0.1 plugins of a node.
 
     :param adopt: makes settings of the text that a runtime hands over; without it, ``settings`` are those that count.
+    :param orphans: ends what plugins leave behind; for a process that has no children but plugins.
     """
 
-    def __init__(self, settings: Settings, adopt: Callable[[str], Settings] | None = None) -> None:
+    def __init__(
+        self, settings: Settings, adopt: Callable[[str], Settings] | None = None, orphans: Orphans | None = None
+    ) -> None:
         self._adopt = adopt
         self._settings = settings
         self._configuration = Configuration(settings.conf_dir, settings.conf_file)
         self._helpers = Helpers() if settings.ahead else None
+        self._orphans = orphans
         self._served: ConfigList | None = None
         self._pods = Pods()
         self._runtime_runs_pods = False
@@ -125,6 +130,15 @@ class Bridge(stub.Plugin):
         with self._idle:
             return self._idle.wait_for(lambda: self._busy == 0, timeout)
 
+    def _tidy(self) -> None:
+        """What need not be done before the runtime has its answer."""
+        helpers = self._helpers
+        if helpers is not None:
+            helpers.tidy()
+        with self._idle:
+            if self._busy == 0 and self._orphans is not None:
+                self._orphans.end()
+
     def _use(self, settings: Settings) -> None:
         known = self._settings
         if (settings.conf_dir, settings.conf_file) != (known.conf_dir, known.conf_file):
@@ -192,6 +206,7 @@ class Bridge(stub.Plugin):
         )
         with self._idle:
             self._busy += 1
+        call.afterwards.append(self._tidy)
         try:
             deadline = None if call.deadline is None else call.deadline - MARGIN
             client.invoke(request, request.state, deadline=deadline)

@@ -8,6 +8,7 @@ import signal
 import threading
 
 from nri import stub
+from nri.client.orphans import Orphans
 from nri.client.spawn import settle
 from nri.stub.identity import SOCKET_VARIABLE
 from nri.v1bridge.bridge import Bridge
@@ -45,7 +46,7 @@ def serve(*, path: str = stub.DEFAULT_SOCKET, index: str = "", settings_file: st
         return settings
 
     set_up(settings, launched=launched)
-    bridge = Bridge(settings, None if settings_file else adopt)
+    bridge = Bridge(settings, None if settings_file else adopt, Orphans())
     # The executable's name says nothing where it is `nri`.
     name, index = ("", index) if launched else (NAME, index or INDEX)
     runner = stub.Runner(bridge, path=path, name=name, index=index)

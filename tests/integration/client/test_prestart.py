@@ -115,6 +115,7 @@ def test_one_that_was_replaced_counts_at_once(node: Foreign) -> None:
 
 def test_one_that_was_killed_while_it_waited_costs_no_request(node: Foreign) -> None:
     assert wait_until(node.is_ahead, SOON)
+    node.helpers.tidy()
     assert wait_until(lambda: is_running(node.pids()[-1]), SOON)
     os.kill(node.pids()[-1], 9)
     assert wait_until(lambda: not is_running(node.pids()[-1]), SOON)
