@@ -51,6 +51,11 @@ def main(plugin: Plugin) -> NoReturn:
     except KeyboardInterrupt:
         status = 130
     stdout.close()
+    try:
+        sys.stderr.flush()
+    except (OSError, ValueError, AttributeError):
+        # Nobody is left to be told; the interpreter would try again, and exit with 120 although there is a result.
+        sys.stdout = sys.stderr = None
     sys.exit(status)
 
 
@@ -77,6 +82,8 @@ def run(plugin: Plugin, argv: Sequence[str], stdin: Any, stdout: Any, stderr: An
         return _write(plugin, ABOUT[verb](plugin).encode(), stdout, stderr)
     try:
         document = stdin.read(MAX_REQUEST + 1)
+        if document is None:
+            raise BlockingIOError(EAGAIN, "there is nothing yet, and it is not to be waited for")
         if len(document) > MAX_REQUEST:
             raise DecodeError(f"found more than {MAX_REQUEST} bytes, expected one request")
         request = Request.from_json(document)
