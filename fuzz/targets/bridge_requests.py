@@ -53,6 +53,7 @@ def _container() -> Container:
 
 SEEDS = (
     _seed(_container(), PodSandbox(id="p", name="web", namespace="default", labels={"app": "web"}, pid=2**32 - 1)),
+    _seed(_container(), PodSandbox(id="q", annotations={"qos.class": "be", "other": "1"})),
     _seed(Container(), PodSandbox()),
     _seed(Container(id="\x00\x1b"), PodSandbox(id="\x00\x1b", annotations={"": ""})),
 )

@@ -54,6 +54,8 @@ SEEDS = (
     b'{"ociVersion":"1.0.2","id":"redis","status":"created","pid":4711,"bundle":"/run/b","annotations":{"a":"b"}}',
     b'{"id":"a","bundle":"/b","pid":null,"annotations":null}',
     b'{"id":"a","bundle":"b"}',
+    b'{"id":"a","bundle":"a/b"}',
+    b'{"id":"a","bundle":""}',
     b'{"id":"","bundle":"/b"}',
     b'{"id":"\\u001b[2J","bundle":5}',
     b'{"id":"a","bundle":"/b","pid":9223372036854775808}',

@@ -62,6 +62,7 @@ def _is_clean(value: object, depth: int) -> bool:
 SEEDS = (
     b'{"a": [1, -2.5e3, true, false, null, "x\\n\\u00e9"], "b": {"c": {}}}',
     b'  ["\\ud83d\\ude00", "\\ud800", "\\udc00\\ud800", "\xc3\xa9", "\xff"]\n',
+    b'["\\uD800", "\\uDC00x", {"\\uDfff": "\\uD83D\\uDE00"}]',
     b"[NaN]",
     b"[1e400, -1e400]",
     b"[Infinity, -Infinity]",
