@@ -238,3 +238,22 @@ serve()
     if rest[0].startswith("no other user") or rest == [started, started]:
         pytest.skip(f"RLIMIT_NPROC does not bind here: {rest[0]}")
     assert rest == ["plugin true: cannot be started: /bin/true: Resource temporarily unavailable", started]
+
+
+def test_signals_that_interrupt_every_call_disturb_nothing() -> None:
+    code = """
+import signal, sys, time
+from nri.client.launch import launch
+caught = []
+signal.signal(signal.SIGALRM, lambda *arguments: caught.append(1))
+signal.setitimer(signal.ITIMER_REAL, 0.0005, 0.0005)
+answers = set()
+for _ in range(10):
+    argv = ["sh", "-c", "wc -c; sleep 0.01"]
+    output = launch("/bin/sh", argv, b"a" * 200_000, time.monotonic() + 30, log=print)
+    answers.add((output.status, output.stdout.strip(), output.stopped))
+signal.setitimer(signal.ITIMER_REAL, 0)
+assert caught
+print(answers)
+"""
+    assert run(code) == "{(0, b'200000', '')}\n"
