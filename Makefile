@@ -5,7 +5,7 @@ PYTEST_ARGS ?= --quiet --numprocesses 2
 BIN := .venv/bin
 export PYTHON
 
-.PHONY: help demo demo-containerd test lint binaries install bench clean venv
+.PHONY: help demo demo-containerd test fuzz lint binaries install bench clean venv
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -19,6 +19,9 @@ demo-containerd: binaries ## the same on a private, real containerd; needs root
 
 test: binaries ## all tests that this machine can run; at the end what was skipped, and why
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+fuzz: venv ## coverage-guided fuzzing of what reads others' bytes; FUZZ_SECONDS=60 for each target
+	@tools/fuzz
 
 lint: venv ## format, lint, types, layers
 	@$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet . && echo "ruff: fine"
@@ -42,4 +45,4 @@ venv: ## the virtual environment in .venv
 
 clean: ## remove what was made, but for the virtual environment
 	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
-	find nri tests -name __pycache__ -type d -exec rm -rf {} +
+	find fuzz nri tests -name __pycache__ -type d -exec rm -rf {} +

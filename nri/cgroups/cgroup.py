@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 
-from . import cpuset, pods, quota
+from . import cpuset, knobs, pods, quota
+from .cpulist import render
 from .errors import CgroupError, CpuListError
 from .locate import SUBGROUP, Locator, Place
 from .mounts import Mounts
@@ -73,9 +74,12 @@ class Cgroup:
         version = place.mount.version
         levels = _levels(place, quota.KNOB[version])
         before = [quota.read(level, version) for level in levels]
+        done = ""
         for level, was in zip(levels, before, strict=True):  # the upper first: a child's may not exceed it
             if was.quota_us is not None:
-                quota.clear(level, version)
+                with _After(done):
+                    quota.clear(level, version)
+                done = f"the quota of {level} was cleared before that, it was {was}"
         return _tightest(before)
 
     def cpus(self) -> frozenset[int]:
@@ -127,11 +131,16 @@ class Cgroup:
             return
         old = cpuset.own(scope, version)
         wide = old | cpus
+        done = ""
         if wide != old:
             cpuset.assign(scope, version, wide)
-        cpuset.assign(children[0], version, cpus)
+            done = f"{scope} was given {render(wide)} before that, it had {render(old) or 'none'}"
+        with _After(done):
+            cpuset.assign(children[0], version, cpus)
+        done = f"{children[0]} was given {render(cpus)} before that, and {scope} has {render(wide)}"
         if wide != cpus:
-            cpuset.assign(scope, version, cpus)
+            with _After(done):
+                cpuset.assign(scope, version, cpus)
 
     def _place(self, controller: str) -> Place:
         if controller not in _CONTROLLERS:
@@ -151,11 +160,27 @@ class Cgroup:
         return self._place(served[0] if served else _CONTROLLERS[0])
 
 
+class _After:
+    """Lets a CgroupError say what was changed before it ("" for nothing): not all is as it was."""
+
+    __slots__ = ("_done",)
+
+    def __init__(self, done: str) -> None:
+        self._done = done
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if self._done and isinstance(error, CgroupError):
+            raise type(error)(f"{error}; {self._done}") from error
+
+
 def _levels(place: Place, knob: str) -> list[str]:
     """Return the directories that make up a cgroup, the outer first: two where crun made a subgroup."""
     inner = f"{place.directory}/{SUBGROUP}"
     # Without the knob the child has no say: in v2 the scope's cgroup.subtree_control may lack the controller.
-    if place.path.endswith(".scope") and os.path.exists(f"{inner}/{knob}"):
+    if place.path.endswith(".scope") and knobs.exists(f"{inner}/{knob}"):
         return [place.directory, inner]
     return [place.directory]
 

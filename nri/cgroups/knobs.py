@@ -43,6 +43,17 @@ def answer(error: OSError) -> str:
     return f"{error.strerror} ({errno.errorcode.get(error.errno or 0, error.errno)})"
 
 
+def exists(path: str) -> bool:
+    """Tell whether there is such a knob. Raises CgroupError where that cannot be told: it is not the same as no."""
+    try:
+        os.stat(path)
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ENODEV):
+            return False
+        raise CgroupError(f"cannot look up {path}: {answer(error)}") from error
+    return True
+
+
 def read_optional(path: str) -> str | None:
     """Return a knob's text without the blanks around it; None when the cgroup exists but has no such knob."""
     try:

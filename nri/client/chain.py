@@ -239,6 +239,8 @@ def _quote(stdout: bytes) -> str:
 
 
 def _not_started(binary: str, error: OSError) -> str:
+    if isinstance(error, launch.BrokenOffError):
+        return f"killed: it could not be waited for or read any more: {error.strerror}"
     what = f"cannot be started: {binary}: {error.strerror}"
     if error.errno == errno.ENOEXEC:
         return f"{what}; expected a program for this machine, or a script with an interpreter in its first line"

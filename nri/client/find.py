@@ -34,8 +34,10 @@ def find(plugin_type: str, bin_dirs: Sequence[str] = DEFAULT_BIN_DIRS) -> str:
         try:
             mode = os.stat(path).st_mode
         except FileNotFoundError:
-            if os.path.islink(path):
+            try:
                 unusable.append(f"{path} is a link to {os.readlink(path)}, which does not exist")
+            except OSError:
+                pass  # no link, or one that has just gone
             continue
         except OSError as error:
             unusable.append(f"{path} cannot be looked at: {error.strerror}")

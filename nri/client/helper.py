@@ -138,6 +138,8 @@ class Helper:
                 try:
                     output = exchange.hold(deadline)
                     output.status = exchange.status()
+                except OSError as error:
+                    raise launch.BrokenOffError(error.errno, error.strerror) from error
                 finally:
                     self._finished.append(exchange)
                 if not exchange.was_refused:

@@ -32,6 +32,10 @@ _reaping = allocate_lock()
 _SIGKILL = 9  # the signal module would import enum
 
 
+class BrokenOffError(OSError):
+    """A process was started, and was killed since it could not be waited for or read any more."""
+
+
 class Output:
     """What a process left: its stdout, the end of its stderr, how it ended, how long it took."""
 
@@ -60,7 +64,7 @@ def launch(
 
     :param stdin: what it is sent; it need not read it.
     :param log: called with each line of its stderr as it comes, control characters escaped.
-    :raises OSError: when it can't be started.
+    :raises OSError: when it can't be started; BrokenOffError when that is not why.
     """
     started = time.monotonic()
     pid, pipes = start(path, argv, deadline)
@@ -118,9 +122,14 @@ class Conversation:
                 self._poll.register(fd, select.POLLIN)
 
     def run(self, deadline: float) -> Output:
-        """Hold it, and end it."""
+        """Hold it, and end it.
+
+        :raises BrokenOffError: when that can't go on.
+        """
         try:
             output = self.hold(deadline)
+        except OSError as error:
+            raise BrokenOffError(error.errno, error.strerror) from error
         finally:
             status = self.end()
         output.status = status
@@ -272,11 +281,13 @@ def await_end(pid: int, pidfd: int) -> int:
             with _reaping:
                 _unreaped.append(pid)
             return -_SIGKILL
-        if pidfd >= 0:
+        try:
+            if pidfd < 0:
+                raise OSError
             waiting = select.poll()
             waiting.register(pidfd, select.POLLIN)
             waiting.poll(left * 1000 + 1)
-        else:
+        except OSError:  # also ENOMEM: whatever happens, it has to be reaped
             time.sleep(_POLL_WITHOUT_PIDFD)
     return status
 

@@ -57,9 +57,17 @@ def pipe() -> tuple[int, int]:
         return ends
     import fcntl
 
-    moved = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3) for fd in ends]
-    for fd in ends:
-        os.close(fd)
+    moved: list[int] = []
+    try:
+        for fd in ends:
+            moved.append(fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3))  # noqa: PERF401 - the first is closed if the second fails
+    except OSError:
+        for fd in moved:
+            os.close(fd)
+        raise
+    finally:
+        for fd in ends:
+            os.close(fd)
     return moved[0], moved[1]
 
 

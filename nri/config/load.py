@@ -69,9 +69,10 @@ def _files(conf_dir: str) -> list[str]:
     try:
         names = os.listdir(conf_dir)
     except FileNotFoundError as error:
-        if os.path.islink(conf_dir):
-            raise _refusal(conf_dir, error, "a directory") from None
-        return []
+        refusal = _refusal(conf_dir, error, "a directory")
+        if refusal is error:  # there is none
+            return []
+        raise refusal from None
     except OSError as error:
         raise _refusal(conf_dir, error, f"a directory of *{SUFFIX} files that can be read") from None
     names = [name for name in names if name.endswith(SUFFIX) and not name.startswith(".")]

@@ -7,6 +7,7 @@ the container; a poststop hook's failure is logged. Runtimes show a failed hook'
 
 from __future__ import annotations
 
+import errno
 import os
 
 from nri import config
@@ -38,14 +39,14 @@ def run(arguments: Arguments, stdin: BinaryIO | None, stderr: TextIO) -> int:
 
     This is the last thing that the process does: its working directory and umask are changed.
     """
-    name = ""
-    log = os.path.abspath(arguments.log_file) if arguments.log_file else ""
+    name = log = ""
 
     def say(line: str) -> None:
         _say(stderr, log, line)
 
     try:
-        bin_dirs = [os.path.abspath(directory) for directory in arguments.bin_dirs]
+        log = _absolute(arguments.log_file) if arguments.log_file else ""
+        bin_dirs = [_absolute(directory) for directory in arguments.bin_dirs]
         configuration = config.load(arguments.conf_dir, arguments.conf_file)
         client = Client(
             configuration,
@@ -53,7 +54,7 @@ def run(arguments: Arguments, stdin: BinaryIO | None, stderr: TextIO) -> int:
             timeout=arguments.timeout,
             log=lambda plugin, line: say(f"nri: {plugin}: {line}"),
         )
-        state = _State(stdin.read(MAX_STATE + 1) if stdin is not None else b"")
+        state = _State(_read(stdin) if stdin is not None else b"")
         name = f" {state.id}"
         if not client.chain(arguments.state):
             return 0
@@ -91,6 +92,25 @@ class _State:
             raise DecodeError(
                 f"the container's state on stdin: {error}; expected what an OCI runtime writes"
             ) from None
+
+
+def _absolute(path: str) -> str:
+    try:
+        return os.path.abspath(path)
+    except OSError as error:
+        reason = f"the current directory, from which it counts, is gone: {error.strerror}"
+        raise NRIError(f"{path}: {reason}; expected an absolute path") from None
+
+
+def _read(stdin: BinaryIO) -> bytes:
+    try:
+        document = stdin.read(MAX_STATE + 1)
+        if document is None:  # a descriptor that is not to be waited for has nothing yet
+            raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+    except OSError as error:
+        reason = f"the container's state on stdin: cannot be read: {error.strerror}"
+        raise DecodeError(f"{reason}; expected what an OCI runtime writes") from None
+    return document
 
 
 def _sandbox(annotations: dict[str, str]) -> Sandbox | None:

@@ -57,6 +57,11 @@ def main(plugin: Plugin) -> NoReturn:
     except KeyboardInterrupt:
         status = 130
     stdout.close()
+    try:
+        sys.stderr.flush()
+    except (OSError, ValueError, AttributeError):
+        # Nobody is left to be told; the interpreter would try again, and exit with 120 although there is a result.
+        sys.stdout = sys.stderr = None
     sys.exit(status)
 
 
@@ -163,7 +168,12 @@ def _read(stdin: Any) -> Any:
     """
     pieces = []
     size = 0
-    while size <= MAX_REQUEST and (piece := stdin.read(_PIECE)):
+    while size <= MAX_REQUEST:
+        piece = stdin.read(_PIECE)
+        if piece is None:
+            raise BlockingIOError(EAGAIN, "there is nothing yet, and it is not to be waited for")
+        if not piece:
+            break
         pieces.append(piece)
         size += len(piece)
     return pieces[0][:0].join(pieces) if pieces else b""

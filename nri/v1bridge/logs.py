@@ -2,8 +2,8 @@
 
 Where it goes: to the file of ``logFile``; else, when a runtime launched the bridge and threw its stderr away, to the
 journal or syslog at ``/dev/log``; else to stderr. A log that can't be written never keeps a pod from starting, nor
-waiting: what file or syslog don't take at once is lost. What plugins and pods say is bounded, and stays within its
-line and its field.
+waiting: what file or syslog don't take at once is lost. Of a file (:mod:`nri.v1bridge.logfile`) that is said, at once
+where a log without a file would go. What plugins and pods say is bounded, and stays within its line and its field.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from nri.errors import printable
 from nri.types.gojson import shorten
+from nri.v1bridge.logfile import LogFile, complaint
 
 if TYPE_CHECKING:
     from nri.client import Exchange
@@ -40,7 +41,6 @@ MAX_TEXT = 4096
 MAX_METADATA, MAX_VALUE = 32, 256
 """Keys of a result's metadata that are logged, and characters of each key and value."""
 
-_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
 _DAEMON = 3 << 3  # syslog's facility
 _SEVERITY = {logging.DEBUG: 7, logging.INFO: 6, logging.WARNING: 4, logging.ERROR: 3}
 _PLAIN = re.compile(r"[^\s\"=\\]+")
@@ -53,7 +53,7 @@ def set_up(settings: Settings, *, launched: bool) -> None:
     root = logging.getLogger("nri")
     root.setLevel(settings.log_level.upper())
     root.propagate = False
-    handler, complaint = _handler(settings, launched=launched)
+    handler, wrong = _handler(settings, launched=launched)
     stamped = not isinstance(handler, _Syslog)
     handler.setFormatter(_JSON() if settings.log_format == "json" else _Text(stamped=stamped))
     for old in root.handlers[:]:
@@ -61,8 +61,8 @@ def set_up(settings: Settings, *, launched: bool) -> None:
         old.close()
     root.addHandler(handler)
     logging.raiseExceptions = False  # a full disk is no reason for a traceback, nor for anything else
-    if complaint:
-        log.error("%s", complaint)
+    if wrong:
+        log.error("%s", wrong)
 
 
 def exchange_line(name: str, request: Request, exchange: Exchange) -> None:
@@ -119,54 +119,6 @@ class _JSON(logging.Formatter):
         return json.dumps(value)
 
 
-class _File(logging.Handler):
-    """Appends to a file. One that was moved away, or is gone, is made anew: that is how logs are rotated."""
-
-    def __init__(self, path: str) -> None:
-        super().__init__()
-        self._path = path
-        self._fd = _open(path)
-        self._torn = False
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Write it, or lose it."""
-        try:
-            self._follow()
-            data = f"{self.format(record)}\n".encode()
-            if self._torn:
-                data = b"\n" + data
-            self._torn = os.write(self._fd, data) < len(data)
-        except Exception:
-            self.handleError(record)  # silent, see set_up
-
-    def close(self) -> None:
-        """Close the file."""
-        self.acquire()
-        try:
-            if self._fd >= 0:
-                os.close(self._fd)
-            self._fd = -1
-        finally:
-            self.release()
-        super().close()
-
-    def _follow(self) -> None:
-        """Open the file anew if it is not the one that is open; where that fails the old one will do."""
-        try:
-            if os.path.samestat(os.stat(self._path), os.fstat(self._fd)):
-                return
-        except FileNotFoundError:
-            pass
-        except OSError:
-            return
-        try:
-            fd = _open(self._path)
-        except OSError:
-            return
-        os.close(self._fd)
-        self._fd, self._torn = fd, False
-
-
 class _Syslog(logging.Handler):
     """Sends to syslog, or the journal, each line as a datagram."""
 
@@ -220,23 +172,29 @@ class _Syslog(logging.Handler):
 
 
 def _handler(settings: Settings, *, launched: bool) -> tuple[logging.Handler, str]:
-    complaint = ""
+    wrong = ""
     if settings.log_file:
         try:
-            return _File(settings.log_file), ""
+            return LogFile(settings.log_file, lambda text: _say_elsewhere(text, launched=launched)), ""
         except OSError as error:
-            complaint = f"the log file {settings.log_file} cannot be written: {error.strerror}"
+            wrong = f"the log file {settings.log_file} cannot be written: {error.strerror}"
+    return _without_file(launched=launched), wrong
+
+
+def _without_file(*, launched: bool) -> logging.Handler:
     if launched and _is_socket(SYSLOG):
         try:
-            return _Syslog(SYSLOG), complaint
+            return _Syslog(SYSLOG)
         except OSError:
             pass
-    return logging.StreamHandler(sys.stderr), complaint
+    return logging.StreamHandler(sys.stderr)
 
 
-def _open(path: str) -> int:
-    """A descriptor of the log; a FIFO that nobody reads is not waited for."""
-    return os.open(path, _FLAGS, 0o600)
+def _say_elsewhere(text: str, *, launched: bool) -> None:
+    handler = _without_file(launched=launched)
+    handler.setFormatter(_Text(stamped=not isinstance(handler, _Syslog)))
+    handler.handle(complaint(text))
+    handler.close()
 
 
 def _is_socket(path: str) -> bool:

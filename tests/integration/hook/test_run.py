@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
@@ -169,6 +170,46 @@ def test_a_state_that_is_none_is_reported(host: Host, state: bytes, message: str
     assert said.startswith("nri hook create: the container's state on stdin: ")
     assert message in said
     assert said.endswith("; expected what an OCI runtime writes")
+
+
+class Broken(io.RawIOBase):
+    """A stdin that can't be read."""
+
+    def __init__(self, error: OSError | None) -> None:
+        self._error = error
+
+    def read(self, size: int = -1) -> None:
+        if self._error is not None:
+            raise self._error
+
+
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        (OSError(errno.EIO, "Input/output error"), "Input/output error"),
+        (OSError(errno.EISDIR, "Is a directory"), "Is a directory"),
+        (None, "Resource temporarily unavailable"),  # nothing has come yet, and it is not to be waited for
+    ],
+)
+def test_a_stdin_that_cannot_be_read_is_named(host: Host, error: OSError | None, why: str) -> None:
+    arguments = Arguments("create")
+    arguments.conf_dir, arguments.conf_file = str(host.conf), "/nonexistent"
+    stderr = io.StringIO()
+    assert run(arguments, Broken(error), stderr) == 1
+    assert stderr.getvalue() == (
+        f"nri hook create: the container's state on stdin: cannot be read: {why}; "
+        "expected what an OCI runtime writes\n"
+    )
+
+
+def test_a_directory_that_is_gone_is_an_error_and_no_traceback(host: Host) -> None:
+    gone = host.folder("gone")
+    os.chdir(gone)
+    gone.rmdir()
+    assert failure(host, log_file="relative.log") == (
+        "nri hook create: relative.log: the current directory, from which it counts, is gone: "
+        "No such file or directory; expected an absolute path"
+    )
 
 
 def test_no_stdin_is_an_empty_one(host: Host) -> None:

@@ -6,9 +6,10 @@ import time
 import pytest
 from hypothesis import given, settings
 
+from fuzz.documents import places
 from nri.config.locate import Places, refused
 from nri.types import DecodeError, gojson
-from tests.unit.types.mutations import paths, values
+from tests.unit.types.mutations import values
 
 TEXT = """{
   "a": [1, {"b": "x\\"]}", "é": null},
@@ -47,7 +48,7 @@ def at(text, path):
 @given(values)
 def test_at_the_place_of_a_value_stands_the_value(value):
     for text in (json.dumps(value), json.dumps(value, indent=1, ensure_ascii=False)):
-        for path in paths(value):
+        for path in places(value):
             inner = value
             for part in path:
                 inner = inner[part]

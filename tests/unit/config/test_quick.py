@@ -10,11 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import nri
+from fuzz.targets import host_config
 from nri.config import quick, schemas
-from nri.config.diagnose import diagnose
-from nri.config.locate import Places
-from nri.types import DecodeError, gojson
-from nri.types.v1 import STATES, VERSION, ConfigList
+from nri.types.v1 import STATES, VERSION
 from tests.unit.config.test_diagnose import FAULTS
 from tests.unit.types.mutations import WORDS, mutated, values
 
@@ -37,29 +35,11 @@ FULL = {
 }
 
 
-def schema_accepts(document):
-    """The verdict of the schema, and that no key is given twice."""
-    try:
-        text = document.decode()
-        value = gojson.loads(text)
-    except (UnicodeDecodeError, DecodeError):
-        return False
-    return VALIDATOR.is_valid(value) and not Places(text).duplicates
-
-
-def assert_same_verdict(document):
-    accepted = quick.parse(document) is not None
-    assert accepted == schema_accepts(document)
-    assert accepted or diagnose("f", document)
-    if accepted:
-        ConfigList.from_json(document)
-
-
 @settings(max_examples=1000, deadline=None)
 @given(mutated([FULL, {"version": "0.1", "plugins": []}, {"version": "0.1", "plugins": [{"type": "a"}]}]))
 def test_the_quick_check_and_the_schema_agree_on_mutated_documents(value):
     assert quick.is_good(value) == VALIDATOR.is_valid(value)
-    assert_same_verdict(json.dumps(value).encode())
+    host_config.check(json.dumps(value).encode())
 
 
 @settings(max_examples=300, deadline=None)
@@ -73,16 +53,7 @@ def test_the_quick_check_and_the_schema_agree_on_any_value_of_a_key(value, key):
 @given(st.lists(st.tuples(st.sampled_from(WORDS), st.sampled_from(["1", '{"a":1,"\\u0061":2}', '{"a":[{}]}']))))
 def test_the_quick_check_sees_the_duplicates_that_are_located(pairs):
     inner = ",".join(f"{json.dumps(key)}:{value}" for key, value in pairs)
-    assert_same_verdict(f'{{"version":"0.1","plugins":[{{"type":"a","conf":{{{inner}}}}}]}}'.encode())
-
-
-@settings(max_examples=500, deadline=None)
-@given(st.data())
-def test_the_quick_check_and_the_schema_agree_on_damaged_text(data):
-    document = json.dumps(FULL).encode()
-    start = data.draw(st.integers(0, len(document)))
-    end = data.draw(st.integers(start, min(start + 5, len(document))))
-    assert_same_verdict(document[:start] + data.draw(st.binary(max_size=4)) + document[end:])
+    host_config.check(f'{{"version":"0.1","plugins":[{{"type":"a","conf":{{{inner}}}}}]}}'.encode())
 
 
 @settings(max_examples=300, deadline=None)
@@ -94,7 +65,7 @@ def test_a_type_name_is_what_the_schema_says(name):
 
 @pytest.mark.parametrize("document", [document for document, _ in FAULTS], ids=lambda case: repr(case)[:50])
 def test_no_faulty_document_is_good(document):
-    assert_same_verdict(document if isinstance(document, bytes) else document.encode())
+    host_config.check(document if isinstance(document, bytes) else document.encode())
 
 
 def test_the_full_document_is_good():

@@ -1,11 +1,9 @@
 """Frames, both ways from one table of vectors."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from nri.multiplex import MAX_PAYLOAD, FrameDecoder, FrameError, ProtocolError, codec, encode
-from tests.cutting import cut, every_way
+from tests.cutting import every_way
 
 VECTORS = [
     pytest.param(1, b"a", "00000001 00000001 61", id="one byte"),
@@ -103,27 +101,3 @@ def test_a_length_that_no_frame_has_is_refused_for_good(length):
         with pytest.raises(FrameError):
             decoder.feed(ALL[0][2])
     assert issubclass(FrameError, ProtocolError)
-
-
-@given(st.data())
-def test_any_frames_cut_anywhere_are_the_same_streams(data):
-    sent = data.draw(st.lists(st.tuples(st.integers(0, 3), st.binary(max_size=40)), max_size=8))
-    wire = b"".join([encode(connection, payload) for connection, payload in sent])
-    expected: dict[int, bytes] = {}
-    for connection, payload in sent:
-        if payload:
-            expected[connection] = expected.get(connection, b"") + payload
-    streams, decoder = decode(data.draw(cut(wire)))
-    assert streams == expected
-    assert not decoder.inside
-
-
-@given(st.lists(st.binary(max_size=64)))
-def test_random_bytes_are_frames_or_a_frame_error_and_nothing_is_kept(parts):
-    decoder = FrameDecoder()
-    try:
-        for part in parts:
-            assert sum([len(piece) for _, piece in decoder.feed(part)]) <= len(part)
-            assert len(decoder._header) < codec.HEADER.size
-    except FrameError:
-        pass

@@ -128,6 +128,35 @@ def test_a_full_stderr_does_not_spoil_the_result():
     assert json.loads(ran.stdout)["error"] == ""
 
 
+def test_a_full_stderr_is_no_exit_status():
+    for body in ("sys.stderr.write('lost')", "print('lost', end='')", "import os; os.system('echo lost')"):
+        assert_clean(run("invoke", shell="2>/dev/full", body=body))
+
+
+def test_a_stdin_that_cannot_be_read_is_exit_1():
+    # The first page of a process's memory is never there: reading it is EIO.
+    before = "import os; os.dup2(os.open('/proc/self/mem', os.O_RDONLY), 0)"
+    ran = run("invoke", before=before)
+    assert (ran.returncode, ran.stdout) == (1, b"")
+    assert ran.stderr == b"noop: stdin cannot be read: Input/output error; expected a request\n"
+
+
+def test_a_stdin_that_has_nothing_yet_and_is_not_to_be_waited_for_is_exit_1():
+    read, write = os.pipe()
+    os.set_blocking(read, False)
+    try:
+        script = SCRIPT.format(root=ROOT, body="pass", before="")
+        command = [sys.executable, "-I", "-S", "-c", script, "invoke"]
+        ran = subprocess.run(command, stdin=read, capture_output=True, check=False, timeout=60)
+    finally:
+        os.close(read)
+        os.close(write)
+    assert (ran.returncode, ran.stdout) == (1, b"")
+    assert ran.stderr == (
+        b"noop: stdin cannot be read: there is nothing yet, and it is not to be waited for; expected a request\n"
+    )
+
+
 def test_a_reader_that_is_gone_is_exit_1():
     read, write = os.pipe()
     os.close(read)

@@ -3,11 +3,9 @@
 import tracemalloc
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from nri.ttrpc import MAX_DATA, Message, MessageDecoder, Oversized, codec
-from tests.cutting import cut, every_way
+from tests.cutting import every_way
 
 VECTORS = [
     pytest.param(Message(1, codec.REQUEST, 0, b"a"), "00000001 00000001 01 00 61", id="request"),
@@ -94,29 +92,6 @@ def test_what_follows_a_message_that_is_too_long_is_read_wherever_it_is_cut(monk
         found, decoder = decode(parts)
         assert found == [Oversized(7, 1, 9), message]
         assert not decoder.inside
-
-
-MESSAGES = st.builds(
-    Message, st.integers(0, 2**32 - 1), st.integers(0, 255), st.integers(0, 255), st.binary(max_size=40)
-)
-
-
-@given(st.data())
-def test_any_messages_cut_anywhere_are_the_same_messages(data):
-    sent = data.draw(st.lists(MESSAGES, max_size=8))
-    wire = b"".join([codec.encode(message.stream, message.type, message.data, message.flags) for message in sent])
-    found, decoder = decode(data.draw(cut(wire)))
-    assert found == sent
-    assert not decoder.inside
-
-
-@given(st.lists(st.binary(max_size=64)))
-def test_random_bytes_raise_nothing_and_no_more_is_kept_than_came(parts):
-    decoder, came = MessageDecoder(), 0
-    for part in parts:
-        decoder.feed(part)
-        came += len(part)
-        assert len(decoder._buffer) <= min(came, MAX_DATA + codec.HEADER.size)
 
 
 def test_never_more_is_kept_than_the_longest_message():

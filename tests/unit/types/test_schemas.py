@@ -6,10 +6,12 @@ import pytest
 from hypothesis import assume, given, settings
 from jsonschema import Draft202012Validator
 
+from fuzz.documents import places
+from fuzz.targets.wire_messages import whole_number_with_a_point
 from nri.config import schemas
 from nri.types import DecodeError
 from nri.types.v1 import ConfigList, Request, Result
-from tests.unit.types.mutations import mutated, paths
+from tests.unit.types.mutations import mutated
 from tests.unit.types.test_wire import GOLDEN, MISTAKES, read_file
 
 TYPES = {"request": Request, "result": Result, "configlist": ConfigList}
@@ -67,14 +69,6 @@ DOCUMENTS = [
 ]
 
 
-def whole_number_with_a_point(document):
-    """What no schema can see: to it 1.0 is an integer, to Go it is not. It matters in one place, ``pid``."""
-    return any(
-        isinstance(key, str) and key.lower() == "pid" and isinstance(value, float) and value.is_integer()
-        for key, value in (document.items() if isinstance(document, dict) else ())
-    )
-
-
 LEXICAL_EXCEPTIONS = [whole_number_with_a_point]
 
 
@@ -122,7 +116,7 @@ def test_a_schema_is_one_and_explains_itself(name):
     Draft202012Validator.check_schema(schema)
     assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
     assert schema["$id"] == f"urn:nri:v0.1:{name}"
-    for path in paths(schema):
+    for path in places(schema):
         if path[-2:-1] == ("properties",):
             described = schema
             for part in path:

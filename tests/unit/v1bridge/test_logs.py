@@ -1,5 +1,6 @@
 """The bridge's log: a line for each event and plugin, that nobody can forge, and that never stands in the way."""
 
+import errno
 import json
 import logging
 import os
@@ -319,14 +320,55 @@ def test_a_file_that_cannot_be_written_is_said_on_stderr_and_so_is_the_rest(tmp_
     assert second.endswith(" info more")
 
 
-def test_a_full_disk_raises_nothing_and_leaves_nothing_behind(nri_logger, capsys):
+def test_a_full_disk_raises_nothing_and_is_said_once(nri_logger, capsys, monkeypatch, tmp_path):
+    monkeypatch.setattr(logs, "SYSLOG", str(tmp_path / "none"))
     for _ in range(2):
         logs.set_up(Settings(log_file="/dev/full"), launched=True)
         for _ in range(100):
             nri_logger.error("x" * 1000)
             logs.exchange_line(CONTAINER, request(), exchange(metadata={"a": "b"}))
     logs.set_up(Settings(), launched=False)
-    assert capsys.readouterr() == ("", "")
+    out, said = capsys.readouterr()
+    what = "error the log file /dev/full cannot be written, lines are lost: No space left on device"
+    assert out == ""
+    assert re.fullmatch(rf"({STAMP} {what}\n){{2}}", said)
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EAGAIN], ids=errno.errorcode.get)
+@pytest.mark.parametrize("log_format", ["text", "json"])
+def test_lines_that_a_file_did_not_take_are_counted_in_it(log, monkeypatch, capsys, number, log_format):
+    monkeypatch.setattr(logs, "SYSLOG", str(log.path) + ".none")
+    log.set_up(log_format=log_format)
+    logger = logging.getLogger("nri")
+
+    def fail(fd, data):
+        raise OSError(number, os.strerror(number))
+
+    logger.info("one")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", fail)
+        for _ in range(3):
+            logger.info("lost")
+    logger.info("two")
+    logger.info("three")
+    found = [value["message"] for value in log.objects] if log_format == "json" else log.lines
+    ends = ["one", f"3 lines before this one are lost: {os.strerror(number)}", "two", "three"]
+    assert len(found) == 4
+    assert all(line.endswith(end) for line, end in zip(found, ends, strict=True))
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_disk_that_is_full_for_a_while_is_said_in_syslog_too(log, monkeypatch, tmp_path):
+    monkeypatch.setattr(logs, "SYSLOG", str(tmp_path / "syslog"))
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as syslog:
+        syslog.settimeout(30)
+        syslog.bind(logs.SYSLOG)
+        log.set_up()
+        monkeypatch.setattr(os, "write", lambda fd, data: 0)
+        logging.getLogger("nri").info("lost")
+        monkeypatch.undo()
+        said = syslog.recv(4096).decode()
+    assert said.endswith(f" the log file {log.path} cannot be written, lines are lost: No space left on device")
 
 
 def test_a_line_that_was_cut_short_by_a_full_disk_does_not_run_into_the_next(log, monkeypatch):
@@ -338,8 +380,9 @@ def test_a_line_that_was_cut_short_by_a_full_disk_does_not_run_into_the_next(log
     monkeypatch.undo()
     logger.info("two")
     logger.info("three")
-    one, two, three = log.lines
+    one, lost, two, three = log.lines
     assert len(one) == 30
+    assert lost.endswith("error 1 lines before this one are lost: No space left on device")
     assert two.endswith("info two")
     assert three.endswith("info three")
 

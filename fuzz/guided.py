@@ -1,0 +1,88 @@
+"""``python -m fuzz.guided TARGET SECONDS FOLDER``: one target with atheris, which looks for inputs that reach new
+code.
+
+To be run by the environment that has atheris: ``tools/fuzz`` makes it. Below FOLDER are ``corpus``, which is kept
+from one run to the next, ``seeds``, which the target names, and ``found``, with what broke it. What is printed is
+libFuzzer's, and :mod:`fuzz.session` reads it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import random
+import sys
+
+import atheris
+
+with atheris.instrument_imports(include=["nri", "fuzz.targets"]):
+    from fuzz import documents, targets
+
+    TARGET = targets.load(sys.argv[1])
+
+MAX_LENGTH = 4096
+"""Bytes of an input."""
+
+SLOW = 20
+"""Seconds after which an input is a finding: what the project reads, it reads in milliseconds."""
+
+MEMORY = 1024
+"""Mebibytes of the process, after which it is one too."""
+
+
+def main(seconds: int, folder: str) -> None:
+    """Look for that long; ends the process, not with 0 where something was found."""
+    logging.disable(logging.CRITICAL)
+    corpus, seeds, found = [os.path.join(folder, name) for name in ("corpus", "seeds", "found")]
+    for each in (corpus, seeds, found):
+        os.makedirs(each, exist_ok=True)
+    for seed in TARGET.SEEDS:
+        _write(os.path.join(seeds, hashlib.sha256(seed).hexdigest()[:16]), seed)
+    flags = [
+        f"-max_total_time={seconds}",
+        f"-timeout={SLOW}",
+        f"-rss_limit_mb={MEMORY}",
+        f"-max_len={MAX_LENGTH}",
+        f"-artifact_prefix={found}/",
+        f"-dict={_dictionary(folder)}",
+        "-print_final_stats=1",
+    ]
+    options = {"custom_mutator": _mutate} if hasattr(TARGET, "JSON") else {}
+    atheris.Setup([sys.argv[0], *flags, corpus, seeds], _check, **options)
+    atheris.Fuzz()
+
+
+def _check(data: bytes) -> None:
+    try:
+        TARGET.check(data)
+    except SystemExit as error:  # atheris would take it for the end of the session
+        raise AssertionError("the target tried to exit") from error
+
+
+def _mutate(data: bytes, max_size: int, seed: int) -> bytes:
+    """Every second time a change of values, and not of bytes, where they are JSON."""
+    source = random.Random(seed)
+    behind = 1 if hasattr(TARGET, "CHOICES") else 0
+    if source.random() < 0.5:
+        changed = data[:behind] + documents.mutate(data[behind:], source, 2)
+        if changed != data and len(changed) <= max_size:
+            return changed
+    return bytes(atheris.Mutate(data, max_size))
+
+
+def _dictionary(folder: str) -> str:
+    words = getattr(TARGET, "WORDS", ()) or [word.encode() for word in documents.WORDS if word]
+    path = os.path.join(folder, "words")
+    lines = ["".join(f"\\x{byte:02x}" for byte in word) for word in words]
+    _write(path, "".join(f'"{line}"\n' for line in lines).encode())
+    return path
+
+
+def _write(path: str, data: bytes) -> None:
+    with open(path, "wb") as file:
+        file.write(data)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[2]), sys.argv[3])

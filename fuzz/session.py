@@ -1,0 +1,102 @@
+"""``python -m fuzz.session SECONDS FOLDER [TARGET...]``: all targets with atheris, two at a time, and one table of
+them.
+
+A finding is printed with what it broke and how to run it again, and the exit status is 1. A target that could not
+be run, or that ran on nothing, is a finding too: what was not fuzzed must not look like what holds.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from fuzz import targets
+
+AT_ONCE = 2
+
+GRACE = 120
+"""Seconds beyond the time that a target has, for its imports and for an input that is slow."""
+
+_STATUS = re.compile(r"^#(?P<runs>\d+)\s.*?\bcov: (?P<coverage>\d+) .*?\bcorp: (?P<corpus>\d+)", re.MULTILINE)
+_FOUND = re.compile(r"Test unit written to (\S+)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What became of one target."""
+
+    target: str
+    runs: int
+    coverage: int
+    """Edges of the code that inputs have reached, as libFuzzer counts them."""
+    corpus: int
+    """Inputs that are kept since each reaches something that the others don't."""
+    found: tuple[str, ...]
+    """Files with inputs that broke the invariant."""
+    trouble: str
+    """"" or the end of what was printed, where something was found or went wrong."""
+
+
+def main(seconds: int, folder: str, names: list[str]) -> int:
+    """Run the targets, print the table; returns the exit status."""
+    unknown = sorted(set(names) - set(targets.names()))
+    if unknown:
+        print(f"fuzz: found {', '.join(unknown)}, expected some of {', '.join(targets.names())}", file=sys.stderr)
+        return 2
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        outcomes = list(pool.map(lambda name: run(name, seconds, folder), names or targets.names()))
+    print(table(outcomes))
+    bad = [outcome for outcome in outcomes if outcome.trouble]
+    for outcome in bad:
+        print(f"\n{outcome.target}:\n{outcome.trouble}")
+        for path in outcome.found:
+            print(f"again: .venv/bin/python -m fuzz {outcome.target} {path}")
+    return 1 if bad else 0
+
+
+def run(name: str, seconds: int, folder: str) -> Outcome:
+    """Run one target for that long."""
+    place = os.path.join(folder, name)
+    command = [sys.executable, "-m", "fuzz.guided", name, str(seconds), place]
+    try:
+        ran = subprocess.run(command, capture_output=True, timeout=seconds + GRACE, check=False)
+        output, status = (ran.stdout + ran.stderr).decode("utf-8", "replace"), ran.returncode
+    except subprocess.TimeoutExpired as error:
+        output, status = ((error.stdout or b"") + (error.stderr or b"")).decode("utf-8", "replace"), -1
+        output += f"\nit did not end within {seconds + GRACE} s"
+    return outcome_of(name, output, status)
+
+
+def outcome_of(name: str, output: str, status: int) -> Outcome:
+    """What a target's output and exit status say."""
+    lines = list(_STATUS.finditer(output))
+    runs, coverage, corpus = [int(number) for number in lines[-1].groups()] if lines else (0, 0, 0)
+    found = tuple(_FOUND.findall(output))
+    trouble = output[-4000:].strip() if status or found else ""
+    if not trouble and runs == 0:
+        trouble = output[-4000:].strip() or "it ran on nothing"
+    return Outcome(target=name, runs=runs, coverage=coverage, corpus=corpus, found=found, trouble=trouble)
+
+
+def table(outcomes: list[Outcome]) -> str:
+    """One line for each target."""
+    rows = [("TARGET", "RUNS", "COVERAGE", "CORPUS", "FOUND")]
+    for each in outcomes:
+        numbers = (str(each.runs), str(each.coverage), str(each.corpus))
+        rows.append((each.target, *numbers, str(len(each.found)) if each.found or not each.trouble else "failed"))
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return "\n".join(
+        [
+            row[0].ljust(widths[0])
+            + "".join("  " + cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))
+            for row in rows
+        ]
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main(int(sys.argv[1]), sys.argv[2], sys.argv[3:]))

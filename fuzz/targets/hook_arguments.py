@@ -1,0 +1,44 @@
+"""The command line of ``nri hook``: what :func:`nri.hook.parse` understands click understands too, as the same; it
+raises nothing; and the state and the time that it gives are ones that there are. The input is the words, with NULs
+between.
+"""
+
+from __future__ import annotations
+
+import click
+
+from nri.cli.hook import hook as command
+from nri.hook import parse
+from nri.types.v1 import STATES
+
+
+def check(data: bytes) -> None:
+    """Read the words as both do."""
+    words = [word.decode("utf-8", "surrogateescape") for word in data.split(b"\0")]
+    arguments = parse(words)
+    if arguments is None:
+        return  # then click is asked, which knows more
+    assert arguments.state in STATES
+    assert 0 < arguments.timeout <= 3600
+    try:
+        told = command.make_context("hook", list(words)).params
+    except click.ClickException as error:
+        raise AssertionError(f"click refuses it: {error.format_message()}") from error
+    assert {name: getattr(arguments, name) for name in told} == told
+
+
+SEEDS = (
+    b"create",
+    b"create\0--conf-dir\0/a\0--conf-file=/b\0--bin-dir\0/c\0--bin-dir=/d\0--timeout\0002.5\0--log-file=/e",
+    b"--timeout=1e-3\0delete",
+    b"--timeout\0nan\0create",
+    b"--timeout\0inf\0create",
+    b"--timeout=\0create",
+    b"--timeout= 1_0 \0create",
+    b"--conf-dir\0--timeout\0create",
+    b"--\0create",
+    b"create\0update",
+    b"--help",
+    b"--log-file=\xff\0create",
+)
+WORDS = (b"--conf-dir", b"--conf-file", b"--bin-dir", b"--log-file", b"--timeout", b"\0", b"=", b"create", b"delete")

@@ -1,0 +1,65 @@
+"""A container's state on a hook's stdin: the hook ends with 0 and says nothing, or with 1 and says why in lines of a
+terminal that begin with who says it; with 0 if the state is an object with an id, the absolute path of a bundle,
+a pid of 64 bits if any, and annotations of strings if any. It raises nothing.
+"""
+
+from __future__ import annotations
+
+import io
+
+from nri.hook import Arguments, run
+from nri.types import DecodeError, gojson
+
+JSON = True
+NOWHERE = "/nonexistent/nri-fuzz"
+
+
+def check(data: bytes) -> None:
+    """Run a hook of a host without plugins on the bytes."""
+    arguments = Arguments("create")
+    arguments.conf_dir = arguments.conf_file = NOWHERE
+    arguments.bin_dirs = (NOWHERE,)
+    stderr = io.StringIO()
+    status = run(arguments, io.BytesIO(data), stderr)
+    lines = stderr.getvalue().split("\n")
+    assert (status, lines == [""]) == ((0, True) if _is_good(data) else (1, False)), f"{status}: {lines}"
+    if status:
+        assert lines.pop() == ""
+        assert all(line.startswith("nri hook create: ") and line.isprintable() for line in lines)
+        assert max(map(len, lines)) < 1000, "an error carries the document"
+
+
+def _is_good(data: bytes) -> bool:
+    try:
+        state = gojson.loads(data)
+    except DecodeError:
+        return False
+    if not isinstance(state, dict):
+        return False
+    annotations = {} if state.get("annotations") is None else state["annotations"]
+    pid = 0 if state.get("pid") is None else state["pid"]
+    return (
+        isinstance(state.get("id"), str)
+        and bool(state["id"])
+        and isinstance(state.get("bundle"), str)
+        and state["bundle"].startswith("/")
+        and type(pid) is int
+        and -(2**63) <= pid < 2**63
+        and isinstance(annotations, dict)
+        and all(value is None or isinstance(value, str) for value in annotations.values())
+    )
+
+
+SEEDS = (
+    b'{"ociVersion":"1.0.2","id":"redis","status":"created","pid":4711,"bundle":"/run/b","annotations":{"a":"b"}}',
+    b'{"id":"a","bundle":"/b","pid":null,"annotations":null}',
+    b'{"id":"a","bundle":"b"}',
+    b'{"id":"a","bundle":"a/b"}',
+    b'{"id":"a","bundle":""}',
+    b'{"id":"","bundle":"/b"}',
+    b'{"id":"\\u001b[2J","bundle":5}',
+    b'{"id":"a","bundle":"/b","pid":9223372036854775808}',
+    b'{"id":"a","bundle":"/b","annotations":{"a":["b"]}}',
+    b"[]",
+    b"",
+)

@@ -1,0 +1,80 @@
+"""Frames of a trunk: however the bytes are cut, each connection gets the same bytes in the same order, or the trunk
+is lost at the same frame for good; what is handed out is what came, no more than a header is kept, and what was
+decoded is the same when it is encoded and decoded again.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from fuzz.cutting import LIMIT, held, limited, ways
+from nri.multiplex import FrameDecoder, FrameError, codec, encode
+
+_HEADER = struct.Struct(">II")
+
+
+def check(data: bytes) -> None:
+    """Decode the bytes after the first, cut in several ways."""
+    with limited(codec, "MAX_PAYLOAD"):
+        stream, cuts = ways(data)
+        expected, lost, inside = _model(stream)
+        for pieces in cuts:
+            got, failed, decoder = _decode(pieces)
+            assert failed == lost, "whether the trunk is lost depends on how the bytes are cut"
+            if failed:
+                # What came with the bad frame in one piece is lost with it.
+                assert all(expected.get(key, b"").startswith(value) for key, value in got.items())
+            else:
+                assert got == expected
+                assert decoder.inside == inside
+        wire = b"".join(encode(connection, payload) for connection, payload in expected.items())
+        again, failed, decoder = _decode([wire])
+        assert (again, failed, decoder.inside) == (expected, False, False)
+
+
+def _decode(pieces: list[bytes]) -> tuple[dict[int, bytes], bool, FrameDecoder]:
+    decoder, streams, failed = FrameDecoder(), {}, False
+    for piece in pieces:
+        try:
+            found = decoder.feed(piece)
+        except FrameError:
+            failed = True
+            continue
+        assert not (failed and found), "a trunk that is lost goes on"
+        assert all(part for _, part in found), "an empty piece is handed out"
+        assert sum(len(part) for _, part in found) <= len(piece)
+        assert held(decoder) < _HEADER.size
+        for connection, part in found:
+            streams[connection] = streams.get(connection, b"") + part
+    return streams, failed, decoder
+
+
+def _model(stream: bytes) -> tuple[dict[int, bytes], bool, bool]:
+    """The connections' bytes, whether the trunk is lost, and whether a frame has begun: as the format says."""
+    streams: dict[int, bytes] = {}
+    while len(stream) >= _HEADER.size:
+        connection, length = _HEADER.unpack_from(stream)
+        stream = stream[_HEADER.size :]
+        if length > LIMIT:
+            # A decoder may tell when the header is there, or when something comes after it.
+            return streams, True, True
+        payload, stream = stream[:length], stream[length:]
+        if payload:
+            streams[connection] = streams.get(connection, b"") + payload
+        if len(payload) < length:
+            return streams, False, True
+    return streams, False, bool(stream)
+
+
+def _frame(connection: int, payload: bytes, length: int | None = None) -> bytes:
+    return _HEADER.pack(connection, len(payload) if length is None else length) + payload
+
+
+SEEDS = (
+    b"\x00" + _frame(1, b"a") + _frame(2, b"\x00\x00\x00\x01"),
+    b"\x27" + _frame(1, b"first") + _frame(2, b"second") + _frame(1, b"third"),
+    b"\x01" + _frame(1, b"") + _frame(0xFFFFFFFF, bytes(LIMIT)),
+    b"\x35" + _frame(1, b"good") + _frame(7, b"bad", LIMIT + 1) + _frame(1, b"after"),
+    b"\x10" + _frame(3, b"half", 9),
+    b"\x10" + _frame(0, b"zero") + b"\x00\x00",
+)

@@ -1,0 +1,52 @@
+"""A plugin's stderr: however it comes in pieces, the log has the same lines; each is a line of a terminal and
+bounded, as is their number and the end that an error carries; up to the limit nothing is lost but the ends of long
+lines.
+"""
+
+from __future__ import annotations
+
+from unittest import mock
+
+from fuzz.cutting import ways
+from nri.client import lines
+from nri.client.lines import Lines, readable
+
+LONGEST = 40
+"""Bytes of a line while this runs."""
+
+ENOUGH = 1 << 20
+SCARCE = 300
+
+
+def check(data: bytes) -> None:
+    """Take the bytes after the first, cut in several ways."""
+    with mock.patch.object(lines, "MAX_LINE", LONGEST):
+        stream, cuts = ways(data)
+        *whole, rest = stream.split(b"\n")
+        expected = [readable(line[:LONGEST]) for line in [*whole, *([rest] if rest else [])]]
+        for pieces in cuts:
+            assert _take(pieces, ENOUGH) == (expected, readable(stream[-LONGEST:].strip().replace(b"\n", b" | ")))
+            few, tail = _take(pieces, SCARCE)
+            # One piece may have any number of lines, so it is the first that counts, and the rest that is said.
+            assert few == expected or few[-1].startswith("(the rest of its stderr is too long")
+            assert few == expected or few[:-1] == expected[: len(few) - 1]
+            assert all(line.isprintable() and len(line) <= 10 * LONGEST for line in [*few, tail])
+
+
+def _take(pieces: list[bytes], limit: int) -> tuple[list[str], str]:
+    found: list[str] = []
+    taker = Lines(limit, found.append)
+    for piece in pieces:
+        taker.feed(piece)
+    taker.finish()
+    return found, taker.tail()
+
+
+SEEDS = (
+    b"\x00one\ntwo\n",
+    b"\x35no newline",
+    b"\x11" + b"x" * 100 + b"\nafter\n",
+    b"\x12\x1b[2J\x00\xff\xc3\xa9\r\n\ttab\n\n\n",
+    b"\x7f" + b"line\n" * 30,
+    b"",
+)

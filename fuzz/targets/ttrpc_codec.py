@@ -1,0 +1,62 @@
+"""Messages of ttRPC: however the bytes are cut, the same messages come out, those that are too long as such and
+without their data; never more is kept than the longest message with its header; and a message that is encoded is
+decoded as it was.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from fuzz.cutting import LIMIT, held, limited, ways
+from nri.ttrpc import Message, MessageDecoder, Oversized, codec
+
+_HEADER = struct.Struct(">IIBB")
+
+
+def check(data: bytes) -> None:
+    """Decode the bytes after the first, cut in several ways."""
+    with limited(codec, "MAX_DATA"):
+        stream, cuts = ways(data)
+        expected, inside = _model(stream)
+        for pieces in cuts:
+            assert _decode(pieces) == (expected, inside)
+        whole = [message for message in expected if isinstance(message, Message)]
+        wire = b"".join(codec.encode(each.stream, each.type, each.data, each.flags) for each in whole)
+        assert _decode([wire]) == (whole, False)
+
+
+def _decode(pieces: list[bytes]) -> tuple[list[Message | Oversized], bool]:
+    decoder, found = MessageDecoder(), []
+    for piece in pieces:
+        found += decoder.feed(piece)
+        assert held(decoder) <= LIMIT + _HEADER.size, "more is kept than a message has"
+    return found, decoder.inside
+
+
+def _model(stream: bytes) -> tuple[list[Message | Oversized], bool]:
+    """What the format says that the bytes are, and whether a message has begun."""
+    found: list[Message | Oversized] = []
+    while len(stream) >= _HEADER.size:
+        length, number, kind, flags = _HEADER.unpack_from(stream)
+        data, stream = stream[_HEADER.size :][:length], stream[_HEADER.size + length :]
+        if length > LIMIT:
+            found.append(Oversized(number, kind, length))
+        elif len(data) == length:
+            found.append(Message(number, kind, flags, data))
+        if len(data) < length:
+            return found, True
+    return found, bool(stream)
+
+
+def _message(stream: int, kind: int, data: bytes, flags: int = 0, length: int | None = None) -> bytes:
+    return _HEADER.pack(len(data) if length is None else length, stream, kind, flags) + data
+
+
+SEEDS = (
+    b"\x00" + _message(1, 1, b"a") + _message(1, 2, b"") + _message(3, 3, b"data", 5),
+    b"\x25" + _message(0, 0, b"\0") + _message(0xFFFFFFFF, 255, b"z", 255),
+    b"\x13" + _message(9, 1, bytes(LIMIT)) + _message(11, 1, bytes(LIMIT + 1)) + _message(13, 1, b"after"),
+    b"\x02" + _message(9, 1, b"the beginning", length=0xFFFFFFFF),
+    b"\x7f" + _message(5, 1, b"half", length=9),
+    b"\x10" + _message(5, 1, b"") + b"\x00\x00\x00",
+)

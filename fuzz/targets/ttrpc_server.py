@@ -1,0 +1,169 @@
+"""The server's end of a ttRPC connection: whatever comes, in whatever pieces, taking it raises nothing; every request
+is answered exactly once, on its stream; one that is whole, on an odd stream above all before it and without a
+deadline, with the status that the table in :mod:`nri.ttrpc.server` says; and when all is answered nothing more comes.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from google.protobuf.message import DecodeError
+
+from fuzz.cutting import limited, ways
+from nri.errors import NRIError
+from nri.ttrpc import Code, Message, MessageDecoder, Oversized, Server, StatusError, codec
+from nri.ttrpc.ttrpc_pb2 import Request, Response
+
+if TYPE_CHECKING:
+    from nri.ttrpc import Call
+
+PATIENCE = 20.0
+"""Seconds after which an answer is taken to never come."""
+
+LIMIT = 1000
+"""Bytes of the longest message: what the server says of itself has to fit."""
+
+FAILS = Code.NOT_FOUND
+
+
+def check(data: bytes) -> None:
+    """Send the bytes after the first to a server, cut as that one says, and compare its answers with the table."""
+    with limited(codec, "MAX_DATA", LIMIT):
+        stream, (*_, pieces) = ways(data)
+        expected = _expected(stream)
+        answers = _Answers()
+        server = Server(HANDLERS, send=answers.take)
+        try:
+            for piece in pieces:
+                server.receive(piece)
+                server.expire()
+            assert answers.wait_for(len(expected), server), "a request was not answered"
+            assert server.wait_until_answered(PATIENCE)
+            assert server.due() is None, "a call that is answered still has a deadline"
+        finally:
+            server.closed(NRIError("the peer has gone"))
+        found = answers.found()
+    assert Counter(number for number, _ in found) == Counter(number for number, _ in expected)
+    wanted = {number: codes for number, codes in expected if codes}
+    for number, code in found:
+        assert code in wanted.get(number, (code,)), f"stream {number} was answered {code}"
+
+
+class _Answers:
+    """What a server sends."""
+
+    def __init__(self) -> None:
+        self._wires: list[bytes] = []
+        self._came = threading.Condition()
+
+    def take(self, wire: bytes) -> None:
+        """Keep it; this is called by the server's threads, which nobody would hear complain."""
+        with self._came:
+            self._wires.append(wire)
+            self._came.notify_all()
+
+    def wait_for(self, count: int, server: Server) -> bool:
+        """Wait for that many answers; whoever runs a server tells it of the time, here it is done as we wait."""
+        for _ in range(int(PATIENCE / 0.05)):
+            with self._came:
+                if self._came.wait_for(lambda: len(self._wires) >= count, 0.05):
+                    return True
+            server.expire()
+        return False
+
+    def found(self) -> list[tuple[int, int]]:
+        """Stream and status code of each."""
+        found = []
+        for wire in self._wires:
+            (message,) = MessageDecoder().feed(wire)
+            assert isinstance(message, Message), "an answer that is too long"
+            assert message.type == codec.RESPONSE
+            found.append((message.stream, Response.FromString(message.data).status.code))
+        return found
+
+
+def _expected(stream: bytes) -> list[tuple[int, tuple[int, ...]]]:
+    """Stream and possible status codes of each answer, none for any."""
+    found: list[tuple[int, tuple[int, ...]]] = []
+    last = -1
+    seen: Counter[int] = Counter()
+    for message in MessageDecoder().feed(stream):  # which has a target of its own
+        if message.type != codec.REQUEST:
+            continue
+        number = message.stream
+        seen[number] += 1
+        if isinstance(message, Oversized):
+            found.append((number, (Code.RESOURCE_EXHAUSTED,)))
+        elif number % 2 == 0 or number <= last:
+            found.append((number, (Code.INVALID_ARGUMENT,)))
+            continue
+        else:
+            found.append((number, _status(message)))
+        last = max(last, number)
+    # What the server says of a request may be too long as well, since it has names in it that the peer chose.
+    return [(number, (*codes, Code.RESOURCE_EXHAUSTED) if seen[number] == 1 else ()) for number, codes in found]
+
+
+def _status(message: Message) -> tuple[int, ...]:
+    try:
+        request = Request.FromString(message.data)
+    except DecodeError:
+        return (Code.INVALID_ARGUMENT,)
+    codes = _STATUS.get((request.service, request.method))
+    if codes is None or message.flags & codec.FLAG_REMOTE_OPEN:
+        return (Code.UNIMPLEMENTED,)
+    return (*codes, Code.DEADLINE_EXCEEDED) if request.timeout_nano > 0 else codes
+
+
+def _echo(payload: bytes, call: Call) -> bytes:
+    return payload
+
+
+def _long(payload: bytes, call: Call) -> bytes:
+    return payload + bytes(LIMIT)
+
+
+def _fail(payload: bytes, call: Call) -> bytes:
+    raise StatusError(FAILS, payload.decode("latin-1"))
+
+
+def _break(payload: bytes, call: Call) -> bytes:
+    raise SystemExit(payload.decode("utf-8", "surrogateescape"))
+
+
+def _refuse(payload: bytes, call: Call) -> bytes:
+    raise NRIError(payload.decode("utf-8", "surrogateescape"))
+
+
+HANDLERS = {("S", "e"): _echo, ("S", "l"): _long, ("S", "f"): _fail, ("S", "b"): _break, ("S", "r"): _refuse}
+_STATUS = {
+    ("S", "e"): (Code.OK,),
+    ("S", "l"): (Code.RESOURCE_EXHAUSTED,),
+    ("S", "f"): (FAILS,),
+    ("S", "b"): (Code.UNKNOWN,),
+    ("S", "r"): (Code.UNKNOWN,),
+}
+
+
+def _request(stream: int, method: str, payload: bytes = b"", flags: int = 0, timeout: int = 0) -> bytes:
+    request = Request(service="S", method=method, payload=payload, timeout_nano=timeout)
+    return codec.encode(stream, codec.REQUEST, request.SerializeToString(), flags)
+
+
+SEEDS = (
+    b"\x00" + _request(1, "e", b"hello") + _request(3, "f", b"no") + _request(5, "b", b"1") + _request(7, "r"),
+    b"\x24" + _request(1, "l") + _request(1, "e") + _request(2, "e") + _request(9, "x") + _request(3, "e"),
+    b"\x77"
+    + _request(1, "e", flags=codec.FLAG_REMOTE_OPEN)
+    + _request(3, "e", timeout=1)
+    + _request(5, "e", timeout=-1),
+    b"\x31" + codec.encode(1, codec.REQUEST, b"\xff\xff") + codec.encode(1, codec.RESPONSE, b"") + _request(3, "e"),
+    b"\x00"
+    + codec.encode(4, codec.REQUEST, bytes(LIMIT + 9))
+    + codec.encode(1, codec.REQUEST, bytes(LIMIT + 9))
+    + _request(7, "e"),
+    b"\x00" + codec.encode(1, codec.DATA, bytes(LIMIT + 9)) + _request(1, "e", timeout=2**63 - 1)[:-3],
+)
+WORDS = (b"\x0a\x01S", b"\x12\x01e", b"\x12\x01l", b"\x12\x01f", b"\x12\x01b", b"\x12\x01r", b"\x20\x01", b"\x01\x00")

@@ -1,0 +1,71 @@
+"""Requests, results and configuration lists of the v0.1 wire: a document is read if its JSON Schema accepts it and
+only then, but for what no schema can see (``1.0`` as a pid); a refusal is a DecodeError of a few words. What was
+read can be written, is read again as equal, and is then written as the same bytes, which the schema accepts.
+"""
+
+from __future__ import annotations
+
+from fuzz.targets import split
+from nri.config import schemas
+from nri.types import DecodeError, gojson
+from nri.types.v1 import ConfigList, Request, Result
+
+JSON = True
+KINDS = (("request", Request), ("result", Result), ("configlist", ConfigList))
+CHOICES = len(KINDS)
+_VALIDATORS = {name: schemas.validator(name) for name, _ in KINDS}
+
+
+def check(data: bytes) -> None:
+    """Read the document after the first byte, which says as what."""
+    choice, document = split(data, CHOICES)
+    name, kind = KINDS[choice]
+    try:
+        value = gojson.loads(document)
+    except DecodeError:
+        return  # this has a target of its own
+    accepted = _VALIDATORS[name].is_valid(value) and not (kind is Request and whole_number_with_a_point(value))
+    try:
+        message = kind.from_json(document)
+    except DecodeError as error:
+        assert not accepted, f"the schema accepts it, the type does not: {error}"
+        assert len(str(error)) < 600, "an error carries the document"
+        return
+    assert accepted, "the type accepts it, the schema does not"
+    written = message.to_json()
+    again = kind.from_json(written)
+    assert again == message
+    assert again.to_json() == written
+    assert _VALIDATORS[name].is_valid(gojson.loads(written))
+
+
+def whole_number_with_a_point(document: object) -> bool:
+    """What no schema can see: to it 1.0 is an integer, to Go it is not. It matters in one place, ``pid``."""
+    return isinstance(document, dict) and any(
+        key.lower() == "pid" and isinstance(value, float) and value.is_integer() for key, value in document.items()
+    )
+
+
+_RESULT = b'{"plugin":"a","version":"0.1","error":"","metadata":{"a":"b"},"cgroupsPath":"/a","more":{"x":[1]}}'
+SEEDS = (
+    b'\0{"conf":{"a":[1]},"version":"0.1","state":"create","id":"a","sandboxID":"b","pid":1,"spec":{"resources":{},'
+    b'"namespaces":{"pid":"/p"},"cgroupsPath":"/a","annotations":{"a":"b"}},"labels":{"a":"b"},"results":['
+    + _RESULT
+    + b"]}",
+    b"\0null",
+    b'\0{"PID":-9223372036854775808,"Spec":{"CGROUPSPATH":"x"},"re\xc5\xbfult\xc5\xbf":[null]}',
+    b'\0{"pid":1.0,"pId":9223372036854775808,"labels":{"a":null}}',
+    b'\0{"pid":1.0}',
+    b'\0{"pid":9223372036854775807}',
+    b'\0{"pid":9223372036854775808}',
+    b'\0{"pid":-9223372036854775809}',
+    b'\0{"pid\\n":"1","p\xc4\xb1d":"1"}',
+    b"\1" + _RESULT,
+    b'\1{"ERROR":1}',
+    b'\1{"a":1,"A":2,"a":3}',
+    (
+        b'\2{"version":"0.1","plugins":[null,{"type":"a","conf":{},"states":["setup",null],"failurePolicy":"fail",'
+        b'"timeout":1.5}]}'
+    ),
+    b'\2{"plugins":[{"type":1}]}',
+)

@@ -1,0 +1,89 @@
+"""A disk that is really full: a tmpfs of 64 KiB, in a mount namespace of its own that leaves nothing behind."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SOURCE = str(Path(__file__).parents[2])
+MOUNT = 'mount -t tmpfs -o size=64k tmpfs "$1" && cd "$1" && shift && exec "$@"'
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Path:
+    """Where the disk is mounted, for those who are in the namespace."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    ran = on(disk, "true")
+    if ran.returncode != 0:
+        pytest.skip(f"no mount namespace can be made here: {ran.stderr.strip()}")
+    return disk
+
+
+def on(disk: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    """Run a command that sees the disk, and is in it."""
+    user = [] if os.getuid() == 0 else ["--map-root-user"]
+    return subprocess.run(
+        ["unshare", "--mount", *user, "sh", "-c", MOUNT, "sh", str(disk), *command],
+        env={"PYTHONPATH": SOURCE, "PATH": os.environ["PATH"]},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+def test_the_bridges_log_goes_on_when_the_disk_is_full_and_tells_what_it_lost(disk: Path) -> None:
+    code = """
+import logging, os
+from nri.v1bridge import Settings, logs
+logs.SYSLOG = "/nonexistent"
+logs.set_up(Settings(log_file=os.path.abspath("log")), launched=True)
+log = logging.getLogger("nri.v1bridge")
+log.info("before")
+with open("other", "wb", buffering=0) as other:
+    try:
+        while other.write(bytes(4096)):
+            pass
+    except OSError:
+        pass
+for number in range(1000):
+    log.info("while it is full, line %d, %s", number, "x" * 100)
+os.unlink("other")
+log.info("after")
+with open("log") as file:
+    lines = file.read().splitlines()
+kept = [line for line in lines if " info while " in line and line.endswith("x" * 100)]
+lost, after = lines[-2:]
+count = int(lost.partition(" error ")[2].split()[0])
+assert lost.endswith(" lines before this one are lost: No space left on device"), lost
+assert after.endswith(" info after"), after
+assert lines[0].endswith(" info before"), lines[0]
+assert count + len(kept) == 1000, (count, len(kept))
+assert count > 500
+"""
+    ran = on(disk, sys.executable, "-c", code)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stderr.count("\n") == 1
+    assert f"the log file {disk}/log cannot be written, lines are lost: No space left on device" in ran.stderr
+
+
+def test_a_result_of_which_only_a_part_can_be_written_is_exit_1(disk: Path) -> None:
+    plugin = disk.parent / "plugin.py"
+    plugin.write_text(
+        "from nri import skel\n"
+        "class Big(skel.Plugin):\n"
+        "    type = 'big'\n"
+        "    def invoke(self, request):\n"
+        "        return request.new_result('big', metadata={'a': 'x' * 200_000})\n"
+        "skel.main(Big())\n"
+    )
+    line = f"echo '{{}}' | {sys.executable} {plugin} invoke > result"
+    ran = on(disk, "sh", "-c", f"{line}; echo $?; wc -c < result")
+    assert ran.stdout.split() == ["1", "65536"]
+    assert ran.stderr == "big: the result cannot be written to stdout: [Errno 28] No space left on device\n"

@@ -1,0 +1,117 @@
+"""A configuration that can't be read, as the system has nothing left: a fault that names it, then it is read."""
+
+import builtins
+import importlib
+import os
+
+import pytest
+
+from nri.config import ConfigError, load
+from nri.v1bridge import configuration as bridge
+from tests.host import open_fds
+from tests.system_faults import ERRORS, Failing, name_of
+
+loading = importlib.import_module("nri.config.load")  # the package's `load` is the function
+DIRECTORY, FILE = "a directory of *.conf files that can be read", "a file of JSON that can be read"
+CALLS = [("listdir", DIRECTORY), ("stat", FILE), ("open", FILE), ("fstat", FILE)]
+
+
+@pytest.fixture
+def directory(tmp_path):
+    folder = tmp_path / "resource.d"
+    folder.mkdir()
+    (folder / "10-a.conf").write_text('{"version": "0.1", "plugins": [{"type": "a"}]}')
+    return folder
+
+
+def types(directory):
+    return [plugin.type for plugin in load(str(directory), "/nonexistent").plugins]
+
+
+@pytest.mark.parametrize("number", ERRORS, ids=name_of)
+@pytest.mark.parametrize(("call", "expected"), CALLS, ids=[call for call, _ in CALLS])
+def test_a_call_that_fails_is_a_fault_that_names_the_file(directory, monkeypatch, call, expected, number):
+    before = open_fds()
+    seen = Failing(os, call, number)
+    with monkeypatch.context() as patch, pytest.raises(ConfigError) as caught:
+        patch.setattr(loading, "os", seen)
+        types(directory)
+    assert seen.failed == 1
+    path = directory if call == "listdir" else directory / "10-a.conf"
+    why = os.strerror(number).lower()
+    assert str(caught.value) == f"{path}:1:1: (document): cannot be read: {why}, expected {expected}"
+    assert open_fds() == before
+    assert types(directory) == ["a"]
+
+
+@pytest.mark.parametrize("number", ERRORS, ids=name_of)
+def test_a_read_that_fails_is_one_too(directory, monkeypatch, number):
+    class File:
+        """A file that is closed, and can't be read."""
+
+        def __init__(self, descriptor, mode):
+            self._file = builtins.open(descriptor, mode)  # noqa: SIM115 - closed below
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *error):
+            self._file.close()
+
+        def read(self, size):
+            raise OSError(number, os.strerror(number))
+
+    before = open_fds()
+    with monkeypatch.context() as patch, pytest.raises(ConfigError, match="cannot be read: "):
+        patch.setattr(loading, "open", File, raising=False)
+        types(directory)
+    assert open_fds() == before
+    assert types(directory) == ["a"]
+
+
+def test_a_directory_that_goes_while_it_is_looked_at_is_none(directory, monkeypatch):
+    class Gone(Failing):
+        """Between the listing, which says that there is none, and the look at why."""
+
+        readlink = staticmethod(lambda path: os.readlink("/nonexistent"))
+
+        def __getattr__(self, name):
+            return getattr(os, name)
+
+    monkeypatch.setattr(loading, "os", Gone(os, "listdir", 2))
+    assert types(directory) == []
+
+
+@pytest.mark.parametrize("number", ERRORS, ids=name_of)
+@pytest.mark.parametrize("call", ["listdir", "stat", "open"])
+def test_the_bridge_keeps_its_last_good_one_says_why_once_and_goes_on(directory, monkeypatch, caplog, call, number):
+    configuration = bridge.Configuration(str(directory), "/nonexistent")
+    assert [plugin.type for plugin in configuration.current().plugins] == ["a"]
+    (directory / "20-b.conf").write_text('{"version": "0.1", "plugins": [{"type": "b"}]}')
+    caplog.clear()
+    with monkeypatch.context() as patch:
+        patch.setattr(loading, "os", Failing(os, call, number, times=100))
+        for _ in range(3):
+            assert [plugin.type for plugin in configuration.current().plugins] == ["a"]
+    said = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+    assert said
+    assert len(said) == len(set(said))
+    assert all("the last good one stays, with 1 plugins: " in line for line in said)
+    assert all(os.strerror(number).lower() in line for line in said)
+    assert [plugin.type for plugin in configuration.current().plugins] == ["a", "b"]
+
+
+@pytest.mark.parametrize("number", ERRORS, ids=name_of)
+@pytest.mark.parametrize("call", ["scandir", "stat"])
+def test_a_look_at_the_files_that_fails_loses_no_change(directory, monkeypatch, call, number):
+    configuration = bridge.Configuration(str(directory), "/nonexistent")
+    configuration.current()
+    (directory / "20-b.conf").write_text('{"version": "0.1", "plugins": [{"type": "b"}]}')
+    with monkeypatch.context() as patch:
+        seen = Failing(os, call, number, times=100)
+        patch.setattr(bridge, "os", seen)
+        configuration.current()
+    assert seen.failed
+    assert [plugin.type for plugin in configuration.current().plugins] == ["a", "b"]
+    (directory / "20-b.conf").unlink()
+    assert [plugin.type for plugin in configuration.current().plugins] == ["a"]

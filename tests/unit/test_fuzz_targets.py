@@ -1,0 +1,80 @@
+"""The fuzz targets, on their seeds and on what hypothesis makes of them: see :mod:`fuzz`."""
+
+import random
+import re
+from types import ModuleType
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fuzz import documents, targets
+
+NAMES = targets.names()
+
+
+@st.composite
+def damaged(draw: st.DrawFn, target: ModuleType) -> bytes:
+    """A seed or several, with up to four places replaced, words of the target's language among what is put there."""
+    first, *more = draw(st.lists(st.sampled_from(target.SEEDS), min_size=1, max_size=3))
+    data = b"".join([first, *(seed[1:] for seed in more)])
+    new = st.binary(max_size=8) | st.sampled_from([b"", *getattr(target, "WORDS", ())])
+    for _ in range(draw(st.integers(1, 4))):
+        start = draw(st.integers(0, len(data)))
+        end = draw(st.integers(start, min(start + 8, len(data))))
+        data = data[:start] + draw(new) + data[end:]
+    return data
+
+
+@st.composite
+def nearly_right(draw: st.DrawFn, target: ModuleType) -> bytes:
+    """A seed that is JSON, with other values, keys and spellings."""
+    data, random = draw(st.sampled_from(target.SEEDS)), draw(st.randoms(use_true_random=False))
+    behind = 1 if hasattr(target, "CHOICES") else 0
+    return data[:behind] + documents.mutate(data[behind:], random, draw(st.integers(1, 3)))
+
+
+def inputs(target: ModuleType) -> st.SearchStrategy[bytes]:
+    strategy = st.binary(max_size=200) | damaged(target)
+    if hasattr(target, "WORDS"):
+        strategy |= st.lists(st.sampled_from(target.WORDS), max_size=12).map(b"".join)
+    return strategy | nearly_right(target) if hasattr(target, "JSON") else strategy
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_seeds_hold_what_the_target_promises(name: str) -> None:
+    target = targets.load(name)
+    assert len(target.SEEDS) >= 3
+    for seed in target.SEEDS:
+        target.check(seed)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_hypothesis_finds_nothing_that_breaks_it(name: str) -> None:
+    target = targets.load(name)
+
+    @settings(max_examples=600, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
+    @given(inputs(target))
+    def holds(data: bytes) -> None:
+        target.check(data)
+
+    holds()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_target_says_what_it_holds(name: str) -> None:
+    target = targets.load(name)
+    assert re.match(r"[A-Z'].{80,}", (target.__doc__ or "").replace("\n", " "))
+    assert all(isinstance(seed, bytes) for seed in (*target.SEEDS, *getattr(target, "WORDS", ())))
+
+
+def test_an_unknown_target_is_named_with_those_that_there_are() -> None:
+    with pytest.raises(LookupError, match=r"^found 'gosjon', expected one of bridge_requests, .*, wire_messages$"):
+        targets.load("gosjon")
+
+
+def test_a_changed_document_is_another_and_still_json() -> None:
+    document = b'{"a": [1, {"b": "c"}]}'
+    changed = {documents.mutate(document, random.Random(number), 3) for number in range(50)}
+    assert len(changed) > 20
+    assert documents.mutate(b"no JSON", random.Random(0), 3) == b"no JSON"
