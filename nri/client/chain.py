@@ -85,6 +85,7 @@ class Client:
     :param log: called with a plugin's type and a line of its stderr, or what became of it; by default these go to
         the logger ``nri.client``.
     :param on_exchange: called after each plugin.
+    :param check_owner: whether a plugin is run only if nobody but root and ourselves can write to it.
     :param run: runs an executable: :func:`nri.client.launch.launch`, or that of a :class:`nri.client.Helpers`.
     """
 
@@ -98,6 +99,7 @@ class Client:
         max_output: int = launch.MAX_OUTPUT,
         log: Callable[[str, str], None] | None = None,
         on_exchange: Callable[[Exchange], None] | None = None,
+        check_owner: bool = True,
         run: Callable[..., launch.Output] = launch.launch,
     ) -> None:
         self.config = config
@@ -105,6 +107,7 @@ class Client:
         self.timeout = timeout
         self.failure_policy = failure_policy
         self.max_output = max_output
+        self.check_owner = check_owner
         self._log = log or _log
         self._on_exchange = on_exchange
         self._launch = run
@@ -169,7 +172,7 @@ class Client:
         exchange = Exchange(plugin, request.to_json())
         started = time.monotonic()
         try:
-            exchange.binary = find(plugin.type, self.bin_dirs)
+            exchange.binary = find(plugin.type, self.bin_dirs, check_owner=self.check_owner)
             exchange.result = self._exchange(exchange, deadline)
         except PluginError as error:
             exchange.error = error

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from nri import config
+from nri import config, ownership
 from nri.client import Client, Sandbox, Task, read_config, spec_from_oci
 from nri.client.spawn import settle
 from nri.errors import NRIError, printable
@@ -44,13 +44,16 @@ def run(arguments: Arguments, stdin: BinaryIO | None, stderr: TextIO) -> int:
     def say(line: str) -> None:
         _say(stderr, log, line)
 
+    if not arguments.check_owner:
+        say(f"nri: warning: {ownership.UNCHECKED} (--no-check-owner)")
     try:
         bin_dirs = [os.path.abspath(directory) for directory in arguments.bin_dirs]
-        configuration = config.load(arguments.conf_dir, arguments.conf_file)
+        configuration = config.load(arguments.conf_dir, arguments.conf_file, check_owner=arguments.check_owner)
         client = Client(
             configuration,
             bin_dirs=bin_dirs,
             timeout=arguments.timeout,
+            check_owner=arguments.check_owner,
             log=lambda plugin, line: say(f"nri: {plugin}: {line}"),
         )
         state = _State(stdin.read(MAX_STATE + 1) if stdin is not None else b"")

@@ -174,7 +174,7 @@ class Bridge(stub.Plugin):
             exchange_line(name, request, exchange)
             exchanges.append(exchange)
 
-        configuration = self._configuration.current()
+        configuration = self._configuration.current(check_owner=settings.check_owner)
         if self._helpers is not None and configuration is not self._served:
             self._served = configuration
             self._helpers.keep([plugin.type for plugin in configuration.plugins])
@@ -186,6 +186,7 @@ class Bridge(stub.Plugin):
             bin_dirs=settings.bin_dirs,
             timeout=settings.plugin_timeout,
             failure_policy=settings.failure_policy,
+            check_owner=settings.check_owner,
             log=lambda plugin, line: plugin_line(name, request, plugin, line),
             on_exchange=show,
             run=launch.launch if self._helpers is None else self._helpers.launch,

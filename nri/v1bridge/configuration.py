@@ -12,7 +12,7 @@ import os
 import threading
 import time
 
-from nri import config
+from nri import config, ownership
 from nri.types.v1 import ConfigList
 
 RECENT_NS = 100_000_000
@@ -40,31 +40,34 @@ class Configuration:
         self._current = ConfigList()
         self._complaint = ""
 
-    def current(self) -> ConfigList:
-        """The configuration as its files say it now, or the last good one."""
+    def current(self, *, check_owner: bool = True) -> ConfigList:
+        """The configuration as its files say it now, or the last good one.
+
+        :param check_owner: as for :func:`nri.config.load`.
+        """
         with self._lock:
-            before, _ = self._look()
+            before, _ = self._look(check_owner)
             if before == self._state:
                 return self._current
-            read, after, newest = self._attempt()
+            read, after, newest = self._attempt(check_owner)
             for _ in range(ATTEMPTS - 1):
                 if after == before:
                     break
                 time.sleep(PAUSE)
                 before = after
-                read, after, newest = self._attempt()
+                read, after, newest = self._attempt(check_owner)
             self._judge(read)
             # What may have changed without a trace is read again by the next event.
             self._state = None if after != before or time.time_ns() - newest < RECENT_NS else after
             return self._current
 
-    def _attempt(self) -> tuple[ConfigList | config.ConfigError, State, int]:
+    def _attempt(self, check_owner: bool) -> tuple[ConfigList | config.ConfigError, State, int]:
         read: ConfigList | config.ConfigError
         try:
-            read = config.load(self._conf_dir, self._conf_file)
+            read = config.load(self._conf_dir, self._conf_file, check_owner=check_owner)
         except config.ConfigError as error:
             read = error
-        return read, *self._look()
+        return read, *self._look(check_owner)
 
     def _judge(self, read: ConfigList | config.ConfigError) -> None:
         if isinstance(read, config.ConfigError):
@@ -80,9 +83,9 @@ class Configuration:
         self._complaint = ""
         self._current = read
 
-    def _look(self) -> tuple[State, int]:
+    def _look(self, check_owner: bool) -> tuple[State, int]:
         """What the files look like from outside, and when the youngest changed."""
-        seen: list[object] = []
+        seen: list[object] = [check_owner]
         newest = 0
         for path in [self._conf_dir, *self._names(), self._conf_file]:
             try:
@@ -92,6 +95,8 @@ class Configuration:
                 continue
             seen.append((path, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_mode))
             newest = max(newest, status.st_ctime_ns)
+            if check_owner and path != self._conf_dir:
+                seen += [_owned(directory) for directory in ownership.directories(path)]
         return tuple(seen), newest
 
     def _names(self) -> list[str]:
@@ -100,3 +105,12 @@ class Configuration:
                 return sorted([entry.path for entry in entries if entry.name.endswith(".conf")])
         except OSError:
             return []
+
+
+def _owned(directory: str) -> tuple[object, ...]:
+    """What a directory is judged by: one that is put right must not be overlooked."""
+    try:
+        status = os.stat(directory)
+    except OSError as error:
+        return directory, error.errno
+    return directory, status.st_mode, status.st_uid, status.st_gid
