@@ -13,6 +13,7 @@ from nri.client import PluginError, find
 from nri.client.launch import launch
 from nri.config import Fault
 from nri.config.conf import check_conf, fault_at
+from nri.errors import printable
 from nri.types import gojson
 from nri.types.errors import DecodeError
 from nri.types.v1 import Plugin
@@ -128,13 +129,13 @@ def _print(checked: list[Checked], faults: tuple[Fault, ...], conf_dir: str, con
     ]
     output.print_table(("PLUGIN", "VERSION", "CONF", "BINARY", "CONFIGURED IN"), rows)
     for note in [entry.note for entry in checked if entry.note]:
-        click.echo(f"note: {note}", err=True)
+        click.echo(printable(f"note: {note}"), err=True)
     for fault in faults:
         click.secho(str(fault), fg="red", err=True)
     if faults:
         click.echo(f"{len(faults)} fault{'s' if len(faults) > 1 else ''}", err=True)
     elif not checked:
-        click.echo(f"no plugins: {conf_dir} holds no *.conf with plugins, and there is no {conf_file}")
+        output.print_no_plugins(conf_dir, conf_file)
     else:
         click.secho("all is well", fg="green")
 

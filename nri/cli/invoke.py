@@ -151,7 +151,7 @@ def _print_requests(client: Client, request: Request, state: str, as_json: bool)
 
 def _print_exchange(exchange: Exchange) -> None:
     milliseconds = f"{exchange.seconds * 1000:.1f} ms"
-    click.secho(f"{exchange.plugin.type}  {exchange.binary or 'not found'}  {milliseconds}", bold=True)
+    click.secho(printable(f"{exchange.plugin.type}  {exchange.binary or 'not found'}  {milliseconds}"), bold=True)
     _print_document("request", exchange.request)
     if exchange.result is not None:
         _print_document("result", exchange.result.to_json())

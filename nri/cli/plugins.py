@@ -31,7 +31,7 @@ def plugins(conf_dir: str, conf_file: str, bin_dirs: tuple[str, ...], check_owne
         output.print_json(listed)
         return
     if not listed:
-        click.echo(f"no plugins: {conf_dir} holds no *.conf with plugins, and there is no {conf_file}")
+        output.print_no_plugins(conf_dir, conf_file)
     rows = [(e["type"], ",".join(e["states"]), e["binary"] or e["error"], e["source"]) for e in listed]
     output.print_table(("PLUGIN", "STATES", "BINARY", "CONFIGURED IN"), rows)
 

@@ -19,7 +19,6 @@ from nri.client.errors import ChainError, PluginError
 from nri.client.find import DEFAULT_BIN_DIRS, find
 from nri.client.lines import readable
 from nri.client.oci import spec_from_oci
-from nri.errors import printable
 from nri.types.errors import DecodeError
 from nri.types.gojson import shorten
 from nri.types.v1 import Request, Result, Spec, State
@@ -231,7 +230,7 @@ def _result(plugin: str, output: launch.Output, seconds: float, max_output: int)
         also = f"; {ended}" if ended else ""
         raise PluginError(plugin, f"no valid result: {error}{wrote}{also}{said}") from error
     if result.error:
-        raise PluginError(plugin, printable(result.error) + (f"; {ended}" if ended else ""))
+        raise PluginError(plugin, result.error + (f"; {ended}" if ended else ""))
     if ended:
         raise PluginError(plugin, f"{ended}, although it wrote a result without error{said}")
     return result

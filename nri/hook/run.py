@@ -65,8 +65,12 @@ def run(arguments: Arguments, stdin: BinaryIO | None, stderr: TextIO) -> int:
         settle()
         client.invoke(Task(state.id, state.pid, spec), arguments.state, _sandbox(spec.annotations))
     except (NRIError, OSError) as error:
-        for line in f"nri hook {arguments.state}{printable(name)}: {error}".split("\n"):
-            say(printable(line))
+        # One line for each fault of a configuration; what else has a newline in it is somebody's text.
+        faults = error.faults if isinstance(error, config.ConfigError) else (error,)
+        where = f"nri hook {arguments.state}{name}: "
+        for fault in faults:
+            say(f"{where}{fault}")
+            where = ""
         return 1
     return 0
 
@@ -105,6 +109,7 @@ def _sandbox(annotations: dict[str, str]) -> Sandbox | None:
 
 def _say(stderr: TextIO, log: str, line: str) -> None:
     # Where neither can be written, nobody is left to be told; the exit status says it too.
+    line = printable(line)
     if log:
         import time
 
@@ -112,7 +117,7 @@ def _say(stderr: TextIO, log: str, line: str) -> None:
             with open(os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600), "a") as file:
                 file.write(f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {line}\n")
         except OSError as error:
-            line += f"\nnri hook: the log file {log} cannot be written: {error.strerror}"
+            line += "\n" + printable(f"nri hook: the log file {log} cannot be written: {error.strerror}")
     try:
         stderr.write(line + "\n")
         stderr.flush()
