@@ -65,6 +65,7 @@ class Answer:
             "umask": int(status["Umask"], 8),
             "ignored": int(status["SigIgn"], 16),
             "blocked": int(status["SigBlk"], 16),
+            "parent": os.getppid(),
             "core": core.split()[4],
             "leads its group": os.getpgid(0) == os.getpid(),
             "request": self.request,
