@@ -80,6 +80,7 @@ class Place:
         self.plugin.write_text(f"#!{sys.executable}\n")
         self.plugin.chmod(0o755)
         self.conf.write_text('{"version": "0.1", "plugins": [{"type": "noop"}]}')
+        self.conf.chmod(0o644)
 
     def link(self) -> None:
         """Both are links now, to files of the same names in another directory."""
