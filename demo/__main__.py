@@ -109,7 +109,9 @@ def _lay_out(scratch: Path, node: Node, log: Path) -> None:
     """What `make install` would put on a node, in a scratch directory."""
     for directory in ("plugins", "conf.d", "resource.d"):
         (scratch / directory).mkdir()
-    (scratch / "plugins/10-v1bridge").symlink_to(BINARIES / "v1bridge")
+    # Copies are ours: the bridge runs nothing of another user's, and the checkout may be one's.
+    binaries = shutil.copytree(BINARIES, scratch / "lib", symlinks=True)
+    (scratch / "plugins/10-v1bridge").symlink_to(binaries / "v1bridge")
     for file in sorted((ROOT / "conf/resource.d").glob("*.conf")):
         document = json.loads(file.read_text())
         for plugin in document["plugins"]:
@@ -117,7 +119,7 @@ def _lay_out(scratch: Path, node: Node, log: Path) -> None:
                 plugin["conf"]["mountinfo"] = node.mountinfo
             plugin["failurePolicy"] = "fail"  # a demonstration hides nothing
         (scratch / "resource.d" / file.name).write_text(json.dumps(document))
-    settings = {"confDir": str(scratch / "resource.d"), "binDirs": [str(BINARIES)], "logFile": str(log)}
+    settings = {"confDir": str(scratch / "resource.d"), "binDirs": [str(binaries)], "logFile": str(log)}
     (scratch / "conf.d/10-v1bridge.conf").write_text(json.dumps(settings | {"logFormat": "json"}))
 
 

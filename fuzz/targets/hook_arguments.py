@@ -24,6 +24,7 @@ def check(data: bytes) -> None:
         told = command.make_context("hook", list(words)).params
     except click.ClickException as error:
         raise AssertionError(f"click refuses it: {error.format_message()}") from error
+    told["check_owner"] = not told.pop("no_check_owner")
     assert {name: getattr(arguments, name) for name in told} == told
 
 
@@ -39,6 +40,20 @@ SEEDS = (
     b"--\0create",
     b"create\0update",
     b"--help",
+    b"--no-check-owner\0create",
+    b"create\0--no-check-owner\0--no-check-owner",
+    b"--no-check-owner=1\0create",
     b"--log-file=\xff\0create",
 )
-WORDS = (b"--conf-dir", b"--conf-file", b"--bin-dir", b"--log-file", b"--timeout", b"\0", b"=", b"create", b"delete")
+WORDS = (
+    b"--conf-dir",
+    b"--conf-file",
+    b"--bin-dir",
+    b"--log-file",
+    b"--timeout",
+    b"--no-check-owner",
+    b"\0",
+    b"=",
+    b"create",
+    b"delete",
+)

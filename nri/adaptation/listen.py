@@ -1,4 +1,8 @@
-"""The socket at which plugins from outside connect."""
+"""The socket at which plugins from outside connect. Only root, and the user that runs us, may.
+
+That is said by the modes of socket and directory, and asked of the kernel for each connection (SO_PEERCRED, unix(7)):
+whoever is a plugin decides about every container.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +10,25 @@ import logging
 import os
 import socket
 import stat
+import struct
 import threading
 from typing import TYPE_CHECKING
 
+from nri import ownership
 from nri.adaptation.errors import AdaptationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+_CREDENTIALS = struct.calcsize("3i")  # struct ucred: pid, uid, gid
 
 log = logging.getLogger("nri.adaptation")
 
 
 class Listener:
     """Listens at ``path``: a socket with mode 0600, in a directory that is made with mode 0700 where there is none.
+
+    One that is there must be such that nobody else can write to it, and put another socket in the place of this one.
 
     :param accept: given each connection, in a thread of its own. The socket is its to close.
     :raises AdaptationError: when that can't be done.
@@ -29,7 +39,7 @@ class Listener:
         self._accept = accept
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            os.makedirs(os.path.dirname(path) or ".", mode=0o700, exist_ok=True)
+            _prepare(os.path.dirname(path) or ".")
             _remove_old(path)
             self._socket.bind(path)
             os.chmod(path, 0o600)  # nobody can connect before it listens
@@ -66,7 +76,23 @@ class Listener:
                 if not self._closing:
                     log.error("no more connections are taken at %s: %s", self.path, error.strerror)
                 return
+            pid, user, _ = struct.unpack("3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS))
+            if user not in (0, os.geteuid()):
+                log.warning("refused: process %d of user %d has connected to %s", pid, user, self.path)
+                sock.close()
+                continue
             threading.Thread(target=self._accept, args=(sock,), name="nri-accept", daemon=True).start()
+
+
+def _prepare(directory: str) -> None:
+    os.makedirs(directory, mode=0o700, exist_ok=True)
+    status = os.stat(directory)
+    if wrong := ownership.judge(status):
+        raise AdaptationError(
+            f"can't listen in {directory}: it {wrong}, or a directory that is not there, which is made"
+        )
+    if status.st_mode & 0o077:
+        log.warning("%s has mode %04o: others can see who listens there", directory, status.st_mode & 0o7777)
 
 
 def _remove_old(path: str) -> None:

@@ -180,7 +180,7 @@ def _levels(place: Place, knob: str) -> list[str]:
     """Return the directories that make up a cgroup, the outer first: two where crun made a subgroup."""
     inner = f"{place.directory}/{SUBGROUP}"
     # Without the knob the child has no say: in v2 the scope's cgroup.subtree_control may lack the controller.
-    if place.path.endswith(".scope") and knobs.exists(f"{inner}/{knob}"):
+    if place.path.endswith(".scope") and not os.path.islink(inner) and knobs.exists(f"{inner}/{knob}"):
         return [place.directory, inner]
     return [place.directory]
 

@@ -1,6 +1,7 @@
 """Reads and writes of a cgroup's files: the only place of this package that touches their contents.
 
-Promises: nothing is created (there is no O_CREAT), a read is bounded, a value is written by a single
+Promises: nothing is created (there is no O_CREAT), no link is followed (the kernel's trees have none below a mount),
+a read is bounded and waits for nobody, a value is written by a single
 write(2), and every failure is a CgroupError that names the file, the value and the kernel's answer. A cgroup
 that vanishes in between is a GoneError: the kernel answers ENOENT when the file is opened, ENODEV when it is
 open already.
@@ -21,9 +22,12 @@ MAX_KNOB = 65536
 """The most bytes that a knob may hold. The longest in use is a CPU list; see ``cpulist.MAX_TEXT``."""
 
 
-def slurp(path: str, limit: int) -> bytes:
+_KNOB_FLAGS = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+
+
+def slurp(path: str, limit: int, flags: int = os.O_CLOEXEC) -> bytes:
     """Return the whole file. Raises OSError as the system does, and EFBIG for more than *limit* bytes."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    descriptor = os.open(path, os.O_RDONLY | flags)
     try:
         chunks: list[bytes] = []
         size = 0
@@ -57,7 +61,7 @@ def exists(path: str) -> bool:
 def read_optional(path: str) -> str | None:
     """Return a knob's text without the blanks around it; None when the cgroup exists but has no such knob."""
     try:
-        data = slurp(path, MAX_KNOB)
+        data = slurp(path, MAX_KNOB, _KNOB_FLAGS)
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ENODEV):
             _insist_on_directory(path, error)
@@ -80,7 +84,7 @@ def write(path: str, value: str, absent: str, hints: Mapping[int, str] | None = 
     doing = f"cannot write {quoted(value)} to {path}"
     try:
         # O_TRUNC means nothing to the kernel's cgroup files; it is for made-up trees of ordinary files.
-        descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_TRUNC)
+        descriptor = os.open(path, os.O_WRONLY | os.O_TRUNC | _KNOB_FLAGS)
     except OSError as error:
         if error.errno == errno.ENOENT:
             _insist_on_directory(path, error)

@@ -1,5 +1,8 @@
 """Which directory is a container's cgroup: by its cgroupsPath, or else by its process.
 
+A directory counts only if no part of its path below the mount is a link: the kernel's trees have none, and a path
+from a request must lead nowhere else.
+
 The cgroupsPath names it unless the runtime placed the container elsewhere (a relative path, a runtime that is
 itself in a container, a driver of its own); the process, as long as it lives, is always in it.
 """
@@ -8,6 +11,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 
 from . import knobs, paths
 from .errors import CgroupError, GoneError, quoted
@@ -18,6 +22,9 @@ if TYPE_CHECKING:
 
 SUBGROUP = "container"
 """crun's name for the child of a systemd scope in which it may put the processes."""
+
+MAX_PID = 1 << 22
+"""The kernel gives no process a number of this or more (PID_MAX_LIMIT, include/linux/threads.h)."""
 
 
 class Place:
@@ -76,7 +83,7 @@ class Locator:
         reasons: list[str] = []
         place = self._by_path(mount, reasons) or self._by_process(mount, controller, reasons)
         if place is None:
-            container = f"cgroupsPath {quoted(self._given)}" if self._given else f"process {self._pid}"
+            container = f"cgroupsPath {quoted(self._given)}" if self._given else f"process {str(self._pid)[:20]}"
             raise GoneError(f"no {controller} cgroup for {container}: {', and '.join(reasons)}")
         return place
 
@@ -89,6 +96,9 @@ class Locator:
     def _by_process(self, mount: Mount, controller: str, reasons: list[str]) -> Place | None:
         if self._pid <= 0:
             reasons.append("no pid was given")
+            return None
+        if self._pid >= MAX_PID:
+            reasons.append(f"no process can have the given pid, expected one below {MAX_PID}")
             return None
         if self._memberships is None:
             try:
@@ -124,7 +134,13 @@ class Locator:
             return None
         place = Place(mount, path)
         try:
-            os.stat(place.directory + "/")
+            below = mount.point
+            for part in path.split("/")[1:]:
+                below += f"/{part}"
+                if stat.S_ISLNK(mode := os.lstat(below).st_mode):
+                    raise CgroupError(f"{below} is a link: expected a cgroup, and among cgroups there are none")
+                if not stat.S_ISDIR(mode):
+                    raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
         except OSError as error:
             if error.errno not in (errno.ENOENT, errno.ENOTDIR):
                 raise CgroupError(f"cannot look up {place.directory}: {knobs.answer(error)}") from error

@@ -79,7 +79,7 @@ class Mount:
         if rest == "/":
             return rest
         first, *parts = rest.split("/")
-        return None if first or any(part in ("", ".", "..") for part in parts) else rest
+        return None if first or "\0" in rest or any(part in ("", ".", "..") for part in parts) else rest
 
     def below_host(self, path: str) -> str | None:
         """Map a path as a runtime means it (cgroupsPath), from the root of the host's hierarchy.

@@ -14,13 +14,13 @@ def main() -> None:
         from nri.cli.bridge import bridge
 
         bridge(prog_name="v1bridge", help_option_names=["-h", "--help"])
-    from nri.errors import NRIError
+    from nri.errors import NRIError, printable
     from nri.v1bridge import serve
 
     try:
         serve()
     except NRIError as error:
-        sys.exit(f"v1bridge: {error}")
+        sys.exit(printable(f"v1bridge: {error}"))
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from nri.client import PluginError, find
 from nri.client.launch import launch
 from nri.config import Fault
 from nri.config.conf import check_conf, fault_at
+from nri.errors import printable
 from nri.types import gojson
 from nri.types.errors import DecodeError
 from nri.types.v1 import Plugin
@@ -24,7 +25,7 @@ ANSWER_WITHIN = 10.0
 class Checked:
     """One entry of the configuration, and what was found out about it."""
 
-    def __init__(self, plugin: Plugin, bin_dirs: tuple[str, ...]) -> None:
+    def __init__(self, plugin: Plugin, bin_dirs: tuple[str, ...], *, check_owner: bool) -> None:
         self.plugin = plugin
         self.binary: str | None = None
         self.version: str | None = None
@@ -32,7 +33,7 @@ class Checked:
         self.note = ""
         self.faults: tuple[Fault, ...] = ()
         try:
-            self.binary = find(plugin.type, bin_dirs)
+            self.binary = find(plugin.type, bin_dirs, check_owner=check_owner)
         except PluginError as error:
             self._fault(str(error))
             return
@@ -93,7 +94,7 @@ class Checked:
 @click.command()
 @options.host
 @options.as_json
-def check(conf_dir: str, conf_file: str, bin_dirs: tuple[str, ...], as_json: bool) -> None:
+def check(conf_dir: str, conf_file: str, bin_dirs: tuple[str, ...], check_owner: bool, as_json: bool) -> None:
     """Check the host configuration, and every plugin that it names.
 
     All faults of all files are listed, as FILE:LINE:COLUMN: PATH: what is wrong, what would be right. Plugins are
@@ -106,12 +107,13 @@ def check(conf_dir: str, conf_file: str, bin_dirs: tuple[str, ...], as_json: boo
       nri check --conf-dir ./resource.d --bin-dir ./dist/nri
       nri check --json | jq '.faults'
     """
+    options.warn_unless(check_owner)
     try:
-        plugins = config.load(conf_dir, conf_file).plugins
+        plugins = config.load(conf_dir, conf_file, check_owner=check_owner).plugins
         faults: tuple[Fault, ...] = ()
     except config.ConfigError as error:
         plugins, faults = (), error.faults
-    checked = [Checked(plugin, bin_dirs) for plugin in plugins]
+    checked = [Checked(plugin, bin_dirs, check_owner=check_owner) for plugin in plugins]
     faults += tuple(fault for entry in checked for fault in entry.faults)
     if as_json:
         listed = [entry.to_value() for entry in checked]
@@ -127,13 +129,13 @@ def _print(checked: list[Checked], faults: tuple[Fault, ...], conf_dir: str, con
     ]
     output.print_table(("PLUGIN", "VERSION", "CONF", "BINARY", "CONFIGURED IN"), rows)
     for note in [entry.note for entry in checked if entry.note]:
-        click.echo(f"note: {note}", err=True)
+        click.echo(printable(f"note: {note}"), err=True)
     for fault in faults:
         click.secho(str(fault), fg="red", err=True)
     if faults:
         click.echo(f"{len(faults)} fault{'s' if len(faults) > 1 else ''}", err=True)
     elif not checked:
-        click.echo(f"no plugins: {conf_dir} holds no *.conf with plugins, and there is no {conf_file}")
+        output.print_no_plugins(conf_dir, conf_file)
     else:
         click.secho("all is well", fg="green")
 

@@ -20,7 +20,15 @@ from nri.cli import options
     type=click.Path(),
     help="Append there, too, what goes to stderr: crun discards that of a hook.",
 )
-def hook(state: str, conf_dir: str, conf_file: str, bin_dirs: tuple[str, ...], timeout: float, log_file: str) -> None:
+def hook(
+    state: str,
+    conf_dir: str,
+    conf_file: str,
+    bin_dirs: tuple[str, ...],
+    check_owner: bool,
+    timeout: float,
+    log_file: str,
+) -> None:
     """Run the chain as a hook of an OCI runtime.
 
     Reads the container's state from stdin, as the runtime writes it, and the rest from the config.json of the
@@ -37,6 +45,6 @@ def hook(state: str, conf_dir: str, conf_file: str, bin_dirs: tuple[str, ...], t
 
     arguments = Arguments(state)
     arguments.conf_dir, arguments.conf_file, arguments.bin_dirs = conf_dir, conf_file, bin_dirs
-    arguments.timeout, arguments.log_file = timeout, log_file
+    arguments.timeout, arguments.log_file, arguments.check_owner = timeout, log_file, check_owner
     stdin = sys.stdin.buffer if sys.stdin is not None else None
     raise click.exceptions.Exit(run(arguments, stdin, sys.stderr))

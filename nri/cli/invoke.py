@@ -51,6 +51,7 @@ def invoke(
     conf_dir: str,
     conf_file: str,
     bin_dirs: tuple[str, ...],
+    check_owner: bool,
     as_json: bool,
 ) -> None:
     """Run the chain once, by hand, and print the results.
@@ -77,11 +78,13 @@ def invoke(
     request = _with_options(
         request, sandbox_id, options.pairs("--annotation", annotations), options.pairs("--label", labels)
     )
+    options.warn_unless(check_owner)
     exchanges: list[Exchange] = []
     client = Client(
-        config.load(conf_dir, conf_file),
+        config.load(conf_dir, conf_file, check_owner=check_owner),
         bin_dirs=[os.path.abspath(directory) for directory in bin_dirs],  # before settle() changes directory
         timeout=timeout,
+        check_owner=check_owner,
         log=lambda plugin, line: click.echo(printable(f"{plugin}: {line}"), err=True),
         on_exchange=exchanges.append if as_json else _print_exchange if trace else None,
     )
@@ -148,7 +151,7 @@ def _print_requests(client: Client, request: Request, state: str, as_json: bool)
 
 def _print_exchange(exchange: Exchange) -> None:
     milliseconds = f"{exchange.seconds * 1000:.1f} ms"
-    click.secho(f"{exchange.plugin.type}  {exchange.binary or 'not found'}  {milliseconds}", bold=True)
+    click.secho(printable(f"{exchange.plugin.type}  {exchange.binary or 'not found'}  {milliseconds}"), bold=True)
     _print_document("request", exchange.request)
     if exchange.result is not None:
         _print_document("result", exchange.result.to_json())

@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 
 import click
 
+from nri import ownership
 from nri.client.chain import DEFAULT_TIMEOUT
 from nri.client.find import DEFAULT_BIN_DIRS
 from nri.config import DEFAULT_CONF_DIR, DEFAULT_CONF_FILE
@@ -61,12 +62,28 @@ timeout = click.option(
     type=Seconds(0, 3600, min_open=True),
     help="For a plugin whose entry in the configuration has none.",
 )
+no_check_owner = click.option(
+    "--no-check-owner",
+    is_flag=True,
+    help="For development: also use what others can write to.",
+)
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 
 
 def host(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options that say where the host's configuration and plugins are."""
-    return conf_dir(conf_file(bin_dirs(command)))
+    """The options that say where the host's configuration and plugins are, and whose they may be."""
+
+    @functools.wraps(command)
+    def wrapped(*args: Any, no_check_owner: bool, **kwargs: Any) -> Any:
+        return command(*args, check_owner=not no_check_owner, **kwargs)
+
+    return conf_dir(conf_file(bin_dirs(no_check_owner(wrapped))))
+
+
+def warn_unless(check_owner: bool) -> None:
+    """Say on stderr that owners are not checked, where that is so."""
+    if not check_owner:
+        click.echo(f"warning: {ownership.UNCHECKED} (--no-check-owner)", err=True)
 
 
 def plain_errors(command: Callable[..., Any]) -> Callable[..., Any]:

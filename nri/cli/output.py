@@ -27,6 +27,11 @@ def print_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         click.secho(text, bold=number == 0)
 
 
+def print_no_plugins(conf_dir: str, conf_file: str) -> None:
+    """Say that nothing is configured, and where it would be."""
+    click.echo(printable(f"no plugins: {conf_dir} holds no *.conf with plugins, and there is no {conf_file}"))
+
+
 def pairs(values: dict[str, Any]) -> str:
     """A mapping in one line: ``key=value key=value``."""
     return " ".join(f"{key}={value}" for key, value in values.items())

@@ -16,7 +16,7 @@ from nri.types.v1 import STATES, Plugin
 @options.host
 @options.as_json
 @options.plain_errors
-def plugins(conf_dir: str, conf_file: str, bin_dirs: tuple[str, ...], as_json: bool) -> None:
+def plugins(conf_dir: str, conf_file: str, bin_dirs: tuple[str, ...], check_owner: bool, as_json: bool) -> None:
     """List the plugins that would run, in order.
 
     \b
@@ -24,17 +24,19 @@ def plugins(conf_dir: str, conf_file: str, bin_dirs: tuple[str, ...], as_json: b
       nri plugins
       nri plugins --json | jq -r '.[].binary'
     """
-    listed = [_entry(plugin, bin_dirs) for plugin in config.load(conf_dir, conf_file).plugins]
+    options.warn_unless(check_owner)
+    configured = config.load(conf_dir, conf_file, check_owner=check_owner).plugins
+    listed = [_entry(plugin, bin_dirs, check_owner=check_owner) for plugin in configured]
     if as_json:
         output.print_json(listed)
         return
     if not listed:
-        click.echo(f"no plugins: {conf_dir} holds no *.conf with plugins, and there is no {conf_file}")
+        output.print_no_plugins(conf_dir, conf_file)
     rows = [(e["type"], ",".join(e["states"]), e["binary"] or e["error"], e["source"]) for e in listed]
     output.print_table(("PLUGIN", "STATES", "BINARY", "CONFIGURED IN"), rows)
 
 
-def _entry(plugin: Plugin, bin_dirs: tuple[str, ...]) -> dict[str, Any]:
+def _entry(plugin: Plugin, bin_dirs: tuple[str, ...], *, check_owner: bool) -> dict[str, Any]:
     entry: dict[str, Any] = {
         "type": plugin.type,
         "states": [state for state in STATES if plugin.wants(state)],
@@ -42,7 +44,7 @@ def _entry(plugin: Plugin, bin_dirs: tuple[str, ...]) -> dict[str, Any]:
         "binary": None,
     }
     try:
-        entry["binary"] = find(plugin.type, bin_dirs)
+        entry["binary"] = find(plugin.type, bin_dirs, check_owner=check_owner)
     except PluginError as error:
         entry["error"] = error.reason
     return entry

@@ -202,22 +202,22 @@ class Timeline:
             return
         pod = f"{row.pod}/{row.container}" if row.container else row.pod
         milliseconds = f"{row.seconds * 1000:.1f} ms" if row.seconds is not None else ""
-        text = _columns(row.event, pod or "-", row.plugin or "-", printable(row.result), milliseconds)
+        text = _columns(row.event, pod or "-", row.plugin or "-", row.result, milliseconds)
         click.secho(text, fg="red" if row.error else None, dim=not row.plugin and not row.error)
         for line in row.lines:
-            click.secho(f"    {line}", dim=True)
+            click.secho(f"    {printable(line)}", dim=True)
 
 
 def _columns(*cells: str) -> str:
     widths = (20, 16, 16, 32, 0)
-    return "  ".join([cell.ljust(width) for cell, width in zip(cells, widths, strict=True)]).rstrip()
+    return "  ".join([printable(cell).ljust(width) for cell, width in zip(cells, widths, strict=True)]).rstrip()
 
 
 def _subject(request: Message) -> tuple[str, str]:
     known = request.DESCRIPTOR.fields_by_name
     pod = request.pod.name if "pod" in known else ""  # type: ignore[attr-defined]
     container = request.container.name if "container" in known else ""  # type: ignore[attr-defined]
-    return printable(pod), printable(container)
+    return pod, container
 
 
 def _result(request: Message, response: Message | None) -> str:

@@ -19,7 +19,6 @@ from nri.client.errors import ChainError, PluginError
 from nri.client.find import DEFAULT_BIN_DIRS, find
 from nri.client.lines import readable
 from nri.client.oci import spec_from_oci
-from nri.errors import printable
 from nri.types.errors import DecodeError
 from nri.types.gojson import shorten
 from nri.types.v1 import Request, Result, Spec, State
@@ -85,6 +84,7 @@ class Client:
     :param log: called with a plugin's type and a line of its stderr, or what became of it; by default these go to
         the logger ``nri.client``.
     :param on_exchange: called after each plugin.
+    :param check_owner: whether a plugin is run only if nobody but root and ourselves can write to it.
     :param run: runs an executable: :func:`nri.client.launch.launch`, or that of a :class:`nri.client.Helpers`.
     """
 
@@ -98,6 +98,7 @@ class Client:
         max_output: int = launch.MAX_OUTPUT,
         log: Callable[[str, str], None] | None = None,
         on_exchange: Callable[[Exchange], None] | None = None,
+        check_owner: bool = True,
         run: Callable[..., launch.Output] = launch.launch,
     ) -> None:
         self.config = config
@@ -105,6 +106,7 @@ class Client:
         self.timeout = timeout
         self.failure_policy = failure_policy
         self.max_output = max_output
+        self.check_owner = check_owner
         self._log = log or _log
         self._on_exchange = on_exchange
         self._launch = run
@@ -169,7 +171,7 @@ class Client:
         exchange = Exchange(plugin, request.to_json())
         started = time.monotonic()
         try:
-            exchange.binary = find(plugin.type, self.bin_dirs)
+            exchange.binary = find(plugin.type, self.bin_dirs, check_owner=self.check_owner)
             exchange.result = self._exchange(exchange, deadline)
         except PluginError as error:
             exchange.error = error
@@ -228,7 +230,7 @@ def _result(plugin: str, output: launch.Output, seconds: float, max_output: int)
         also = f"; {ended}" if ended else ""
         raise PluginError(plugin, f"no valid result: {error}{wrote}{also}{said}") from error
     if result.error:
-        raise PluginError(plugin, printable(result.error) + (f"; {ended}" if ended else ""))
+        raise PluginError(plugin, result.error + (f"; {ended}" if ended else ""))
     if ended:
         raise PluginError(plugin, f"{ended}, although it wrote a result without error{said}")
     return result

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nri.errors import NRIError
+from nri.errors import NRIError, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,13 +14,14 @@ if TYPE_CHECKING:
 class PluginError(NRIError):
     """One plugin failed: it was not found, could not be run, took too long, or said so itself.
 
-    ``str()`` is ``TYPE: what happened``; ``plugin`` is the type, ``reason`` the rest.
+    ``str()`` is ``TYPE: what happened``; ``plugin`` is the type, ``reason`` the rest, fit for one line whatever the
+    plugin said.
     """
 
     def __init__(self, plugin: str, reason: str) -> None:
-        super().__init__(f"{plugin}: {reason}")
-        self.plugin = plugin
-        self.reason = reason
+        self.plugin = printable(plugin)
+        self.reason = printable(reason)
+        super().__init__(f"{self.plugin}: {self.reason}")
 
 
 class ChainError(NRIError):

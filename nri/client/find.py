@@ -1,13 +1,14 @@
 """From a plugin's type to its executable.
 
 Only the configured directories are searched, never ``$PATH``, and a type is a plain file name: what a configuration
-says can not name a file elsewhere.
+says can not name a file elsewhere. What others could have put there is not run (:mod:`nri.ownership`).
 """
 
 from __future__ import annotations
 
 import os
 
+from nri import ownership
 from nri.client.errors import PluginError
 from nri.config.quick import is_type_name
 from nri.types.gojson import shorten
@@ -20,10 +21,12 @@ DEFAULT_BIN_DIRS = ("/opt/nri/bin",)
 """Where plugins are looked for, as by the Go client."""
 
 
-def find(plugin_type: str, bin_dirs: Sequence[str] = DEFAULT_BIN_DIRS) -> str:
+def find(plugin_type: str, bin_dirs: Sequence[str] = DEFAULT_BIN_DIRS, *, check_owner: bool = True) -> str:
     """The path of the executable of ``plugin_type``: the first one in ``bin_dirs``.
 
-    :raises PluginError: when there is none; something by that name that can't be run is named.
+    :param check_owner: whether it matters who can write to it.
+    :raises PluginError: when there is none; something by that name that can't be run is named. Also when others can
+        write to it: then no other directory is looked into, since nobody knows what was there before.
     """
     if not is_type_name(plugin_type):
         expected = "letters, digits and . _ -, beginning with a letter or digit"
@@ -32,7 +35,7 @@ def find(plugin_type: str, bin_dirs: Sequence[str] = DEFAULT_BIN_DIRS) -> str:
     for directory in bin_dirs:
         path = f"{directory}/{plugin_type}"
         try:
-            mode = os.stat(path).st_mode
+            status = os.stat(path)
         except FileNotFoundError:
             try:
                 unusable.append(f"{path} is a link to {os.readlink(path)}, which does not exist")
@@ -42,11 +45,23 @@ def find(plugin_type: str, bin_dirs: Sequence[str] = DEFAULT_BIN_DIRS) -> str:
         except OSError as error:
             unusable.append(f"{path} cannot be looked at: {error.strerror}")
             continue
+        mode = status.st_mode
         if mode & 0o170000 != 0o100000:
             unusable.append(f"{path} is not a file")
         elif not os.access(path, os.X_OK):
             unusable.append(f"{path} is not executable (mode {mode & 0o7777:04o}); expected one like 0755")
         else:
+            if check_owner:
+                _require_trusted(plugin_type, path, status)
             return path
     what = "; ".join(unusable) or f"no such executable in {', '.join(bin_dirs) or 'an empty list of directories'}"
     raise PluginError(plugin_type, f"not found: {what}")
+
+
+def _require_trusted(plugin_type: str, path: str, status: os.stat_result) -> None:
+    try:
+        wrong = ownership.judge_path(path, status)
+    except OSError as error:
+        wrong = f"{path} cannot be judged: {error.strerror}; expected a directory around it"
+    if wrong:
+        raise PluginError(plugin_type, f"not run: {wrong}")

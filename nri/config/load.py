@@ -3,6 +3,9 @@
 Files ending in ``.conf`` in the drop-in directory are read in the byte order of their names; hidden ones and editors'
 backups are not. Only a directory without any makes room for the single file of the Go implementation. A file is
 looked at before it is opened: a FIFO of that name does not block a container's start, a device is not touched.
+
+Files and directories must be such that nobody but root and ourselves can write to them (:mod:`nri.ownership`). What
+somebody else wrote is not read.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 import os
 import stat
 
+from nri import ownership
 from nri.config import quick
 from nri.config.faults import ConfigError, Fault
 from nri.types.v1 import ConfigList
@@ -25,38 +29,52 @@ MAX_SIZE = 1024 * 1024
 """Bytes of a file that are accepted; a real one has some hundreds."""
 
 
-def load(conf_dir: str = DEFAULT_CONF_DIR, conf_file: str = DEFAULT_CONF_FILE) -> ConfigList:
+def load(
+    conf_dir: str = DEFAULT_CONF_DIR, conf_file: str = DEFAULT_CONF_FILE, *, check_owner: bool = True
+) -> ConfigList:
     """The host configuration; one without plugins where there is none.
 
     :param conf_dir: its ``*.conf``, in name order.
     :param conf_file: read only where ``conf_dir`` holds no ``.conf``; it need not exist.
+    :param check_owner: whether it matters who can write to them.
     :raises ConfigError: with all faults of all files.
     """
     plugins: list[Plugin] = []
     faults: list[Fault] = []
+    directories = [conf_dir]
     for path in _files(conf_dir) or [conf_file]:
         try:
-            plugins += _load_file(path)
+            plugins += _load_file(path, check_owner=check_owner)
         except ConfigError as error:
             faults += error.faults
         except FileNotFoundError:
             continue  # no configuration at all, or a file removed since the directory was listed
+        if check_owner:
+            directories += ownership.directories(path)
+    if check_owner:
+        faults[:0] = _of_directories(directories)
     if faults:
         raise ConfigError(faults)
     return ConfigList(plugins=plugins)
 
 
-def read(path: str) -> bytes:
+def read(path: str, *, check_owner: bool = False) -> bytes:
     """The bytes of a configuration file.
 
+    :param check_owner: whether it matters who can write to it.
     :raises FileNotFoundError: when there is nothing of that name, not even a symlink.
-    :raises ConfigError: when it is not a regular file, cannot be read, or is too big.
+    :raises ConfigError: when it is not a regular file, cannot be read, is too big, or others can
+        write to it.
     """
     try:
         _require_regular(path, os.stat(path).st_mode)
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
         with open(descriptor, "rb") as file:
-            _require_regular(path, os.fstat(descriptor).st_mode)
+            status = os.fstat(descriptor)
+            _require_regular(path, status.st_mode)
+            wrong = ownership.judge(status) if check_owner else ""
+            if wrong:
+                raise _fault(path, ownership.at_end(path) + wrong)
             document = file.read(MAX_SIZE + 1)
     except OSError as error:
         raise _refusal(path, error, "a file of JSON that can be read") from None
@@ -79,8 +97,22 @@ def _files(conf_dir: str) -> list[str]:
     return [os.path.join(conf_dir, name) for name in sorted(names, key=os.fsencode)]
 
 
-def _load_file(path: str) -> list[Plugin]:
-    document = read(path)
+def _of_directories(directories: list[str]) -> list[Fault]:
+    faults = []
+    for directory in dict.fromkeys(directories):
+        try:
+            wrong = ownership.judge(os.stat(directory))
+        except FileNotFoundError:
+            continue  # there is none, or not any more
+        except OSError as error:
+            wrong = f"cannot be looked at: {(error.strerror or str(error)).lower()}, expected a directory"
+        if wrong:
+            faults.append(Fault(file=directory, message=wrong))
+    return faults
+
+
+def _load_file(path: str, *, check_owner: bool) -> list[Plugin]:
+    document = read(path, check_owner=check_owner)
     value = quick.parse(document)
     if value is None:
         from nri.config.diagnose import diagnose

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class Arguments:
     """What ``nri hook`` is told, with the defaults of all that it is not."""
 
-    __slots__ = ("bin_dirs", "conf_dir", "conf_file", "log_file", "state", "timeout")
+    __slots__ = ("bin_dirs", "check_owner", "conf_dir", "conf_file", "log_file", "state", "timeout")
 
     def __init__(self, state: str) -> None:
         self.state = state
@@ -28,6 +28,7 @@ class Arguments:
         self.bin_dirs: tuple[str, ...] = DEFAULT_BIN_DIRS
         self.timeout = DEFAULT_TIMEOUT
         self.log_file = ""
+        self.check_owner = True
 
 
 def parse(argv: Sequence[str]) -> Arguments | None:
@@ -36,10 +37,13 @@ def parse(argv: Sequence[str]) -> Arguments | None:
     given: dict[str, list[str]] = {
         name: [] for name in ("--conf-dir", "--conf-file", "--bin-dir", "--log-file", "--timeout")
     }
+    check_owner = True
     words = iter(argv)
     for word in words:
         name, equals, value = word.partition("=")
-        if name not in given:
+        if word == "--no-check-owner":
+            check_owner = False
+        elif name not in given:
             states.append(word)
         elif value := value if equals else next(words, ""):
             given[name].append(value)
@@ -51,6 +55,7 @@ def parse(argv: Sequence[str]) -> Arguments | None:
     arguments.conf_dir = (given["--conf-dir"] or [arguments.conf_dir])[-1]
     arguments.conf_file = (given["--conf-file"] or [arguments.conf_file])[-1]
     arguments.bin_dirs = tuple(given["--bin-dir"]) or arguments.bin_dirs
+    arguments.check_owner = check_owner
     arguments.log_file = (given["--log-file"] or [""])[-1]
     try:
         arguments.timeout = float(given["--timeout"][-1]) if given["--timeout"] else arguments.timeout

@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import os
 
-from nri import config
+from nri import config, ownership
 from nri.client import Client, Sandbox, Task, read_config, spec_from_oci
 from nri.client.spawn import settle
 from nri.errors import NRIError, printable
@@ -44,14 +44,17 @@ def run(arguments: Arguments, stdin: BinaryIO | None, stderr: TextIO) -> int:
     def say(line: str) -> None:
         _say(stderr, log, line)
 
+    if not arguments.check_owner:
+        say(f"nri: warning: {ownership.UNCHECKED} (--no-check-owner)")
     try:
         log = _absolute(arguments.log_file) if arguments.log_file else ""
         bin_dirs = [_absolute(directory) for directory in arguments.bin_dirs]
-        configuration = config.load(arguments.conf_dir, arguments.conf_file)
+        configuration = config.load(arguments.conf_dir, arguments.conf_file, check_owner=arguments.check_owner)
         client = Client(
             configuration,
             bin_dirs=bin_dirs,
             timeout=arguments.timeout,
+            check_owner=arguments.check_owner,
             log=lambda plugin, line: say(f"nri: {plugin}: {line}"),
         )
         state = _State(_read(stdin) if stdin is not None else b"")
@@ -63,8 +66,12 @@ def run(arguments: Arguments, stdin: BinaryIO | None, stderr: TextIO) -> int:
         settle()
         client.invoke(Task(state.id, state.pid, spec), arguments.state, _sandbox(spec.annotations))
     except (NRIError, OSError) as error:
-        for line in f"nri hook {arguments.state}{printable(name)}: {error}".split("\n"):
-            say(printable(line))
+        # One line for each fault of a configuration; what else has a newline in it is somebody's text.
+        faults = error.faults if isinstance(error, config.ConfigError) else (error,)
+        where = f"nri hook {arguments.state}{name}: "
+        for fault in faults:
+            say(f"{where}{fault}")
+            where = ""
         return 1
     return 0
 
@@ -122,6 +129,7 @@ def _sandbox(annotations: dict[str, str]) -> Sandbox | None:
 
 def _say(stderr: TextIO, log: str, line: str) -> None:
     # Where neither can be written, nobody is left to be told; the exit status says it too.
+    line = printable(line)
     if log:
         import time
 
@@ -129,7 +137,7 @@ def _say(stderr: TextIO, log: str, line: str) -> None:
             with open(os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600), "a") as file:
                 file.write(f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {line}\n")
         except OSError as error:
-            line += f"\nnri hook: the log file {log} cannot be written: {error.strerror}"
+            line += "\n" + printable(f"nri hook: the log file {log} cannot be written: {error.strerror}")
     try:
         stderr.write(line + "\n")
         stderr.flush()

@@ -1,11 +1,12 @@
-"""What the plugins' ``conf`` have in common: their keys, the class of a container, where cgroups are mounted."""
+"""What the sample plugins share: their steps, the keys of ``conf``, who may say what of a container, its cgroup."""
 
 from __future__ import annotations
 
-from nri.skel import scoped
+from nri.skel import Plugin, scoped
 from nri.types.errors import DecodeError
 from nri.types.gojson import shorten
 from nri.types.message import mismatch, string, strings
+from nri.types.v1 import State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,23 +14,72 @@ if TYPE_CHECKING:
     from typing import Any
 
     from nri.cgroups import Cgroup
-    from nri.types.v1 import Request
+    from nri.types.v1 import Request, Result
 
 DEFAULT_KEY = "qos.class"
 """The annotation, or label, that says a container's class."""
 
 MOUNTINFO = "/proc/self/mountinfo"
 
-KEY_SCHEMA = {
-    "type": ["string", "null"],
-    "minLength": 1,
-    "description": f"annotation (or label) that says a container's class (default {DEFAULT_KEY})",
-}
-MOUNTINFO_SCHEMA = {
-    "type": ["string", "null"],
-    "minLength": 1,
-    "description": f"the list of mounts that tells where the cgroups are (default {MOUNTINFO})",
-}
+NAMESPACE = "io.kubernetes.pod.namespace"
+"""The sandbox's label with its pod's namespace. The kubelet writes it over whatever a pod says (``newPodLabels`` in
+its ``kuberuntime/labels.go``). Annotations of that name are anybody's, and do not count."""
+
+
+class SamplePlugin(Plugin):
+    """A plugin that acts on ``create`` and ``update``, and answers the other states without doing anything."""
+
+    conf_schema: dict[str, Any]
+
+    def invoke(self, request: Request) -> Result:
+        """Hold the conf against its keys, and act; what was done is in the result's metadata."""
+        result = request.new_result(self.type)
+        if request.state in (State.CREATE, State.UPDATE):
+            conf = known_keys(request.conf, self.conf_schema["properties"])
+            self.act(request, conf, result.metadata)
+        return result
+
+    def act(self, request: Request, conf: dict[str, Any], metadata: dict[str, str]) -> None:
+        """Do the plugin's work.
+
+        :param metadata: the result's, to be filled.
+        """
+        raise NotImplementedError
+
+
+def schema(properties: dict[str, Any], *said: str) -> dict[str, Any]:
+    """The JSON Schema of a conf that has these keys and those that all plugins have.
+
+    :param said: what pods may say of themselves, and ``allow`` may allow or not.
+    """
+    allowed = {
+        "anyOf": [{"type": ["boolean", "null"]}, {"type": "array", "items": {"type": "string", "minLength": 1}}]
+    }
+    common = {
+        "key": {
+            "type": ["string", "null"],
+            "minLength": 1,
+            "description": f"annotation (or label) that says a container's class (default {DEFAULT_KEY})",
+        },
+        "allow": {
+            "type": ["object", "null"],
+            "properties": dict.fromkeys(said, allowed),
+            "additionalProperties": False,
+            "description": f"which pods may say their {' or '.join(said)}, for each: true (any, the default), "
+            "false (none), or an array of namespaces",
+        },
+        "mountinfo": {
+            "type": ["string", "null"],
+            "minLength": 1,
+            "description": f"the list of mounts that tells where the cgroups are (default {MOUNTINFO})",
+        },
+    }
+    return {
+        "type": "object",
+        "properties": properties | common,
+        "patternProperties": {"^x-": True},
+        "additionalProperties": False,
+    }
 
 
 def classes_schema(default: str, what: str) -> dict[str, Any]:
@@ -38,9 +88,10 @@ def classes_schema(default: str, what: str) -> dict[str, Any]:
     return {"type": ["array", "null"], "items": {"type": "string"}, "description": description}
 
 
-def known_keys(conf: object, keys: Iterable[str]) -> dict[str, Any]:
+def known_keys(conf: object, keys: dict[str, Any]) -> dict[str, Any]:
     """The plugin's conf as an object, {} for none; a value that is null counts as none, too.
 
+    :param keys: the ``properties`` of its schema.
     :raises DecodeError: when it is something else, or has a key that is neither in ``keys`` nor begins with ``x-``.
         A misspelt key would be a limit that nobody sees missing. Also for the keys that all plugins have, so that
         a fault in them is found at once, not with the first container that needs them.
@@ -54,7 +105,27 @@ def known_keys(conf: object, keys: Iterable[str]) -> dict[str, Any]:
             raise DecodeError(f"conf: found the key {shorten(repr(key))}, expected one of {', '.join(keys)}")
     text(conf, "key", DEFAULT_KEY)
     text(conf, "mountinfo", MOUNTINFO)
+    _allow(conf, keys["allow"]["properties"])
     return conf
+
+
+def _allow(conf: dict[str, Any], known: Iterable[str]) -> None:
+    allow = conf.get("allow")
+    if allow is None:
+        return
+    if not isinstance(allow, dict):
+        raise mismatch(allow, "conf.allow", "an object")
+    for said, value in allow.items():
+        if said not in known:
+            raise DecodeError(f"conf.allow: found the key {shorten(repr(said))}, expected one of {', '.join(known)}")
+        if value is None or isinstance(value, bool):
+            continue
+        where = f"conf.allow.{said}"
+        if not isinstance(value, list):
+            raise mismatch(value, where, "true, false, or an array of namespaces")
+        for index, namespace in enumerate(value):
+            if not isinstance(namespace, str) or not namespace:
+                raise mismatch(namespace, f"{where}[{index}]", "the name of a namespace")
 
 
 def text(conf: dict[str, Any], key: str, default: str) -> str:
@@ -82,10 +153,34 @@ def classes(conf: dict[str, Any], key: str, default: str) -> tuple[str, ...]:
     return found
 
 
-def container_class(request: Request, conf: dict[str, Any]) -> str | None:
-    """The class that the request's container has, by the ``key`` of ``conf``; None where nothing is said."""
-    found = scoped(request, text(conf, "key", DEFAULT_KEY))
+def container_class(request: Request, conf: dict[str, Any], metadata: dict[str, str]) -> str | None:
+    """The class that the request's container has, by the ``key`` of ``conf``; None where nothing is said.
+
+    :param metadata: see :func:`said`.
+    """
+    found = said(request, conf, "class", text(conf, "key", DEFAULT_KEY), metadata)
     return None if found is None else found[1]
+
+
+def said(
+    request: Request, conf: dict[str, Any], what: str, key: str, metadata: dict[str, str]
+) -> tuple[str, str] | None:
+    """What the workload says of itself under ``key``, as :func:`nri.skel.scoped`; None where it may not.
+
+    :param what: the key of ``allow`` that decides.
+    :param metadata: the result's; what is said and does not count is added to its ``ignored``.
+    """
+    found = scoped(request, key)
+    allowed = (conf.get("allow") or {}).get(what)
+    if found is None or allowed is None or allowed is True:
+        return found
+    namespace = request.labels.get(NAMESPACE)
+    if allowed and namespace in allowed:
+        return found
+    why = f"is not for the namespace {shorten(namespace)}" if namespace else "needs a namespace, and none is known"
+    ignored = f"{shorten(found[0])}: allow.{what} {why if allowed else 'is for nobody'}"
+    metadata["ignored"] = f"{metadata['ignored']}; {ignored}" if "ignored" in metadata else ignored
+    return None
 
 
 def cgroup(request: Request, conf: dict[str, Any]) -> Cgroup:

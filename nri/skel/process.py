@@ -11,6 +11,7 @@ import os
 import sys
 from errno import EAGAIN
 
+from nri.errors import NRIError, printable
 from nri.types import gojson
 from nri.types.errors import DecodeError, EncodeError
 from nri.types.v1 import MAX_REQUEST, VERSION, Request, Result
@@ -113,12 +114,14 @@ def _invoke(plugin: Plugin, request: Request, stderr: Any) -> Result:
     except SystemExit as exit_:
         return _failure(plugin, request, f"the plugin tried to exit with {exit_.code!r}; expected a result")
     except Exception as error:
-        from nri.errors import NRIError
-
         if not isinstance(error, NRIError):  # those say all that there is to say
             import traceback
 
-            traceback.print_exc(file=stderr)
+            for part in traceback.format_exception(error):
+                # The message may be anybody's text: it stays one line.
+                is_ours = part.startswith(("Traceback", "  ", "\n"))
+                for line in part.rstrip("\n").split("\n") if is_ours else [part.rstrip("\n")]:
+                    _say(stderr, line)
         return _failure(plugin, request, str(error) or type(error).__name__)
     if not isinstance(result, Result):
         what = gojson.describe(result)
@@ -127,7 +130,8 @@ def _invoke(plugin: Plugin, request: Request, stderr: Any) -> Result:
 
 
 def _failure(plugin: Plugin, request: Request, message: str) -> Result:
-    return request.new_result(plugin.type, error=message)
+    # containerd 1.6 shows a result's error as it is.
+    return request.new_result(plugin.type, error=printable(message))
 
 
 def _help(plugin: Plugin) -> str:
@@ -201,7 +205,7 @@ def _write(plugin: Plugin, answer: bytes, stdout: Any, stderr: Any) -> int:
 
 def _say(stderr: Any, line: str) -> None:
     try:
-        stderr.write(line + "\n")
+        stderr.write(printable(line) + "\n")
         stderr.flush()
     except (OSError, ValueError, AttributeError):
         pass  # nobody is left to be told

@@ -23,7 +23,7 @@ from nri.types.gojson import shorten
 from nri.types.v1 import ConfigList, State
 from nri.v1bridge import requests
 from nri.v1bridge.configuration import Configuration
-from nri.v1bridge.logs import exchange_line, plugin_line
+from nri.v1bridge.logs import MAX_TEXT, exchange_line, plugin_line
 from nri.v1bridge.pods import Pods
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ class Bridge(stub.Plugin):
             if not path.startswith("/") and ":" not in path:
                 raise NRIError(f"cgroupsPath {shorten(repr(path))} is relative, expected one that begins with '/'")
         except NRIError as error:
-            what = f"nri v0.1: plugin {plugin.type}: {error}"
+            what = _for_the_runtime(f"nri v0.1: plugin {plugin.type}: {error}")
             if (plugin.failure_policy or self._settings.failure_policy) == "ignore":
                 log.error("%s; it is passed over (failurePolicy: ignore)", what)
                 return ""
@@ -188,7 +188,7 @@ class Bridge(stub.Plugin):
             exchange_line(name, request, exchange)
             exchanges.append(exchange)
 
-        configuration = self._configuration.current()
+        configuration = self._configuration.current(check_owner=settings.check_owner)
         if self._helpers is not None and configuration is not self._served:
             self._served = configuration
             self._helpers.keep(configuration.plugins)
@@ -200,6 +200,7 @@ class Bridge(stub.Plugin):
             bin_dirs=settings.bin_dirs,
             timeout=settings.plugin_timeout,
             failure_policy=settings.failure_policy,
+            check_owner=settings.check_owner,
             log=lambda plugin, line: plugin_line(name, request, plugin, line),
             on_exchange=show,
             run=launch.launch if self._helpers is None else self._helpers.launch,
@@ -211,12 +212,17 @@ class Bridge(stub.Plugin):
             deadline = None if call.deadline is None else call.deadline - MARGIN
             client.invoke(request, request.state, deadline=deadline)
         except ChainError as error:
-            raise StatusError(Code.ABORTED, f"nri v0.1: {error}") from None
+            raise StatusError(Code.ABORTED, _for_the_runtime(f"nri v0.1: {error}")) from None
         finally:
             with self._idle:
                 self._busy -= 1
                 self._idle.notify_all()
         return exchanges
+
+
+def _for_the_runtime(text: str) -> str:
+    """An error as the runtime, and who started the pod, shall read it: one line, and not a plugin's megabyte."""
+    return shorten(printable(text), MAX_TEXT)
 
 
 def _identified(message: Identified, what: str) -> Identified:

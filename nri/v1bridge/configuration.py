@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+import stat
 import threading
 import time
 
@@ -42,31 +43,34 @@ class Configuration:
         self._listed: object = None
         self._paths: list[str] = []
 
-    def current(self) -> ConfigList:
-        """The configuration as its files say it now, or the last good one."""
+    def current(self, *, check_owner: bool = True) -> ConfigList:
+        """The configuration as its files say it now, or the last good one.
+
+        :param check_owner: as for :func:`nri.config.load`.
+        """
         with self._lock:
-            before, _ = self._look()
+            before, _ = self._look(check_owner)
             if before == self._state:
                 return self._current
-            read, after, newest = self._attempt()
+            read, after, newest = self._attempt(check_owner)
             for _ in range(ATTEMPTS - 1):
                 if after == before:
                     break
                 time.sleep(PAUSE)
                 before = after
-                read, after, newest = self._attempt()
+                read, after, newest = self._attempt(check_owner)
             self._judge(read)
             # What may have changed without a trace is read again by the next event.
             self._state = None if after != before or time.time_ns() - newest < RECENT_NS else after
             return self._current
 
-    def _attempt(self) -> tuple[ConfigList | config.ConfigError, State, int]:
+    def _attempt(self, check_owner: bool) -> tuple[ConfigList | config.ConfigError, State, int]:
         read: ConfigList | config.ConfigError
         try:
-            read = config.load(self._conf_dir, self._conf_file)
+            read = config.load(self._conf_dir, self._conf_file, check_owner=check_owner)
         except config.ConfigError as error:
             read = error
-        return read, *self._look()
+        return read, *self._look(check_owner)
 
     def _judge(self, read: ConfigList | config.ConfigError) -> None:
         if isinstance(read, config.ConfigError):
@@ -82,13 +86,16 @@ class Configuration:
         self._complaint = ""
         self._current = read
 
-    def _look(self) -> tuple[State, int]:
+    def _look(self, check_owner: bool) -> tuple[State, int]:
         """What the files look like from outside, and when the youngest changed."""
-        seen: list[object] = []
+        seen: list[object] = [check_owner, _owned(os.path.dirname(self._conf_file))]
         newest = 0
         for path in [self._conf_dir, *self._names(), self._conf_file]:
             try:
-                status = os.stat(path)
+                status = os.lstat(path)
+                if stat.S_ISLNK(status.st_mode):
+                    status = os.stat(path)
+                    seen.append(_owned(os.path.dirname(os.path.realpath(path))))
             except OSError as error:
                 seen.append((path, error.errno))
                 continue
@@ -108,3 +115,12 @@ class Configuration:
         except OSError:
             self._listed, self._paths = None, []
         return self._paths
+
+
+def _owned(directory: str) -> tuple[object, ...]:
+    """What a directory is judged by: one that is put right must not be overlooked."""
+    try:
+        status = os.stat(directory)
+    except OSError as error:
+        return directory, error.errno
+    return directory, status.st_mode, status.st_uid, status.st_gid

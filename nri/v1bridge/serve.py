@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 
-from nri import stub
+from nri import ownership, stub
 from nri.client.orphans import Orphans
 from nri.client.spawn import settle
 from nri.stub.identity import SOCKET_VARIABLE
@@ -40,12 +40,12 @@ def serve(*, path: str = stub.DEFAULT_SOCKET, index: str = "", settings_file: st
 
     def adopt(text: str) -> Settings:
         settings, faults = Settings.read(text)
-        set_up(settings, launched=launched)
+        _begin_log(settings, launched=launched)
         for fault in faults:
             log.error("the bridge's settings: %s; the default is used instead", fault)
         return settings
 
-    set_up(settings, launched=launched)
+    _begin_log(settings, launched=launched)
     bridge = Bridge(settings, None if settings_file else adopt, Orphans())
     # The executable's name says nothing where it is `nri`.
     name, index = ("", index) if launched else (NAME, index or INDEX)
@@ -63,6 +63,12 @@ def serve(*, path: str = stub.DEFAULT_SOCKET, index: str = "", settings_file: st
         log.warning("a chain is still running after %g s, and is left to itself", LAST_CALLS)
 
 
+def _begin_log(settings: Settings, *, launched: bool) -> None:
+    set_up(settings, launched=launched)
+    if not settings.check_owner:
+        log.warning('%s ("checkOwner": false)', ownership.UNCHECKED)
+
+
 def _end(runner: stub.Runner) -> None:
     log.info("ending: %s", signal.Signals(signal.sigwait(ENDING)).name)
     runner.stop(grace=LAST_CALLS)
@@ -71,6 +77,9 @@ def _end(runner: stub.Runner) -> None:
 def _read(path: str) -> Settings:
     try:
         with open(path, encoding="utf-8") as file:
+            # In any case: else a file that anybody can write to could say itself that this does not matter.
+            if wrong := ownership.judge_path(path, os.fstat(file.fileno())):
+                raise SettingsError(f"the bridge's settings: {wrong}")
             return Settings.parse(file.read(1024 * 1024))
     except SettingsError as error:
         raise SettingsError(f"{path}: {error}") from None

@@ -44,6 +44,7 @@ class Settings:
     failure_policy: str = _key("failurePolicy", "fail", f"one of {', '.join(POLICIES)}")
     plugin_timeout: float = _key("pluginTimeout", DEFAULT_TIMEOUT, "a number of seconds above 0, at most 3600")
     ahead: bool = _key("ahead", True, "true or false")
+    check_owner: bool = _key("checkOwner", True, "true or false")
     log_file: str = _key("logFile", "", "an absolute path")
     log_level: str = _key("logLevel", "info", f"one of {', '.join(LEVELS)}")
     log_format: str = _key("logFormat", "text", f"one of {', '.join(FORMATS)}")
@@ -104,6 +105,7 @@ _GOOD: dict[str, Callable[[Any], bool]] = {
         isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= 3600
     ),
     "ahead": lambda value: isinstance(value, bool),
+    "checkOwner": lambda value: isinstance(value, bool),
     "logFile": _is_path,
     "logLevel": lambda value: value in LEVELS,
     "logFormat": lambda value: value in FORMATS,

@@ -55,6 +55,8 @@ class Answer:
             environment = sorted(file.read().decode().split("\0")[:-1])
         with open("/proc/self/status", encoding="ascii") as file:
             status = dict(line.split(":", 1) for line in file)
+        with open("/proc/self/limits", encoding="ascii") as file:
+            (core,) = [line for line in file if line.startswith("Max core file size")]
         self.value["echo"] = {
             "argv": argv[argv.index("-IS") + 1 :],
             "environment": environment,
@@ -63,6 +65,8 @@ class Answer:
             "umask": int(status["Umask"], 8),
             "ignored": int(status["SigIgn"], 16),
             "blocked": int(status["SigBlk"], 16),
+            "parent": os.getppid(),
+            "core": core.split()[4],
             "leads its group": os.getpgid(0) == os.getpid(),
             "request": self.request,
         }

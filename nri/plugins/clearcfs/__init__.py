@@ -6,53 +6,42 @@ a service whose answer somebody waits for that is latency for nothing.
 
 from __future__ import annotations
 
-from nri import __version__, skel
+from nri import __version__
 from nri.plugins import conf as conf_
-from nri.types.v1 import State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from nri.types.v1 import Request, Result
+    from nri.types.v1 import Request
 
 DEFAULT_CLASS = "ls"
 
 
-class ClearCFS(skel.Plugin):
+class ClearCFS(conf_.SamplePlugin):
     """On ``create`` and ``update``: no CFS quota for a container of one of the classes, and for its pod if asked."""
 
     type = "clearcfs"
     version = __version__
     description = "Clears the CFS quota of containers whose class is latency-sensitive."
     uses = ("nri.cgroups",)
-    conf_schema = {
-        "type": "object",
-        "properties": {
-            "key": conf_.KEY_SCHEMA,
+    conf_schema = conf_.schema(
+        {
             "classes": conf_.classes_schema(DEFAULT_CLASS, "classes whose quota is cleared"),
             "pod": {
                 "type": ["boolean", "null"],
                 "description": "also clear the pod's own quota, which binds its containers as well (default false)",
             },
-            "mountinfo": conf_.MOUNTINFO_SCHEMA,
         },
-        "patternProperties": {"^x-": True},
-        "additionalProperties": False,
-    }
+        "class",
+    )
 
-    def invoke(self, request: Request) -> Result:
+    def act(self, request: Request, conf: dict[str, Any], metadata: dict[str, str]) -> None:
         """Clear what is to be cleared; the metadata says what was, and the quota before."""
-        result = request.new_result(self.type)
-        if request.state not in (State.CREATE, State.UPDATE):
-            return result
-        conf = conf_.known_keys(request.conf, self.conf_schema["properties"])
         classes = conf_.classes(conf, "classes", DEFAULT_CLASS)
         with_pod = _boolean(conf, "pod")
-        if conf_.container_class(request, conf) not in classes:
-            return result
-        _clear(request, conf, result.metadata, with_pod=with_pod)
-        return result
+        if conf_.container_class(request, conf, metadata) in classes:
+            _clear(request, conf, metadata, with_pod=with_pod)
 
 
 def _boolean(conf: dict[str, Any], key: str) -> bool:

@@ -7,16 +7,16 @@ system does not reserve, unless the container's class is one that may use them.
 
 from __future__ import annotations
 
-from nri import __version__, skel
+from nri import __version__
 from nri.plugins import conf as conf_
-from nri.types.v1 import State
+from nri.types.gojson import shorten
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from nri.cgroups import Cgroup
-    from nri.types.v1 import Request, Result
+    from nri.types.v1 import Request
 
 DEFAULT_CLASS = "system"
 
@@ -24,16 +24,15 @@ ANNOTATION = "cpus.konfine.nri.io"
 """The annotation, with the usual scopes, that names a container's CPUs: a CPU list."""
 
 
-class Konfine(skel.Plugin):
+class Konfine(conf_.SamplePlugin):
     """On ``create`` and ``update``: a container's cpuset without the CPUs that are reserved."""
 
     type = "konfine"
     version = __version__
     description = f"Confines containers to the CPUs that the system does not reserve, or to those of {ANNOTATION}."
     uses = ("nri.cgroups",)
-    conf_schema = {
-        "type": "object",
-        "properties": {
+    conf_schema = conf_.schema(
+        {
             "systemReserved": {
                 "anyOf": [
                     {"type": "array", "items": {"type": "integer", "minimum": 0, "maximum": 8191}},
@@ -47,32 +46,25 @@ class Konfine(skel.Plugin):
                 "description": 'CPUs kept from containers: [0, 1], or a CPU list "0-1,8" (default none)',
             },
             "systemClasses": conf_.classes_schema(DEFAULT_CLASS, "classes that may use the reserved CPUs"),
-            "key": conf_.KEY_SCHEMA,
-            "mountinfo": conf_.MOUNTINFO_SCHEMA,
         },
-        "patternProperties": {"^x-": True},
-        "additionalProperties": False,
-    }
+        "class",
+        "cpus",
+    )
 
-    def invoke(self, request: Request) -> Result:
+    def act(self, request: Request, conf: dict[str, Any], metadata: dict[str, str]) -> None:
         """Confine the container; the metadata says to which CPUs."""
-        result = request.new_result(self.type)
-        if request.state not in (State.CREATE, State.UPDATE):
-            return result
         from nri.cgroups import render_cpus
 
-        conf = conf_.known_keys(request.conf, self.conf_schema["properties"])
         reserved = _reserved(conf)
-        if conf_.container_class(request, conf) in conf_.classes(conf, "systemClasses", DEFAULT_CLASS):
+        if conf_.container_class(request, conf, metadata) in conf_.classes(conf, "systemClasses", DEFAULT_CLASS):
             reserved = frozenset()
-        chosen = _chosen(request)
+        chosen = _chosen(request, conf_.said(request, conf, "cpus", ANNOTATION, metadata))
         cgroup = conf_.cgroup(request, conf)
         cpus = _allowed(request, cgroup, chosen, reserved)
         # On v2 a cgroup without CPUs of its own follows its parent: where it has them all anyway, it shall go on to.
         if (cgroup.cpus() or cgroup.effective_cpus()) != cpus:
             cgroup.set_cpus(cpus)
-        result.metadata["cpus"] = render_cpus(cpus)
-        return result
+        metadata["cpus"] = render_cpus(cpus)
 
 
 def _allowed(
@@ -87,9 +79,10 @@ def _allowed(
     sets = {"its parent cgroup": cgroup.parent_cpus()} | chosen
     cpus = frozenset.intersection(*sets.values()) - reserved
     if not cpus:
-        has = " and ".join([f"{who} has {render_cpus(those) or 'none'}" for who, those in sets.items()])
+        has = " and ".join([f"{who} has {shorten(render_cpus(those), 200) or 'none'}" for who, those in sets.items()])
+        kept = shorten(render_cpus(reserved), 200) or "none"
         raise CgroupError(
-            f"no CPU is left for {request.id}: {has}, systemReserved is {render_cpus(reserved) or 'none'}; "
+            f"no CPU is left for {shorten(request.id, 80)}: {has}, systemReserved is {kept}; "
             f"expected a CPU that is in each of the former and not in the latter"
         )
     return cpus
@@ -113,8 +106,11 @@ def _reserved(conf: dict[str, Any]) -> frozenset[int]:
     return frozenset(value)
 
 
-def _chosen(request: Request) -> dict[str, frozenset[int]]:
-    """The sets of CPUs that somebody chose for the container, by who did."""
+def _chosen(request: Request, annotated: tuple[str, str] | None) -> dict[str, frozenset[int]]:
+    """The sets of CPUs that somebody chose for the container, by who did.
+
+    :param annotated: the annotation that does, if it may.
+    """
     chosen = {}
     resources = request.spec.resources if request.spec is not None else None
     cpu = resources.get("cpu") if isinstance(resources, dict) else None
@@ -126,9 +122,8 @@ def _chosen(request: Request) -> dict[str, frozenset[int]]:
 
             raise mismatch(listed, where, "a CPU list")
         chosen[where] = _parse(where, listed)
-    annotated = skel.scoped(request, ANNOTATION)
     if annotated is not None:
-        where = f"the annotation {annotated[0]}"
+        where = f"the annotation {shorten(annotated[0])}"
         chosen[where] = _parse(where, annotated[1])
     return chosen
 

@@ -6,6 +6,7 @@ import json
 import os
 import socket
 import stat
+import subprocess
 import sys
 import threading
 import time
@@ -209,6 +210,55 @@ def test_the_socket_is_its_owners_alone_and_goes_with_the_runtime(tmp_path: Path
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
     assert not path.exists()
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o1777, 0o702])
+def test_a_directory_that_others_can_write_to_is_not_listened_in(tmp_path: Path, mode: int) -> None:
+    path = tmp_path / "run" / "nri.sock"
+    path.parent.mkdir()
+    path.parent.chmod(mode)
+    expected = (
+        rf"can't listen in .*/run: it is writable by others \(mode {mode:04o}, owner .*\); expected it to be root"
+    )
+    with pytest.raises(AdaptationError, match=expected), Runtime(socket_path=str(path)):
+        pass
+    assert not path.exists()
+
+
+def test_a_directory_that_others_can_look_into_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "run" / "nri.sock"
+    path.parent.mkdir(mode=0o755)
+    with Runtime(socket_path=str(path)):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert f"{path.parent} has mode 0755: others can see who listens there" in caplog.messages
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_another_users_process_is_refused_although_it_reaches_the_socket(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "nri.sock"
+    stranger = (
+        "import os, socket\nos.chdir(os.sys.argv[1])\nos.setgroups([])\nos.setgid(4711)\nos.setuid(4711)\n"
+        "sock = socket.socket(socket.AF_UNIX)\nsock.settimeout(30)\nsock.connect('nri.sock')\n"
+        "try:\n    print(sock.recv(1))\nexcept ConnectionResetError:\n    print(b'')\n"
+    )
+    with Runtime(socket_path=str(path)) as runtime:
+        tmp_path.chmod(0o711)  # as if modes were not in the way
+        path.chmod(0o666)
+        done = subprocess.run(
+            [sys.executable, "-c", stranger, tmp_path], capture_output=True, text=True, timeout=SOON, check=False
+        )
+        assert (done.stdout, done.stderr) == ("b''\n", "")
+        refused = [line for line in caplog.messages if line.startswith("refused: process ")]
+        assert len(refused) == 1
+        assert refused[0].endswith(f" of user 4711 has connected to {path}")
+        assert runtime.plugins == []
+        late = outside(path, index="10", name="late")  # others are still served
+        late.register()
+        assert runtime.wait_for(1, SOON)
+        late.hang_up()
+        assert wait_until(lambda: runtime.plugins == [])
 
 
 def outside(path: Path, **options: object) -> Plugin:

@@ -64,6 +64,14 @@ def test_its_first_word_is_what_the_client_says() -> None:
     assert output.stdout.startswith(b"noop|-c|")
 
 
+def test_no_shell_has_a_part_in_it(host: Host) -> None:
+    odd = host.folder("bin; touch hacked; $(touch hacked) `touch hacked` | ' \" & *")
+    host.install("noop", into=odd)
+    (result,) = host.client(plugin("noop", ["echo"]), bin_dirs=[str(odd)]).invoke(request(), "create")
+    assert result.extra["echo"]["argv"] == [f"{odd}/noop", "invoke"]
+    assert result.extra["echo"]["parent"] == os.getpid()
+
+
 def test_its_environment_is_fixed(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("LD_PRELOAD", "PYTHONPATH", "SECRET", "PATH", "HOME", "LANG", "TMPDIR"):
         monkeypatch.setenv(name, "/nowhere")

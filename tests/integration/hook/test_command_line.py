@@ -15,15 +15,17 @@ from nri.cli.hook import hook as command
 from tests.host import OCI_CONFIG, Host, plugin
 
 SOURCE = str(Path(__file__).parents[3])
-FIELDS = ("state", "conf_dir", "conf_file", "bin_dirs", "timeout", "log_file")
+FIELDS = ("state", "conf_dir", "conf_file", "bin_dirs", "check_owner", "timeout", "log_file")
 
 
 def as_click_reads(words: list[str]) -> dict[str, Any] | None:
     """The values that click hands over; None for a usage error."""
     try:
-        return command.make_context("hook", list(words)).params
+        values = command.make_context("hook", list(words)).params
     except click.UsageError:
         return None
+    unchecked = values.pop("no_check_owner")
+    return {**values, "check_owner": not unchecked}
 
 
 RIGHT = [
@@ -44,6 +46,8 @@ RIGHT = [
     ["create", "--timeout", "1e3"],
     ["create", "--timeout", "1", "--timeout", "2"],
     ["create", "--log-file", "\udcff"],
+    ["create", "--no-check-owner"],
+    ["--no-check-owner", "create", "--no-check-owner", "--conf-dir", "--no-check-owner"],
 ]
 WRONG = [
     [],
@@ -65,6 +69,9 @@ WRONG = [
     ["create", "--nothing"],
     ["create", "-t", "1"],
     ["create", "-"],
+    ["create", "--no-check-owner=yes"],
+    ["create", "--no-check"],
+    ["create", "--check-owner"],
     ["--", "--timeout"],
 ]
 FOR_CLICK = [["--", "create"], ["create", "--"], ["create", "--conf-dir="], ["create", "--log-file", ""]]

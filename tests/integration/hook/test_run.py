@@ -315,3 +315,29 @@ def test_without_stderr_the_log_has_it_all(host: Host, stderr: str | None) -> No
     assert "the document is empty" in (host.root / "log").read_text()
     arguments.log_file = str(host.root)
     assert run(arguments, io.BytesIO(b""), stream) == 1
+
+
+# Whose the files are
+
+
+def test_what_others_can_write_to_is_not_run(host: Host) -> None:
+    (host.bin / "noop").chmod(0o777)
+    assert f"plugin noop: not run: {host.bin}/noop is writable by others (mode 0777, owner " in failure(host)
+    host.configure(plugin("noop", failure_policy="ignore"))
+    ran = Ran(host)
+    assert ran.status == 0
+    assert "nri: noop: failed, and is passed over (failurePolicy: ignore): not run: " in ran.stderr
+
+
+def test_what_others_can_write_to_is_not_read(host: Host) -> None:
+    (host.conf / "10-test.conf").chmod(0o666)
+    assert f"{host.conf}/10-test.conf:1:1: (document): is writable by others (mode 0666, owner " in failure(host)
+
+
+def test_that_owners_do_not_matter_is_said_each_time(host: Host) -> None:
+    for path in (host.bin, host.bin / "noop", host.conf, host.conf / "10-test.conf"):
+        path.chmod(0o777)
+    ran = Ran(host, check_owner=False)
+    assert ran.status == 0
+    assert ran.stderr.startswith("nri: warning: owners and modes of plugins and configuration are not checked; ")
+    assert ran.stderr.endswith(" (--no-check-owner)\n")

@@ -182,7 +182,7 @@ def test_plugins_inherit_neither_the_runtimes_socket_nor_its_names(host: Host, b
     echo = bridge.node.kept[0]["results"][0]["echo"]
     assert sorted(echo["fds"]) == [0, 1, 2]
     assert not [each for each in echo["environment"] if each.startswith("NRI_")]
-    assert (echo["cwd"], echo["umask"]) == ("/", 0o022)
+    assert (echo["cwd"], echo["umask"], echo["core"]) == ("/", 0o022, "0")
     assert echo["blocked"] == 0
 
 
@@ -236,6 +236,47 @@ def test_a_plugin_that_runs_when_the_runtime_dies_does_not_outlive_its_deadline(
     assert "error failed state=create container=default/web/app id=1f92 plugin=hang ms=" in bridge.log
 
 
+def test_the_bridge_itself_leaves_no_core_dump_with_a_pods_annotations_in_it(bridge: Process) -> None:
+    runtime = bridge.launch()
+    runtime.start(config=bridge.settings())
+    assert bridge.child is not None
+    limits = Path(f"/proc/{bridge.child.pid}/limits").read_text()
+    assert [line.split()[4] for line in limits.splitlines() if line.startswith("Max core file size")] == ["0"]
+
+
+def test_a_plugin_that_others_can_write_to_is_not_run_and_the_container_does_not_start(
+    host: Host, bridge: Process
+) -> None:
+    host.configure(bridge.node.keeper())
+    (host.bin / "keeper").chmod(0o777)
+    runtime = bridge.launch()
+    runtime.start(config=bridge.settings())
+    with pytest.raises(StatusError, match=r"plugin keeper: not run: .*/keeper is writable by others \(mode 0777, "):
+        start_container(runtime)
+    runtime.configure(bridge.settings(failurePolicy="ignore"))
+    start_container(runtime)
+    assert bridge.node.steps == []
+    assert "checkOwner" not in bridge.log
+
+
+def test_that_owners_are_not_checked_is_said_whenever_it_is_configured(host: Host, bridge: Process) -> None:
+    host.configure(bridge.node.keeper())
+    for path in (host.bin, host.bin / "keeper", host.conf, host.conf / "10-test.conf"):
+        path.chmod(0o777)
+    runtime = bridge.launch()
+    runtime.start(config=bridge.settings(checkOwner=False))
+    start_container(runtime)
+    assert bridge.node.steps == [("create", "1f92")]
+    warning = "warning owners and modes of plugins and configuration are not checked; whoever can write"
+    assert bridge.log.count(warning) == 1
+    runtime.configure(bridge.settings(checkOwner=False))
+    assert bridge.log.count(warning) == 2
+    runtime.configure(bridge.settings())
+    with pytest.raises(StatusError, match="not run: "):
+        start_container(runtime)
+    assert "the last good one stays, with 1 plugins: " in bridge.log
+
+
 @pytest.mark.parametrize(
     ("number", "why"),
     [
@@ -280,6 +321,20 @@ def test_from_outside_it_connects_and_again_when_the_runtime_is_back(host: Host,
     assert bridge.log.count("info connected as 10-v1bridge") == 2
     bridge.signal(signal.SIGTERM)
     assert bridge.wait() == 0
+
+
+@pytest.mark.parametrize("what", ["settings.json", "."])
+def test_settings_that_others_can_write_to_end_it_whatever_they_say(host: Host, bridge: Process, what: str) -> None:
+    file = host.root / "settings.json"
+    file.write_text(bridge.settings(checkOwner=False))
+    (host.root / what).chmod(0o777)
+    bridge.start(*COMMAND, "--socket", bridge.path, "--config", str(file), stderr=subprocess.PIPE)
+    assert bridge.wait() == 1
+    host.root.chmod(0o700)
+    said = only_line(bridge)
+    assert said.startswith(
+        f"{file}: the bridge's settings: {(host.root / what).resolve()} is writable by others (mode"
+    )
 
 
 def test_it_says_once_that_there_is_no_runtime_and_ends_when_told(bridge: Process) -> None:

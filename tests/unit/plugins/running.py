@@ -151,6 +151,22 @@ BAD_CONF: list[tuple[Any, str]] = [
     ({"key": ["qos.class"]}, "conf.key: found an array, expected a string"),
     ({"mountinfo": 1}, "conf.mountinfo: found the number 1, expected a string"),
     ({"mountinfo": ""}, "conf.mountinfo: found the string '', expected a string that is not empty"),
+    ({"allow": True}, "conf.allow: found the boolean true, expected an object"),
+    ({"allow": ["class"]}, "conf.allow: found an array, expected an object"),
+    ({"allow": {"Class": True}}, "conf.allow: found the key 'Class', expected one of class"),
+    ({"allow": {"x-note": True}}, "conf.allow: found the key 'x-note', expected one of class"),
+    (
+        {"allow": {"class": "team-a"}},
+        "conf.allow.class: found the string 'team-a', expected true, false, or an array",
+    ),
+    (
+        {"allow": {"class": 0}},
+        "conf.allow.class: found the number 0, expected true, false, or an array of namespaces",
+    ),
+    ({"allow": {"class": {}}}, "conf.allow.class: found an object, expected true, false, or an array of namespaces"),
+    ({"allow": {"class": ["a", ""]}}, "conf.allow.class[1]: found the string '', expected the name of a namespace"),
+    ({"allow": {"class": [None]}}, "conf.allow.class[0]: found null, expected the name of a namespace"),
+    ({"allow": {"class": [True]}}, "conf.allow.class[0]: found the boolean true, expected the name of a namespace"),
 ]
 """What both plugins refuse, and the beginning of what they say."""
 

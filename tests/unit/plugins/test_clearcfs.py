@@ -194,8 +194,8 @@ def test_a_container_that_is_gone_is_reported_as_gone(node: Node) -> None:
 
 
 def test_a_container_whose_process_is_gone_as_well_is_reported_as_gone(v2: Node) -> None:
-    error = v2.error(path=f"{POD}/gone", pid=2**31 - 1, annotations=LS)
-    assert f"process {2**31 - 1} has exited" in error
+    error = v2.error(path=f"{POD}/gone", pid=2**22 - 1, annotations=LS)
+    assert f"process {2**22 - 1} has exited" in error
 
 
 def test_a_pod_that_is_asked_for_keeps_its_quota_when_its_container_is_gone(node: Node) -> None:

@@ -26,6 +26,9 @@ BOTH: list[tuple[Any, bool]] = [
     ({"Key": "a"}, False),
     ({"key": " "}, True),
     ({"mountinfo": None}, True),
+    ({"allow": None}, True),
+    ({"allow": {}}, True),
+    *[({"allow": {"class": value}}, True) for value in (None, True, False, [], ["team-a", "team-b"])],
     *[(conf, False) for conf, _message in BAD_CONF],
 ]
 CASES = {
@@ -40,8 +43,11 @@ CASES = {
         ({"pod": 0}, False),
         ({"pod": "true"}, False),
         ({"systemReserved": [0]}, False),
+        ({"allow": {"cpus": True}}, False),
     ],
     Konfine: [
+        ({"allow": {"cpus": ["team-a"], "class": False}}, True),
+        ({"allow": {"cpus": ""}}, False),
         ({"systemReserved": []}, True),
         ({"systemReserved": [0, 8191, 0]}, True),
         ({"systemReserved": None, "systemClasses": None}, True),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +16,7 @@ from nri.types.v1 import Request, Result, Spec
 from tests.real_cgroups import Real, real_cgroups
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 pytestmark = pytest.mark.runtime
 
@@ -32,13 +33,25 @@ def real() -> Iterator[Real]:
         yield real
 
 
-def run(plugin: str, real: Real, conf: dict[str, Any], *, state: str = "create", **annotations: str) -> Result:
+WITHOUT_CAPABILITIES = ["setpriv", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs"]
+"""As the unit in deploy/systemd has it."""
+
+
+def run(
+    plugin: str,
+    real: Real,
+    conf: dict[str, Any],
+    *,
+    state: str = "create",
+    by: Sequence[str] = (),
+    **annotations: str,
+) -> Result:
     spec = Spec(cgroups_path=f"{real.top}{POD}/redis", annotations={"qos.class": "ls", **annotations})
     request = Request(state=state, id="redis", sandbox_id="pod", spec=spec, conf=conf)
     done = subprocess.run(
-        [sys.executable, "-m", f"nri.plugins.{plugin}", "invoke"],
+        [*by, sys.executable, "-m", f"nri.plugins.{plugin}", "invoke"],
         input=request.to_json(),
-        env={"PYTHONPATH": SOURCE},
+        env={"PYTHONPATH": SOURCE, "PATH": os.defpath},
         capture_output=True,
         check=True,
     )
@@ -82,6 +95,27 @@ def test_konfine_moves_a_running_process(real: Real) -> None:
             assert os.sched_getaffinity(process.pid) == {0, 1}
         finally:
             process.kill()
+
+
+def test_the_plugins_need_no_capability(real: Real) -> None:
+    if shutil.which(WITHOUT_CAPABILITIES[0]) is None:
+        pytest.skip("setpriv is not installed (Debian's package util-linux)")
+    path = f"{real.top}{POD}/redis"
+    real.put(path, "cpu.cfs_quota_us", "20000")
+    status = subprocess.run(
+        [*WITHOUT_CAPABILITIES, "cat", "/proc/self/status"], capture_output=True, text=True, check=True
+    )
+    assert "CapEff:\t0000000000000000" in status.stdout
+    with subprocess.Popen(["sleep", "60"]) as process:
+        try:
+            real.enter(path, process.pid)
+            cleared = run("clearcfs", real, {}, by=WITHOUT_CAPABILITIES)
+            confined = run("konfine", real, {"systemReserved": [0]}, by=WITHOUT_CAPABILITIES)
+            assert (cleared.error, confined.error) == ("", "")
+            assert os.sched_getaffinity(process.pid) == {1}
+        finally:
+            process.kill()
+    assert real.get(path, "cpu.cfs_quota_us") == "-1"
 
 
 def test_konfine_says_what_the_kernel_refuses(real: Real) -> None:

@@ -57,7 +57,9 @@ def reads(monkeypatch):
     """The configurations that were loaded."""
     made = []
     load = module.config.load
-    monkeypatch.setattr(module.config, "load", lambda *paths: made.append(paths) or load(*paths))
+    monkeypatch.setattr(
+        module.config, "load", lambda *paths, **options: made.append(paths) or load(*paths, **options)
+    )
     return made
 
 
@@ -245,6 +247,49 @@ def test_another_fault_is_said_again_and_so_is_the_mending(node, caplog):
     assert len(said(caplog, logging.ERROR)) == 1
 
 
+@pytest.mark.parametrize("what", ["10.conf", "", "../conf.json", ".."])
+def test_what_others_can_write_to_is_broken_until_it_is_put_right(node, caplog, old, what):
+    single = what.startswith("..")
+    if single:
+        node.file.write_text(text("a"))
+    else:
+        node.put("10.conf", "a")
+    assert node.plugins == ["a"]
+    path = node.directory / what if what else node.directory
+    mode = path.stat().st_mode
+    path.chmod(mode | 0o002)
+    caplog.clear()
+    assert [node.plugins, node.plugins] == [["a"], ["a"]]
+    (line,) = said(caplog)
+    assert line.startswith("the configuration is broken, the last good one stays, with 1 plugins: ")
+    assert "is writable by others (mode 0" in line
+    path.chmod(mode)
+    (node.file if single else node.directory / "10.conf").write_text(text("b"))
+    assert node.plugins == ["b"]
+
+
+def test_a_directory_that_is_put_right_is_seen_although_no_file_has_changed(node, caplog, old):
+    end = node.root / "end"
+    end.mkdir()
+    (end / "10.conf").write_text(text("a"))
+    (node.directory / "10.conf").symlink_to(end / "10.conf")
+    end.chmod(0o757)
+    assert [node.plugins, node.plugins] == [[], []]
+    end.chmod(0o755)
+    assert node.plugins == ["a"]
+
+
+def test_whether_it_matters_may_change(node, old):
+    node.put("10.conf", "a")
+    (node.directory / "10.conf").chmod(0o666)
+    read = node.configuration.current
+    assert [plugin.type for plugin in read(check_owner=False).plugins] == ["a"]
+    node.put("20.conf", "b")
+    (node.directory / "10.conf").chmod(0o666)
+    assert [plugin.type for plugin in read().plugins] == ["a"]
+    assert [plugin.type for plugin in read(check_owner=False).plugins] == ["a", "b"]
+
+
 def test_one_broken_file_keeps_the_others_changes_out_too(node):
     node.put("10.conf", "a")
     node.put("20.conf", "b")
@@ -340,11 +385,11 @@ def meanwhile(monkeypatch):
     def arrange(name, happen, times=1):
         left = [times]
 
-        def read(path):
+        def read(path, **options):
             if path.endswith(name) and left[0]:
                 left[0] -= 1
                 happen()
-            return real(path)
+            return real(path, **options)
 
         monkeypatch.setattr(loading, "read", read)
 

@@ -12,6 +12,7 @@ import time
 import pytest
 
 from nri.client import Exchange, PluginError
+from nri.errors import printable
 from nri.types.v1 import Plugin, Request, Result, Spec
 from nri.v1bridge import Settings, logs
 
@@ -219,7 +220,7 @@ def test_in_json_any_text_is_a_value(log, evil):
     ok, failed, says = log.objects
     assert all(line.isascii() for line in log.lines)
     assert ok["container"] == failed["container"] == says["container"] == f"default/{evil}"
-    assert (ok["metadata"], failed["error"], says["line"]) == ({evil: evil}, f"x{evil}", evil)
+    assert (ok["metadata"], failed["error"], says["line"]) == ({evil: evil}, printable(f"x{evil}"), evil)
 
 
 OWN = [
@@ -261,7 +262,7 @@ def test_a_plugin_that_says_megabytes_gets_a_short_line(log, log_format):
     logs.plugin_line(CONTAINER, request(), "konfine", huge)
     assert len(log.lines) == 4
     assert max(map(len, log.lines)) < 100_000
-    assert "(1000000 characters)" in log.lines[2]
+    assert "(4000000 characters)" in log.lines[2]  # each as \\x01
 
 
 # Where it goes

@@ -1,0 +1,324 @@
+"""Whatever plugins, pods, runtimes and files say: nothing that a terminal obeys, and no line that they made up.
+
+A table of all ways in and all ways out. Each way in lets somebody say EVIL; each way out gives what people then read.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import os
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from nri import skel
+from nri.adaptation import record
+from nri.adaptation.lifecycle import Shape
+from nri.errors import NRIError
+from nri.hook import Arguments
+from nri.hook import run as run_hook
+from nri.stub import Runtime
+from nri.ttrpc import StatusError
+from nri.types.v1 import Request, Result
+from nri.v1bridge import Settings, logs
+from nri.v1bridge.serve import serve
+from tests.host import OCI_CONFIG, SOON, Host, plugin
+from tests.integration.adaptation.test_start import SERVE, STUB, install
+from tests.integration.cli.running import process
+from tests.v1node import Node
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+EVIL = "\x1b[2J\x1b]0;t\x07\r\nFORGED ok\x00\x08\x7f\x85\x9b31m\u2028\u202e\u200b"
+
+
+def assert_fit(text: str, *, says: str = "FORGED ok") -> None:
+    """One thing said in lines of our own, in which each control character is spelt out."""
+    assert says in text
+    for line in text.split("\n"):
+        assert line.isprintable(), ascii(line)
+        assert not line.lstrip().startswith("FORGED"), line
+
+
+# Ways in: what a plugin, a pod or a file says
+
+
+def on_stderr(host: Host) -> None:
+    host.configure(plugin("noop", ["stderr", EVIL.encode().decode("latin-1") + "\n"]))
+
+
+def as_error(host: Host) -> None:
+    host.configure(plugin("noop", ["error", EVIL]))
+
+
+def as_error_passed_over(host: Host) -> None:
+    host.configure(plugin("noop", ["error", EVIL], failure_policy="ignore"))
+
+
+def instead_of_a_result(host: Host) -> None:
+    host.configure(plugin("noop", ["write", EVIL.encode().decode("latin-1")], ["nothing"]))
+
+
+def as_a_result_of_another_kind(host: Host) -> None:
+    host.configure(plugin("noop", ["put", "metadata", {EVIL: {EVIL: 1}}]))
+
+
+def as_metadata(host: Host) -> None:
+    host.configure(plugin("noop", ["put", "metadata", {EVIL: EVIL}]))
+
+
+def as_all_of_a_result(host: Host) -> None:
+    keys = ("plugin", "version", "cgroupsPath", EVIL)
+    host.configure(plugin("noop", *[["put", key, EVIL] for key in keys], ["put", "metadata", {"a": EVIL}]))
+
+
+def as_a_key_of_a_configuration(host: Host) -> None:
+    host.configure_text(json.dumps({"version": "0.1", "plugins": [{"type": "noop", EVIL: 1}]}))
+
+
+def as_a_type(host: Host) -> None:
+    host.configure_text(json.dumps({"version": "0.1", "plugins": [{"type": EVIL}]}))
+
+
+def as_a_files_name(host: Host) -> None:
+    host.configure_text("[]", EVIL.replace("\0", "") + ".conf")
+
+
+PLUGIN_SAYS = [on_stderr, as_error, as_error_passed_over, instead_of_a_result, as_a_result_of_another_kind]
+RESULT_SAYS = [as_metadata, as_all_of_a_result]
+FILE_SAYS = [as_a_key_of_a_configuration, as_a_type, as_a_files_name]
+
+
+@pytest.fixture
+def host(host: Host) -> Iterator[Host]:
+    directory, mask = os.getcwd(), os.umask(0o022)
+    host.install("noop")
+    config = {**OCI_CONFIG, "annotations": {EVIL: EVIL}, "linux": {**OCI_CONFIG["linux"], "cgroupsPath": EVIL}}  # type: ignore[dict-item]
+    host.bundle(config)
+    yield host
+    os.chdir(directory)
+    os.umask(mask)
+
+
+# Out: the hook
+
+
+def hook(host: Host, **state: Any) -> str:
+    """All that the hook says, on stderr and in its log."""
+    arguments = Arguments("create")
+    arguments.conf_dir, arguments.conf_file = str(host.conf), f"{host.root}/conf.json"
+    arguments.bin_dirs, arguments.timeout = (str(host.bin),), SOON
+    arguments.log_file = str(host.root / "hook.log")
+    stderr = io.StringIO()
+    run_hook(arguments, io.BytesIO(host.state(**state)), stderr)
+    with open(arguments.log_file, encoding="utf-8", newline="") as log:
+        logged = log.read()
+    assert logged.count("\n") == stderr.getvalue().count("\n")
+    return stderr.getvalue() + logged
+
+
+@pytest.mark.parametrize("says", [*PLUGIN_SAYS, *FILE_SAYS], ids=lambda says: says.__name__)
+def test_the_hook_says_it_in_lines_of_its_own(host: Host, says: Callable[[Host], None]) -> None:
+    says(host)
+    assert_fit(hook(host))
+
+
+@pytest.mark.parametrize("key", ["id", "bundle", "pid", "annotations"])
+def test_what_the_runtime_says_to_the_hook_too(host: Host, key: str) -> None:
+    as_error(host)
+    value = {"bundle": f"/{EVIL}", "annotations": {EVIL: [EVIL]}}.get(key, EVIL)
+    assert_fit(hook(host, **{key: value}), says="nri hook create")
+
+
+# Out: the commands
+
+
+def nri(host: Host, *words: str) -> str:
+    request = json.dumps({"id": EVIL, "labels": {EVIL: EVIL}, "spec": {"annotations": {EVIL: EVIL}}})
+    ran = process(*words, *host.options, stdin=request.encode())
+    return ran.stdout + ran.stderr
+
+
+@pytest.mark.parametrize("options", [[], ["--trace"], ["--json"], ["--trace", "--json"]], ids=" ".join)
+@pytest.mark.parametrize("says", [*PLUGIN_SAYS, *RESULT_SAYS, FILE_SAYS[0]], ids=lambda says: says.__name__)
+def test_nri_invoke_prints_nothing_raw(host: Host, says: Callable[[Host], None], options: list[str]) -> None:
+    says(host)
+    assert_fit(nri(host, "invoke", "create", "--request", "-", *options))
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]], ids=" ".join)
+def test_nri_invoke_shows_a_request_without_obeying_it(host: Host, options: list[str]) -> None:
+    host.configure(plugin("noop", ["error", EVIL]))
+    assert_fit(nri(host, "invoke", "create", "--request", "-", "--dry-run", *options))
+
+
+@pytest.mark.parametrize("command", [["check"], ["check", "--json"], ["plugins"]], ids=" ".join)
+@pytest.mark.parametrize("says", FILE_SAYS, ids=lambda says: says.__name__)
+def test_nri_check_and_nri_plugins_name_files_and_keys(
+    host: Host, says: Callable[[Host], None], command: list[str]
+) -> None:
+    says(host)
+    assert_fit(nri(host, *command))
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]], ids=" ".join)
+@pytest.mark.parametrize("what", ["version", "type", "schema", "stderr"])
+def test_nri_check_shows_what_a_plugin_says_of_itself(host: Host, what: str, options: list[str]) -> None:
+    about = {
+        "type": "noop",
+        "nri": "0.1",
+        "version": "1",
+        **{key: EVIL for key in [what] if key in ("version", "type")},
+    }
+    schema = {"type": "object", "properties": {EVIL: {}}, "additionalProperties": False, "description": EVIL}
+    code = "sys.exit(sys.stderr.write(EVIL) and 3)" if what == "stderr" else f"print(json.dumps({about!r}))"
+    host.script(
+        "noop",
+        f"#!{sys.executable}\nimport json, sys\nEVIL = {EVIL!r}\n"
+        f"if sys.argv[1] == 'version': {code}\nelse: print({json.dumps(schema)!r})\n",
+    )
+    host.configure_text(json.dumps({"version": "0.1", "plugins": [{"type": "noop", "conf": {EVIL + "a": EVIL}}]}))
+    assert_fit(nri(host, "check", *options))
+
+
+# Out: the bridge
+
+
+@contextmanager
+def bridge(host: Host, log_format: str) -> Iterator[tuple[Node, Path]]:
+    """A bridge on the host, and its log."""
+    logger = logging.getLogger("nri")
+    before = logger.handlers[:], logger.level, logger.propagate, logging.raiseExceptions
+    path = host.root / "bridge.log"
+    logs.set_up(Settings(log_file=str(path), log_format=log_format, log_level="debug"), launched=True)
+    try:
+        yield Node(host), path
+    finally:
+        for handler in logger.handlers:
+            handler.close()
+        logger.handlers, logger.propagate, logging.raiseExceptions = before[0], before[2], before[3]
+        logger.setLevel(before[1])
+
+
+FORMATS = pytest.mark.parametrize("log_format", ["text", "json"])
+
+
+@FORMATS
+@pytest.mark.parametrize("says", [*PLUGIN_SAYS, *RESULT_SAYS, *FILE_SAYS], ids=lambda says: says.__name__)
+def test_the_bridge_logs_it_in_lines_of_its_own_and_so_answers_the_runtime(
+    host: Host, says: Callable[[Host], None], log_format: str
+) -> None:
+    says(host)
+    with bridge(host, log_format) as (node, path):
+        for event in (node.create, node.start):
+            try:
+                event()
+            except StatusError as error:
+                assert_fit(error.message)
+        logged = path.read_bytes().decode()
+    assert_fit(logged)
+    if log_format == "json":
+        assert all(isinstance(json.loads(line), dict) for line in logged.split("\n")[:-1])
+
+
+@FORMATS
+def test_pods_and_runtimes_are_called_what_they_like(host: Host, log_format: str) -> None:
+    host.configure(plugin("noop", states=["update"]))
+    with bridge(host, log_format) as (node, path):
+        node.runtime(EVIL, EVIL)
+        node.bridge.configure("", Runtime(name=EVIL, version=f"v2.{EVIL}"))
+        node.run_pod(name=EVIL, namespace=EVIL, id=EVIL, annotations={EVIL: EVIL})
+        for event in (node.start, node.update, node.stop):
+            event(name=EVIL, id=EVIL)
+        logged = path.read_bytes().decode()
+    assert logged.count("FORGED") >= 7
+    assert_fit(logged)
+
+
+def test_an_error_for_the_runtime_is_not_as_long_as_a_plugin_likes(host: Host) -> None:
+    host.configure(plugin("noop", ["error", "x" * 500_000]))
+    with bridge(host, "text") as (node, _), pytest.raises(StatusError) as caught:
+        node.start()
+    assert 1000 < len(caught.value.message) < 10_000
+
+
+def test_the_bridges_own_settings_are_no_way_either(host: Host, capsys: pytest.CaptureFixture[str]) -> None:
+    file = host.root / "settings.json"
+    file.write_text(json.dumps({EVIL: EVIL, "logFile": EVIL}))
+    ran = process("bridge", "--config", str(file))
+    assert ran.status == 1
+    assert_fit(ran.stdout + ran.stderr)
+    with pytest.raises(Exception, match="unknown key"):
+        serve(settings_file=str(file))
+
+
+# Out: a plugin itself
+
+
+class Evil(skel.Plugin):
+    type = "evil"
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def invoke(self, request: Request) -> Result:
+        raise self.error
+
+
+@pytest.mark.parametrize(
+    "error",
+    [ValueError(EVIL), KeyError(EVIL), SystemExit(EVIL), NRIError(EVIL)],
+    ids=lambda error: type(error).__name__,
+)
+def test_a_plugin_that_fails_says_so_in_lines_of_its_own(error: Exception) -> None:
+    stdout, stderr = io.BytesIO(), io.StringIO()
+    assert skel.run(Evil(error), ["evil", "invoke"], io.BytesIO(b'{"id": "a"}'), stdout, stderr) == 0
+    assert_fit(Result.from_json(stdout.getvalue()).error)
+    assert_fit(stderr.getvalue(), says="")
+
+
+@pytest.mark.parametrize("stdin", [json.dumps({"id": [EVIL]}), json.dumps({"state": EVIL}), EVIL])
+def test_a_plugin_says_what_is_wrong_with_a_request_in_one_line(stdin: str) -> None:
+    stdout, stderr = io.BytesIO(), io.StringIO()
+    skel.run(Evil(ValueError("x")), ["evil", EVIL], io.BytesIO(stdin.encode()), stdout, stderr)
+    said = stderr.getvalue() + (Result.from_json(stdout.getvalue()).error if stdout.getvalue() else "")
+    assert_fit(said, says="")
+
+
+# Out: nri simulate
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]], ids=" ".join)
+def test_nri_simulate_prints_nothing_raw(tmp_path: Path, options: list[str]) -> None:
+    text = f"""
+    def run_pod_sandbox(self, request, call):
+        pass
+
+    def create_container(self, request, call):
+        print({EVIL.replace(chr(10), "")!r}, flush=True)  # it may print as many lines as it likes
+        from nri.errors import NRIError
+        raise NRIError({EVIL!r})
+"""
+    path = install(tmp_path / "plugins", "10-evil", STUB + text + SERVE)
+    steps = list(Shape(annotations={EVIL: EVIL}).lives(1, 1))
+    for step in steps:
+        step.pod.name = step.pod.namespace = EVIL
+        if step.container is not None:
+            step.container.name = EVIL
+    events = tmp_path / "life.jsonl"
+    with events.open("w") as file:
+        record.write(steps, file)
+    ran = process("simulate", "--plugin", str(path), "--events", str(events), *options)
+    assert_fit(ran.stdout)
+    assert_fit(ran.stderr, says="")
+
+
+def test_the_table_has_control_characters_of_every_kind() -> None:
+    kinds = ["\x1b", "\r", "\n", "\0", "\x08", "\x7f", "\x85", "\x9b", "\u2028", "\u202e"]
+    assert all(sign in EVIL for sign in kinds)

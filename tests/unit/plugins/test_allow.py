@@ -1,0 +1,158 @@
+"""Annotations are the workload's: whose count is what the plugin's conf says, and by what nobody can forge."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from nri.plugins.clearcfs import ClearCFS
+from nri.plugins.konfine import ANNOTATION, Konfine
+from tests.unit.plugins.running import CONTAINER, Node
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NAMESPACE = "io.kubernetes.pod.namespace"
+TEAM_A, TEAM_B = {NAMESPACE: "team-a"}, {NAMESPACE: "team-b"}
+
+NOBODY = "is for nobody"
+NOT_FOR_B = "is not for the namespace team-b"
+NOT_KNOWN = "needs a namespace, and none is known"
+CASES: list[tuple[Any, dict[str, str], str]] = [
+    # allow, the sandbox's labels, why it is ignored
+    (None, {}, ""),
+    (True, {}, ""),
+    (True, TEAM_B, ""),
+    (False, TEAM_A, NOBODY),
+    (False, {}, NOBODY),
+    ([], TEAM_A, NOBODY),
+    (["team-a"], TEAM_A, ""),
+    (["team-c", "team-a"], TEAM_A, ""),
+    (["team-a"], TEAM_B, NOT_FOR_B),
+    (["team-a"], {}, NOT_KNOWN),
+    (["team-a"], {NAMESPACE: ""}, NOT_KNOWN),
+    (["team-a"], {NAMESPACE.upper(): "team-a"}, NOT_KNOWN),
+    (["TEAM-B", "team", "team-b "], TEAM_B, NOT_FOR_B),
+]
+
+
+def allowing(**allow: Any) -> dict[str, Any]:
+    return {"allow": {key: value for key, value in allow.items() if value is not None}}
+
+
+@pytest.mark.parametrize(("allow", "labels", "why"), CASES)
+def test_a_class_counts_only_for_those_who_may_say_it(
+    tmp_path: Path, allow: Any, labels: dict[str, str], why: str
+) -> None:
+    node = Node(ClearCFS(), tmp_path)
+    node.limit(CONTAINER, 50_000)
+    metadata = node.fine(allowing(**{"class": allow}), annotations={"qos.class/pod": "ls"}, labels=labels)
+    assert node.is_limited(CONTAINER) == bool(why)
+    assert metadata.get("ignored", "") == (f"qos.class/pod: allow.class {why}" if why else "")
+    assert ("cleared" in metadata) != bool(why)
+
+
+@pytest.mark.parametrize(("allow", "labels", "why"), CASES)
+def test_cpus_count_only_for_those_who_may_say_them(
+    tmp_path: Path, allow: Any, labels: dict[str, str], why: str
+) -> None:
+    metadata = Node(Konfine(), tmp_path).fine(allowing(cpus=allow), annotations={ANNOTATION: "2-3"}, labels=labels)
+    assert metadata.get("ignored", "") == (f"{ANNOTATION}: allow.cpus {why}" if why else "")
+    assert metadata["cpus"] == ("0-7" if why else "2-3")
+
+
+def test_a_class_that_does_not_count_opens_no_reserved_cpus(tmp_path: Path) -> None:
+    conf = {"systemReserved": [0], **allowing(**{"class": ["kube-system"]})}
+    annotations = {"qos.class": "system"}
+    node = Node(Konfine(), tmp_path)
+    assert node.fine(conf, annotations=annotations, labels={NAMESPACE: "kube-system"}) == {"cpus": "0-7"}
+    assert node.fine(conf, annotations=annotations, labels=TEAM_A) == {
+        "cpus": "1-7",
+        "ignored": "qos.class: allow.class is not for the namespace team-a",
+    }
+
+
+def test_a_label_does_not_count_either(tmp_path: Path) -> None:
+    node = Node(ClearCFS(), tmp_path)
+    node.limit(CONTAINER, 50_000)
+    metadata = node.fine(allowing(**{"class": False}), labels={**TEAM_A, "qos.class": "ls"})
+    assert metadata == {"ignored": "qos.class: allow.class is for nobody"}
+    assert node.is_limited(CONTAINER)
+
+
+def test_an_annotation_vouches_for_no_namespace(tmp_path: Path) -> None:
+    annotations = {ANNOTATION: "2-3", NAMESPACE: "team-a", "io.kubernetes.cri.sandbox-namespace": "team-a"}
+    metadata = Node(Konfine(), tmp_path).fine(allowing(cpus=["team-a"]), annotations=annotations)
+    assert metadata == {"cpus": "0-7", "ignored": f"{ANNOTATION}: allow.cpus {NOT_KNOWN}"}
+
+
+def test_all_that_is_ignored_is_said_and_one_does_not_decide_for_the_other(tmp_path: Path) -> None:
+    node = Node(Konfine(), tmp_path)
+    annotations = {ANNOTATION: "2-3", "qos.class": "system"}
+    conf = {"systemReserved": "0", "allow": {"class": False, "cpus": ["team-a"]}}
+    assert node.fine(conf, annotations=annotations, labels=TEAM_B)["ignored"] == (
+        f"qos.class: allow.class {NOBODY}; {ANNOTATION}: allow.cpus {NOT_FOR_B}"
+    )
+    assert node.fine(conf, annotations=annotations, labels=TEAM_A) == {
+        "cpus": "2-3",
+        "ignored": f"qos.class: allow.class {NOBODY}",
+    }
+
+
+def test_what_is_not_said_is_not_ignored(tmp_path: Path) -> None:
+    conf = {"allow": {"class": False, "cpus": False}}
+    assert Node(Konfine(), tmp_path).fine(conf, labels=TEAM_A) == {"cpus": "0-7"}
+
+
+def test_a_cpu_list_that_does_not_count_is_not_even_read(tmp_path: Path) -> None:
+    metadata = Node(Konfine(), tmp_path).fine(allowing(cpus=False), annotations={ANNOTATION: "no CPUs"})
+    assert metadata["cpus"] == "0-7"
+
+
+def test_what_is_said_of_it_is_short_whatever_pods_are_called(tmp_path: Path) -> None:
+    name = "\x1b[2J" + "x" * 100_000
+    annotations = {f"{ANNOTATION}/container.{name}": "1", "io.kubernetes.cri.container-name": name}
+    ignored = Node(Konfine(), tmp_path).fine(
+        allowing(cpus=["a"]), annotations=annotations, labels={NAMESPACE: "n" * 100_000}
+    )["ignored"]
+    assert len(ignored) < 300
+
+
+@pytest.mark.parametrize(
+    "listed",
+    [
+        "0-4294967295",
+        "4294967295-0",
+        "7-3",
+        ",".join(["0-8191"] * 1_000_000),
+        ",".join(map(str, range(1_000_000))),
+        "9" * 1_000_000,
+        "0" * 1_000_000 + "1",
+        "0-" + "9" * 60_000,
+        "-" * 60_000,
+        "," * 60_000,
+        "0-1:1/2",
+        "\x1b[2J",
+        "٣",
+    ],
+    ids=lambda listed: ascii(listed[:12]),
+)
+def test_a_hostile_cpu_list_is_refused_quickly_and_in_few_words(tmp_path: Path, listed: str) -> None:
+    error = Node(Konfine(), tmp_path).error(annotations={ANNOTATION: listed})
+    assert error.startswith(f"the annotation {ANNOTATION}: CPU list ")
+    assert len(error) < 500
+
+
+def test_a_name_that_is_too_long_does_not_make_an_error_long(tmp_path: Path) -> None:
+    name = "x" * 100_000
+    annotations = {f"{ANNOTATION}/container.{name}": "a", "io.kubernetes.cri.container-name": name}
+    assert "the annotation cpus.konfine.nri.io/container.x" in Node(Konfine(), tmp_path).error(
+        annotations=annotations
+    )
+
+
+def test_an_error_about_many_cpus_is_short(tmp_path: Path) -> None:
+    odd = ",".join(map(str, range(9, 8192, 2)))
+    error = Node(Konfine(), tmp_path).error({"systemReserved": odd}, annotations={ANNOTATION: odd}, id="i" * 100_000)
+    assert error.startswith("no CPU is left for iii")
