@@ -1,0 +1,181 @@
+"""Nothing that a plugin has made outlives it, nor the bridge, whatever ends that."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from nri import api
+from nri.errors import NRIError
+from nri.types.v1 import Plugin
+from tests.host import SOON, is_running, plugin, wait_until
+from tests.integration.v1bridge.test_serve import Process, slow, start_container
+from tests.v1node import container, pod
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.host import Host
+    from tests.v2host import Runtime
+
+SOURCE = str(Path(__file__).parents[3])
+
+DAEMON = """#!/bin/sh
+cat > /dev/null
+setsid sh -c 'echo $$ >> {pids}; exec sleep 1000' < /dev/null > /dev/null 2>&1 &
+while [ ! -s {pids} ]; do sleep 0.01; done
+echo '{{"plugin": "{name}"}}'
+"""
+"""Leaves a process that is in no group, no session and no process of the plugin's."""
+
+HANGING = """#!{python}
+import sys
+sys.path.insert(0, {source!r})
+import os, time
+from nri import skel
+
+class Hanging(skel.Plugin):
+    type = "hanging"
+
+    def invoke(self, request):
+        if request.id == "hang":
+            if os.fork() == 0:
+                os.setpgid(0, 0)
+            with open({pids!r}, "a") as file:
+                file.write(f"{{os.getpid()}} ")
+            time.sleep(1000)
+        return request.new_result(self.type, metadata={{"parent": str(os.getppid())}})
+
+if __name__ == "__main__":
+    skel.main(Hanging())
+"""
+"""Hangs with a child in a group of its own."""
+
+
+@pytest.fixture
+def bridge(host: Host) -> Iterator[Process]:
+    bridge = Process(host)
+    yield bridge
+    bridge.close()
+    assert wait_until(lambda: not host.processes(), 5)
+
+
+def serve(host: Host, bridge: Process, how: str) -> Runtime:
+    """The bridge's runtime: one that launched it, or one that it has found from outside, as a service."""
+    if how == "launched":
+        runtime = bridge.launch()
+        runtime.start(config=bridge.settings())
+    else:
+        bridge.listen()
+        bridge.outside(start_new_session=True)
+        runtime = bridge.accept()
+        runtime.start()
+    return runtime
+
+
+def in_background(runtime: Runtime, id_: str) -> threading.Thread:
+    def ask() -> None:
+        request = api.StartContainerRequest(pod=pod(), container=container(id=id_))
+        try:
+            runtime.event(api.Event.START_CONTAINER, request, timeout=SOON)
+        except NRIError:
+            pass  # there is nobody left to answer
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    return thread
+
+
+def pids_in(file: Path, count: int) -> list[int]:
+    assert wait_until(lambda: file.exists() and len(file.read_text().split()) == count, SOON)
+    return [int(pid) for pid in file.read_text().split()]
+
+
+@pytest.mark.parametrize("how", ["launched", "outside"])
+@pytest.mark.parametrize("ahead", ["never", ""], ids=["cold", "ahead"])
+def test_a_bridge_that_is_killed_leaves_no_process(host: Host, bridge: Process, how: str, ahead: str) -> None:
+    pids = host.root / "pids"
+    host.script("hanging", HANGING.format(python=sys.executable, source=SOURCE, pids=str(pids)))
+    host.configure(Plugin(type="hanging", ahead=ahead))
+    runtime = serve(host, bridge, how)
+    start_container(runtime)
+    if not ahead:
+        assert wait_until(lambda: host.processes() and len(helpers(host)) > 0, SOON)
+        start_container(runtime)
+    asking = in_background(runtime, "hang")
+    hanging = pids_in(pids, 2)
+    bridge.signal(signal.SIGKILL)
+    assert wait_until(lambda: not any(map(is_running, hanging)), 5)
+    assert wait_until(lambda: not host.processes(), 5)
+    asking.join(SOON)
+    assert not asking.is_alive()  # the runtime has seen that the bridge is gone
+
+
+def helpers(host: Host) -> list[int]:
+    return [pid for pid in host.processes() if b"\0ahead\0" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+
+
+def guards(host: Host, bridge: Process) -> list[int]:
+    assert bridge.child is not None
+    with open(f"/proc/{bridge.child.pid}/task/{bridge.child.pid}/children", encoding="ascii") as file:
+        children = [int(pid) for pid in file.read().split()]
+    return [pid for pid in children if Path(f"/proc/{pid}/comm").read_text() == "nri-guard\n"]
+
+
+def test_the_guard_is_deaf_to_what_ends_a_service_and_ends_with_the_bridge(host: Host, bridge: Process) -> None:
+    host.configure(slow(host))
+    serve(host, bridge, "launched")
+    (guard,) = guards(host, bridge)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        os.kill(guard, number)
+    assert is_running(guard)
+    held = [os.readlink(f"/proc/{guard}/fd/{fd}") for fd in os.listdir(f"/proc/{guard}/fd") if int(fd) > 2]
+    assert [each.split(":")[0] for each in held] == ["pipe"]
+    bridge.signal(signal.SIGTERM)
+    assert bridge.wait() == 0
+    assert wait_until(lambda: not is_running(guard), 5)
+
+
+def test_a_bridge_in_somebodys_session_has_no_guard_and_touches_nothing_there(host: Host, bridge: Process) -> None:
+    bridge.listen()
+    bridge.outside()
+    bridge.accept().start()
+    assert guards(host, bridge) == []
+    bridge.signal(signal.SIGKILL)
+    bridge.wait()  # and this test's own session is alive to say so
+
+
+def test_a_daemon_that_a_plugin_leaves_is_ended_and_said(host: Host, bridge: Process) -> None:
+    pids = host.root / "pids"
+    host.script("leaves", DAEMON.format(pids=pids, name="leaves"))
+    host.configure(plugin("leaves"))
+    runtime = serve(host, bridge, "launched")
+    for number in range(1, 4):
+        start_container(runtime)
+        (daemon,) = pids_in(pids, 1)
+        assert wait_until(lambda: not os.path.exists(f"/proc/{daemon}"), 5)  # noqa: B023 - reaped as well
+        assert wait_until(lambda: bridge.log.count("killed a process that a plugin has left behind") >= number, 5)  # noqa: B023
+        pids.unlink()
+
+
+def test_what_a_plugin_at_work_has_made_is_let_be_until_it_is_done(host: Host, bridge: Process) -> None:
+    pids = host.root / "pids"
+    host.script("leaves", DAEMON.format(pids=pids, name="leaves"))
+    host.configure(plugin("leaves"), slow(host))
+    runtime = serve(host, bridge, "launched")
+    asking = in_background(runtime, "first")
+    (daemon,) = pids_in(pids, 1)
+    assert wait_until((host.root / "begun").exists, SOON)
+    # Another event, without a plugin, that ends while the first is at work.
+    request = api.PostUpdateContainerRequest(pod=pod(), container=container())
+    runtime.event(api.Event.POST_UPDATE_CONTAINER, request, timeout=SOON)
+    assert is_running(daemon)
+    (host.root / "go").touch()
+    asking.join(SOON)
+    assert wait_until(lambda: not is_running(daemon), 5)
