@@ -34,10 +34,8 @@ binaries: venv ## PyInstaller -> dist/nri: clearcfs, konfine, nri and the folder
 install: binaries ## lay the binaries and the sample configuration out below DESTDIR
 	@tools/install "$(DESTDIR)"
 
-bench: binaries ## what plugins and the bridge cost, beside a bare interpreter and a C program
-	@$(BIN)/python bench/plugin_start.py
-	@$(BIN)/python bench/bridge.py
-	@$(BIN)/python bench/ttrpc_call.py
+bench: binaries ## what plugins and the bridge cost, beside references of the same run, and whether the goals are reached
+	@$(BIN)/python -m bench $(BENCH_ARGS)
 
 venv: ## the virtual environment in .venv
 	@mkdir -p build

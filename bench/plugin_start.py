@@ -7,22 +7,18 @@ plugin in C that does nothing, compiled here. Printed are medians; the ratio is 
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
-import platform
-import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+from bench.report import Row
+from tests.cgroup_tree import Tree
 
-from tests.cgroup_tree import Tree  # noqa: E402 - found through the line above
+WARM_UP = 3
 
 REQUEST = {
     "version": "0.1",
@@ -40,8 +36,17 @@ REQUEST = {
 class Case:
     """A command, what it reads, and how long it took each time, in milliseconds."""
 
-    def __init__(self, name: str, argv: list[str], stdin: bytes = b"", reset: tuple[Path, str] | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        argv: list[str],
+        stdin: bytes = b"",
+        *,
+        reset: tuple[Path, str] | None = None,
+        goal: float | None = None,
+    ) -> None:
         self.name = name
+        self.goal = goal
         self.argv = argv
         self.stdin = stdin
         self.reset = reset
@@ -71,25 +76,21 @@ class Case:
         return statistics.median(self.times)
 
 
-def main() -> None:
-    """Measure, print a table, write JSON."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=int, default=100, help="of each command (default 100)")
-    parser.add_argument("--json", default=str(ROOT / "build/bench-plugin-start.json"), help="where the figures go")
-    arguments = parser.parse_args()
-    binaries = ROOT / "dist/nri"
-    if not (binaries / "clearcfs").exists():
-        raise SystemExit("dist/nri is not built; run: make binaries")
-    with tempfile.TemporaryDirectory() as scratch:
-        cases = _cases(Path(scratch), binaries)
-        for number in range(arguments.runs + 3):
-            for case in cases:
-                answer = case.run()
-                if case.reset is not None and b'"quota":"50000/100000"' not in answer:
-                    raise SystemExit(f"{case.name}: it should have cleared a quota, and answered {answer!r}")
-                if number < 3:
-                    case.times.clear()  # the first runs fill the page cache
-    _report(cases, arguments)
+def measure(scratch: Path, binaries: Path, *, runs: int) -> list[Row]:
+    """The rows."""
+    cases = _cases(scratch, binaries)
+    for number in range(runs + WARM_UP):
+        for case in cases:
+            answer = case.run()
+            if case.reset is not None and b'"quota":"50000/100000"' not in answer:
+                raise SystemExit(f"{case.name}: it should have cleared a quota, and answered {answer!r}")
+            if number < WARM_UP:
+                case.times.clear()  # the first runs fill the page cache
+    bare = cases[0].median
+    return [Row(name=cases[0].name, figure=bare, unit="ms")] + [
+        Row(name=case.name, figure=case.median, unit="ms", reference=bare, of="bare interpreter", goal=case.goal)
+        for case in cases[1:]
+    ]
 
 
 def _cases(scratch: Path, binaries: Path) -> list[Case]:
@@ -103,22 +104,14 @@ def _cases(scratch: Path, binaries: Path) -> list[Case]:
     sensitive = {"qos.class": "ls", **REQUEST["spec"]["annotations"]}
     clear = REQUEST | {"conf": conf, "spec": REQUEST["spec"] | {"annotations": sensitive}}
     confine = REQUEST | {"conf": conf | {"systemReserved": [0]}}
-    noop = scratch / "noop"
-    compiler = shutil.which("gcc") or shutil.which("cc")
-    if compiler is None:
-        raise SystemExit(
-            "no C compiler for the reference plugin; install one (Debian: apt-get install gcc libc6-dev)"
-        )
-    subprocess.run([compiler, "-O2", "-Wall", "-Werror", "-o", noop, ROOT / "bench/noop.c"], check=True)
     interpreter = os.path.realpath(sys.executable)
+    clearcfs, konfine = [str(binaries / "clearcfs"), "invoke"], [str(binaries / "konfine"), "invoke"]
     return [
         Case("bare interpreter: python3 -I -S -c pass", [interpreter, "-I", "-S", "-c", "pass"]),
-        Case("C no-op plugin", [str(noop), "invoke"], _document(REQUEST)),
-        Case("clearcfs, nothing to do", [str(binaries / "clearcfs"), "invoke"], _document(REQUEST)),
-        Case(
-            "clearcfs, clears a quota", [str(binaries / "clearcfs"), "invoke"], _document(clear), (quota, "50000\n")
-        ),
-        Case("konfine, confines", [str(binaries / "konfine"), "invoke"], _document(confine)),
+        Case("C no-op plugin", [str(binaries / "noop"), "invoke"], document(REQUEST)),
+        Case("clearcfs, nothing to do", clearcfs, document(REQUEST), goal=2.0),
+        Case("clearcfs, clears a quota", clearcfs, document(clear), reset=(quota, "50000\n"), goal=2.3),
+        Case("konfine, confines", konfine, document(confine)),
         _hook(scratch, binaries, tree, conf),
     ]
 
@@ -128,35 +121,13 @@ def _hook(scratch: Path, binaries: Path, tree: Tree, conf: dict[str, str]) -> Ca
     bundle.mkdir()
     conf_dir.mkdir()
     linux = {"cgroupsPath": REQUEST["spec"]["cgroupsPath"], "resources": REQUEST["spec"]["resources"]}
-    (bundle / "config.json").write_bytes(_document({"ociVersion": "1.0.2", "linux": linux}))
+    (bundle / "config.json").write_bytes(document({"ociVersion": "1.0.2", "linux": linux}))
     plugins = [{"type": "konfine", "conf": conf}, {"type": "clearcfs", "conf": conf}]
-    (conf_dir / "10.conf").write_bytes(_document({"version": "0.1", "plugins": plugins}))
+    (conf_dir / "10.conf").write_bytes(document({"version": "0.1", "plugins": plugins}))
     state = {"ociVersion": "1.0.2", "id": "bench", "status": "created", "pid": 0, "bundle": str(bundle)}
     argv = [str(binaries / "nri"), "hook", "create", "--conf-dir", str(conf_dir), "--bin-dir", str(binaries)]
-    return Case("nri hook create, two plugins", argv, _document(state))
+    return Case("nri hook create, two plugins", argv, document(state), goal=7.0)
 
 
-def _document(value: object) -> bytes:
+def document(value: object) -> bytes:
     return json.dumps(value).encode()
-
-
-def _report(cases: list[Case], arguments: argparse.Namespace) -> None:
-    bare = cases[0].median
-    print(
-        f"{platform.platform()}, {os.cpu_count()} CPUs, Python {platform.python_version()}, "
-        f"{arguments.runs} runs each, whole process, milliseconds\n"
-    )
-    print(f"{'':42}{'median':>8}{'90 %':>8}{'bare interpreter':>18}{'ratio':>7}")
-    rows = []
-    for case in cases:
-        slow = statistics.quantiles(case.times, n=10)[-1]
-        ratio = case.median / bare
-        print(f"{case.name:42}{case.median:8.2f}{slow:8.2f}{bare:18.2f}{ratio:7.2f}")
-        rows.append({"case": case.name, "median_ms": case.median, "p90_ms": slow, "bare_ms": bare, "ratio": ratio})
-    path = Path(arguments.json)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({"platform": platform.platform(), "runs": arguments.runs, "rows": rows}, indent=2))
-
-
-if __name__ == "__main__":
-    main()

@@ -148,7 +148,7 @@ def _spawn(path: str, environment: dict[str, str], descriptors: list[int]) -> in
     actions += [(os.POSIX_SPAWN_DUP2, fd, target) for target, fd in enumerate(moved)]
     try:
         return os.posix_spawn(
-            path, [path], environment, file_actions=actions, setpgroup=0, setsigmask=(), setsigdef=SIGNALS
+            path, [path], environment, file_actions=actions, setsid=True, setsigmask=(), setsigdef=SIGNALS
         )
     finally:
         for fd in moved:

@@ -187,10 +187,10 @@ class Runtime:
         if self._listener is not None:
             self._listener.close()
             self._listener = None
-        while self._all:
-            for peer in self._all:
+        while peers := list(self._all):  # those that come meanwhile are the next turn's
+            for peer in peers:
                 peer.close("the runtime is going down")
-            for peer in list(self._all):
+            for peer in peers:
                 peer.join()
                 self._forget(peer)
         self._peers = []
@@ -371,8 +371,10 @@ class Runtime:
         self._peers = [peer for peer in self._peers if not peer.closed]
 
     def _forget(self, peer: Peer) -> None:
-        if peer in self._all:
+        try:
             self._all.remove(peer)
+        except ValueError:
+            pass  # another thread was faster
 
     def _update(self, peer: Peer, request: api.UpdateContainersRequest) -> list[api.ContainerUpdate]:
         with self._lock:

@@ -31,13 +31,16 @@ import gc
 import os
 import select
 import sys
+from _io import _IOBase
+from _socket import SCM_RIGHTS, SO_TYPE, SOCK_SEQPACKET, SOL_SOCKET, socket, socketpair
+
+from nri.skel.plugin import Plugin
+from nri.skel.process import run, speak_on_stderr
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from _socket import socket
     from typing import NoReturn
 
-    from nri.skel.plugin import Plugin
     from nri.types.v1 import Request, Result
 
 MAX_FILES = 60_000
@@ -52,8 +55,6 @@ _REQUEST = b"""{"conf": {"a": ["", 0, true]}, "version": "0.1", "state": "create
 
 def serve(plugin: Plugin) -> NoReturn:
     """Be the helper, until the host closes its end of the socket on stdin."""
-    from _socket import SO_TYPE, SOCK_SEQPACKET, SOL_SOCKET, socket
-
     for module in plugin.uses:
         __import__(module)
     try:
@@ -144,8 +145,6 @@ def _exchange_policy(old: int, new: int) -> None:
 
 def _fork(plugin: Plugin, control: socket) -> tuple[int, bool]:
     """A new child, and whether the host has been told of it."""
-    from _socket import SCM_RIGHTS, SOL_SOCKET, socketpair
-
     ours, theirs = socketpair()
     read_err, write_err = os.pipe()
     child = os.fork()
@@ -234,25 +233,19 @@ def _write(channel: int, data: bytes) -> None:
         left = left[os.write(channel, left) :]
 
 
+class _Nobody(Plugin):
+    def invoke(self, request: Request) -> Result:
+        return request.new_result("", metadata={"": ""})
+
+
 def _touch() -> None:
     """Go the way of a request once, without the plugin: what it writes to becomes this process's own memory now."""
-    from io import StringIO
-
-    from nri.skel.plugin import Plugin
-    from nri.skel.process import run
-
-    class Nobody(Plugin):
-        def invoke(self, request: Request) -> Result:
-            return request.new_result("", metadata={"": ""})
-
-    run(Nobody(), ["", "invoke"], _Request(0, _REQUEST), _Answer(), StringIO())
+    run(_Nobody(), sys.argv, _Request(0, _REQUEST), _Answer(), sys.stderr)
     _flush()
 
 
 def _answer(plugin: Plugin, request: _Request, answer: _Answer) -> int:
     """What :func:`nri.skel.main` does."""
-    from nri.skel.process import run, speak_on_stderr
-
     speak_on_stderr()
     try:
         status = run(plugin, sys.argv, request, answer, sys.stderr)
@@ -274,8 +267,6 @@ def _wind_up() -> None:
 
 def _flush() -> None:
     """Write what is still in files that nobody has closed."""
-    from _io import _IOBase
-
     new = [each for each in gc.get_objects() if issubclass(type(each), _IOBase)]  # without what is frozen
     for file in (*new, sys.__stdout__, sys.stderr):
         try:

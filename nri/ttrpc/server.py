@@ -39,13 +39,27 @@ if TYPE_CHECKING:
     Handler = Callable[[bytes, "Call"], bytes]
 
 In = TypeVar("In", bound="Message")
+MAX_MESSAGE = 65536
+"""Characters of an error that a peer is told."""
+
+_making_event = threading.Lock()
 log = logging.getLogger("nri.ttrpc")
 
 
 class Call:
     """What a handler may want to know of the call that it serves."""
 
-    __slots__ = ("afterwards", "answer_by", "cancelled", "deadline", "metadata", "method", "service", "stream")
+    __slots__ = (
+        "_event",
+        "afterwards",
+        "answer_by",
+        "deadline",
+        "is_cancelled",
+        "metadata",
+        "method",
+        "service",
+        "stream",
+    )
 
     def __init__(self, stream: int, request: Request, early: float = 0.0) -> None:
         self.stream = stream
@@ -57,10 +71,28 @@ class Call:
         self.answer_by = None if self.deadline is None else self.deadline - min(early, seconds / 2)
         """When it is answered for the handler, if that is not done."""
         self.metadata: Mapping[str, str] = {pair.key: pair.value for pair in request.metadata}
-        self.cancelled = threading.Event()
-        """Set when nobody waits for the answer any more: the deadline has passed, or the connection is closed."""
+        self.is_cancelled = False
+        """Whether nobody waits for the answer any more: the deadline has passed, or the connection is closed."""
+        self._event: threading.Event | None = None
         self.afterwards: list[Callable[[], object]] = []
         """What the handler leaves to be done, in its thread, when the answer has been sent. It must not raise."""
+
+    @property
+    def cancelled(self) -> threading.Event:
+        """``is_cancelled``, for a handler that wants to wait for it; made when it is asked for."""
+        with _making_event:
+            if self._event is None:
+                self._event = threading.Event()
+                if self.is_cancelled:
+                    self._event.set()
+            return self._event
+
+    def cancel(self) -> None:
+        """For the server: nobody waits any more."""
+        with _making_event:
+            self.is_cancelled = True
+            if self._event is not None:
+                self._event.set()
 
     def remaining(self) -> float | None:
         """Seconds until the deadline; None where there is none."""
@@ -121,7 +153,7 @@ class Server:
             calls = list(self._calls.values())
             self._calls.clear()
         for call in calls:
-            call.cancelled.set()
+            call.cancel()
         if not self._shared:
             self._workers.stop()
         self._replies.stop()
@@ -145,7 +177,7 @@ class Server:
         with self._lock:
             late = [call for call in self._calls.values() if call.answer_by is not None and call.answer_by <= now]
         for call in late:
-            call.cancelled.set()
+            call.cancel()
             with self._lock:
                 if self._calls.pop(call.stream, None) is None:
                     continue
@@ -179,7 +211,7 @@ class Server:
         self._workers.run(lambda: self._serve(handler, request.payload, call))
 
     def _serve(self, handler: Handler, payload: bytes, call: Call) -> None:
-        if not call.cancelled.is_set():  # while it waited for a thread
+        if not call.is_cancelled:  # while it waited for a thread
             self._answer(call, self._handle(handler, payload, call))
         for task in call.afterwards:
             task()
@@ -193,10 +225,10 @@ class Server:
         except StatusError as error:
             return _failure(error.code, error.message)
         except NRIError as error:
-            return _failure(Code.UNKNOWN, str(error))
+            return _failure(Code.UNKNOWN, printable(str(error)[:MAX_MESSAGE]))
         except BaseException as error:  # also sys.exit(), which would end a thread and answer nothing
             log.exception("%s failed", call.method)
-            return _failure(Code.UNKNOWN, str(error) or type(error).__name__)
+            return _failure(Code.UNKNOWN, printable(str(error)[:MAX_MESSAGE]) or type(error).__name__)
 
     def _answer(self, call: Call, response: Response) -> None:
         with self._lock:
@@ -242,5 +274,5 @@ def _failure(code: int, message: str) -> Response:
     # OK would make a success of it, and what is no int32 can't be sent.
     response.status.code = code if 0 < code < 2**31 else Code.UNKNOWN
     # A peer logs it: no lone surrogate, no megabyte.
-    response.status.message = message[:65536].encode("utf-8", "replace").decode()
+    response.status.message = message[:MAX_MESSAGE].encode("utf-8", "replace").decode()
     return response

@@ -67,6 +67,8 @@ def set_up(settings: Settings, *, launched: bool) -> None:
 
 def exchange_line(name: str, request: Request, exchange: Exchange) -> None:
     """Log what became of one plugin for one event. ``name`` is ``NAMESPACE/POD[/CONTAINER]``."""
+    if exchange.error is None and not log.isEnabledFor(logging.INFO):
+        return
     fields: dict[str, Any] = {
         "state": str(request.state),
         "pod" if request.is_sandbox else "container": name,

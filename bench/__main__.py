@@ -1,0 +1,55 @@
+"""`make bench`: measure everything, print one table, write it as JSON."""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bench import calls, costs, events, plugin_start, report, scale
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from bench.report import Row
+
+
+def main() -> None:
+    """Measure, print, write."""
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("--only", default="", help="parts to measure, by the beginning of their titles: calls,events")
+    parser.add_argument("--fast", action="store_true", help="a tenth of the runs: to see whether it works")
+    parser.add_argument("--json", default=str(report.ROOT / "build/bench.json"), help="where the figures go")
+    arguments = parser.parse_args()
+    less = 10 if arguments.fast else 1
+    with tempfile.TemporaryDirectory(prefix="nri-bench-") as folder:
+        scratch = Path(folder)
+        binaries = report.binaries(scratch)
+        parts: dict[str, Callable[[], list[Row]]] = {
+            "Calls: multiplex, ttrpc, stub": lambda: calls.measure(calls=5000 // less),
+            "Cold: one run of a compiled plugin, whole process": lambda: plugin_start.measure(
+                scratch, binaries, runs=100 // less
+            ),
+            "Events: with the bridge, as the runtime sees them": lambda: events.measure(
+                scratch, binaries, events=400 // less, sustained=2000 // less
+            ),
+            "Scale and footprint of the bridge": lambda: scale.measure(
+                scratch, binaries, events=200 // less, growth=20_000 // less
+            ),
+            "What costs what": lambda: costs.measure(binaries, runs=400 // less),
+        }
+        wanted = tuple(arguments.only.lower().split(","))
+        print(report.machine())
+        measured: dict[str, list[Row]] = {}
+        for title, measure in parts.items():
+            if title.lower().startswith(wanted):
+                measured[title] = measure()
+                print("", *report.lines(title, measured[title]), sep="\n", flush=True)
+    report.save(Path(arguments.json), measured)
+    missed = [row.name for rows in measured.values() for row in rows if row.verdict == "MISSED"]
+    print(f"\nmissed: {'; '.join(missed)}" if missed else "\nevery goal is reached")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,136 @@
+"""What the bridge takes of a node, and whether that grows: with what it knows, and with what it has done."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from pathlib import Path
+
+from bench.node import Node, command, descriptors, megabytes, name
+from bench.report import Row
+
+FEW, MANY = 10, 10_000
+
+
+def measure(scratch: Path, binaries: Path, *, events: int, growth: int) -> list[Row]:
+    """The rows. ``growth`` events, back to back, are what memory must not grow with."""
+    few = Node(scratch / "few", binaries, ["clearcfs"], known=FEW)
+    idle = (megabytes(few.pid, "status", "VmRSS"), few.registered_in)
+    many = Node(scratch / "many", binaries, ["clearcfs"], known=MANY)
+    try:
+        return [*_known(few, many, events), *_footprint(few, *idle), *_growth(few, growth)]
+    finally:
+        for node in (few, many):
+            node.runtime.close()
+
+
+def _known(few: Node, many: Node, events: int) -> list[Row]:
+    for node in (few, many):
+        node.settle()
+    for number in range(events):
+        for node in (few, many):
+            node.times.append(node.event(number))
+            time.sleep(0.005)
+    return [
+        Row(
+            name=f"an event with {MANY} known containers",
+            figure=statistics.median(many.times),
+            unit="ms",
+            reference=statistics.median(few.times),
+            of=f"with {FEW}",
+            goal=1.2,
+        ),
+        Row(
+            name=f"Synchronize with {MANY} containers",
+            figure=many.synchronized_in,
+            unit="s",
+            reference=2.0,
+            of="limit",
+            goal=1.0,
+        ),
+    ]
+
+
+def _footprint(node: Node, idle: float, registered_in: float) -> list[Row]:
+    helpers = [pid for pid in node.family() if name(pid) != "nri-guard"]
+    guards = [pid for pid in node.family() if name(pid) == "nri-guard"]
+    rows = {
+        "launch to registered": (registered_in, "s", 0.5),
+        "bridge, idle": (idle, "MB RSS", 45.0),
+        "its guard": (sum(megabytes(pid, "smaps_rollup", "Pss") for pid in guards), "MB PSS", None),
+        "each plugin ahead: helper and two that wait": (
+            sum(megabytes(pid, "smaps_rollup", "Pss") for pid in helpers),
+            "MB PSS",
+            12.0,
+        ),
+        "libraries that a plugin loads": (_libraries(helpers), "MB", 12.0),
+        "CPU time of bridge and helpers in 2 s without events": (_cpu(node, 2.0), "ms", None),
+    }
+    return [
+        Row(
+            name=what,
+            figure=figure,
+            unit=unit,
+            reference=limit,
+            of="limit" if limit else "",
+            goal=1.0 if limit else None,
+        )
+        for what, (figure, unit, limit) in rows.items()
+    ]
+
+
+def _libraries(helpers: list[int]) -> float:
+    """Size of the files of the binaries' common folder that a plugin has mapped, and of the zipped modules."""
+    helper = next(pid for pid in helpers if b"\0ahead\0" in command(pid))
+    lines = [line.split() for line in Path(f"/proc/{helper}/maps").read_text().splitlines()]
+    files = {line[5] for line in lines if len(line) > 5 and "/_internal/" in line[5]}
+    internal = Path(next(iter(files)).partition("/_internal/")[0]) / "_internal"
+    return sum(Path(file).stat().st_size for file in {*files, str(internal / "base_library.zip")}) / 1e6
+
+
+def _cpu(node: Node, seconds: float) -> float:
+    def used() -> int:
+        fields = [Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split() for pid in pids]
+        return sum(int(each[11]) + int(each[12]) for each in fields)
+
+    pids = [node.pid, *node.family()]
+    before = used()
+    time.sleep(seconds)
+    return (used() - before) * 10.0  # a tick is 10 ms
+
+
+def _growth(node: Node, events: int) -> list[Row]:
+    for number in range(events // 10):
+        node.event(number % 100)
+    node.settle()
+    before = _taken(node)
+    for number in range(events):
+        node.event(number % 100)
+    node.settle()
+    after = _taken(node)
+    return [
+        Row(
+            name=f"{what} after {events} events",
+            figure=after[what],
+            unit=unit,
+            reference=before[what],
+            of="before",
+            goal=goal,
+        )
+        for what, unit, goal in (
+            ("memory", "MB RSS", 1.05),
+            ("memory of its helper", "MB RSS", 1.05),
+            ("descriptors", "", 1.0),
+            ("processes", "", 1.0),
+        )
+    ]
+
+
+def _taken(node: Node) -> dict[str, float]:
+    helper = next(pid for pid in node.family() if b"\0ahead\0" in command(pid))
+    return {
+        "memory": megabytes(node.pid, "status", "VmRSS"),
+        "memory of its helper": megabytes(helper, "status", "VmRSS"),
+        "descriptors": descriptors(node.pid),
+        "processes": len(node.family()),
+    }
