@@ -115,8 +115,6 @@ class Conversation:
         self._over = self._killed = False
         self._poll = select.poll()
         self._pidfd = pidfd if pidfd >= 0 else _pidfd(pid)
-        for fd in self._open:
-            os.set_blocking(fd, False)
         for fd in (self._stdout, self._stderr, self._pidfd):
             if fd >= 0:
                 self._poll.register(fd, select.POLLIN)
@@ -139,6 +137,8 @@ class Conversation:
         """Write and read until the process is done, or is not worth waiting for."""
         output = Output()
         output.stopped = ""
+        for fd in self._open:
+            os.set_blocking(fd, False)
         self._write()
         while not self._over:
             left = deadline - time.monotonic()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -21,6 +22,7 @@ from nri.client import helper as host_end
 from nri.client.ahead import Helpers
 from nri.types.v1 import Plugin
 from tests.host import SOON, has_zombie, is_running, kill, open_fds, request, wait_until
+from tests.system_faults import ERRORS, Failing, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from tests.host import Host
 
 SOURCE = str(Path(__file__).parents[3])
+launching = sys.modules["nri.client.launch"]  # the package has a function of that name
 
 PLUGIN = """#!PYTHON
 import sys
@@ -477,6 +480,35 @@ with open({str(answer)!r}, "w") as file:
     assert text.startswith("[True, True, True] True {'plugin noop: "), text
     assert "Too many open files" in text
     assert "signal" not in text
+
+
+@pytest.mark.parametrize("number", ERRORS, ids=name_of)
+@pytest.mark.parametrize("call", ["read", "write", "set_blocking"])
+def test_a_call_that_fails_is_an_error_that_names_it_or_none_at_all(
+    node: Warm, monkeypatch: pytest.MonkeyPatch, call: str, number: int
+) -> None:
+    node.install()
+    node.warm()
+    node.helpers.tidy()
+    before = open_fds()
+    seen = Failing(os, call, number)
+    error = ""
+    with monkeypatch.context() as patch:
+        patch.setattr(launching, "os", seen)
+        try:
+            node.run("result.metadata['a'] = 'b'")
+        except ChainError as failure:
+            error = str(failure)
+    assert seen.failed == 1
+    # Where nobody has read the request it is given to another, or sent again.
+    if call == "write" or (call == "read" and number == errno.EAGAIN):
+        assert error == ""
+    else:
+        said = "killed: it could not be waited for or read any more"
+        assert error == f"plugin noop: {said}: {os.strerror(number)}"
+    assert node.run().metadata == {"version": "1"}
+    node.helpers.tidy()
+    assert wait_until(lambda: open_fds() == before, 5)
 
 
 # Others
