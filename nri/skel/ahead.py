@@ -181,7 +181,7 @@ def _wait(plugin: Plugin, channel: int, stderr: int) -> NoReturn:
         os.dup2(stderr, 2)
         os.close(stderr)
         sys.argv[1:] = ["invoke"]
-        _touch()
+        _touch(plugin)
         gc.freeze()
         _exchange_policy(os.SCHED_BATCH, os.SCHED_OTHER)
         request = os.read(channel, 65536)
@@ -238,10 +238,16 @@ class _Nobody(Plugin):
         return request.new_result("", metadata={"": ""})
 
 
-def _touch() -> None:
-    """Go the way of a request once, without the plugin: what it writes to becomes this process's own memory now."""
+def _touch(plugin: Plugin) -> None:
+    """Go the way of a request once, without the plugin: what is written to becomes this process's own memory now.
+
+    The interpreter counts the references to an object in the object, and so writes to all that it uses.
+    """
     run(_Nobody(), sys.argv, _Request(0, _REQUEST), _Answer(), sys.stderr)
     _flush()
+    for name in {kind.__module__ for kind in type(plugin).__mro__}:
+        for value in list(vars(sys.modules[name]).values()):
+            getattr(value, "__code__", None)
 
 
 def _answer(plugin: Plugin, request: _Request, answer: _Answer) -> int:
