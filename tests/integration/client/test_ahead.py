@@ -614,6 +614,7 @@ def test_many_at_once_are_all_right(node: Warm) -> None:
     for type_ in ("a", "b"):
         node.install(type_)
         node.warm(type_)
+    node.helpers.tidy()
     before = open_fds()
     wrong: list[Any] = []
     pids: list[int] = []
@@ -643,6 +644,7 @@ def test_many_at_once_are_all_right(node: Warm) -> None:
     assert sorted(line.split(": ")[1] for line in node.lines) == sorted(
         f"{n}-{t}" for n in range(8) for t in range(25)
     )
+    node.helpers.tidy()
     assert wait_until(lambda: len(open_fds()) <= len(before), 5)
 
 
