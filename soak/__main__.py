@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import argparse
 import logging
+import math
 import os
 import random
 import re
+import statistics
 import sys
 import tempfile
 import threading
@@ -22,13 +24,16 @@ from pathlib import Path
 
 from nri import adaptation, api
 from soak.faults import FAULTS, ROOT, choose, lay_out
-from soak.figures import Row, below, calm, rows
+from soak.figures import BRIDGE, Row, below, calm, resident, rows
 
 DEADLINE = 2.0
 """Seconds that a runtime gives the bridge for an event."""
 
 PODS = 4
 """That come at a time."""
+
+SAMPLES = 10
+"""Of the bridge's memory, in the warm-up and after it; the median of the last half counts."""
 
 SHOWN = 10
 """Wrong verdicts that are printed."""
@@ -114,21 +119,31 @@ def main() -> int:
         try:
             if not soak.is_served:
                 sys.exit(f"{arguments.bridge} did not register with the runtime; make binaries builds it")
-            soak.run(max(200, arguments.events // 10))
-            start = calm(soak.pid)
-            began = time.monotonic()
-            soak.run(arguments.events)
-            took = time.monotonic() - began
-            end = calm(soak.pid, start) if soak.is_served else dict.fromkeys(start, float("inf"))
+            memory = _run(soak, max(300, arguments.events // 10))
+            start = calm(soak.pid) | {BRIDGE: memory}
+            began, judged = time.monotonic(), sum(soak.seen.values())
+            memory = _run(soak, arguments.events)
+            took, judged = time.monotonic() - began, sum(soak.seen.values()) - judged
+            end = calm(soak.pid, start) | {BRIDGE: memory} if soak.is_served else dict.fromkeys(start, math.inf)
             found = [
                 Row("verdicts that are wrong", 0, len(soak.wrong), 0),
-                Row("events without an answer", 0, soak._left, 0),
+                Row("events without an answer", 0, arguments.events - judged, 0),
                 Row("slowest answer, s", 0, round(soak.slowest, 2), DEADLINE),
                 *rows(start, end),
             ]
         finally:
             soak.runtime.close()
     return _report(soak, found, arguments.events, took)
+
+
+def _run(soak: Soak, events: int) -> float:
+    """So many events; the bridge's memory, in MB."""
+    samples = []
+    for part in range(SAMPLES):
+        soak.run(events * (part + 1) // SAMPLES - events * part // SAMPLES)
+        if soak.is_served:
+            samples.append(resident(soak.pid))
+    return statistics.median(samples[-(SAMPLES // 2) :] or [math.inf])
 
 
 def _report(soak: Soak, found: list[Row], events: int, took: float) -> int:
