@@ -14,6 +14,7 @@ import math
 import os
 import random
 import re
+import signal
 import statistics
 import sys
 import tempfile
@@ -72,6 +73,17 @@ class Soak:
             thread.start()
         for thread in threads:
             thread.join()
+
+    def close(self) -> None:
+        """End the runtime and the bridge; and what that leaves, so that a run which fails leaves nothing either."""
+        family = [pidfd for pid in (below(self.pid) if self.pid else []) if (pidfd := _pidfd(pid)) >= 0]
+        self.runtime.close()
+        for pidfd in family:
+            try:
+                signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+            os.close(pidfd)
 
     def _work(self) -> None:
         while True:
@@ -132,7 +144,7 @@ def main() -> int:
                 *rows(start, end),
             ]
         finally:
-            soak.runtime.close()
+            soak.close()
     return _report(soak, found, arguments.events, took)
 
 
@@ -159,6 +171,13 @@ def _report(soak: Soak, found: list[Row], events: int, took: float) -> int:
     for wrong in soak.wrong[:SHOWN]:
         print(f"wrong: {wrong}")
     return 0 if all(row.holds for row in found) else 1
+
+
+def _pidfd(pid: int) -> int:
+    try:
+        return os.pidfd_open(pid)
+    except OSError:
+        return -1  # it has ended
 
 
 def _is_of(pid: int, scratch: Path) -> bool:
