@@ -19,8 +19,8 @@ BRIDGE, HELPERS = "the bridge, MB RSS", "its helpers, MB PSS"
 GROWTH = {PROCESSES: 0.0, DESCRIPTORS: 0.0, THREADS: 4.0, BRIDGE: 8.0, HELPERS: 3.0}
 """What each may be more at the end.
 
-Threads are kept for as many events as there once were at a time. The bridge's memory goes up and down with every result
-that is cut off at 1 MiB, so a median of it counts; 400 bytes lost with each of 20,000 events would be more than this.
+Threads are kept for as many events as there once were at a time. The bridge's memory goes up and down with every
+result that is cut off at 1 MiB, so a median of it counts; 400 bytes lost with each of 20,000 events would be more.
 """
 
 
