@@ -58,6 +58,7 @@ SCARCE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)
 _SIGKILL = 9
 _RIGHTS = 3
 _FILES = 65536  # bytes of the longest message
+_NONE = bytes(4)  # a number of bytes that are not read yet, as ioctl(2) has it
 _LENGTH = 4  # bytes that tell a result's length; it is followed by the exit status, one byte
 
 
@@ -274,7 +275,7 @@ class _Exchange(launch.Conversation):
         if not self.was_slow:
             self.was_slow = True
             self._on_slow()
-        elif fcntl.ioctl(self._stdout, termios.TIOCOUTQ, b"\0\0\0\0") != b"\0\0\0\0":
+        elif self._stdout in self._open and fcntl.ioctl(self._stdout, termios.TIOCOUTQ, _NONE) != _NONE:
             os.kill(self.pid, _SIGKILL)  # its end shows whether it has read the request in this moment
         self._patience.pop(0)
         return ()
