@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 from nri.client import launch
+from nri.stub.session import ANSWER_EARLY
 from nri.v1bridge import bridge as module
 from tests.host import SOON, kill, wait_until
 from tests.integration.v1bridge.site import Site
@@ -65,6 +66,21 @@ CASES = {
         "for n in (1, 2, 3, 13, 15): signal.signal(n, signal.SIG_IGN)\nwhile True: time.sleep(1000)", ANY, KILLED
     ),
     "is stopped": Case("os.kill(os.getpid(), signal.SIGSTOP)", ANY, KILLED),
+    "closes all that is open and hangs": Case("os.closerange(0, 1000)\ntime.sleep(1000)", ANY, KILLED),
+    "closes all that is open and exits": Case("os.closerange(0, 1000)\nos._exit(0)", ANY, NOTHING),
+    "hangs in a thread when it is done": Case(
+        "import threading\nthreading.Thread(target=time.sleep, args=(1000,)).start()", ANY, KILLED
+    ),
+    "hangs at its exit": Case("import atexit\natexit.register(time.sleep, 1000)", ANY, KILLED),
+    "writes its result and hangs": Case(f"say({CLEAN!r}); time.sleep(1000)", FOREIGN, KILLED),
+    "leaves its group and hangs": Case(
+        "pid = os.fork() or time.sleep(1000)\nos.setpgid(pid, pid)\nos.setpgid(0, pid)\nos.kill(pid, 9)\n"
+        "time.sleep(1000)",
+        ANY,
+        KILLED,
+    ),
+    "kills its helper": Case("os.getppid() == {host} or os.kill(os.getppid(), signal.SIGKILL)", ("warm",), ""),
+    "stops its helper": Case("os.getppid() == {host} or os.kill(os.getppid(), signal.SIGSTOP)", ("warm",), ""),
     "crashes": Case("os.kill(os.getpid(), signal.SIGSEGV)", ANY, f"{NOTHING}; ended by signal 11"),
     "is killed": Case("os.kill(os.getpid(), signal.SIGKILL)", ANY, f"{NOTHING}; ended by signal 9"),
     "exits without a result": Case("os._exit(3)", ANY, f"{NOTHING}; exit status 3"),
@@ -123,7 +139,7 @@ def test_one_that_misbehaves_is_named_leaves_nothing_and_the_next_request_is_unh
     site = sites(host, way, timeout=SHORT if case.error == KILLED else SOON)
     for attempt in range(20):  # a busy machine may have a plugin started as ever, which is not what is tested
         ready = site.make_ready()
-        site.configure(case.do.replace("{root}", str(host.root)))
+        site.configure(case.do.replace("{root}", str(host.root)).replace("{host}", str(os.getpid())))
         error = site.start()
         assert site.keeps_the_bridge(), f"attempt {attempt}"
         if not ready or site.served_by() in ready:
@@ -149,6 +165,10 @@ def test_one_that_closes_its_stdin_unread_may_while_a_megabyte_is_sent(
     for _ in range(5):
         assert site.start(annotations={"large": "x" * (1 << 20)}) == ""
     assert site.keeps_the_bridge()
+
+
+def test_what_the_bridge_keeps_of_its_time_is_enough_to_wait_for_one_that_was_killed() -> None:
+    assert launch.REAP_LATE < module.MARGIN - ANSWER_EARLY
 
 
 @pytest.mark.parametrize("way", ANY)
