@@ -13,10 +13,10 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 
-TIMEOUT = 0.5
+TIMEOUT = 1.0
 """Seconds that a plugin has by its entry: enough for a good one on a busy machine, and little for one that hangs."""
 
-FAULTY, HANGING = 0.2, 0.1
+FAULTY, HANGING = 0.2, 0.05
 """Of the events, those with a fault; and of these, those whose plugin hangs."""
 
 SCRIPT = """#!/bin/sh
