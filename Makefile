@@ -1,11 +1,12 @@
 # make demo and make test set up everything they need, from nothing. `make help` lists the rest.
 SHELL := /bin/sh
 PYTHON ?=
+EVENTS ?= 20000
 PYTEST_ARGS ?= --quiet --numprocesses 2
 BIN := .venv/bin
 export PYTHON
 
-.PHONY: help demo demo-containerd test fuzz lint binaries install bench clean venv
+.PHONY: help demo demo-containerd test fuzz soak lint binaries install bench clean venv
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -22,6 +23,9 @@ test: binaries ## all tests that this machine can run; at the end what was skipp
 
 fuzz: venv ## coverage-guided fuzzing of what reads others' bytes; FUZZ_SECONDS=60 for each target
 	@tools/fuzz
+
+soak: binaries ## the bridge for a long time, one plugin in five at fault; EVENTS=20000
+	@nice -n 10 $(BIN)/python -m soak --events $(EVENTS)
 
 lint: venv ## format, lint, types, layers
 	@$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet . && echo "ruff: fine"

@@ -50,7 +50,7 @@ TAKEN_WITHIN = 0.5
 """Seconds after which a child that has not read its request is killed, and another asked: somebody has stopped it."""
 
 END_WITHIN = 2.0
-"""Seconds that a helper has to end by itself, and a child after its end to be told how."""
+"""Seconds that a helper has to end by itself."""
 
 SCARCE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)
 """What has nothing to do with the plugin: the host is out of something."""
@@ -58,6 +58,7 @@ SCARCE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)
 _SIGKILL = 9
 _RIGHTS = 3
 _FILES = 65536  # bytes of the longest message
+_NONE = bytes(4)  # a number of bytes that are not read yet, as ioctl(2) has it
 _LENGTH = 4  # bytes that tell a result's length; it is followed by the exit status, one byte
 
 
@@ -137,7 +138,7 @@ class Helper:
                 exchange = _Exchange(self._take(deadline), stdin, lines, max_output, lambda: self._say(b"more"))
                 try:
                     output = exchange.hold(deadline)
-                    output.status = exchange.status()
+                    output.status = exchange.status(deadline)
                 except OSError as error:
                     raise launch.BrokenOffError(error.errno, error.strerror) from error
                 finally:
@@ -259,11 +260,11 @@ class _Exchange(launch.Conversation):
         """Where in the answer the exit status stands, or would stand."""
         return _LENGTH + int.from_bytes(self._out[:_LENGTH], "big")
 
-    def status(self) -> int:
+    def status(self, deadline: float) -> int:
         """The exit status that the child has told; else that of which the kernel knows, as of a signal."""
         if len(self._out) > self.status_at:
             return self._out[self.status_at]
-        return _status(self.pid, self._pidfd)
+        return _status(self.pid, self._pidfd, launch.give_up_at(deadline) - time.monotonic())
 
     def _wait(self, left: float) -> float:
         return min(left, self._patience[0]) if self._patience else left
@@ -274,7 +275,7 @@ class _Exchange(launch.Conversation):
         if not self.was_slow:
             self.was_slow = True
             self._on_slow()
-        elif fcntl.ioctl(self._stdout, termios.TIOCOUTQ, b"\0\0\0\0") != b"\0\0\0\0":
+        elif self._stdout in self._open and fcntl.ioctl(self._stdout, termios.TIOCOUTQ, _NONE) != _NONE:
             os.kill(self.pid, _SIGKILL)  # its end shows whether it has read the request in this moment
         self._patience.pop(0)
         return ()
@@ -324,7 +325,7 @@ def _see_end(pid: int) -> None:
     try:
         pidfd = os.pidfd_open(pid)
         try:
-            ended = _ends(pidfd)
+            ended = _ends(pidfd, END_WITHIN)
         finally:
             os.close(pidfd)
     except OSError:
@@ -337,14 +338,14 @@ def _see_end(pid: int) -> None:
     launch.await_end(pid, -1)
 
 
-def _ends(pidfd: int) -> bool:
+def _ends(pidfd: int, within: float) -> bool:
     poll = select.poll()
     poll.register(pidfd, select.POLLIN)
-    return bool(poll.poll(END_WITHIN * 1000))
+    return bool(poll.poll(max(0.0, within) * 1000))
 
 
-def _status(pid: int, pidfd: int) -> int:
-    _ends(pidfd)  # it was killed, at the latest now
+def _status(pid: int, pidfd: int, within: float) -> int:
+    _ends(pidfd, within)  # it was killed, at the latest now
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             fields = file.read().rpartition(b")")[2].split()

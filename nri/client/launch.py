@@ -3,6 +3,7 @@
 The promises: no shell, a fixed environment, no descriptors but 0, 1 and 2, a process group of its own. What comes
 back is bounded. The whole group is killed when the deadline passes, when the output is too long, and when the process
 has exited: when :func:`launch` returns or raises, it has ended, and every other process of its group has been killed.
+But one that the kernel does not let go, in an uninterruptible call, is not waited for: it is reaped when it is gone.
 """
 
 from __future__ import annotations
@@ -25,8 +26,13 @@ MAX_OUTPUT = 1024 * 1024
 _POLL_WITHOUT_PIDFD = 0.01  # seconds between looks at a process on kernels before 5.3
 _CHUNK = 65536
 _PIPE_CHUNKS = 16  # a pipe holds at most 1 MiB (/proc/sys/fs/pipe-max-size)
-_REAP_GRACE = 1.0  # seconds that a killed process gets to go; one in an uninterruptible call may take for ever
-_unreaped: list[int] = []  # those that took longer; looked at again before the next launch
+REAP_WITHIN = 1.0
+"""Seconds that a killed process gets to go; one in an uninterruptible call may take for ever."""
+
+REAP_LATE = 0.03
+"""Seconds of these after its deadline: whoever set that may have to answer by then, as the bridge has to."""
+
+_unreaped: list[int] = []  # those that took longer; looked at again by reap_late
 _reaping = allocate_lock()
 
 _SIGKILL = 9  # the signal module would import enum
@@ -78,8 +84,7 @@ def start(path: str, argv: list[str], deadline: float) -> tuple[int, list[int]]:
 
     :raises OSError: when it can't be started.
     """
-    with _reaping:
-        _unreaped[:] = [pid for pid in _unreaped if _status(pid) is None]
+    reap_late()
     pipes: list[int] = []
     try:
         for _ in range(3):
@@ -93,6 +98,12 @@ def start(path: str, argv: list[str], deadline: float) -> tuple[int, list[int]]:
     for fd in (child_in, child_out, child_err):
         os.close(fd)
     return pid, [to_child, from_child, from_stderr]
+
+
+def reap_late() -> None:
+    """Reap those that took longer to go than they were waited for, if they have gone by now."""
+    with _reaping:
+        _unreaped[:] = [pid for pid in _unreaped if _status(pid) is None]
 
 
 class Conversation:
@@ -129,7 +140,7 @@ class Conversation:
         except OSError as error:
             raise BrokenOffError(error.errno, error.strerror) from error
         finally:
-            status = self.end()
+            status = self.end(give_up_at(deadline))
         output.status = status
         return output
 
@@ -173,10 +184,13 @@ class Conversation:
         output.stderr = self._lines.tail()
         return output
 
-    def end(self) -> int:
-        """Kill what is left of the group, close everything; returns the exit status."""
+    def end(self, give_up: float | None = None) -> int:
+        """Kill what is left of the group, close everything; returns the exit status.
+
+        :param give_up: as of :func:`await_end`.
+        """
         self._kill()
-        status = await_end(self.pid, self._pidfd)
+        status = await_end(self.pid, self._pidfd, give_up)
         self.close()
         return status
 
@@ -269,12 +283,20 @@ def _has_exited(pid: int) -> bool:
         return True  # see _status
 
 
-def await_end(pid: int, pidfd: int) -> int:
+def give_up_at(deadline: float) -> float:
+    """When a process that has been killed, by its ``deadline`` or before, is waited for no longer."""
+    now = time.monotonic()
+    return min(now + REAP_WITHIN, max(now, deadline) + REAP_LATE)
+
+
+def await_end(pid: int, pidfd: int, give_up: float | None = None) -> int:
     """Reap a process that has exited or was killed; returns its exit status.
 
-    One that takes longer than it may, in an uninterruptible system call, is left to later.
+    One that takes longer than it may, in an uninterruptible system call, is left to :func:`reap_late`.
+
+    :param give_up: of :func:`time.monotonic`; by default in :data:`REAP_WITHIN` seconds.
     """
-    give_up = time.monotonic() + _REAP_GRACE
+    give_up = time.monotonic() + REAP_WITHIN if give_up is None else give_up
     while (status := _status(pid)) is None:
         left = give_up - time.monotonic()
         if left <= 0:

@@ -74,7 +74,7 @@ class Prestarted:
         with self._lock:
             self._retired = True
             waiting, self._waiting = self._waiting, None
-        if waiting is not None:
+        if waiting is not None and not in_background(_discard, *waiting):
             _discard(*waiting)
 
     def _start(self) -> tuple[int, list[int]]:

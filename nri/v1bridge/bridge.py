@@ -135,6 +135,7 @@ class Bridge(stub.Plugin):
         helpers = self._helpers
         if helpers is not None:
             helpers.tidy()
+        launch.reap_late()
         with self._idle:
             if self._busy == 0 and self._orphans is not None:
                 self._orphans.end()

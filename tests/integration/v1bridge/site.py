@@ -1,0 +1,143 @@
+"""The bridge on an embedded runtime, and plugins that do what a test tells them to, started each way that there is.
+
+A way is ``cold`` (started for each request), ``warm`` (built with nri.skel, and forked by its helper), ``foreign``
+(any program, started for each request) or ``prestarted`` (any program with ``"ahead": "always"``).
+"""
+
+from __future__ import annotations
+
+import socket
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nri import adaptation, stub
+from nri.stub import Identity, Session
+from nri.types.v1 import Plugin
+from nri.v1bridge import Bridge
+from tests.host import SOON, wait_until
+from tests.v1node import container, pod, settings
+
+if TYPE_CHECKING:
+    from tests.host import Host
+
+SOURCE = str(Path(__file__).parents[3])
+
+NOTING = """
+def note(file, text):
+    with open(file, "a") as notes:
+        notes.write(text + "\\n")
+"""
+
+SKEL = """#!{python}
+import sys
+sys.path.insert(0, {source!r})
+import os, signal, time
+from nri import skel
+{noting}
+class Rude(skel.Plugin):
+    type = "rude"
+
+    def invoke(self, request):
+        result = request.new_result(self.type)
+        if request.conf:
+            note({notes!r}, str(os.getpid()))
+            names = globals() | {{"request": request, "result": result}}
+            exec(request.conf["do"], names)
+            result = names["result"]
+        return result
+
+if __name__ == "__main__":
+    skel.main(Rude())
+"""
+
+FOREIGN = """#!{python} -IS
+import json, os, signal, sys, time
+{noting}
+def say(data):
+    while data:
+        data = data[os.write(1, data):]
+
+conf = json.loads(sys.stdin.buffer.read()).get("conf") if {reads} else {{"do": "os.close(0)"}}
+if conf:
+    note({notes!r}, str(os.getpid()))
+    exec(conf["do"])
+say(b'{{"plugin": "rude", "version": "0.1", "error": ""}}')
+"""
+
+WAITING = {"warm": 3, "prestarted": 1}
+"""Processes of a plugin that is ready: a helper and two children, or the one that waits."""
+
+
+class Site:
+    """A host with one plugin ``rude``, its bridge, and a runtime that the bridge serves.
+
+    :param reads: whether the plugin, if it is a foreign one, reads its stdin, or closes it unread.
+    """
+
+    def __init__(self, host: Host, way: str, *, timeout: float = SOON, reads: bool = True) -> None:
+        self.host = host
+        self.way = way
+        self.notes = host.root / "notes"
+        self._reads = reads
+        self._ahead = way in WAITING
+        self.install()
+        self.configure()
+        self.bridge = Bridge(settings(host), lambda _text: settings(host, ahead=self._ahead))
+        self.runtime = adaptation.Runtime(request_timeout=timeout)
+        ours, theirs = socket.socketpair()
+        self._session = threading.Thread(
+            target=Session(self.bridge, Identity(name="v1bridge", index="10"), theirs).run, name="session"
+        )
+        self._session.start()
+        self.runtime.start()
+        self.runtime.attach(ours)
+
+    def install(self) -> Path:
+        text = SKEL if self.way in ("cold", "warm") else FOREIGN
+        values = {"python": sys.executable, "source": SOURCE, "noting": NOTING, "notes": str(self.notes)}
+        return self.host.script("rude", text.format(**values, reads=self._reads))
+
+    def configure(self, do: str = "", *others: Plugin, **options: Any) -> None:
+        """Have the plugin do this when it is asked next; nothing at all by default."""
+        ahead = {"ahead": "always"} if self.way == "prestarted" else {}
+        conf = {"do": do} if do else None
+        self.host.configure(Plugin(type="rude", conf=conf, **ahead, **options), *others)
+
+    def start(self, **changes: Any) -> str:
+        """A container starts; the error, "" for none."""
+        try:
+            self.runtime.start_container(pod(**changes), container())
+        except adaptation.EventError as error:
+            return str(error)
+        return ""
+
+    def make_ready(self) -> set[int]:
+        """Have processes wait, where there are any that do; returns their numbers."""
+        if self.way not in WAITING:
+            return set()
+        self.configure()
+
+        def is_ready() -> bool:
+            return self.start() == "" and wait_until(lambda: len(self.host.processes()) >= WAITING[self.way], 1)
+
+        assert wait_until(is_ready, SOON)
+        return set(self.host.processes())
+
+    def served_by(self) -> int:
+        """The process that has answered last."""
+        return int(self.notes.read_text().split()[-1])
+
+    def keeps_the_bridge(self) -> bool:
+        return self.runtime.plugins == ["10-v1bridge"]
+
+    def close(self) -> None:
+        self._ahead = False
+        self.bridge.configure("", stub.Runtime(name="over", version="1.0"))
+        self.runtime.close()
+        self._session.join(SOON)
+        assert not self._session.is_alive()
+        mine = ("ahead", "ttrpc")
+        assert wait_until(lambda: not [each for each in threading.enumerate() if each.name.startswith(mine)])
+        assert wait_until(lambda: not self.host.processes())

@@ -1,0 +1,151 @@
+"""Configuration that is broken, half-written, huge or never at rest, while a runtime goes on sending events."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.integration.v1bridge.site import Site
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.host import Host
+
+
+@pytest.fixture
+def site(host: Host) -> Iterator[Site]:
+    site = Site(host, "cold")
+    yield site
+    site.close()
+
+
+class Noted:
+    """Plugins that note their names, and what they have noted."""
+
+    def __init__(self, site: Site) -> None:
+        self._host = site.host
+        self._notes = site.host.root / "names"
+        self._read = 0
+
+    def install(self, *names: str) -> None:
+        for name in names:
+            text = f"#!/bin/sh\ncat >/dev/null\necho {name} >> {self._notes}\necho '{{}}'\n"
+            self._host.script(name, text)
+
+    def put(self, *names: str, file: str = "10-test.conf") -> None:
+        """In one step."""
+        entries: list[dict[str, Any]] = [{"type": name} for name in names]
+        part = self._host.root / "part"
+        part.write_text(json.dumps({"version": "0.1", "plugins": entries}))
+        part.rename(self._host.conf / file)
+
+    def new(self) -> list[str]:
+        """Since the last time."""
+        noted = self._notes.read_text().split() if self._notes.exists() else []
+        new, self._read = noted[self._read :], len(noted)
+        return new
+
+
+@pytest.fixture
+def noted(site: Site) -> Noted:
+    noted = Noted(site)
+    noted.install("a", "b")
+    noted.put("a")
+    return noted
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "null",
+        "[]",
+        '{"version": "0.1", "plugins": [{"type": "b"}',
+        '{"version": "9", "plugins": []}',
+        "\xff",
+    ],
+)
+def test_a_file_that_is_broken_or_half_written_keeps_the_last_good_plugins_until_it_is_whole(
+    host: Host, site: Site, noted: Noted, text: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert (site.start(), noted.new()) == ("", ["a"])
+    (host.conf / "20-new.conf").write_bytes(text.encode("latin-1"))
+    for _ in range(3):
+        assert (site.start(), noted.new()) == ("", ["a"])
+    said = [each.getMessage() for each in caplog.records if "the configuration is broken" in each.getMessage()]
+    assert said
+    assert len(said) == len(set(said))
+    assert all("20-new.conf" in line for line in said)
+    noted.put("b", file="20-new.conf")
+    assert (site.start(), noted.new()) == ("", ["a", "b"])
+
+
+def test_a_file_that_may_not_be_read_keeps_the_last_good_plugins(
+    host: Host, site: Site, noted: Noted, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Root may read everything but this."""
+    assert (site.start(), noted.new()) == ("", ["a"])
+    path = host.conf / "10-test.conf"
+    path.unlink()
+    path.symlink_to("/proc/1/mem")
+    assert (site.start(), noted.new()) == ("", ["a"])
+    assert "the configuration is broken, the last good one stays, with 1 plugins" in caplog.text
+
+
+def test_a_thousand_files_are_one_configuration(site: Site, noted: Noted) -> None:
+    for number in range(1000):
+        noted.put(*(["b"] if number % 500 == 0 else []), file=f"{number + 20:05d}.conf")
+    assert (site.start(), noted.new()) == ("", ["b", "b", "a"])
+    noted.put("b", file="10-test.conf")
+    assert (site.start(), noted.new()) == ("", ["b", "b", "b"])
+
+
+def test_of_a_thousand_edits_under_load_every_event_sees_one_whole_configuration(site: Site, noted: Noted) -> None:
+    """Each version has as many plugins as its number says, all of that number."""
+    versions = 4
+    names = [[f"v{number}-{each}" for each in range(number)] for number in range(1, versions + 1)]
+    noted.install(*[name for each in names for name in each])
+    noted.put(*names[0])
+    done = threading.Event()
+
+    def edit() -> None:
+        try:
+            for edit in range(1000):
+                noted.put(*names[edit % versions])
+        finally:
+            done.set()
+
+    thread = threading.Thread(target=edit)
+    thread.start()
+    seen = []
+    while not done.is_set():
+        assert site.start() == ""
+        seen.append(noted.new())
+    thread.join()
+    assert seen
+    assert all(each in names for each in seen), [each for each in seen if each not in names]
+    assert site.start() == ""
+    assert noted.new() == names[999 % versions]
+    assert site.keeps_the_bridge()
+
+
+def test_the_directory_may_be_exchanged_under_load(host: Host, site: Site, noted: Noted) -> None:
+    for name in ("a", "b"):
+        (host.root / f"conf-{name}").mkdir()
+        (host.root / f"conf-{name}/10.conf").write_text(
+            json.dumps({"version": "0.1", "plugins": [{"type": name}] * 3})
+        )
+    (host.conf / "10-test.conf").unlink()
+    host.conf.rmdir()
+    for turn in range(60):
+        link = host.root / "link"
+        name = "ab"[turn % 2]
+        link.symlink_to(host.root / f"conf-{name}")
+        os.replace(link, host.conf)
+        assert (site.start(), noted.new()) == ("", [name] * 3)
