@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import struct
 import threading
 from typing import TYPE_CHECKING, Any
@@ -226,8 +227,9 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_runtime_that_stops_reading_stops_no_chain_and_loses_the_connection(
     host: Host, impatient: None, node: Connected
 ) -> None:
-    """Of 40 answers with 60 kB each no socket holds all."""
+    """40 answers with 4 kB each are more than its socket holds."""
     events = 40
+    node.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
     host.configure(node.keeper("loud", ["error", "x" * 60_000]))
     gate = threading.Event()
     node.fake._trunk.receive = lambda data: gate.wait(SOON) and None  # type: ignore[method-assign]

@@ -134,6 +134,7 @@ class Connected(Node):
     def __init__(self, host: Host, **changes: Any) -> None:
         super().__init__(host, **changes)
         ours, theirs = socket.socketpair()
+        self.socket = ours
         self.fake = Runtime(theirs)
         session = Session(self.bridge, Identity(name="v1bridge", index="10"), ours)
         self._thread = threading.Thread(target=session.run)
