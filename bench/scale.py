@@ -93,6 +93,7 @@ def _cpu(node: Node, seconds: float) -> float:
         fields = [Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split() for pid in pids]
         return sum(int(each[11]) + int(each[12]) for each in fields)
 
+    time.sleep(seconds)  # the last event's children are ended, and others made
     pids = [node.pid, *node.family()]
     before = used()
     time.sleep(seconds)

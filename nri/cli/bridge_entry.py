@@ -14,6 +14,9 @@ def main() -> None:
         from nri.cli.bridge import bridge
 
         bridge(prog_name="v1bridge", help_option_names=["-h", "--help"])
+    from nri.client import guard
+
+    guard.keep(make_session=True)
     from nri.errors import NRIError, printable
     from nri.v1bridge import serve
 

@@ -11,7 +11,6 @@ from nri import ownership, stub
 from nri.client.orphans import Orphans
 from nri.client.spawn import settle
 from nri.stub.identity import SOCKET_VARIABLE
-from nri.v1bridge import guard
 from nri.v1bridge.bridge import Bridge
 from nri.v1bridge.logs import set_up
 from nri.v1bridge.settings import Settings, SettingsError
@@ -38,7 +37,6 @@ def serve(*, path: str = stub.DEFAULT_SOCKET, index: str = "", settings_file: st
     path = os.path.abspath(path)  # before settle, which leaves the directory that a relative one counts from
     settings = _read(settings_file) if settings_file else Settings()
     settle()
-    guard.keep(make_session=launched)
 
     def adopt(text: str) -> Settings:
         settings, faults = Settings.read(text)

@@ -1,29 +1,31 @@
-"""The guard: a process that ends what the bridge was running, when something ends the bridge.
+"""The guard: a process that ends what a host was running, when something ends the host.
 
-A bridge that is told to end sees to its plugins itself. One that is killed (SIGKILL, out of memory, a crash of the
-interpreter) can not, and a plugin at work would go on without anybody who keeps its deadline. So the bridge forks the
-guard when it begins; it waits until the bridge is gone, kills what is left of the bridge's session, and ends.
+A host that is told to end sees to its plugins itself. One that is killed (SIGKILL, out of memory, a crash of the
+interpreter) can not, and a plugin at work would go on without anybody who keeps its deadline. So a host that stays
+forks the guard when it begins; it waits until the host is gone, kills what is left of the host's session, and ends.
 
-A session is what tells a bridge's processes from others: they can't leave it unnoticed but with ``setsid``. Where the
-bridge is launched by a runtime it makes a session of its own, for it has the runtime's; as a service it has one. A
-bridge that somebody runs in a shell shares the shell's, with whatever else runs there, and has no guard.
+A session is what tells a host's processes from others: they can't leave it unnoticed but with ``setsid``. A host that
+is launched by a runtime makes a session of its own, for it has the runtime's; as a service it has one. One that
+somebody runs in a shell shares the shell's, with whatever else runs there, and has no guard.
 """
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found] # the signal module would import enum
 import os
-import signal
 
 from nri.client import spawn
 
 ROUNDS = 100
 """Times that what is left is looked for again: what is killed may just have made another."""
 
-_IGNORED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
+_IGNORED = (_signal.SIGTERM, _signal.SIGINT, _signal.SIGHUP, _signal.SIGQUIT)
 
 
 def keep(*, make_session: bool) -> bool:
-    """Fork the guard; whether there is one. To be called before there are threads.
+    """Fork the guard; whether there is one.
+
+    To be called before there are threads; and before much is loaded, for the guard keeps a copy of it in memory.
 
     :param make_session: leave the session that this process is in, where it is another's.
     """
@@ -35,12 +37,12 @@ def keep(*, make_session: bool) -> bool:
             os.setsid()
         except PermissionError:  # it leads a process group: somebody has put it there, and looks after it
             return False
-    bridge = os.getpid()
-    waits, _ = os.pipe()  # the other is in no other process, and so closed when this one is gone
+    host = os.getpid()
+    waits, _ = spawn.pipe()  # the other is in no other process, and so closed when this one is gone
     pid = os.fork()
     if pid == 0:
         try:
-            _guard(waits, bridge)
+            _guard(waits, host)
         finally:
             os._exit(0)
     os.close(waits)
@@ -49,22 +51,22 @@ def keep(*, make_session: bool) -> bool:
     return True
 
 
-def _guard(waits: int, bridge: int) -> None:
+def _guard(waits: int, host: int) -> None:
     os.setsid()
-    os.closerange(3, waits)  # above all the connection to the runtime, which has to see that the bridge is gone
+    os.closerange(3, waits)  # above all the connection to the runtime, which has to see that the host is gone
     os.closerange(waits + 1, 1 << 20)
     for number in _IGNORED:
-        signal.signal(number, signal.SIG_IGN)
+        _signal.signal(number, _signal.SIG_IGN)
     _rename()
     while os.read(waits, 1):
         pass
     for _ in range(ROUNDS):
-        left = _of_session(bridge)
+        left = _of_session(host)
         if not left:
             return
         for pid in left:
             try:
-                os.kill(pid, signal.SIGKILL)
+                os.kill(pid, _signal.SIGKILL)
             except OSError:
                 pass  # it has ended
 
@@ -86,7 +88,7 @@ def _of_session(session: int) -> list[int]:
 
 
 def _rename() -> None:
-    """Tell it from the bridge in a list of processes."""
+    """Tell it from the host in a list of processes."""
     try:
         with open("/proc/self/comm", "w", encoding="ascii") as file:
             file.write("nri-guard")
