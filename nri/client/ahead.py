@@ -31,6 +31,7 @@ from nri.client.helper import SCARCE, BusyError, GoneError, Helper, in_backgroun
 from nri.client.lines import Lines
 from nri.client.prestart import Prestarted
 from nri.types import gojson
+from nri.types.v1 import AHEAD
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -39,9 +40,6 @@ if TYPE_CHECKING:
 
 ANSWER_WITHIN = 10.0
 """Seconds that a plugin has to say whether it can be started ahead, and then to be ready."""
-
-PROTOCOL = 2
-"""The version of what is said between a host and a helper, as a plugin tells it when asked for its version."""
 
 MARKS = (b"nri.skel", b"nri import skel")
 """What stands in the file of a plugin that was built with :mod:`nri.skel`; no other file is run to be asked."""
@@ -231,4 +229,4 @@ def _can_be_ahead(path: str, plugin: str) -> bool:
         about = gojson.loads(said.stdout)
     except ValueError:
         return False
-    return isinstance(about, dict) and about.get("ahead") == PROTOCOL
+    return isinstance(about, dict) and about.get("ahead") == AHEAD

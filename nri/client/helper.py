@@ -325,7 +325,7 @@ def _see_end(pid: int) -> None:
     try:
         pidfd = os.pidfd_open(pid)
         try:
-            ended = _ends(pidfd, END_WITHIN)
+            ended = launch.ends(pidfd, END_WITHIN)
         finally:
             os.close(pidfd)
     except OSError:
@@ -338,14 +338,8 @@ def _see_end(pid: int) -> None:
     launch.await_end(pid, -1)
 
 
-def _ends(pidfd: int, within: float) -> bool:
-    poll = select.poll()
-    poll.register(pidfd, select.POLLIN)
-    return bool(poll.poll(max(0.0, within) * 1000))
-
-
 def _status(pid: int, pidfd: int, within: float) -> int:
-    _ends(pidfd, within)  # it was killed, at the latest now
+    launch.ends(pidfd, within)  # it was killed, at the latest now
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             fields = file.read().rpartition(b")")[2].split()

@@ -167,7 +167,7 @@ class Conversation:
                     if fd == self._stdout and events != select.POLLOUT:
                         self._read_stdout()
             if self._pidfd < 0:
-                self._over = _has_exited(self.pid)
+                self._over = has_exited(self.pid)
             if len(self._out) > self._limit:
                 output.stopped = "output"
                 break
@@ -276,11 +276,19 @@ def _pidfd(pid: int) -> int:
         return -1
 
 
-def _has_exited(pid: int) -> bool:
+def has_exited(pid: int) -> bool:
+    """Whether a child has ended. It is not reaped: its number stays its own."""
     try:
         return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
     except ChildProcessError:
         return True  # see _status
+
+
+def ends(pidfd: int, within: float) -> bool:
+    """Wait, at most so many seconds, for the end of a process; whether it has come."""
+    poll = select.poll()
+    poll.register(pidfd, select.POLLIN)
+    return bool(poll.poll(max(0.0, within) * 1000 + 1))
 
 
 def give_up_at(deadline: float) -> float:
@@ -306,9 +314,7 @@ def await_end(pid: int, pidfd: int, give_up: float | None = None) -> int:
         try:
             if pidfd < 0:
                 raise OSError
-            waiting = select.poll()
-            waiting.register(pidfd, select.POLLIN)
-            waiting.poll(left * 1000 + 1)
+            ends(pidfd, left)
         except OSError:  # also ENOMEM: whatever happens, it has to be reaped
             time.sleep(_POLL_WITHOUT_PIDFD)
     return status

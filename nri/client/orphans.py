@@ -10,20 +10,17 @@ from __future__ import annotations
 
 import logging
 import os
-import select
+import time
 from typing import TYPE_CHECKING
 
-from nri.client import spawn
+from nri.client import launch, spawn
 from nri.errors import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-ROUNDS = 100
-"""Times that children are looked for again: each that is killed may leave children of its own."""
-
 ENDS_WITHIN = 0.1
-"""Seconds that one which was killed gets to go; whoever takes longer is looked at again the next time."""
+"""Seconds for all of them together: the next event may be waiting. Who takes longer is looked at again after that."""
 
 _PR_SET_CHILD_SUBREAPER = 36
 _SIGKILL = 9
@@ -37,37 +34,50 @@ class Orphans:
     def __init__(self) -> None:
         self.are_ours = _become_subreaper()
         """Whether orphans come to us."""
+        self._killed: set[int] = set()  # and not gone yet: the kernel may keep one for long
 
     def end(self) -> None:
         """Kill all that were left. Not while a plugin is at work: its children may still be of use to it."""
         if not self.are_ours:
             return
-        for _ in range(ROUNDS):
-            with spawn.starting:  # one that is being started is a child that nobody knows yet
-                left = [pid for pid in _children() if pid not in spawn.started]
-            if not left:
+        until = time.monotonic() + ENDS_WITHIN
+        while new := self._kill_new():  # each may leave children of its own
+            for pid in new:
+                _await(pid, until)
+            if time.monotonic() >= until:
+                log.warning(
+                    "processes that plugins have left behind are killed, and not all gone: looking again later"
+                )
                 return
-            for pid in left:
-                _end(pid)
-        log.warning("plugins go on leaving processes behind faster than these can be killed")
+
+    def _kill_new(self) -> list[int]:
+        """Reap those that have ended, kill those that have not been killed; returns the latter."""
+        with spawn.starting:  # one that is being started is a child that nobody knows yet
+            left = [pid for pid in _children() if pid not in spawn.started]
+        left = [pid for pid in left if not _is_reaped(pid)]  # nothing else can have its number until then
+        self._killed.intersection_update(left)
+        new = [pid for pid in left if pid not in self._killed]
+        for pid in new:
+            log.warning("killed a process that a plugin has left behind: %d (%s)", pid, _name(pid))
+            os.kill(pid, _SIGKILL)
+        self._killed.update(new)
+        return new
 
 
-def _end(pid: int) -> None:
-    """Kill a child, and reap it; nothing else can have its number until then."""
+def _is_reaped(pid: int) -> bool:
+    try:
+        return os.waitpid(pid, os.WNOHANG)[0] == pid
+    except ChildProcessError:
+        return True  # by somebody else
+
+
+def _await(pid: int, until: float) -> None:
     try:
         pidfd = os.pidfd_open(pid)
     except OSError:
-        return  # gone: somebody else has reaped it
+        return  # it is looked at again
     try:
-        poll = select.poll()
-        poll.register(pidfd, select.POLLIN)
-        if not poll.poll(0):
-            log.warning("killed a process that a plugin has left behind: %d (%s)", pid, _name(pid))
-            os.kill(pid, _SIGKILL)
-            poll.poll(ENDS_WITHIN * 1000)
-        os.waitpid(pid, os.WNOHANG)
-    except OSError:
-        pass  # it changed its user, or was reaped
+        launch.ends(pidfd, until - time.monotonic())
     finally:
         os.close(pidfd)
 

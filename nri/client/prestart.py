@@ -7,8 +7,6 @@ answered. What it does before it reads its stdin it does ahead of time, and for 
 from __future__ import annotations
 
 import logging
-import os
-import select
 import threading
 import time
 
@@ -56,7 +54,7 @@ class Prestarted:
             raise BusyError
         started = time.monotonic()
         pid, pipes = waiting
-        if _has_ended(pid):
+        if launch.has_exited(pid):
             _discard(pid, pipes)
             log.warning("%s can't be started ahead: it does not wait for its request", self._plugin)
             raise GoneError
@@ -102,16 +100,6 @@ class Prestarted:
                 self._waiting = waiting
         if waiting is not None and not is_wanted:
             _discard(*waiting)
-
-
-def _has_ended(pid: int) -> bool:
-    pidfd = os.pidfd_open(pid)
-    try:
-        poll = select.poll()
-        poll.register(pidfd, select.POLLIN)
-        return bool(poll.poll(0))
-    finally:
-        os.close(pidfd)
 
 
 def _discard(pid: int, pipes: list[int]) -> None:

@@ -22,7 +22,7 @@ has started a thread (a fork has only the thread that forks) or holds a file ope
 
 When the host closes its end, or is gone, everything here ends: the helper, the children that wait, and any that still
 work. Nothing of it is on the way of a plugin that is run as ``TYPE invoke``. Whoever changes what is said here
-gives it another number (:data:`nri.skel.process.AHEAD`), which ``TYPE version`` tells.
+gives it another number (:data:`nri.types.v1.AHEAD`), which ``TYPE version`` tells.
 """
 
 from __future__ import annotations

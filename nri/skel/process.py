@@ -14,7 +14,7 @@ from errno import EAGAIN
 from nri.errors import NRIError, printable
 from nri.types import gojson
 from nri.types.errors import DecodeError, EncodeError
-from nri.types.v1 import MAX_REQUEST, VERSION, Request, Result
+from nri.types.v1 import AHEAD, MAX_REQUEST, VERSION, Request, Result
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
 
     from nri.skel.plugin import Plugin
 
-
-AHEAD = 2
-"""The version of what :mod:`nri.skel.ahead` and a host say to each other."""
 
 _PIECE = 65536
 

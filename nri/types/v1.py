@@ -25,6 +25,10 @@ MAX_REQUEST = 64 * 1024 * 1024
 """Bytes of a request that are read; a longer one is refused (a real one has some thousands)."""
 
 
+AHEAD = 2
+"""The version of what a host says to a plugin that it starts ahead of requests (:mod:`nri.skel.ahead`)."""
+
+
 class State(str):
     """A step of a container's life. Any string can be one: a plugin passes over states that it does not know."""
 
@@ -337,6 +341,7 @@ class ConfigList(Message):
 
 
 __all__ = [
+    "AHEAD",
     "MAX_REQUEST",
     "STATES",
     "VERSION",
