@@ -19,9 +19,7 @@ from _socket import (
     MSG_CMSG_CLOEXEC,
     MSG_CTRUNC,
     MSG_DONTWAIT,
-    SHUT_WR,
     SOCK_SEQPACKET,
-    SOCK_STREAM,
     socket,
     socketpair,
 )
@@ -59,7 +57,7 @@ _SIGKILL = 9
 _RIGHTS = 3
 _FILES = 65536  # bytes of the longest message
 _NONE = bytes(4)  # a number of bytes that are not read yet, as ioctl(2) has it
-_LENGTH = 4  # bytes that tell a result's length; it is followed by the exit status, one byte
+_LENGTH = 4  # bytes that tell a request's or a result's length; the latter is followed by the exit status, one byte
 
 
 class BusyError(Exception):
@@ -77,6 +75,11 @@ class _Child(NamedTuple):
     pidfd: int
     channel: int
     stderr: int
+
+    def close(self) -> None:
+        """Let go of it; it ends."""
+        for number in (self.pidfd, self.channel, self.stderr):
+            os.close(number)
 
 
 class Helper:
@@ -101,6 +104,8 @@ class Helper:
         self._lock = threading.Lock()
         self._coming = 0  # children that were asked for, and have not come
         self._busy = 0
+        self._ready: _Child | None = None  # one that was taken before there is a request for it
+        self._gone = False
         self._missed = 0.0  # since when none has come that was asked for; 0 while they do
         self._retired = False
         self._finished: list[_Exchange] = []
@@ -155,7 +160,7 @@ class Helper:
             self._end_if_done()
 
     def tidy(self) -> None:
-        """Close what was left open of children that have answered, and ask for others in their place.
+        """Close what was left open of children that have answered, ask for others in their place, take one that waits.
 
         Done before the next request at the latest; better by then, as nobody waits.
         """
@@ -166,6 +171,15 @@ class Helper:
                 break  # another thread was faster
             exchange.close()
             self._say(b"done %d" % exchange.pid if exchange.was_slow else b"next %d" % exchange.pid)
+        if self._ready is None and self._taking.acquire(blocking=False):
+            try:
+                self._ready = self._receive()
+            except (BusyError, OSError):
+                pass  # as the next request will see
+            except GoneError:
+                self._gone = True
+            finally:
+                self._taking.release()
 
     def retire(self) -> None:
         """End the helper, as soon as nobody is at work with it."""
@@ -179,7 +193,10 @@ class Helper:
                 return
             pid, self._pid = self._pid, 0
         self.tidy()
-        self._control.close()  # that is its end, and that of all that it has made
+        with self._taking:
+            self._control.close()  # that is its end, and that of all that it has made
+            if self._ready is not None:
+                self._ready.close()
         if not in_background(_see_end, pid):
             _see_end(pid)
 
@@ -203,7 +220,10 @@ class Helper:
         if not self._taking.acquire(timeout=max(0.0, until - time.monotonic())):
             raise BusyError
         try:
-            return self._next(until)
+            if self._gone:
+                raise GoneError
+            child, self._ready = self._ready, None
+            return self._next(until) if child is None else child
         except OSError as error:
             # Starting the plugin as ever would fare no better when something is scarce; and say what it is.
             raise (BusyError if error.errno in SCARCE else GoneError) from error
@@ -212,21 +232,31 @@ class Helper:
 
     def _next(self, until: float) -> _Child:
         """The child that has waited longest."""
-        space = CMSG_SPACE(4 * _RIGHTS)
-        try:
-            word, ancillary, flags, _ = self._control.recvmsg(64, space, MSG_CMSG_CLOEXEC | MSG_DONTWAIT)
-        except BlockingIOError:
+        child = self._receive()
+        if child is None:
             with self._lock:
                 if self._coming == 0:
-                    raise BusyError from None
+                    raise BusyError
             if not self._comes(until):
                 now = time.monotonic()
                 self._missed = self._missed or now
                 if now - self._missed <= MISSED_WITHIN:
-                    raise BusyError from None
-                raise GoneError from None
-            word, ancillary, flags, _ = self._control.recvmsg(64, space, MSG_CMSG_CLOEXEC | MSG_DONTWAIT)
+                    raise BusyError
+                raise GoneError
+            child = self._receive()
+            if child is None:
+                raise BusyError
         self._missed = 0.0
+        return child
+
+    def _receive(self) -> _Child | None:
+        """A child that has come; None when there is none yet."""
+        try:
+            word, ancillary, flags, _ = self._control.recvmsg(
+                64, CMSG_SPACE(4 * _RIGHTS), MSG_CMSG_CLOEXEC | MSG_DONTWAIT
+            )
+        except BlockingIOError:
+            return None
         numbers = [number for _, _, data in ancillary for number in memoryview(data).cast("i")]
         is_child = word.startswith(b"ready ") and word[6:].isdigit()
         if is_child:
@@ -239,7 +269,15 @@ class Helper:
                 self._say(b"next " + word[6:])
                 raise BusyError
             raise GoneError  # "": it has ended
-        return _Child(int(word[6:]), *numbers)
+        child = _Child(int(word[6:]), *numbers)
+        try:
+            for number in (child.channel, child.stderr):
+                os.set_blocking(number, False)
+        except OSError:
+            child.close()
+            self._say(b"next " + word[6:])
+            raise
+        return child
 
 
 class _Exchange(launch.Conversation):
@@ -247,6 +285,7 @@ class _Exchange(launch.Conversation):
 
     def __init__(self, child: _Child, data: bytes, lines: Lines, limit: int, on_slow: Callable[[], None]) -> None:
         pipes = [child.channel, child.channel, child.stderr]
+        data = len(data).to_bytes(_LENGTH, "big") + data
         super().__init__(child.pid, pipes, data, lines, limit + _LENGTH + 1, pidfd=child.pidfd)
         self._length = len(data)
         self._on_slow = on_slow
@@ -286,13 +325,6 @@ class _Exchange(launch.Conversation):
         super()._unwanted()
 
     def _sent(self) -> None:
-        channel = socket(AF_UNIX, SOCK_STREAM, 0, self._stdin)
-        try:
-            channel.shutdown(SHUT_WR)
-        except OSError:
-            pass  # it has ended
-        finally:
-            channel.detach()
         self._poll.register(self._stdin, select.POLLIN)
 
     def _read(self, fd: int) -> bytes:

@@ -89,6 +89,8 @@ def start(path: str, argv: list[str], deadline: float) -> tuple[int, list[int]]:
     try:
         for _ in range(3):
             pipes += pipe()
+        for fd in (pipes[1], pipes[2], pipes[4]):
+            os.set_blocking(fd, False)
         pid = spawn(path, argv, pipes, deadline)
     except BaseException:
         for fd in pipes:
@@ -109,7 +111,7 @@ def reap_late() -> None:
 class Conversation:
     """A process that has been started, and the three pipes to it; it owns them.
 
-    :param pipes: our ends of its stdin, stdout and stderr.
+    :param pipes: our ends of its stdin, stdout and stderr, which do not block.
     :param data: for its stdin.
     :param limit: bytes of its stdout.
     :param pidfd: of the process, where there is one already; it owns this too.
@@ -148,8 +150,6 @@ class Conversation:
         """Write and read until the process is done, or is not worth waiting for."""
         output = Output()
         output.stopped = ""
-        for fd in self._open:
-            os.set_blocking(fd, False)
         self._write()
         while not self._over:
             left = deadline - time.monotonic()

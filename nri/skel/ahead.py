@@ -13,9 +13,10 @@ The host keeps one end of a socket (SOCK_SEQPACKET); the helper has the other as
 - helper to host: ``ready PID``, for a child that waits, with three descriptors: a pidfd, a socket (SOCK_STREAM), and
   a pipe with the child's stdout and stderr (:func:`nri.skel.main` lets what a plugin prints go to stderr).
 
-On its socket a child reads the request until its end. It writes the length of its result (four bytes, network
-order), the result, and its exit status (one byte); then it has nothing left to do, nor open. Where it ends before it
-has read the request, the host sees that its socket was reset, and asks another.
+On its socket a child reads the length of the request (four bytes, network order) and the request. It writes the length
+of its result, the result, and its exit status (one byte). Then it has nothing left to do, nor open, and waits for the
+host to close the socket, or to kill it: its end would take longer than its answer, and keep the host from its CPU. Where
+it ends before it has read the request, the host sees that its socket was reset, and asks another.
 
 A plugin of which something would be shared by its children is none for this, and its helper ends at once: one that
 has started a thread (a fork has only the thread that forks) or holds a file open (its position and locks are common).
@@ -48,6 +49,8 @@ MAX_FILES = 60_000
 
 _REAP_EVERY = 0.2  # seconds between looks at children that the host has done with, and that have not quite ended
 _SIGKILL = 9
+_LENGTH = 4
+_PIECE = 16384  # beyond some ten thousand bytes malloc(3) goes to the kernel
 _REQUEST = b"""{"conf": {"a": ["", 0, true]}, "version": "0.1", "state": "create", "id": "a", "sandboxID": "b", "pid":
 1, "spec": {"resources": {"memory": {}, "cpu": {"quota": 50000}}, "namespaces": {"pid": ""}, "cgroupsPath": "/a",
 "annotations": {"a": "b"}}, "labels": {"a": "b"}, "results": [{"plugin": "a", "metadata": {"a": "b"}}]}"""
@@ -75,6 +78,8 @@ def serve(plugin: Plugin) -> NoReturn:
     os.close(ended)
     os.close(other)
     _exchange_policy(os.SCHED_OTHER, os.SCHED_BATCH)
+    sys.argv[1:] = ["invoke"]
+    _warm_up()  # what that makes for the first time, and keeps, each child would make for itself
     gc.collect()
     gc.freeze()  # what is loaded stays as it is, and its pages stay shared
     poll = select.poll()
@@ -180,16 +185,13 @@ def _wait(plugin: Plugin, channel: int, stderr: int) -> NoReturn:
         os.dup2(stderr, 1)
         os.dup2(stderr, 2)
         os.close(stderr)
-        sys.argv[1:] = ["invoke"]
         _touch(plugin)
         gc.freeze()
         _exchange_policy(os.SCHED_BATCH, os.SCHED_OTHER)
-        request = os.read(channel, 65536)
-        if not request:
-            os._exit(0)  # nobody needs it
+        request = _Request(channel)
         answer = _Answer()
-        status = _answer(plugin, _Request(channel, request), answer)
-        result = len(answer.data).to_bytes(4, "big") + answer.data
+        status = _answer(plugin, request, answer)
+        result = len(answer.data).to_bytes(_LENGTH, "big") + answer.data
         if "threading" in sys.modules or "atexit" in sys.modules:  # as these may never end, or end it
             _write(channel, result)
             result = b""
@@ -198,20 +200,35 @@ def _wait(plugin: Plugin, channel: int, stderr: int) -> NoReturn:
         os.closerange(3, channel)  # its locks are free when the host is told
         os.closerange(channel + 1, 1 << 20)
         _write(channel, result + bytes([status & 0xFF]))
+        os.read(channel, 1)
     finally:
         os._exit(status)
 
 
 class _Request:
-    """What is left of the request, as a file to be read to its end."""
+    """The request, as a file to be read to its end. Made, it waits for it."""
 
-    def __init__(self, channel: int, begun: bytes) -> None:
+    def __init__(self, channel: int, begun: bytes = b"") -> None:
         self._channel = channel
-        self._begun = begun
+        self._begun = begun or os.read(channel, _PIECE)
+        self._left = 0
+        while len(self._begun) < _LENGTH:
+            self._more()
+        self._left = int.from_bytes(self._begun[:_LENGTH], "big") - len(self._begun) + _LENGTH
+        self._begun = self._begun[_LENGTH:]
 
     def read(self, size: int) -> bytes:
+        if self._left and not self._begun:
+            self._more()
         begun, self._begun = self._begun, b""
-        return begun or os.read(self._channel, size)
+        return begun
+
+    def _more(self) -> None:
+        data = os.read(self._channel, _PIECE)
+        if not data:
+            os._exit(0)  # nobody needs it, or no more: half a request is none
+        self._left -= len(data)
+        self._begun += data
 
 
 class _Answer:
@@ -238,14 +255,22 @@ class _Nobody(Plugin):
         return request.new_result("", metadata={"": ""})
 
 
+_COMMON = Plugin.__mro__
+
+
+def _warm_up() -> None:
+    """Go the way of a request once, without the plugin."""
+    run(_Nobody(), sys.argv, _Request(0, len(_REQUEST).to_bytes(_LENGTH, "big") + _REQUEST), _Answer(), sys.stderr)
+    _flush()
+
+
 def _touch(plugin: Plugin) -> None:
-    """Go the way of a request once, without the plugin: what is written to becomes this process's own memory now.
+    """Write to what a request will write to: it becomes this process's own memory now.
 
     The interpreter counts the references to an object in the object, and so writes to all that it uses.
     """
-    run(_Nobody(), sys.argv, _Request(0, _REQUEST), _Answer(), sys.stderr)
-    _flush()
-    for name in {kind.__module__ for kind in type(plugin).__mro__}:
+    _warm_up()
+    for name in {kind.__module__ for kind in type(plugin).__mro__ if kind not in _COMMON}:
         for value in list(vars(sys.modules[name]).values()):
             getattr(value, "__code__", None)
 
