@@ -11,13 +11,9 @@ from __future__ import annotations
 import logging
 import os
 import time
-from typing import TYPE_CHECKING
 
 from nri.client import launch, spawn
 from nri.errors import printable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 ENDS_WITHIN = 0.1
 """Seconds for all of them together: the next event may be waiting. Who takes longer is looked at again after that."""
@@ -35,6 +31,10 @@ class Orphans:
         self.are_ours = _become_subreaper()
         """Whether orphans come to us."""
         self._killed: set[int] = set()  # and not gone yet: the kernel may keep one for long
+
+    def there_are(self) -> bool:
+        """Whether there may be any: a quick look, at any time."""
+        return self.are_ours and not spawn.started.issuperset(_children())
 
     def end(self) -> None:
         """Kill all that were left. Not while a plugin is at work: its children may still be of use to it."""
@@ -82,14 +82,19 @@ def _await(pid: int, until: float) -> None:
         os.close(pidfd)
 
 
-def _children() -> Iterator[int]:
-    """Our children, those that were left among them: by the thread that has them."""
-    for thread in os.listdir("/proc/self/task"):
-        try:
-            with open(f"/proc/self/task/{thread}/children", "rb") as file:
-                yield from map(int, file.read().split())
-        except OSError:
-            pass  # the thread has ended
+def _children() -> list[int]:
+    """The children of our main thread. Who has lost its parent comes to that one, as long as it lives.
+
+    Source: ``find_new_reaper`` in kernel/exit.c of Linux.
+    """
+    pieces = []
+    file = os.open(f"/proc/self/task/{os.getpid()}/children", os.O_RDONLY)
+    try:
+        while piece := os.read(file, 4096):
+            pieces.append(piece)
+    finally:
+        os.close(file)
+    return [int(pid) for pid in b"".join(pieces).split()]
 
 
 def _name(pid: int) -> str:

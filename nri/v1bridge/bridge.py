@@ -136,9 +136,10 @@ class Bridge(stub.Plugin):
         if helpers is not None:
             helpers.tidy()
         launch.reap_late()
-        with self._idle:
-            if self._busy == 0 and self._orphans is not None:
-                self._orphans.end()
+        if self._orphans is not None and self._orphans.there_are():
+            with self._idle:
+                if self._busy == 0:
+                    self._orphans.end()
 
     def _use(self, settings: Settings) -> None:
         known = self._settings

@@ -31,7 +31,7 @@ def test_one_that_the_kernel_keeps_holds_nobody_up_is_said_once_and_reaped_when_
     caplog.set_level(logging.WARNING, "nri.client")
     monkeypatch.setattr(orphans, "_become_subreaper", lambda: True)
     process = subprocess.Popen(["/bin/sleep", "1000"])
-    monkeypatch.setattr(orphans, "_children", lambda: iter([process.pid]))
+    monkeypatch.setattr(orphans, "_children", lambda: [process.pid])
     left = orphans.Orphans()
     said = f"killed a process that a plugin has left behind: {process.pid} (sleep)"
     try:
@@ -56,7 +56,7 @@ def test_one_that_goes_is_gone_when_the_search_ends(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(orphans, "ENDS_WITHIN", SOON)
     process = subprocess.Popen(["/bin/sleep", "1000"])
     alive = [process.pid]
-    monkeypatch.setattr(orphans, "_children", lambda: iter([pid for pid in alive if os.path.exists(f"/proc/{pid}")]))
+    monkeypatch.setattr(orphans, "_children", lambda: [pid for pid in alive if os.path.exists(f"/proc/{pid}")])
     orphans.Orphans().end()
     assert not os.path.exists(f"/proc/{process.pid}")
     process.wait()
