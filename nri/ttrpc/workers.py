@@ -6,8 +6,9 @@ most calls, so idle ones are kept, a few.
 
 from __future__ import annotations
 
+import logging
 import threading
-from queue import SimpleQueue
+from collections import deque
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -18,17 +19,29 @@ MAX_WORKERS = 64
 
 _IDLE_KEPT = 4
 
+log = logging.getLogger("nri.ttrpc")
+
+
+class _Idle:
+    """A thread that waits for its next task, and nobody else with it: a queue would wake one more for each."""
+
+    __slots__ = ("task", "wakes")
+
+    def __init__(self) -> None:
+        self.wakes = threading.Lock()
+        self.wakes.acquire()
+        self.task: Callable[[], None] | None = None
+
 
 class Workers:
     """Runs tasks in threads named ``NAME-1``, ``NAME-2`` and so on."""
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._tasks: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._lock = threading.Lock()
+        self._idle: list[_Idle] = []  # the one that was at work last is the first to be so again
+        self._backlog: deque[Callable[[], None]] = deque()
         self._count = 0
-        self._idle = 0  # threads that wait, or are about to, and for which no task is queued
-        self._backlog = 0  # tasks that are queued, and for which no thread waits
         self._started = 0
         self._stopped = False
 
@@ -37,35 +50,49 @@ class Workers:
         with self._lock:
             if self._stopped:
                 return
-            new = self._idle == 0 and self._count < MAX_WORKERS
-            if new:
-                self._count += 1
-                self._started += 1
-            elif self._idle:
-                self._idle -= 1
-            else:
-                self._backlog += 1
-            self._tasks.put(task)
-        if new:
+            if self._idle:
+                idle = self._idle.pop()
+                idle.task = task
+                idle.wakes.release()
+                return
+            self._backlog.append(task)
+            if self._count == MAX_WORKERS:
+                return
+            self._count += 1
+            self._started += 1
             # A daemon: a call that hangs must not keep the process from ending.
-            threading.Thread(target=self._work, name=f"{self._name}-{self._started}", daemon=True).start()
+            thread = threading.Thread(target=self._work, name=f"{self._name}-{self._started}", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:  # the system has none left; one of those that there are will come to it
+            log.error("no thread for a call: %s", error)
+            with self._lock:
+                self._count -= 1
 
     def stop(self) -> None:
         """Let the threads end, each after what it is at; what is queued is dropped."""
         with self._lock:
             self._stopped = True
-            for _ in range(self._count):
-                self._tasks.put(None)
+            self._backlog.clear()
+            for idle in self._idle:
+                idle.wakes.release()
+            self._idle.clear()
 
     def _work(self) -> None:
-        while (task := self._tasks.get()) is not None and not self._stopped:
+        idle = _Idle()
+        while (task := self._next(idle)) is not None:
             task()
             del task  # an idle thread keeps nothing alive
-            with self._lock:
-                if self._backlog:
-                    self._backlog -= 1
-                elif self._idle < _IDLE_KEPT:
-                    self._idle += 1
-                else:
-                    self._count -= 1
-                    break
+
+    def _next(self, idle: _Idle) -> Callable[[], None] | None:
+        """The next task, when there is one; None to end."""
+        with self._lock:
+            if self._backlog:
+                return self._backlog.popleft()
+            if self._stopped or len(self._idle) >= _IDLE_KEPT:
+                self._count -= 1
+                return None
+            self._idle.append(idle)
+        idle.wakes.acquire()
+        task, idle.task = idle.task, None
+        return task

@@ -46,7 +46,7 @@ def test_an_idle_thread_is_used_before_a_new_one_is_made():
     pool, done = Workers("reused"), []
     for number in range(50):
         pool.run(lambda: done.append(threading.current_thread().name))
-        until(lambda number=number: len(done) == number + 1 and pool._idle == 1)
+        until(lambda number=number: len(done) == number + 1 and len(pool._idle) == 1)
     assert set(done) == {"reused-1"}
     pool.stop()
 
