@@ -117,7 +117,7 @@ class Peer:
         self._registered = threading.Event()
         self._refusal = ""
         self._trunk = Trunk(sock)
-        self._client = Client()
+        self._client = Client(wait=self._trunk.wait)
         self._client.send = self._trunk.open(PLUGIN_SERVICE, self._client)
         methods = {
             (RUNTIME, "RegisterPlugin"): unary(api.RegisterPluginRequest, self._register),

@@ -2,8 +2,10 @@
 
 The contract of what is hard about it:
 
-- One thread reads, in :meth:`Link.run`, and calls the receiver, which must not wait: whatever takes time belongs into
-  a thread of its own. Any thread may send.
+- One thread at a time reads, and calls the receiver, which must not wait: whatever takes time belongs into a thread
+  of its own. That is the one in :meth:`Link.run`, which sleeps on while another waits for its answer in
+  :meth:`Link.wait`, and reads it: passing it from one to the other would cost more than reading it.
+- Any thread may send.
 - ``send`` waits until the kernel has taken all, at most :data:`SEND_TIMEOUT` seconds; a peer that takes nothing for
   longer has lost the link, as half a message can't be taken back.
 - The first reason to close is the one that sticks. The receiver is told of it once, after the last call of
@@ -58,6 +60,12 @@ class Link:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, timeout)
         self._socket = sock
         self._receiver = receiver
+        self._buffer = memoryview(bytearray(_CHUNK))
+        self._reading = threading.Lock()
+        self._poll = select.poll()  # of whoever reads in another thread's place
+        self._poll.register(sock, select.POLLIN)
+        self._epoll = select.epoll()  # of the thread that reads, which it wakes once, until it is asked to again
+        self._epoll.register(sock, select.EPOLLIN | select.EPOLLONESHOT)
         self._sending = threading.Lock()
         self._closing = threading.Lock()
         self._told = False
@@ -66,26 +74,36 @@ class Link:
 
     def run(self) -> ClosedError:
         """Read until the link is closed, by the peer or by us; returns the reason."""
-        poll = select.poll()
-        poll.register(self._socket.fileno(), select.POLLIN)
         try:
             while self.reason is None:
-                if not self._wait(poll):
-                    continue
-                data = self._socket.recv(_CHUNK)
-                if not data:
-                    self.close("the peer closed the connection")
-                    break
-                self._receiver.receive(data)
-        except ProtocolError as error:
-            self.close(f"the peer broke the protocol: {error}")
-        except OSError as error:
-            self.close(f"reading failed: {error.strerror or error}")
+                if self._comes():
+                    with self._reading:
+                        self._read()
+                        self._epoll.modify(self._socket, select.EPOLLIN | select.EPOLLONESHOT)
         finally:
             reason = self.close("the reading thread has ended")
-            with self._sending:  # else the number may be another file's when it comes to the system call
+            with (
+                self._reading,
+                self._sending,
+            ):  # else the number may be another file's when it comes to the system call
+                self._epoll.close()
                 self._socket.close()
         return reason
+
+    def wait(self, done: threading.Lock, timeout: float | None = None) -> bool:
+        """Acquire ``done``, which the receiver releases when what is waited for has come; whether it has in time.
+
+        :param timeout: seconds; None waits as long as it takes.
+        """
+        until = None if timeout is None else time.monotonic() + timeout
+        if self._reading.acquire(blocking=False):
+            try:
+                if self.reason is None and done.locked():
+                    self._read_instead(until)
+            finally:
+                self._reading.release()
+        left = -1 if until is None else min(max(0.0, until - time.monotonic()), threading.TIMEOUT_MAX)
+        return done.acquire(timeout=left)
 
     def send(self, data: bytes) -> None:
         """Send all of ``data``.
@@ -119,16 +137,47 @@ class Link:
             self._receiver.closed(self.reason)
         return self.reason
 
-    def _wait(self, poll: select.poll) -> bool:
-        """Wait until there is something to read; False when something else was due."""
+    def _comes(self) -> bool:
+        """Wait until there may be something to read; False when something else was due."""
         due = self._receiver.due()
-        if due is None:
-            return True
-        left = min(due - time.monotonic(), _LONGEST_WAIT)
-        if left > 0 and poll.poll(left * 1000):  # what is due comes first: a peer that never pauses must not delay it
-            return True
+        left = _LONGEST_WAIT if due is None else min(due - time.monotonic(), _LONGEST_WAIT)
+        if left > 0:  # what is due comes first: a peer that never pauses must not delay it
+            if self._epoll.poll(None if due is None else left):
+                return True
+            if due is None:
+                return False
         self._receiver.expire()
         return False
+
+    def _read(self) -> None:
+        """Read once, if there is something, and hand it out. To be done by who holds ``_reading``."""
+        try:
+            size = self._socket.recv_into(self._buffer, 0, socket.MSG_DONTWAIT)
+            if size:
+                self._receiver.receive(bytes(self._buffer[:size]))
+            else:
+                self.close("the peer closed the connection")
+        except BlockingIOError:
+            pass  # another thread was here before
+        except ProtocolError as error:
+            self.close(f"the peer broke the protocol: {error}")
+        except OSError as error:
+            self.close(f"reading failed: {error.strerror or error}")
+        except BaseException:  # what has been read can't be read again
+            self.close("reading was broken off")
+            raise
+
+    def _read_instead(self, until: float | None) -> None:
+        """Read once, in the place of the thread that otherwise does."""
+        self._epoll.modify(self._socket, select.EPOLLONESHOT)
+        try:
+            left = None if until is None else max(0.0, min(until - time.monotonic(), _LONGEST_WAIT)) * 1000
+            if self._poll.poll(left):
+                self._read()
+        finally:
+            # Whoever sleeps is to be woken when something has become due by what was read: that it can be sent is so.
+            also = 0 if self._receiver.due() is None else select.EPOLLOUT
+            self._epoll.modify(self._socket, select.EPOLLIN | select.EPOLLONESHOT | also)
 
 
 def inherited(descriptor: int) -> socket.socket:

@@ -10,6 +10,7 @@ from nri.multiplex.link import Link, Receiver
 
 if TYPE_CHECKING:
     import socket
+    import threading
     from collections.abc import Callable
 
 
@@ -41,6 +42,10 @@ class Trunk:
     def run(self) -> ClosedError:
         """Read until the trunk is closed, by the peer or by us; returns the reason."""
         return self._link.run()
+
+    def wait(self, done: threading.Lock, timeout: float | None = None) -> bool:
+        """As :meth:`nri.multiplex.Link.wait`."""
+        return self._link.wait(done, timeout)
 
     def close(self, reason: str) -> ClosedError:
         """Close the trunk, unless it is closed already; returns the reason that sticks."""

@@ -51,7 +51,7 @@ class Session:
         self._identity = identity
         self._handlers = handlers(plugin)
         self._trunk = Trunk(sock)
-        self._client = Client()
+        self._client = Client(wait=self._trunk.wait)
         self._client.send = self._trunk.open(RUNTIME_SERVICE, self._client)
         self._server = Server(self._methods(), early=ANSWER_EARLY)
         self._server.send = self._trunk.open(PLUGIN_SERVICE, self._server)

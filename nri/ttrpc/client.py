@@ -37,10 +37,18 @@ class Client:
     """Calls the methods of the server at the other end of one connection.
 
     :param send: sends bytes to the server; raises NRIError when it can't.
+    :param wait: acquires a lock within a number of seconds, and returns whether it could, as
+        :meth:`nri.multiplex.Link.wait`; by default it just does that.
     """
 
-    def __init__(self, *, send: Callable[[bytes], None] | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        send: Callable[[bytes], None] | None = None,
+        wait: Callable[[threading.Lock, float | None], bool] | None = None,
+    ) -> None:
         self.send = send
+        self.wait = wait or _wait
         self._decoder = codec.MessageDecoder()
         self._waiting: dict[int, _Waiting] = {}
         self._next_stream = 1
@@ -77,7 +85,7 @@ class Client:
         started = time.monotonic()
         stream, waiting = self._send(data)
         left = None if timeout is None else timeout - (time.monotonic() - started)
-        if not waiting.done.acquire(timeout=-1 if left is None else min(max(0.0, left), threading.TIMEOUT_MAX)):
+        if not self.wait(waiting.done, left):
             with self._lock:
                 self._waiting.pop(stream, None)
             raise DeadlineError(f"{method}: no answer within {timeout:g} s")
@@ -134,6 +142,10 @@ class Client:
                     self._waiting.pop(stream, None)
                 raise
         return stream, waiting
+
+
+def _wait(done: threading.Lock, timeout: float | None) -> bool:
+    return done.acquire(timeout=-1 if timeout is None else min(max(0.0, timeout), threading.TIMEOUT_MAX))
 
 
 def _payload(answer: codec.Message | codec.Oversized | None) -> bytes:

@@ -257,7 +257,7 @@ def test_a_receiver_that_fails_does_not_leave_the_link_open(pair):
     pair[0].sendall(b"x")
     with pytest.raises(RuntimeError, match=r"a bug"):
         end.run()
-    assert receiver.reasons == ["the reading thread has ended"]
+    assert receiver.reasons == ["reading was broken off"]
     assert pair[0].recv(1) == b""
 
 
