@@ -77,6 +77,7 @@ def serving(server: Server, *, mux: bool = True, connection: int = 1) -> Iterato
     else:
         ends = [Link(ours, client), Link(theirs, server)]
         client.send, server.send = ends[0].send, ends[1].send
+    client.wait = ends[0].wait
     with running(*ends):
         yield client
 

@@ -37,7 +37,8 @@ def check(data: bytes) -> None:
         server = Server(HANDLERS, send=answers.take)
         try:
             for piece in pieces:
-                server.receive(piece)
+                for task in server.receive(piece):
+                    threading.Thread(target=task, daemon=True).start()
                 server.expire()
             assert answers.wait_for(len(expected), server), "a request was not answered"
             assert server.wait_until_answered(PATIENCE)

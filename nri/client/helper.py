@@ -20,7 +20,6 @@ from _socket import (
     MSG_CTRUNC,
     MSG_DONTWAIT,
     SOCK_SEQPACKET,
-    socket,
     socketpair,
 )
 from typing import TYPE_CHECKING, NamedTuple

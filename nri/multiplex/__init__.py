@@ -8,6 +8,7 @@ one that carries a single connection. What is said on a connection, this package
 from nri.multiplex.codec import MAX_PAYLOAD, PLUGIN_SERVICE, RUNTIME_SERVICE, FrameDecoder, FrameError, encode
 from nri.multiplex.errors import ClosedError, ProtocolError
 from nri.multiplex.link import Link, Receiver, inherited
+from nri.multiplex.readers import Task
 from nri.multiplex.trunk import Trunk
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "Link",
     "ProtocolError",
     "Receiver",
+    "Task",
     "Trunk",
     "encode",
     "inherited",

@@ -1,13 +1,12 @@
-"""A link: one socket, the thread that reads it, and whoever takes what comes.
+"""A link: one socket, the threads that read it, and whoever takes what comes.
 
 The contract of what is hard about it:
 
-- One thread at a time reads, and calls the receiver, which must not wait: whatever takes time belongs into a thread
-  of its own. That is the one in :meth:`Link.run`, which sleeps on while another waits for its answer in
-  :meth:`Link.wait`, and reads it: passing it from one to the other would cost more than reading it.
-- Any thread may send.
-- ``send`` waits until the kernel has taken all, at most :data:`SEND_TIMEOUT` seconds; a peer that takes nothing for
-  longer has lost the link, as half a message can't be taken back.
+- One thread at a time reads, and calls the receiver, which must not wait. What takes time it returns as tasks: each is
+  done by the thread that has read it, while another reads on (:mod:`nri.multiplex.readers`).
+- Who waits for an answer, in :meth:`Link.wait`, reads it: the other threads sleep on.
+- Any thread may send. ``send`` waits until the kernel has taken all, at most :data:`SEND_TIMEOUT` seconds; a peer that
+  takes nothing for longer has lost the link, as half a message can't be taken back.
 - The first reason to close is the one that sticks. The receiver is told of it once, after the last call of
   ``receive`` that is under way has been made or is about to return.
 """
@@ -19,10 +18,13 @@ import socket
 import struct
 import threading
 import time
+from collections.abc import Sequence
 from typing import Protocol
 
 from nri.errors import NRIError
 from nri.multiplex.errors import ClosedError, ProtocolError
+from nri.multiplex.readers import Readers, Task
+from nri.multiplex.timer import Timer
 
 SEND_TIMEOUT = 10
 """Seconds that the peer has to take what is sent."""
@@ -35,8 +37,8 @@ _LONGEST_WAIT = 3600.0  # seconds; a peer's deadline may lie further ahead than 
 class Receiver(Protocol):
     """What is at our end of a link, or of a connection of a trunk."""
 
-    def receive(self, data: bytes) -> None:
-        """Take the next bytes."""
+    def receive(self, data: bytes) -> Sequence[Task] | None:
+        """Take the next bytes; returns what is to be done about them and may take time."""
 
     def closed(self, reason: ClosedError) -> None:
         """Take note that no more will come."""
@@ -44,7 +46,7 @@ class Receiver(Protocol):
     def due(self) -> float | None:
         """When :meth:`expire` wants to be called, of :func:`time.monotonic`; None for never.
 
-        Asked after each :meth:`receive` and each :meth:`expire`.
+        Asked after each :meth:`receive` that returns tasks, and after each :meth:`expire`.
         """
 
     def expire(self) -> None:
@@ -62,10 +64,13 @@ class Link:
         self._receiver = receiver
         self._buffer = memoryview(bytearray(_CHUNK))
         self._reading = threading.Lock()
-        self._poll = select.poll()  # of whoever reads in another thread's place
+        self._poll = select.poll()  # of whoever reads in the place of the readers
         self._poll.register(sock, select.POLLIN)
-        self._epoll = select.epoll()  # of the thread that reads, which it wakes once, until it is asked to again
+        self._timer = Timer()
+        self._epoll = select.epoll()  # of the readers: what comes wakes one of them, and the next when it is armed again
         self._epoll.register(sock, select.EPOLLIN | select.EPOLLONESHOT)
+        self._epoll.register(self._timer, select.EPOLLIN | select.EPOLLET)
+        self._readers = Readers("link", self._turn)
         self._sending = threading.Lock()
         self._closing = threading.Lock()
         self._told = False
@@ -74,19 +79,15 @@ class Link:
 
     def run(self) -> ClosedError:
         """Read until the link is closed, by the peer or by us; returns the reason."""
+        self._set_timer()
         try:
-            while self.reason is None:
-                if self._comes():
-                    with self._reading:
-                        self._read()
-                        self._epoll.modify(self._socket, select.EPOLLIN | select.EPOLLONESHOT)
+            self._readers.run()
         finally:
-            reason = self.close("the reading thread has ended")
-            with (
-                self._reading,
-                self._sending,
-            ):  # else the number may be another file's when it comes to the system call
+            reason = self.close("reading has ended")
+            self._readers.join()
+            with self._reading, self._sending:  # else a number may be another file's when it comes to the system call
                 self._epoll.close()
+                self._timer.close()
                 self._socket.close()
         return reason
 
@@ -129,6 +130,7 @@ class Link:
                 self.reason = ClosedError(reason)
             told, self._told = self._told, True
             if not told:
+                self._readers.end()
                 try:
                     self._socket.shutdown(socket.SHUT_RDWR)  # wakes the reader, and whoever sends
                 except OSError:
@@ -137,24 +139,36 @@ class Link:
             self._receiver.closed(self.reason)
         return self.reason
 
-    def _comes(self) -> bool:
-        """Wait until there may be something to read; False when something else was due."""
-        due = self._receiver.due()
-        left = _LONGEST_WAIT if due is None else min(due - time.monotonic(), _LONGEST_WAIT)
-        if left > 0:  # what is due comes first: a peer that never pauses must not delay it
-            if self._epoll.poll(None if due is None else left):
-                return True
-            if due is None:
-                return False
-        self._receiver.expire()
-        return False
+    def _turn(self) -> Sequence[Task]:
+        """Wait until something comes, or is due; returns what is to be done about it."""
+        tasks: Sequence[Task] = ()
+        for fd, _ in self._epoll.poll(None, 1):
+            if fd == self._timer.fileno():
+                self._timer.clear()
+                self._receiver.expire()
+                self._set_timer()
+            else:
+                with self._reading:
+                    try:
+                        tasks = self._read()
+                    finally:
+                        self._epoll.modify(self._socket, select.EPOLLIN | select.EPOLLONESHOT)
+        return tasks
 
-    def _read(self) -> None:
+    def _set_timer(self) -> None:
+        due = self._receiver.due()
+        if due is not None:
+            self._timer.set(due)
+
+    def _read(self) -> Sequence[Task]:
         """Read once, if there is something, and hand it out. To be done by who holds ``_reading``."""
         try:
             size = self._socket.recv_into(self._buffer, 0, socket.MSG_DONTWAIT)
             if size:
-                self._receiver.receive(bytes(self._buffer[:size]))
+                tasks = self._receiver.receive(bytes(self._buffer[:size]))
+                if tasks:
+                    self._set_timer()
+                    return tasks
             else:
                 self.close("the peer closed the connection")
         except BlockingIOError:
@@ -166,18 +180,17 @@ class Link:
         except BaseException:  # what has been read can't be read again
             self.close("reading was broken off")
             raise
+        return ()
 
     def _read_instead(self, until: float | None) -> None:
-        """Read once, in the place of the thread that otherwise does."""
+        """Read once, in the place of the readers."""
         self._epoll.modify(self._socket, select.EPOLLONESHOT)
         try:
             left = None if until is None else max(0.0, min(until - time.monotonic(), _LONGEST_WAIT)) * 1000
             if self._poll.poll(left):
-                self._read()
+                self._readers.hand_out(self._read())
         finally:
-            # Whoever sleeps is to be woken when something has become due by what was read: that it can be sent is so.
-            also = 0 if self._receiver.due() is None else select.EPOLLOUT
-            self._epoll.modify(self._socket, select.EPOLLIN | select.EPOLLONESHOT | also)
+            self._epoll.modify(self._socket, select.EPOLLIN | select.EPOLLONESHOT)
 
 
 def inherited(descriptor: int) -> socket.socket:

@@ -11,7 +11,9 @@ from nri.multiplex.link import Link, Receiver
 if TYPE_CHECKING:
     import socket
     import threading
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+
+    from nri.multiplex.readers import Task
 
 
 class Trunk:
@@ -51,12 +53,14 @@ class Trunk:
         """Close the trunk, unless it is closed already; returns the reason that sticks."""
         return self._link.close(reason)
 
-    def receive(self, data: bytes) -> None:
+    def receive(self, data: bytes) -> Sequence[Task]:
         """For the link: hand out what came."""
+        tasks: list[Task] = []
         for connection, piece in self._decoder.feed(data):
             receiver = self._receivers.get(connection)
             if receiver is not None:
-                receiver.receive(piece)
+                tasks += receiver.receive(piece) or ()
+        return tasks
 
     def closed(self, reason: ClosedError) -> None:
         """For the link: tell every connection."""

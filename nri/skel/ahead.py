@@ -191,15 +191,15 @@ def _wait(plugin: Plugin, channel: int, stderr: int) -> NoReturn:
         request = _Request(channel)
         answer = _Answer()
         status = _answer(plugin, request, answer)
-        result = len(answer.data).to_bytes(_LENGTH, "big") + answer.data
+        result = _told(answer, status)
         if "threading" in sys.modules or "atexit" in sys.modules:  # as these may never end, or end it
-            _write(channel, result)
-            result = b""
+            _write(channel, result[:-1])
+            result = result[-1:]
             _wind_up()
         _flush()
         os.closerange(3, channel)  # its locks are free when the host is told
         os.closerange(channel + 1, 1 << 20)
-        _write(channel, result + bytes([status & 0xFF]))
+        _write(channel, result)
         os.read(channel, 1)
     finally:
         os._exit(status)
@@ -250,6 +250,11 @@ def _write(channel: int, data: bytes) -> None:
         left = left[os.write(channel, left) :]
 
 
+def _told(answer: _Answer, status: int) -> bytes:
+    """What the host is told at the end."""
+    return len(answer.data).to_bytes(_LENGTH, "big") + answer.data + bytes([status & 0xFF])
+
+
 class _Nobody(Plugin):
     def invoke(self, request: Request) -> Result:
         return request.new_result("", metadata={"": ""})
@@ -260,8 +265,10 @@ _COMMON = Plugin.__mro__
 
 def _warm_up() -> None:
     """Go the way of a request once, without the plugin."""
-    run(_Nobody(), sys.argv, _Request(0, len(_REQUEST).to_bytes(_LENGTH, "big") + _REQUEST), _Answer(), sys.stderr)
+    answer = _Answer()
+    status = _answer(_Nobody(), _Request(0, len(_REQUEST).to_bytes(_LENGTH, "big") + _REQUEST), answer)
     _flush()
+    _told(answer, status)
 
 
 def _touch(plugin: Plugin) -> None:
@@ -270,9 +277,13 @@ def _touch(plugin: Plugin) -> None:
     The interpreter counts the references to an object in the object, and so writes to all that it uses.
     """
     _warm_up()
-    for name in {kind.__module__ for kind in type(plugin).__mro__ if kind not in _COMMON}:
-        for value in list(vars(sys.modules[name]).values()):
-            getattr(value, "__code__", None)
+    for kind in type(plugin).__mro__:
+        if kind in _COMMON:
+            continue
+        for value in [*vars(sys.modules[kind.__module__]).values(), *vars(kind).values()]:
+            code = getattr(value, "__code__", None)
+            if code is not None:
+                list(code.co_consts)
 
 
 def _answer(plugin: Plugin, request: _Request, answer: _Answer) -> int:

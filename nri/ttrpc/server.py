@@ -1,7 +1,7 @@
 """The server's end of a ttRPC connection.
 
-What it promises: each call runs in a thread of its own, so that calls don't wait for each other; each is answered
-once; one that is not done when its deadline passes is answered ``DEADLINE_EXCEEDED``, and what it comes to is
+What it promises: each call is a task of its own for whoever reads the connection, so that calls don't wait for each other;
+each is answered once; one that is not done when its deadline passes is answered ``DEADLINE_EXCEEDED``, and what it comes to is
 discarded. What it does about a peer that does not play by the rules:
 
 | what comes | what is done |
@@ -29,13 +29,14 @@ from nri.errors import NRIError, printable
 from nri.ttrpc import codec
 from nri.ttrpc.status import Code, StatusError
 from nri.ttrpc.ttrpc_pb2 import Request, Response
-from nri.ttrpc.workers import Workers
+from nri.ttrpc.replies import Replies
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from google.protobuf.message import Message
 
+    Task = Callable[[], None]
     Handler = Callable[[bytes, "Call"], bytes]
 
 In = TypeVar("In", bound="Message")
@@ -106,7 +107,6 @@ class Server:
     :param send: sends bytes to the client; raises NRIError when it can't.
     :param early: seconds before a call's deadline at which it is answered for its handler, so that the answer
         arrives in time; at most half of the time that it has.
-    :param workers: to share those of another server; then whoever made them stops them.
     """
 
     def __init__(
@@ -114,16 +114,11 @@ class Server:
         handlers: Mapping[tuple[str, str], Handler],
         *,
         send: Callable[[bytes], None] | None = None,
-        workers: Workers | None = None,
         early: float = 0.0,
     ) -> None:
         self.send = send
         self._handlers = handlers
-        self._workers = workers or Workers("ttrpc")
-        self._shared = workers is not None
-        # Sends for the thread that reads: if that waited for the peer to read, and the peer did the same, neither
-        # would read again. Not the handlers' threads, all of which may hang.
-        self._replies = Workers("ttrpc-reply")
+        self._replies = Replies()
         self._early = early
         self._decoder = codec.MessageDecoder()
         self._last_stream = -1
@@ -132,8 +127,9 @@ class Server:
         self._begun = 0
         self._closed = False
 
-    def receive(self, data: bytes) -> None:
-        """Take a piece of the connection's bytes."""
+    def receive(self, data: bytes) -> list[Task]:
+        """Take a piece of the connection's bytes; returns the calls that are to be served."""
+        tasks: list[Task] = []
         for message in self._decoder.feed(data):
             if isinstance(message, codec.Oversized):
                 if message.type == codec.REQUEST:
@@ -141,9 +137,12 @@ class Server:
                     what = f"a request of {message.length} bytes, at most {codec.MAX_DATA} are taken"
                     self._refuse(message.stream, Code.RESOURCE_EXHAUSTED, what)
             elif message.type == codec.REQUEST:
-                self._request(message)
+                task = self._request(message)
+                if task is not None:
+                    tasks.append(task)
             else:
                 log.debug("dropped a message of type %d on stream %d", message.type, message.stream)
+        return tasks
 
     def closed(self, reason: NRIError) -> None:
         """Take note that the connection is closed."""
@@ -154,9 +153,7 @@ class Server:
             self._calls.clear()
         for call in calls:
             call.cancel()
-        if not self._shared:
-            self._workers.stop()
-        self._replies.stop()
+        self._replies.end()
 
     def wait_until_answered(self, timeout: float) -> bool:
         """Wait until no handler is at work and every answer is sent, at most ``timeout`` seconds; whether that is so.
@@ -183,32 +180,32 @@ class Server:
                     continue
             self._reply(call.stream, Code.DEADLINE_EXCEEDED, f"{call.method} was not done within its deadline")
 
-    def _request(self, message: codec.Message) -> None:
+    def _request(self, message: codec.Message) -> Task | None:
         stream = message.stream
         if stream % 2 == 0 or stream <= self._last_stream:
             what = f"a request on stream {stream}, expected an odd number above {self._last_stream}"
             self._refuse(stream, Code.INVALID_ARGUMENT, what)
-            return
+            return None
         self._last_stream = stream
         try:
             request = Request.FromString(message.data)
         except DecodeError:
             self._refuse(stream, Code.INVALID_ARGUMENT, "the request is not a ttrpc.Request")
-            return
+            return None
         handler = self._handlers.get((request.service, request.method))
         if handler is None:
             self._refuse(stream, Code.UNIMPLEMENTED, f"/{request.service}/{request.method} is not implemented")
-            return
+            return None
         if message.flags & codec.FLAG_REMOTE_OPEN:
             self._refuse(stream, Code.UNIMPLEMENTED, f"/{request.service}/{request.method} is no streaming call")
-            return
+            return None
         call = Call(stream, request, self._early)
         with self._lock:
             if self._closed:  # by another thread, while this one hands out what had come
-                return
+                return None
             self._calls[stream] = call
             self._begun += 1
-        self._workers.run(lambda: self._serve(handler, request.payload, call))
+        return lambda: self._serve(handler, request.payload, call)
 
     def _serve(self, handler: Handler, payload: bytes, call: Call) -> None:
         if not call.is_cancelled:  # while it waited for a thread
@@ -241,7 +238,7 @@ class Server:
         self._reply(stream, code, message)
 
     def _reply(self, stream: int, code: Code, message: str) -> None:
-        self._replies.run(lambda: self._respond(stream, _failure(code, message)))
+        self._replies.send(lambda: self._respond(stream, _failure(code, message)))
 
     def _respond(self, stream: int, response: Response) -> None:
         assert self.send is not None  # noqa: S101 - set before anything is received

@@ -430,7 +430,7 @@ def test_each_end_may_call_the_other_while_it_is_called():
 
 def test_no_thread_and_no_descriptor_is_left():
     def left():
-        return sorted(thread.name for thread in threading.enumerate() if thread.name.startswith("ttrpc"))
+        return sorted(thread.name for thread in threading.enumerate() if thread.name.startswith(("ttrpc", "link")))
 
     until(lambda: not left(), "the end of earlier tests' workers")
     descriptors = len(os.listdir("/proc/self/fd"))
@@ -447,8 +447,9 @@ def test_a_request_that_is_handed_out_after_the_end_is_not_served():
     server = Server(methods(Echo=lambda request, call: served.append(call)), send=lambda data: None)
     server.closed(NRIError("over"))
     request = codec.encode(1, codec.REQUEST, b"")
-    server.receive(request)
-    server.receive(codec.encode(3, codec.REQUEST, Request(service=SERVICE, method="Echo").SerializeToString()))
+    assert server.receive(request) == []
+    again = codec.encode(3, codec.REQUEST, Request(service=SERVICE, method="Echo").SerializeToString())
+    assert server.receive(again) == []
     assert served == []
     assert server.due() is None
 
@@ -467,7 +468,9 @@ def test_the_thread_that_reads_never_waits_for_the_peer_to_read():
 
     server = Server(methods(Hang=hang), send=send)
     request = Request(service=SERVICE, method="Hang", timeout_nano=1).SerializeToString()
-    server.receive(codec.encode(1, codec.REQUEST, request))
+    (task,) = server.receive(codec.encode(1, codec.REQUEST, request))
+    serving = threading.Thread(target=task)
+    serving.start()
     assert serving_now.wait(PATIENCE)
     server.expire()
     assert server.due() is None
@@ -476,3 +479,4 @@ def test_the_thread_that_reads_never_waits_for_the_peer_to_read():
     release.set()
     until(lambda: len(sent) == 3)
     server.closed(NRIError("over"))
+    serving.join()
