@@ -159,7 +159,7 @@ class Helper:
             self._end_if_done()
 
     def tidy(self) -> None:
-        """Close what was left open of children that have answered, ask for others in their place, take one that waits.
+        """Close what was left open of children that have answered, ask for others in their place, and take one.
 
         Done before the next request at the latest; better by then, as nobody waits.
         """

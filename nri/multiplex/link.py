@@ -2,11 +2,11 @@
 
 The contract of what is hard about it:
 
-- One thread at a time reads, and calls the receiver, which must not wait. What takes time it returns as tasks: each is
-  done by the thread that has read it, while another reads on (:mod:`nri.multiplex.readers`).
+- One thread at a time reads, and calls the receiver, which must not wait. What takes time it returns as tasks: each
+  is done by the thread that has read it, while another reads on (:mod:`nri.multiplex.readers`).
 - Who waits for an answer, in :meth:`Link.wait`, reads it: the other threads sleep on.
-- Any thread may send. ``send`` waits until the kernel has taken all, at most :data:`SEND_TIMEOUT` seconds; a peer that
-  takes nothing for longer has lost the link, as half a message can't be taken back.
+- Any thread may send. ``send`` waits until the kernel has taken all, at most :data:`SEND_TIMEOUT` seconds; a peer
+  that takes nothing for longer has lost the link, as half a message can't be taken back.
 - The first reason to close is the one that sticks. The receiver is told of it once, after the last call of
   ``receive`` that is under way has been made or is about to return.
 """
@@ -67,7 +67,7 @@ class Link:
         self._poll = select.poll()  # of whoever reads in the place of the readers
         self._poll.register(sock, select.POLLIN)
         self._timer = Timer()
-        self._epoll = select.epoll()  # of the readers: what comes wakes one of them, and the next when it is armed again
+        self._epoll = select.epoll()  # of the readers: what comes wakes one of them, and no other until it is armed
         self._epoll.register(sock, select.EPOLLIN | select.EPOLLONESHOT)
         self._epoll.register(self._timer, select.EPOLLIN | select.EPOLLET)
         self._readers = Readers("link", self._turn)

@@ -1,9 +1,9 @@
 """Threads that take turns at reading: who has read a task does it, and another reads on.
 
-A task may take as long as its deadline allows, and nothing must wait for it: so before a thread begins with one, there
-is another that waits for more. Nobody has to be woken for that; passing each task to another thread would wake one for
-each, which takes longer than most tasks. Of those that wait, the kernel wakes the one that was at work last: an epoll
-wakes one, and that one (``ep_poll`` in fs/eventpoll.c of Linux).
+A task may take as long as its deadline allows, and nothing must wait for it: so before a thread begins with one,
+there is another that waits for more. Nobody has to be woken for that; passing each task to another thread would wake
+one for each, which takes longer than most tasks. Of those that wait in an epoll, the kernel wakes one, the one that
+was at work last (``ep_poll`` in fs/eventpoll.c of Linux).
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class Readers:
                 self._lock.notify_all()
 
     def _next(self) -> Task | None:
-        """The next task, when there is one; None to end. To be called by one that is counted among those that wait."""
+        """The next task, when there is one; None to end. For a thread that is counted among those that wait."""
         while True:
             with self._lock:
                 if self._backlog and self._may_leave():

@@ -13,10 +13,10 @@ The host keeps one end of a socket (SOCK_SEQPACKET); the helper has the other as
 - helper to host: ``ready PID``, for a child that waits, with three descriptors: a pidfd, a socket (SOCK_STREAM), and
   a pipe with the child's stdout and stderr (:func:`nri.skel.main` lets what a plugin prints go to stderr).
 
-On its socket a child reads the length of the request (four bytes, network order) and the request. It writes the length
-of its result, the result, and its exit status (one byte). Then it has nothing left to do, nor open, and waits for the
-host to close the socket, or to kill it: its end would take longer than its answer, and keep the host from its CPU. Where
-it ends before it has read the request, the host sees that its socket was reset, and asks another.
+On its socket a child reads the length of the request (four bytes, network order) and the request. It writes the
+length of its result, the result, and its exit status (one byte). Then it has nothing left to do, nor open, and waits
+for the host to close the socket, or to kill it: its end would take longer than its answer, and could keep the host
+from the CPU. Where it ends before it has read the request, the host sees that its socket was reset, and asks another.
 
 A plugin of which something would be shared by its children is none for this, and its helper ends at once: one that
 has started a thread (a fork has only the thread that forks) or holds a file open (its position and locks are common).
@@ -280,7 +280,7 @@ def _touch(plugin: Plugin) -> None:
     for kind in type(plugin).__mro__:
         if kind in _COMMON:
             continue
-        for value in [*vars(sys.modules[kind.__module__]).values(), *vars(kind).values()]:
+        for value in list(vars(kind).values()):
             code = getattr(value, "__code__", None)
             if code is not None:
                 list(code.co_consts)

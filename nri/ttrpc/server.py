@@ -1,8 +1,8 @@
 """The server's end of a ttRPC connection.
 
-What it promises: each call is a task of its own for whoever reads the connection, so that calls don't wait for each other;
-each is answered once; one that is not done when its deadline passes is answered ``DEADLINE_EXCEEDED``, and what it comes to is
-discarded. What it does about a peer that does not play by the rules:
+What it promises: each call is a task of its own for whoever reads the connection, so that calls don't wait for each
+other; each is answered once; one that is not done when its deadline passes is answered ``DEADLINE_EXCEEDED``, and
+what it comes to is discarded. What it does about a peer that does not play by the rules:
 
 | what comes | what is done |
 | --- | --- |
@@ -27,9 +27,9 @@ from google.protobuf.message import DecodeError
 
 from nri.errors import NRIError, printable
 from nri.ttrpc import codec
+from nri.ttrpc.replies import Replies
 from nri.ttrpc.status import Code, StatusError
 from nri.ttrpc.ttrpc_pb2 import Request, Response
-from nri.ttrpc.replies import Replies
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

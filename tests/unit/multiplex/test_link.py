@@ -10,7 +10,7 @@ import pytest
 
 from nri.errors import NRIError
 from nri.multiplex import ClosedError, Link, Trunk, codec, encode, inherited, link
-from tests.connected import Recorder, running, until
+from tests.connected import PATIENCE, Recorder, running, until
 
 
 @pytest.fixture
@@ -233,6 +233,129 @@ def test_what_is_due_in_a_thousand_years_harms_nobody(pair):
     with running(Link(pair[1], receiver)):
         pair[0].sendall(b"still here")
         until(lambda: receiver.data == b"still here")
+
+
+class Releasing(Recorder):
+    """A receiver that releases a lock when all has come that is waited for."""
+
+    def __init__(self, expected):
+        super().__init__()
+        self.expected, self.readers = expected, []
+        self.done = threading.Lock()
+        self.done.acquire()
+
+    def receive(self, data):
+        super().receive(data)
+        self.readers.append(threading.current_thread())
+        if self.data == self.expected:
+            self.done.release()
+
+
+def test_who_waits_reads_what_comes_itself(pair):
+    receiver = Releasing(b"answer")
+    end = Link(pair[1], receiver)
+    sender = threading.Timer(0.05, pair[0].sendall, [b"answer"])
+    with running(end):
+        sender.start()
+        assert end.wait(receiver.done, PATIENCE)
+        assert receiver.readers == [threading.current_thread()]
+        pair[0].sendall(b"!")  # and the others read on
+        until(lambda: receiver.data == b"answer!")
+        assert receiver.readers[1] is not threading.current_thread()
+    sender.join()
+
+
+def test_of_several_that_wait_each_is_woken(pair):
+    receivers = {number: Releasing(b"answer") for number in range(5)}
+    trunk, other = Trunk(pair[1]), Trunk(pair[0])
+    sends = {}
+    for number, receiver in receivers.items():
+        trunk.open(number, receiver)
+        sends[number] = other.open(number, Recorder())
+    woken = []
+
+    def wait(number):
+        assert trunk.wait(receivers[number].done, PATIENCE)
+        woken.append(number)
+
+    with running(trunk, other):
+        threads = [threading.Thread(target=wait, args=(number,)) for number in receivers]
+        for thread in threads:
+            thread.start()
+        for count, number in enumerate((3, 0, 4, 1, 2)):
+            sends[number](b"ans")
+            sends[number](b"wer")
+            until(lambda count=count: len(woken) == count + 1)
+        for thread in threads:
+            thread.join()
+    assert woken == [3, 0, 4, 1, 2]
+
+
+def test_who_waits_in_vain_gives_up_in_time_and_others_read_on(pair):
+    receiver = Releasing(b"answer")
+    end = Link(pair[1], receiver)
+    with running(end):
+        started = time.monotonic()
+        assert not end.wait(receiver.done, 0.05)
+        assert not end.wait(receiver.done, -1)
+        assert time.monotonic() - started < PATIENCE / 2
+        pair[0].sendall(b"answer")
+        until(lambda: receiver.readers)
+        assert end.wait(receiver.done, 0)
+
+
+def test_who_waits_is_woken_when_the_link_is_closed(pair):
+    class Telling(Releasing):
+        def closed(self, reason):
+            super().closed(reason)
+            self.done.release()
+
+    receiver = Telling(b"answer")
+    end = Link(pair[1], receiver)
+    with running(end):
+        closing = threading.Timer(0.05, end.close, ["it is enough"])
+        closing.start()
+        assert end.wait(receiver.done)
+        assert receiver.reasons == ["it is enough"]
+        closing.join()
+
+
+def test_what_becomes_due_while_somebody_waits_is_done_in_time(pair):
+    class Asked(Due):
+        """Asked for something that is due at once, and does it late."""
+
+        def receive(self, data):
+            self.when = time.monotonic() + 0.02
+            return [release.wait]
+
+    release, waiting = threading.Event(), threading.Lock()
+    receiver = Asked(None)
+    end = Link(pair[1], receiver)
+    with running(end), waiting:
+        pair[0].sendall(b"x")
+        assert not end.wait(waiting, 0.1)
+        until(lambda: receiver.expired == 1)
+        release.set()
+
+
+def test_a_task_that_hangs_keeps_nobody_from_reading_and_does_not_keep_the_link_open(pair):
+    class Asked(Due):
+        def receive(self, data):
+            super().receive(data)
+            self.when = self.when or time.monotonic() + 0.02
+            return [began.release, release.wait]
+
+    release, began = threading.Event(), threading.Semaphore(0)
+    receiver = Asked(None)
+    end = Link(pair[1], receiver)
+    with running(end):
+        for number in range(5):
+            pair[0].sendall(b"x")
+            assert began.acquire(timeout=PATIENCE)
+            until(lambda number=number: receiver.data == b"x" * (number + 1))
+        until(lambda: receiver.expired >= 1)
+    assert str(end.reason) == "the test is over"
+    release.set()
 
 
 def test_no_descriptor_and_no_thread_is_left():

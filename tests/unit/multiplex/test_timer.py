@@ -1,0 +1,54 @@
+"""A descriptor that becomes readable at a time."""
+
+import os
+import select
+import time
+
+from nri.multiplex.timer import Timer
+from tests.connected import PATIENCE
+
+
+def goes_off(timer, within=PATIENCE):
+    poll = select.poll()
+    poll.register(timer, select.POLLIN)
+    return bool(poll.poll(within * 1000))
+
+
+def test_it_goes_off_at_the_earliest_time_and_not_before():
+    timer = Timer()
+    at = time.monotonic() + 0.05
+    for when in (at + 1000, at, at + 500):
+        timer.set(when)
+    assert goes_off(timer)
+    assert time.monotonic() >= at
+    timer.close()
+
+
+def test_it_is_silent_until_it_is_set_and_when_it_is_cleared():
+    timer = Timer()
+    assert not goes_off(timer, 0.01)
+    timer.set(time.monotonic() - 5)
+    assert goes_off(timer)
+    timer.clear()
+    assert not goes_off(timer, 0.01)
+    timer.clear()
+    timer.set(0.0)
+    assert goes_off(timer)
+    timer.close()
+
+
+def test_a_time_in_ages_is_never():
+    timer = Timer()
+    timer.set(3e300)
+    assert not goes_off(timer, 0.01)
+    timer.close()
+
+
+def test_its_descriptor_is_nobody_elses_and_given_back():
+    timer = Timer()
+    number = timer.fileno()
+    assert not os.get_inheritable(number)
+    timer.close()
+    timer.close()
+    assert timer.fileno() == -1
+    assert not os.path.exists(f"/proc/self/fd/{number}")
