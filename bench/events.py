@@ -1,7 +1,8 @@
 """What the bridge costs a pod: events on the embedded runtime, timed as the runtime sees them.
 
-The reference is a C plugin that does nothing and that the same bridge starts for each event, in the same run, turn by
-turn. What is measured is a plugin that was built with nri.skel and compiled, and that has nothing to do either.
+The reference is a C plugin that does nothing and that the same bridge starts for each event. What is measured is a
+plugin that was built with nri.skel and compiled, and that has nothing to do either. Two are compared turn by turn,
+with nothing else in between, but in the row that says so: there the processor's caches are cold for both.
 """
 
 from __future__ import annotations
@@ -11,11 +12,8 @@ import threading
 import time
 from pathlib import Path
 
-from bench.node import Node
+from bench.node import Node, turns
 from bench.report import Row
-
-PAUSE = 0.005
-"""Seconds between paced events: a node does not start pods back to back."""
 
 ROUNDS = 5
 """Turns that what is done back to back is done in, each after the other: a noisy moment is noisy for both."""
@@ -38,37 +36,33 @@ def measure(scratch: Path, binaries: Path, *, events: int, sustained: int) -> li
 
 
 def _paced(nodes: dict[str, Node], events: int) -> list[Row]:
-    for node in nodes.values():
-        node.settle()
-    for number in range(events):
-        for node in nodes.values():
-            node.times.append(node.event(number))
-            time.sleep(PAUSE)
-    median = {name: statistics.median(node.times) for name, node in nodes.items()}
-    p99 = {name: sorted(node.times)[int(events * 0.99)] for name, node in nodes.items()}
     c = "C plugin, started for each"
+    one, beside_one = turns(nodes["one"], nodes["c"], 2 * events)
+    nothing, beside_nothing = turns(nodes["nothing"], nodes["c"], events)
+    cold, beside_cold = turns(nodes["cold"], nodes["c"], events)
+    after, beside_after = turns(nodes["one"], nodes["c"], events, between=nodes["cold"])
+    three, beside_three = turns(nodes["three"], nodes["one"], events)
+    ours = statistics.median(one)
     return [
-        Row(name="C plugin, started for each event", figure=median["c"], unit="ms"),
-        Row(name="no plugin", figure=median["nothing"], unit="ms", reference=median["c"], of=c),
-        Row(name="one plugin, ahead", figure=median["one"], unit="ms", reference=median["c"], of=c, goal=0.6),
+        _row("no plugin", nothing, beside_nothing, c),
+        _row("one plugin, ahead", one, beside_one, c, goal=0.6),
         Row(
             name="one plugin, ahead, 99th percentile",
-            figure=p99["one"],
+            figure=sorted(one)[int(len(one) * 0.99)],
             unit="ms",
-            reference=median["one"],
+            reference=ours,
             of="our median",
             goal=3.0,
         ),
-        Row(
-            name="three plugins, ahead",
-            figure=median["three"],
-            unit="ms",
-            reference=median["one"],
-            of="one",
-            goal=2.6,
-        ),
-        Row(name='one plugin, `"ahead": false`', figure=median["cold"], unit="ms", reference=median["c"], of=c),
+        _row("one plugin, ahead, each event after an interpreter's start", after, beside_after, c),
+        _row("three plugins, ahead", three, beside_three, "one", goal=2.6),
+        _row('one plugin, `"ahead": false`', cold, beside_cold, c),
     ]
+
+
+def _row(name: str, times: list[float], beside: list[float], of: str, goal: float | None = None) -> Row:
+    figure, reference = statistics.median(times), statistics.median(beside)
+    return Row(name=name, figure=figure, unit="ms", reference=reference, of=of, goal=goal)
 
 
 def _back_to_back(one: Node, c: Node, events: int) -> list[Row]:

@@ -10,6 +10,9 @@ from typing import Any
 
 from nri import adaptation, api
 
+PAUSE = 0.005
+"""Seconds between paced events: a node does not start pods back to back."""
+
 
 class Node:
     """A runtime that has launched the bridge, whose plugins are those of one configuration file.
@@ -28,7 +31,6 @@ class Node:
         settings["logFile"] = str(scratch / "log")
         (scratch / "conf.d/10-v1bridge.conf").write_text(json.dumps(settings))
         self.synchronized_in = 0.0
-        self.times: list[float] = []
         self.runtime = adaptation.Runtime(
             plugin_dir=str(scratch / "plugins"), config_dir=str(scratch / "conf.d"), on_exchange=self._note
         )
@@ -63,6 +65,20 @@ class Node:
     def _note(self, exchange: adaptation.Exchange) -> None:
         if exchange.event == "Synchronize":
             self.synchronized_in += exchange.seconds
+
+
+def turns(first: Node, second: Node, events: int, *, between: Node | None = None) -> tuple[list[float], list[float]]:
+    """How long paced events take of both, in milliseconds; ``between`` has one before each."""
+    times: tuple[list[float], list[float]] = ([], [])
+    for node in (first, second):
+        node.settle()
+    for number in range(events):
+        for node, taken in zip((first, second), times, strict=True):
+            if between is not None:
+                between.event(number)
+            time.sleep(PAUSE)
+            taken.append(node.event(number))
+    return times
 
 
 def pod_number(number: int) -> api.PodSandbox:

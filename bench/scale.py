@@ -6,7 +6,7 @@ import statistics
 import time
 from pathlib import Path
 
-from bench.node import Node, command, descriptors, megabytes, name
+from bench.node import Node, command, descriptors, megabytes, name, turns
 from bench.report import Row
 
 FEW, MANY = 10, 10_000
@@ -25,18 +25,13 @@ def measure(scratch: Path, binaries: Path, *, events: int, growth: int) -> list[
 
 
 def _known(few: Node, many: Node, events: int) -> list[Row]:
-    for node in (few, many):
-        node.settle()
-    for number in range(events):
-        for node in (few, many):
-            node.times.append(node.event(number))
-            time.sleep(0.005)
+    with_many, with_few = turns(many, few, events)
     return [
         Row(
             name=f"an event with {MANY} known containers",
-            figure=statistics.median(many.times),
+            figure=statistics.median(with_many),
             unit="ms",
-            reference=statistics.median(few.times),
+            reference=statistics.median(with_few),
             of=f"with {FEW}",
             goal=1.2,
         ),

@@ -131,17 +131,22 @@ class Message:
             value = {}
         if not isinstance(value, dict):
             raise mismatch(value, where, "an object")
-        message = cls.__new__(cls)
-        put = object.__setattr__
-        for field in cls.FIELDS:
-            put(message, field.attribute, field.kind(None, ""))
         by_key = cls._BY_KEY
+        found: dict[str, Any] = {}
+        unknown: list[tuple[str, Any]] = []
         for key, item in value.items():
             known = by_key.get(key) or by_key.get(fold(key))
             if known is not None:
-                put(message, known.attribute, known.kind(item, f"{where}.{known.key}"))
+                found[known.attribute] = known.kind(item, f"{where}.{known.key}")
             else:
-                message._keep_unknown(key, item)
+                unknown.append((key, item))
+        message = cls.__new__(cls)
+        put = object.__setattr__
+        for field in cls.FIELDS:
+            name = field.attribute
+            put(message, name, found[name] if name in found else field.kind(None, ""))
+        for key, item in unknown:
+            message._keep_unknown(key, item)
         return message
 
     def to_json(self) -> bytes:
@@ -157,9 +162,10 @@ class Message:
         :raises EncodeError: when a field holds what it may not.
         """
         value: dict[str, Any] = {}
+        where = type(self).__name__.lower()
         for field in self.FIELDS:
             try:
-                item = field.kind(getattr(self, field.attribute), f"{type(self).__name__.lower()}.{field.key}")
+                item = field.kind(getattr(self, field.attribute), f"{where}.{field.key}")
             except DecodeError as error:
                 raise EncodeError(str(error)) from None
             if field.omit_empty and (item is None or (field.kind is not opaque and item in ("", 0, {}, ()))):
