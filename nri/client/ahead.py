@@ -111,6 +111,10 @@ class Helpers:
                 self._drop(path, helper)
         return launch.launch(path, argv, stdin, deadline, max_output=max_output, log=log)
 
+    def prepare(self, path: str, plugin: str) -> None:
+        """Have a helper started, where there can be one, so that the first request finds it. Nothing waits for it."""
+        self._find(path, plugin)
+
     def tidy(self) -> None:
         """Do what was left for when nobody waits: see :meth:`nri.client.helper.Helper.tidy`."""
         for known in list(self._known.values()):

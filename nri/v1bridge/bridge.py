@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 from nri import api, stub
 from nri.cgroups.paths import expand
-from nri.client import ChainError, Client, launch
+from nri.client import ChainError, Client, PluginError, find, launch
 from nri.client.ahead import Helpers
+from nri.client.helper import in_background
 from nri.config import DEFAULT_CONF_FILE
 from nri.errors import NRIError, printable
 from nri.ttrpc import Code, StatusError
@@ -76,6 +77,8 @@ class Bridge(stub.Plugin):
         major = re.match(r"v?([0-9]{1,4})\.", runtime.version)
         self._runtime_runs_pods = runtime.name == "containerd" and major is not None and int(major[1]) >= 2
         log.info("serving %s %s", printable(runtime.name), printable(runtime.version))
+        if self._helpers is not None:
+            in_background(self._prepare)
 
     def synchronize(
         self, pods: Sequence[api.PodSandbox], containers: Sequence[api.Container]
@@ -129,6 +132,25 @@ class Bridge(stub.Plugin):
         """Wait until no chain is running, at most ``timeout`` seconds; whether that is so."""
         with self._idle:
             return self._idle.wait_for(lambda: self._busy == 0, timeout)
+
+    def _prepare(self) -> None:
+        """Have the plugins started ahead that can be, so that the first pod does not wait for that."""
+        helpers, settings = self._helpers, self._settings
+        for plugin in self._current().plugins:
+            try:
+                path = find(plugin.type, settings.bin_dirs, check_owner=settings.check_owner)
+            except PluginError:
+                continue  # as the first request will say
+            if helpers is not None:
+                helpers.prepare(path, plugin.type)
+
+    def _current(self) -> ConfigList:
+        """The configuration as it is now; its plugins are those that are kept ready."""
+        configuration = self._configuration.current(check_owner=self._settings.check_owner)
+        if self._helpers is not None and configuration is not self._served:
+            self._served = configuration
+            self._helpers.keep(configuration.plugins)
+        return configuration
 
     def _tidy(self) -> None:
         """What need not be done before the runtime has its answer."""
@@ -190,10 +212,7 @@ class Bridge(stub.Plugin):
             exchange_line(name, request, exchange)
             exchanges.append(exchange)
 
-        configuration = self._configuration.current(check_owner=settings.check_owner)
-        if self._helpers is not None and configuration is not self._served:
-            self._served = configuration
-            self._helpers.keep(configuration.plugins)
+        configuration = self._current()
         if sandbox and self._runtime_runs_pods:
             others = [plugin for plugin in configuration.plugins if plugin.source != CONTAINERD_CONF_FILE]
             configuration = ConfigList(version=configuration.version, plugins=others)

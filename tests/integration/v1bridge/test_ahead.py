@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import threading
@@ -64,13 +65,23 @@ class Node:
         self.bridge.start_container(api.StartContainerRequest(pod=pod(), container=container()), call())
         return int(self.notes.read_text().split()[-1]) != os.getpid()
 
+    def is_ready(self) -> bool:
+        """Whether a helper is."""
+        helpers = self.bridge._helpers
+        return helpers is not None and any(known.helper is not None for known in helpers._known.values())
+
+
+def is_quiet() -> bool:
+    """Whether nothing is being started ahead."""
+    return not any(thread.name == "ahead" for thread in threading.enumerate())
+
 
 @pytest.fixture
 def node(host: Host) -> Iterator[Node]:
     node = Node(host)
     yield node
     node.say("no")
-    assert wait_until(lambda: not any(thread.name == "ahead" for thread in threading.enumerate()), 5)
+    assert wait_until(is_quiet, 5)
     assert wait_until(lambda: not host.processes() and not has_zombie(), 5)
 
 
@@ -80,13 +91,32 @@ def test_without_ahead_no_helper_is_ever_started(node: Node) -> None:
     assert node.starts.read_text() == "invoke " * 5
 
 
-def test_with_ahead_the_first_event_starts_one_and_later_ones_use_it(node: Node) -> None:
+def test_with_ahead_one_is_started_when_the_runtime_comes_and_the_first_event_finds_it(node: Node) -> None:
     node.say("ahead")
+    assert wait_until(node.is_ready, SOON)
+    assert node.start()
+    assert node.starts.read_text().split() == ["version", "ahead"]
+
+
+def test_with_ahead_an_event_that_comes_before_one_is_ready_does_not_wait_for_it(node: Node) -> None:
+    node.host.configure()
+    node.say("ahead")
+    assert wait_until(is_quiet, SOON)  # it has seen that there is nothing to start
+    node.host.configure(Plugin(type="noting"))
     assert not node.start()
     assert wait_until(node.start, SOON)
     starts = node.starts.read_text().split()
     assert (starts.count("ahead"), starts.count("version")) == (1, 1)
     assert "invoke" in starts
+
+
+def test_what_can_not_be_started_ahead_is_said_by_the_first_event_only(
+    node: Node, caplog: pytest.LogCaptureFixture
+) -> None:
+    node.host.configure(Plugin(type="missing"))
+    node.say("ahead")
+    assert wait_until(is_quiet, SOON)
+    assert "missing" not in "".join(record.getMessage() for record in caplog.records if record.levelno > logging.INFO)
 
 
 def test_a_plugin_that_is_configured_no_more_has_no_helper_and_a_runtime_may_end_them_all(node: Node) -> None:
