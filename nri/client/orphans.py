@@ -88,7 +88,10 @@ def _children() -> list[int]:
     Source: ``find_new_reaper`` in kernel/exit.c of Linux.
     """
     pieces = []
-    file = os.open(f"/proc/self/task/{os.getpid()}/children", os.O_RDONLY)
+    try:
+        file = os.open(f"/proc/self/task/{os.getpid()}/children", os.O_RDONLY)
+    except OSError:
+        return []  # no descriptor is left; they are looked for again
     try:
         while piece := os.read(file, 4096):
             pieces.append(piece)

@@ -29,7 +29,7 @@ from nri.multiplex.timer import Timer
 SEND_TIMEOUT = 10
 """Seconds that the peer has to take what is sent."""
 
-_CHUNK = 256 * 1024
+_CHUNK = 64 * 1024
 
 _LONGEST_WAIT = 3600.0  # seconds; a peer's deadline may lie further ahead than poll can count
 
@@ -145,8 +145,7 @@ class Link:
         for fd, _ in self._epoll.poll(None, 1):
             if fd == self._timer.fileno():
                 self._timer.clear()
-                self._receiver.expire()
-                self._set_timer()
+                self._expire()
             else:
                 with self._reading:
                     try:
@@ -154,6 +153,14 @@ class Link:
                     finally:
                         self._epoll.modify(self._socket, select.EPOLLIN | select.EPOLLONESHOT)
         return tasks
+
+    def _expire(self) -> None:
+        try:
+            self._receiver.expire()
+        except BaseException:
+            self.close("what was due could not be done")
+            raise
+        self._set_timer()
 
     def _set_timer(self) -> None:
         due = self._receiver.due()

@@ -208,13 +208,15 @@ class Server:
         return lambda: self._serve(handler, request.payload, call)
 
     def _serve(self, handler: Handler, payload: bytes, call: Call) -> None:
-        if not call.is_cancelled:  # while it waited for a thread
-            self._answer(call, self._handle(handler, payload, call))
-        for task in call.afterwards:
-            task()
-        with self._lock:
-            self._begun -= 1
-            self._lock.notify_all()
+        try:
+            if not call.is_cancelled:  # while it waited for a thread
+                self._answer(call, self._handle(handler, payload, call))
+            for task in call.afterwards:
+                task()
+        finally:
+            with self._lock:
+                self._begun -= 1
+                self._lock.notify_all()
 
     def _handle(self, handler: Handler, payload: bytes, call: Call) -> Response:
         try:

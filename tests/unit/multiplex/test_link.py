@@ -386,6 +386,15 @@ def test_a_receiver_that_fails_does_not_leave_the_link_open(pair, caplog):
     assert pair[0].recv(1) == b""
 
 
+def test_what_can_not_be_done_when_it_is_due_does_not_leave_the_link_open(pair, caplog):
+    class Broken(Due):
+        def expire(self):
+            raise RuntimeError("a bug")
+
+    assert str(Link(pair[1], Broken(time.monotonic())).run()) == "what was due could not be done"
+    assert "RuntimeError: a bug" in caplog.text
+
+
 def test_a_socket_that_was_left_to_us_is_ours_and_not_our_childrens(pair):
     number = os.dup(pair[1].fileno())
     os.set_inheritable(number, True)
