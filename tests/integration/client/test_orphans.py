@@ -6,6 +6,7 @@ import logging
 import os
 import subprocess
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nri.client import orphans
@@ -25,12 +26,19 @@ class Powerless:
         return getattr(os, name)
 
 
+def sleeping() -> subprocess.Popen[bytes]:
+    """A process that sleeps, and is called so: the kernel renames it a moment after Popen has seen it begin."""
+    process = subprocess.Popen(["/bin/sleep", "1000"])
+    assert wait_until(lambda: Path(f"/proc/{process.pid}/comm").read_text() == "sleep\n", SOON)
+    return process
+
+
 def test_one_that_the_kernel_keeps_holds_nobody_up_is_said_once_and_reaped_when_it_goes(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING, "nri.client")
     monkeypatch.setattr(orphans, "_become_subreaper", lambda: True)
-    process = subprocess.Popen(["/bin/sleep", "1000"])
+    process = sleeping()
     monkeypatch.setattr(orphans, "_children", lambda: [process.pid])
     left = orphans.Orphans()
     said = f"killed a process that a plugin has left behind: {process.pid} (sleep)"
@@ -54,7 +62,7 @@ def test_one_that_the_kernel_keeps_holds_nobody_up_is_said_once_and_reaped_when_
 def test_one_that_goes_is_gone_when_the_search_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(orphans, "_become_subreaper", lambda: True)
     monkeypatch.setattr(orphans, "ENDS_WITHIN", SOON)
-    process = subprocess.Popen(["/bin/sleep", "1000"])
+    process = sleeping()
     alive = [process.pid]
     monkeypatch.setattr(orphans, "_children", lambda: [pid for pid in alive if os.path.exists(f"/proc/{pid}")])
     orphans.Orphans().end()
