@@ -172,7 +172,8 @@ class Helper:
             self._say(b"done %d" % exchange.pid if exchange.was_slow else b"next %d" % exchange.pid)
         if self._ready is None and self._taking.acquire(blocking=False):
             try:
-                self._ready = self._receive()
+                if self._ready is None:
+                    self._ready = self._receive()
             except (BusyError, OSError):
                 pass  # as the next request will see
             except GoneError:
@@ -194,8 +195,9 @@ class Helper:
         self.tidy()
         with self._taking:
             self._control.close()  # that is its end, and that of all that it has made
-            if self._ready is not None:
-                self._ready.close()
+            ready, self._ready = self._ready, None
+            if ready is not None:
+                ready.close()
         if not in_background(_see_end, pid):
             _see_end(pid)
 
@@ -245,7 +247,6 @@ class Helper:
             child = self._receive()
             if child is None:
                 raise BusyError
-        self._missed = 0.0
         return child
 
     def _receive(self) -> _Child | None:
@@ -268,6 +269,7 @@ class Helper:
                 self._say(b"next " + word[6:])
                 raise BusyError
             raise GoneError  # "": it has ended
+        self._missed = 0.0
         child = _Child(int(word[6:]), *numbers)
         try:
             for number in (child.channel, child.stderr):
