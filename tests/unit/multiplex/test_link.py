@@ -254,7 +254,12 @@ class Releasing(Recorder):
 def test_who_waits_reads_what_comes_itself(pair):
     receiver = Releasing(b"answer")
     end = Link(pair[1], receiver)
-    sender = threading.Timer(0.05, pair[0].sendall, [b"answer"])
+
+    def send():
+        until(end._reading.locked)  # by who waits
+        pair[0].sendall(b"answer")
+
+    sender = threading.Thread(target=send)
     with running(end):
         sender.start()
         assert end.wait(receiver.done, PATIENCE)
