@@ -246,7 +246,8 @@ class Conversation:
 
     def _read_stderr(self) -> bool:
         data = self._read(self._stderr)
-        self._lines.feed(data)
+        if data:
+            self._lines.feed(data)
         return bool(data)
 
     def _read(self, fd: int) -> bytes:

@@ -44,7 +44,7 @@ class Lines:
 
     def tail(self) -> str:
         """The end of all that was read, in one line."""
-        return readable(self._end.strip().replace(b"\n", b" | "))
+        return readable(self._end.strip().replace(b"\n", b" | ")) if self._end else ""
 
 
 def readable(text: bytes) -> str:

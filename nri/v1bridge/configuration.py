@@ -36,6 +36,7 @@ class Configuration:
     def __init__(self, conf_dir: str, conf_file: str) -> None:
         self._conf_dir = conf_dir
         self._conf_file = conf_file
+        self._beside = os.path.dirname(conf_file)
         self._lock = threading.Lock()
         self._state: State | None = None
         self._current = ConfigList()
@@ -88,7 +89,7 @@ class Configuration:
 
     def _look(self, check_owner: bool) -> tuple[State, int]:
         """What the files look like from outside, and when the youngest changed."""
-        seen: list[object] = [check_owner, _owned(os.path.dirname(self._conf_file))]
+        seen: list[object] = [check_owner, _owned(self._beside)]
         newest = 0
         for path in [self._conf_dir, *self._names(), self._conf_file]:
             try:
