@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import logging
 import os
 import signal
@@ -24,6 +25,8 @@ ENDING = (signal.SIGTERM, signal.SIGINT)
 LAST_CALLS = 5.0
 """Seconds that chains which are running get when the bridge is told to end."""
 
+_M_ARENA_MAX = -8
+
 log = logging.getLogger("nri.v1bridge")
 
 
@@ -37,6 +40,7 @@ def serve(*, path: str = stub.DEFAULT_SOCKET, index: str = "", settings_file: st
     path = os.path.abspath(path)  # before settle, which leaves the directory that a relative one counts from
     settings = _read(settings_file) if settings_file else Settings()
     settle()
+    _keep_one_heap()
 
     def adopt(text: str) -> Settings:
         settings, faults = Settings.read(text)
@@ -61,6 +65,17 @@ def serve(*, path: str = stub.DEFAULT_SOCKET, index: str = "", settings_file: st
     # The runtime may be gone in the middle of a chain: nobody but us keeps its plugin's deadline.
     if not bridge.wait_until_idle(LAST_CALLS):
         log.warning("a chain is still running after %g s, and is left to itself", LAST_CALLS)
+
+
+def _keep_one_heap() -> None:
+    """Let all threads allocate from one heap, where the C library would give each its own (mallopt(3), of glibc).
+
+    Only one of them runs Python at a time, and what a plugin's output once took would stay with each.
+    """
+    try:
+        ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
+    except AttributeError:
+        pass  # another C library
 
 
 def _begin_log(settings: Settings, *, launched: bool) -> None:
