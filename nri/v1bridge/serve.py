@@ -25,7 +25,8 @@ ENDING = (signal.SIGTERM, signal.SIGINT)
 LAST_CALLS = 5.0
 """Seconds that chains which are running get when the bridge is told to end."""
 
-_M_ARENA_MAX = -8
+_M_ARENA_MAX, _M_MMAP_THRESHOLD = -8, -3
+_LARGE = 128 * 1024  # bytes
 
 log = logging.getLogger("nri.v1bridge")
 
@@ -40,7 +41,7 @@ def serve(*, path: str = stub.DEFAULT_SOCKET, index: str = "", settings_file: st
     path = os.path.abspath(path)  # before settle, which leaves the directory that a relative one counts from
     settings = _read(settings_file) if settings_file else Settings()
     settle()
-    _keep_one_heap()
+    _give_back_memory()
 
     def adopt(text: str) -> Settings:
         settings, faults = Settings.read(text)
@@ -67,15 +68,18 @@ def serve(*, path: str = stub.DEFAULT_SOCKET, index: str = "", settings_file: st
         log.warning("a chain is still running after %g s, and is left to itself", LAST_CALLS)
 
 
-def _keep_one_heap() -> None:
-    """Let all threads allocate from one heap, where the C library would give each its own (mallopt(3), of glibc).
+def _give_back_memory() -> None:
+    """Let what a plugin's output once took not stay with us (mallopt(3), of glibc).
 
-    Only one of them runs Python at a time, and what a plugin's output once took would stay with each.
+    The C library would give each thread a heap of its own, although only one at a time runs Python; and when something
+    large has been given back once, it would keep the like in these heaps.
     """
     try:
-        ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
+        mallopt = ctypes.CDLL(None).mallopt
     except AttributeError:
-        pass  # another C library
+        return  # another C library
+    mallopt(_M_ARENA_MAX, 1)
+    mallopt(_M_MMAP_THRESHOLD, _LARGE)
 
 
 def _begin_log(settings: Settings, *, launched: bool) -> None:
