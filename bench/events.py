@@ -15,7 +15,7 @@ from pathlib import Path
 from bench.node import Node, turns
 from bench.report import Row
 
-ROUNDS = 5
+ROUNDS = 9
 """Turns that what is done back to back is done in, each after the other: a noisy moment is noisy for both."""
 
 

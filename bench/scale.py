@@ -47,6 +47,7 @@ def _known(few: Node, many: Node, events: int) -> list[Row]:
 
 
 def _footprint(node: Node, idle: float, registered_in: float) -> list[Row]:
+    time.sleep(0.2)  # those that have answered are gone by then
     helpers = [pid for pid in node.family() if name(pid) != "nri-guard"]
     guards = [pid for pid in node.family() if name(pid) == "nri-guard"]
     rows = {

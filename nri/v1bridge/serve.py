@@ -71,8 +71,8 @@ def serve(*, path: str = stub.DEFAULT_SOCKET, index: str = "", settings_file: st
 def _give_back_memory() -> None:
     """Let what a plugin's output once took not stay with us (mallopt(3), of glibc).
 
-    The C library would give each thread a heap of its own, although only one at a time runs Python; and when something
-    large has been given back once, it would keep the like in these heaps.
+    The C library would give each thread a heap of its own, although only one at a time runs Python; and when
+    something large has been given back once, it would keep the like in these heaps.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt
