@@ -33,7 +33,8 @@ class Readers:
     def __init__(self, name: str, turn: Callable[[], Sequence[Task]]) -> None:
         self._name = name
         self._turn = turn
-        self._lock = threading.Condition()
+        self._lock = threading.Lock()  # taken as such, since a condition's own way takes four calls of Python
+        self._changed = threading.Condition(self._lock)
         self._backlog: deque[Task] = deque()
         self._count = 0
         self._waiting = 0  # for their turn, or about to
@@ -48,7 +49,7 @@ class Readers:
         with self._lock:
             if not self._is_over:
                 self._start()
-            self._lock.wait_for(lambda: self._is_over)
+            self._changed.wait_for(lambda: self._is_over)
 
     def hand_out(self, tasks: Sequence[Task], *, own: int = 0) -> None:
         """Have tasks done soon, in threads of ours; not at all when it is over. They must not raise.
@@ -66,12 +67,12 @@ class Readers:
         with self._lock:
             self._is_over = True
             self._backlog.clear()
-            self._lock.notify_all()
+            self._changed.notify_all()
 
     def join(self) -> None:
         """Wait until no thread waits for its turn. Those that are at a task are not waited for."""
         with self._lock:
-            self._lock.wait_for(lambda: self._waiting == 0)
+            self._changed.wait_for(lambda: self._waiting == 0)
 
     def _start(self) -> None:
         # A daemon: a task that hangs must not keep the process from ending.
@@ -106,7 +107,7 @@ class Readers:
             with self._lock:
                 self._count -= 1
                 self._waiting -= 1
-                self._lock.notify_all()
+                self._changed.notify_all()
 
     def _next(self) -> Task | None:
         """The next task, when there is one; None to end. For a thread that is counted among those that wait."""

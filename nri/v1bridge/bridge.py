@@ -66,7 +66,8 @@ class Bridge(stub.Plugin):
         self._pods = Pods()
         self._runtime_runs_pods = False
         self._busy = 0
-        self._idle = threading.Condition()
+        self._counting = threading.Lock()
+        self._idle = threading.Condition(self._counting)
 
     def configure(self, config: str, runtime: Runtime) -> None:
         """Take the settings, and note who the runtime is. Nothing is refused: see :meth:`Settings.read`."""
@@ -159,7 +160,7 @@ class Bridge(stub.Plugin):
             helpers.tidy()
         launch.reap_late()
         if self._orphans is not None and self._orphans.there_are():
-            with self._idle:
+            with self._counting:
                 if self._busy == 0:
                     self._orphans.end()
 
@@ -226,7 +227,7 @@ class Bridge(stub.Plugin):
             on_exchange=show,
             run=launch.launch if self._helpers is None else self._helpers.launch,
         )
-        with self._idle:
+        with self._counting:
             self._busy += 1
         call.afterwards.append(self._tidy)
         try:
@@ -235,9 +236,10 @@ class Bridge(stub.Plugin):
         except ChainError as error:
             raise StatusError(Code.ABORTED, _for_the_runtime(f"nri v0.1: {error}")) from None
         finally:
-            with self._idle:
+            with self._counting:
                 self._busy -= 1
-                self._idle.notify_all()
+                if self._busy == 0:
+                    self._idle.notify_all()
         return exchanges
 
 
