@@ -51,9 +51,12 @@ _REAP_EVERY = 0.2  # seconds between looks at children that the host has done wi
 _SIGKILL = 9
 _LENGTH = 4
 _PIECE = 16384  # beyond some ten thousand bytes malloc(3) goes to the kernel
-_REQUEST = b"""{"conf": {"a": ["", 0, true]}, "version": "0.1", "state": "create", "id": "a", "sandboxID": "b", "pid":
-1, "spec": {"resources": {"memory": {}, "cpu": {"quota": 50000}}, "namespaces": {"pid": ""}, "cgroupsPath": "/a",
-"annotations": {"a": "b"}}, "labels": {"a": "b"}, "results": [{"plugin": "a", "metadata": {"a": "b"}}]}"""
+_REQUEST = b"""{"conf": {"a": ["", 0, true]}, "version": "0.1", "state": "create", "id": "%(64)s", "sandboxID":
+"%(64)s", "pid": 123456, "spec": {"resources": {"memory": {"limit": 1073741824}, "cpu": {"quota": 50000, "cpus":
+"0-3"}}, "namespaces": {"pid": "", "network": "/proc/123456/ns/net"}, "cgroupsPath": "/kubepods/%(32)s/%(64)s",
+"annotations": {"%(16)s": "%(16)s", "io.kubernetes.cri.%(16)s": "%(32)s", "io.kubernetes.cri.%(32)s": "%(100)s"}},
+"labels": {"%(16)s": "%(32)s", "io.kubernetes.pod.%(8)s": "%(24)s"}, "results": [{"plugin": "a", "metadata": {"a":
+"b"}}]}""" % {str(size).encode(): b"a" * size for size in (8, 16, 24, 32, 64, 100)}  # lengths that real ones have
 
 
 def serve(plugin: Plugin) -> NoReturn:
@@ -280,7 +283,8 @@ def _touch(plugin: Plugin) -> None:
     for kind in type(plugin).__mro__:
         if kind in _COMMON:
             continue
-        for value in list(vars(kind).values()):
+        beside = [value for value in vars(sys.modules[kind.__module__]).values() if type(value) is type(_touch)]
+        for value in [*beside, *vars(kind).values()]:
             code = getattr(value, "__code__", None)
             if code is not None:
                 list(code.co_consts)
