@@ -138,6 +138,6 @@ class Site:
         self.runtime.close()
         self._session.join(SOON)
         assert not self._session.is_alive()
-        mine = ("ahead", "ttrpc")
+        mine = ("ahead", "link", "ttrpc")
         assert wait_until(lambda: not [each for each in threading.enumerate() if each.name.startswith(mine)])
         assert wait_until(lambda: not self.host.processes())

@@ -216,7 +216,7 @@ def node(host: Host) -> Iterator[Connected]:
     node.fake.start()
     yield node
     node.close()
-    assert wait_until(lambda: not [each for each in threading.enumerate() if each.name.startswith("ttrpc")])
+    assert wait_until(lambda: not [each for each in threading.enumerate() if each.name.startswith(("link", "ttrpc"))])
 
 
 @pytest.fixture

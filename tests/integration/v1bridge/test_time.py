@@ -153,7 +153,7 @@ def node(host: Host) -> Iterator[Connected]:
     yield node
     node.close()
     # The threads of a session end after what they are at.
-    assert wait_until(lambda: not [each for each in threading.enumerate() if each.name.startswith("ttrpc")])
+    assert wait_until(lambda: not [each for each in threading.enumerate() if each.name.startswith(("link", "ttrpc"))])
 
 
 def ask(node: Connected, seconds: float = SOON) -> Any:
