@@ -28,6 +28,11 @@ def until(condition: Callable[[], Any], what: str = "the condition") -> Any:
     return value
 
 
+def at_work() -> list[str]:
+    """The names of this process's threads that read links, serve calls, or send answers."""
+    return sorted(thread.name for thread in threading.enumerate() if thread.name.startswith(("link", "ttrpc")))
+
+
 class Recorder:
     """A receiver that keeps what it is given."""
 

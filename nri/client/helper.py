@@ -104,7 +104,7 @@ class Helper:
         self._coming = 0  # children that were asked for, and have not come
         self._busy = 0
         self._ready: _Child | None = None  # one that was taken before there is a request for it
-        self._gone = False
+        self._gone = False  # whether that was tried, and the helper is not as it should be
         self._missed = 0.0  # since when none has come that was asked for; 0 while they do
         self._retired = False
         self._finished: list[_Exchange] = []

@@ -123,5 +123,8 @@ class Readers:
                 self.hand_out(tasks, own=1)
 
     def _may_leave(self) -> bool:
-        """Whether there is another that waits, or else none to be had; not where one will come soon."""
+        """Whether one may leave those that wait: another stays, or none can be had.
+
+        Not where all the others are at work: the first that has done will come to what is to be done.
+        """
         return self._waiting > 1 or self._start_another() or self._count < MAX_THREADS

@@ -39,9 +39,6 @@ class Timer:
 
     def set(self, at: float) -> None:
         """Go off at ``at``, of :func:`time.monotonic`, or before."""
-        earliest = self._at
-        if earliest is not None and earliest <= at:
-            return
         with self._lock:
             if self._at is not None and self._at <= at:
                 return

@@ -49,7 +49,7 @@ MAX_FILES = 60_000
 
 _REAP_EVERY = 0.2  # seconds between looks at children that the host has done with, and that have not quite ended
 _SIGKILL = 9
-_LENGTH = 4
+_LENGTH = 4  # bytes
 _PIECE = 16384  # beyond some ten thousand bytes malloc(3) goes to the kernel
 _REQUEST = b"""{"conf": {"a": ["", 0, true]}, "version": "0.1", "state": "create", "id": "%(64)s", "sandboxID":
 "%(64)s", "pid": 123456, "spec": {"resources": {"memory": {"limit": 1073741824}, "cpu": {"quota": 50000, "cpus":
@@ -203,7 +203,7 @@ def _wait(plugin: Plugin, channel: int, stderr: int) -> NoReturn:
         os.closerange(3, channel)  # its locks are free when the host is told
         os.closerange(channel + 1, 1 << 20)
         _write(channel, result)
-        os.read(channel, 1)
+        os.read(channel, 1)  # until the host has it: see above
     finally:
         os._exit(status)
 
@@ -213,25 +213,23 @@ class _Request:
 
     def __init__(self, channel: int, begun: bytes = b"") -> None:
         self._channel = channel
-        self._begun = begun or os.read(channel, _PIECE)
-        self._left = 0
-        while len(self._begun) < _LENGTH:
-            self._more()
-        self._left = int.from_bytes(self._begun[:_LENGTH], "big") - len(self._begun) + _LENGTH
-        self._begun = self._begun[_LENGTH:]
+        while len(begun) < _LENGTH:
+            begun += self._next()
+        self._begun = begun[_LENGTH:]
+        self._left = int.from_bytes(begun[:_LENGTH], "big") - len(self._begun)
 
     def read(self, size: int) -> bytes:
-        if self._left and not self._begun:
-            self._more()
-        begun, self._begun = self._begun, b""
-        return begun
+        piece, self._begun = self._begun, b""
+        if not piece and self._left > 0:
+            piece = self._next()
+            self._left -= len(piece)
+        return piece
 
-    def _more(self) -> None:
-        data = os.read(self._channel, _PIECE)
-        if not data:
+    def _next(self) -> bytes:
+        piece = os.read(self._channel, _PIECE)
+        if not piece:
             os._exit(0)  # nobody needs it, or no more: half a request is none
-        self._left -= len(data)
-        self._begun += data
+        return piece
 
 
 class _Answer:
@@ -253,9 +251,13 @@ def _write(channel: int, data: bytes) -> None:
         left = left[os.write(channel, left) :]
 
 
+def _with_length(data: bytes) -> bytes:
+    return len(data).to_bytes(_LENGTH, "big") + data
+
+
 def _told(answer: _Answer, status: int) -> bytes:
     """What the host is told at the end."""
-    return len(answer.data).to_bytes(_LENGTH, "big") + answer.data + bytes([status & 0xFF])
+    return _with_length(answer.data) + bytes([status & 0xFF])
 
 
 class _Nobody(Plugin):
@@ -263,13 +265,10 @@ class _Nobody(Plugin):
         return request.new_result("", metadata={"": ""})
 
 
-_COMMON = Plugin.__mro__
-
-
 def _warm_up() -> None:
     """Go the way of a request once, without the plugin."""
     answer = _Answer()
-    status = _answer(_Nobody(), _Request(0, len(_REQUEST).to_bytes(_LENGTH, "big") + _REQUEST), answer)
+    status = _answer(_Nobody(), _Request(0, _with_length(_REQUEST)), answer)
     _flush()
     _told(answer, status)
 
@@ -280,9 +279,7 @@ def _touch(plugin: Plugin) -> None:
     The interpreter counts the references to an object in the object, and so writes to all that it uses.
     """
     _warm_up()
-    for kind in type(plugin).__mro__:
-        if kind in _COMMON:
-            continue
+    for kind in [kind for kind in type(plugin).__mro__ if kind not in Plugin.__mro__]:
         beside = [value for value in vars(sys.modules[kind.__module__]).values() if type(value) is type(_touch)]
         for value in [*beside, *vars(kind).values()]:
             code = getattr(value, "__code__", None)

@@ -79,7 +79,7 @@ class Bridge(stub.Plugin):
         self._runtime_runs_pods = runtime.name == "containerd" and major is not None and int(major[1]) >= 2
         log.info("serving %s %s", printable(runtime.name), printable(runtime.version))
         if self._helpers is not None:
-            in_background(self._prepare)
+            in_background(self._prepare, self._helpers)
 
     def synchronize(
         self, pods: Sequence[api.PodSandbox], containers: Sequence[api.Container]
@@ -134,16 +134,15 @@ class Bridge(stub.Plugin):
         with self._idle:
             return self._idle.wait_for(lambda: self._busy == 0, timeout)
 
-    def _prepare(self) -> None:
+    def _prepare(self, helpers: Helpers) -> None:
         """Have the plugins started ahead that can be, so that the first pod does not wait for that."""
-        helpers, settings = self._helpers, self._settings
+        settings = self._settings
         for plugin in self._current().plugins:
             try:
                 path = find(plugin.type, settings.bin_dirs, check_owner=settings.check_owner)
             except PluginError:
                 continue  # as the first request will say
-            if helpers is not None:
-                helpers.prepare(path, plugin.type)
+            helpers.prepare(path, plugin.type)
 
     def _current(self) -> ConfigList:
         """The configuration as it is now; its plugins are those that are kept ready."""

@@ -16,6 +16,7 @@ from nri import adaptation, stub
 from nri.stub import Identity, Session
 from nri.types.v1 import Plugin
 from nri.v1bridge import Bridge
+from tests.connected import at_work
 from tests.host import SOON, wait_until
 from tests.v1node import container, pod, settings
 
@@ -138,6 +139,6 @@ class Site:
         self.runtime.close()
         self._session.join(SOON)
         assert not self._session.is_alive()
-        mine = ("ahead", "link", "ttrpc")
-        assert wait_until(lambda: not [each for each in threading.enumerate() if each.name.startswith(mine)])
+        assert wait_until(lambda: not at_work())
+        assert wait_until(lambda: not [each for each in threading.enumerate() if each.name.startswith("ahead")])
         assert wait_until(lambda: not self.host.processes())

@@ -18,6 +18,7 @@ from nri.multiplex import link
 from nri.stub import runner
 from nri.ttrpc import Code, StatusError, codec
 from nri.ttrpc.ttrpc_pb2 import Request
+from tests.connected import at_work
 from tests.host import SOON, is_running, plugin, wait_until
 from tests.integration.v1bridge.test_serve import Process, start_container
 from tests.integration.v1bridge.test_time import Connected, ask
@@ -216,7 +217,7 @@ def node(host: Host) -> Iterator[Connected]:
     node.fake.start()
     yield node
     node.close()
-    assert wait_until(lambda: not [each for each in threading.enumerate() if each.name.startswith(("link", "ttrpc"))])
+    assert wait_until(lambda: not at_work())
 
 
 @pytest.fixture

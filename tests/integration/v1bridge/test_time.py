@@ -15,6 +15,7 @@ from nri.stub import Identity, Session
 from nri.stub.session import ANSWER_EARLY
 from nri.ttrpc import Code, StatusError
 from nri.v1bridge import bridge as module
+from tests.connected import at_work
 from tests.host import SOON, plugin, wait_until
 from tests.v1node import Node, container, pod
 from tests.v2host import Runtime
@@ -153,7 +154,7 @@ def node(host: Host) -> Iterator[Connected]:
     yield node
     node.close()
     # The threads of a session end after what they are at.
-    assert wait_until(lambda: not [each for each in threading.enumerate() if each.name.startswith(("link", "ttrpc"))])
+    assert wait_until(lambda: not at_work())
 
 
 def ask(node: Connected, seconds: float = SOON) -> Any:

@@ -12,7 +12,7 @@ from nri.errors import NRIError
 from nri.multiplex import Trunk
 from nri.ttrpc import MAX_DATA, Client, Code, Server, StatusError, codec
 from nri.ttrpc.ttrpc_pb2 import Request, Response
-from tests.connected import PATIENCE, SERVICE, by_hand, call, methods, running, serving, until
+from tests.connected import PATIENCE, SERVICE, at_work, by_hand, call, methods, running, serving, until
 
 
 def echo(request, call):
@@ -429,16 +429,13 @@ def test_each_end_may_call_the_other_while_it_is_called():
 
 
 def test_no_thread_and_no_descriptor_is_left():
-    def left():
-        return sorted(thread.name for thread in threading.enumerate() if thread.name.startswith(("ttrpc", "link")))
-
-    until(lambda: not left(), "the end of earlier tests' workers")
+    until(lambda: not at_work(), "the end of earlier tests' threads")
     descriptors = len(os.listdir("/proc/self/fd"))
     for _ in range(5):
         with serving(Server(methods(Echo=echo))) as client:
             for _ in range(10):
                 call(client, "Echo")
-    until(lambda: not left(), "the workers' end")
+    until(lambda: not at_work(), "the threads' end")
     assert len(os.listdir("/proc/self/fd")) == descriptors
 
 
