@@ -5,6 +5,7 @@ The contract of what is hard about it:
 - One thread at a time reads, and calls the receiver, which must not wait. What takes time it returns as tasks: each
   is done by the thread that has read it, while another reads on (:mod:`nri.multiplex.readers`).
 - Who waits for an answer, in :meth:`Link.wait`, reads it: the other threads sleep on.
+- A link that is open has a thread that reads. If the last one ends because of an error, the link is closed.
 - Any thread may send. ``send`` waits until the kernel has taken all, at most :data:`SEND_TIMEOUT` seconds; a peer
   that takes nothing for longer has lost the link, as half a message can't be taken back.
 - The first reason to close is the one that sticks. The receiver is told of it once, after the last call of
@@ -83,7 +84,7 @@ class Link:
         try:
             self._readers.run()
         finally:
-            reason = self.close("reading has ended")
+            reason = self.close("no thread reads any more")
             self._readers.join()
             with self._reading, self._sending:  # else a number may be another file's when it comes to the system call
                 self._epoll.close()

@@ -42,14 +42,14 @@ class Readers:
         self._is_over = False
 
     def run(self) -> None:
-        """Have turns taken until it is over.
+        """Have turns taken until it is over, or until the last thread has ended because of an error.
 
         :raises RuntimeError: when there can't be a thread.
         """
         with self._lock:
             if not self._is_over:
                 self._start()
-            self._changed.wait_for(lambda: self._is_over)
+            self._changed.wait_for(lambda: self._is_over or self._count == 0)
 
     def hand_out(self, tasks: Sequence[Task], *, own: int = 0) -> None:
         """Have tasks done soon, in threads of ours; not at all when it is over. They must not raise.
@@ -95,28 +95,34 @@ class Readers:
     def _work(self) -> None:
         try:
             while (task := self._next()) is not None:
-                try:
-                    task()
-                finally:
-                    del task  # who waits keeps nothing alive
-                    with self._lock:
-                        self._waiting += 1
+                _do(task)
+                del task  # drop the reference before waiting
+                with self._lock:
+                    self._waiting += 1
         except BaseException:
-            log.exception("a thread has ended")
-        finally:
+            log.exception("a reading thread has ended")
             with self._lock:
-                self._count -= 1
-                self._waiting -= 1
-                self._changed.notify_all()
+                self._count_out()
+
+    def _count_out(self) -> None:
+        """Count the calling thread, one of those that wait, no longer. To be called with the lock held."""
+        self._count -= 1
+        self._waiting -= 1
+        self._changed.notify_all()
 
     def _next(self) -> Task | None:
-        """The next task, when there is one; None to end. For a thread that is counted among those that wait."""
+        """Return the next task, or None when the thread is to end; it is then counted out already.
+
+        The decision to end and the count change under one lock: several threads that finish together must not all
+        count on each other to stay. Only for a thread that is counted among those that wait.
+        """
         while True:
             with self._lock:
                 if self._backlog and self._may_leave():
                     self._waiting -= 1
                     return self._backlog.popleft()
                 if self._is_over or self._waiting > _WAITING_KEPT:
+                    self._count_out()
                     return None
             tasks = self._turn()
             if tasks:
@@ -128,3 +134,11 @@ class Readers:
         Not where all the others are at work: the first that has done will come to what is to be done.
         """
         return self._waiting > 1 or self._start_another() or self._count < MAX_THREADS
+
+
+def _do(task: Task) -> None:
+    """Do a task. One that raises is a bug, and must not cost the link its last reading thread."""
+    try:
+        task()
+    except BaseException:
+        log.exception("a task has failed")

@@ -400,6 +400,18 @@ def test_what_can_not_be_done_when_it_is_due_does_not_leave_the_link_open(pair, 
     assert "RuntimeError: a bug" in caplog.text
 
 
+def test_a_link_without_a_reading_thread_is_closed_and_says_so(pair, monkeypatch, caplog):
+    def turn(self):
+        raise MemoryError("no memory to wait with")
+
+    monkeypatch.setattr(Link, "_turn", turn)
+    receiver = Recorder()
+    assert str(Link(pair[1], receiver).run()) == "no thread reads any more"
+    assert receiver.reasons == ["no thread reads any more"]
+    assert "MemoryError: no memory to wait with" in caplog.text
+    assert pair[0].recv(1) == b""
+
+
 def test_a_socket_that_was_left_to_us_is_ours_and_not_our_childrens(pair):
     number = os.dup(pair[1].fileno())
     os.set_inheritable(number, True)

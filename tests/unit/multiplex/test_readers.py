@@ -1,6 +1,7 @@
 """Threads that take turns: somebody always waits, few do when there is nothing to do, none after the end."""
 
 import random
+import sys
 import threading
 from queue import SimpleQueue
 
@@ -33,6 +34,15 @@ class Source:
             self.queue.put([])
         self.main.join(PATIENCE)
         assert not self.main.is_alive()
+
+
+@pytest.fixture
+def switching_often():
+    """Threads that take turns at nearly every instruction, so that each race is run many times."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(interval)
 
 
 @pytest.fixture
@@ -103,6 +113,29 @@ def test_one_task_after_the_other_needs_two_threads(source):
     assert len(source.threads()) == 2
 
 
+def test_threads_that_finish_together_do_not_all_end(source, switching_often):
+    for _ in range(100):
+        together, next_one = threading.Barrier(13), threading.Event()
+        for _ in range(12):
+            source.give(lambda together=together: together.wait(PATIENCE))
+        together.wait(PATIENCE)
+        source.give(next_one.set)
+        assert next_one.wait(PATIENCE), "no thread reads any more"
+    until(lambda: len(source.threads()) <= readers._WAITING_KEPT)
+
+
+def test_it_is_over_when_the_last_thread_has_ended_because_of_an_error(caplog):
+    def turn():
+        raise MemoryError("no memory to wait with")
+
+    broken = Readers("broken", turn)
+    main = threading.Thread(target=broken.run)
+    main.start()
+    main.join(PATIENCE)
+    assert not main.is_alive()
+    assert "MemoryError: no memory to wait with" in caplog.text
+
+
 def test_what_is_more_than_the_most_waits_and_is_done(source, monkeypatch):
     monkeypatch.setattr(readers, "MAX_THREADS", 4)
     started, release = [], threading.Event()
@@ -133,16 +166,18 @@ def test_without_another_thread_tasks_are_done_one_after_the_other(source, monke
     assert len(source.threads()) == 1
 
 
-def test_a_task_that_raises_is_logged_and_others_read_on(source, caplog):
+def test_a_task_that_raises_is_logged_and_its_thread_reads_on(source, caplog):
     done = []
 
     def broken():
         raise ValueError("a bug")
 
-    source.give(broken)
-    source.give(lambda: done.append(1))
-    until(lambda: done)
-    until(lambda: "ValueError: a bug" in caplog.text)
+    for number in range(20):
+        source.give(broken)
+        source.give(lambda: done.append(1))
+        until(lambda number=number: len(done) == number + 1)
+    until(lambda: caplog.text.count("ValueError: a bug") == 20)
+    assert all(int(thread.name.rpartition("-")[2]) < 20 for thread in source.threads())
 
 
 def test_after_the_end_nothing_is_begun_and_what_runs_may_finish():

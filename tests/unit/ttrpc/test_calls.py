@@ -2,6 +2,8 @@
 
 import os
 import socket
+import subprocess
+import sys
 import threading
 import time
 
@@ -72,6 +74,35 @@ def test_calls_of_many_threads_get_their_own_answers():
         for thread in threads:
             thread.join()
     assert answers == {number: [f"{number}-{turn}" for turn in range(20)] for number in range(12)}
+
+
+MANY_CALLERS = """
+import sys, threading
+from nri.ttrpc import Server
+from tests.connected import call, methods, serving
+sys.setswitchinterval(1e-6)
+answers = {}
+together = threading.Barrier(12)  # so that many threads serve at once, and finish at once
+def echo(request, call):
+    together.wait(60)
+    return request
+with serving(Server(methods(Echo=echo))) as client:
+    def ask(number):
+        answers[number] = [call(client, "Echo", f"{number}-{turn}", timeout=60).name for turn in range(250)]
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+assert answers == {number: [f"{number}-{turn}" for turn in range(250)] for number in range(12)}
+"""
+
+
+def test_many_callers_in_many_processes_get_their_answers_on_a_busy_machine():
+    command = [sys.executable, "-c", MANY_CALLERS]
+    busy = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(6)]
+    said = [(process.communicate()[1], process.returncode) for process in busy]
+    assert said == [("", 0)] * len(busy)
 
 
 def test_a_handler_that_hangs_is_answered_for_before_the_deadline_and_is_told():
