@@ -15,3 +15,18 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join([sign if sign.isprintable() else repr(sign)[1:-1] for sign in text])
+
+
+def bounded(text: str, limit: int) -> str:
+    """Return ``text`` in at most ``limit`` bytes of UTF-8; of a longer one the middle is left out.
+
+    For peers, whose messages are counted in bytes and not in characters. A lone surrogate, which UTF-8 does not have,
+    becomes a question mark.
+
+    :param limit: bytes, at least 128: room for the end of the text and for its length.
+    """
+    data = text.encode("utf-8", "replace")
+    if len(data) <= limit:
+        return data.decode()
+    end = f"…{text[-16:]} ({len(data)} bytes)".encode("utf-8", "replace")
+    return data[: limit - len(end)].decode("utf-8", "ignore") + end.decode()

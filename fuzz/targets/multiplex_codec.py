@@ -15,7 +15,7 @@ _HEADER = struct.Struct(">II")
 
 def check(data: bytes) -> None:
     """Decode the bytes after the first, cut in several ways."""
-    with limited(codec, "MAX_PAYLOAD"):
+    with limited(codec, "MAX_PAYLOAD"), limited(codec, "FIRST_PAYLOAD"):
         stream, cuts = ways(data)
         expected, lost, inside = _model(stream)
         for pieces in cuts:

@@ -25,11 +25,12 @@ from typing import TYPE_CHECKING, TypeVar
 
 from nri import api
 from nri.adaptation.errors import AdaptationError, EventError
-from nri.adaptation.sync import parts
+from nri.adaptation.sync import MAX_PART, parts
 from nri.api import events
 from nri.api.events import PLUGIN, RUNTIME
+from nri.api.runtimes import CUTS_SYNCHRONIZE, MAX_REQUEST
 from nri.errors import NRIError, printable
-from nri.multiplex import PLUGIN_SERVICE, RUNTIME_SERVICE, Trunk
+from nri.multiplex import OLD_MAX_PAYLOAD, PLUGIN_SERVICE, RUNTIME_SERVICE, Trunk
 from nri.ttrpc import Call, Client, Code, DeadlineError, Server, StatusError
 from nri.ttrpc.server import unary
 
@@ -116,8 +117,9 @@ class Peer:
         self._mask = 0
         self._registered = threading.Event()
         self._refusal = ""
-        self._trunk = Trunk(sock)
-        self._client = Client(wait=self._trunk.wait)
+        self._cuts = terms.nri_version >= CUTS_SYNCHRONIZE
+        self._trunk = Trunk(sock, max_payload=None if self._cuts else OLD_MAX_PAYLOAD)
+        self._client = Client(wait=self._trunk.wait, max_request=None if self._cuts else MAX_REQUEST)
         self._client.send = self._trunk.open(PLUGIN_SERVICE, self._client)
         methods = {
             (RUNTIME, "RegisterPlugin"): unary(api.RegisterPluginRequest, self._register),
@@ -172,7 +174,7 @@ class Peer:
         :raises AdaptationError: when that fails; the connection is closed then.
         """
         deadline = time.monotonic() + self._terms.request_timeout  # for all parts together
-        for part in parts(pods, containers):
+        for part in parts(pods, containers, MAX_PART if self._cuts else MAX_REQUEST):
             try:
                 left = max(0.001, deadline - time.monotonic())
                 response = self._call("Synchronize", part, api.SynchronizeResponse, timeout=left)

@@ -5,7 +5,15 @@ one that carries a single connection. What is said on a connection, this package
 :class:`Receiver` as they come.
 """
 
-from nri.multiplex.codec import MAX_PAYLOAD, PLUGIN_SERVICE, RUNTIME_SERVICE, FrameDecoder, FrameError, encode
+from nri.multiplex.codec import (
+    MAX_PAYLOAD,
+    OLD_MAX_PAYLOAD,
+    PLUGIN_SERVICE,
+    RUNTIME_SERVICE,
+    FrameDecoder,
+    FrameError,
+    encode,
+)
 from nri.multiplex.errors import ClosedError, ProtocolError
 from nri.multiplex.link import Link, Receiver, inherited
 from nri.multiplex.readers import Task
@@ -13,6 +21,7 @@ from nri.multiplex.trunk import Trunk
 
 __all__ = [
     "MAX_PAYLOAD",
+    "OLD_MAX_PAYLOAD",
     "PLUGIN_SERVICE",
     "RUNTIME_SERVICE",
     "ClosedError",

@@ -1,12 +1,19 @@
 """Frames of a trunk: bytes in, pieces of connections out. No I/O.
 
 A frame is a connection's id and a payload's length, each an unsigned 32-bit number in network order, then the
-payload. There is no handshake: both ends know the ids. A payload is a piece of its connection's byte stream and
-nothing more; where it begins and ends means nothing to what is said on the connection.
+payload. There is no handshake: both ends know the ids.
+
+Reading and writing follow different rules. A reader must take payloads as pieces of a byte stream, since Go's writer
+cuts messages anywhere. A writer must not cut anywhere, since Go's reader is no byte stream: one ``Read`` takes one
+frame, and ends the connection if the frame is longer than the buffer that it is given (``conn.Read`` in
+pkg/net/multiplex/mux.go of containerd/nri). ttRPC reads the beginning of a message into a buffer of 4096 bytes, and
+then asks for exactly the rest. So :func:`encode` makes frames of one message: the first has at most
+:data:`FIRST_PAYLOAD` bytes, the rest follows in one frame, and two messages never share a frame. Many small frames
+would do as well, but the Go reader's queue holds 256 of them, and overflowing it ends the connection, too.
 
 What is done about malformed input:
 
-- a length above :data:`MAX_PAYLOAD` is a :class:`FrameError`, and the trunk is lost: where the next frame begins
+- a length above the decoder's limit is a :class:`FrameError`, and the trunk is lost: where the next frame begins
   can't be known. Nothing is allocated for a length: what has come of a payload is handed out at once.
 - an id that nobody listens to is not this module's affair; id 0 is reserved, and is handed out like any other.
 - an empty payload is no piece at all.
@@ -15,6 +22,7 @@ What is done about malformed input:
 
 from __future__ import annotations
 
+import itertools
 import struct
 
 from nri.multiplex.errors import ProtocolError
@@ -22,7 +30,16 @@ from nri.multiplex.errors import ProtocolError
 HEADER = struct.Struct(">II")
 
 MAX_PAYLOAD = 4 * 1024 * 1024 + 10
-"""Bytes of the longest payload: the longest ttRPC message with its header. A longer write is several frames."""
+"""Bytes of the longest payload: the longest ttRPC message with its header. A longer write is several frames.
+
+Up to NRI 0.6 Go's writer does not cut, and refuses more than 16 MiB: see :data:`OLD_MAX_PAYLOAD`.
+"""
+
+OLD_MAX_PAYLOAD = 1 << 24
+"""Bytes of the longest payload up to NRI 0.6 (``maxPayloadSize`` of its mux.go)."""
+
+FIRST_PAYLOAD = 4096
+"""Bytes of a message's first frame at most: the size of Go's ``bufio.Reader``, through which ttRPC reads a header."""
 
 PLUGIN_SERVICE = 1
 """The connection on which the plugin is the server."""
@@ -36,9 +53,13 @@ class FrameError(ProtocolError):
 
 
 class FrameDecoder:
-    """Cuts the bytes of a trunk into pieces of its connections."""
+    """Cuts the bytes of a trunk into pieces of its connections.
 
-    def __init__(self) -> None:
+    :param limit: bytes of the longest payload; by default :data:`MAX_PAYLOAD`.
+    """
+
+    def __init__(self, limit: int | None = None) -> None:
+        self._limit = MAX_PAYLOAD if limit is None else limit
         self._header = b""
         self._connection = 0
         self._left = 0
@@ -64,10 +85,10 @@ class FrameDecoder:
                     break
                 self._header = b""
                 self._connection, self._left = HEADER.unpack(head)
-            if self._left > MAX_PAYLOAD:  # and stays so: nothing is read after it
+            if self._left > self._limit:  # and stays so: nothing is read after it
                 raise FrameError(
                     f"a frame of connection {self._connection} says it has {self._left} bytes, "
-                    f"expected at most {MAX_PAYLOAD}"
+                    f"expected at most {self._limit}"
                 )
             piece = data[at : at + self._left]
             at += len(piece)
@@ -77,9 +98,14 @@ class FrameDecoder:
         return pieces
 
 
-def encode(connection: int, data: bytes) -> bytes:
-    """``data`` as frames of ``connection``; none for no data."""
-    if len(data) <= MAX_PAYLOAD:
-        return HEADER.pack(connection, len(data)) + data if data else b""
-    cuts = range(0, len(data), MAX_PAYLOAD)
-    return b"".join([encode(connection, data[at : at + MAX_PAYLOAD]) for at in cuts])
+def encode(connection: int, message: bytes, limit: int | None = None) -> bytes:
+    """Return one whole message as frames of ``connection``; no frame for an empty one.
+
+    :param message: a message of whatever is spoken on the connection, from its first byte to its last.
+    :param limit: bytes of the longest payload; by default :data:`MAX_PAYLOAD`.
+    """
+    if len(message) <= FIRST_PAYLOAD:
+        return HEADER.pack(connection, len(message)) + message if message else b""
+    cuts = [0, *range(FIRST_PAYLOAD, len(message), limit or MAX_PAYLOAD), len(message)]
+    pieces = [message[start:end] for start, end in itertools.pairwise(cuts)]
+    return b"".join([part for piece in pieces for part in (HEADER.pack(connection, len(piece)), piece)])

@@ -19,13 +19,17 @@ if TYPE_CHECKING:
 class Trunk:
     """A connected stream socket, which it owns, that carries several connections.
 
-    What :mod:`nri.multiplex.link` promises holds for each of them. What comes for a connection that nobody has opened
-    is dropped.
+    What :mod:`nri.multiplex.link` promises holds for each of them. Data for a connection that is not open are
+    dropped.
+
+    :param max_payload: bytes of the longest payload in either direction; by default
+        :data:`nri.multiplex.MAX_PAYLOAD`.
     """
 
-    def __init__(self, sock: socket.socket) -> None:
+    def __init__(self, sock: socket.socket, *, max_payload: int | None = None) -> None:
         self._link = Link(sock, self)
-        self._decoder = FrameDecoder()
+        self._decoder = FrameDecoder(max_payload)
+        self._max_payload = max_payload
         self._receivers: dict[int, Receiver] = {}
 
     @property
@@ -34,12 +38,13 @@ class Trunk:
         return self._link.reason
 
     def open(self, connection: int, receiver: Receiver) -> Callable[[bytes], None]:
-        """Open a connection; returns the function that sends on it, which raises ClosedError.
+        """Open a connection; returns the function that sends one whole message on it, and raises ClosedError.
 
-        To be done before :meth:`run`, or what comes in between is dropped.
+        One call is one message: a Go peer can't read two in a frame, nor one in other pieces than
+        :func:`nri.multiplex.encode` makes. To be done before :meth:`run`, or what comes in between is dropped.
         """
         self._receivers[connection] = receiver
-        return lambda data: self._link.send(encode(connection, data))
+        return lambda message: self._link.send(encode(connection, message, self._max_payload))
 
     def run(self) -> ClosedError:
         """Read until the trunk is closed, by the peer or by us; returns the reason."""

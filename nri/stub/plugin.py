@@ -28,6 +28,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from nri.api import events
+from nri.api.runtimes import nri_version
 from nri.errors import NRIError
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ class Runtime:
     """``containerd``, ``cri-o``, …"""
     version: str
     nri_version: str = ""
-    """Of the NRI that it was built with; "" where it does not say, as up to NRI 0.11."""
+    """Of the NRI that it was built with, in its own words; "" where it says nothing, as up to NRI 0.11."""
     registration_timeout: float | None = None
     """Seconds; None where it does not say, as up to NRI 0.6."""
     request_timeout: float | None = None
@@ -63,9 +64,7 @@ class Runtime:
     @property
     def knows(self) -> int:
         """The mask of the events that it can deliver; one that it does not know would end the plugin."""
-        match = re.match(r"v?([0-9]+)\.([0-9]+)", self.nri_version)
-        version = (int(match[1]), int(match[2])) if match else (0, 9)
-        return events.valid(version)
+        return events.valid(nri_version(self.name, self.version, self.nri_version))
 
 
 class Plugin:

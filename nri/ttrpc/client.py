@@ -39,6 +39,7 @@ class Client:
     :param send: sends bytes to the server; raises NRIError when it can't.
     :param wait: acquires a lock within a number of seconds, and returns whether it could, as
         :meth:`nri.multiplex.Link.wait`; by default it just does that.
+    :param max_request: bytes of the longest request that is sent; by default :data:`nri.ttrpc.MAX_DATA`.
     """
 
     def __init__(
@@ -46,8 +47,10 @@ class Client:
         *,
         send: Callable[[bytes], None] | None = None,
         wait: Callable[[threading.Lock, float | None], bool] | None = None,
+        max_request: int | None = None,
     ) -> None:
         self.send = send
+        self._max_request = codec.MAX_DATA if max_request is None else max_request
         self.wait = wait or _wait
         self._decoder = codec.MessageDecoder()
         self._waiting: dict[int, _Waiting] = {}
@@ -79,8 +82,8 @@ class Client:
         for key, value in (metadata or {}).items():
             envelope.metadata.add(key=key, value=value)
         data = envelope.SerializeToString()
-        if len(data) > codec.MAX_DATA:
-            what = f"a request of {len(data)} bytes, at most {codec.MAX_DATA} can be sent"
+        if len(data) > self._max_request:
+            what = f"a request of {len(data)} bytes, at most {self._max_request} can be sent"
             raise StatusError(Code.RESOURCE_EXHAUSTED, what)
         started = time.monotonic()
         stream, waiting = self._send(data)

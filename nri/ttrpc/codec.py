@@ -5,7 +5,7 @@ order; its type; its flags), then its data. Source: PROTOCOL.md of containerd/tt
 
 What is done about malformed input:
 
-- a length above :data:`MAX_DATA` is an :class:`Oversized`: its data are passed over as they come, nothing is kept,
+- a length above the decoder's limit is an :class:`Oversized`: its data are passed over as they come, nothing is kept,
   and the message after it is read as any other. The connection is not lost.
 - types, flags and ids are handed out as they are; what they may be is the server's or the client's to say.
 - a stream that ends within a message leaves :attr:`MessageDecoder.inside` true.
@@ -19,7 +19,7 @@ from typing import NamedTuple
 HEADER = struct.Struct(">IIBB")
 
 MAX_DATA = 4 * 1024 * 1024
-"""Bytes of the longest data of a message."""
+"""Bytes of the longest data of a message, of ttRPC's own making. A peer with an older one may send longer ones."""
 
 REQUEST, RESPONSE, DATA = 1, 2, 3
 """Types of a message."""
@@ -46,9 +46,14 @@ class Oversized(NamedTuple):
 
 
 class MessageDecoder:
-    """Cuts a connection's bytes into messages."""
+    """Cuts a connection's bytes into messages.
 
-    def __init__(self) -> None:
+    :param limit: bytes of the longest data; by default :data:`MAX_DATA`. Memory is taken for what has come, and not
+        for what a header says.
+    """
+
+    def __init__(self, limit: int | None = None) -> None:
+        self._limit = MAX_DATA if limit is None else limit
         self._buffer = bytearray()
         self._header: tuple[int, int, int, int] | None = None
         self._skip = 0
@@ -73,7 +78,7 @@ class MessageDecoder:
                     return found
                 length, stream, kind, _ = header = HEADER.unpack_from(buffer)
                 del buffer[: HEADER.size]
-                if length > MAX_DATA:
+                if length > self._limit:
                     found.append(Oversized(stream, kind, length))
                     passed = min(length, len(buffer))
                     del buffer[:passed]
@@ -83,7 +88,8 @@ class MessageDecoder:
             length, stream, kind, flags = self._header
             if len(buffer) < length:
                 return found
-            found.append(Message(stream, kind, flags, bytes(buffer[:length])))
+            with memoryview(buffer) as view:
+                found.append(Message(stream, kind, flags, bytes(view[:length])))
             del buffer[:length]
             self._header = None
 

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from google.protobuf.message import DecodeError
 
-from nri.errors import NRIError, printable
+from nri.errors import NRIError, bounded, printable
 from nri.ttrpc import codec
 from nri.ttrpc.replies import Replies
 from nri.ttrpc.status import Code, StatusError
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 In = TypeVar("In", bound="Message")
 MAX_MESSAGE = 65536
-"""Characters of an error that a peer is told."""
+"""Bytes of an error that a peer is told."""
 
 _making_event = threading.Lock()
 log = logging.getLogger("nri.ttrpc")
@@ -107,6 +107,7 @@ class Server:
     :param send: sends bytes to the client; raises NRIError when it can't.
     :param early: seconds before a call's deadline at which it is answered for its handler, so that the answer
         arrives in time; at most half of the time that it has.
+    :param max_request: bytes of the longest request that is accepted; by default :data:`nri.ttrpc.MAX_DATA`.
     """
 
     def __init__(
@@ -115,12 +116,14 @@ class Server:
         *,
         send: Callable[[bytes], None] | None = None,
         early: float = 0.0,
+        max_request: int | None = None,
     ) -> None:
         self.send = send
         self._handlers = handlers
         self._replies = Replies()
         self._early = early
-        self._decoder = codec.MessageDecoder()
+        self._max_request = codec.MAX_DATA if max_request is None else max_request
+        self._decoder = codec.MessageDecoder(self._max_request)
         self._last_stream = -1
         self._calls: dict[int, Call] = {}
         self._lock = threading.Lock()  # taken as such, since a condition's own way takes four calls of Python
@@ -135,7 +138,7 @@ class Server:
             if isinstance(message, codec.Oversized):
                 if message.type == codec.REQUEST:
                     self._last_stream = max(self._last_stream, message.stream)
-                    what = f"a request of {message.length} bytes, at most {codec.MAX_DATA} are taken"
+                    what = f"a request of {message.length} bytes, at most {self._max_request} are taken"
                     self._refuse(message.stream, Code.RESOURCE_EXHAUSTED, what)
             elif message.type == codec.REQUEST:
                 task = self._request(message)
@@ -225,10 +228,10 @@ class Server:
         except StatusError as error:
             return _failure(error.code, error.message)
         except NRIError as error:
-            return _failure(Code.UNKNOWN, printable(str(error)[:MAX_MESSAGE]))
+            return _failure(Code.UNKNOWN, printable(str(error)))
         except BaseException as error:  # also sys.exit(), which would end a thread and answer nothing
             log.exception("%s failed", call.method)
-            return _failure(Code.UNKNOWN, printable(str(error)[:MAX_MESSAGE]) or type(error).__name__)
+            return _failure(Code.UNKNOWN, printable(str(error)) or type(error).__name__)
 
     def _answer(self, call: Call, response: Response) -> None:
         with self._lock:
@@ -273,6 +276,5 @@ def _failure(code: int, message: str) -> Response:
     response = Response()
     # OK would make a success of it, and what is no int32 can't be sent.
     response.status.code = code if 0 < code < 2**31 else Code.UNKNOWN
-    # A peer logs it: no lone surrogate, no megabyte.
-    response.status.message = message[:MAX_MESSAGE].encode("utf-8", "replace").decode()
+    response.status.message = bounded(message, MAX_MESSAGE)  # a peer logs it, and may show it to whoever asked
     return response

@@ -18,13 +18,13 @@ from nri.client import ChainError, Client, PluginError, find, launch
 from nri.client.ahead import Helpers
 from nri.client.helper import in_background
 from nri.config import DEFAULT_CONF_FILE
-from nri.errors import NRIError, printable
+from nri.errors import NRIError, bounded, printable
 from nri.ttrpc import Code, StatusError
 from nri.types.gojson import shorten
 from nri.types.v1 import ConfigList, State
 from nri.v1bridge import requests
 from nri.v1bridge.configuration import Configuration
-from nri.v1bridge.logs import MAX_TEXT, exchange_line, plugin_line
+from nri.v1bridge.logs import exchange_line, plugin_line
 from nri.v1bridge.pods import Pods
 
 if TYPE_CHECKING:
@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 
 MARGIN = 0.1
 """Seconds before a request's deadline at which the chain's own is: for killing a plugin, and for the answer's way."""
+
+MAX_ERROR = 4096
+"""Bytes of an error for the runtime; a plugin may write a megabyte."""
 
 CONTAINERD_CONF_FILE = DEFAULT_CONF_FILE
 """The file whose plugins containerd 2.x still runs itself, for pod sandboxes."""
@@ -243,8 +246,8 @@ class Bridge(stub.Plugin):
 
 
 def _for_the_runtime(text: str) -> str:
-    """An error as the runtime, and who started the pod, shall read it: one line, and not a plugin's megabyte."""
-    return shorten(printable(text), MAX_TEXT)
+    """Return an error as the runtime gets it, and shows it to the owner of the pod: one line of bounded length."""
+    return bounded(printable(text), MAX_ERROR)
 
 
 def _identified(message: Identified, what: str) -> Identified:

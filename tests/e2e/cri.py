@@ -88,6 +88,9 @@ class Cri:
                 ("grpc.default_authority", "localhost"),  # Go refuses a socket path as authority
                 ("grpc.initial_reconnect_backoff_ms", 50),
                 ("grpc.max_reconnect_backoff_ms", 200),
+                # A status message is metadata: 8 KiB by default here, 16 MiB in gRPC-Go and so in the kubelet.
+                ("grpc.max_metadata_size", 1 << 20),
+                ("grpc.absolute_max_metadata_size", 1 << 20),
             ],
         )
 

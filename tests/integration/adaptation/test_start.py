@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import socket
@@ -14,15 +15,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nri import api
+from nri import api, stub
 from nri.adaptation import AdaptationError, Exchange, Runtime
 from nri.adaptation.lifecycle import Shape
 from nri.adaptation.sync import MAX_PART, parts
-from nri.ttrpc import StatusError
+from nri.ttrpc import MAX_DATA, StatusError
 from tests.host import SOON, is_running, wait_until
 from tests.integration.adaptation.plugin import Plugin, container, pod
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(__file__))))
@@ -368,6 +370,41 @@ def test_twenty_thousand_containers_come_in_parts(tmp_path: Path) -> None:
         assert all(request.ByteSize() <= MAX_PART for request in requests)
         ids = [item.id for request in requests for item in request.containers]
         assert ids == list(runtime.store.containers)
+
+
+@pytest.mark.raw  # an old runtime sends this, and nothing sends it to a Go reader of ours
+def test_up_to_nri_0_6_everything_comes_in_one_message_however_long_and_a_stub_takes_it() -> None:
+    taken = []
+
+    class Taking(stub.Plugin):
+        def run_pod_sandbox(self, request: object, call: object) -> None:
+            pass
+
+        def synchronize(self, pods: Sequence[api.PodSandbox], containers: Sequence[api.Container]) -> None:
+            taken.extend([len(pods), len(containers)])
+
+    exchanges: list[Exchange] = []
+    with Runtime(nri_version=(0, 6), request_timeout=SOON, on_exchange=exchanges.append) as runtime:
+        shape = Shape()
+        made = shape.pod()
+        item = shape.container(made, 0)
+        item.args.append("x" * 1000)
+        for number in range(3000):
+            made.id = item.pod_sandbox_id = f"pod-{number}"
+            item.id = f"container-{number}"
+            runtime.store.pods[made.id] = copy.deepcopy(made)
+            runtime.store.containers[item.id] = copy.deepcopy(item)
+        ours, theirs = socket.socketpair()
+        runner = stub.Runner(Taking(), name="taking", index="10", sock=theirs)
+        serving = threading.Thread(target=runner.run)
+        serving.start()
+        assert runtime.attach(ours) == "10-taking"
+        (sent,) = [each.request for each in exchanges if each.event == "Synchronize"]
+        assert sent.ByteSize() > MAX_DATA
+        assert taken == [3000, 3000]
+        assert runtime.run_pod_sandbox(shape.pod()).error is None
+    serving.join(SOON)
+    assert not serving.is_alive()
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 7])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nri.multiplex import MAX_PAYLOAD, FrameDecoder, FrameError, ProtocolError, codec, encode
+from nri.multiplex import MAX_PAYLOAD, OLD_MAX_PAYLOAD, FrameDecoder, FrameError, ProtocolError, codec, encode
 from tests.cutting import every_way
 
 VECTORS = [
@@ -76,17 +76,44 @@ def test_a_payload_is_handed_out_as_it_comes_and_not_kept():
     assert not decoder.inside
 
 
-def test_a_longer_write_is_several_frames():
-    data = bytes(range(256)) * (2 * MAX_PAYLOAD // 256) + b"and the rest"
-    streams, decoder = decode([encode(3, data)])
+def lengths(wire: bytes) -> list[int]:
+    """The lengths of the payloads of whole frames."""
+    found, at = [], 0
+    while at < len(wire):
+        found.append(codec.HEADER.unpack_from(wire, at)[1])
+        at += codec.HEADER.size + found[-1]
+    assert at == len(wire)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("size", "expected"),
+    [
+        (4096, [4096]),
+        (4097, [4096, 1]),
+        (100_000, [4096, 95_904]),
+        (MAX_PAYLOAD, [4096, MAX_PAYLOAD - 4096]),
+        (MAX_PAYLOAD + 4096, [4096, MAX_PAYLOAD]),
+        (2 * MAX_PAYLOAD + 4097, [4096, MAX_PAYLOAD, MAX_PAYLOAD, 1]),
+    ],
+)
+def test_a_message_is_a_short_frame_and_one_for_the_rest(size, expected):
+    data = (bytes(range(256)) * (size // 256 + 1))[:size]
+    wire = encode(3, data)
+    assert lengths(wire) == expected
+    streams, decoder = decode([wire])
     assert streams == {3: data}
     assert not decoder.inside
-    lengths, at, wire = [], 0, encode(3, data)
-    while at < len(wire):
-        lengths.append(codec.HEADER.unpack_from(wire, at)[1])
-        at += 8 + lengths[-1]
-    assert lengths == [MAX_PAYLOAD, len(data) - MAX_PAYLOAD]
-    assert len(encode(3, data[:MAX_PAYLOAD])) == 8 + MAX_PAYLOAD
+
+
+def test_a_trunk_of_an_old_nri_has_longer_frames():
+    data = bytes(OLD_MAX_PAYLOAD)
+    wire = encode(1, data, OLD_MAX_PAYLOAD)
+    assert lengths(wire) == [4096, OLD_MAX_PAYLOAD - 4096]
+    decoder = FrameDecoder(OLD_MAX_PAYLOAD)
+    assert b"".join([piece for _, piece in decoder.feed(wire)]) == data
+    with pytest.raises(FrameError, match=f"expected at most {OLD_MAX_PAYLOAD}$"):
+        decoder.feed(codec.HEADER.pack(1, OLD_MAX_PAYLOAD + 1))
 
 
 @pytest.mark.parametrize("length", [MAX_PAYLOAD + 1, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF])

@@ -110,7 +110,8 @@ def test_a_plugin_is_configured_with_what_the_runtime_says(connect, sent, expect
         ("v0.10.0", 0x3FFF),
         ("0.12.2", 0x3FFF),
         ("v1.0.0-rc1", 0x3FFF),
-        ("devel", 0x7FF),
+        ("(devel)", 0x3FFF),
+        ("0.0.0-unknown", 0x3FFF),
     ],
 )
 def test_a_plugin_is_subscribed_only_to_what_the_runtime_knows(connect, version, mask, caplog):

@@ -3,9 +3,13 @@
 import tracemalloc
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from nri import multiplex
 from nri.ttrpc import MAX_DATA, Message, MessageDecoder, Oversized, codec
 from tests.cutting import every_way
+from tests.go_reader import ConnectionOverError, GoReader
 
 VECTORS = [
     pytest.param(Message(1, codec.REQUEST, 0, b"a"), "00000001 00000001 01 00 61", id="request"),
@@ -43,6 +47,51 @@ def test_messages_that_are_glued_together_are_read_however_they_are_cut():
         found, decoder = decode(parts)
         assert found == [message for message, _ in ALL]
         assert not decoder.inside
+
+
+@pytest.mark.parametrize(("message", "wire"), VECTORS)
+def test_a_message_on_a_trunk_is_read_by_a_go_peer(message, wire):
+    assert GoReader().messages(multiplex.encode(1, bytes.fromhex(wire))) == [(1, message)]
+
+
+SIZES = [0, 1, 4000, 4085, 4086, 4087, 4096, 4097, 5000, 8181, 8182, 8183, 8192, 65536, 100_000, 1 << 20, MAX_DATA]
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_message_of_any_size_on_a_trunk_is_read_by_a_go_peer(size):
+    message = Message(3, codec.RESPONSE, 0, bytes(range(251)) * (size // 251) + bytes(size % 251))
+    peer = GoReader()
+    wire = multiplex.encode(2, codec.encode(message.stream, message.type, message.data))
+    assert peer.messages(wire) == [(2, message)]
+    assert peer.messages(wire + wire) == [(2, message)] * 2
+
+
+@given(st.lists(st.tuples(st.sampled_from([1, 2]), st.integers(0, 3 * 4096)), max_size=40))
+def test_any_messages_on_both_connections_are_read_by_a_go_peer(sizes):
+    sent = [(number, Message(2 * at + 1, codec.REQUEST, 0, bytes(size))) for at, (number, size) in enumerate(sizes)]
+    wire = b"".join([multiplex.encode(number, codec.encode(*message[:2], message.data)) for number, message in sent])
+    assert GoReader().messages(wire) == sorted(sent, key=lambda item: [found[0] for found in sent].index(item[0]))
+
+
+@pytest.mark.parametrize(
+    ("frames", "why"),
+    [
+        ([5000], "cannot allocate memory: a frame of 5000 bytes, room for 4096"),
+        ([10, 8000], "cannot allocate memory: a frame of 8000 bytes, room for 4990"),
+        ([5010, 5010], "cannot allocate memory: a frame of 5010 bytes, room for 4096"),
+        ([19] * 264, "failed to queue payload for reading"),
+        ([4096, 904], "a message is not complete: the reader waits for ever"),
+    ],
+    ids=["one frame", "the rest and more", "two messages", "many frames", "half a message"],
+)
+def test_the_model_of_a_go_peer_ends_the_connection_as_the_real_one_does(frames, why):
+    stream = codec.encode(1, codec.REQUEST, bytes(5000 - codec.HEADER.size if frames != [4096, 904] else 5000)) * 2
+    wire, at = b"", 0
+    for size in frames:
+        wire += multiplex.codec.HEADER.pack(1, size) + stream[at : at + size].ljust(size, b"\0")
+        at += size
+    with pytest.raises(ConnectionOverError, match=f"^{why}$"):
+        GoReader().messages(wire)
 
 
 @pytest.mark.parametrize("size", range(1, len(ALL[0][1])))

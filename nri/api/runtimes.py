@@ -1,0 +1,79 @@
+"""What a container runtime can do, by the NRI that it was built with: its events, the size of its messages.
+
+From NRI 0.12 on a runtime says so itself, in ``ConfigureRequest.nri_version``. What it says there is not always a
+version: a Go binary without module information, as Debian builds containerd, says ``0.0.0-unknown`` or ``(devel)``
+(``UnknownVersion`` in pkg/version of containerd/nri). The field itself is the proof then: its sender has 0.12 or
+newer.
+
+A runtime that says nothing has 0.11 or older, and is looked up by its name and version in :data:`RELEASES`. Of one
+that is not listed only the events are known that every NRI has: a plugin that subscribes to an event that the runtime
+does not know is disconnected.
+"""
+
+from __future__ import annotations
+
+import re
+
+from nri.api.events import Version
+
+SAYS_ITS_VERSION: Version = (0, 12)
+"""The first NRI that sends its version."""
+
+CUTS_SYNCHRONIZE: Version = (0, 7)
+"""The first NRI that sends Synchronize in several messages of at most 4 MiB; before, it is one, however long.
+
+Source: ``plugin.synchronize`` in pkg/adaptation/plugin.go of containerd/nri, v0.6.1 and v0.7.0.
+"""
+
+MAX_REQUEST = 64 * 1024 * 1024
+"""Bytes of a runtime's longest request: some 35,000 pods with a container each in one Synchronize."""
+
+UNKNOWN: Version = (0, 9)
+"""What a runtime that is not listed is taken for: up to this NRI, all have the same events."""
+
+RELEASES: dict[str, tuple[tuple[tuple[int, int, int], Version], ...]] = {
+    "containerd": (
+        ((1, 7, 0), (0, 3)),
+        ((1, 7, 7), (0, 4)),
+        ((1, 7, 14), (0, 6)),
+        ((1, 7, 26), (0, 8)),
+        ((2, 0, 0), (0, 8)),
+        ((2, 2, 0), (0, 10)),
+        ((2, 2, 1), (0, 11)),
+    ),
+    "cri-o": (
+        ((1, 26, 0), (0, 2)),
+        ((1, 26, 2), (0, 3)),
+        ((1, 29, 0), (0, 5)),
+        ((1, 29, 2), (0, 6)),
+        ((1, 32, 0), (0, 9)),
+        ((1, 34, 0), (0, 10)),
+        ((1, 35, 0), (0, 11)),
+    ),
+}
+"""By the name that a runtime gives itself: its first release with each NRI, oldest first.
+
+Source: ``github.com/containerd/nri`` in go.mod of each release tag of containerd/containerd and cri-o/cri-o; the
+names are ``Name`` of containerd's version package and ``runtimeName`` of internal/nri/nri.go of CRI-O. A
+pseudo-version counts as the release before it: CRI-O 1.33 has 0.9.1-0.20250219, with some events of 0.10.
+"""
+
+_RUNTIME = re.compile(r"v?([0-9]{1,6})\.([0-9]{1,6})(?:\.([0-9]{1,6}))?(?![0-9])")
+_NRI = re.compile(r"v?([0-9]{1,6})\.([0-9]{1,6})(?![0-9])")
+
+
+def nri_version(name: str, version: str, said: str = "") -> Version:
+    """Return the version of a runtime's NRI.
+
+    :param name: what the runtime calls itself, as in ``containerd``.
+    :param version: the runtime's own version, as in ``v2.1.9`` or ``1.7.24~ds1``.
+    :param said: its NRI's version in its own words; "" where it says nothing.
+    """
+    if said:
+        match = _NRI.match(said)
+        known = (int(match[1]), int(match[2])) if match else (0, 0)
+        return known if known > (0, 0) else SAYS_ITS_VERSION
+    match = _RUNTIME.match(version)
+    release = (int(match[1]), int(match[2]), int(match[3] or 0)) if match else (0, 0, 0)
+    found = [nri for first, nri in RELEASES.get(name, ()) if first <= release]
+    return found[-1] if found else UNKNOWN

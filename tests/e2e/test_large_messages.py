@@ -1,0 +1,122 @@
+"""Messages of more than 4096 bytes to and from a real containerd, whose reader is particular about how they are cut.
+
+A runtime that has dropped the bridge goes on without it: the container that should have been refused starts, and the
+next pod has no plugins.
+"""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import grpc
+import pytest
+
+from tests.e2e.bridged import configure, create, log, outside, prepared, script
+from tests.e2e.containerd import Containerd, Release
+from tests.e2e.standin import StandIn
+from tests.e2e.test_bridge_outside import connected, wait_for
+
+pytestmark = pytest.mark.runtime
+
+ROOT = Path(__file__).parent.parent.parent
+SIZES = (4_000, 4_100, 5_000, 100_000)
+SIGNS = ("x", "é", "€", "𝄞")
+ADJUSTING = f"""#!{sys.executable}
+import sys
+sys.path.insert(0, {str(ROOT)!r})
+from nri import api, stub
+
+class Adjusting(stub.Plugin):
+    def synchronize(self, pods, containers):
+        print("synchronized", flush=True)
+
+    def create_container(self, request, call):
+        if "refused" in request.pod.name:
+            raise RuntimeError("x" * int(request.pod.annotations["size"]))
+        response = api.CreateContainerResponse()
+        response.adjust.annotations["large"] = "x" * int(request.pod.annotations["size"])
+        return response
+
+stub.run(Adjusting())
+"""
+
+
+def test_an_error_of_any_length_refuses_its_container_and_the_next_pod_has_its_plugins(
+    containerd_v2: Release, installed: Path, tmp_path: Path
+) -> None:
+    with Containerd(release=containerd_v2, prepare=prepared(installed)) as containerd, containerd.cri() as cri:
+        keeper = StandIn(containerd.enclosure.opt_nri / "bin", "keeper", tmp_path / "kept")
+        answer = containerd.enclosure.root / "answer"
+        script(containerd, "failing", f"exec cat {answer}")
+        expected = []
+        for number, (size, sign) in enumerate([(size, sign) for size in SIZES for sign in SIGNS]):
+            configure(containerd)
+            pod = cri.run_pod(f"refused-{number}")
+            container = create(cri, pod)
+            error = sign * (size // len(sign.encode())) + "."
+            answer.write_text(json.dumps({"plugin": "failing", "version": "0.1", "error": error}, ensure_ascii=False))
+            configure(containerd, {"type": "failing"})
+            with pytest.raises(grpc.RpcError) as refused:
+                cri.start(container)
+            assert f"nri v0.1: plugin failing: {sign * 900}" in refused.value.details()
+            assert cri.status(container).state != 1  # not running
+            configure(containerd, {"type": "keeper"})
+            expected.append(cri.run_pod(f"next-{number}"))
+        assert [r["id"] for r in keeper.requests() if r["state"] == "create"] == expected
+        assert log(containerd).count("serving containerd") == 1
+        assert "disconnected" not in log(containerd)
+
+
+def test_an_adjustment_or_an_error_of_a_v2_plugin_of_any_length_takes_effect(
+    containerd_v2: Release, tmp_path: Path
+) -> None:
+    plugin = tmp_path / "10-adjusting"
+    plugin.write_text(ADJUSTING)
+    plugin.chmod(0o755)
+    with Containerd(release=containerd_v2) as containerd, _beside(containerd, plugin), containerd.cri() as cri:
+        for size in (4 * 1024, 64 * 1024, 1024 * 1024):
+            refused = cri.run_pod(f"refused-{size}", annotations={"size": str(size)})
+            with pytest.raises(grpc.RpcError, match="x" * 1000):
+                create(cri, refused)
+            pod = cri.run_pod(f"adjusted-{size}", annotations={"size": str(size)})
+            container = create(cri, pod)
+            cri.start(container)
+            (config,) = containerd.enclosure.root.glob(f"**/io.containerd.runtime.v2.task/**/{container}/config.json")
+            assert json.loads(config.read_text())["annotations"]["large"] == "x" * size
+
+
+def test_more_pods_than_fit_into_four_mebibytes_are_synchronized_and_the_next_has_its_plugins(
+    containerd_v2: Release, installed: Path, tmp_path: Path
+) -> None:
+    prepare = prepared(installed, launched=False)
+    with Containerd(release=containerd_v2, prepare=prepare) as containerd, containerd.cri() as cri:
+        keeper = StandIn(containerd.enclosure.opt_nri / "bin", "keeper", tmp_path / "kept")
+        configure(containerd, {"type": "keeper"})
+        for number in range(12):
+            cri.run_pod(f"large-{number}", annotations={"large": "x" * 400_000})
+        with outside(containerd) as bridge:
+            try:
+                wait_for(lambda: connected(containerd) == 1, "the bridge to be synchronized")
+                last = cri.run_pod("last")
+            finally:
+                bridge.kill()
+        assert "synchronized: 12 pods" in log(containerd)
+        assert [(r["state"], r["id"]) for r in keeper.requests()] == [("create", last)]
+
+
+@contextmanager
+def _beside(containerd: Containerd, plugin: Path) -> Iterator[None]:
+    """A v2 plugin in the enclosure, connected and synchronized."""
+    said = plugin.with_name("said")
+    with said.open("wb") as out:
+        command = containerd.enclosure.command([plugin])
+        with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out) as process:
+            try:
+                wait_for(lambda: "synchronized" in said.read_text(), "the plugin to be synchronized")
+                yield
+            finally:
+                process.kill()
+                print(said.read_text())  # shown when the test fails

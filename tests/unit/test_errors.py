@@ -1,0 +1,32 @@
+"""Texts of errors: fit for one line, and for a peer that counts bytes."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nri.errors import bounded, printable
+
+
+@given(st.text(), st.integers(128, 400))
+def test_a_bounded_text_never_has_more_bytes_than_it_may_and_is_utf8(text, limit):
+    short = bounded(text, limit)
+    assert len(short.encode()) <= limit
+    assert len(text.encode("utf-8", "replace")) > limit or short == text.encode("utf-8", "replace").decode()
+
+
+@pytest.mark.parametrize("sign", ["a", "é", "€", "𝄞"])
+def test_of_a_long_text_its_beginning_its_end_and_its_length_in_bytes_are_left(sign):
+    short = bounded(sign * 100_000 + "the very last w.", 4096)
+    assert short.startswith(sign * 900)
+    assert short.endswith(f"…the very last w. ({len(sign.encode()) * 100_000 + 16} bytes)")
+    assert 4090 < len(short.encode()) <= 4096
+
+
+def test_a_lone_surrogate_is_a_question_mark():
+    assert bounded("file \udcff", 128) == "file ?"
+    assert len(bounded("\udcff" * 500, 128)) <= 128
+
+
+@given(st.text())
+def test_a_printable_text_is_one_line_that_a_terminal_obeys_in_nothing(text):
+    assert printable(text).isprintable()
