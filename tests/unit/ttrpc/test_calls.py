@@ -105,6 +105,18 @@ def test_many_callers_in_many_processes_get_their_answers_on_a_busy_machine():
     assert said == [("", 0)] * len(busy)
 
 
+@pytest.mark.raw
+def test_a_server_takes_requests_up_to_its_own_limit():
+    with serving(Server(methods(Echo=lambda request, call: PodSandbox()), max_request=MAX_DATA + 100)) as client:
+        client._max_request = 2 * MAX_DATA
+        assert call(client, "Echo", "x" * MAX_DATA) == PodSandbox()
+        with pytest.raises(
+            StatusError, match=rf"RESOURCE_EXHAUSTED: a request of .* at most {MAX_DATA + 100} are taken"
+        ):
+            call(client, "Echo", "x" * (MAX_DATA + 100))
+        assert call(client, "Echo", "x") == PodSandbox()
+
+
 def test_a_handler_that_hangs_is_answered_for_before_the_deadline_and_is_told():
     release, finished, calls = threading.Event(), threading.Event(), []
 

@@ -117,6 +117,19 @@ def test_a_message_that_is_too_long_is_told_of_when_its_header_is_there(length):
         assert decoder.inside
 
 
+def test_a_higher_limit_takes_memory_for_what_has_come_and_not_for_what_a_header_says():
+    limit = 64 * 1024 * 1024
+    decoder = MessageDecoder(limit)
+    tracemalloc.start()
+    assert decoder.feed(codec.HEADER.pack(limit, 1, codec.REQUEST, 0)) == []
+    assert decoder.feed(bytes(100_000)) == []
+    assert tracemalloc.get_traced_memory()[1] < 400_000
+    tracemalloc.stop()
+    assert MessageDecoder(limit).feed(codec.HEADER.pack(limit + 1, 1, codec.REQUEST, 0)) == [
+        Oversized(1, codec.REQUEST, limit + 1)
+    ]
+
+
 @pytest.mark.parametrize("step", [999, 65536, 5 * 1024 * 1024])
 def test_a_message_that_is_too_long_is_passed_over_without_being_kept(step):
     length = 5 * 1024 * 1024
