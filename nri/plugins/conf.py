@@ -191,4 +191,4 @@ def cgroup(request: Request, conf: dict[str, Any]) -> Cgroup:
     from nri.cgroups import Mounts, find
 
     path = request.spec.cgroups_path if request.spec is not None else ""
-    return find(path, request.pid, mounts=Mounts.read(text(conf, "mountinfo", MOUNTINFO)))
+    return find(path, request.pid, request.id, mounts=Mounts.read(text(conf, "mountinfo", MOUNTINFO)))
