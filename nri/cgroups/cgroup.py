@@ -29,10 +29,10 @@ def find(
 
     The path is checked at once (CgroupPathError); the directories are looked up when they are needed, per
     controller. An absolute path, or one in systemd's style, names the directory; GoneError is raised where there
-    is none. With a relative path or none the cgroup that *pid* is in counts as well, if it is named after
-    *container_id* (``ID`` or ``PREFIX-ID``, either with ``.scope``; never without an id) and is neither this
-    process's own nor the host's; else GoneError is raised. *mounts* are those of this process, unless given;
-    CgroupError when they cannot be read.
+    is none. With a relative path, one that is not below the mount, or none, the cgroup that *pid* is in counts as
+    well, if it is named after *container_id* (``ID`` or ``PREFIX-ID``, either with ``.scope``; never without an id)
+    and is neither this process's own nor the host's; else GoneError is raised. *mounts* are those of this process,
+    unless given; CgroupError when they cannot be read.
     """
     return Cgroup(Locator(cgroups_path, pid, container_id, Mounts.read() if mounts is None else mounts, proc), 0)
 

@@ -4,8 +4,9 @@ A directory counts only if no part of its path below the mount is a link: the ke
 from a request must lead nowhere else.
 
 An absolute cgroupsPath and one in systemd's style name the cgroup. Where that directory is gone, so is the cgroup:
-the process is not asked, since its number may have been given to another process. A relative cgroupsPath depends on
-the runtime, and there may be none at all; then the process tells, see :mod:`nri.cgroups.membership`.
+the process is not asked, since its number may have been given to another process. But a relative cgroupsPath depends
+on the runtime, one that is not below the mount cannot be seen (a runtime that is itself in a container), and there
+may be none at all; then the process tells, see :mod:`nri.cgroups.membership`.
 """
 
 from __future__ import annotations
@@ -50,13 +51,13 @@ class Place:
 class Locator:
     """Finds a container's place in the hierarchy of each controller, when asked, and remembers it."""
 
-    __slots__ = ("_given", "_id", "_is_final", "_mounts", "_places", "_process", "_wanted")
+    __slots__ = ("_given", "_id", "_is_relative", "_mounts", "_places", "_process", "_wanted")
 
     def __init__(self, cgroups_path: str, pid: int, container_id: str, mounts: Mounts, proc: str) -> None:
         """See :func:`nri.cgroups.find`. Raises CgroupPathError."""
         self._given = cgroups_path
         self._wanted = paths.expand(cgroups_path) if cgroups_path else ""
-        self._is_final = cgroups_path.startswith("/") or ":" in cgroups_path
+        self._is_relative = not cgroups_path.startswith("/") and ":" not in cgroups_path
         self._id = container_id
         self._process = Process(pid, proc)
         self._mounts = mounts
@@ -81,7 +82,7 @@ class Locator:
             raise CgroupError(f"no cgroup hierarchy with the controller {controller} is mounted, v1 or v2")
         reasons: list[str] = []
         place = self._by_path(mount, controller, reasons)
-        if place is None and not self._is_final:
+        if place is None and (self._is_relative or mount.below_host(self._wanted) in (None, "/")):
             place = self._by_process(mount, controller, reasons)
         if place is None:
             raise GoneError(f"no {controller} cgroup for {self._container()}: {', and '.join(reasons)}")
@@ -97,7 +98,7 @@ class Locator:
             reasons.append("no cgroupsPath was given")
             return None
         place = self._existing(mount, mount.below_host(self._wanted), self._wanted, reasons)
-        if place is None or self._is_final:
+        if place is None or not self._is_relative:
             return place
         # A relative path counts from the root or from the runtime's own cgroup, where a process can tell which.
         printed = self._process.path(controller if mount.version == 1 else "", [])

@@ -7,6 +7,8 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from nri.cgroups import Cgroup, CgroupError, GoneError, Mounts, find, knobs
 from nri.cgroups.paths import is_named_after
@@ -76,11 +78,35 @@ def test_a_path_that_names_a_cgroup_is_final(node: Node, given: str) -> None:
     assert node.refused(given).endswith(" does not exist")
 
 
+@pytest.mark.parametrize("given", [f"/kubepods/pod1/{ID}", f"kubepods-pod1.slice:cri:{ID}"])
+def test_a_path_that_cannot_be_seen_leaves_it_to_the_process_and_its_name(tmp_path: Path, given: str) -> None:
+    # A runtime in a container without a cgroup namespace: a part of the tree is mounted, and paths count from there.
+    (tmp_path / "kubepods/pod1" / ID).mkdir(parents=True)
+    (tmp_path / "kubepods/pod1/other").mkdir()
+    mounts = Mounts.parse(f"1 1 0:1 /docker/d1 {tmp_path} rw - cgroup2 c rw\n")
+    make_process(tmp_path / "proc", 7, f"0::/docker/d1/kubepods/pod1/{ID}\n")
+    make_process(tmp_path / "proc", 8, "0::/docker/d1/kubepods/pod1/other\n")
+    make_process(tmp_path / "proc", 9, f"0::/kubepods/pod1/{ID}\n")
+    proc = str(tmp_path / "proc")
+    assert find(given, 7, ID, mounts=mounts, proc=proc).directory("cpu") == f"{tmp_path}/kubepods/pod1/{ID}"
+    for pid, reason in ((8, "expected a cgroup that is named after"), (9, "is not below")):
+        with pytest.raises(GoneError, match=reason):
+            find(given, pid, ID, mounts=mounts, proc=proc).directory("cpu")
+
+
 def test_no_cgroup_is_named_after_no_id(node: Node) -> None:
     for path in ("/a-", "/.scope"):
         assert not is_named_after(path, "")
     node.put(7, f"/{ID}")
     assert "and no container id was given to compare its name with" in node.refused(container_id="")
+
+
+@given(path=st.text("a1-./", max_size=20), container_id=st.text("a1-.", max_size=6))
+def test_an_id_counts_only_whole_at_the_end_of_the_last_component(path: str, container_id: str) -> None:
+    name = path.rpartition("/")[2]
+    whole = [container_id, f"{container_id}.scope"]
+    expected = name in whole or name.endswith(tuple(f"-{each}" for each in whole))
+    assert is_named_after(path, container_id) == (expected and container_id != "")
 
 
 def test_cruns_child_is_the_containers_when_its_scope_is(node: Node) -> None:
