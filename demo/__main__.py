@@ -23,6 +23,8 @@ from nri import adaptation, api, config
 ROOT = Path(__file__).resolve().parent.parent
 BINARIES = ROOT / "dist/nri"
 QUOTA, NEW_QUOTA = 50_000, 70_000
+NAMESPACE = "kube-system"
+"""The namespace of the pods: the one whose pods may say their class by the sample configuration."""
 
 
 class Pod:
@@ -34,7 +36,8 @@ class Pod:
         self.path = f"{node.parent}/pod{uid}"
         self.container_path = f"{self.path}/app"
         node.make(self.path, str(QUOTA))
-        self.pod = api.PodSandbox(id=f"{uid}-pod", name=name, namespace="default", uid=uid)
+        self.pod = api.PodSandbox(id=f"{uid}-pod", name=name, namespace=NAMESPACE, uid=uid)
+        self.pod.labels["io.kubernetes.pod.namespace"] = NAMESPACE  # as the kubelet does
         self.pod.annotations["qos.class"] = qos
         self.pod.linux.cgroups_path = f"{self.path}/pause"
         node.make(f"{self.path}/pause", "-1" if node.version == 1 else "max")
@@ -132,7 +135,10 @@ def _tell(show: Show, node: Node, scratch: Path) -> None:
         conf = {key: value for key, value in plugin.conf.items() if key != "mountinfo"}
         file = Path(plugin.source).name
         click.echo(f"plugin     {plugin.type:9} {json.dumps(conf)}  from conf/resource.d/{file}")
-    click.echo("pods       web: latency-sensitive (qos.class=ls); batch: not. Each has half a CPU.\n")
+    click.echo("pods       web: latency-sensitive (qos.class=ls); batch: not. Each has half a CPU.")
+    click.echo(
+        f"           Both are in the namespace {NAMESPACE}: the sample lets pods of no other say their class.\n"
+    )
     pods = [Pod(node, "web", "ls"), Pod(node, "batch", "batch")]
     for pod in pods:
         show.event("RunPodSandbox", pod, f"qos.class={pod.qos}")

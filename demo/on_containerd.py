@@ -22,6 +22,8 @@ from tests.e2e.containerd import Containerd
 from tests.e2e.cri import Cri
 
 ROOT = Path(__file__).resolve().parent.parent
+NAMESPACE = "kube-system"
+"""The namespace of the pods: the one whose pods may say their class by the sample configuration."""
 
 
 def main() -> None:
@@ -65,8 +67,9 @@ def _configure(containerd: Containerd, scratch: Path) -> None:
 
 
 def _start(containerd: Containerd, cri: Cri, name: str, qos: str) -> tuple[str, str]:
-    click.secho(f"pod {name}, qos.class={qos}, a container with half a CPU", bold=True)
-    pod = cri.run_pod(name, annotations={"qos.class": qos})
+    click.secho(f"pod {NAMESPACE}/{name}, qos.class={qos}, a container with half a CPU", bold=True)
+    labels = {"io.kubernetes.pod.namespace": NAMESPACE}  # as the kubelet does
+    pod = cri.run_pod(name, namespace=NAMESPACE, labels=labels, annotations={"qos.class": qos})
     container = create(cri, pod)
     cri.start(container)
     _show_knobs(containerd, container)

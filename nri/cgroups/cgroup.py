@@ -22,15 +22,19 @@ if TYPE_CHECKING:
 _CONTROLLERS = ("cpu", "cpuset")
 
 
-def find(cgroups_path: str, pid: int = 0, *, mounts: Mounts | None = None, proc: str = "/proc") -> Cgroup:
-    """Return the cgroup of the container with this OCI cgroupsPath and process ("" and 0 if not known).
+def find(
+    cgroups_path: str, pid: int = 0, container_id: str = "", *, mounts: Mounts | None = None, proc: str = "/proc"
+) -> Cgroup:
+    """Return the cgroup of the container with this OCI cgroupsPath, process and id ("" and 0 if not known).
 
     The path is checked at once (CgroupPathError); the directories are looked up when they are needed, per
-    controller: the one that *cgroups_path* names if it exists, else the one that *pid* is in. Only then
-    GoneError is raised. *mounts* are those of this process, unless given; CgroupError when they cannot be
-    read.
+    controller. An absolute path, or one in systemd's style, names the directory; GoneError is raised where there
+    is none. With a relative path, one that is not below the mount, or none, the cgroup that *pid* is in counts as
+    well, if it is named after *container_id* (``ID`` or ``PREFIX-ID``, either with ``.scope``; never without an id)
+    and is neither this process's own nor the host's; else GoneError is raised. *mounts* are those of this process,
+    unless given; CgroupError when they cannot be read.
     """
-    return Cgroup(Locator(cgroups_path, pid, Mounts.read() if mounts is None else mounts, proc), 0)
+    return Cgroup(Locator(cgroups_path, pid, container_id, Mounts.read() if mounts is None else mounts, proc), 0)
 
 
 class Cgroup:

@@ -1,10 +1,12 @@
-"""Which directory is a container's cgroup: by its cgroupsPath, or else by its process.
+"""Locate a container's cgroup: by its cgroupsPath, or, where that does not say it, by its process.
 
 A directory counts only if no part of its path below the mount is a link: the kernel's trees have none, and a path
 from a request must lead nowhere else.
 
-The cgroupsPath names it unless the runtime placed the container elsewhere (a relative path, a runtime that is
-itself in a container, a driver of its own); the process, as long as it lives, is always in it.
+An absolute cgroupsPath and one in systemd's style name the cgroup. Where that directory is gone, so is the cgroup:
+the process is not asked, since its number may have been given to another process. But a relative cgroupsPath depends
+on the runtime, one that is not below the mount cannot be seen (a runtime that is itself in a container), and there
+may be none at all; then the process tells, see :mod:`nri.cgroups.membership`.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import stat
 
 from . import knobs, paths
 from .errors import CgroupError, GoneError, quoted
+from .membership import Process
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,9 +25,6 @@ if TYPE_CHECKING:
 
 SUBGROUP = "container"
 """crun's name for the child of a systemd scope in which it may put the processes."""
-
-MAX_PID = 1 << 22
-"""The kernel gives no process a number of this or more (PID_MAX_LIMIT, include/linux/threads.h)."""
 
 
 class Place:
@@ -51,17 +51,17 @@ class Place:
 class Locator:
     """Finds a container's place in the hierarchy of each controller, when asked, and remembers it."""
 
-    __slots__ = ("_given", "_memberships", "_mounts", "_pid", "_places", "_proc", "_wanted")
+    __slots__ = ("_given", "_id", "_is_relative", "_mounts", "_places", "_process", "_wanted")
 
-    def __init__(self, cgroups_path: str, pid: int, mounts: Mounts, proc: str) -> None:
+    def __init__(self, cgroups_path: str, pid: int, container_id: str, mounts: Mounts, proc: str) -> None:
         """See :func:`nri.cgroups.find`. Raises CgroupPathError."""
         self._given = cgroups_path
         self._wanted = paths.expand(cgroups_path) if cgroups_path else ""
-        self._pid = pid
+        self._is_relative = not cgroups_path.startswith("/") and ":" not in cgroups_path
+        self._id = container_id
+        self._process = Process(pid, proc)
         self._mounts = mounts
-        self._proc = proc
         self._places: dict[str, Place] = {}
-        self._memberships: dict[str, str] | None = None
 
     def served(self, controller: str) -> bool:
         """Tell whether there is a hierarchy for *controller*."""
@@ -81,47 +81,44 @@ class Locator:
         if mount is None:
             raise CgroupError(f"no cgroup hierarchy with the controller {controller} is mounted, v1 or v2")
         reasons: list[str] = []
-        place = self._by_path(mount, reasons) or self._by_process(mount, controller, reasons)
+        place = self._by_path(mount, controller, reasons)
+        if place is None and (self._is_relative or mount.below_host(self._wanted) in (None, "/")):
+            place = self._by_process(mount, controller, reasons)
         if place is None:
-            container = f"cgroupsPath {quoted(self._given)}" if self._given else f"process {str(self._pid)[:20]}"
-            raise GoneError(f"no {controller} cgroup for {container}: {', and '.join(reasons)}")
+            raise GoneError(f"no {controller} cgroup for {self._container()}: {', and '.join(reasons)}")
         return place
 
-    def _by_path(self, mount: Mount, reasons: list[str]) -> Place | None:
+    def _container(self) -> str:
+        if self._given:
+            return f"cgroupsPath {quoted(self._given)}"
+        return f"container {quoted(self._id)}" if self._id else self._process.name
+
+    def _by_path(self, mount: Mount, controller: str, reasons: list[str]) -> Place | None:
         if not self._wanted:
             reasons.append("no cgroupsPath was given")
             return None
-        return self._existing(mount, mount.below_host(self._wanted), self._wanted, reasons)
+        place = self._existing(mount, mount.below_host(self._wanted), self._wanted, reasons)
+        if place is None or not self._is_relative:
+            return place
+        # A relative path counts from the root or from the runtime's own cgroup, where a process can tell which.
+        printed = self._process.path(controller if mount.version == 1 else "", [])
+        within = None if printed is None else mount.below(printed)
+        if printed is None or within == place.path or (within or "").startswith(place.path + "/"):
+            return place
+        reasons.append(f"{self._process.name} is not in {place.directory} but in {quoted(printed)}")
+        return None
 
     def _by_process(self, mount: Mount, controller: str, reasons: list[str]) -> Place | None:
-        if self._pid <= 0:
-            reasons.append("no pid was given")
-            return None
-        if self._pid >= MAX_PID:
-            reasons.append(f"no process can have the given pid, expected one below {MAX_PID}")
-            return None
-        if self._memberships is None:
-            try:
-                text = knobs.slurp(f"{self._proc}/{self._pid}/cgroup", knobs.MAX_KNOB)
-            except OSError as error:
-                if error.errno not in (errno.ENOENT, errno.ESRCH):
-                    raise CgroupError(
-                        f"cannot read {self._proc}/{self._pid}/cgroup: {knobs.answer(error)}"
-                    ) from error
-                reasons.append(f"process {self._pid} has exited")
-                return None
-            self._memberships = paths.memberships(os.fsdecode(text))
-        printed = self._memberships.get(controller if mount.version == 1 else "")
+        hierarchy = controller if mount.version == 1 else ""
+        printed = self._process.path(hierarchy, reasons)
         if printed is None:
-            reasons.append(f"{self._proc}/{self._pid}/cgroup does not tell")
             return None
-        if printed == "/":
-            reasons.append(f"process {self._pid} is in the root cgroup")
+        if printed.endswith(f".scope/{SUBGROUP}"):
+            printed = os.path.dirname(printed)  # the container's cgroup is the scope, whichever way it is found
+        if reason := self._process.refusal(hierarchy, printed, self._id):
+            reasons.append(reason)
             return None
-        place = self._existing(mount, mount.below(printed), printed, reasons)
-        if place and place.path.endswith(f".scope/{SUBGROUP}"):
-            place.path = os.path.dirname(place.path)  # the container's cgroup is the scope, whichever way it is found
-        return place
+        return self._existing(mount, mount.below(printed), printed, reasons)
 
     @staticmethod
     def _existing(mount: Mount, path: str | None, origin: str, reasons: list[str]) -> Place | None:

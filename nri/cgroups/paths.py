@@ -77,6 +77,17 @@ def memberships(text: str) -> dict[str, str]:
     return found
 
 
+def is_named_after(path: str, container_id: str) -> bool:
+    """Return whether the last component of a cgroup's path is a container's id, or ends in it after a dash.
+
+    ``ID`` and ``PREFIX-ID``, either with ``.scope``: the names that runtimes and engines give. No path is named
+    after an empty id.
+    """
+    name = path.rpartition("/")[2]
+    names = (name, name.removesuffix(".scope"))
+    return container_id != "" and any(each == container_id or each.endswith(f"-{container_id}") for each in names)
+
+
 def _systemd(cgroups_path: str) -> list[str]:
     fields = cgroups_path.split(":")
     if len(fields) != 3:

@@ -13,6 +13,7 @@ from nri.client import PluginError, find
 from nri.client.launch import launch
 from nri.config import Fault
 from nri.config.conf import check_conf, fault_at
+from nri.config.openness import openness_note
 from nri.errors import printable
 from nri.types import gojson
 from nri.types.errors import DecodeError
@@ -51,6 +52,8 @@ class Checked:
         wrong = check_conf(plugin, schema)
         self.faults += wrong
         self.conf = "wrong" if wrong else "right"
+        if not wrong:
+            self.note = openness_note(plugin, schema)
 
     def _fault(self, message: str) -> None:
         self.faults += (fault_at(self.plugin, "type", message),)

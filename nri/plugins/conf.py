@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from nri.errors import printable
 from nri.skel import Plugin, scoped
 from nri.types.errors import DecodeError
 from nri.types.gojson import shorten
@@ -178,9 +179,14 @@ def said(
     if allowed and namespace in allowed:
         return found
     why = f"is not for the namespace {shorten(namespace)}" if namespace else "needs a namespace, and none is known"
-    ignored = f"{shorten(found[0])}: allow.{what} {why if allowed else 'is for nobody'}"
-    metadata["ignored"] = f"{metadata['ignored']}; {ignored}" if "ignored" in metadata else ignored
+    ignore(metadata, found[0], f"allow.{what} {why if allowed else 'is for nobody'}")
     return None
+
+
+def ignore(metadata: dict[str, str], what: str, why: str) -> None:
+    """Add what a pod says, and why it does not count, to the ``ignored`` of a result's metadata: one short line."""
+    ignored = shorten(printable(f"{shorten(what, 80)}: {why}"), 300)
+    metadata["ignored"] = f"{metadata['ignored']}; {ignored}" if "ignored" in metadata else ignored
 
 
 def cgroup(request: Request, conf: dict[str, Any]) -> Cgroup:
@@ -191,4 +197,4 @@ def cgroup(request: Request, conf: dict[str, Any]) -> Cgroup:
     from nri.cgroups import Mounts, find
 
     path = request.spec.cgroups_path if request.spec is not None else ""
-    return find(path, request.pid, mounts=Mounts.read(text(conf, "mountinfo", MOUNTINFO)))
+    return find(path, request.pid, request.id, mounts=Mounts.read(text(conf, "mountinfo", MOUNTINFO)))

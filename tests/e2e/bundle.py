@@ -45,7 +45,8 @@ class Runtime:
     def __enter__(self) -> Self:
         with ExitStack() as owned:
             owned.enter_context(self.enclosure)
-            self._empty_hybrid()
+            if os.path.basename(self.program) == "crun":
+                empty_hybrid(self.enclosure)
             self._owned = owned.pop_all()
         return self
 
@@ -128,13 +129,14 @@ class Runtime:
     def _run(self, verb: str, *arguments: str | Path) -> str:
         return self.enclosure.run(self.program, "--root", self.enclosure.root / "state", verb, *arguments)
 
-    def _empty_hybrid(self) -> None:
-        """Show crun a hybrid layout as it wants it: it refuses a cgroup2 tree that offers any controller.
 
-        One that no v1 hierarchy has taken, such as hugetlb, turns up there, whether or not anybody uses it.
-        """
-        mounts = cgroups.hierarchies()
-        if os.path.basename(self.program) == "crun" and "cpu" in mounts and "" in mounts:
-            empty = self.enclosure.root / "no-controllers"
-            empty.touch()
-            self.enclosure.run("mount", "--bind", empty, mounts[""] / "cgroup.controllers")
+def empty_hybrid(enclosure: Enclosure) -> None:
+    """Show crun a hybrid layout as it wants it: it refuses a cgroup2 tree that offers any controller.
+
+    One that no v1 hierarchy has taken, such as hugetlb, turns up there, whether or not anybody uses it.
+    """
+    mounts = cgroups.hierarchies()
+    if "cpu" in mounts and "" in mounts:
+        empty = enclosure.root / "no-controllers"
+        empty.touch()
+        enclosure.run("mount", "--bind", empty, mounts[""] / "cgroup.controllers")

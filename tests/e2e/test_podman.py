@@ -23,7 +23,10 @@ def node(need: Callable[..., None], installed: Path) -> Iterator[Enclosure]:
         enclosure.install(installed)
         (enclosure.etc_nri / "resource.d").mkdir()
         for file in (installed / "etc/nri/resource.d").iterdir():
-            (enclosure.etc_nri / "resource.d" / file.name).write_text(file.read_text())
+            document = json.loads(file.read_text())
+            for plugin in document["plugins"]:  # as docs/running.md has it: there are no namespaces here
+                plugin["conf"]["allow"] = dict.fromkeys(plugin["conf"]["allow"], True)
+            (enclosure.etc_nri / "resource.d" / file.name).write_text(json.dumps(document))
         hooks = enclosure.root / "hooks.d"
         hooks.mkdir()
         for file in (ROOT / "deploy/hooks.d").glob("*.json"):
@@ -40,18 +43,21 @@ def podman(node: Enclosure, *arguments: str | Path) -> str:
     return node.run("podman", *places, *how, *arguments)
 
 
+def run(node: Enclosure) -> str:
+    """Start a container with half a CPU whose class is ls; its id."""
+    limits = ["--cpu-period", "100000", "--cpu-quota", "50000", "--cgroup-parent", node.cgroup_parent]
+    plain = ["--network", "host", "--security-opt", "seccomp=unconfined", "--annotation", "qos.class=ls"]
+    rootfs = ["--rootfs", node.root / "rootfs", "/bin/sleep", "1000"]
+    return podman(node, "run", "-d", *limits, *plain, *rootfs).strip()
+
+
 def test_a_latency_sensitive_container_loses_its_quota_and_gives_up_the_reserved_cpu(
     node: Enclosure, tmp_path: Path, two_cpus: None
 ) -> None:
     kept = StandIn(node.opt_nri / "bin", "keeper", tmp_path / "kept")
     document = {"version": "0.1", "plugins": [{"type": "keeper"}]}
     (node.etc_nri / "resource.d/30-keeper.conf").write_text(json.dumps(document))
-    limits = ["--cpu-period", "100000", "--cpu-quota", "50000", "--cgroup-parent", node.cgroup_parent]
-    plain = ["--network", "host", "--security-opt", "seccomp=unconfined", "--annotation", "qos.class=ls"]
-
-    container = podman(
-        node, "run", "-d", *limits, *plain, "--rootfs", node.root / "rootfs", "/bin/sleep", "1000"
-    ).strip()
+    container = run(node)
 
     cgroup = f"{node.cgroup_parent}/libpod-{container}"
     assert cgroups.knob(cgroup, "cpu.cfs_quota_us") == "-1"
@@ -64,3 +70,17 @@ def test_a_latency_sensitive_container_loses_its_quota_and_gives_up_the_reserved
         ("create", container),
         ("delete", container),
     ]
+
+
+def test_the_samples_let_no_container_say_its_class_and_keep_the_reserved_cpu(
+    node: Enclosure, installed: Path, two_cpus: None
+) -> None:
+    for file in (installed / "etc/nri/resource.d").iterdir():
+        (node.etc_nri / "resource.d" / file.name).write_text(file.read_text())
+
+    container = run(node)
+
+    cgroup = f"{node.cgroup_parent}/libpod-{container}"
+    assert cgroups.knob(cgroup, "cpu.cfs_quota_us") == "50000"
+    assert "0" not in cgroups.knob(cgroup, "cpuset.cpus")
+    podman(node, "rm", "--force", "--time", "0", container)

@@ -1,15 +1,16 @@
 """Confines containers to the CPUs that the system does not keep for itself.
 
-What a container may use is the CPUs of its parent cgroup; of these, those that somebody chose for it (the kubelet's
-static policy in the request, and an annotation of the workload, which can only narrow); of these, those that the
-system does not reserve, unless the container's class is one that may use them.
+A container may use the CPUs of its parent cgroup that are not reserved, or all of them if its class may use the
+reserved ones. A CPU list in the request (the kubelet's static policy) and an annotation of the workload can narrow
+that, and nothing can widen it. A list that does not parse, or that leaves no CPU, counts as not said: whatever a pod
+says, the reserved CPUs are kept.
 """
 
 from __future__ import annotations
 
 from nri import __version__
 from nri.plugins import conf as conf_
-from nri.types.gojson import shorten
+from nri.types.gojson import describe, shorten
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -58,38 +59,68 @@ class Konfine(conf_.SamplePlugin):
         reserved = _reserved(conf)
         if conf_.container_class(request, conf, metadata) in conf_.classes(conf, "systemClasses", DEFAULT_CLASS):
             reserved = frozenset()
-        chosen = _chosen(request, conf_.said(request, conf, "cpus", ANNOTATION, metadata))
+        annotated = conf_.said(request, conf, "cpus", ANNOTATION, metadata)
         cgroup = conf_.cgroup(request, conf)
-        cpus = _allowed(request, cgroup, chosen, reserved)
+        cpus = _unreserved(request, cgroup, reserved)
+        if (listed := _listed(request)) is not None:
+            cpus = _narrowed(cpus, "spec.resources.cpu.cpus", listed, metadata)
+        if annotated is not None:
+            cpus = _narrowed(cpus, f"the annotation {shorten(annotated[0])}", annotated[1], metadata)
         # On v2 a cgroup without CPUs of its own follows its parent: where it has them all anyway, it shall go on to.
         if (cgroup.cpus() or cgroup.effective_cpus()) != cpus:
             cgroup.set_cpus(cpus)
         metadata["cpus"] = render_cpus(cpus)
 
 
-def _allowed(
-    request: Request, cgroup: Cgroup, chosen: dict[str, frozenset[int]], reserved: frozenset[int]
-) -> frozenset[int]:
-    """The CPUs for the container.
+def _unreserved(request: Request, cgroup: Cgroup, reserved: frozenset[int]) -> frozenset[int]:
+    """Return the CPUs of the parent cgroup that are not reserved.
 
-    :raises CgroupError: when there are none, with every set that had a part in it.
+    :raises CgroupError: when there are none: the configuration does not fit the node.
     """
     from nri.cgroups import CgroupError, render_cpus
 
-    sets = {"its parent cgroup": cgroup.parent_cpus()} | chosen
-    cpus = frozenset.intersection(*sets.values()) - reserved
-    if not cpus:
-        has = " and ".join([f"{who} has {shorten(render_cpus(those), 200) or 'none'}" for who, those in sets.items()])
-        kept = shorten(render_cpus(reserved), 200) or "none"
+    parents = cgroup.parent_cpus()
+    if parents <= reserved:
+        has, kept = (shorten(render_cpus(cpus), 200) for cpus in (parents, reserved))
         raise CgroupError(
-            f"no CPU is left for {shorten(request.id, 80)}: {has}, systemReserved is {kept}; "
-            f"expected a CPU that is in each of the former and not in the latter"
+            f"no CPU is left for {shorten(request.id, 80)}: its parent cgroup has {has}, and conf.systemReserved is "
+            f"{kept}; expected one that leaves a CPU of the parent's"
         )
+    return parents - reserved
+
+
+def _narrowed(cpus: frozenset[int], where: str, listed: object, metadata: dict[str, str]) -> frozenset[int]:
+    """Return those of *cpus* that a CPU list names, or all where it is no list, or names none of them.
+
+    :param metadata: the result's; a list that does not count is added to its ``ignored``.
+    """
+    from nri.cgroups import CpuListError, parse_cpus, render_cpus
+
+    if not isinstance(listed, str):
+        why = f"found {describe(listed)}, expected a CPU list"
+    else:
+        try:
+            left = cpus & parse_cpus(listed)
+        except CpuListError as error:
+            why = str(error)
+        else:
+            if left:
+                return left
+            why = f"{shorten(repr(listed))} has no CPU of {shorten(render_cpus(cpus))}"
+    conf_.ignore(metadata, where, why)
     return cpus
 
 
+def _listed(request: Request) -> object:
+    """Return what the request's resources have for a CPU list; None for nothing."""
+    resources = request.spec.resources if request.spec is not None else None
+    cpu = resources.get("cpu") if isinstance(resources, dict) else None
+    listed = cpu.get("cpus") if isinstance(cpu, dict) else None
+    return None if listed == "" else listed
+
+
 def _reserved(conf: dict[str, Any]) -> frozenset[int]:
-    from nri.cgroups import MAX_CPU
+    from nri.cgroups import MAX_CPU, CpuListError, parse_cpus
     from nri.types.message import integer, mismatch
 
     value = conf.get("systemReserved")
@@ -97,41 +128,13 @@ def _reserved(conf: dict[str, Any]) -> frozenset[int]:
     if value is None:
         return frozenset()
     if isinstance(value, str):
-        return _parse(where, value)
+        try:
+            return parse_cpus(value)
+        except CpuListError as error:
+            raise CpuListError(f"{where}: {error}") from error
     if not isinstance(value, list):
         raise mismatch(value, where, 'an array of CPU numbers, or a CPU list like "0-1,8"')
     for index, cpu in enumerate(value):
         if not 0 <= integer(cpu, f"{where}[{index}]") <= MAX_CPU or cpu is None:
             raise mismatch(cpu, f"{where}[{index}]", f"the number of a CPU, 0 to {MAX_CPU}")
     return frozenset(value)
-
-
-def _chosen(request: Request, annotated: tuple[str, str] | None) -> dict[str, frozenset[int]]:
-    """The sets of CPUs that somebody chose for the container, by who did.
-
-    :param annotated: the annotation that does, if it may.
-    """
-    chosen = {}
-    resources = request.spec.resources if request.spec is not None else None
-    cpu = resources.get("cpu") if isinstance(resources, dict) else None
-    listed = cpu.get("cpus") if isinstance(cpu, dict) else None
-    if listed:
-        where = "spec.resources.cpu.cpus"
-        if not isinstance(listed, str):
-            from nri.types.message import mismatch
-
-            raise mismatch(listed, where, "a CPU list")
-        chosen[where] = _parse(where, listed)
-    if annotated is not None:
-        where = f"the annotation {shorten(annotated[0])}"
-        chosen[where] = _parse(where, annotated[1])
-    return chosen
-
-
-def _parse(where: str, cpu_list: str) -> frozenset[int]:
-    from nri.cgroups import CpuListError, parse_cpus
-
-    try:
-        return parse_cpus(cpu_list)
-    except CpuListError as error:
-        raise CpuListError(f"{where}: {error}") from error

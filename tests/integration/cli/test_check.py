@@ -40,7 +40,11 @@ def faults(host: Host) -> list[str]:
 def test_a_host_where_all_is_well(host: Host) -> None:
     for module in PLUGINS:
         host.compiled(module)
-    host.configure(Plugin(type="clearcfs", conf={"pod": True}), Plugin(type="konfine", states=["update"]))
+    allow = {"class": ["kube-system"]}
+    host.configure(
+        Plugin(type="clearcfs", conf={"pod": True, "allow": allow}),
+        Plugin(type="konfine", states=["update"], conf={"allow": {**allow, "cpus": False}}),
+    )
     ran = command(host, "check")
     assert (ran.status, ran.stderr) == (0, "")
     header, *rows, end = ran.stdout.splitlines()
@@ -52,6 +56,30 @@ def test_a_host_where_all_is_well(host: Host) -> None:
     assert (ran.status, ran.json["ok"], ran.json["faults"]) == (0, True, [])
     assert ran.json["plugins"][0]["binary"] == f"{host.bin}/clearcfs"
     assert ran.json["plugins"][0]["conf"] == "right"
+
+
+def test_what_every_pod_may_say_is_noted_and_no_fault(host: Host) -> None:
+    for module in PLUGINS:
+        host.compiled(module)
+    host.configure(
+        Plugin(type="konfine"),
+        Plugin(type="clearcfs", conf={"allow": {"class": []}}),
+        Plugin(type="konfine", conf={"allow": {"class": True, "cpus": ["team-a"]}}),
+    )
+    host.configure(Plugin(type="konfine", conf={"allow": {"class": 1}}), name="20-wrong.conf")
+    file = f"{host.conf}/10-test.conf"
+    notes = [
+        f"{file}: plugins[0].conf.allow: any pod may set its own class and cpus; list the namespaces that may",
+        "",
+        f"{file}: plugins[2].conf.allow: any pod may set its own class; list the namespaces that may",
+        "",
+    ]
+    assert [entry["note"] for entry in command(host, "check", "--json").json["plugins"]] == notes
+    (host.conf / "20-wrong.conf").unlink()
+    ran = command(host, "check")
+    assert ran.status == 0
+    assert ran.stderr.splitlines() == [f"note: {note}" for note in notes if note]
+    assert ran.stdout.endswith("all is well\n")
 
 
 def test_a_host_without_configuration_is_well(host: Host) -> None:

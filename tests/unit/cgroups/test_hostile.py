@@ -55,7 +55,7 @@ def outside(tmp_path: Path) -> Outside:
 
 
 def look(tree: Tree, path: str, pid: int = 0, proc: object = "/nowhere") -> Cgroup:
-    return find(path, pid, mounts=Mounts.parse(tree.mountinfo), proc=str(proc))
+    return find(path, pid, "abc", mounts=Mounts.parse(tree.mountinfo), proc=str(proc))
 
 
 def use(cgroup: Cgroup) -> None:
@@ -187,7 +187,11 @@ def test_the_greatest_pid_is_looked_up(tree: Tree, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "printed", ["/..", "/../..", "/../../etc", "/a/../..", "//etc", "/./a", "/kubepods//..", "../etc", "etc", "/\0"]
+    "printed",
+    [
+        *("/..", "/../..", "/../../etc", "/a/../..", "//etc", "/./a", "/kubepods//..", "../etc", "etc", "/\0"),
+        *("/../../outside/abc", "/a/../../outside/abc", "//outside/abc", "/./abc", "../outside/abc", "/\0/abc"),
+    ],
 )
 def test_what_a_process_is_said_to_be_in_never_leaves_the_mount(
     tree: Tree, outside: Outside, tmp_path: Path, printed: str

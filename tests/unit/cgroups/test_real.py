@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -28,7 +29,7 @@ def test_a_cgroup_is_found_by_path_and_by_process(real: Real) -> None:
     with subprocess.Popen(["sleep", "60"]) as process:
         try:
             real.enter(path, process.pid)
-            for cgroup in (find(path), find("/nowhere/abc", process.pid), find("", process.pid)):
+            for cgroup in (find(path), find("elsewhere/abc", process.pid, "abc"), find("", process.pid, "abc")):
                 for controller in ("cpu", "cpuset"):
                     assert cgroup.directory(controller) == real.points[controller] + path
                 parent = cgroup.parent()
@@ -38,7 +39,50 @@ def test_a_cgroup_is_found_by_path_and_by_process(real: Real) -> None:
         finally:
             process.kill()
     with pytest.raises(GoneError, match=f"process {process.pid} has exited"):
-        find("/nowhere/abc", process.pid).cpus()
+        find("elsewhere/abc", process.pid, "abc").cpus()
+
+
+def test_another_containers_process_is_not_followed(real: Real) -> None:
+    other = real.make("/other")
+    real.put(other, "cpu.cfs_quota_us", "50000")
+    with subprocess.Popen(["sleep", "60"]) as process:
+        try:
+            real.enter(other, process.pid)  # it was given the number of a container's that has died
+            for path in (f"{real.top}/abc", "system.slice:runc:abc", "elsewhere/abc", ""):
+                with pytest.raises(GoneError):
+                    find(path, process.pid, "abc").clear_cpu_quota()
+                with pytest.raises(GoneError):
+                    find(path, process.pid, "abc").set_cpus(frozenset({1}))
+            assert real.get(other, "cpu.cfs_quota_us") == "50000"
+            assert os.sched_getaffinity(process.pid) == {0, 1}
+        finally:
+            process.kill()
+
+
+def test_our_own_cgroup_is_never_a_containers(real: Real) -> None:
+    path = real.make("/abc")
+    real.put(path, "cpu.cfs_quota_us", "50000")
+    # A container that its runtime made no cgroup for is in that of whoever ran it, and so is a hook of its.
+    code = (
+        "import subprocess\n"
+        "from nri.cgroups import GoneError, find\n"
+        "with subprocess.Popen(['sleep', '60']) as container:\n"
+        "    try:\n"
+        "        find('', container.pid, 'abc').clear_cpu_quota()\n"
+        "    except GoneError as error:\n"
+        "        print(error)\n"
+        "    finally:\n"
+        "        container.kill()\n"
+    )
+    enter = [f"echo $$ > {point}{path}/cgroup.procs" for point in real.points.values()]
+    done = subprocess.run(
+        ["sh", "-ec", "; ".join([*enter, 'exec "$0" -c "$1"']), sys.executable, code],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert f"is in '{path}', which is this process's own, expected one of container 'abc' alone" in done.stdout
+    assert real.get(path, "cpu.cfs_quota_us") == "50000"
 
 
 def test_a_process_in_the_root_cgroup_has_no_cgroup_of_its_own(real: Real) -> None:
@@ -46,7 +90,7 @@ def test_a_process_in_the_root_cgroup_has_no_cgroup_of_its_own(real: Real) -> No
         try:
             real.enter("/", process.pid)
             with pytest.raises(GoneError, match=f"process {process.pid} is in the root cgroup"):
-                find("", process.pid).cpu_quota()
+                find("", process.pid, "abc").cpu_quota()
         finally:
             process.kill()
 

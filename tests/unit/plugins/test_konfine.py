@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
+from nri.cgroups import parse_cpus
 from nri.plugins.konfine import ANNOTATION, Konfine
 from tests.unit.plugins.running import (
     BAD_CONF,
@@ -64,7 +67,7 @@ def test_a_container_has_its_parents_cpus_less_the_reserved(node: Node, state: s
 )
 def test_the_reserved_cpus_are_numbers_or_a_list(v2: Node, reserved: Any, cpus: str) -> None:
     if cpus == "0 left":
-        assert "systemReserved is 0-8191" in v2.error({"systemReserved": reserved})
+        assert "conf.systemReserved is 0-8191" in v2.error({"systemReserved": reserved})
     else:
         assert v2.fine({"systemReserved": reserved}) == {"cpus": cpus}
 
@@ -163,64 +166,147 @@ def test_other_states_are_passed_over(node: Node, state: str) -> None:
     assert node.cpus() == before
 
 
+# What a pod says wrongly
+
+NO_LISTS = [
+    *("0-4294967295", "4294967295", "8192", "-1", "1-", "3-1", "0-3:1/2", "all", "0;1", "0 1", "0,,1", "1\0"),
+    *("\x1b[2J", "٣", "²", "0x1", "1e3", "9" * 5000, "0," * 100_000, "\ud800", "0-1\n2", "\u202e0-1", "[0,1]"),
+]
+
+
+@pytest.mark.parametrize("value", NO_LISTS, ids=lambda value: repr(value[:20]))
+def test_what_is_no_cpu_list_counts_as_not_said_and_is_told_with_its_place(v2: Node, value: str) -> None:
+    key = f"{ANNOTATION}/container.redis"
+    annotations = {key: value, "io.kubernetes.cri.container-name": "redis"}
+    conf = {"systemReserved": "0-1"}
+    for said, where in (
+        ({"annotations": annotations}, f"the annotation {key}"),
+        ({"resources": kubelets(value)}, "spec.resources.cpu.cpus"),
+    ):
+        v2.give(CONTAINER, "0-7")
+        metadata = v2.fine(conf, **said)
+        assert metadata["ignored"].startswith(f"{where}: CPU list ")
+        assert metadata["ignored"].isprintable()
+        assert len(metadata["ignored"]) < 350
+        assert metadata["cpus"] == v2.cpus() == "2-7"
+    assert v2.fine(conf, annotations=annotations, state="delete") == {}
+
+
+@pytest.mark.parametrize("cpus", [3, 0, 1.5, [0, 1], [], {"a": 1}, {}, True, False], ids=repr)
+def test_cpus_in_the_request_of_another_type_count_as_not_said(v2: Node, cpus: object) -> None:
+    metadata = v2.fine({"systemReserved": "0-1"}, resources=kubelets(cpus), annotations={ANNOTATION: "3"})
+    assert metadata["ignored"].startswith("spec.resources.cpu.cpus: found ")
+    assert metadata["ignored"].endswith(", expected a CPU list")
+    assert metadata["cpus"] == v2.cpus() == "3"
+
+
+@pytest.mark.parametrize(
+    ("annotation", "kubelets_cpus", "cpus", "ignored"),
+    [
+        ("0-1", None, "2-7", ["the annotation ANNOTATION: '0-1' has no CPU of 2-7"]),
+        ("9", None, "2-7", ["the annotation ANNOTATION: '9' has no CPU of 2-7"]),
+        (" ", None, "2-7", ["the annotation ANNOTATION: ' ' has no CPU of 2-7"]),
+        ("", None, "2-7", ["the annotation ANNOTATION: '' has no CPU of 2-7"]),
+        ("5", "4", "4", ["the annotation ANNOTATION: '5' has no CPU of 4"]),
+        ("4", "0", "4", ["spec.resources.cpu.cpus: '0' has no CPU of 2-7"]),
+        ("", "8-9", "2-7", ["spec.resources.cpu.cpus: '8-9' has no", "the annotation ANNOTATION: '' has no"]),
+        ("all", "8-9", "2-7", ["spec.resources.cpu.cpus: '8-9' has no", "the annotation ANNOTATION: CPU list 'all'"]),
+    ],
+)
+def test_a_set_that_leaves_no_cpu_counts_as_not_said(
+    node: Node, annotation: str, kubelets_cpus: str | None, cpus: str, ignored: list[str]
+) -> None:
+    metadata = node.fine(
+        {"systemReserved": "0-1"}, annotations={ANNOTATION: annotation}, resources=kubelets(kubelets_cpus)
+    )
+    places = [metadata["ignored"].find(each.replace("ANNOTATION", ANNOTATION)) for each in ignored]
+    assert places == sorted(places)
+    assert places[0] == 0
+    assert metadata["ignored"].count(" has no CPU of ") + metadata["ignored"].count(": CPU list ") == len(ignored)
+    assert metadata["cpus"] == node.cpus() == cpus
+
+
+def test_wrong_words_open_no_reserved_cpus_also_where_the_class_may_use_them(node: Node) -> None:
+    conf = {"systemReserved": "0-1", "allow": {"class": False}}
+    annotations = {"qos.class": "system", ANNOTATION: "0-1"}
+    metadata = node.fine(conf, annotations=annotations)
+    assert metadata["ignored"] == (
+        f"qos.class: allow.class is for nobody; the annotation {ANNOTATION}: '0-1' has no CPU of 2-7"
+    )
+    assert metadata["cpus"] == node.cpus() == "2-7"
+
+
+WORDS = st.one_of(
+    st.text(max_size=30),
+    st.text("0123456789-,: \t\0", max_size=30),
+    st.sampled_from([*NO_LISTS[:15], "0", "0-1", "2", "0-7", "9", "", " ", "system"]),
+)
+SAID = st.dictionaries(
+    st.one_of(
+        WORDS,
+        st.sampled_from(
+            [
+                *(ANNOTATION, f"{ANNOTATION}/pod", f"{ANNOTATION}/container.redis", f"{ANNOTATION}/container."),
+                *("qos.class", "qos.class/pod", "qos.class/container.redis", "io.kubernetes.cri.container-name"),
+                *("io.kubernetes.cri-o.ContainerName", "io.kubernetes.pod.namespace"),
+            ]
+        ),
+    ),
+    WORDS,
+    max_size=6,
+)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**64), 2**64) | WORDS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS | st.just("cpus"), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(
+    annotations=SAID,
+    labels=SAID.map(lambda said: {**said, "io.kubernetes.pod.namespace": "team-a"}),
+    resources=JSON | st.fixed_dictionaries({"cpu": JSON | st.fixed_dictionaries({"cpus": JSON})}),
+    state=st.sampled_from(["create", "update"]),
+)
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_whatever_a_pod_says_it_gets_no_more_than_for_saying_nothing(
+    v2: Node, annotations: dict[str, str], labels: dict[str, str], resources: Any, state: str
+) -> None:
+    conf = {"systemReserved": "0-1", "allow": {"class": ["kube-system"]}}
+    v2.give(CONTAINER, "0-7")
+    metadata = v2.fine(conf, state=state, annotations=annotations, labels=labels, resources=resources)
+    assert parse_cpus(v2.cpus()) <= {2, 3, 4, 5, 6, 7}
+    assert metadata["cpus"] == v2.cpus() != ""
+    assert metadata.get("ignored", "").isprintable()
+    assert len(metadata.get("ignored", "")) < 1000
+
+
 # What it refuses
 
 
-@pytest.mark.parametrize(
-    ("options", "sets"),
-    [
-        ({}, "its parent cgroup has 0-7, systemReserved is 0-7"),
-        (
-            {"annotations": {ANNOTATION: "0-1"}},
-            f"its parent cgroup has 0-7 and the annotation {ANNOTATION} has 0-1, systemReserved is 0-7",
-        ),
-        (
-            {"resources": kubelets("9")},
-            "its parent cgroup has 0-7 and spec.resources.cpu.cpus has 9, systemReserved is 0-7",
-        ),
-        (
-            {"annotations": {f"{ANNOTATION}/pod": "9", "qos.class": "system"}},
-            f"its parent cgroup has 0-7 and the annotation {ANNOTATION}/pod has 9, systemReserved is none",
-        ),
-        ({"annotations": {ANNOTATION: " "}}, f"and the annotation {ANNOTATION} has none, systemReserved is 0-7"),
-    ],
-)
-def test_when_no_cpu_is_left_every_set_is_named(node: Node, options: dict[str, Any], sets: str) -> None:
+@pytest.mark.parametrize("annotations", [{}, {ANNOTATION: "0-1"}, {ANNOTATION: "all", "qos.class": "be"}])
+def test_a_configuration_that_leaves_no_cpu_is_an_error_whatever_a_pod_says(
+    node: Node, annotations: dict[str, str]
+) -> None:
     before = node.cpus()
-    error = node.error({"systemReserved": "0-7"}, **options)
-    assert error.startswith("no CPU is left for redis: ")
-    assert sets in error
-    assert error.endswith("; expected a CPU that is in each of the former and not in the latter")
+    assert node.error({"systemReserved": "0-99"}, annotations=annotations, resources=kubelets("3")) == (
+        "no CPU is left for redis: its parent cgroup has 0-7, and conf.systemReserved is 0-99; "
+        "expected one that leaves a CPU of the parent's"
+    )
     assert node.cpus() == before
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        *("0-4294967295", "4294967295", "8192", "-1", "1-", "3-1", "0-3:1/2", "all", "0;1", "0 1", "0,,1", "1\0"),
-        *("\x1b[2J", "٣", "²", "0x1", "1e3", "9" * 5000, "0," * 100_000, "\ud800"),
-    ],
-    ids=lambda value: repr(value[:20]),
-)
-def test_a_hostile_set_of_cpus_is_refused_and_its_place_named(v2: Node, value: str) -> None:
+@pytest.mark.parametrize("value", NO_LISTS, ids=lambda value: repr(value[:20]))
+def test_a_reserved_set_that_is_no_cpu_list_is_an_error(v2: Node, value: str) -> None:
     before = v2.cpus()
-    key = f"{ANNOTATION}/container.redis"
-    annotations = {key: value, "io.kubernetes.cri.container-name": "redis"}
-    assert v2.error(annotations=annotations).startswith(f"the annotation {key}: CPU list ")
-    assert v2.error(resources=kubelets(value)).startswith("spec.resources.cpu.cpus: CPU list ")
     assert v2.error({"systemReserved": value}).startswith("conf.systemReserved: CPU list ")
     assert v2.cpus() == before
-    assert v2.fine({"systemReserved": value}, annotations=annotations, state="delete") == {}
+    assert v2.fine({"systemReserved": value}, state="delete") == {}
 
 
 def test_a_container_with_a_hostile_name_harms_nobody(v2: Node) -> None:
     annotations = {"io.kubernetes.cri.container-name": "\x1b[2J\n../" * 1000}
     assert v2.fine(annotations=annotations) == {"cpus": "0-7"}
-
-
-@pytest.mark.parametrize("cpus", [3, [0, 1], {"a": 1}, True])
-def test_cpus_in_the_request_that_are_no_list_are_named(v2: Node, cpus: object) -> None:
-    assert v2.error(resources=kubelets(cpus)).startswith("spec.resources.cpu.cpus: found ")
 
 
 @pytest.mark.parametrize(

@@ -44,10 +44,13 @@ def run(
     *,
     state: str = "create",
     by: Sequence[str] = (),
+    path: str | None = None,
+    pid: int = 0,
     **annotations: str,
 ) -> Result:
-    spec = Spec(cgroups_path=f"{real.top}{POD}/redis", annotations={"qos.class": "ls", **annotations})
-    request = Request(state=state, id="redis", sandbox_id="pod", spec=spec, conf=conf)
+    path = f"{real.top}{POD}/redis" if path is None else path
+    spec = Spec(cgroups_path=path, annotations={"qos.class": "ls", **annotations})
+    request = Request(state=state, id="redis", sandbox_id="pod", pid=pid, spec=spec, conf=conf)
     done = subprocess.run(
         [*by, sys.executable, "-m", f"nri.plugins.{plugin}", "invoke"],
         input=request.to_json(),
@@ -128,5 +131,39 @@ def test_konfine_says_what_the_kernel_refuses(real: Real) -> None:
 def test_a_container_that_is_gone_is_reported_as_gone(real: Real, plugin: str) -> None:
     for point in real.points.values():
         os.rmdir(f"{point}{real.top}{POD}/redis")
-    assert "does not exist, and no pid was given" in run(plugin, real, {}).error
+    assert run(plugin, real, {}).error.endswith(f"{POD}/redis does not exist")
     assert run(plugin, real, {}, state="delete").error == ""
+
+
+@pytest.mark.parametrize("plugin", ["clearcfs", "konfine"])
+def test_a_strangers_cgroup_is_left_alone_when_the_containers_number_is_its_processs(real: Real, plugin: str) -> None:
+    pod, other = real.top + POD, real.make(f"{POD}/other")
+    for stranger in (pod, other):
+        real.put(stranger, "cpu.cfs_quota_us", "50000")
+    conf = {"systemReserved": [0]} if plugin == "konfine" else {"pod": True}
+    with subprocess.Popen(["sleep", "60"]) as process:
+        try:
+            real.enter(other, process.pid)
+            for path in (f"{real.top}{POD}/gone", "system.slice:runc:gone", "elsewhere/redis", ""):
+                error = run(plugin, real, conf, path=path, pid=process.pid).error
+                assert error.startswith(f"no {'cpuset' if plugin == 'konfine' else 'cpu'} cgroup for "), error
+                if path in ("", "elsewhere/redis"):
+                    assert error.endswith(f"'{other}', expected a cgroup that is named after the container 'redis'")
+                assert run(plugin, real, conf, path=path, pid=process.pid, state="delete").error == ""
+            assert [real.get(stranger, "cpu.cfs_quota_us") for stranger in (pod, other)] == ["50000", "50000"]
+            assert os.sched_getaffinity(process.pid) == {0, 1}
+        finally:
+            process.kill()
+
+
+def test_a_container_without_a_path_is_found_by_its_process_and_its_name(real: Real) -> None:
+    path = f"{real.top}{POD}/redis"
+    real.put(path, "cpu.cfs_quota_us", "20000")
+    with subprocess.Popen(["sleep", "60"]) as process:
+        try:
+            real.enter(path, process.pid)
+            assert run("clearcfs", real, {}, path="", pid=process.pid).metadata["cleared"].endswith(path)
+            assert run("konfine", real, {"systemReserved": [0]}, path="", pid=process.pid).metadata == {"cpus": "1"}
+            assert os.sched_getaffinity(process.pid) == {1}
+        finally:
+            process.kill()

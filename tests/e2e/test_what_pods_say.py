@@ -1,0 +1,89 @@
+"""Real containerd with the samples of conf/resource.d: no pod talks itself out of what they do."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e import image
+from tests.e2e.bridged import create, knob, log, prepared
+from tests.e2e.containerd import Containerd, Release
+from tests.e2e.cri import Cri
+
+pytestmark = pytest.mark.runtime
+
+ANNOTATION = "cpus.konfine.nri.io"
+NAMESPACE = "io.kubernetes.pod.namespace"
+SYSTEM = {"namespace": "kube-system", "labels": {NAMESPACE: "kube-system"}}  # as the kubelet does
+SHOP = {"namespace": "shop", "labels": {NAMESPACE: "shop"}}
+
+
+@pytest.fixture
+def containerd(containerd_v2: Release, installed: Path) -> Iterator[Containerd]:
+    with Containerd(release=containerd_v2, prepare=prepared(installed)) as containerd:
+        samples = containerd.enclosure.etc_nri / "resource.d"
+        samples.mkdir()
+        for file in (installed / "etc/nri/resource.d").iterdir():
+            (samples / file.name).write_text(file.read_text())
+        yield containerd
+        print(log(containerd))  # shown when the test fails
+
+
+@pytest.fixture
+def cri(containerd: Containerd) -> Iterator[Cri]:
+    with containerd.cri() as cri:
+        yield cri
+
+
+def unreserved() -> str:
+    last = (os.cpu_count() or 1) - 1
+    return "1" if last == 1 else f"1-{last}"
+
+
+@pytest.mark.parametrize(
+    "annotations",
+    [
+        {ANNOTATION: "all"},
+        {ANNOTATION: "0"},
+        {ANNOTATION: "4096-8191"},
+        {ANNOTATION: "0-999999999"},
+        {ANNOTATION: "0," * 60_000},
+        {f"{ANNOTATION}/container.app": "\x1b[2J\n", "note": "\x01" * 200_000},
+    ],
+    ids=lambda annotations: ascii(annotations.get(ANNOTATION, "signs of control"))[:20],
+)
+def test_wrong_words_leave_the_reserved_cpu_alone_also_where_they_may_be_said(
+    containerd: Containerd, cri: Cri, annotations: dict[str, str], two_cpus: None
+) -> None:
+    container = create(cri, cri.run_pod("web", annotations=annotations, **SYSTEM))
+    cri.start(container)
+    assert knob(containerd, container, "cpuset.cpus") == unreserved()
+
+    cri.update_resources(container, cpu_quota=70_000)
+    assert knob(containerd, container, "cpuset.cpus") == unreserved()
+    lines = [line for line in log(containerd).splitlines() if f"id={container[:12]} plugin=konfine" in line]
+    assert [line for line in lines if "metadata.ignored=" in line] == lines != []
+    assert all(line.isprintable() and len(line) < 1000 for line in lines)
+
+
+def test_a_pod_of_another_namespace_gets_neither_reserved_cpus_nor_a_quota_lifted(
+    containerd: Containerd, cri: Cri, two_cpus: None
+) -> None:
+    for said in ("system", "ls"):
+        container = create(cri, cri.run_pod(said, annotations={"qos.class": said, ANNOTATION: "1"}, **SHOP))
+        cri.start(container)
+        assert knob(containerd, container, "cpu.cfs_quota_us") == "50000"
+        assert knob(containerd, container, "cpuset.cpus") == unreserved()
+    assert "qos.class: allow.class is not for the namespace shop" in log(containerd)
+
+
+def test_cpus_of_the_runtime_that_are_all_reserved_count_as_not_said(
+    containerd: Containerd, cri: Cri, two_cpus: None
+) -> None:
+    container = cri.create_container(
+        cri.run_pod("web", **SHOP), "app", image=image.NAME, command=image.FOREVER, cpuset_cpus="0"
+    )
+    cri.start(container)
+    assert knob(containerd, container, "cpuset.cpus") == unreserved()
+    assert "spec.resources.cpu.cpus: '0' has no CPU of" in log(containerd)

@@ -1,0 +1,99 @@
+"""Whatever a pod's annotations are, konfine answers in a runtime's time, and the reserved CPUs are kept."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from nri import adaptation, stub
+from nri.plugins.konfine import ANNOTATION
+from nri.stub import Identity, Session
+from nri.types.v1 import Plugin
+from nri.v1bridge import Bridge
+from tests.cgroup_tree import Tree
+from tests.connected import at_work
+from tests.host import SOON, wait_until
+from tests.v1node import container, pod, settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.host import Host
+
+CONTAINER = "/kubepods/1f92"
+DEADLINE = 2.0
+"""Seconds: containerd's default for a request. The runtime drops a plugin that takes longer."""
+
+LARGE = 4_000_000
+"""Bytes: a message of ttRPC has at most 4194304. A pod's annotations have 262144 in Kubernetes."""
+
+SAID = {
+    "a bomb": {ANNOTATION: "0-999999999"},
+    "reserved CPUs": {ANNOTATION: "0-1"},
+    "no CPUs": {ANNOTATION: ""},
+    "CPUs that there are not": {f"{ANNOTATION}/pod": "4000-4001", ANNOTATION: "0"},
+    "a list of a megabyte": {ANNOTATION: "0," * 500_000},
+    "the costliest list": {ANNOTATION: ",".join(["0-8191"] * 9362)},
+    "signs of control": {f"{ANNOTATION}/container.\x1b[2J": "\0\n", "io.kubernetes.cri.container-name": "\x1b[2J"},
+    "one of four megabytes": {"note": "x" * LARGE},
+    "signs that JSON escapes": {"note": "\x01" * LARGE},
+    "a hundred thousand": {f"example.com/{number:x}": "" for number in range(100_000)},
+    "a class of four megabytes": {"qos.class": "system" * (LARGE // 6)},
+    "a class that it may not say": {"qos.class": "system", "qos.class/pod": "system"},
+    "the namespace of others": {"qos.class": "system", "io.kubernetes.pod.namespace": "kube-system"},
+}
+
+
+class Site:
+    """A bridge with konfine on a runtime, and a made-up tree with one container."""
+
+    def __init__(self, host: Host, *, ahead: bool) -> None:
+        self.host = host
+        self.tree = Tree(host.folder("cgroup"), "v2", "0-7")
+        self.tree.make(CONTAINER)
+        self.tree.put("/kubepods", "cpuset.cpus.effective", "0-7\n")
+        self.mountinfo = host.root / "mountinfo"
+        self.mountinfo.write_text(self.tree.mountinfo)
+        host.compiled("nri.plugins.konfine")
+        conf = {"systemReserved": [0, 1], "mountinfo": str(self.mountinfo), "allow": {"class": ["kube-system"]}}
+        host.configure(Plugin(type="konfine", states=["update"], failure_policy="ignore", conf=conf))
+        self.bridge = Bridge(settings(host, ahead=ahead))
+        self.runtime = adaptation.Runtime(request_timeout=DEADLINE)
+        ours, theirs = socket.socketpair()
+        identity = Identity(name="v1bridge", index="10")
+        self._session = threading.Thread(target=Session(self.bridge, identity, theirs).run, name="session")
+        self._session.start()
+        self.runtime.start()
+        self.runtime.attach(ours)
+
+    def cpus(self) -> str:
+        return self.tree.get(CONTAINER, "cpuset.cpus")
+
+    def close(self) -> None:
+        self.bridge._adopt = lambda _text: settings(self.host, ahead=False)
+        self.bridge.configure("", stub.Runtime(name="over", version="1.0"))
+        self.runtime.close()
+        self._session.join(SOON)
+        assert not self._session.is_alive()
+        assert wait_until(lambda: not at_work())
+        assert wait_until(lambda: not self.host.processes())
+
+
+@pytest.fixture(params=[True, False], ids=["ahead", "for each request"])
+def site(request: pytest.FixtureRequest, host: Host) -> Iterator[Site]:
+    site = Site(host, ahead=request.param)
+    yield site
+    site.close()
+
+
+@pytest.mark.parametrize("said", SAID)
+def test_the_reserved_cpus_are_kept(site: Site, said: str) -> None:
+    site.runtime.start_container(pod(annotations=SAID[said], labels={}), container())
+    assert site.cpus() == "2-7"
+    site.tree.put(CONTAINER, "cpuset.cpus", "0-7\n")  # as the runtime does
+    site.runtime.post_update_container(pod(annotations=SAID[said], labels={}), container())
+    assert site.cpus() == "2-7"
+    assert site.runtime.plugins == ["10-v1bridge"]

@@ -1,0 +1,227 @@
+"""A container's cgroup by its process: which count, by name, and which never do. Made-up trees, v1, v2 and hybrid."""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nri.cgroups import Cgroup, CgroupError, GoneError, Mounts, find, knobs
+from nri.cgroups.paths import is_named_after
+from tests.cgroup_tree import Tree, make_process
+from tests.system_faults import ERRORS, Failing, name_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ID = "1f0c"
+KINDS = ("v1", "v2", "hybrid")
+OWN = [f"/{ID}", f"/machine/libpod-{ID}", f"/system.slice/crun-{ID}.scope", f"/a/{ID}.scope", f"/x/my-engine-{ID}"]
+STRANGERS = ["/other", f"/x{ID}", f"/{ID}x", f"/libpod-{ID}x", f"/{ID}/inner", f"/a.{ID}", f"/{ID}.slice", f"/_{ID}"]
+
+
+class Node:
+    """A made-up tree, a made-up proc, and the process 7."""
+
+    def __init__(self, root: Path, kind: str) -> None:
+        self.tree = Tree(root / "cgroup", kind)
+        self.proc = root / "proc"
+
+    def put(self, process: object, path: str, *, cpuset: str | None = None) -> None:
+        """Let a process (7, "self", 1) be in this cgroup, which is made."""
+        for each in {path, cpuset or path} - {"/"}:
+            if "(" not in each and ".." not in each and "//" not in each:
+                self.tree.make(each)
+        v2 = path if self.tree.kind == "v2" else "/"
+        lines = f"3:cpuset:{cpuset or path}\n2:cpu,cpuacct:{path}\n0::{v2}\n"
+        make_process(self.proc, process, lines)  # type: ignore[arg-type]
+
+    def find(self, path: str = "", container_id: str = ID) -> Cgroup:
+        return find(path, 7, container_id, mounts=Mounts.parse(self.tree.mountinfo), proc=str(self.proc))
+
+    def refused(self, path: str = "", container_id: str = ID, controller: str = "cpu") -> str:
+        with pytest.raises(GoneError) as caught:
+            self.find(path, container_id).directory(controller)
+        return str(caught.value)
+
+
+@pytest.fixture(params=KINDS)
+def node(request: pytest.FixtureRequest, tmp_path: Path) -> Node:
+    return Node(tmp_path, request.param)
+
+
+@pytest.mark.parametrize("path", OWN)
+@pytest.mark.parametrize("given", ["", "elsewhere/x"])
+def test_a_cgroup_with_the_containers_name_counts(node: Node, path: str, given: str) -> None:
+    node.put(7, path)
+    node.put("self", "/plugins")
+    node.put(1, "/init.scope")
+    for controller in ("cpu", "cpuset"):
+        assert node.find(given).directory(controller).endswith(path)
+
+
+@pytest.mark.parametrize("path", STRANGERS)
+@pytest.mark.parametrize("given", ["", "elsewhere/x"])
+def test_a_cgroup_with_another_name_is_a_strangers(node: Node, path: str, given: str) -> None:
+    node.put(7, path)
+    error = node.refused(given)
+    assert error.endswith(f"process 7 is in '{path}', expected a cgroup that is named after the container '{ID}'")
+
+
+@pytest.mark.parametrize("given", [f"/kubepods/{ID}", f"system.slice:runc:{ID}", f"kubepods-pod1.slice:cri:{ID}"])
+def test_a_path_that_names_a_cgroup_is_final(node: Node, given: str) -> None:
+    node.put(7, f"/machine/{ID}")  # even if the process is in one that looks like the container's
+    assert node.refused(given).endswith(" does not exist")
+
+
+@pytest.mark.parametrize("given", [f"/kubepods/pod1/{ID}", f"kubepods-pod1.slice:cri:{ID}"])
+def test_a_path_that_cannot_be_seen_leaves_it_to_the_process_and_its_name(tmp_path: Path, given: str) -> None:
+    # A runtime in a container without a cgroup namespace: a part of the tree is mounted, and paths count from there.
+    (tmp_path / "kubepods/pod1" / ID).mkdir(parents=True)
+    (tmp_path / "kubepods/pod1/other").mkdir()
+    mounts = Mounts.parse(f"1 1 0:1 /docker/d1 {tmp_path} rw - cgroup2 c rw\n")
+    make_process(tmp_path / "proc", 7, f"0::/docker/d1/kubepods/pod1/{ID}\n")
+    make_process(tmp_path / "proc", 8, "0::/docker/d1/kubepods/pod1/other\n")
+    make_process(tmp_path / "proc", 9, f"0::/kubepods/pod1/{ID}\n")
+    proc = str(tmp_path / "proc")
+    assert find(given, 7, ID, mounts=mounts, proc=proc).directory("cpu") == f"{tmp_path}/kubepods/pod1/{ID}"
+    for pid, reason in ((8, "expected a cgroup that is named after"), (9, "is not below")):
+        with pytest.raises(GoneError, match=reason):
+            find(given, pid, ID, mounts=mounts, proc=proc).directory("cpu")
+
+
+def test_no_cgroup_is_named_after_no_id(node: Node) -> None:
+    for path in ("/a-", "/.scope"):
+        assert not is_named_after(path, "")
+    node.put(7, f"/{ID}")
+    assert "and no container id was given to compare its name with" in node.refused(container_id="")
+
+
+@given(path=st.text("a1-./", max_size=20), container_id=st.text("a1-.", max_size=6))
+def test_an_id_counts_only_whole_at_the_end_of_the_last_component(path: str, container_id: str) -> None:
+    name = path.rpartition("/")[2]
+    whole = [container_id, f"{container_id}.scope"]
+    expected = name in whole or name.endswith(tuple(f"-{each}" for each in whole))
+    assert is_named_after(path, container_id) == (expected and container_id != "")
+
+
+def test_cruns_child_is_the_containers_when_its_scope_is(node: Node) -> None:
+    scope = f"/system.slice/crun-{ID}.scope"
+    node.put(7, f"{scope}/container")
+    assert node.find().directory("cpu").endswith(scope)
+    assert f"is in '{scope}', expected a cgroup that is named after the container 'x'" in node.refused(
+        container_id="x"
+    )
+    assert "is named after the container 'container'" in node.refused(container_id="container")
+
+
+@pytest.mark.parametrize("ours", ["", "/helper"])
+@pytest.mark.parametrize(("process", "whose"), [("self", "this process's own"), (1, "the host's")])
+def test_a_cgroup_that_we_or_the_hosts_init_are_in_never_counts(
+    node: Node, process: object, whose: str, ours: str
+) -> None:
+    node.put(7, f"/machine/{ID}")
+    node.put(process, f"/machine/{ID}{ours}")
+    assert node.refused().endswith(
+        f"process 7 is in '/machine/{ID}', which is {whose}, expected one of container '{ID}' alone"
+    )
+
+
+def test_a_scope_that_we_are_in_is_our_own_also_by_cruns_child(node: Node) -> None:
+    for process in (7, "self"):
+        node.put(process, f"/crun-{ID}.scope/container")
+    assert "which is this process's own" in node.refused()
+
+
+def test_the_init_scope_never_counts_whatever_a_container_is_called(node: Node) -> None:
+    node.put(7, "/init.scope")
+    for name in ("init", "init.scope"):
+        assert f"which is the host's, expected one of container '{name}' alone" in node.refused(container_id=name)
+
+
+def test_a_neighbour_whose_name_begins_alike_does_not_make_it_ours(node: Node) -> None:
+    node.put(7, f"/machine/{ID}")
+    node.put("self", f"/machine/{ID}2")
+    assert node.find().directory("cpu").endswith(f"/machine/{ID}")
+
+
+@pytest.mark.parametrize(
+    ("memberships", "reason"),
+    [
+        (None, "process 7 has exited"),
+        ("3:cpuset:/\n2:cpu:/\n0::/\n", "process 7 is in the root cgroup"),
+        ("2:cpu:/../pod9/1f0c\n0::/../pod9/1f0c\n", "'/../pod9/1f0c' is outside of this process's cgroup namespace"),
+        ("2:cpu:/a/../../1f0c\n0::/a/../../1f0c\n", "is outside of"),
+        ("2:cpu://1f0c\n0:://1f0c\n", "'//1f0c' is not below"),
+        ("2:cpu:/gone/1f0c\n0::/gone/1f0c\n", "/gone/1f0c does not exist"),
+        ("2:cpu:/1f0c (deleted)\n0::/1f0c (deleted)\n", "'/1f0c (deleted)', expected a cgroup that is named after"),
+        ("", "proc/7/cgroup does not tell"),
+    ],
+)
+def test_what_a_process_cannot_tell_is_gone_and_says_why(node: Node, memberships: str | None, reason: str) -> None:
+    if memberships is not None:
+        make_process(node.proc, 7, memberships)
+    error = node.refused()
+    assert error.startswith(f"no cpu cgroup for container '{ID}': no cgroupsPath was given, and ")
+    assert reason in error
+
+
+def test_each_v1_hierarchy_is_judged_by_itself(tmp_path: Path) -> None:
+    node = Node(tmp_path, "v1")
+    node.put(7, f"/machine/{ID}", cpuset="/other")
+    assert node.find().directory("cpu").endswith(f"/machine/{ID}")
+    assert "process 7 is in '/other'" in node.refused(controller="cpuset")
+    node.put("self", "/plugins", cpuset=f"/machine/{ID}")
+    assert node.find().directory("cpu").endswith(f"/machine/{ID}")
+
+
+def test_the_process_is_looked_up_once(node: Node) -> None:
+    node.put(7, f"/machine/{ID}")
+    cgroup = node.find()
+    cgroup.directory("cpu")
+    os.unlink(node.proc / "7/cgroup")
+    os.rmdir(node.proc / "7")
+    node.put(7, f"/other/{ID}")  # its number is another process's
+    assert cgroup.directory("cpuset").endswith(f"/machine/{ID}")
+
+
+# A relative path counts from the root, or from the runtime's own cgroup
+
+
+def test_a_relative_path_from_the_root_counts_if_the_process_is_in_it_or_not_known(node: Node) -> None:
+    node.tree.make("/web/abc")
+    assert node.find("web/abc").directory("cpu").endswith("/web/abc")
+    node.put(7, "/web/abc/init.scope")
+    assert node.find("web/abc").directory("cpu").endswith("/web/abc")
+
+
+@pytest.mark.parametrize("elsewhere", ["/runtime/web/abc", "/web/abcd", "/web", "/"])
+def test_a_relative_path_from_the_root_is_a_strangers_if_the_process_is_elsewhere(node: Node, elsewhere: str) -> None:
+    node.tree.make("/web/abc")
+    node.put(7, elsewhere)
+    assert f"/web/abc but in '{elsewhere}', and process 7 is in " in node.refused("web/abc")
+
+
+def test_a_relative_path_below_the_runtimes_own_cgroup_is_found_by_name(node: Node) -> None:
+    node.tree.make(f"/web/{ID}")
+    node.put(7, f"/runtime/web/{ID}")
+    assert node.find(f"web/{ID}").directory("cpu").endswith(f"/runtime/web/{ID}")
+
+
+# What cannot be read
+
+
+@pytest.mark.parametrize("number", ERRORS, ids=name_of)
+def test_a_proc_that_cannot_be_read_is_an_error_and_no_cgroup(
+    node: Node, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    node.put(7, f"/machine/{ID}")
+    node.put(1, "/init.scope")
+    monkeypatch.setattr(knobs, "os", Failing(os, "open", number))
+    with pytest.raises(CgroupError, match=f"^cannot read .*/proc/7/cgroup: .*{errno.errorcode[number]}") as caught:
+        node.find().directory("cpu")
+    assert not isinstance(caught.value, GoneError)

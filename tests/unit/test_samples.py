@@ -1,0 +1,55 @@
+"""conf/resource.d: what `make install` lays out works as it is, and is closed to pods outside of kube-system."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from nri.config import load
+from nri.config.conf import check_conf
+from nri.config.openness import open_to_every_pod
+from nri.plugins.clearcfs import ClearCFS
+from nri.plugins.konfine import ANNOTATION, Konfine
+from nri.types.v1 import State
+from tests.unit.plugins.running import CONTAINER, Node
+
+if TYPE_CHECKING:
+    from nri.types.v1 import Plugin
+
+SAMPLES = Path(__file__).parents[2] / "conf/resource.d"
+SYSTEM, OTHER = ({"io.kubernetes.pod.namespace": name} for name in ("kube-system", "shop"))
+
+
+def sample(plugin: type[Any]) -> Plugin:
+    (entry,) = [each for each in load(str(SAMPLES), "/nonexistent").plugins if each.type == plugin.type]
+    return entry
+
+
+@pytest.mark.parametrize("plugin", [Konfine, ClearCFS])
+def test_a_sample_is_right_and_closed_to_all_but_kube_system(plugin: type[Any]) -> None:
+    entry = sample(plugin)
+    assert check_conf(entry, plugin.conf_schema) == ()
+    assert open_to_every_pod(plugin.conf_schema, entry.conf) == ()
+    assert set(map(json.dumps, entry.conf["allow"].values())) == {'["kube-system"]'}
+    assert (entry.failure_policy, entry.wants(State.UPDATE)) == ("ignore", True)
+
+
+@pytest.mark.parametrize(
+    ("labels", "quota_stays", "cpus"), [(SYSTEM, False, "3"), (OTHER, True, "1-7"), ({}, True, "1-7")]
+)
+def test_pods_of_other_namespaces_keep_quota_and_cpus(
+    tmp_path: Path, labels: dict[str, str], quota_stays: bool, cpus: str
+) -> None:
+    said = {"qos.class": "ls", ANNOTATION: "3"}
+    clearcfs = Node(ClearCFS(), tmp_path / "clearcfs")
+    clearcfs.limit(CONTAINER, 50_000)
+    clearcfs.fine(sample(ClearCFS).conf, annotations=said, labels=labels)
+    assert clearcfs.is_limited(CONTAINER) == quota_stays
+    konfine = Node(Konfine(), tmp_path / "konfine")
+    konfine.fine(sample(Konfine).conf, annotations=said, labels=labels)
+    assert konfine.cpus() == cpus
+    konfine.fine(sample(Konfine).conf, annotations={"qos.class": "system"}, labels=labels)
+    assert konfine.cpus() == ("0-7" if labels == SYSTEM else "1-7")
