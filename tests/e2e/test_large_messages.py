@@ -107,6 +107,18 @@ def test_more_pods_than_fit_into_four_mebibytes_are_synchronized_and_the_next_ha
         assert [(r["state"], r["id"]) for r in keeper.requests()] == [("create", last)]
 
 
+def test_a_pod_whose_event_is_longer_than_four_mebibytes_has_its_plugins_and_so_has_the_next(
+    containerd_1_7: Release, installed: Path, tmp_path: Path
+) -> None:  # later releases refuse such a pod themselves
+    with Containerd(release=containerd_1_7, prepare=prepared(installed)) as containerd, containerd.cri() as cri:
+        keeper = StandIn(containerd.enclosure.opt_nri / "bin", "keeper", tmp_path / "kept")
+        configure(containerd, {"type": "keeper"})
+        large = cri.run_pod("large", annotations={"large": "x" * 4_500_000})
+        last = cri.run_pod("last")
+        assert [r["id"] for r in keeper.requests()] == [large, last]
+        assert "disconnected" not in log(containerd)
+
+
 @contextmanager
 def _beside(containerd: Containerd, plugin: Path) -> Iterator[None]:
     """A v2 plugin in the enclosure, connected and synchronized."""
