@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 import os
 import subprocess
+import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from nri.client import orphans
+from nri.client import launch, orphans, spawn
 from tests.host import SOON, has_zombie, is_running, wait_until
 
 if TYPE_CHECKING:
@@ -68,3 +69,43 @@ def test_one_that_goes_is_gone_when_the_search_ends(monkeypatch: pytest.MonkeyPa
     orphans.Orphans().end()
     assert not os.path.exists(f"/proc/{process.pid}")
     process.wait()
+
+
+class Lock:
+    """A lock that tells when a thread wants it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.wanted_by: set[int] = set()
+
+    def __enter__(self) -> None:
+        self.wanted_by.add(threading.get_ident())
+        self._lock.acquire()
+
+    def __exit__(self, *_error: object) -> None:
+        self._lock.release()
+
+
+def test_a_plugin_that_is_being_started_is_not_taken_for_one_that_was_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The search begins when the plugin is a child already, and the caller does not know its number."""
+    monkeypatch.setattr(orphans, "_become_subreaper", lambda: True)
+    before, children = set(orphans._children()), orphans._children
+    monkeypatch.setattr(orphans, "_children", lambda: [pid for pid in children() if pid not in before])
+    lock = Lock()
+    monkeypatch.setattr(spawn, "starting", lock)
+    left = orphans.Orphans()
+    search = threading.Thread(target=left.end)
+
+    def posix_spawn(*arguments: Any, **options: Any) -> int:
+        pid = real(*arguments, **options)
+        assert left.there_are()
+        search.start()
+        assert wait_until(lambda: search.ident in lock.wanted_by or not search.is_alive())
+        return pid
+
+    real = os.posix_spawn
+    monkeypatch.setattr(os, "posix_spawn", posix_spawn)
+    output = launch.launch("/bin/cat", ["cat"], b"alive", time.monotonic() + SOON, log=lambda _line: None)
+    search.join(SOON)
+    assert not search.is_alive()
+    assert (output.status, output.stdout) == (0, b"alive")
