@@ -182,6 +182,15 @@ def test_a_command_line_is_replaced_after_an_empty_first_argument() -> None:
     assert merger.owners.owners["app"].simple[api.Field.Args] == "10-p"
 
 
+def test_a_command_line_that_is_taken_away_only_is_the_containers_own_again() -> None:
+    container = api.Container(id="app", args=["own"])
+    merger = merged(api.ContainerAdjustment(args=["a"]), api.ContainerAdjustment(args=[""]), container=container)
+    assert list(merger.adjustment.args) == []
+    assert list(merger.container.args) == ["own"]
+    merger.adjust(api.ContainerAdjustment(args=["b"]), "20-p")
+    assert list(merger.adjustment.args) == list(merger.container.args) == ["b"]
+
+
 def test_rdt_that_is_removed_can_be_set_again() -> None:
     first = api.ContainerAdjustment(linux={"rdt": {"clos_id": {"value": "a"}, "enable_monitoring": {"value": True}}})
     remove = api.ContainerAdjustment(linux={"rdt": {"remove": True}})
