@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import sys
 import time
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import pytest
 
 from nri.client import Client
 from nri.types.v1 import ConfigList, Plugin, Request, Spec
@@ -188,6 +192,19 @@ def wait_until(condition: Callable[[], object], seconds: float = SOON) -> bool:
             return False
         time.sleep(0.005)
     return True
+
+
+@contextmanager
+def core_dumps() -> Iterator[None]:
+    """Allow core dumps for this process and its children; a caller that forbids them would hide a fault."""
+    before = resource.getrlimit(resource.RLIMIT_CORE)
+    if before[1] == 0:
+        pytest.skip("needs a hard limit of core dumps above 0 (ulimit -Hc)")
+    resource.setrlimit(resource.RLIMIT_CORE, (before[1], before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_CORE, before)
 
 
 def kill(pid: int) -> None:

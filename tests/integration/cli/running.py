@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -34,13 +35,14 @@ class Ran:
 
 
 def command(host: Host, *words: str, stdin: bytes = b"") -> Ran:
-    """Run it on this host; a command that changes directory and umask is put back."""
-    directory, mask = os.getcwd(), os.umask(0o022)
+    """Run it on this host; what a command changes of this process is put back."""
+    directory, mask, limits = os.getcwd(), os.umask(0o022), resource.getrlimit(resource.RLIMIT_CORE)
     try:
         done = CliRunner().invoke(nri, [*words, *host.options], input=stdin, prog_name="nri")
     finally:
         os.chdir(directory)
         os.umask(mask)
+        resource.setrlimit(resource.RLIMIT_CORE, limits)
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         raise done.exception
     return Ran(done.exit_code, done.stdout, done.stderr)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.host import OCI_CONFIG, Host, plugin, request
+from tests.host import OCI_CONFIG, Host, core_dumps, plugin, request
 from tests.integration.cli.running import Ran, command, process
 
 
@@ -208,6 +208,18 @@ def test_directories_may_be_relative(host: Host) -> None:
         "--json",
     ]
     assert sent(process("invoke", "create", *words, cwd=host.root))["id"] == "redis"
+
+
+def test_plugins_run_in_the_root_directory_with_an_ordinary_umask_and_without_core_dumps(host: Host) -> None:
+    mask = os.umask(0o077)
+    try:
+        with core_dumps():
+            ran = process("invoke", "create", *host.options, *from_request(host), "--json", cwd=host.root)
+    finally:
+        os.umask(mask)
+    (result,) = ran.json
+    echo = result["echo"]
+    assert (echo["cwd"], echo["umask"], echo["core"]) == ("/", 0o022, "0")
 
 
 def test_without_a_stdin_it_says_so(host: Host) -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from nri import api
 from nri.ttrpc import StatusError
-from tests.host import SOON, is_running, plugin, wait_until
+from tests.host import SOON, core_dumps, is_running, plugin, wait_until
 from tests.integration.cli.running import process
 from tests.v1node import Node, container, pod
 from tests.v2host import Runtime
@@ -176,7 +176,12 @@ def test_launched_it_is_called_as_its_file_is(bridge: Process) -> None:
 def test_plugins_inherit_neither_the_runtimes_socket_nor_its_names(host: Host, bridge: Process) -> None:
     host.install("a")
     host.configure(plugin("a", ["echo"]), bridge.node.keeper())
-    runtime = bridge.launch()
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1, signal.SIGTERM})
+    try:
+        with core_dumps():
+            runtime = bridge.launch(umask=0o077)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
     runtime.start(config=bridge.settings())
     start_container(runtime)
     echo = bridge.node.kept[0]["results"][0]["echo"]
