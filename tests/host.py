@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from nri.client import Client
+from nri.client import Client, launch
 from nri.types.v1 import ConfigList, Plugin, Request, Spec
 
 if TYPE_CHECKING:
@@ -159,6 +159,16 @@ def has_zombie() -> bool:
         return os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
     except ChildProcessError:
         return False
+
+
+def all_reaped() -> bool:
+    """Whether that is so of all that have ended, or becomes so: one that the kernel lets go late is reaped later."""
+
+    def reaped() -> bool:
+        launch.reap_late()
+        return not has_zombie()
+
+    return wait_until(reaped)
 
 
 def is_zombie(pid: int) -> bool:

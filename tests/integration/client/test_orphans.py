@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nri.client import launch, orphans, spawn
-from tests.host import SOON, has_zombie, is_running, wait_until
+from tests.host import SOON, all_reaped, is_running, wait_until
 
 if TYPE_CHECKING:
     import pytest
@@ -57,7 +57,7 @@ def test_one_that_the_kernel_keeps_holds_nobody_up_is_said_once_and_reaped_when_
     finally:
         process.kill()
         process.wait()
-    assert not has_zombie()
+    assert all_reaped()
 
 
 def test_one_that_goes_is_gone_when_the_search_ends(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -81,8 +81,8 @@ def node(host: Host) -> Iterator[Node]:
     node = Node(host)
     yield node
     node.say("no")
-    assert wait_until(is_quiet, 5)
-    assert wait_until(lambda: not host.processes() and not has_zombie(), 5)
+    assert wait_until(is_quiet)
+    assert wait_until(lambda: not host.processes() and not has_zombie())
 
 
 def test_without_ahead_no_helper_is_ever_started(node: Node) -> None:
@@ -124,10 +124,10 @@ def test_a_plugin_that_is_configured_no_more_has_no_helper_and_a_runtime_may_end
     assert wait_until(node.start, SOON)
     node.host.configure()
     node.bridge.start_container(api.StartContainerRequest(pod=pod(), container=container()), call())
-    assert wait_until(lambda: not node.host.processes(), 5)
+    assert wait_until(lambda: not node.host.processes())
     node.host.configure(Plugin(type="noting"))
     assert not node.start()
     assert wait_until(node.start, SOON)
     node.say("no")
-    assert wait_until(lambda: not node.host.processes(), 5)
+    assert wait_until(lambda: not node.host.processes())
     assert not node.start()

@@ -237,7 +237,8 @@ def test_a_plugin_that_runs_when_the_runtime_dies_does_not_outlive_its_deadline(
     runtime.close()
     thread.join()
     assert bridge.wait() == 0
-    assert not is_running(int((host.root / "pid").read_text()))
+    hanging = int((host.root / "pid").read_text())
+    assert wait_until(lambda: not is_running(hanging))
     assert "error failed state=create container=default/web/app id=1f92 plugin=hang ms=" in bridge.log
 
 
