@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from nri import api
+from nri.errors import NRIError
 from nri.ttrpc import StatusError
 from tests.host import SOON, core_dumps, is_running, plugin, wait_until
 from tests.integration.cli.running import process
@@ -228,7 +229,7 @@ def test_a_plugin_that_runs_when_the_runtime_dies_does_not_outlive_its_deadline(
     runtime.start(config=bridge.settings())
 
     def ask() -> None:
-        with pytest.raises(Exception, match=r"ends|closed"):
+        with pytest.raises(NRIError, match=r"ends|closed"):
             start_container(runtime, 1.5)
 
     thread = threading.Thread(target=ask)
@@ -243,7 +244,8 @@ def test_a_plugin_that_runs_when_the_runtime_dies_does_not_outlive_its_deadline(
 
 
 def test_the_bridge_itself_leaves_no_core_dump_with_a_pods_annotations_in_it(bridge: Process) -> None:
-    runtime = bridge.launch()
+    with core_dumps():
+        runtime = bridge.launch()
     runtime.start(config=bridge.settings())
     assert bridge.child is not None
     limits = Path(f"/proc/{bridge.child.pid}/limits").read_text()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from nri import api
+from nri.errors import NRIError
 from nri.stub import Identity, Session
 from nri.stub.session import ANSWER_EARLY
 from nri.ttrpc import Code, StatusError
@@ -216,7 +217,7 @@ def test_a_chain_goes_on_to_its_end_when_the_runtime_is_gone(host: Host, node: C
     host.configure(plugin("slow"), node.keeper())
 
     def asked() -> None:
-        with pytest.raises(Exception, match=r"closed|ends"):
+        with pytest.raises(NRIError, match=r"closed|ends"):
             ask(node)
 
     thread = threading.Thread(target=asked)
