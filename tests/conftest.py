@@ -1,9 +1,17 @@
-"""One rule for all tests: where everything is installed, in CI, a runtime test that is skipped has failed."""
+"""Two rules for all tests.
+
+Where everything is installed, in CI, a runtime test that is skipped has failed. Whatever the umask of whoever runs the
+tests, their files have the usual modes.
+"""
 
 import os
 from collections.abc import Generator
 
 import pytest
+
+
+def pytest_configure() -> None:
+    os.umask(0o022)
 
 
 @pytest.hookimpl(wrapper=True)
