@@ -1,7 +1,7 @@
 """Two rules for all tests.
 
-Where everything is installed, in CI, a runtime test that is skipped has failed. The caller's umask does not decide what
-modes the files of a test have.
+Where everything is installed, in CI, a runtime test that is skipped has failed. The caller's umask does not decide
+what modes the files of a test have.
 """
 
 import os
