@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from nri.client import ChainError
+from nri.client import ChainError, spawn
 from nri.client.launch import launch
-from tests.host import SOON, Host, all_reaped, is_running, kill, open_fds, plugin, request, wait_until
+from tests.host import SOON, Host, all_reaped, has_zombie, is_running, kill, open_fds, plugin, request, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -245,6 +245,33 @@ def test_nothing_is_left_when_the_log_fails(host: Host) -> None:
         host.client(plugin("noop", ["stderr", "x\n"], ["hang"]), log=log).invoke(request(), "create")
     assert wait_until(lambda: not host.processes())
     assert all_reaped()
+
+
+class Powerless:
+    """As ``os``, but that nothing is killed: what an uninterruptible system call makes of it."""
+
+    def kill(self, pid: int, number: int) -> None:
+        pass
+
+    killpg = kill
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(os, name)
+
+
+def test_one_that_the_kernel_lets_go_late_is_reaped_when_the_next_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = set(spawn.started)
+    with monkeypatch.context() as patch:
+        patch.setattr(sys.modules[launch.__module__], "os", Powerless())
+        output = launch("/bin/sleep", ["sleep", "1000"], b"", time.monotonic() + 0.1, log=ignore)
+    assert (output.stopped, output.status) == ("deadline", -signal.SIGKILL)
+    (late,) = spawn.started - before
+    assert is_running(late)
+    kill(late)
+    assert wait_until(has_zombie)
+    launch("/bin/true", ["true"], b"", soon(), log=ignore)
+    assert not has_zombie()
+    assert spawn.started == before
 
 
 FAULTS: dict[str, list[list[Any]]] = {
