@@ -160,6 +160,24 @@ with open({str(answer)!r}, "w") as file:
     assert answer.read_text() == "[0, 1, 2] [('noop', 'said')]\n"
 
 
+def test_where_standard_descriptors_are_closed_no_pipe_takes_their_place(host: Host) -> None:
+    """What the host prints would go to the plugin."""
+    answer = host.root / "answer"
+    code = f"""
+import os
+from nri.client.spawn import pipe
+for fd in (0, 1, 2):
+    os.close(fd)
+ends = pipe()
+left = [fd for fd in (0, 1, 2) if os.path.exists(f"/proc/self/fd/{{fd}}")]
+with open({str(answer)!r}, "w") as file:
+    print(min(ends) > 2, any(map(os.get_inheritable, ends)), left, file=file)
+"""
+    done = subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": SOURCE}, timeout=SOON, check=False)
+    assert done.returncode == 0
+    assert answer.read_text() == "True False []\n"
+
+
 # That it ends
 
 
@@ -191,6 +209,13 @@ def test_a_plugin_that_does_not_end_is_killed_at_its_deadline(host: Host, do: li
     assert wait_until(lambda: len(host.processes()) <= others)
     for pid in host.processes():
         kill(pid)
+
+
+def test_a_plugin_that_hangs_before_it_has_read_its_request_is_killed_at_its_deadline(host: Host) -> None:
+    host.install("noop", do=[["hang"]])
+    big = request(labels={"text": "x" * 1_000_000})  # more than a pipe holds
+    with pytest.raises(ChainError, match=r"^plugin noop: killed: no result after 0\.3 s$"):
+        host.client(plugin("noop"), timeout=0.3).invoke(big, "create")
 
 
 def test_a_kernel_without_pidfd_does_as_well(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
