@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tests.host import Host
 
 SOURCE = str(Path(__file__).parents[3])
+COMMAND = [sys.executable, "-m", "nri.cli.entry"]
 
 
 class Ran:
@@ -52,7 +53,7 @@ def process(*words: str, stdin: bytes | None = b"", cwd: Path | None = None, **e
     """Run it as a process; without stdin that is closed."""
     closed = ["sh", "-c", 'exec "$@" <&-', "sh"] if stdin is None else []
     done = subprocess.run(
-        [*closed, sys.executable, "-m", "nri.cli.entry", *words],
+        [*closed, *COMMAND, *words],
         input=stdin,
         cwd=cwd,
         env={"PYTHONPATH": SOURCE, "PATH": os.environ["PATH"], **environment},

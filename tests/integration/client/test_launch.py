@@ -178,6 +178,23 @@ with open({str(answer)!r}, "w") as file:
     assert answer.read_text() == "True False []\n"
 
 
+@pytest.mark.parametrize("closed", ["1", "0 1 2"])
+def test_a_process_of_our_own_opens_the_standard_descriptors_that_are_closed(host: Host, closed: str) -> None:
+    answer = host.root / "answer"
+    code = f"""
+import os
+from nri.client.spawn import settle
+for fd in {closed.split()!r}:
+    os.close(int(fd))
+settle()
+with open({str(answer)!r}, "w") as file:
+    print(file.fileno() > 2, *[os.readlink(f"/proc/self/fd/{{fd}}") for fd in {closed.split()!r}], file=file)
+"""
+    done = subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": SOURCE}, timeout=SOON, check=False)
+    assert done.returncode == 0
+    assert answer.read_text().split() == ["True", *["/dev/null" for _ in closed.split()]]
+
+
 # That it ends
 
 
