@@ -73,6 +73,53 @@ def test_one_that_goes_is_gone_when_the_search_ends(monkeypatch: pytest.MonkeyPa
     process.wait()
 
 
+class Recording:
+    """As ``os``, with processes that are only numbers; none of them ends."""
+
+    WNOHANG = os.WNOHANG
+
+    def __init__(self) -> None:
+        self.killed: list[int] = []
+
+    def kill(self, pid: int, number: int) -> None:
+        self.killed.append(pid)
+
+    def waitpid(self, pid: int, options: int) -> tuple[int, int]:
+        return 0, 0
+
+    def pidfd_open(self, pid: int) -> int:
+        raise ProcessLookupError
+
+
+def test_a_number_that_another_process_has_later_is_not_taken_for_the_one_that_was_killed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(orphans, "_become_subreaper", lambda: True)
+    recording = Recording()
+    monkeypatch.setattr(orphans, "os", recording)
+    left = orphans.Orphans()
+    number = 1 << 30  # above what Linux gives to a process
+    for children in ([number], [number], [], [number]):
+        monkeypatch.setattr(orphans, "_children", lambda children=children: children)
+        left.end()
+    assert recording.killed == [number, number]
+
+
+def test_those_that_make_others_for_ever_are_left_for_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(orphans, "_become_subreaper", lambda: True)
+    monkeypatch.setattr(orphans, "ENDS_WITHIN", 0)
+    recording = Recording()
+    monkeypatch.setattr(orphans, "os", recording)
+
+    def children() -> list[int]:
+        assert len(recording.killed) < 100, "it goes on for ever"
+        return [(1 << 30) + len(recording.killed)]
+
+    monkeypatch.setattr(orphans, "_children", children)
+    orphans.Orphans().end()
+    assert len(recording.killed) == 1
+
+
 class Lock:
     """A lock that tells when a thread wants it."""
 
@@ -96,6 +143,7 @@ def test_a_plugin_that_is_being_started_is_not_taken_for_one_that_was_left(monke
     lock = Lock()
     monkeypatch.setattr(spawn, "starting", lock)
     left = orphans.Orphans()
+    assert not left.there_are()
     search = threading.Thread(target=left.end)
 
     def posix_spawn(*arguments: Any, **options: Any) -> int:
