@@ -1,7 +1,8 @@
 """Rules for all tests.
 
 Where everything is installed, in CI, a runtime test that is skipped has failed. What a test sends on a trunk must be
-what a Go peer can read, whatever else the test is about.
+what a Go peer can read, whatever else the test is about. The caller's umask does not decide what modes the files of a
+test have.
 """
 
 import os
@@ -34,6 +35,10 @@ def _readable_by_go(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPa
         monkeypatch.setattr(trunk, "encode", checked)
     yield
     assert not wrong, "a Go peer would end the connection"
+
+
+def pytest_configure() -> None:
+    os.umask(0o022)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import sys
 import time
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nri.client import Client
+import pytest
+
+from nri.client import Client, launch
 from nri.types.v1 import ConfigList, Plugin, Request, Spec
 
 if TYPE_CHECKING:
@@ -157,6 +161,16 @@ def has_zombie() -> bool:
         return False
 
 
+def all_reaped() -> bool:
+    """Whether that is so of all that have ended, or becomes so: one that the kernel lets go late is reaped later."""
+
+    def reaped() -> bool:
+        launch.reap_late()
+        return not has_zombie()
+
+    return wait_until(reaped)
+
+
 def is_zombie(pid: int) -> bool:
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
@@ -188,6 +202,19 @@ def wait_until(condition: Callable[[], object], seconds: float = SOON) -> bool:
             return False
         time.sleep(0.005)
     return True
+
+
+@contextmanager
+def core_dumps() -> Iterator[None]:
+    """Allow core dumps for this process and its children; a caller that forbids them would hide a fault."""
+    before = resource.getrlimit(resource.RLIMIT_CORE)
+    if before[1] == 0:
+        pytest.skip("needs a hard limit of core dumps above 0 (ulimit -Hc)")
+    resource.setrlimit(resource.RLIMIT_CORE, (before[1], before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_CORE, before)
 
 
 def kill(pid: int) -> None:

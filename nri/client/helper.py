@@ -336,12 +336,12 @@ class _Exchange(launch.Conversation):
             self._close(fd)
             return b""
 
-    def _read_stdout(self) -> bool:
+    def _read_stdout(self) -> int:
         if len(self._out) > self.status_at:
-            return False
-        more = super()._read_stdout()
+            return 0
+        count = super()._read_stdout()
         self._over = self._over or len(self._out) > self.status_at
-        return more
+        return count
 
 
 def in_background(what: Callable[..., None], *arguments: object) -> bool:

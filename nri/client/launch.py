@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import select
+import sys
 import time
 from _thread import allocate_lock
 
@@ -25,7 +26,7 @@ MAX_OUTPUT = 1024 * 1024
 
 _POLL_WITHOUT_PIDFD = 0.01  # seconds between looks at a process on kernels before 5.3
 _CHUNK = 65536
-_PIPE_CHUNKS = 16  # a pipe holds at most 1 MiB (/proc/sys/fs/pipe-max-size)
+_PLAIN_READS = 4  # after the end, more than an ordinary pipe needs; then the kernel is asked how much is left
 REAP_WITHIN = 1.0
 """Seconds that a killed process gets to go; one in an uninterruptible call may take for ever."""
 
@@ -172,17 +173,40 @@ class Conversation:
                 output.stopped = "output"
                 break
         self._kill()
-        # What it had written before it exited is in the pipes. A descendant that left the group may hold them open,
-        # or go on writing: no waiting for their end, and no more is read than a pipe can hold.
-        for _ in range(_PIPE_CHUNKS):
-            if not (self._read_stdout() | self._read_stderr()):
-                break
+        self._drain(deadline)
         if len(self._out) > self._limit:
             output.stopped = output.stopped or "output"
         self._lines.finish()
         output.stdout = bytes(self._out)
         output.stderr = self._lines.tail()
         return output
+
+    def _drain(self, deadline: float) -> None:
+        """Read what the process had written before it ended.
+
+        A descendant that left the group may hold the pipes open, or go on writing. So do not wait for their end,
+        and read no more than they hold now. The plugin decides how much that is: F_SETPIPE_SZ enlarges a pipe, for
+        root up to 2 GiB, and with O_DIRECT a read returns one write. The limit of output bounds what is read of
+        stdout; the time that a killed process has to end bounds what is read of stderr.
+        """
+        for _ in range(_PLAIN_READS):
+            if not (self._read_stdout() | self._read_stderr()):
+                return
+        left = self._unread(self._stdout)
+        while left > 0 and len(self._out) <= self._limit:
+            left -= self._read_stdout() or left
+        left, give_up = self._unread(self._stderr), give_up_at(deadline)
+        while left > 0 and time.monotonic() < give_up:
+            left -= self._read_stderr() or left
+
+    def _unread(self, fd: int) -> int:
+        """Return the number of bytes that a pipe or socket holds now."""
+        import fcntl  # after an ordinary plugin none of this is needed
+        import termios
+
+        if fd not in self._open:
+            return 0
+        return int.from_bytes(fcntl.ioctl(fd, termios.FIONREAD, bytes(4)), sys.byteorder)
 
     def end(self, give_up: float | None = None) -> int:
         """Kill what is left of the group, close everything; returns the exit status.
@@ -239,16 +263,18 @@ class Conversation:
         """There is no more for its stdin."""
         self._close(self._stdin)
 
-    def _read_stdout(self) -> bool:
+    def _read_stdout(self) -> int:
+        """Read once; returns the number of bytes."""
         data = self._read(self._stdout)
         self._out += data
-        return bool(data)
+        return len(data)
 
-    def _read_stderr(self) -> bool:
+    def _read_stderr(self) -> int:
+        """Read once; returns the number of bytes."""
         data = self._read(self._stderr)
         if data:
             self._lines.feed(data)
-        return bool(data)
+        return len(data)
 
     def _read(self, fd: int) -> bytes:
         if fd not in self._open:

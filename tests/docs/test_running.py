@@ -4,7 +4,6 @@ import json
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 
 from nri import adaptation, api
 from tests.cgroup_tree import Tree
+from tests.host import SOON, wait_until
 
 ROOT = Path(__file__).parent.parent.parent
 PAGE = ROOT / "docs/running.md"
@@ -86,7 +86,7 @@ def test_the_log_on_the_page_is_what_is_logged(tmp_path: Path) -> None:
     clearcfs = {"type": "clearcfs", "conf": {"mountinfo": str(tmp_path / "mountinfo")}}
     runtime = adaptation.Runtime("containerd", "v2.1.9", style="state-change", socket_path=node.socket)
     with runtime, node.bridge() as logged:
-        assert runtime.wait_for(1, 20)
+        assert runtime.wait_for(1, SOON)
         node.configure(clearcfs)
         runtime.run_pod_sandbox(POD)
         runtime.start_container(POD, APP)
@@ -109,10 +109,8 @@ def test_the_log_in_json_on_the_page_is_what_is_logged(tmp_path: Path) -> None:
     node.configure({"type": "clearcfs", "conf": {"mountinfo": str(tmp_path / "mountinfo")}})
     runtime = adaptation.Runtime("containerd", "v2.1.9", style="state-change", socket_path=node.socket)
     with runtime, node.bridge(logFormat="json") as logged:
-        assert runtime.wait_for(1, 20)
+        assert runtime.wait_for(1, SOON)
         runtime.run_pod_sandbox(POD)
-        deadline = time.monotonic() + 5
-        while '"ok"' not in logged() and time.monotonic() < deadline:
-            time.sleep(0.05)
+        assert wait_until(lambda: '"ok"' in logged())
     (line,) = [line for line in timeless(logged()).splitlines(keepends=True) if '"ok"' in line]
     assert line == block("bridge.json")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.host import Host, has_zombie, kill, open_fds, wait_until
+from tests.host import Host, all_reaped, kill, open_fds, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,10 +19,10 @@ def host(tmp_path: Path) -> Iterator[Host]:
     before = open_fds()
     yield host
     after = open_fds()
-    wait_until(lambda: not host.processes(), 1)  # one that was killed takes a moment
+    wait_until(lambda: not host.processes())  # one that was killed takes a moment
     left = host.processes()
     for pid in left:
         kill(pid)
     assert left == [], "processes of plugins are left"
-    assert not has_zombie()
+    assert all_reaped()
     assert after == before, "descriptors are left open"

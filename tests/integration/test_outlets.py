@@ -254,7 +254,7 @@ def test_the_bridges_own_settings_are_no_way_either(host: Host, capsys: pytest.C
     ran = process("bridge", "--config", str(file))
     assert ran.status == 1
     assert_fit(ran.stdout + ran.stderr)
-    with pytest.raises(Exception, match="unknown key"):
+    with pytest.raises(NRIError, match="unknown key"):
         serve(settings_file=str(file))
 
 

@@ -35,11 +35,25 @@ class Answer:
     def nothing(self) -> None:
         self.value = None
 
-    def write(self, text: str) -> None:
-        write(1, text.encode("latin-1"))
+    def write(self, text: str, times: int = 1) -> None:
+        """Write that, again and again, with a call for each."""
+        for _ in range(times):
+            write(1, text.encode("latin-1"))
 
     def stderr(self, text: str, times: int = 1) -> None:
         write(2, text.encode("latin-1") * times)
+
+    def enlarge(self, fd: int, size: int) -> None:
+        """Make a pipe hold more; above /proc/sys/fs/pipe-max-size that is root's to do."""
+        import fcntl
+
+        fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, size)
+
+    def packets(self, fd: int) -> None:
+        """Have each read of a pipe return one write."""
+        import fcntl
+
+        fcntl.fcntl(fd, fcntl.F_SETFL, os.O_WRONLY | os.O_DIRECT)
 
     def flood(self, fd: int) -> None:
         while True:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from nri.stub import DEFAULT_SOCKET
 from nri.v1bridge import Settings
@@ -146,7 +147,6 @@ def test_the_hooks_run_what_is_installed(installed: Path) -> None:
 
 
 def load(path: Path) -> Any:
-    yaml = pytest.importorskip("yaml", reason="PyYAML is not installed (the extra `test`)")
     return yaml.safe_load(path.read_text())
 
 
@@ -271,7 +271,6 @@ def test_the_init_container_writes_where_the_node_keeps_nri(overlay: str) -> Non
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
 def test_kustomize_makes_of_it_what_these_tests_looked_at(overlay: str) -> None:
-    yaml = pytest.importorskip("yaml", reason="PyYAML is not installed (the extra `test`)")
     if shutil.which("kubectl") is None:
         pytest.skip("kubectl is not installed")
     text = run("kubectl", "kustomize", KUBERNETES / "overlays" / overlay).stdout

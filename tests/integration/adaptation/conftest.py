@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.host import has_zombie, open_fds, wait_until
+from tests.host import all_reaped, open_fds, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def nothing_is_left() -> Iterator[None]:
     before, threads = open_fds(), set(threading.enumerate())
     yield
-    wait_until(lambda: set(threading.enumerate()) <= threads, 5)
+    wait_until(lambda: set(threading.enumerate()) <= threads)
     assert set(threading.enumerate()) <= threads, "threads are left"
     assert open_fds() == before, "descriptors are left open"
-    assert not has_zombie()
+    assert all_reaped()

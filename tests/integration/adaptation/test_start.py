@@ -200,7 +200,7 @@ def test_a_launched_process_ends_with_the_runtime_and_when_it_is_cut_off(tmp_pat
         assert set(pids) == {"10-hangs", "20-stays"}
         assert wait_until(lambda: not is_running(pids["10-hangs"]))
         assert is_running(pids["20-stays"])
-    assert not os.path.exists(f"/proc/{pids['20-stays']}")
+    assert wait_until(lambda: not os.path.exists(f"/proc/{pids['20-stays']}"))
 
 
 # From outside

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from tests.host import Host
 
 SOURCE = str(Path(__file__).parents[3])
+COMMAND = [sys.executable, "-m", "nri.cli.entry"]
 
 
 class Ran:
@@ -34,13 +36,14 @@ class Ran:
 
 
 def command(host: Host, *words: str, stdin: bytes = b"") -> Ran:
-    """Run it on this host; a command that changes directory and umask is put back."""
-    directory, mask = os.getcwd(), os.umask(0o022)
+    """Run it on this host; what a command changes of this process is put back."""
+    directory, mask, limits = os.getcwd(), os.umask(0o022), resource.getrlimit(resource.RLIMIT_CORE)
     try:
         done = CliRunner().invoke(nri, [*words, *host.options], input=stdin, prog_name="nri")
     finally:
         os.chdir(directory)
         os.umask(mask)
+        resource.setrlimit(resource.RLIMIT_CORE, limits)
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         raise done.exception
     return Ran(done.exit_code, done.stdout, done.stderr)
@@ -50,7 +53,7 @@ def process(*words: str, stdin: bytes | None = b"", cwd: Path | None = None, **e
     """Run it as a process; without stdin that is closed."""
     closed = ["sh", "-c", 'exec "$@" <&-', "sh"] if stdin is None else []
     done = subprocess.run(
-        [*closed, sys.executable, "-m", "nri.cli.entry", *words],
+        [*closed, *COMMAND, *words],
         input=stdin,
         cwd=cwd,
         env={"PYTHONPATH": SOURCE, "PATH": os.environ["PATH"], **environment},

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from typing import Any
 
 import pytest
 
-from tests.host import OCI_CONFIG, Host, plugin, request
-from tests.integration.cli.running import Ran, command, process
+from tests.host import OCI_CONFIG, SOON, Host, core_dumps, plugin, request
+from tests.integration.cli.running import COMMAND, SOURCE, Ran, command, process
 
 
 @pytest.fixture
@@ -208,6 +210,34 @@ def test_directories_may_be_relative(host: Host) -> None:
         "--json",
     ]
     assert sent(process("invoke", "create", *words, cwd=host.root))["id"] == "redis"
+
+
+def test_plugins_run_in_the_root_directory_with_an_ordinary_umask_and_without_core_dumps(host: Host) -> None:
+    mask = os.umask(0o077)
+    try:
+        with core_dumps():
+            ran = process("invoke", "create", *host.options, *from_request(host), "--json", cwd=host.root)
+    finally:
+        os.umask(mask)
+    (result,) = ran.json
+    echo = result["echo"]
+    assert (echo["cwd"], echo["umask"], echo["core"]) == ("/", 0o022, "0")
+
+
+def test_a_caller_that_ignores_its_childrens_end_is_told_the_exit_status_of_a_plugin(host: Host) -> None:
+    host.configure(plugin("noop", ["answer"], ["exit", 3]))
+    ignore = (
+        "import os, signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN); os.execv(sys.argv[1], sys.argv[1:])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", ignore, *COMMAND, "invoke", "create", *host.options, *from_request(host)],
+        env={"PYTHONPATH": SOURCE},
+        capture_output=True,
+        text=True,
+        timeout=SOON,
+        check=False,
+    )
+    assert (done.returncode, "exit status 3, although" in done.stderr) == (1, True)
 
 
 def test_without_a_stdin_it_says_so(host: Host) -> None:

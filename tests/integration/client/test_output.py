@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import fcntl
 import logging
+import os
 import re
+import time
 from typing import Any
 
 import pytest
 
-from nri.client import ChainError
-from nri.client.lines import MAX_LINE
-from tests.host import Host, plugin, request
+from nri.client import ChainError, launch
+from nri.client.lines import MAX_LINE, Lines
+from tests.host import SOON, Host, has_zombie, plugin, request, wait_until
 
 GOOD = '{"plugin":"noop","version":"0.1","error":"","metadata":{}}'
 
@@ -18,9 +21,11 @@ GOOD = '{"plugin":"noop","version":"0.1","error":"","metadata":{}}'
 class Run:
     """One plugin, run once: its result or failure, and the lines that were logged."""
 
-    def __init__(self, host: Host, *do: list[Any], **options: Any) -> None:
+    def __init__(self, host: Host, *do: list[Any], unread: bool = False, **options: Any) -> None:
+        """Run it; ``unread`` has the host stand still from the first line of stderr until the plugin has ended."""
         host.install("noop")
         self.lines: list[str] = []
+        self._is_waiting = unread
         self.result = None
         self.failure = ""
         client = host.client(plugin("noop", *do), log=self.log, **options)
@@ -32,6 +37,9 @@ class Run:
     def log(self, type_: str, line: str) -> None:
         assert type_ == "noop"
         self.lines.append(line)
+        if self._is_waiting:
+            self._is_waiting = False
+            assert wait_until(has_zombie)
 
 
 # stdout
@@ -92,6 +100,105 @@ def test_output_up_to_the_limit_is_read_and_one_more_is_too_long(host: Host) -> 
     text = '{"plugin":"' + "x" * 99_987 + '"}'
     assert Run(host, ["write", text], ["nothing"], max_output=100_000).result.plugin == "x" * 99_987
     assert "more than 99999 bytes" in Run(host, ["write", text], ["nothing"], max_output=99_999).failure
+
+
+# Pipes that hold much when the plugin ends
+
+
+def can_enlarge_to(size: int) -> bool:
+    ends = os.pipe()
+    try:
+        fcntl.fcntl(ends[0], fcntl.F_SETPIPE_SZ, size)
+    except PermissionError:
+        return False
+    finally:
+        for end in ends:
+            os.close(end)
+    return True
+
+
+FOR_ALL = 1024 * 1024  # /proc/sys/fs/pipe-max-size
+FOR_ROOT = pytest.param(
+    8 * FOR_ALL,
+    marks=pytest.mark.skipif(not can_enlarge_to(8 * FOR_ALL), reason="needs CAP_SYS_RESOURCE for a pipe of 8 MiB"),
+)
+RESULT = '{"plugin":"noop"}'
+
+
+def filled(fd: int, pipe: int, last: str) -> list[list[Any]]:
+    """The steps to fill a pipe of that size, with ``last`` at its end, while the host stands still."""
+    verb = "write" if fd == 1 else "stderr"
+    return [["stderr", "start\n"], ["enlarge", fd, pipe], [verb, " " * 65535 + "\n", pipe // 65536 - 1], [verb, last]]
+
+
+@pytest.mark.parametrize("pipe", [FOR_ALL, FOR_ROOT])
+def test_a_result_at_the_end_of_a_pipe_that_the_plugin_enlarged_is_read(host: Host, pipe: int) -> None:
+    run = Run(host, *filled(1, pipe, RESULT), ["nothing"], unread=True, max_output=pipe)
+    assert run.failure == ""
+    assert run.result.plugin == "noop"
+
+
+@pytest.mark.parametrize("pipe", [FOR_ALL, FOR_ROOT])
+def test_the_limit_holds_for_a_pipe_that_the_plugin_enlarged(host: Host, pipe: int) -> None:
+    length = pipe - 65536 + len(RESULT)
+    clean_first = [["write", RESULT], *filled(1, pipe, ""), ["nothing"]]
+    assert Run(host, *clean_first, unread=True, max_output=length).failure == ""
+    run = Run(host, *clean_first, unread=True, max_output=length - 1)
+    killed = f"plugin noop: killed: it wrote more than {length - 1} bytes to stdout, expected one result"
+    assert run.failure == f"{killed}; the end of its stderr: start"
+
+
+@pytest.mark.parametrize("pipe", [FOR_ALL, FOR_ROOT])
+def test_the_end_of_stderr_is_told_although_the_plugin_enlarged_the_pipe(host: Host, pipe: int) -> None:
+    run = Run(host, *filled(2, pipe, "why"), ["exit", 3], unread=True)
+    assert run.failure.endswith("; the end of its stderr: why")
+
+
+def test_a_result_in_a_pipe_whose_reads_return_one_write_each_is_read(host: Host) -> None:
+    blanks = [["stderr", "start\n"], ["enlarge", 1, FOR_ALL], ["packets", 1], ["write", " ", 200]]
+    run = Run(host, *blanks, ["write", RESULT], ["nothing"], unread=True)
+    assert run.failure == ""
+
+
+class Refilled:
+    """As ``os``, but each read of a pipe is followed by a write to it: a descendant that is always quicker."""
+
+    def __init__(self, fd: int) -> None:
+        self._writes = {fd: os.open(f"/proc/self/fd/{fd}", os.O_WRONLY)}
+        self.reads = 0
+
+    def read(self, fd: int, size: int) -> bytes:
+        data = os.read(fd, size)
+        if fd in self._writes:
+            self.reads += 1
+            assert self.reads < 1000, "it reads for ever"
+            os.write(self._writes[fd], b"more")
+        return data
+
+    def close_writer(self) -> None:
+        for fd in self._writes.values():
+            os.close(fd)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(os, name)
+
+
+@pytest.mark.parametrize("fd", [1, 2])
+def test_a_pipe_that_is_filled_for_ever_is_not_read_for_ever(monkeypatch: pytest.MonkeyPatch, fd: int) -> None:
+    deadline = time.monotonic() + SOON
+    pid, pipes = launch.start("/bin/sh", ["sh", "-c", "echo first; echo first >&2"], deadline)
+    assert wait_until(lambda: launch.has_exited(pid))
+    refilled = Refilled(pipes[fd])
+    monkeypatch.setattr(launch, "os", refilled)
+    try:
+        lines = Lines(launch.MAX_OUTPUT, lambda _line: None)
+        output = launch.Conversation(pid, pipes, b"", lines, launch.MAX_OUTPUT).run(deadline)
+    finally:
+        refilled.close_writer()
+    assert refilled.reads > 1
+    assert output.stdout.startswith(b"first\n")
+    assert output.stderr.startswith("first")
+    assert (output.status, output.stopped) == (0, "")
 
 
 # The exit status

@@ -17,7 +17,7 @@ import pytest
 
 from nri import inheritance
 from nri.client import ChainError, find, launch, spawn
-from tests.host import SOON, Host, has_zombie, open_fds, plugin, request
+from tests.host import SOON, Host, all_reaped, open_fds, plugin, request
 from tests.system_faults import ERRORS, Failing, name_of
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def test_a_call_that_fails_is_an_error_that_names_it(
         expected = message.format(bin=re.escape(str(host.bin)), error=re.escape(os.strerror(number)))
         assert re.fullmatch(expected, error)
     assert open_fds() == before
-    assert not has_zombie()
+    assert all_reaped()
     assert serve(host) == ""
 
 
@@ -116,7 +116,7 @@ def test_a_process_that_cannot_be_waited_for_is_killed_and_reaped(
         error = serve(host)
     assert error == BROKEN_OFF.format(error=os.strerror(number))
     assert open_fds() == before
-    assert not has_zombie()
+    assert all_reaped()
     assert serve(host) == ""
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from nri import api
 from nri.stub import Runtime
+from nri.ttrpc import StatusError
 from nri.types.v1 import Plugin
 from nri.v1bridge import Bridge
 from tests.host import SOON, has_zombie, wait_until
@@ -81,8 +82,8 @@ def node(host: Host) -> Iterator[Node]:
     node = Node(host)
     yield node
     node.say("no")
-    assert wait_until(is_quiet, 5)
-    assert wait_until(lambda: not host.processes() and not has_zombie(), 5)
+    assert wait_until(is_quiet)
+    assert wait_until(lambda: not host.processes() and not has_zombie())
 
 
 def test_without_ahead_no_helper_is_ever_started(node: Node) -> None:
@@ -116,7 +117,17 @@ def test_what_can_not_be_started_ahead_is_said_by_the_first_event_only(
     node.host.configure(Plugin(type="missing"))
     node.say("ahead")
     assert wait_until(is_quiet, SOON)
-    assert "missing" not in "".join(record.getMessage() for record in caplog.records if record.levelno > logging.INFO)
+
+    def said() -> list[str]:
+        texts = [
+            f"{record.getMessage()} {vars(record)}" for record in caplog.records if record.levelno > logging.INFO
+        ]
+        return [text for text in texts if "missing" in text]
+
+    assert said() == []
+    with pytest.raises(StatusError, match="missing: not found"):
+        node.bridge.start_container(api.StartContainerRequest(pod=pod(), container=container()), call())
+    assert len(said()) == 1
 
 
 def test_a_plugin_that_is_configured_no_more_has_no_helper_and_a_runtime_may_end_them_all(node: Node) -> None:
@@ -124,10 +135,10 @@ def test_a_plugin_that_is_configured_no_more_has_no_helper_and_a_runtime_may_end
     assert wait_until(node.start, SOON)
     node.host.configure()
     node.bridge.start_container(api.StartContainerRequest(pod=pod(), container=container()), call())
-    assert wait_until(lambda: not node.host.processes(), 5)
+    assert wait_until(lambda: not node.host.processes())
     node.host.configure(Plugin(type="noting"))
     assert not node.start()
     assert wait_until(node.start, SOON)
     node.say("no")
-    assert wait_until(lambda: not node.host.processes(), 5)
+    assert wait_until(lambda: not node.host.processes())
     assert not node.start()

@@ -63,7 +63,7 @@ def bridge(host: Host) -> Iterator[Process]:
     bridge = Process(host)
     yield bridge
     bridge.close()
-    assert wait_until(lambda: not host.processes(), 5)
+    assert wait_until(lambda: not host.processes())
 
 
 def serve(host: Host, bridge: Process, how: str) -> Runtime:
@@ -111,8 +111,8 @@ def test_a_bridge_that_is_killed_leaves_no_process(host: Host, bridge: Process, 
     asking = in_background(runtime, "hang")
     hanging = pids_in(pids, 2)
     bridge.signal(signal.SIGKILL)
-    assert wait_until(lambda: not any(map(is_running, hanging)), 5)
-    assert wait_until(lambda: not host.processes(), 5)
+    assert wait_until(lambda: not any(map(is_running, hanging)))
+    assert wait_until(lambda: not host.processes())
     asking.join(SOON)
     assert not asking.is_alive()  # the runtime has seen that the bridge is gone
 
@@ -121,32 +121,54 @@ def helpers(host: Host) -> list[int]:
     return [pid for pid in host.processes() if b"\0ahead\0" in Path(f"/proc/{pid}/cmdline").read_bytes()]
 
 
-def guards(host: Host, bridge: Process) -> list[int]:
+def children(bridge: Process) -> list[int]:
     assert bridge.child is not None
     with open(f"/proc/{bridge.child.pid}/task/{bridge.child.pid}/children", encoding="ascii") as file:
-        children = [int(pid) for pid in file.read().split()]
-    return [pid for pid in children if Path(f"/proc/{pid}/comm").read_text() == "nri-guard\n"]
+        return [int(pid) for pid in file.read().split()]
 
 
-def test_the_guard_is_deaf_to_what_ends_a_service_and_ends_with_the_bridge(host: Host, bridge: Process) -> None:
+def guard_of(bridge: Process) -> int:
+    """The guard, once it has its name, which is the last that it does before it waits."""
+
+    def named() -> list[int]:
+        return [pid for pid in children(bridge) if Path(f"/proc/{pid}/comm").read_text() == "nri-guard\n"]
+
+    assert wait_until(named)
+    (guard,) = named()
+    return guard
+
+
+def test_the_guard_holds_one_pipe_and_ends_with_the_bridge(host: Host, bridge: Process) -> None:
     host.configure(slow(host))
     serve(host, bridge, "launched")
-    (guard,) = guards(host, bridge)
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        os.kill(guard, number)
-    assert is_running(guard)
+    guard = guard_of(bridge)
     held = [os.readlink(f"/proc/{guard}/fd/{fd}") for fd in os.listdir(f"/proc/{guard}/fd") if int(fd) > 2]
     assert [each.split(":")[0] for each in held] == ["pipe"]
     bridge.signal(signal.SIGTERM)
     assert bridge.wait() == 0
-    assert wait_until(lambda: not is_running(guard), 5)
+    assert wait_until(lambda: not is_running(guard))
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT])
+def test_the_guard_is_deaf_to_what_ends_a_service_and_does_its_work(
+    host: Host, bridge: Process, number: signal.Signals
+) -> None:
+    pids = host.root / "pids"
+    host.script("hanging", HANGING.format(python=sys.executable, source=SOURCE, pids=str(pids)))
+    host.configure(Plugin(type="hanging", ahead="never"))
+    asking = in_background(serve(host, bridge, "launched"), "hang")
+    hanging = pids_in(pids, 2)
+    os.kill(guard_of(bridge), number)  # it would end of that before it sees the end of the bridge
+    bridge.signal(signal.SIGKILL)
+    assert wait_until(lambda: not any(map(is_running, hanging)))
+    asking.join(SOON)
 
 
 def test_a_bridge_in_somebodys_session_has_no_guard_and_touches_nothing_there(host: Host, bridge: Process) -> None:
     bridge.listen()
     bridge.outside()
     bridge.accept().start()
-    assert guards(host, bridge) == []
+    assert children(bridge) == []
     bridge.signal(signal.SIGKILL)
     bridge.wait()  # and this test's own session is alive to say so
 
@@ -159,8 +181,8 @@ def test_a_daemon_that_a_plugin_leaves_is_ended_and_said(host: Host, bridge: Pro
     for number in range(1, 4):
         start_container(runtime)
         (daemon,) = pids_in(pids, 1)
-        assert wait_until(lambda: not os.path.exists(f"/proc/{daemon}"), 5)  # noqa: B023 - reaped as well
-        assert wait_until(lambda: bridge.log.count("killed a process that a plugin has left behind") >= number, 5)  # noqa: B023
+        assert wait_until(lambda: not os.path.exists(f"/proc/{daemon}"))  # noqa: B023 - reaped as well
+        assert wait_until(lambda: bridge.log.count("killed a process that a plugin has left behind") >= number)  # noqa: B023
         pids.unlink()
 
 
@@ -178,4 +200,4 @@ def test_what_a_plugin_at_work_has_made_is_let_be_until_it_is_done(host: Host, b
     assert is_running(daemon)
     (host.root / "go").touch()
     asking.join(SOON)
-    assert wait_until(lambda: not is_running(daemon), 5)
+    assert wait_until(lambda: not is_running(daemon))

@@ -172,7 +172,7 @@ def test_a_runtime_that_is_gone_in_the_middle_of_an_event_leaves_no_plugin_beyon
     runtime = accepted(bridge)
 
     def asked() -> None:
-        with pytest.raises(Exception, match=r"closed|ends|killed"):
+        with pytest.raises(NRIError, match=r"closed|ends|killed"):
             start_container(runtime)
 
     thread = threading.Thread(target=asked)

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from nri import api
+from nri.errors import NRIError
 from nri.ttrpc import StatusError
-from tests.host import SOON, is_running, plugin, wait_until
+from tests.host import SOON, core_dumps, is_running, plugin, wait_until
 from tests.integration.cli.running import process
 from tests.v1node import Node, container, pod
 from tests.v2host import Runtime
@@ -176,7 +177,12 @@ def test_launched_it_is_called_as_its_file_is(bridge: Process) -> None:
 def test_plugins_inherit_neither_the_runtimes_socket_nor_its_names(host: Host, bridge: Process) -> None:
     host.install("a")
     host.configure(plugin("a", ["echo"]), bridge.node.keeper())
-    runtime = bridge.launch()
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1, signal.SIGTERM})
+    try:
+        with core_dumps():
+            runtime = bridge.launch(umask=0o077)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
     runtime.start(config=bridge.settings())
     start_container(runtime)
     echo = bridge.node.kept[0]["results"][0]["echo"]
@@ -223,7 +229,7 @@ def test_a_plugin_that_runs_when_the_runtime_dies_does_not_outlive_its_deadline(
     runtime.start(config=bridge.settings())
 
     def ask() -> None:
-        with pytest.raises(Exception, match=r"ends|closed"):
+        with pytest.raises(NRIError, match=r"ends|closed"):
             start_container(runtime, 1.5)
 
     thread = threading.Thread(target=ask)
@@ -232,12 +238,14 @@ def test_a_plugin_that_runs_when_the_runtime_dies_does_not_outlive_its_deadline(
     runtime.close()
     thread.join()
     assert bridge.wait() == 0
-    assert not is_running(int((host.root / "pid").read_text()))
+    hanging = int((host.root / "pid").read_text())
+    assert wait_until(lambda: not is_running(hanging))
     assert "error failed state=create container=default/web/app id=1f92 plugin=hang ms=" in bridge.log
 
 
 def test_the_bridge_itself_leaves_no_core_dump_with_a_pods_annotations_in_it(bridge: Process) -> None:
-    runtime = bridge.launch()
+    with core_dumps():
+        runtime = bridge.launch()
     runtime.start(config=bridge.settings())
     assert bridge.child is not None
     limits = Path(f"/proc/{bridge.child.pid}/limits").read_text()

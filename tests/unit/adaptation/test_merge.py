@@ -131,6 +131,28 @@ def test_what_is_taken_away_can_be_set_again(path: str) -> None:
         merger.adjust(message(path, 3), "30-p")
 
 
+def test_these_can_be_taken_away_by_key() -> None:
+    lists = {"annotations", "mounts", "env"}
+    of_linux = {"linux.devices", "linux.namespaces", "linux.sysctl", "linux.net_devices"}
+    assert {path for path, rule in FIELDS.items() if rule.removable} == lists | of_linux
+
+
+@pytest.mark.parametrize(
+    "path", [path for path, rule in FIELDS.items() if rule.kind in (MAP, LIST) and not rule.removable]
+)
+def test_where_nothing_can_be_taken_away_a_minus_is_a_part_of_the_key(path: str) -> None:
+    merger = merged(message(path, 1), message(path, 2, key="-key"))
+    assert set(merge.fields(merger.adjustment)) == {f"{path} key", f"{path} -key"}
+    assert dict(merger.owners.owners["app"].compound[FIELDS[path].owner].owners) == {"key": "00-p", "-key": "10-p"}
+
+
+@pytest.mark.parametrize("path", [path for path, rule in FIELDS.items() if rule.removable])
+def test_only_the_first_minus_of_a_key_takes_it_away(path: str) -> None:
+    one, other = message(path, 1, key="-key-"), message(path, 2, key="key")
+    merger = merged(one, other, message(path, 0, key="--key-"))
+    assert set(merge.fields(merger.adjustment)) == {f"{path} --key-", f"{path} key"}
+
+
 def message_of(container: api.Container, path: str) -> api.ContainerAdjustment:
     """What of a container stands at this path, as an adjustment."""
     found = api.ContainerAdjustment()
@@ -182,14 +204,24 @@ def test_a_command_line_is_replaced_after_an_empty_first_argument() -> None:
     assert merger.owners.owners["app"].simple[api.Field.Args] == "10-p"
 
 
+def test_a_command_line_that_is_taken_away_only_is_the_containers_own_again() -> None:
+    container = api.Container(id="app", args=["own"])
+    merger = merged(api.ContainerAdjustment(args=["a"]), api.ContainerAdjustment(args=[""]), container=container)
+    assert list(merger.adjustment.args) == []
+    assert list(merger.container.args) == ["own"]
+    merger.adjust(api.ContainerAdjustment(args=["b"]), "20-p")
+    assert list(merger.adjustment.args) == list(merger.container.args) == ["b"]
+
+
 def test_rdt_that_is_removed_can_be_set_again() -> None:
     first = api.ContainerAdjustment(linux={"rdt": {"clos_id": {"value": "a"}, "enable_monitoring": {"value": True}}})
     remove = api.ContainerAdjustment(linux={"rdt": {"remove": True}})
     merger = merged(first, remove)
     assert merger.adjustment.linux.rdt == api.LinuxRdt(remove=True)
     assert merger.container.linux.rdt == api.LinuxRdt()
-    merger.adjust(api.ContainerAdjustment(linux={"rdt": {"clos_id": {"value": "b"}}}), "20-p")
-    assert merger.adjustment.linux.rdt == api.LinuxRdt(clos_id={"value": "b"})
+    third = {"clos_id": {"value": "b"}, "schemata": {"value": ["x"]}, "enable_monitoring": {"value": False}}
+    merger.adjust(api.ContainerAdjustment(linux={"rdt": third}), "20-p")
+    assert merger.adjustment.linux.rdt == api.LinuxRdt(**third)
 
 
 def test_a_zero_is_a_value() -> None:
@@ -214,6 +246,12 @@ def test_a_conflict_changes_nothing() -> None:
         merger.adjust(both, "10-p")
     assert "a" not in merger.adjustment.annotations
     merger.adjust(api.ContainerAdjustment(annotations={"a": "2"}), "20-p")
+
+
+def test_cdi_devices_are_for_the_runtime_and_the_next_plugin_does_not_see_them() -> None:
+    merger = merged(api.ContainerAdjustment(CDI_devices=[{"name": "vendor.com/gpu=0"}]))
+    assert [device.name for device in merger.adjustment.CDI_devices] == ["vendor.com/gpu=0"]
+    assert list(merger.container.CDI_devices) == []
 
 
 def test_fields_of_a_newer_nri_are_passed_over() -> None:

@@ -225,7 +225,7 @@ def test_stopping_ends_it_in_every_phase(start, listen, phase, caplog):
     else:
         until(lambda: runner._session)
     runner.stop()
-    thread.join(2)
+    thread.join(PATIENCE)
     assert not thread.is_alive()
     if phase in ("registered", "configured", "serving"):
         assert [str(reason) for reason in reasons] == ["the plugin was stopped"]

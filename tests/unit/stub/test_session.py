@@ -361,7 +361,7 @@ def test_whatever_the_phase_a_close_ends_it_and_leaves_no_thread(when):
     elif when == "synchronized":
         runtime.start()
     session.close("enough")
-    thread.join(2)
+    thread.join(PATIENCE)
     assert reasons == ["enough"]
     assert not [thread for thread in threading.enumerate() if thread.name == "register-42-tester"]
     runtime.close()
