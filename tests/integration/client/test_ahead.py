@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
 import re
@@ -175,6 +176,27 @@ def test_one_that_hangs_is_killed_with_its_group_and_the_next_is_right(node: War
     assert time.monotonic() - started < 3
     assert node.run("result.metadata['a'] = 'b'").metadata["a"] == "b"
     assert wait_until(lambda: not is_running(int(file.read_text())), 5)
+
+
+def test_what_it_had_open_is_closed_when_its_result_is_there(node: Warm, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of a process that has ended: its locks are free. It is not killed here, so that nothing else frees them."""
+    node.install()
+    node.warm()
+    node.helpers.tidy()
+    files = [node.host.root / f"lock{number}" for number in range(8)]
+    do = (
+        "import fcntl\nfor name in NAMES:\n    FILES.append(open(name, 'w'))\n"
+        "    fcntl.flock(FILES[-1], fcntl.LOCK_EX | fcntl.LOCK_NB)\n"
+    ).replace("NAMES", repr([str(file) for file in files]))
+    with monkeypatch.context() as patched:
+        patched.setattr(launching.Conversation, "_kill", lambda _self: None)
+        found = node.run(do)
+        assert found.extra["id"]["parent"] != os.getpid()
+        assert is_running(found.extra["id"]["pid"])
+        for file in files:
+            with file.open() as other:
+                fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    assert wait_until(node.is_warm)
 
 
 def test_a_flood_is_bounded(node: Warm) -> None:

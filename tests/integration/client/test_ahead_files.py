@@ -65,6 +65,18 @@ def package(node: Warm, version: int) -> None:
     wrapper(node, f"PYTHONPATH={node.host.root}/lib exec {sys.executable} -B -m mine")
 
 
+def package_with_a_short_main(node: Warm, version: int) -> None:
+    """Nothing of ``__main__`` is left when it waits but the module itself."""
+    lib = node.host.root / "lib/mine"
+    if not (lib / "plugin.py").exists():
+        put(lib / "plugin.py", node.text())
+    put(
+        lib / "__main__.py",
+        f"from mine import plugin\nplugin.VERSION = {version}\nplugin.skel.main(plugin.Scripted())",
+    )
+    wrapper(node, f"PYTHONPATH={node.host.root}/lib exec {sys.executable} -B -m mine")
+
+
 def script(node: Warm, version: int) -> None:
     put(node.host.root / "lib/mine.py", node.text(VERSION=str(version)))
     wrapper(node, f"exec {sys.executable} {node.host.root}/lib/mine.py")
@@ -105,14 +117,14 @@ def compiled_without_source(node: Warm, version: int) -> None:
 
 
 def compiled_and_unchecked(node: Warm, version: int) -> None:
+    """Of a module whose compiled file is used without a look at its source, only that file is replaced."""
     place = node.host.root / "lib/mine/part.py"
-    put(place, f"VERSION = {version}")
+    if not place.exists():
+        put(place, "VERSION = 'of the source'")
+    source = node.host.root / "lib/part.py"
+    put(source, f"VERSION = {version}")
     into = Path(importlib.util.cache_from_source(str(place)))
-    put(into, compiled(place, py_compile.PycInvalidationMode.UNCHECKED_HASH))
-    if version > 1:
-        importing(node, node.host.root / "lib")
-        return
-    put(place, "VERSION = 'of the source'")
+    put(into, compiled(source, py_compile.PycInvalidationMode.UNCHECKED_HASH))
     importing(node, node.host.root / "lib")
 
 
@@ -121,6 +133,15 @@ def run_by_path(node: Warm, version: int) -> None:
     path = node.host.bin / "noop"
     if not path.exists():
         code = f"import runpy\nrunpy.run_path({str(node.host.root / 'lib/mine.py')!r}, run_name='__main__')"
+        put(path, f"#!{sys.executable}\n# a plugin of nri.skel\n{code}\n")
+
+
+def executed(node: Warm, version: int) -> None:
+    """No module has the name of the file, only its code."""
+    path, mine = node.host.bin / "noop", node.host.root / "lib/mine.py"
+    put(mine, node.text(VERSION=str(version)))
+    if not path.exists():
+        code = f"file = {str(mine)!r}\nexec(compile(open(file).read(), file, 'exec'))"
         put(path, f"#!{sys.executable}\n# a plugin of nri.skel\n{code}\n")
 
 
@@ -156,8 +177,8 @@ def compiled(source: Path, mode: py_compile.PycInvalidationMode) -> bytes:
 
 
 LAYOUTS = [
-    *(package, script, wrapper_itself, archive, module_in_archive, module, module_of_a_namespace),
-    *(compiled_without_source, compiled_and_unchecked, run_by_path, library),
+    *(package, package_with_a_short_main, script, wrapper_itself, archive, module_in_archive, module),
+    *(module_of_a_namespace, compiled_without_source, compiled_and_unchecked, run_by_path, executed, library),
 ]
 
 
