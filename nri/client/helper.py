@@ -355,7 +355,10 @@ def in_background(what: Callable[..., None], *arguments: object) -> bool:
 
 
 def _see_end(pid: int) -> None:
-    """Reap a helper whose socket is closed. One that does not end, as it was stopped, is killed."""
+    """Reap a helper whose socket is closed. One that does not end, as it was stopped, is killed.
+
+    So is what is left of its process group: what the plugin has started when it was loaded.
+    """
     try:
         pidfd = os.pidfd_open(pid)
         try:
@@ -364,9 +367,9 @@ def _see_end(pid: int) -> None:
             os.close(pidfd)
     except OSError:
         ended = False
-    if not ended:
+    for kill in (os.killpg,) if ended else (os.killpg, os.kill):  # it may have left its group
         try:
-            os.kill(pid, _SIGKILL)
+            kill(pid, _SIGKILL)
         except OSError:
-            pass  # reaped by somebody else: our caller ignores SIGCHLD
+            pass  # none is left, or it was reaped already: our caller ignores SIGCHLD
     launch.await_end(pid, -1)
