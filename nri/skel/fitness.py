@@ -49,7 +49,7 @@ def unfit(control: int) -> str:
 
 def _threads() -> str:
     count = len(os.listdir("/proc/self/task"))
-    return f"it has {count - 1} threads beside the main one when it is loaded" if count > 1 else ""
+    return f"it has threads beside the main one when it is loaded: {count - 1}" if count > 1 else ""
 
 
 def _children() -> str:

@@ -46,7 +46,7 @@ SPAWN = "import subprocess; CHILD = subprocess.Popen(['sleep', '1000'], stdin=su
 THREAD = "import threading; threading.Thread(target=time.sleep, args=(9,), daemon=True).start()"
 
 UNFIT = {
-    "thread": (THREAD, "it has 1 threads beside the main one"),
+    "thread": (THREAD, "it has threads beside the main one when it is loaded: 1"),
     "file": ("F = open(__file__)", "it has a file open when it is loaded: /"),
     "socket": (
         "import socket; S = socket.create_server(('127.0.0.1', 0))",
