@@ -240,7 +240,9 @@ class Helpers:
             if helper is not None:
                 why = helper.prepare(ANSWER_WITHIN)
                 if why == "":
-                    files = known.files | {each: identity(each) for each in helper.files if each != path}
+                    found = {each: identity(each) for each in helper.files}
+                    # The executable may have two names; a look at one is enough.
+                    files = known.files | {each: one for each, one in found.items() if one != known.files[path]}
                     why = look.changed(files)
                     if why == "":
                         return _Attempt(helper, files)

@@ -6,7 +6,8 @@ They are found where the interpreter keeps them:
 - functions, whose code names its file: also of a script that was run by ``runpy`` or ``exec`` and is no module;
 - what is mapped as code: the interpreter, extension modules, and the libraries that these load.
 
-The interpreter's own library is left out, as the interpreter stands for it. A compiled plugin's modules are in its
+The interpreter's own library is left out, as the interpreter stands for it, and so is the C library: the host looks at
+each file before each request, and goes on with its own old C library, too. A compiled plugin's modules are in its
 executable, which the host knows. Files that a plugin reads by itself are not known here.
 """
 
@@ -17,6 +18,7 @@ import os
 import sys
 
 _FUNCTION = type(lambda: None)
+_C_LIBRARY = ("ld-linux", "ld-musl", "libc.", "libdl.", "libm.", "libpthread.", "librt.", "libutil.")
 _UNCHECKED = 0b01  # flags of a .pyc that is used whatever its source says; see PEP 552
 
 
@@ -45,7 +47,9 @@ def _mapped() -> set[str]:
             fields = line.rstrip(b"\n").split(None, 5)
             if len(fields) > 5 and fields[1][2:3] == b"x" and fields[5].startswith(b"/"):
                 # Replaced in the meantime: the new file is the one that a new process would load.
-                found.add(_file(os.fsdecode(fields[5].removesuffix(b" (deleted)"))))
+                path = os.fsdecode(fields[5].removesuffix(b" (deleted)"))
+                if not os.path.basename(path).startswith(_C_LIBRARY):
+                    found.add(_file(path))
     return found
 
 
