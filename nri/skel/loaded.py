@@ -6,9 +6,9 @@ They are found where the interpreter keeps them:
 - functions, whose code names its file: also of a script that was run by ``runpy`` or ``exec`` and is no module;
 - what is mapped as code: the interpreter, extension modules, and the libraries that these load.
 
-The interpreter's own library is left out, as the interpreter stands for it, and so is the C library: the host looks at
-each file before each request, and goes on with its own old C library, too. A compiled plugin's modules are in its
-executable, which the host knows. Files that a plugin reads by itself are not known here.
+The interpreter's own library is left out, as the interpreter stands for it. So is the C library: after its upgrade
+the host itself goes on with the old one. A compiled plugin's modules are in its executable, which the host knows.
+Files that a plugin reads by itself are not known here.
 """
 
 from __future__ import annotations

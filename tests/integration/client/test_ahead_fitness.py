@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
 import threading
 from typing import TYPE_CHECKING
 
@@ -161,6 +163,7 @@ def test_a_helper_whose_child_was_killed_at_its_deadline_is_replaced(node: Warm)
     node.warm()
     helper = node.helper()
     assert "killed: no result after" in node.failure("time.sleep(1000)", timeout=0.5)
+    assert node.run().extra["id"]["parent"] != helper
     assert wait_until(lambda: not os.path.exists(f"/proc/{helper}"), SOON)
     node.warm()
     assert node.helper() != helper
@@ -179,7 +182,8 @@ def test_the_end_of_one_that_can_not_be_loaded_is_in_the_log(node: Warm, caplog:
 def test_a_module_that_is_missing_in_the_executable_is_named_and_version_does_not_claim_more(
     node: Warm, module: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    install(node, f"sys.modules[{module!r}] = None")
+    path = install(node, f"sys.modules[{module!r}] = None")
+    assert "ahead" not in json.loads(subprocess.check_output([path, "version"]))
     settled(node)
     assert said(caplog) == [f"noop is started for each request: a module is missing in the executable: {module}"]
 
