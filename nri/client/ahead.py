@@ -83,7 +83,7 @@ class _Known(NamedTuple):
         return self._replace(
             files=dict(list(self.files.items())[:1]),
             helper=None,
-            retry_at=time.monotonic() + min(RETRY_AT_MOST, RETRY * 2**self.attempts),
+            retry_at=time.monotonic() + min(RETRY_AT_MOST, RETRY * 2 ** min(self.attempts, 10)),
             attempts=self.attempts + 1,
         )
 
@@ -271,7 +271,7 @@ class Helpers:
         """End a helper that is not as it should be. If it has ever answered, the next request makes a new one."""
         known = self._known.get(path)
         if known is not None and known.helper is helper:
-            new = None if helper.has_answered else _say(plugin, known.failed(), "its helper ends")
+            new = None if helper.has_answered else _say(plugin, known.failed(), "its helper ends, or what it forks")
             self._replace(path, known, new)
         helper.retire()
 

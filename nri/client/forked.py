@@ -103,7 +103,7 @@ class ForkedConversation(launch.Conversation):
             self._close(fd)
             return b""
 
-    def _read_stdout(self) -> bool:
+    def _read_stdout(self) -> int:
         data = self._read(self._stdout)
         left = self._head + data
         self._head = b""
@@ -124,7 +124,7 @@ class ForkedConversation(launch.Conversation):
                 self._piece, left = size, left[_LENGTH:]
             else:
                 self._over = self._is_text = True
-        return bool(data)
+        return len(data)
 
 
 def _status(pid: int, pidfd: int, within: float) -> int:

@@ -41,6 +41,9 @@ READY_WITHIN = 0.05
 MISSED_WITHIN = 2.0
 """Seconds that a helper which has been asked for a child may give none; a node can be that busy."""
 
+MOST_REFUSED = 6
+"""Children that may have ended before they had read a request, one after another; more than wait at a time."""
+
 END_WITHIN = 2.0
 """Seconds that a helper has to end by itself."""
 
@@ -102,6 +105,7 @@ class Helper:
         self._ready: Child | None = None  # one that was taken before there is a request for it
         self._gone = False  # whether that was tried, and the helper is not as it should be
         self._missed = 0.0  # since when none has come that was asked for; 0 while they do
+        self._refused = 0  # children that have ended before they had read a request, one after another
         self._retired = False
         self._finished: list[ForkedConversation] = []
         self.has_answered = False
@@ -196,6 +200,10 @@ class Helper:
                     self._finished.append(exchange)
                 if not exchange.was_refused:
                     break
+                self._refused += 1
+                if self._refused >= MOST_REFUSED:
+                    raise GoneError
+            self._refused = 0
             self.has_answered = True
             output.seconds = time.monotonic() - started
             return output

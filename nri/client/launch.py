@@ -239,16 +239,18 @@ class Conversation:
         """There is no more for its stdin."""
         self._close(self._stdin)
 
-    def _read_stdout(self) -> bool:
+    def _read_stdout(self) -> int:
+        """Read once; returns the number of bytes."""
         data = self._read(self._stdout)
         self._out += data
-        return bool(data)
+        return len(data)
 
-    def _read_stderr(self) -> bool:
+    def _read_stderr(self) -> int:
+        """Read once; returns the number of bytes."""
         data = self._read(self._stderr)
         if data:
             self._lines.feed(data)
-        return bool(data)
+        return len(data)
 
     def _read(self, fd: int) -> bytes:
         if fd not in self._open:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import os
 import py_compile
-import shutil
 import sys
 import threading
 import time
@@ -299,14 +298,6 @@ def test_one_that_changes_its_own_files_is_said_once_and_tried_ever_more_rarely(
     assert len(starts.read_text()) <= 4 * ahead.AT_ONCE
 
 
-def test_a_helper_that_never_answers_is_said_once(
-    node: Warm, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = node.install()
-    text = node.text().replace("COUNT = 0", "COUNT = 0\nos.register_at_fork(after_in_child=lambda: os._exit(9))")
-    put(path, text)
-    for _ in range(5):
-        assert node.run().metadata == {"version": "1"}
-        assert wait_until(lambda: not any(each.name == "ahead" for each in threading.enumerate()), SOON)
-    assert len(said(caplog)) <= 1
-    shutil.rmtree(node.host.root / "lib", ignore_errors=True)
+def test_one_that_has_failed_for_a_year_is_still_tried() -> None:
+    known = ahead._Known({"file": (0, 0, 0, 0)}, attempts=100_000).failed()
+    assert ahead.RETRY_AT_MOST - 1 < known.retry_at - time.monotonic() <= ahead.RETRY_AT_MOST

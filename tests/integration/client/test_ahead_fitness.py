@@ -230,3 +230,14 @@ def test_one_that_hangs_while_it_is_loaded_is_ended_and_named(
     settled(node)
     assert said(caplog) == ["noop is started for each request: it does not become ready: waiting for a lock"]
     assert wait_until(lambda: not node.host.processes(), SOON)
+
+
+def test_one_whose_forked_processes_end_by_themselves_is_started_for_each_request_and_the_log_says_so_once(
+    node: Warm, caplog: pytest.LogCaptureFixture
+) -> None:
+    install(node, "os.register_at_fork(after_in_child=lambda: os._exit(9))")
+    settled(node)
+    for _ in range(5):
+        assert node.run().extra["id"]["parent"] == os.getpid()
+    assert said(caplog) == ["noop is started for each request: its helper ends, or what it forks"]
+    assert wait_until(lambda: not node.host.processes(), SOON)
