@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.host import SOON, wait_until
-from tests.integration.client.warm import Warm
+from tests.integration.client.warm import SOURCE, Warm
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from tests.host import Host
 
@@ -109,6 +110,15 @@ def test_one_whose_processes_would_not_be_as_new_is_started_for_each_request_and
     path.write_text(node.text())  # a version that is better
     node.warm()
     assert said(caplog) == [line]
+
+
+def test_the_page_for_authors_has_each_reason() -> None:
+    page = (Path(SOURCE) / "docs/writing-a-plugin.md").read_text()
+    told = re.findall(r"^\| .* \| `(it [^`]+)` \| .* \|$", page, re.MULTILINE)
+    assert len(told) == 11
+    for _, why in UNFIT.values():
+        assert any(why.startswith(reason) for reason in told), why
+    assert [reason for reason in told if not any(why.startswith(reason) for _, why in UNFIT.values())] == []
 
 
 FIT = {
