@@ -12,6 +12,7 @@ import gc
 import os
 import stat
 import sys
+import time
 from _signal import SIG_DFL, SIGCHLD, getitimer, getsignal  # type: ignore[import-not-found] # signal imports enum
 
 TYPE_CHECKING = False
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+_THREAD_ENDS_WITHIN = 0.2  # seconds: a thread that was joined is known to the kernel for a moment longer
 _INTERVAL_TIMERS = (0, 1, 2)  # ITIMER_REAL, ITIMER_VIRTUAL, ITIMER_PROF
 
 _THREADING_ATEXITS = ("concurrent.futures.thread", "concurrent.futures.process")
@@ -48,8 +50,12 @@ def unfit(control: int) -> str:
 
 
 def _threads() -> str:
-    count = len(os.listdir("/proc/self/task"))
-    return f"it has threads beside the main one when it is loaded: {count - 1}" if count > 1 else ""
+    until = time.monotonic() + _THREAD_ENDS_WITHIN
+    while (count := len(os.listdir("/proc/self/task"))) > 1:
+        if time.monotonic() >= until:
+            return f"it has threads beside the main one when it is loaded: {count - 1}"
+        time.sleep(0.005)
+    return ""
 
 
 def _children() -> str:
