@@ -10,6 +10,7 @@ import click
 from nri import config
 from nri.cli import options, output
 from nri.client import PluginError, find
+from nri.client.ahead import try_ahead
 from nri.client.launch import launch
 from nri.config import Fault
 from nri.config.conf import check_conf, fault_at
@@ -42,6 +43,8 @@ class Checked:
         if not isinstance(about, dict) or not {"type", "nri"} <= about.keys():
             return  # not built with nri.skel, which alone knows these verbs; its conf is its own affair
         self.version = gojson.shorten(str(about.get("version") or "(none)"))
+        if plugin.ahead != "never" and (why := try_ahead(self.binary, plugin.type)):
+            self.note = f"{self.binary} is started for each request: {why}"
         if about["type"] != plugin.type:
             said = gojson.describe(about["type"])
             self._fault(f"{self.binary} says that it is {said}, expected {plugin.type!r}")

@@ -12,6 +12,8 @@ for its request; where it says ``never``, it is started as ever.
 
 In every other case, and whenever anything about a helper is not as it should be, the plugin is started as ever: the
 way here is that of :func:`nri.client.launch.launch` less its first step. No request waits for a helper to be made.
+The log says once why a plugin that was built with :mod:`nri.skel` has no helper. A helper is tried again later, and
+the longer it fails the later. One whose child was killed at its work is replaced.
 A helper, and all that comes from it, ends when its socket is closed, and so at the latest with this process.
 
 The cost: a process for each plugin, and two that wait, which share most of their memory; no CPU time. Not for
@@ -21,16 +23,19 @@ The cost: a process for each plugin, and two that wait, which share most of thei
 from __future__ import annotations
 
 import logging
+import math
 import os
 import threading
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from nri.client import launch
-from nri.client.helper import SCARCE, BusyError, GoneError, Helper, in_background
+from nri.client.helper import BusyError, GoneError, Helper, in_background, reason
 from nri.client.lines import Lines
 from nri.client.prestart import Prestarted
+from nri.client.watched import Files, Look, Seen, first_changed, identity, wait_until_settled
 from nri.types import gojson
+from nri.types.gojson import shorten
 from nri.types.v1 import AHEAD
 
 if TYPE_CHECKING:
@@ -47,38 +52,51 @@ MARKS = (b"nri.skel", b"nri import skel")
 MAX_FILE = 64 * 1024 * 1024
 """Bytes of a file that are looked through."""
 
+AT_ONCE, PAUSE = 3, 0.05
+"""Attempts that are made in a row while files change, and seconds between them."""
+
+RETRY, RETRY_AT_MOST = 1.0, 600.0
+"""Seconds until a request has a helper tried again: at first, and at most; each failure doubles them."""
+
 _CAUTION = {"never": 0, "": 1, "always": 2}
-_GRAIN = 20_000_000  # nanoseconds by which a file's time of change may be behind the clock
+_FOREIGN = "it was not built with nri.skel"
 
 log = logging.getLogger("nri.client")
 
 
-class _File(NamedTuple):
-    """What tells one file from another of the same name."""
-
-    device: int
-    inode: int
-    size: int
-    changed: int
-
-    @classmethod
-    def of(cls, path: str) -> _File:
-        status = os.stat(path)
-        return cls(status.st_dev, status.st_ino, status.st_size, status.st_ctime_ns)
-
-
 class _Known(NamedTuple):
-    """What is known of a plugin: the files that it was made of, its executable first; its helper, if it has one."""
+    """What is known of a plugin."""
 
-    files: tuple[tuple[str, _File], ...]
+    files: Files
+    """The files that it was made of, its executable first: only that one while there is no helper."""
+    helper: Helper | Prestarted | None = None
+    retry_at: float = math.inf
+    """When a helper may be tried again where there is none, on the monotonic clock."""
+    attempts: int = 0
+    seen: Seen | None = None
+    """The files at the last attempt."""
+    said: frozenset[str] = frozenset()
+    """The kinds of reasons that the log has for this executable."""
+
+    def failed(self) -> _Known:
+        """Return what is known after attempts that gave no helper: when there may be another."""
+        return self._replace(
+            files=dict(list(self.files.items())[:1]),
+            helper=None,
+            retry_at=time.monotonic() + min(RETRY_AT_MOST, RETRY * 2 ** min(self.attempts, 10)),
+            attempts=self.attempts + 1,
+        )
+
+
+class _Attempt(NamedTuple):
+    """A helper that was started, or was not."""
+
     helper: Helper | Prestarted | None
-
-    def is_current(self) -> bool:
-        """Whether its files are those of then."""
-        try:
-            return all(_File.of(path) == file for path, file in self.files)
-        except OSError:
-            return False
+    files: Files
+    why_not: str = ""
+    """Why the helper can't be used, or why there is none; "" also for a plugin that needs none."""
+    seen: Seen | None = None
+    """The plugin's files, where they are the reason."""
 
 
 class Helpers:
@@ -108,7 +126,11 @@ class Helpers:
             except BusyError:
                 pass
             except GoneError:
-                self._drop(path, helper)
+                self._drop(path, helper, argv[0])
+            finally:
+                if helper.is_suspect:
+                    self._drop(path, helper, argv[0])
+                    self.prepare(path, argv[0])
         return launch.launch(path, argv, stdin, deadline, max_output=max_output, log=log)
 
     def prepare(self, path: str, plugin: str) -> None:
@@ -146,62 +168,96 @@ class Helpers:
         self.keep(())
 
     def _find(self, path: str, plugin: str) -> Helper | Prestarted | None:
-        """The helper for the file that ``path`` is now; None where there is none, or none yet."""
+        """Return the helper for the file that ``path`` is now; None where there is none, or none yet."""
         known = self._known.get(path)
-        if known is not None and known.is_current():
-            return known.helper
+        changed = ""
+        if known is not None:
+            changed = first_changed(known.files)
+            if not changed and (known.helper is not None or time.monotonic() < known.retry_at):
+                return known.helper
         try:
-            new = _Known(((path, _File.of(path)),), None)
+            new = _Known({path: identity(path)})
         except OSError:
             return None
+        if known is not None and known.files[path] == new.files[path]:
+            new = self._again(plugin, known, changed)
         with self._lock:
             if self._closed or self._known.get(path) is not known:  # another thread was here before
                 return None
             self._known[path] = new
         if known is not None and known.helper is not None:
             known.helper.retire()
-        if not in_background(self._prepare, path, plugin, new):
-            self._replace(path, new, None)
+        if new.retry_at == math.inf and not in_background(self._prepare, path, plugin, new):
+            self._replace(path, new, new.failed())
         return None
+
+    @staticmethod
+    def _again(plugin: str, known: _Known, changed: str) -> _Known:
+        """Return what is known of a plugin whose executable is the same, when another attempt is due."""
+        failed = known.failed()
+        if known.helper is not None:
+            if known.helper.has_answered:
+                return _Known(failed.files)
+            if failed.attempts >= AT_ONCE:
+                return _say(plugin, failed, f"its files change again and again: {changed}")
+            return failed._replace(retry_at=math.inf)
+        return known._replace(retry_at=math.inf)
 
     def _prepare(self, path: str, plugin: str, known: _Known) -> None:
         """Start a helper, and put it in the place of ``known``."""
+        attempt = self._attempt(path, plugin, known)
+        for _ in range(AT_ONCE - 1):
+            if attempt.seen is None:
+                break
+            # All is well but for the files, which may be at rest by now.
+            newer = known._replace(seen=attempt.seen)
+            if not self._replace(path, known, newer):
+                return
+            known = newer
+            time.sleep(PAUSE)
+            attempt = self._attempt(path, plugin, known)
+        if attempt.why_not:
+            self._replace(path, known, _say(plugin, known._replace(seen=attempt.seen).failed(), attempt.why_not))
+            return
+        is_placed = self._replace(path, known, known._replace(files=attempt.files, helper=attempt.helper))
+        if attempt.helper is not None and not is_placed:
+            attempt.helper.retire()
+
+    def _attempt(self, path: str, plugin: str, known: _Known) -> _Attempt:
+        """Start a helper, and wait until it is ready. One that can't be used is ended."""
         helper: Helper | Prestarted | None = None
-        new: _Known | None = known
-        started = time.time_ns()
+        seen = None
         try:
             ahead = self._wanted.get(plugin, "")
-            if ahead != "never" and _can_be_ahead(path, plugin):
+            why = _FOREIGN if ahead == "never" else _why_not(path, plugin)
+            wait_until_settled(known.files[path])
+            look = Look(known.seen)
+            if why == "":
                 helper = Helper(path, plugin)
-            elif ahead == "always":
-                helper = Prestarted(path, plugin)
+            elif why == _FOREIGN:
+                helper = Prestarted(path, plugin) if ahead == "always" else None
+                return _Attempt(helper, known.files)
             if helper is not None:
-                new = self._introduce(plugin, helper, known, started)
+                why = helper.prepare(ANSWER_WITHIN)
+                if why == "":
+                    found = {each: identity(each) for each in helper.files}
+                    # The executable may have two names; a look at one is enough.
+                    files = known.files | {each: one for each, one in found.items() if one != known.files[path]}
+                    why = look.changed(files)
+                    if why == "":
+                        return _Attempt(helper, files)
+                    seen = Seen(files, time.monotonic_ns())
+        except FileNotFoundError as error:
+            why = f"a file is not there: {error.filename or path}"
+            seen = Seen(known.files, time.monotonic_ns())
         except OSError as error:
-            log.warning("%s can't be started ahead: %s", plugin, error.strerror)
-            if error.errno in SCARCE:
-                new = None
-        if new is not known or helper is not None:
-            is_placed = self._replace(path, known, new)
-            if helper is not None and (not is_placed or new is None or new.helper is None):
-                helper.retire()
-
-    @staticmethod
-    def _introduce(plugin: str, helper: Helper | Prestarted, known: _Known, started: int) -> _Known | None:
-        """What is known now; None for another attempt, as a file has changed since it was loaded, or may have."""
-        if not helper.becomes_ready(ANSWER_WITHIN):
-            log.warning("%s can't be started ahead: it does not become ready", plugin)
-            return known
-        try:
-            files = [(path, _File.of(path)) for path in helper.files]
-        except FileNotFoundError:
-            return None
-        if any(file.changed > started - _GRAIN for _, file in files):
-            return None
-        return _Known((*known.files, *files), helper)
+            why = f"it cannot be started: {error.strerror}"
+        if helper is not None:
+            helper.retire()
+        return _Attempt(None, known.files, why, seen)
 
     def _replace(self, path: str, old: _Known, new: _Known | None) -> bool:
-        """Put ``new`` in the place of ``old``, None for nothing; whether that was still there."""
+        """Put ``new`` in the place of ``old``, None for nothing; return whether that was still there."""
         with self._lock:
             if self._closed or self._known.get(path) is not old:
                 return False
@@ -211,26 +267,67 @@ class Helpers:
                 self._known[path] = new
             return True
 
-    def _drop(self, path: str, helper: Helper | Prestarted) -> None:
-        """A helper that is not as it should be: the next request makes a new one, if this one has ever been good."""
+    def _drop(self, path: str, helper: Helper | Prestarted, plugin: str) -> None:
+        """End a helper that is not as it should be. If it has ever answered, the next request makes a new one."""
         known = self._known.get(path)
         if known is not None and known.helper is helper:
-            self._replace(path, known, None if helper.has_answered else known._replace(helper=None))
+            new = None if helper.has_answered else _say(plugin, known.failed(), "its helper ends, or what it forks")
+            self._replace(path, known, new)
         helper.retire()
 
 
-def _can_be_ahead(path: str, plugin: str) -> bool:
-    """Whether a plugin knows ``TYPE ahead``. Only one that says in its file that it may is asked."""
+def try_ahead(path: str, plugin: str) -> str:
+    """Start a plugin ahead as a host does, and end it; return "" or why it is started for each request.
+
+    A plugin that was not built with :mod:`nri.skel` is not run; the answer is "".
+    """
+    try:
+        why = _why_not(path, plugin)
+        if why == "":
+            helper = Helper(path, plugin)
+            try:
+                why = helper.prepare(ANSWER_WITHIN)
+            finally:
+                helper.retire(wait=True)
+    except OSError as error:
+        return f"it cannot be started: {error.strerror}"
+    return "" if why == _FOREIGN else why
+
+
+def _say(plugin: str, known: _Known, why: str) -> _Known:
+    """Log a reason, once for each kind and version of the executable; return what is known after that."""
+    kind = why.partition(": ")[0]
+    if kind not in known.said:
+        log.warning("%s is started for each request: %s", plugin, why)
+    return known._replace(said=known.said | {kind})
+
+
+def _why_not(path: str, plugin: str) -> str:
+    """Return why a plugin can't be started ahead; "" if it says that it can. Only one with nri.skel is asked."""
     with open(path, "rb") as file:
         content = file.read(MAX_FILE)
     if not any(mark in content for mark in MARKS):
-        return False
-    until = time.monotonic() + ANSWER_WITHIN
-    said = launch.launch(path, [plugin, "version"], b"", until, log=lambda _line: None)
-    if said.stopped or said.status != 0:
-        return False
+        return _FOREIGN
+    about = _ask(path, plugin, "version")
     try:
-        about = gojson.loads(said.stdout)
+        found = gojson.loads(about.stdout)
+        number = found.get("ahead") if isinstance(found, dict) else None
     except ValueError:
-        return False
-    return isinstance(about, dict) and about.get("ahead") == AHEAD
+        return "it does not answer 'version'" + (f": {shorten(about.stderr, 200)}" if about.stderr else "")
+    if number == AHEAD:
+        return ""
+    if number is not None:
+        return (
+            f"it was built with another version of nri.skel: its ahead is {gojson.describe(number)}, expected {AHEAD}"
+        )
+    # It says why it can't, if it is not older than this question.
+    lines: list[str] = []
+    _ask(path, plugin, "ahead", lines.append)
+    return (
+        reason("\n".join(lines).encode(), f"{plugin} ahead: ") or "it was built with a version of nri.skel that can't"
+    )
+
+
+def _ask(path: str, plugin: str, verb: str, log: Callable[[str], None] = lambda _line: None) -> launch.Output:
+    until = time.monotonic() + ANSWER_WITHIN
+    return launch.launch(path, [plugin, verb], b"", until, log=log)

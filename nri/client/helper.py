@@ -1,16 +1,15 @@
 """A plugin's helper, seen by the host: one process that has the plugin loaded, and forks one for each request.
 
-What is said between the two stands in :mod:`nri.skel.ahead`. Some children always wait; the next is asked for when
+What is said between the two stands in :mod:`nri.skel.ahead`, the exchange with a child in :mod:`nri.client.forked`.
+Some children always wait; the next is asked for when
 one has answered, or when one takes its time. They are asked in the order in which they were made.
 """
 
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import select
-import termios
 import threading
 import time
 from _socket import (
@@ -22,11 +21,13 @@ from _socket import (
     SOCK_SEQPACKET,
     socketpair,
 )
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from nri.client import launch
-from nri.client.lines import Lines
-from nri.client.spawn import spawn_with
+from nri.client.forked import Child, ForkedConversation
+from nri.client.lines import MAX_LINE, Lines, readable
+from nri.client.spawn import pipe, spawn_with
+from nri.types.gojson import shorten
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,11 +41,8 @@ READY_WITHIN = 0.05
 MISSED_WITHIN = 2.0
 """Seconds that a helper which has been asked for a child may give none; a node can be that busy."""
 
-SLOW = 0.005
-"""Seconds after which another child is asked for, while one is still at work."""
-
-TAKEN_WITHIN = 0.5
-"""Seconds after which a child that has not read its request is killed, and another asked: somebody has stopped it."""
+MOST_REFUSED = 6
+"""Children that may have ended before they had read a request, one after another; more than wait at a time."""
 
 END_WITHIN = 2.0
 """Seconds that a helper has to end by itself."""
@@ -55,8 +53,13 @@ SCARCE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)
 _SIGKILL = 9
 _RIGHTS = 3
 _FILES = 65536  # bytes of the longest message
-_NONE = bytes(4)  # a number of bytes that are not read yet, as ioctl(2) has it
-_LENGTH = 4  # bytes that tell a request's or a result's length; the latter is followed by the exit status, one byte
+_CHUNK = 65536
+
+MAX_SAID = 1024 * 1024
+"""Bytes that a plugin may write to stderr while it is loaded; its helper is ended when it writes more."""
+
+MAX_REASON = 500
+"""Characters of the reason why there is no helper, as it is logged."""
 
 
 class BusyError(Exception):
@@ -67,20 +70,6 @@ class GoneError(Exception):
     """The helper has ended, or is not as it should be."""
 
 
-class _Child(NamedTuple):
-    """One that waits."""
-
-    pid: int
-    pidfd: int
-    channel: int
-    stderr: int
-
-    def close(self) -> None:
-        """Let go of it; it ends."""
-        for number in (self.pidfd, self.channel, self.stderr):
-            os.close(number)
-
-
 class Helper:
     """One plugin, started as ``TYPE ahead``. All methods may be called from any thread.
 
@@ -89,41 +78,99 @@ class Helper:
 
     def __init__(self, path: str, plugin: str) -> None:
         ours, theirs = socketpair(AF_UNIX, SOCK_SEQPACKET)
+        pipes: tuple[int, ...] = ()
         try:
-            nowhere = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_WRONLY, 0) for number in (1, 2)]
-            actions = [(os.POSIX_SPAWN_DUP2, theirs.fileno(), 0), *nowhere]
+            pipes = pipe()
+            os.set_blocking(pipes[0], False)
+            actions = [(os.POSIX_SPAWN_DUP2, theirs.fileno(), 0)]
+            actions += [(os.POSIX_SPAWN_DUP2, pipes[1], number) for number in (1, 2)]
             self._pid = spawn_with(path, [plugin, "ahead"], actions)
         except BaseException:
             ours.close()
+            for number in pipes[:1]:
+                os.close(number)
             raise
         finally:
             theirs.close()
+            for number in pipes[1:]:
+                os.close(number)
         self._control = ours
+        self._stderr = pipes[0]  # what it says while it is loaded
+        self._said = b""
+        self._marker = f"{plugin} ahead: "
         self._taking = threading.Lock()
         self._lock = threading.Lock()
         self._coming = 0  # children that were asked for, and have not come
         self._busy = 0
-        self._ready: _Child | None = None  # one that was taken before there is a request for it
+        self._ready: Child | None = None  # one that was taken before there is a request for it
         self._gone = False  # whether that was tried, and the helper is not as it should be
         self._missed = 0.0  # since when none has come that was asked for; 0 while they do
+        self._refused = 0  # children that have ended before they had read a request, one after another
         self._retired = False
-        self._finished: list[_Exchange] = []
+        self._finished: list[ForkedConversation] = []
         self.has_answered = False
+        self.is_suspect = False
+        """Whether a child was killed at its work: what it may have held is not known, so the helper is replaced."""
         self.files: list[str] = []
         """What the plugin was loaded from beside its executable; known when it is ready."""
 
-    def becomes_ready(self, within: float) -> bool:
-        """Wait, at most so many seconds, until the first child waits; whether there is one."""
-        until = time.monotonic() + within
-        if not self._comes(until):
-            return False
-        word = self._control.recv(_FILES)
+    def prepare(self, within: float) -> str:
+        """Wait, at most so many seconds, until the first child waits; return "" or why there is none."""
+        try:
+            return self._prepare(time.monotonic() + within)
+        finally:
+            stderr, self._stderr = self._stderr, -1
+            os.close(stderr)
+
+    def _prepare(self, until: float) -> str:
+        poll = select.poll()
+        poll.register(self._control, select.POLLIN)
+        poll.register(self._stderr, select.POLLIN)
+        size = 0
+        word = None
+        while word is None:
+            left = until - time.monotonic()
+            if left <= 0:
+                return self._why_not("it does not become ready")
+            for number, _ in poll.poll(left * 1000 + 1):
+                if number == self._control.fileno():
+                    word = self._receive_word()
+                elif (read := self._listen()) == 0:
+                    poll.unregister(number)
+                else:
+                    size += read
+            if size > MAX_SAID:
+                return f"it writes too much while it is loaded: more than {MAX_SAID} bytes"
+        if word.startswith(b"refused "):
+            return shorten(readable(word[8:]), MAX_REASON)
         if not word.startswith(b"files "):
-            return False
+            return self._why_not("it ends while it is loaded")
         self.files = [os.fsdecode(name) for name in word[6:].split(b"\0") if name]
         for _ in range(WAITING):
             self._say(b"more")
-        return self._comes(until)
+        return "" if self._comes(until) else "it does not become ready"
+
+    def _receive_word(self) -> bytes:
+        try:
+            return self._control.recv(_FILES)
+        except OSError:
+            return b""  # reset: it has ended
+
+    def _listen(self) -> int:
+        """Read from the helper's stderr, and keep the end of it; return how many bytes there were."""
+        try:
+            data = os.read(self._stderr, _CHUNK)
+        except BlockingIOError:
+            return 0
+        self._said = (self._said + data)[-MAX_LINE:]
+        return len(data)
+
+    def _why_not(self, what: str) -> str:
+        """Return what the plugin says itself, or ``what`` with the end of its stderr."""
+        for _ in range(MAX_SAID // _CHUNK):  # of what it wrote before it ended
+            if not self._listen():
+                break
+        return reason(self._said, self._marker) or what + (f": {end}" if (end := _last(self._said)) else "")
 
     def launch(self, stdin: bytes, deadline: float, lines: Lines, max_output: int) -> launch.Output:
         """Have a child answer.
@@ -139,18 +186,25 @@ class Helper:
         try:
             self.tidy()
             while True:
-                exchange = _Exchange(self._take(deadline), stdin, lines, max_output, lambda: self._say(b"more"))
+                exchange = ForkedConversation(
+                    self._take(deadline), stdin, lines, max_output, lambda: self._say(b"more")
+                )
                 try:
                     output = exchange.hold(deadline)
                     output.status = exchange.status(deadline)
+                    self.is_suspect = self.is_suspect or output.stopped != ""
                 except OSError as error:
+                    self.is_suspect = True
                     raise launch.BrokenOffError(error.errno, error.strerror) from error
                 finally:
                     self._finished.append(exchange)
                 if not exchange.was_refused:
                     break
+                self._refused += 1
+                if self._refused >= MOST_REFUSED:
+                    raise GoneError
+            self._refused = 0
             self.has_answered = True
-            output.stdout = output.stdout[_LENGTH : exchange.status_at]
             output.seconds = time.monotonic() - started
             return output
         finally:
@@ -181,13 +235,16 @@ class Helper:
             finally:
                 self._taking.release()
 
-    def retire(self) -> None:
-        """End the helper, as soon as nobody is at work with it."""
+    def retire(self, *, wait: bool = False) -> None:
+        """End the helper, as soon as no request is at work with it.
+
+        :param wait: return only when it has ended, if no request is at work.
+        """
         with self._lock:
             self._retired = True
-        self._end_if_done()
+        self._end_if_done(wait=wait)
 
-    def _end_if_done(self) -> None:
+    def _end_if_done(self, *, wait: bool = False) -> None:
         with self._lock:
             if not self._retired or self._busy or self._pid == 0:
                 return
@@ -198,7 +255,7 @@ class Helper:
             ready, self._ready = self._ready, None
             if ready is not None:
                 ready.close()
-        if not in_background(_see_end, pid):
+        if wait or not in_background(_see_end, pid):
             _see_end(pid)
 
     def _say(self, word: bytes) -> None:
@@ -216,7 +273,7 @@ class Helper:
         events = poll.poll(max(0.0, until - time.monotonic()) * 1000)
         return any(event & select.POLLIN for _, event in events)
 
-    def _take(self, deadline: float) -> _Child:
+    def _take(self, deadline: float) -> Child:
         until = min(time.monotonic() + (0.0 if self._missed else READY_WITHIN), deadline)
         if not self._taking.acquire(timeout=max(0.0, until - time.monotonic())):
             raise BusyError
@@ -231,7 +288,7 @@ class Helper:
         finally:
             self._taking.release()
 
-    def _next(self, until: float) -> _Child:
+    def _next(self, until: float) -> Child:
         """The child that has waited longest."""
         child = self._receive()
         if child is None:
@@ -249,7 +306,7 @@ class Helper:
                 raise BusyError
         return child
 
-    def _receive(self) -> _Child | None:
+    def _receive(self) -> Child | None:
         """A child that has come; None when there is none yet."""
         try:
             word, ancillary, flags, _ = self._control.recvmsg(
@@ -270,7 +327,7 @@ class Helper:
                 raise BusyError
             raise GoneError  # "": it has ended
         self._missed = 0.0
-        child = _Child(int(word[6:]), *numbers)
+        child = Child(int(word[6:]), *numbers)
         try:
             for number in (child.channel, child.stderr):
                 os.set_blocking(number, False)
@@ -281,67 +338,19 @@ class Helper:
         return child
 
 
-class _Exchange(launch.Conversation):
-    """With a child of a helper: a socket stands for its stdin and stdout, and its answer tells where it ends."""
+def reason(said: bytes, marker: str) -> str:
+    """Return why a plugin is not started ahead, as it says itself on stderr: a line after ``marker``; or ""."""
+    for line in reversed(said.splitlines()):
+        text = readable(line[:MAX_LINE])
+        if text.startswith(marker):
+            return shorten(text.removeprefix(marker), MAX_REASON)
+    return ""
 
-    def __init__(self, child: _Child, data: bytes, lines: Lines, limit: int, on_slow: Callable[[], None]) -> None:
-        pipes = [child.channel, child.channel, child.stderr]
-        data = len(data).to_bytes(_LENGTH, "big") + data
-        super().__init__(child.pid, pipes, data, lines, limit + _LENGTH + 1, pidfd=child.pidfd)
-        self._length = len(data)
-        self._on_slow = on_slow
-        self._patience = [SLOW, TAKEN_WITHIN]
-        self.was_slow = False
-        self.was_refused = False
-        """Whether the child has ended before it had read the request."""
 
-    @property
-    def status_at(self) -> int:
-        """Where in the answer the exit status stands, or would stand."""
-        return _LENGTH + int.from_bytes(self._out[:_LENGTH], "big")
-
-    def status(self, deadline: float) -> int:
-        """The exit status that the child has told; else that of which the kernel knows, as of a signal."""
-        if len(self._out) > self.status_at:
-            return self._out[self.status_at]
-        return _status(self.pid, self._pidfd, launch.give_up_at(deadline) - time.monotonic())
-
-    def _wait(self, left: float) -> float:
-        return min(left, self._patience[0]) if self._patience else left
-
-    def _nothing(self) -> tuple[()]:
-        if not self._patience:
-            return ()
-        if not self.was_slow:
-            self.was_slow = True
-            self._on_slow()
-        elif self._stdout in self._open and fcntl.ioctl(self._stdout, termios.TIOCOUTQ, _NONE) != _NONE:
-            os.kill(self.pid, _SIGKILL)  # its end shows whether it has read the request in this moment
-        self._patience.pop(0)
-        return ()
-
-    def _unwanted(self) -> None:
-        if len(self._left) == self._length:
-            self.was_refused = self._over = True
-        super()._unwanted()
-
-    def _sent(self) -> None:
-        self._poll.register(self._stdin, select.POLLIN)
-
-    def _read(self, fd: int) -> bytes:
-        try:
-            return super()._read(fd)
-        except ConnectionResetError:
-            self.was_refused = self._over = True
-            self._close(fd)
-            return b""
-
-    def _read_stdout(self) -> int:
-        if len(self._out) > self.status_at:
-            return 0
-        count = super()._read_stdout()
-        self._over = self._over or len(self._out) > self.status_at
-        return count
+def _last(said: bytes) -> str:
+    """Return the last line: of a traceback, the error."""
+    lines = said.strip().splitlines()
+    return shorten(readable(lines[-1]), MAX_REASON) if lines else ""
 
 
 def in_background(what: Callable[..., None], *arguments: object) -> bool:
@@ -354,7 +363,10 @@ def in_background(what: Callable[..., None], *arguments: object) -> bool:
 
 
 def _see_end(pid: int) -> None:
-    """Reap a helper whose socket is closed. One that does not end, as it was stopped, is killed."""
+    """Reap a helper whose socket is closed. One that does not end, as it was stopped, is killed.
+
+    So is what is left of its process group: what the plugin has started when it was loaded.
+    """
     try:
         pidfd = os.pidfd_open(pid)
         try:
@@ -363,19 +375,9 @@ def _see_end(pid: int) -> None:
             os.close(pidfd)
     except OSError:
         ended = False
-    if not ended:
+    for kill in (os.killpg,) if ended else (os.killpg, os.kill):  # it may have left its group
         try:
-            os.kill(pid, _SIGKILL)
+            kill(pid, _SIGKILL)
         except OSError:
-            pass  # reaped by somebody else: our caller ignores SIGCHLD
+            pass  # none is left, or it was reaped already: our caller ignores SIGCHLD
     launch.await_end(pid, -1)
-
-
-def _status(pid: int, pidfd: int, within: float) -> int:
-    launch.ends(pidfd, within)  # it was killed, at the latest now
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            fields = file.read().rpartition(b")")[2].split()
-        return os.waitstatus_to_exitcode(int(fields[49]))  # field 52 of proc(5), exit_code
-    except (OSError, ValueError, IndexError):
-        return -_SIGKILL

@@ -28,6 +28,7 @@ class Prestarted:
 
     files: tuple[str, ...] = ()
     has_answered = False
+    is_suspect = False
 
     def __init__(self, path: str, plugin: str) -> None:
         self._path = path
@@ -37,9 +38,9 @@ class Prestarted:
         self._starting = False
         self._waiting: tuple[int, list[int]] | None = self._start()
 
-    def becomes_ready(self, within: float) -> bool:
-        """It is: what it does before it reads, nobody knows."""
-        return True
+    def prepare(self, within: float) -> str:
+        """Return "", always: a foreign program cannot signal that it is ready."""
+        return ""
 
     def launch(self, stdin: bytes, deadline: float, lines: Lines, max_output: int) -> launch.Output:
         """Have the process that waits answer.

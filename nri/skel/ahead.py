@@ -9,17 +9,22 @@ The host keeps one end of a socket (SOCK_SEQPACKET); the helper has the other as
 
 - helper to host, first: ``files``, and after it, each ended by a NUL, the files that the plugin has loaded beside its
   executable and the interpreter's own library. The host looks at them before each request.
+- helper to host, instead of that: ``refused REASON``. The same reason is on stderr, and the helper ends.
 - host to helper: ``more``: make a child. ``done PID``: the host has done with this one. ``next PID``: both.
 - helper to host: ``ready PID``, for a child that waits, with three descriptors: a pidfd, a socket (SOCK_STREAM), and
   a pipe with the child's stdout and stderr (:func:`nri.skel.main` lets what a plugin prints go to stderr).
 
-On its socket a child reads the length of the request (four bytes, network order) and the request. It writes the
-length of its result, the result, and its exit status (one byte). Then it has nothing left to do, nor open, and waits
-for the host to close the socket, or to kill it: its end would take longer than its answer, and could keep the host
-from the CPU. Where it ends before it has read the request, the host sees that its socket was reset, and asks another.
+On its socket a child reads the length of the request (four bytes, network order) and the request. It writes what
+``TYPE invoke`` would write to stdout, in pieces: the length of a piece (four bytes, not 0), and the piece. Last come
+four zero bytes and its exit status (one byte). Then it has nothing left to do, nor open, and waits for the host to
+close the socket, or to kill it: its end would take longer than its answer, and could keep the host from the CPU.
+Where it ends before it has read the request, the host sees that its socket was reset, and asks another.
+A plugin that forks in ``invoke`` and returns in both processes writes two results, as it does when it is started for
+the request: the second process writes a piece, but no end.
 
-A plugin of which something would be shared by its children is none for this, and its helper ends at once: one that
-has started a thread (a fork has only the thread that forks) or holds a file open (its position and locks are common).
+A plugin whose children would not be as new (:mod:`nri.skel.fitness`) is refused, with exit status 2. Without a host,
+or without the modules that this one needs, there is only the line on stderr: ``TYPE ahead: REASON``. The host reads
+stderr until it has ``files``; after that it is /dev/null.
 
 When the host closes its end, or is gone, everything here ends: the helper, the children that wait, and any that still
 work. Nothing of it is on the way of a plugin that is run as ``TYPE invoke``. Whoever changes what is said here
@@ -35,6 +40,9 @@ import sys
 from _io import _IOBase
 from _socket import SCM_RIGHTS, SO_TYPE, SOCK_SEQPACKET, SOL_SOCKET, socket, socketpair
 
+from nri.errors import printable
+from nri.skel.fitness import unfit
+from nri.skel.loaded import files
 from nri.skel.plugin import Plugin
 from nri.skel.process import run, speak_on_stderr
 
@@ -61,21 +69,9 @@ _REQUEST = b"""{"conf": {"a": ["", 0, true]}, "version": "0.1", "state": "create
 
 def serve(plugin: Plugin) -> NoReturn:
     """Be the helper, until the host closes its end of the socket on stdin."""
-    for module in plugin.uses:
-        __import__(module)
-    try:
-        control = socket(fileno=os.dup(0))
-        if control.getsockopt(SOL_SOCKET, SO_TYPE) != SOCK_SEQPACKET:
-            raise OSError(0, "it is of another type")
-        control.getpeername()
-    except OSError as error:
-        _refuse(plugin, f"stdin is no connected socket: {error.strerror}; this is for hosts")
-    if (shared := _shared(control.fileno())) != "":
-        _refuse(plugin, f"it has {shared} when it is loaded, which its processes would share")
-    files = b"".join([os.fsencode(file) + b"\0" for file in _files()])
-    if len(files) > MAX_FILES:
-        _refuse(plugin, f"the names of its files are {len(files)} bytes, expected at most {MAX_FILES}")
-    control.send(b"files " + files)
+    control = _control(plugin)
+    _load(plugin, control)
+    _tell_files(plugin, control)
     ended, other = os.pipe()
     os.dup2(ended, 0)  # what a plugin finds on its stdin when its request has been read: the end
     os.close(ended)
@@ -109,37 +105,49 @@ def serve(plugin: Plugin) -> NoReturn:
             children.remove(child)
 
 
-def _refuse(plugin: Plugin, why: str) -> NoReturn:
-    sys.stderr.write(f"{plugin.type} ahead: {why}\n")
+def _control(plugin: Plugin) -> socket:
+    """Return the socket to the host, which is stdin."""
+    try:
+        control = socket(fileno=os.dup(0))
+        if control.getsockopt(SOL_SOCKET, SO_TYPE) != SOCK_SEQPACKET:
+            raise OSError(0, "it is of another type")
+        control.getpeername()
+    except OSError as error:
+        _refuse(plugin, None, f"stdin is no connected socket: {error.strerror}; this is for hosts")
+    return control
+
+
+def _load(plugin: Plugin, control: socket) -> None:
+    """Load what the plugin imports late, and check that nothing of it stands against a fork."""
+    for module in plugin.uses:
+        try:
+            __import__(module)
+        except ImportError as error:
+            _refuse(plugin, control, f"its `uses` names a module that cannot be imported: {error}")
+    why = unfit(control.fileno())
+    if why:
+        _refuse(plugin, control, why)
+
+
+def _tell_files(plugin: Plugin, control: socket) -> None:
+    """Tell the host what is loaded; from now on it does not read stderr."""
+    names = b"".join([os.fsencode(file) + b"\0" for file in files()])
+    if len(names) > MAX_FILES:
+        why = f"the names of its files are too long: {len(names)} bytes, expected at most {MAX_FILES}"
+        _refuse(plugin, control, why)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for number in (1, 2):
+        os.dup2(nowhere, number)
+    os.close(nowhere)
+    control.send(b"files " + names)
+
+
+def _refuse(plugin: Plugin, control: socket | None, why: str) -> NoReturn:
+    """Say why no process is forked, to the host and on stderr, and exit."""
+    if control is not None:
+        control.send(b"refused " + os.fsencode(why)[:MAX_FILES])
+    sys.stderr.write(printable(f"{plugin.type} ahead: {why}") + "\n")
     sys.exit(2)
-
-
-def _shared(control: int) -> str:
-    """What all children would have in common; "" for nothing."""
-    if len(os.listdir("/proc/self/task")) > 1:
-        return "a thread"
-    for name in os.listdir("/proc/self/fd"):
-        if int(name) > 2 and int(name) != control and os.path.exists(f"/proc/self/fd/{name}"):
-            return f"a file open, {os.readlink(f'/proc/self/fd/{name}')!r},"
-    return ""
-
-
-def _files() -> list[str]:
-    """The files that this process was made of: what is loaded from them is not looked for again.
-
-    The interpreter and its own library are left out: nobody changes them under a plugin that runs. So are those of a
-    compiled plugin, which are in its executable; and the executable itself, which the host knows.
-    """
-    library = os.path.dirname(os.__file__) + "/"
-    modules = [module for name, module in list(sys.modules.items()) if name != "__main__"]
-    files = [getattr(module, "__file__", None) or "" for module in modules]
-    return sorted(
-        {
-            os.path.abspath(file)
-            for file in files
-            if (not file.startswith(library) or "/site-packages/" in file) and os.path.exists(file)
-        }
-    )
 
 
 def _exchange_policy(old: int, new: int) -> None:
@@ -183,6 +191,7 @@ def _fork(plugin: Plugin, control: socket) -> tuple[int, bool]:
 def _wait(plugin: Plugin, channel: int, stderr: int) -> NoReturn:
     """The child: wait to be asked, answer, exit."""
     status = 1
+    own = os.getpid()
     try:
         os.setpgid(0, 0)
         os.dup2(stderr, 1)
@@ -194,15 +203,18 @@ def _wait(plugin: Plugin, channel: int, stderr: int) -> NoReturn:
         request = _Request(channel)
         answer = _Answer()
         status = _answer(plugin, request, answer)
-        result = _told(answer, status)
+        result = _piece(answer.data)
         if "threading" in sys.modules or "atexit" in sys.modules:  # as these may never end, or end it
-            _write(channel, result[:-1])
-            result = result[-1:]
+            _write(channel, result)
+            result = b""
             _wind_up()
         _flush()
+        if os.getpid() != own:  # `invoke` has forked, and has returned in both processes
+            _write(channel, result)
+            os._exit(status)
         os.closerange(3, channel)  # its locks are free when the host is told
         os.closerange(channel + 1, 1 << 20)
-        _write(channel, result)
+        _write(channel, result + _last(status))
         os.read(channel, 1)  # until the host has it: see above
     finally:
         os._exit(status)
@@ -255,9 +267,14 @@ def _with_length(data: bytes) -> bytes:
     return len(data).to_bytes(_LENGTH, "big") + data
 
 
-def _told(answer: _Answer, status: int) -> bytes:
-    """What the host is told at the end."""
-    return _with_length(answer.data) + bytes([status & 0xFF])
+def _piece(data: bytes) -> bytes:
+    """Return a piece of stdout as the host reads it; "" for none."""
+    return _with_length(data) if data else b""
+
+
+def _last(status: int) -> bytes:
+    """Return what the host reads last."""
+    return bytes(_LENGTH) + bytes([status & 0xFF])
 
 
 class _Nobody(Plugin):
@@ -270,7 +287,7 @@ def _warm_up() -> None:
     answer = _Answer()
     status = _answer(_Nobody(), _Request(0, _with_length(_REQUEST)), answer)
     _flush()
-    _told(answer, status)
+    _piece(answer.data) + _last(status)
 
 
 def _touch(plugin: Plugin) -> None:

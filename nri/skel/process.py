@@ -34,9 +34,12 @@ def main(plugin: Plugin) -> NoReturn:
     descriptor 1 is stderr's from here on, and the result has one of its own.
     """
     if sys.argv[1:2] == ["ahead"]:
-        from nri.skel import ahead
-
-        ahead.serve(plugin)
+        try:
+            from nri.skel.ahead import serve
+        except ImportError as error:
+            _say(sys.stderr, f"{plugin.type} ahead: a module is missing in the executable: {error.name}")
+            sys.exit(2)
+        serve(plugin)
     try:
         os.fstat(1)
         while (spare := os.open(os.devnull, os.O_RDWR)) <= 2:
@@ -149,7 +152,13 @@ def _help(plugin: Plugin) -> str:
 
 
 def _version(plugin: Plugin) -> str:
-    about = {"type": plugin.type, "version": plugin.version, "nri": VERSION, "ahead": AHEAD}
+    about: dict[str, Any] = {"type": plugin.type, "version": plugin.version, "nri": VERSION}
+    try:
+        import nri.skel.ahead  # noqa: F401 - a compiled plugin may have been built without what it needs
+    except ImportError:
+        pass
+    else:
+        about["ahead"] = AHEAD
     return gojson.dumps(about).decode() + "\n"
 
 

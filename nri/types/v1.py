@@ -25,7 +25,7 @@ MAX_REQUEST = 64 * 1024 * 1024
 """Bytes of a request that are read; a longer one is refused (a real one has some thousands)."""
 
 
-AHEAD = 3
+AHEAD = 4
 """The version of what a host says to a plugin that it starts ahead of requests (:mod:`nri.skel.ahead`)."""
 
 

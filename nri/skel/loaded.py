@@ -1,0 +1,83 @@
+"""The files that this process was loaded from: a host looks at them to see that a plugin has been replaced.
+
+They are found where the interpreter keeps them:
+
+- modules, ``__main__`` included; from a zip archive it is the archive, without a source the compiled file;
+- functions, whose code names its file: also of a script that was run by ``runpy`` or ``exec`` and is no module;
+- what is mapped as code: the interpreter, extension modules, and the libraries that these load.
+
+The interpreter's own library is left out, as the interpreter stands for it. So is the C library: after its upgrade
+the host itself goes on with the old one. A compiled plugin's modules are in its executable, which the host knows.
+Files that a plugin reads by itself are not known here.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+
+_FUNCTION = type(lambda: None)
+_C_LIBRARY = ("ld-linux", "ld-musl", "libc.", "libdl.", "libm.", "libpthread.", "librt.", "libutil.")
+_UNCHECKED = 0b01  # flags of a .pyc that is used whatever its source says; see PEP 552
+
+
+def files() -> list[str]:
+    """Return the paths of the files, sorted."""
+    return sorted({*_of_modules(), *_of_functions(), *_mapped()} - {""})
+
+
+def _of_modules() -> set[str]:
+    found = set()
+    for module in list(sys.modules.values()):
+        found.add(_file(getattr(module, "__file__", None)))
+        found.add(_unchecked(getattr(getattr(module, "__spec__", None), "cached", None)))
+    return found
+
+
+def _of_functions() -> set[str]:
+    names = {each.__code__.co_filename for each in gc.get_objects() if type(each) is _FUNCTION}
+    return {_file(name) for name in names if name.startswith("/")}
+
+
+def _mapped() -> set[str]:
+    found = set()
+    with open("/proc/self/maps", "rb") as file:
+        for line in file:
+            fields = line.rstrip(b"\n").split(None, 5)
+            if len(fields) > 5 and fields[1][2:3] == b"x" and fields[5].startswith(b"/"):
+                # Replaced in the meantime: the new file is the one that a new process would load.
+                path = os.fsdecode(fields[5].removesuffix(b" (deleted)"))
+                if not os.path.basename(path).startswith(_C_LIBRARY):
+                    found.add(_file(path))
+    return found
+
+
+def _file(path: object) -> str:
+    """Return the file that something was loaded from: the archive, for a path in an archive; "" for none."""
+    if not isinstance(path, str) or not path:
+        return ""
+    path = os.path.abspath(path)
+    if _is_of_the_interpreter(path):
+        return ""
+    while not os.path.exists(path):
+        path = os.path.dirname(path)
+    return path if os.path.isfile(path) else ""
+
+
+def _is_of_the_interpreter(path: str) -> bool:
+    # PyInstaller's library is an archive beside the executable: a part of the plugin.
+    library = os.path.dirname(os.__file__) + "/"
+    return path.startswith(library) and "/site-packages/" not in path and not hasattr(sys, "frozen")
+
+
+def _unchecked(cached: object) -> str:
+    """Return a module's compiled file if that is used without a look at the source; "" otherwise."""
+    if not isinstance(cached, str) or _is_of_the_interpreter(cached):
+        return ""
+    try:
+        with open(cached, "rb") as file:
+            flags = int.from_bytes(file.read(8)[4:], "little")
+    except OSError:
+        return ""
+    return os.path.abspath(cached) if flags == _UNCHECKED else ""

@@ -1,0 +1,105 @@
+"""The plugin of docs/writing-a-plugin.md, built as the page says, on a bridge that an embedded runtime launches."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nri import adaptation
+from nri.types.v1 import Plugin
+from tests.host import SOON, wait_until
+from tests.v1node import container, pod
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tests.host import Host
+
+SOURCE = Path(__file__).parents[3]
+PAGE = (SOURCE / "docs/writing-a-plugin.md").read_text()
+
+
+def build(place: Path, *more: str) -> Path:
+    """Build the plugin; ``more`` modules are left out."""
+    for name in ("batch.py", "batch.spec"):
+        (text,) = re.findall(rf"^```python {re.escape(name)}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+        (place / name).write_text(text.replace("_bz2 ", " ".join(["_bz2", *more, ""])))
+    (command,) = re.findall(r"^\$ (pyinstaller .*)$", PAGE, re.MULTILINE)
+    path = os.pathsep.join([str(Path(sys.executable).parent), "/usr/bin", "/bin"])
+    environment = {"PATH": path, "PYTHONPATH": str(SOURCE), "HOME": str(place), "LANG": "C.UTF-8"}
+    subprocess.run(command, shell=True, cwd=place, env=environment, check=True, capture_output=True)
+    return place / "dist/batch/batch"
+
+
+def processes(executable: Path) -> set[int]:
+    """The living processes of an executable."""
+    found = set()
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            if os.readlink(f"/proc/{name}/exe") == str(executable):
+                found.add(int(name))
+        except OSError:
+            pass  # it has ended, or is a zombie
+    return found
+
+
+@contextmanager
+def bridged(host: Host, executable: Path) -> Iterator[tuple[adaptation.Runtime, Callable[[], str]]]:
+    """A runtime that has launched a bridge with this plugin; and the bridge's log."""
+    (host.bin / "batch").symlink_to(executable)
+    host.configure(Plugin(type="batch", conf={"cpus": "2-"}))
+    log = host.root / "bridge.log"
+    places = {"confDir": str(host.conf), "confFile": f"{host.root}/conf.json", "binDirs": [str(host.bin)]}
+    (host.folder("conf.d") / "10-v1bridge.conf").write_text(json.dumps({**places, "logFile": str(log)}))
+    start = f"import sys\nsys.path.insert(0, {str(SOURCE)!r})\nfrom nri.cli.bridge_entry import main\nmain()\n"
+    host.script("10-v1bridge", f"#!{sys.executable}\n{start}", into=host.folder("plugins"))
+    with adaptation.Runtime(
+        plugin_dir=str(host.root / "plugins"),
+        config_dir=str(host.root / "conf.d"),
+        request_timeout=SOON,
+        registration_timeout=SOON,
+    ) as runtime:
+        yield runtime, log.read_text
+    assert wait_until(lambda: processes(executable) == set())
+
+
+def has_refused(runtime: adaptation.Runtime) -> bool:
+    """Whether a container is refused with the plugin's own words."""
+    try:
+        runtime.start_container(pod(), container(annotations={"class.example.com": "batch"}))
+    except adaptation.EventError as error:
+        return "plugin batch: CPU list '2-': '2-' is no CPU and no range" in str(error)
+    return False
+
+
+def test_the_documented_plugin_is_served_ahead_by_the_bridge(host: Host, tmp_path: Path) -> None:
+    executable = build(tmp_path)
+    with bridged(host, executable) as (runtime, log):
+        assert wait_until(lambda: len(processes(executable)) == 3), log()  # a helper, and two that wait
+        for _ in range(3):
+            ready = processes(executable)
+            runtime.start_container(pod(), container())
+            assert wait_until(lambda: len(ready & processes(executable)) == 2), "none that waited was asked"  # noqa: B023
+            assert wait_until(lambda: len(processes(executable)) == 3)
+        assert has_refused(runtime)
+        assert "for each request" not in log()
+
+
+def test_without_a_module_that_this_needs_it_works_and_the_bridges_log_says_what_is_missing(
+    host: Host, tmp_path: Path
+) -> None:
+    executable = build(tmp_path, "_socket")
+    with bridged(host, executable) as (runtime, log):
+        why = "warning batch is started for each request: a module is missing in the executable: _socket\n"
+        assert wait_until(lambda: why in log()), log()
+        for _ in range(2):
+            runtime.start_container(pod(), container())
+            assert has_refused(runtime)
+        assert log().count("for each request") == 1
+        assert processes(executable) == set()
