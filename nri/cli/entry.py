@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import sys
+import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,13 +15,13 @@ if TYPE_CHECKING:
 
 def main() -> NoReturn:
     """Run the command that ``sys.argv`` asks for, and exit."""
+    started = time.monotonic()
     if sys.argv[1:2] == ["hook"]:
         from nri import hook
 
         arguments = hook.parse(sys.argv[2:])
         if arguments is not None:
-            stdin = sys.stdin.buffer if sys.stdin is not None else None
-            sys.exit(hook.run(arguments, stdin, sys.stderr))
+            sys.exit(hook.main(arguments, started))
     from nri.cli.commands import nri
 
     nri(prog_name="nri")

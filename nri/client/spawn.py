@@ -27,6 +27,8 @@ started: set[int] = set()
 starting = allocate_lock()
 """Held while one is started or reaped, and so is not, or no more, among them."""
 
+_reports = -1  # where each of them is reported, see report_to
+
 _BUSY_RETRY = 0.01  # seconds between attempts to run a file that is being written (ETXTBSY)
 
 
@@ -71,6 +73,26 @@ def pipe() -> tuple[int, int]:
     return moved[0], moved[1]
 
 
+def report_to(fd: int) -> None:
+    """Report to ``fd``, from now on, each process that is started here (``+PID``) or reaped (``-PID``), in lines.
+
+    From now on each leads a session of its own: whatever it starts can be told by that. A report that is not taken at
+    once is lost. With -1 nothing is reported.
+    """
+    global _reports  # noqa: PLW0603 - one for the process, as the set of those that are started
+    if fd >= 0:
+        os.set_blocking(fd, False)
+    _reports = fd
+
+
+def _report(sign: str, pid: int) -> None:
+    if _reports >= 0:
+        try:
+            os.write(_reports, f"{sign}{pid}\n".encode())
+        except OSError:
+            pass  # the other end is gone, or is stopped
+
+
 def spawn(path: str, argv: list[str], pipes: list[int], deadline: float) -> int:
     """Start ``path`` in a process group of its own; returns its pid.
 
@@ -97,11 +119,12 @@ def spawn_with(path: str, argv: list[str], actions: list[Any]) -> int:
             argv,
             ENVIRONMENT,
             file_actions=[*[(os.POSIX_SPAWN_CLOSE, fd) for fd in inheritable()], *actions],
-            setpgroup=0,
+            **({"setpgroup": 0} if _reports < 0 else {"setsid": True}),  # a session has a group of its own
             setsigmask=(),
             setsigdef=SIGNALS,
         )
         started.add(pid)
+        _report("+", pid)
     return pid
 
 
@@ -112,9 +135,13 @@ def reap(pid: int) -> tuple[int, int]:
     """
     with starting:
         try:
+            # Reported before: when it is reaped its number may be another's.
+            if _reports >= 0 and os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
+                _report("-", pid)
             reaped, status = os.waitpid(pid, os.WNOHANG)
         except ChildProcessError:
             started.discard(pid)
+            _report("-", pid)
             raise
         if reaped:
             started.discard(pid)
