@@ -6,7 +6,7 @@ import importlib
 
 import click
 
-from nri import __version__
+from nri.build import describe
 from nri.types.v1 import VERSION
 
 COMMANDS = {
@@ -43,7 +43,7 @@ class Commands(click.Group):
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, message=f"nri %(version)s (Node Resource Interface v{VERSION})")
+@click.version_option(describe(), message=f"nri %(version)s, Node Resource Interface v{VERSION}")
 def nri() -> None:
     """The Node Resource Interface v0.1: plugins that manage a container's resources.
 

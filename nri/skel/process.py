@@ -149,7 +149,9 @@ def _help(plugin: Plugin) -> str:
 
 
 def _version(plugin: Plugin) -> str:
-    about = {"type": plugin.type, "version": plugin.version, "nri": VERSION, "ahead": AHEAD}
+    from nri.build import describe
+
+    about = {"type": plugin.type, "version": plugin.version, "nri": VERSION, "ahead": AHEAD, "build": describe()}
     return gojson.dumps(about).decode() + "\n"
 
 

@@ -7,6 +7,7 @@ import subprocess
 import pytest
 
 import nri
+from nri.build import describe
 from nri.cli.commands import COMMANDS
 from nri.cli.commands import nri as group
 from tests.integration.cli.running import process
@@ -14,7 +15,10 @@ from tests.integration.cli.running import process
 
 def test_the_version_is_that_of_program_and_contract() -> None:
     ran = process("--version")
-    assert (ran.status, ran.stdout) == (0, f"nri {nri.__version__} (Node Resource Interface v0.1)\n")
+    assert (ran.status, ran.stdout) == (0, f"nri {describe()}, Node Resource Interface v0.1\n")
+    assert describe().startswith(nri.__version__)
+    ran = process("bridge", "--version")
+    assert (ran.status, ran.stdout) == (0, f"v1bridge {describe()}\n")
 
 
 @pytest.mark.parametrize("command", [None, *COMMANDS])

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from nri import api
+from nri.build import describe
 from nri.ttrpc import StatusError
 from tests.host import SOON, is_running, plugin, wait_until
 from tests.integration.cli.running import process
@@ -161,6 +162,8 @@ def test_launched_it_registers_serves_and_ends_when_the_runtime_is_done_with_it(
     runtime.close()
     assert bridge.wait() == 0
     assert bridge.node.steps == [("create", "1f92")]
+    assert bridge.log.splitlines()[0].endswith(f" info v1bridge {describe()}")
+    assert bridge.log.count(describe()) == 1
     assert "info serving fake 1.2\n" in bridge.log
     assert "info synchronized: 0 pods, 0 containers\n" in bridge.log
     assert "info ok state=create container=default/web/app id=1f92 plugin=keeper ms=" in bridge.log
@@ -318,7 +321,8 @@ def test_from_outside_it_connects_and_again_when_the_runtime_is_back(host: Host,
     second.event(api.Event.STOP_POD_SANDBOX, api.StopPodSandboxRequest(pod=api.PodSandbox(id="6efd")))
     assert bridge.node.steps == [("create", "1f92"), ("delete", "6efd")]
     assert bridge.node.kept[-1]["pid"] == 4711
-    assert bridge.log.count("info connected as 10-v1bridge") == 2
+    assert bridge.log.count(f"info connected as 10-v1bridge {describe()}\n") == 2
+    assert bridge.log.count(f"info v1bridge {describe()}\n") == 1
     bridge.signal(signal.SIGTERM)
     assert bridge.wait() == 0
 
@@ -365,8 +369,10 @@ def test_without_settings_of_its_own_the_runtimes_count_and_the_log_is_stderr(ho
     bridge.signal(signal.SIGTERM)
     assert bridge.wait() == 0
     lines = bridge.output()[1].splitlines()
-    assert lines[0].endswith(" info connected as 10-v1bridge")
-    said = [json.loads(line) for line in lines[1:]]
+    assert lines[0].endswith(f" info v1bridge {describe()}")
+    assert lines[1].endswith(f" info connected as 10-v1bridge {describe()}")
+    said = [json.loads(line) for line in lines[2:]]
+    assert [line["message"] for line in said].count(f"v1bridge {describe()}") == 0
     assert ("ok", "keeper") in [(line["message"], line.get("plugin")) for line in said]
 
 

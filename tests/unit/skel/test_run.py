@@ -6,6 +6,7 @@ import json
 import pytest
 
 from nri import skel
+from nri.build import describe
 from nri.errors import NRIError
 from nri.skel import process
 from nri.types.v1 import Result
@@ -189,7 +190,8 @@ def test_help_of_a_plugin_that_says_nothing_of_itself():
 
 @pytest.mark.parametrize("verb", ["version", "--version"])
 def test_version_is_json(verb):
-    assert Process(Fake(), verb).result == {"type": "fake", "version": "1.2", "nri": "0.1", "ahead": process.AHEAD}
+    about = {"type": "fake", "version": "1.2", "nri": "0.1", "ahead": process.AHEAD}
+    assert Process(Fake(), verb).result == about | {"build": describe()}
 
 
 def test_schema_is_the_plugins():
