@@ -36,7 +36,7 @@ class State:
                 raise DecodeError(f"found more than {MAX_STATE} bytes")
             value = gojson.loads(document)
             if not isinstance(value, dict):
-                raise mismatch(value, "the state", "an object")
+                raise mismatch(value, "the document", "an object")
             self.id = string(value.get("id"), "id")
             self.pid = integer(value.get("pid"), "pid")
             self.bundle = string(value.get("bundle"), "bundle")
