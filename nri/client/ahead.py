@@ -27,6 +27,7 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from nri.client import launch
+from nri.client.about import is_built_with_skel
 from nri.client.helper import SCARCE, BusyError, GoneError, Helper, in_background
 from nri.client.lines import Lines
 from nri.client.prestart import Prestarted
@@ -40,12 +41,6 @@ if TYPE_CHECKING:
 
 ANSWER_WITHIN = 10.0
 """Seconds that a plugin has to say whether it can be started ahead, and then to be ready."""
-
-MARKS = (b"nri.skel", b"nri import skel")
-"""What stands in the file of a plugin that was built with :mod:`nri.skel`; no other file is run to be asked."""
-
-MAX_FILE = 64 * 1024 * 1024
-"""Bytes of a file that are looked through."""
 
 _CAUTION = {"never": 0, "": 1, "always": 2}
 _GRAIN = 20_000_000  # nanoseconds by which a file's time of change may be behind the clock
@@ -221,9 +216,7 @@ class Helpers:
 
 def _can_be_ahead(path: str, plugin: str) -> bool:
     """Whether a plugin knows ``TYPE ahead``. Only one that says in its file that it may is asked."""
-    with open(path, "rb") as file:
-        content = file.read(MAX_FILE)
-    if not any(mark in content for mark in MARKS):
+    if not is_built_with_skel(path):
         return False
     until = time.monotonic() + ANSWER_WITHIN
     said = launch.launch(path, [plugin, "version"], b"", until, log=lambda _line: None)
