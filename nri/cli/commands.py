@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 
 import click
 
@@ -44,7 +45,8 @@ class Commands(click.Group):
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(describe(), message=f"nri %(version)s, Node Resource Interface v{VERSION}")
-def nri() -> None:
+@click.pass_context
+def nri(ctx: click.Context) -> None:
     """The Node Resource Interface v0.1: plugins that manage a container's resources.
 
     \b
@@ -57,3 +59,5 @@ def nri() -> None:
 
     Exit status: 0 when all is well, 1 when something is wrong, 2 for a wrong command line.
     """
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":  # https://no-color.org
+        ctx.color = False

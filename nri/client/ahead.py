@@ -46,6 +46,7 @@ _CAUTION = {"never": 0, "": 1, "always": 2}
 _GRAIN = 20_000_000  # nanoseconds by which a file's time of change may be behind the clock
 
 log = logging.getLogger("nri.client")
+_log_debug = log.debug  # where a parameter is called `log`
 
 
 class _File(NamedTuple):
@@ -99,11 +100,15 @@ class Helpers:
         helper = self._find(path, argv[0])
         if helper is not None:
             try:
-                return helper.launch(stdin, deadline, Lines(max_output, log), max_output)
+                output = helper.launch(stdin, deadline, Lines(max_output, log), max_output)
             except BusyError:
                 pass
             except GoneError:
                 self._drop(path, helper)
+            else:
+                _log_debug("%s: a preloaded process has answered", argv[0])
+                return output
+        _log_debug("%s: starting a process for this request", argv[0])
         return launch.launch(path, argv, stdin, deadline, max_output=max_output, log=log)
 
     def prepare(self, path: str, plugin: str) -> None:

@@ -76,6 +76,7 @@ class Runner:
         reason = None
         pause, complained = FIRST_PAUSE, ""
         while not self._stopped.is_set():
+            log.debug("connecting to %s", self._path)
             try:
                 sock = _connect(self._path)
             except OSError as error:
@@ -89,7 +90,9 @@ class Runner:
             elif complaint != complained and not self._stopped.is_set():  # a runtime may be away for hours
                 log.warning("%s; trying again until there is one that accepts the plugin", complaint)
             complained = complaint
-            self._stopped.wait(pause * random.uniform(0.5, 1.0))  # noqa: S311 - not a secret
+            wait = pause * random.uniform(0.5, 1.0)  # noqa: S311 - not a secret
+            log.debug("%s; next attempt in %.2f s", complaint or "disconnected", wait)
+            self._stopped.wait(wait)
             pause = min(2 * pause, LONGEST_PAUSE)
         return reason
 

@@ -302,6 +302,49 @@ def test_a_socket_that_is_none_is_said(bridge: Process, number: str, why: str) -
 # From outside
 
 
+def test_debug_logs_what_info_does_and_more(host: Host, bridge: Process) -> None:
+    body = "lambda self, request: request.new_result('quick')"
+    host.script(
+        "quick",
+        f"#!{sys.executable}\nimport sys\nsys.path.insert(0, {SOURCE!r})\nfrom nri import skel\n"
+        f"skel.main(type('Quick', (skel.Plugin,), {{'type': 'quick', 'invoke': {body}}})())\n",
+    )
+    host.configure(plugin("quick"), plugin("other", states=["update"], failure_policy="ignore"))
+    logs = []
+    for level in ("debug", "info"):
+        bridge.log_file.unlink(missing_ok=True)
+        (host.root / "settings.json").write_text(bridge.settings(logLevel=level))
+        if level == "debug":
+            bridge.start(*COMMAND, "--socket", "nri.sock", "--config", "settings.json")
+            assert wait_until(lambda: bridge.log.count("debug connecting to ") > 1)
+            bridge.listen()
+        else:
+            bridge.start(*COMMAND, "--socket", "nri.sock", "--config", "settings.json")
+        runtime = bridge.accept()
+        runtime.start()
+        start_container(runtime)
+        if level == "debug":  # until it has one that was loaded ahead
+            assert wait_until(lambda: start_container(runtime) is not None and "preloaded" in bridge.log)  # noqa: B023
+        bridge.signal(signal.SIGTERM)
+        assert bridge.wait() == 0
+        logs.append(bridge.log)
+    debug, info = logs
+    for part in (
+        f"debug connecting to {bridge.path}\n",
+        f"debug no runtime at {bridge.path}: No such file or directory; next attempt in 0.",
+        "debug the configuration was read (",
+        "debug the configuration is as before (",
+        "debug event state=create container=default/web/app id=1f92 plugins=quick,other ms_left=",
+        "debug answered state=create container=default/web/app id=1f92 ms=",
+        "debug quick: starting a process for this request\n",
+        "debug quick: a preloaded process has answered\n",
+    ):
+        assert part in debug
+        assert part not in info
+    assert " debug " not in info
+    assert "info ok state=create container=default/web/app id=1f92 plugin=quick" in debug
+
+
 def test_from_outside_it_connects_and_again_when_the_runtime_is_back(host: Host, bridge: Process) -> None:
     bridge.outside()
     assert wait_until(lambda: "no runtime at " in bridge.log)
