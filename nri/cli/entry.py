@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 
@@ -21,7 +22,8 @@ def main() -> NoReturn:
 
         arguments = hook.parse(sys.argv[2:])
         if arguments is not None:
-            sys.exit(hook.main(arguments, started))
+            # The interpreter's own end would take some milliseconds, for nothing: everything is written.
+            os._exit(hook.main(arguments, started))
     from nri.cli.commands import nri
 
     nri(prog_name="nri")

@@ -209,9 +209,7 @@ class Client:
 def _result(plugin: str, binary: str, output: launch.Output, seconds: float, max_output: int) -> Result:
     """What the plugin answered, or the error that its output amounts to."""
     said = f"; the end of its stderr: {output.stderr}" if output.stderr else ""
-    if output.status in unstartable.NOT_RUN and unstartable.has_windows_ends(
-        binary
-    ):  # `#!/usr/bin/env python3` and CR
+    if output.status in unstartable.NOT_RUN and unstartable.has_windows_ends(binary):  # as of `#!/usr/bin/env sh` CR
         said += f"; {unstartable.WINDOWS}"
     if output.stopped == "deadline":
         raise PluginError(plugin, f"killed: no result after {seconds:.3g} s{said}")

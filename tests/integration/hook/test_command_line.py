@@ -125,7 +125,9 @@ def test_a_good_run_imports_nothing_heavy(host: Host, verb: str) -> None:
     host.install("noop")
     host.configure(plugin("noop", ["stderr", "hello\n"], timeout=20.5, states=["update"], failure_policy="fail"))
     host.bundle(OCI_CONFIG)
-    report = "import atexit\natexit.register(lambda: print(sorted(sys.modules)))"
+    report = (
+        "import os; end = os._exit; os._exit = lambda status: (print(sorted(sys.modules), flush=True), end(status))"
+    )
     done = nri(host, "hook", verb, *host.options, stdin=host.state(), code=report)
     assert (done.returncode, done.stderr) == (0, b"nri: noop: hello\n")
     loaded = set(eval(done.stdout))
