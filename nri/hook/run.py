@@ -24,6 +24,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import BinaryIO, TextIO
 
+    from nri.client import Exchange
     from nri.hook.arguments import Arguments
 
 SANDBOX_ID_KEYS = (
@@ -66,6 +67,7 @@ class _Hook:
         self._outlet = outlet
         self._is_guarded = is_guarded
         self._name = ""
+        self._has_failed = False
 
     def run(self, stdin: BinaryIO | None) -> int:
         """As :func:`run`."""
@@ -89,6 +91,9 @@ class _Hook:
             self._outlet.say(f"{where}{reason}")
             where = ""
 
+    def _note(self, exchange: Exchange) -> None:
+        self._has_failed = self._has_failed or exchange.error is not None
+
     def _run(self, stdin: BinaryIO | None) -> None:
         arguments, deadline = self._arguments, self.deadline
         self._outlet.log = _absolute(arguments.log_file) if arguments.log_file else ""
@@ -100,6 +105,7 @@ class _Hook:
             timeout=arguments.timeout,
             check_owner=arguments.check_owner,
             log=lambda plugin, line: self._outlet.say(f"nri: {plugin}: {line}"),
+            on_exchange=self._note,
         )
         deadline.doing = "it was reading the container's state on stdin"
         state = State(read(stdin, deadline) if stdin is not None else b"")
@@ -112,16 +118,20 @@ class _Hook:
         spec.annotations.update(state.annotations)
         deadline.doing = f"it was running {', '.join([plugin.type for plugin in client.chain(arguments.state)])}"
         settle()
-        keeper = guard.keep(make_session=True) if self._is_guarded else None
+        keeper = _guard() if self._is_guarded else None
         try:
             task = Task(state.id, state.pid, spec)
             client.invoke(task, arguments.state, _sandbox(spec.annotations), deadline=deadline.at)
-        except BaseException:
+        finally:
             if keeper is not None:
-                keeper.sweep()
-            raise
-        if keeper is not None:
-            keeper.dismiss()
+                (keeper.sweep if self._has_failed else keeper.dismiss)()
+
+
+def _guard() -> guard.Guard:
+    try:
+        return guard.keep(make_session=True)
+    except OSError as error:
+        raise NRIError(f"the guard of the plugins cannot be started: {error.strerror}") from error
 
 
 def _absolute(path: str) -> str:

@@ -105,6 +105,16 @@ def help_text() -> str:
     return done.stdout
 
 
+def test_a_plugin_that_is_passed_over_leaves_nothing_either(host: Host) -> None:
+    host.configure(plugin("hanging", failure_policy="ignore", timeout=1))
+    process = start(host)
+    give(process, host.state())
+    status, said = ended(process)
+    assert status == 0
+    assert said == "nri: hanging: failed, and is passed over (failurePolicy: ignore): killed: no result after 1 s\n"
+    assert wait_until(lambda: not any(map(is_running, hanging(host))), SOON)
+
+
 def test_plugins_after_the_deadline_are_not_started(host: Host) -> None:
     host.configure(plugin("hanging", failure_policy="ignore"), plugin("hanging"))
     process = start(host, "--deadline=2")

@@ -138,6 +138,7 @@ def test_the_guard_is_deaf_to_what_ends_a_service_and_ends_with_the_bridge(host:
     assert is_running(guard)
     held = [os.readlink(f"/proc/{guard}/fd/{fd}") for fd in os.listdir(f"/proc/{guard}/fd") if int(fd) > 2]
     assert [each.split(":")[0] for each in held] == ["pipe"]
+    assert os.readlink(f"/proc/{guard}/cwd") == "/"
     bridge.signal(signal.SIGTERM)
     assert bridge.wait() == 0
     assert wait_until(lambda: not is_running(guard), 5)
