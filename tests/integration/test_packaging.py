@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import time
 from pathlib import Path
 
@@ -71,6 +72,23 @@ def test_the_wheel_works_in_an_empty_environment(tmp_path: Path) -> None:
         "result.schema.json",
         "host-config.schema.json",
     }
+
+
+def test_the_source_distribution_has_the_stamp_and_what_a_wheel_of_it_needs(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    (source / "tools").mkdir(parents=True)
+    (source / "nri").mkdir()
+    for name in ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "constraints.txt", "tools/stamp"):
+        shutil.copy(ROOT / name, source / name)
+    shutil.copy(ROOT / "nri/__init__.py", source / "nri")
+    head = tag(source, "v7.8.9")
+    patiently(sys.executable, "-m", "build", "--sdist", "--outdir", tmp_path, source, cwd=tmp_path)
+    with tarfile.open(tmp_path / "nri-7.8.9.tar.gz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    unpacked = tmp_path / "nri-7.8.9"
+    assert f'__commit__ = "{head}"\n' in (unpacked / "nri/__init__.py").read_text()
+    assert '__commit__ = ""\n' in (source / "nri/__init__.py").read_text()
+    assert run(sys.executable, unpacked / "tools/stamp").startswith(f"version=7.8.9 commit={head} date=")
 
 
 @pytest.fixture(scope="module")
