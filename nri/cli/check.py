@@ -56,7 +56,7 @@ class Checked:
         self._check_conf(self.binary)
 
     def _about(self, binary: str) -> dict[str, Any] | None:
-        """What the plugin says of itself; None for one that was not built with nri.skel, or can't run."""
+        """Return the plugin's answer to 'version'; None for one that is not of nri.skel, or can't run."""
         asked = self._ask(binary, "version")
         if asked is None:
             return None

@@ -1,7 +1,7 @@
-"""What a plugin says of itself when it is asked (``TYPE version``), and what it means when it does not answer.
+"""Judges a plugin that does not answer the question ``TYPE version``: is it broken, or older than the question?
 
-A plugin that was built with :mod:`nri.skel` knows the question. One that was not need not know it, and is none the
-worse for that, unless its end shows that it can't run at all.
+A plugin that was built with :mod:`nri.skel` knows the question, so it is broken. Another one need not know it; it is
+broken if its end shows that it can't run at all.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from nri.client.launch import Output
 
 MARKS = (b"nri.skel", b"nri import skel")
-"""What stands in the file of a plugin that was built with :mod:`nri.skel`."""
+"""Text in the file of a plugin that was built with :mod:`nri.skel`."""
 
 MAX_FILE = 64 * 1024 * 1024
 """Bytes of a file that are looked through."""
@@ -33,7 +33,7 @@ BROKEN = (
     "error while loading shared libraries: ",  # of the dynamic loader
     "symbol lookup error: ",
 )
-"""What interpreters and loaders write to stderr when a program can't run."""
+"""Text that interpreters and loaders write to stderr when a program can't run."""
 
 _ASKS = "json.decoder.JSONDecodeError: "  # a program that wants a request, where there is none, runs as it should
 

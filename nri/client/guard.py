@@ -119,7 +119,7 @@ def _guard(waits: int, host: int, is_shared: bool) -> None:
 
 
 def _await_end(waits: int) -> set[int]:
-    """Wait until the host is gone; returns the sessions that it has reported, and whose leader it has not reaped."""
+    """Wait until the host is gone; return the sessions that it has reported, and whose leader it has not reaped."""
     sessions: set[int] = set()
     rest = b""
     while data := os.read(waits, 65536):
@@ -130,7 +130,7 @@ def _await_end(waits: int) -> set[int]:
 
 
 def _of_sessions(sessions: set[int]) -> list[int]:
-    """The living processes of these sessions."""
+    """Return the living processes of these sessions."""
     found = []
     for name in os.listdir("/proc"):
         if not name.isdigit():

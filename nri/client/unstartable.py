@@ -1,4 +1,4 @@
-"""Why an executable that is there can't be started, as far as its file tells."""
+"""Explains why an executable that exists can't be started, as far as its file tells."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _FIRST_LINE = 256  # bytes that the kernel looks at
 
 
 def explain(path: str, error: OSError) -> str:
-    """The error of starting ``path`` in words that name what is wrong."""
+    """Return the error of starting ``path`` as a sentence that names the interpreter or loader at fault."""
     what = f"cannot be started: {path}: {error.strerror}"
     if error.errno == errno.ENOEXEC:
         return f"{what}; expected a program for this machine, or a script with an interpreter in its first line"

@@ -35,14 +35,14 @@ class Deadline:
         self.seconds = seconds
         self.at = (time.monotonic() if started is None else started) + seconds
         self.doing = "starting"
-        """What the process does, for the message."""
+        """The current step, for the message."""
 
     def left(self) -> float:
-        """Seconds until the deadline, 0 when it has passed."""
+        """Return the seconds until the deadline, 0 when it has passed."""
         return max(0.0, self.at - time.monotonic())
 
     def passed(self, what: str) -> str:
-        """The message that the deadline has passed, and what was not done."""
+        """Return the message that the deadline has passed, with what was not done."""
         return f"not done within {self.seconds:g} s: {what}"
 
     def enforce(self, report: Callable[[str], None]) -> None:

@@ -1,4 +1,4 @@
-"""Where the hook's lines go: to its stderr, and to a log file where there is one. Neither can block it.
+"""Writes the hook's lines to its stderr, and to a log file where there is one. Neither can block the hook.
 
 A line that stderr does not take within :data:`PATIENCE` is lost, as are those after it: the exit status still tells
 the runtime. The log file may be a FIFO or a device; what it does not take at once is lost, and stderr says so.
@@ -52,7 +52,7 @@ class Outlet:
             pass
 
     def _append(self, line: str) -> str:
-        """Write to the log; returns what is wrong with it, "" for nothing."""
+        """Write to the log; return the error, "" for none."""
         data = f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {line}\n".encode()
         try:
             fd = os.open(self.log, _FLAGS, 0o600)

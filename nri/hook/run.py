@@ -85,7 +85,7 @@ class _Hook:
         return 0
 
     def fail(self, *reasons: str) -> None:
-        """Say why the hook fails. What has a newline in it is somebody's text, and stays one line."""
+        """Say why the hook fails. A newline in a reason is escaped: each reason is one line."""
         where = f"nri hook {self._arguments.state}{self._name}: "
         for reason in reasons:
             self._outlet.say(f"{where}{reason}")

@@ -51,7 +51,7 @@ class State:
 
 
 def read(stdin: BinaryIO, deadline: Deadline) -> bytes:
-    """Everything on ``stdin``, or more than a state may have.
+    """Return everything on ``stdin``, or more than a state may have.
 
     :raises LateError: when it does not end before the deadline.
     :raises DecodeError: when it can't be read.

@@ -129,7 +129,7 @@ def _invoke(plugin: Plugin, request: Request, stderr: Any) -> Result:
 
 
 def _named(error: Exception) -> str:
-    """The error as a message: with its class, without which one like ``'max'`` says nothing."""
+    """Return the error as a message, with its class: ``KeyError: 'max'``, not ``'max'``."""
     name, text = type(error).__name__, str(error)
     if isinstance(error, NRIError):
         return text or name

@@ -83,7 +83,7 @@ def exchange_line(name: str, request: Request, exchange: Exchange) -> None:
 
 
 def event_line(name: str, request: Request, plugins: Sequence[Plugin], seconds: float | None) -> None:
-    """Log, for debugging, that an event has come, which plugins it is for, and the time that they have."""
+    """Log an event at level debug: the plugins that it is for, and the time that they have."""
     if log.isEnabledFor(logging.DEBUG):
         fields = _subject(name, request) | {"plugins": ",".join([plugin.type for plugin in plugins]) or "none"}
         if seconds is not None:
@@ -92,7 +92,7 @@ def event_line(name: str, request: Request, plugins: Sequence[Plugin], seconds: 
 
 
 def answer_line(name: str, request: Request, seconds: float, error: str) -> None:
-    """Log, for debugging, the answer to an event, and how long it took with all of its plugins."""
+    """Log the answer to an event at level debug, with the time that all of its plugins took."""
     if log.isEnabledFor(logging.DEBUG):
         fields = _subject(name, request) | {"ms": round(seconds * 1000, 1)}
         log.debug("refused" if error else "answered", extra={"fields": fields})
