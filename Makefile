@@ -6,7 +6,7 @@ PYTEST_ARGS ?= --quiet --numprocesses 2
 BIN := .venv/bin
 export PYTHON
 
-.PHONY: help demo demo-containerd test fuzz soak lint binaries install bench clean venv
+.PHONY: help demo demo-containerd test fuzz soak lint binaries install may-install bench clean venv
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -35,8 +35,11 @@ lint: venv ## format, lint, types, layers
 binaries: venv ## PyInstaller -> dist/nri: clearcfs, konfine, nri and the folder of libraries that they share
 	@tools/binaries
 
-install: binaries ## lay the binaries and the sample configuration out below DESTDIR
+install: may-install binaries ## lay the binaries and the sample configuration out below DESTDIR
 	@tools/install "$(DESTDIR)"
+
+may-install:
+	@tools/install --check "$(DESTDIR)"
 
 bench: binaries ## what plugins and the bridge cost, beside references of the same run, and whether the goals are reached
 	@$(BIN)/python -m bench $(BENCH_ARGS)

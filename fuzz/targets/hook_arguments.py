@@ -20,6 +20,7 @@ def check(data: bytes) -> None:
         return  # then click is asked, which knows more
     assert arguments.state in STATES
     assert 0 < arguments.timeout <= 3600
+    assert 0 < arguments.deadline <= 3600
     try:
         told = command.make_context("hook", list(words)).params
     except click.ClickException as error:
@@ -32,6 +33,7 @@ SEEDS = (
     b"create",
     b"create\0--conf-dir\0/a\0--conf-file=/b\0--bin-dir\0/c\0--bin-dir=/d\0--timeout\0002.5\0--log-file=/e",
     b"--timeout=1e-3\0delete",
+    b"--deadline=8\0create\0--deadline\0nan",
     b"--timeout\0nan\0create",
     b"--timeout\0inf\0create",
     b"--timeout=\0create",
@@ -51,6 +53,7 @@ WORDS = (
     b"--bin-dir",
     b"--log-file",
     b"--timeout",
+    b"--deadline",
     b"--no-check-owner",
     b"\0",
     b"=",

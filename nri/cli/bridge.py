@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from nri.build import describe
 from nri.cli import options
 
 
@@ -15,6 +16,7 @@ from nri.cli import options
 @click.option(
     "--config", "settings_file", default="", metavar="FILE", type=click.Path(), help="The bridge's settings."
 )
+@click.version_option(describe(), message="v1bridge %(version)s")
 @options.plain_errors
 def bridge(path: str, index: str, settings_file: str) -> None:
     """Run the plugins of v0.1 for a runtime that speaks NRI v2: containerd 1.7 and later, CRI-O.

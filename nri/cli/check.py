@@ -10,8 +10,10 @@ import click
 from nri import config
 from nri.cli import options, output
 from nri.client import PluginError, find
+from nri.client.about import TRACEBACK, is_broken, is_built_with_skel
 from nri.client.ahead import try_ahead
-from nri.client.launch import launch
+from nri.client.launch import Output, launch
+from nri.client.unstartable import NOT_RUN, WINDOWS, explain, has_windows_ends
 from nri.config import Fault
 from nri.config.conf import check_conf, fault_at
 from nri.config.openness import openness_note
@@ -25,64 +27,90 @@ ANSWER_WITHIN = 10.0
 
 
 class Checked:
-    """One entry of the configuration, and what was found out about it."""
+    """One entry of the configuration, and what was found out about it.
+
+    ``faults`` are what has to be put right; ``notes`` what an operator should know, and may be as it should be.
+    """
 
     def __init__(self, plugin: Plugin, bin_dirs: tuple[str, ...], *, check_owner: bool) -> None:
         self.plugin = plugin
         self.binary: str | None = None
+        self.place = ""
+        """The path of the binary, or why there is none, for the table."""
         self.version: str | None = None
         self.conf = "not checked"
-        self.note = ""
+        self.notes: list[str] = []
         self.faults: tuple[Fault, ...] = ()
         try:
             self.binary = find(plugin.type, bin_dirs, check_owner=check_owner)
         except PluginError as error:
             self._fault(str(error))
+            self.place = error.reason.partition(":")[0]  # "not found", or "not run"
             return
-        about = self._ask("version")
-        if not isinstance(about, dict) or not {"type", "nri"} <= about.keys():
-            return  # not built with nri.skel, which alone knows these verbs; its conf is its own affair
+        self.place = self.binary
+        about = self._about(self.binary)
+        if about is None:
+            return  # its conf is its own affair
         self.version = gojson.shorten(str(about.get("version") or "(none)"))
         if plugin.ahead != "never" and (why := try_ahead(self.binary, plugin.type)):
-            self.note = f"{self.binary} is started for each request: {why}"
+            self.notes.append(f"{self.binary} is started for each request: {why}")
         if about["type"] != plugin.type:
             said = gojson.describe(about["type"])
             self._fault(f"{self.binary} says that it is {said}, expected {plugin.type!r}")
-        schema = self._ask("schema")
+        self._check_conf(self.binary)
+
+    def _about(self, binary: str) -> dict[str, Any] | None:
+        """Return the plugin's answer to 'version'; None for one that is not of nri.skel, or can't run."""
+        asked = self._ask(binary, "version")
+        if asked is None:
+            return None
+        about, said, stderr = asked
+        if isinstance(about, dict) and {"type", "nri"} <= about.keys():
+            return about
+        what = f"{binary} does not answer 'version' ({said.ending or 'exit status 0'})"
+        if said.stderr:  # a traceback's last line says it
+            lines = [line for line in stderr if line.strip()]
+            what += f"; the end of its stderr: {lines[-1] if TRACEBACK in lines else said.stderr}"
+        if said.status in NOT_RUN and has_windows_ends(binary):
+            what += f"; {WINDOWS}"
+        if is_broken(said, stderr) or _is_built_with_skel(binary):
+            self._fault(what)
+        elif about is None:  # else it answers whatever it is asked
+            self.notes.append(what)
+        return None
+
+    def _check_conf(self, binary: str) -> None:
+        asked = self._ask(binary, "schema")
+        schema = asked[0] if asked is not None else None
         if schema is True:
             self.conf = "any"
             return
-        wrong = check_conf(plugin, schema)
+        wrong = check_conf(self.plugin, schema)
         self.faults += wrong
         self.conf = "wrong" if wrong else "right"
-        if not wrong:
-            self.note = openness_note(plugin, schema)
+        if not wrong and (note := openness_note(self.plugin, schema)):
+            self.notes.append(note)
 
     def _fault(self, message: str) -> None:
         self.faults += (fault_at(self.plugin, "type", message),)
 
-    def _ask(self, verb: str) -> object:
-        """What the plugin says about itself; None when it does not know the verb or fails."""
+    def _ask(self, binary: str, verb: str) -> tuple[object, Output, list[str]] | None:
+        """Ask the plugin: the JSON of its answer, or None; how it ended; its stderr. None if it can't be asked."""
+        stderr: list[str] = []
         until = time.monotonic() + ANSWER_WITHIN
         try:
-            said = launch(str(self.binary), [self.plugin.type, verb], b"", until, log=lambda _line: None)
+            said = launch(binary, [self.plugin.type, verb], b"", until, log=stderr.append)
         except OSError as error:
-            self._fault(f"{self.binary} cannot be started: {error.strerror}")
+            self._fault(explain(binary, error))
             return None
         if said.stopped:
             why = f"gave no answer in {ANSWER_WITHIN:g} s" if said.stopped == "deadline" else "wrote without end"
-            self._fault(f"{self.binary} {verb}: killed, it {why}")
+            self._fault(f"{binary} {verb}: killed, it {why}")
             return None
         try:
-            if said.status == 0:
-                return gojson.loads(said.stdout)
+            return gojson.loads(said.stdout) if said.status == 0 else None, said, stderr
         except DecodeError:
-            pass
-        # No fault: a plugin that was not built with nri.skel need not know the verb. But it may be broken as well.
-        self.note = f"{self.binary} does not answer '{verb}' (exit status {said.status})"
-        if said.stderr:
-            self.note += f"; the end of its stderr: {said.stderr}"
-        return None
+            return None, said, stderr
 
     def to_value(self) -> dict[str, Any]:
         """For ``--json``."""
@@ -93,7 +121,7 @@ class Checked:
             "version": self.version,
             "conf": self.conf,
             "faults": [_fault_value(fault) for fault in self.faults],
-            "note": self.note,
+            "note": "; ".join(self.notes),
         }
 
 
@@ -104,8 +132,9 @@ def check(conf_dir: str, conf_file: str, bin_dirs: tuple[str, ...], check_owner:
     """Check the host configuration, and every plugin that it names.
 
     All faults of all files are listed, as FILE:LINE:COLUMN: PATH: what is wrong, what would be right. Plugins are
-    looked for and asked for their version and the schema of their conf; those that were not built with this project
-    may not know these questions, and then only their presence is checked. Exit status 1 if anything is wrong.
+    looked for and asked for their version and the schema of their conf. A plugin that can't run is a fault. One that
+    was not built with this project may not know these questions: then a note says so. Exit status 1 if anything is
+    wrong.
 
     \b
     Examples:
@@ -130,11 +159,9 @@ def check(conf_dir: str, conf_file: str, bin_dirs: tuple[str, ...], check_owner:
 
 
 def _print(checked: list[Checked], faults: tuple[Fault, ...], conf_dir: str, conf_file: str) -> None:
-    rows = [
-        (c.plugin.type, c.version or "unknown", c.conf, c.binary or "not found", c.plugin.source) for c in checked
-    ]
+    rows = [(c.plugin.type, c.version or "unknown", c.conf, c.place, c.plugin.source) for c in checked]
     output.print_table(("PLUGIN", "VERSION", "CONF", "BINARY", "CONFIGURED IN"), rows)
-    for note in [entry.note for entry in checked if entry.note]:
+    for note in [note for entry in checked for note in entry.notes]:
         click.echo(printable(f"note: {note}"), err=True)
     for fault in faults:
         click.secho(str(fault), fg="red", err=True)
@@ -144,6 +171,13 @@ def _print(checked: list[Checked], faults: tuple[Fault, ...], conf_dir: str, con
         output.print_no_plugins(conf_dir, conf_file)
     else:
         click.secho("all is well", fg="green")
+
+
+def _is_built_with_skel(binary: str) -> bool:
+    try:
+        return is_built_with_skel(binary)
+    except OSError:
+        return False  # it may be executed, and not read
 
 
 def _fault_value(fault: Fault) -> dict[str, Any]:

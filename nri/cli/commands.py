@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import os
 
 import click
 
-from nri import __version__
+from nri.build import describe
 from nri.types.v1 import VERSION
 
 COMMANDS = {
@@ -43,8 +44,9 @@ class Commands(click.Group):
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, message=f"nri %(version)s (Node Resource Interface v{VERSION})")
-def nri() -> None:
+@click.version_option(describe(), message=f"nri %(version)s, Node Resource Interface v{VERSION}")
+@click.pass_context
+def nri(ctx: click.Context) -> None:
     """The Node Resource Interface v0.1: plugins that manage a container's resources.
 
     \b
@@ -57,3 +59,5 @@ def nri() -> None:
 
     Exit status: 0 when all is well, 1 when something is wrong, 2 for a wrong command line.
     """
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":  # https://no-color.org
+        ctx.color = False

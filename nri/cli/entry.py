@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,13 +16,14 @@ if TYPE_CHECKING:
 
 def main() -> NoReturn:
     """Run the command that ``sys.argv`` asks for, and exit."""
+    started = time.monotonic()
     if sys.argv[1:2] == ["hook"]:
         from nri import hook
 
         arguments = hook.parse(sys.argv[2:])
         if arguments is not None:
-            stdin = sys.stdin.buffer if sys.stdin is not None else None
-            sys.exit(hook.run(arguments, stdin, sys.stderr))
+            # The interpreter's own end would take some milliseconds, for nothing: everything is written.
+            os._exit(hook.main(arguments, started))
     from nri.cli.commands import nri
 
     nri(prog_name="nri")

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-import sys
+import time
 
 import click
 
 from nri.cli import options
+from nri.hook.arguments import DEFAULT_DEADLINE
+
+STARTED = time.monotonic()
 
 
 @click.command()
 @click.argument("state", type=options.type_state)
 @options.host
 @options.timeout
+@click.option(
+    "--deadline",
+    default=DEFAULT_DEADLINE,
+    show_default=True,
+    metavar="SECONDS",
+    type=options.Seconds(0, 3600, min_open=True),
+    help="For the whole hook, from its start: shorter than the runtime's own timeout for it.",
+)
 @click.option(
     "--log-file",
     default="",
@@ -27,12 +38,14 @@ def hook(
     bin_dirs: tuple[str, ...],
     check_owner: bool,
     timeout: float,
+    deadline: float,
     log_file: str,
 ) -> None:
     """Run the chain as a hook of an OCI runtime.
 
     Reads the container's state from stdin, as the runtime writes it, and the rest from the config.json of the
-    bundle that it names. Exit status 1, with the reason on stderr, stops the container's start.
+    bundle that it names. Exit status 1, with the reason on stderr, stops the container's start. So does a hook that
+    is not done within its --deadline; its plugin is killed.
 
     \b
     In a config.json, or a file in a hooks.d directory (podman, CRI-O):
@@ -41,10 +54,10 @@ def hook(
         "poststop":      [{"path": "/usr/local/bin/nri", "args": ["nri", "hook", "delete"]}]
       }
     """
-    from nri.hook import Arguments, run
+    from nri.hook import Arguments, main
 
     arguments = Arguments(state)
     arguments.conf_dir, arguments.conf_file, arguments.bin_dirs = conf_dir, conf_file, bin_dirs
-    arguments.timeout, arguments.log_file, arguments.check_owner = timeout, log_file, check_owner
-    stdin = sys.stdin.buffer if sys.stdin is not None else None
-    raise click.exceptions.Exit(run(arguments, stdin, sys.stderr))
+    arguments.timeout, arguments.deadline = timeout, deadline
+    arguments.log_file, arguments.check_owner = log_file, check_owner
+    raise click.exceptions.Exit(main(arguments, STARTED))

@@ -151,7 +151,9 @@ def _print_requests(client: Client, request: Request, state: str, as_json: bool)
 
 def _print_exchange(exchange: Exchange) -> None:
     milliseconds = f"{exchange.seconds * 1000:.1f} ms"
-    click.secho(printable(f"{exchange.plugin.type}  {exchange.binary or 'not found'}  {milliseconds}"), bold=True)
+    # "not found", or "not run", where there is no binary
+    binary = exchange.binary or str(exchange.error and exchange.error.reason).partition(":")[0]
+    click.secho(printable(f"{exchange.plugin.type}  {binary}  {milliseconds}"), bold=True)
     _print_document("request", exchange.request)
     if exchange.result is not None:
         _print_document("result", exchange.result.to_json())

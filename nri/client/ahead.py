@@ -30,6 +30,7 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from nri.client import launch
+from nri.client.about import is_built_with_skel
 from nri.client.helper import BusyError, GoneError, Helper, in_background, reason
 from nri.client.lines import Lines
 from nri.client.prestart import Prestarted
@@ -46,12 +47,6 @@ if TYPE_CHECKING:
 ANSWER_WITHIN = 10.0
 """Seconds that a plugin has to say whether it can be started ahead, and then to be ready."""
 
-MARKS = (b"nri.skel", b"nri import skel")
-"""What stands in the file of a plugin that was built with :mod:`nri.skel`; no other file is run to be asked."""
-
-MAX_FILE = 64 * 1024 * 1024
-"""Bytes of a file that are looked through."""
-
 AT_ONCE, PAUSE = 3, 0.05
 """Attempts that are made in a row while files change, and seconds between them."""
 
@@ -62,6 +57,7 @@ _CAUTION = {"never": 0, "": 1, "always": 2}
 _FOREIGN = "it was not built with nri.skel"
 
 log = logging.getLogger("nri.client")
+_log_debug = log.debug  # where a parameter is called `log`
 
 
 class _Known(NamedTuple):
@@ -122,15 +118,19 @@ class Helpers:
         helper = self._find(path, argv[0])
         if helper is not None:
             try:
-                return helper.launch(stdin, deadline, Lines(max_output, log), max_output)
+                output = helper.launch(stdin, deadline, Lines(max_output, log), max_output)
             except BusyError:
                 pass
             except GoneError:
                 self._drop(path, helper, argv[0])
+            else:
+                _log_debug("%s: a preloaded process has answered", argv[0])
+                return output
             finally:
                 if helper.is_suspect:
                     self._drop(path, helper, argv[0])
                     self.prepare(path, argv[0])
+        _log_debug("%s: starting a process for this request", argv[0])
         return launch.launch(path, argv, stdin, deadline, max_output=max_output, log=log)
 
     def prepare(self, path: str, plugin: str) -> None:
@@ -304,9 +304,7 @@ def _say(plugin: str, known: _Known, why: str) -> _Known:
 
 def _why_not(path: str, plugin: str) -> str:
     """Return why a plugin can't be started ahead; "" if it says that it can. Only one with nri.skel is asked."""
-    with open(path, "rb") as file:
-        content = file.read(MAX_FILE)
-    if not any(mark in content for mark in MARKS):
+    if not is_built_with_skel(path):
         return _FOREIGN
     about = _ask(path, plugin, "version")
     try:

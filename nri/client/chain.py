@@ -11,10 +11,9 @@ The contract, as in Go's ``InvokeWithSandbox`` but where noted:
 
 from __future__ import annotations
 
-import errno
 import time
 
-from nri.client import launch
+from nri.client import launch, unstartable
 from nri.client.errors import ChainError, PluginError
 from nri.client.find import DEFAULT_BIN_DIRS, find
 from nri.client.lines import readable
@@ -204,23 +203,21 @@ class Client:
         except OSError as error:
             raise PluginError(plugin.type, _not_started(exchange.binary, error)) from error
         exchange.stdout = output.stdout
-        return _result(plugin.type, output, seconds, self.max_output)
+        return _result(plugin.type, exchange.binary, output, seconds, self.max_output)
 
 
-def _result(plugin: str, output: launch.Output, seconds: float, max_output: int) -> Result:
+def _result(plugin: str, binary: str, output: launch.Output, seconds: float, max_output: int) -> Result:
     """What the plugin answered, or the error that its output amounts to."""
     said = f"; the end of its stderr: {output.stderr}" if output.stderr else ""
+    if output.status in unstartable.NOT_RUN and unstartable.has_windows_ends(binary):  # as of `#!/usr/bin/env sh` CR
+        said += f"; {unstartable.WINDOWS}"
     if output.stopped == "deadline":
         raise PluginError(plugin, f"killed: no result after {seconds:.3g} s{said}")
     if output.stopped:
         raise PluginError(
             plugin, f"killed: it wrote more than {max_output} bytes to stdout, expected one result{said}"
         )
-    ended = ""
-    if output.status > 0:
-        ended = f"exit status {output.status}"
-    elif output.status < 0:
-        ended = f"ended by signal {-output.status}"
+    ended = output.ending
     try:
         if not output.stdout.strip():
             raise DecodeError("it wrote nothing to stdout, expected a result")
@@ -243,12 +240,7 @@ def _quote(stdout: bytes) -> str:
 def _not_started(binary: str, error: OSError) -> str:
     if isinstance(error, launch.BrokenOffError):
         return f"killed: it could not be waited for or read any more: {error.strerror}"
-    what = f"cannot be started: {binary}: {error.strerror}"
-    if error.errno == errno.ENOEXEC:
-        return f"{what}; expected a program for this machine, or a script with an interpreter in its first line"
-    if error.errno == errno.ENOENT:  # the file was there a moment ago
-        return f"{what}; where the file exists it is its interpreter, or its loader, that does not"
-    return what
+    return unstartable.explain(binary, error)
 
 
 def _log(plugin: str, line: str) -> None:

@@ -25,8 +25,8 @@ def find(plugin_type: str, bin_dirs: Sequence[str] = DEFAULT_BIN_DIRS, *, check_
     """The path of the executable of ``plugin_type``: the first one in ``bin_dirs``.
 
     :param check_owner: whether it matters who can write to it.
-    :raises PluginError: when there is none; something by that name that can't be run is named. Also when others can
-        write to it: then no other directory is looked into, since nobody knows what was there before.
+    :raises PluginError: when there is none; something by that name that can't be run is told as what it is. Also when
+        others can write to it: then no other directory is looked into, since nobody knows what was there before.
     """
     if not is_type_name(plugin_type):
         expected = "letters, digits and . _ -, beginning with a letter or digit"
@@ -47,15 +47,26 @@ def find(plugin_type: str, bin_dirs: Sequence[str] = DEFAULT_BIN_DIRS, *, check_
             continue
         mode = status.st_mode
         if mode & 0o170000 != 0o100000:
-            unusable.append(f"{path} is not a file")
+            unusable.append(f"{path} is {_KINDS.get(mode & 0o170000, 'a device')}; expected an executable file")
         elif not os.access(path, os.X_OK):
-            unusable.append(f"{path} is not executable (mode {mode & 0o7777:04o}); expected one like 0755")
+            unusable.append(f"{path} is not executable{_why_not(path, mode)}")
         else:
             if check_owner:
                 _require_trusted(plugin_type, path, status)
             return path
-    what = "; ".join(unusable) or f"no such executable in {', '.join(bin_dirs) or 'an empty list of directories'}"
-    raise PluginError(plugin_type, f"not found: {what}")
+    if unusable:
+        raise PluginError(plugin_type, f"not run: {'; '.join(unusable)}")
+    where = ", ".join(bin_dirs) or "an empty list of directories"
+    raise PluginError(plugin_type, f"not found: no such executable in {where}")
+
+
+_KINDS = {0o040000: "a directory", 0o010000: "a FIFO", 0o140000: "a socket"}
+
+
+def _why_not(path: str, mode: int) -> str:
+    if mode & 0o111 and os.statvfs(path).f_flag & os.ST_NOEXEC:
+        return ", for its file system is mounted with noexec"
+    return f" (mode {mode & 0o7777:04o}); expected one like 0755"
 
 
 def _require_trusted(plugin_type: str, path: str, status: os.stat_result) -> None:

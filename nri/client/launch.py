@@ -57,6 +57,13 @@ class Output:
     """"" or why it was killed: ``deadline`` or ``output``."""
     seconds: float
 
+    @property
+    def ending(self) -> str:
+        """How it ended in words; "" for exit status 0."""
+        if self.status < 0:
+            return f"ended by signal {-self.status}"
+        return f"exit status {self.status}" if self.status else ""
+
 
 def launch(
     path: str,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import stat
+
 from nri.errors import printable
 from nri.types import gojson
 from nri.types.errors import DecodeError
@@ -16,17 +19,20 @@ MAX_CONFIG = 16 * 1024 * 1024
 """Bytes of a config.json that are read; a real one has some tens of thousands."""
 
 
-def read_config(path: str) -> dict[str, Any]:
+def read_config(path: str, *, must_be_file: bool = False) -> dict[str, Any]:
     """The OCI configuration in the file ``path``.
 
+    :param must_be_file: refuse what is no regular file, and do not wait for a FIFO or device to be opened.
     :raises DecodeError: when it can't be read, is too long, or is no JSON object.
     """
     where = printable(path)
     try:
-        with open(path, "rb") as file:
+        with open(path, "rb", opener=_open_file if must_be_file else None) as file:
             document = file.read(MAX_CONFIG + 1)
     except OSError as error:
         raise DecodeError(f"{where}: cannot be read: {error.strerror}") from error
+    except DecodeError:
+        raise
     except ValueError as error:  # a NUL in the path
         raise DecodeError(f"{where}: cannot be read: {error}") from error
     if len(document) > MAX_CONFIG:
@@ -38,6 +44,26 @@ def read_config(path: str) -> dict[str, Any]:
     except DecodeError as error:
         raise DecodeError(f"{where}: {error}") from error
     return value
+
+
+def _open_file(path: str, flags: int) -> int:
+    """An opener of regular files: it waits for nothing."""
+    fd = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY)
+    kind = os.fstat(fd).st_mode
+    if not stat.S_ISREG(kind):
+        os.close(fd)
+        raise DecodeError(
+            f"{printable(path)}: is {_KINDS.get(stat.S_IFMT(kind), 'no file')}, expected a regular file"
+        )
+    return fd
+
+
+_KINDS = {
+    stat.S_IFDIR: "a directory",
+    stat.S_IFIFO: "a FIFO",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
 
 
 def spec_from_oci(config: dict[str, Any]) -> Spec:

@@ -27,6 +27,8 @@ started: set[int] = set()
 starting = allocate_lock()
 """Held while one is started or reaped, and so is not, or no more, among them."""
 
+_reports = -1  # where each of them is reported, see report_to
+
 _BUSY_RETRY = 0.01  # seconds between attempts to run a file that is being written (ETXTBSY)
 
 
@@ -71,6 +73,35 @@ def pipe() -> tuple[int, int]:
     return moved[0], moved[1]
 
 
+def report_to(fd: int) -> None:
+    """Report to ``fd``, in lines and from now on, the processes that are started and reaped here.
+
+    ``?LINK LINK …`` is written before one is started: its standard files, as links in /proc/PID/fd name them. ``+PID``
+    follows when it has been started, or ``!`` if it could not be; ``-PID`` when it is reaped. Each process leads
+    a session of its own: whatever it starts can be told by that. A report that is not taken at once is lost. With
+    -1 nothing is reported.
+    """
+    global _reports  # noqa: PLW0603 - one for the process, as the set of those that are started
+    if fd >= 0:
+        os.set_blocking(fd, False)
+    _reports = fd
+
+
+def _report(sign: str, what: object = "") -> None:
+    if _reports >= 0:
+        try:
+            os.write(_reports, f"{sign}{what}\n".encode())
+        except OSError:
+            pass  # the other end is gone, or is stopped
+
+
+def _announce(actions: list[Any]) -> None:
+    """Report what is about to be started: this process may be killed before it knows the other's number."""
+    if _reports >= 0:
+        files = [action[1] for action in actions if action[0] == os.POSIX_SPAWN_DUP2]
+        _report("?", " ".join([os.readlink(f"/proc/self/fd/{fd}") for fd in files]))
+
+
 def spawn(path: str, argv: list[str], pipes: list[int], deadline: float) -> int:
     """Start ``path`` in a process group of its own; returns its pid.
 
@@ -92,16 +123,22 @@ def spawn(path: str, argv: list[str], pipes: list[int], deadline: float) -> int:
 def spawn_with(path: str, argv: list[str], actions: list[Any]) -> int:
     """As :func:`spawn`, with these file actions of ``os.posix_spawn`` instead of pipes; tried once."""
     with starting:
-        pid = os.posix_spawn(
-            path,
-            argv,
-            ENVIRONMENT,
-            file_actions=[*[(os.POSIX_SPAWN_CLOSE, fd) for fd in inheritable()], *actions],
-            setpgroup=0,
-            setsigmask=(),
-            setsigdef=SIGNALS,
-        )
+        _announce(actions)
+        try:
+            pid = os.posix_spawn(
+                path,
+                argv,
+                ENVIRONMENT,
+                file_actions=[*[(os.POSIX_SPAWN_CLOSE, fd) for fd in inheritable()], *actions],
+                **({"setpgroup": 0} if _reports < 0 else {"setsid": True}),  # a session has a group of its own
+                setsigmask=(),
+                setsigdef=SIGNALS,
+            )
+        except BaseException:
+            _report("!")
+            raise
         started.add(pid)
+        _report("+", pid)
     return pid
 
 
@@ -112,9 +149,13 @@ def reap(pid: int) -> tuple[int, int]:
     """
     with starting:
         try:
+            # Reported before: when it is reaped its number may be another's.
+            if _reports >= 0 and os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
+                _report("-", pid)
             reaped, status = os.waitpid(pid, os.WNOHANG)
         except ChildProcessError:
             started.discard(pid)
+            _report("-", pid)
             raise
         if reaped:
             started.discard(pid)

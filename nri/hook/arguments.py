@@ -16,10 +16,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
+DEFAULT_DEADLINE = 8.0
+"""Seconds for the whole hook: less than the 10 that users of podman and CRI-O give a hook before it is killed."""
+
+
 class Arguments:
     """What ``nri hook`` is told, with the defaults of all that it is not."""
 
-    __slots__ = ("bin_dirs", "check_owner", "conf_dir", "conf_file", "log_file", "state", "timeout")
+    __slots__ = ("bin_dirs", "check_owner", "conf_dir", "conf_file", "deadline", "log_file", "state", "timeout")
 
     def __init__(self, state: str) -> None:
         self.state = state
@@ -27,6 +31,7 @@ class Arguments:
         self.conf_file = DEFAULT_CONF_FILE
         self.bin_dirs: tuple[str, ...] = DEFAULT_BIN_DIRS
         self.timeout = DEFAULT_TIMEOUT
+        self.deadline = DEFAULT_DEADLINE
         self.log_file = ""
         self.check_owner = True
 
@@ -35,7 +40,7 @@ def parse(argv: Sequence[str]) -> Arguments | None:
     """The arguments after ``nri hook``; None for what is not right."""
     states: list[str] = []
     given: dict[str, list[str]] = {
-        name: [] for name in ("--conf-dir", "--conf-file", "--bin-dir", "--log-file", "--timeout")
+        name: [] for name in ("--conf-dir", "--conf-file", "--bin-dir", "--log-file", "--timeout", "--deadline")
     }
     check_owner = True
     words = iter(argv)
@@ -59,6 +64,7 @@ def parse(argv: Sequence[str]) -> Arguments | None:
     arguments.log_file = (given["--log-file"] or [""])[-1]
     try:
         arguments.timeout = float(given["--timeout"][-1]) if given["--timeout"] else arguments.timeout
+        arguments.deadline = float(given["--deadline"][-1]) if given["--deadline"] else arguments.deadline
     except ValueError:
         return None
-    return arguments if 0 < arguments.timeout <= 3600 else None
+    return arguments if 0 < arguments.timeout <= 3600 and 0 < arguments.deadline <= 3600 else None

@@ -3,29 +3,29 @@
 The OCI specification (runtime.md, "Lifecycle"; config.md, "POSIX-platform Hooks"): the state is on stdin; when a
 hook that runs before the container's process exits with another status than 0, the runtime must stop and destroy
 the container; a poststop hook's failure is logged. Runtimes show a failed hook's stderr, so it is kept short.
+
+One deadline bounds all of it (:mod:`nri.hook.deadline`), and while plugins run a guard watches the process
+(:mod:`nri.client.guard`): a hook that is killed leaves no plugin running.
 """
 
 from __future__ import annotations
 
-import errno
 import os
 
 from nri import config, ownership
-from nri.client import Client, Sandbox, Task, read_config, spec_from_oci
+from nri.client import ChainError, Client, Sandbox, Task, guard, read_config, spec_from_oci
 from nri.client.spawn import settle
-from nri.errors import NRIError, printable
-from nri.types import gojson
-from nri.types.errors import DecodeError
-from nri.types.message import integer, mismatch, string, string_map
+from nri.errors import NRIError
+from nri.hook.deadline import Deadline
+from nri.hook.outlet import Outlet
+from nri.hook.state import State, read
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import BinaryIO, TextIO
 
+    from nri.client import Exchange
     from nri.hook.arguments import Arguments
-
-MAX_STATE = 1024 * 1024
-"""Bytes of the runtime's state; a real one has some thousands."""
 
 SANDBOX_ID_KEYS = (
     "io.kubernetes.cri.sandbox-id",  # containerd
@@ -34,71 +34,104 @@ SANDBOX_ID_KEYS = (
 """The annotations that tell which pod sandbox a container belongs to, by runtime."""
 
 
+def main(arguments: Arguments, started: float) -> int:
+    """Run the hook as the process that this is; returns the exit status.
+
+    Beside what :func:`run` does, it ends in time whatever blocks it, and leaves no plugin if a signal ends it.
+
+    :param started: when the process began, of :func:`time.monotonic`.
+    """
+    import _signal  # type: ignore[import-not-found] # the signal module would import enum
+    import sys
+
+    if _signal.getsignal(_signal.SIGINT) != _signal.SIG_IGN:
+        _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
+    stdin = sys.stdin.buffer if sys.stdin is not None else None
+    hook = _Hook(arguments, Outlet(sys.stderr), Deadline(arguments.deadline, started), is_guarded=True)
+    hook.deadline.enforce(hook.fail)
+    return hook.run(stdin)
+
+
 def run(arguments: Arguments, stdin: BinaryIO | None, stderr: TextIO) -> int:
     """Run the chain for the container on ``stdin``; returns the exit status: 0, or 1 with the reason on ``stderr``.
 
     This is the last thing that the process does: its working directory and umask are changed.
     """
-    name = log = ""
+    return _Hook(arguments, Outlet(stderr), Deadline(arguments.deadline), is_guarded=False).run(stdin)
 
-    def say(line: str) -> None:
-        _say(stderr, log, line)
 
-    if not arguments.check_owner:
-        say(f"nri: warning: {ownership.UNCHECKED} (--no-check-owner)")
-    try:
-        log = _absolute(arguments.log_file) if arguments.log_file else ""
+class _Hook:
+    def __init__(self, arguments: Arguments, outlet: Outlet, deadline: Deadline, *, is_guarded: bool) -> None:
+        self.deadline = deadline
+        self._arguments = arguments
+        self._outlet = outlet
+        self._is_guarded = is_guarded
+        self._name = ""
+        self._has_failed = False
+
+    def run(self, stdin: BinaryIO | None) -> int:
+        """As :func:`run`."""
+        if not self._arguments.check_owner:
+            self._outlet.say(f"nri: warning: {ownership.UNCHECKED} (--no-check-owner)")
+        try:
+            self._run(stdin)
+        except config.ConfigError as error:  # one line for each of its faults
+            self.fail(*map(str, error.faults))
+            return 1
+        except (NRIError, OSError) as error:
+            is_late = isinstance(error, ChainError) and self.deadline.left() == 0
+            self.fail(self.deadline.passed(str(error)) if is_late else str(error))
+            return 1
+        return 0
+
+    def fail(self, *reasons: str) -> None:
+        """Say why the hook fails. A newline in a reason is escaped: each reason is one line."""
+        where = f"nri hook {self._arguments.state}{self._name}: "
+        for reason in reasons:
+            self._outlet.say(f"{where}{reason}")
+            where = ""
+
+    def _note(self, exchange: Exchange) -> None:
+        self._has_failed = self._has_failed or exchange.error is not None
+
+    def _run(self, stdin: BinaryIO | None) -> None:
+        arguments, deadline = self._arguments, self.deadline
+        self._outlet.log = _absolute(arguments.log_file) if arguments.log_file else ""
         bin_dirs = [_absolute(directory) for directory in arguments.bin_dirs]
-        configuration = config.load(arguments.conf_dir, arguments.conf_file, check_owner=arguments.check_owner)
+        deadline.doing = f"it was reading the configuration, {arguments.conf_dir} or {arguments.conf_file}"
         client = Client(
-            configuration,
+            config.load(arguments.conf_dir, arguments.conf_file, check_owner=arguments.check_owner),
             bin_dirs=bin_dirs,
             timeout=arguments.timeout,
             check_owner=arguments.check_owner,
-            log=lambda plugin, line: say(f"nri: {plugin}: {line}"),
+            log=lambda plugin, line: self._outlet.say(f"nri: {plugin}: {line}"),
+            on_exchange=self._note,
         )
-        state = _State(_read(stdin) if stdin is not None else b"")
-        name = f" {state.id}"
+        deadline.doing = "it was reading the container's state on stdin"
+        state = State(read(stdin, deadline) if stdin is not None else b"")
+        self._name = f" {state.id}"
         if not client.chain(arguments.state):
-            return 0
-        spec = spec_from_oci(read_config(os.path.join(state.bundle, "config.json")))
+            return
+        path = os.path.join(state.bundle, "config.json")
+        deadline.doing = f"it was reading {path}"
+        spec = spec_from_oci(read_config(path, must_be_file=True))
         spec.annotations.update(state.annotations)
+        deadline.doing = f"it was running {', '.join([plugin.type for plugin in client.chain(arguments.state)])}"
         settle()
-        client.invoke(Task(state.id, state.pid, spec), arguments.state, _sandbox(spec.annotations))
-    except (NRIError, OSError) as error:
-        # One line for each fault of a configuration; what else has a newline in it is somebody's text.
-        faults = error.faults if isinstance(error, config.ConfigError) else (error,)
-        where = f"nri hook {arguments.state}{name}: "
-        for fault in faults:
-            say(f"{where}{fault}")
-            where = ""
-        return 1
-    return 0
-
-
-class _State:
-    """The container's state as the runtime writes it (OCI runtime specification, "State")."""
-
-    def __init__(self, document: bytes) -> None:
+        keeper = _guard() if self._is_guarded else None
         try:
-            if len(document) > MAX_STATE:
-                raise DecodeError(f"found more than {MAX_STATE} bytes")
-            value = gojson.loads(document)
-            if not isinstance(value, dict):
-                raise mismatch(value, "the state", "an object")
-            self.id = string(value.get("id"), "id")
-            self.pid = integer(value.get("pid"), "pid")
-            self.bundle = string(value.get("bundle"), "bundle")
-            self.annotations = string_map(value.get("annotations"), "annotations")
-            for key in ("id", "bundle"):
-                if not value.get(key):
-                    raise DecodeError(f"{key}: found nothing, expected the container's")
-            if not self.bundle.startswith("/"):
-                raise DecodeError(f"bundle: found {self.bundle!r}, expected an absolute path")
-        except DecodeError as error:
-            raise DecodeError(
-                f"the container's state on stdin: {error}; expected what an OCI runtime writes"
-            ) from None
+            task = Task(state.id, state.pid, spec)
+            client.invoke(task, arguments.state, _sandbox(spec.annotations), deadline=deadline.at)
+        finally:
+            if keeper is not None:
+                (keeper.sweep if self._has_failed else keeper.dismiss)()
+
+
+def _guard() -> guard.Guard:
+    try:
+        return guard.keep(make_session=True)
+    except OSError as error:
+        raise NRIError(f"the guard of the plugins cannot be started: {error.strerror}") from error
 
 
 def _absolute(path: str) -> str:
@@ -109,37 +142,8 @@ def _absolute(path: str) -> str:
         raise NRIError(f"{path}: {reason}; expected an absolute path") from None
 
 
-def _read(stdin: BinaryIO) -> bytes:
-    try:
-        document = stdin.read(MAX_STATE + 1)
-        if document is None:  # a descriptor that is not to be waited for has nothing yet
-            raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
-    except OSError as error:
-        reason = f"the container's state on stdin: cannot be read: {error.strerror}"
-        raise DecodeError(f"{reason}; expected what an OCI runtime writes") from None
-    return document
-
-
 def _sandbox(annotations: dict[str, str]) -> Sandbox | None:
     for key in SANDBOX_ID_KEYS:
         if annotations.get(key):
             return Sandbox(annotations[key])
     return None
-
-
-def _say(stderr: TextIO, log: str, line: str) -> None:
-    # Where neither can be written, nobody is left to be told; the exit status says it too.
-    line = printable(line)
-    if log:
-        import time
-
-        try:
-            with open(os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600), "a") as file:
-                file.write(f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {line}\n")
-        except OSError as error:
-            line += "\n" + printable(f"nri hook: the log file {log} cannot be written: {error.strerror}")
-    try:
-        stderr.write(line + "\n")
-        stderr.flush()
-    except (OSError, ValueError, AttributeError):
-        pass

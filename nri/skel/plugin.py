@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from nri.errors import NRIError
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from nri.types.v1 import Request, Result
+
+
+NO_INVOKE = "defines no method invoke(self, request)"
 
 
 class Plugin:
@@ -28,7 +33,7 @@ class Plugin:
         """Do the plugin's work for one step of a container's life.
 
         ``request.state`` tells which; a state that means nothing to the plugin is answered with
-        ``request.new_result(self.type)``. An exception becomes the result's ``error``, its message only, and its
-        traceback goes to stderr.
+        ``request.new_result(self.type)``. An exception becomes the result's ``error``, its class and its message, and
+        its traceback goes to stderr; of an :class:`nri.errors.NRIError` it is the message only.
         """
-        raise TypeError(f"the plugin {self.type or type(self).__name__} has no invoke method")
+        raise NRIError(f"class {type(self).__name__} {NO_INVOKE}")

@@ -1,8 +1,8 @@
 """The process of a plugin: ``TYPE invoke``, one request on stdin, one result on stdout.
 
 Exit status: 0 when a result was written, also one with an error in it; 1 when there is no request to answer or no
-way to write the answer; 2 for a wrong command line. A verb that nobody knows is answered with a result whose error
-is ``invalid arg X``, as Go's skel does.
+way to write the answer; 2 for a wrong command line, and for ``version`` of a plugin that can't be invoked. A verb
+that nobody knows is answered with a result whose error is ``invalid arg X``, as Go's skel does.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import sys
 from errno import EAGAIN
 
 from nri.errors import NRIError, printable
+from nri.skel.plugin import NO_INVOKE, Plugin
 from nri.types import gojson
 from nri.types.errors import DecodeError, EncodeError
 from nri.types.v1 import AHEAD, MAX_REQUEST, VERSION, Request, Result
@@ -20,8 +21,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any, NoReturn
-
-    from nri.skel.plugin import Plugin
 
 
 _PIECE = 65536
@@ -85,6 +84,9 @@ def run(plugin: Plugin, argv: Sequence[str], stdin: Any, stdout: Any, stderr: An
         _say(stderr, f"usage: {plugin.type} invoke < REQUEST.json (or --help, version, schema)")
         return 2
     verb = argv[1]
+    if verb in ("version", "--version") and getattr(plugin.invoke, "__func__", None) is Plugin.invoke:
+        _say(stderr, f"{plugin.type}: class {type(plugin).__name__} {NO_INVOKE}")
+        return 2
     if verb in ABOUT:
         return _write(plugin, ABOUT[verb](plugin).encode(), stdout, stderr)
     try:
@@ -104,7 +106,7 @@ def run(plugin: Plugin, argv: Sequence[str], stdin: Any, stdout: Any, stderr: An
     try:
         answer = result.to_json()
     except EncodeError as error:
-        answer = _failure(plugin, request, f"the plugin's result: {error}").to_json()
+        answer = _failure(plugin, request, f"its result: {error}").to_json()
     return _write(plugin, answer + b"\n", stdout, stderr)
 
 
@@ -112,7 +114,7 @@ def _invoke(plugin: Plugin, request: Request, stderr: Any) -> Result:
     try:
         result = plugin.invoke(request)
     except SystemExit as exit_:
-        return _failure(plugin, request, f"the plugin tried to exit with {exit_.code!r}; expected a result")
+        return _failure(plugin, request, f"it tried to exit with {exit_.code!r}; expected a result")
     except Exception as error:
         if not isinstance(error, NRIError):  # those say all that there is to say
             import traceback
@@ -122,11 +124,19 @@ def _invoke(plugin: Plugin, request: Request, stderr: Any) -> Result:
                 is_ours = part.startswith(("Traceback", "  ", "\n"))
                 for line in part.rstrip("\n").split("\n") if is_ours else [part.rstrip("\n")]:
                     _say(stderr, line)
-        return _failure(plugin, request, str(error) or type(error).__name__)
+        return _failure(plugin, request, _named(error))
     if not isinstance(result, Result):
         what = gojson.describe(result)
         return _failure(plugin, request, f"invoke returned {what}; expected request.new_result({plugin.type!r})")
     return result
+
+
+def _named(error: Exception) -> str:
+    """Return the error as a message, with its class: ``KeyError: 'max'``, not ``'max'``."""
+    name, text = type(error).__name__, str(error)
+    if isinstance(error, NRIError):
+        return text or name
+    return f"{name}: {text}" if text else name
 
 
 def _failure(plugin: Plugin, request: Request, message: str) -> Result:
@@ -152,6 +162,8 @@ def _help(plugin: Plugin) -> str:
 
 
 def _version(plugin: Plugin) -> str:
+    from nri.build import describe
+
     about: dict[str, Any] = {"type": plugin.type, "version": plugin.version, "nri": VERSION}
     try:
         import nri.skel.ahead  # noqa: F401 - a compiled plugin may have been built without what it needs
@@ -159,6 +171,7 @@ def _version(plugin: Plugin) -> str:
         pass
     else:
         about["ahead"] = AHEAD
+    about["build"] = describe()
     return gojson.dumps(about).decode() + "\n"
 
 

@@ -42,6 +42,7 @@ class Runner:
     """Keeps a plugin connected.
 
     :param sock: a connected socket, instead of the environment's and of ``path``.
+    :param build: what the log says of the plugin's build, beside its name.
     """
 
     def __init__(
@@ -54,11 +55,13 @@ class Runner:
         sock: socket.socket | None = None,
         environment: Mapping[str, str] = os.environ,
         executable: str = "",
+        build: str = "",
     ) -> None:
         handlers(plugin)  # refuse early
         self.identity = Identity.find(environment, executable or sys.argv[0], name=name, index=index)
         self._plugin = plugin
         self._path = path
+        self._build = build
         self._given = sock if sock is not None else _left_to_us(environment)
         self._stopped = threading.Event()
         self._session: Session | None = None
@@ -73,6 +76,7 @@ class Runner:
         reason = None
         pause, complained = FIRST_PAUSE, ""
         while not self._stopped.is_set():
+            log.debug("connecting to %s", self._path)
             try:
                 sock = _connect(self._path)
             except OSError as error:
@@ -86,7 +90,9 @@ class Runner:
             elif complaint != complained and not self._stopped.is_set():  # a runtime may be away for hours
                 log.warning("%s; trying again until there is one that accepts the plugin", complaint)
             complained = complaint
-            self._stopped.wait(pause * random.uniform(0.5, 1.0))  # noqa: S311 - not a secret
+            wait = pause * random.uniform(0.5, 1.0)  # noqa: S311 - not a secret
+            log.debug("%s; next attempt in %.2f s", complaint or "disconnected", wait)
+            self._stopped.wait(wait)
             pause = min(2 * pause, LONGEST_PAUSE)
         return reason
 
@@ -116,7 +122,7 @@ class Runner:
         self._session = session
         if self._stopped.is_set():
             session.close("the plugin was stopped")
-        log.info("connected as %s", self.identity)
+        log.info("connected as %s", f"{self.identity} {self._build}".rstrip())
         try:
             reason = session.run()
         finally:

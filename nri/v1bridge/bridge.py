@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import re
 import threading
+import time
 from typing import TYPE_CHECKING, TypeVar
 
 from nri import api, stub
@@ -24,7 +25,7 @@ from nri.types.gojson import shorten
 from nri.types.v1 import ConfigList, State
 from nri.v1bridge import requests
 from nri.v1bridge.configuration import Configuration
-from nri.v1bridge.logs import exchange_line, plugin_line
+from nri.v1bridge.logs import answer_line, event_line, exchange_line, plugin_line
 from nri.v1bridge.pods import Pods
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ class Bridge(stub.Plugin):
         self._helpers = Helpers() if settings.ahead else None
         self._orphans = orphans
         self._served: ConfigList | None = None
+        self._seen: ConfigList | None = None  # what the log has, for debugging
         self._pods = Pods()
         self._runtime_runs_pods = False
         self._busy = 0
@@ -149,7 +151,12 @@ class Bridge(stub.Plugin):
 
     def _current(self) -> ConfigList:
         """The configuration as it is now; its plugins are those that are kept ready."""
+        started = time.monotonic()
         configuration = self._configuration.current(check_owner=self._settings.check_owner)
+        if log.isEnabledFor(logging.DEBUG):
+            what = "is as before" if configuration is self._seen else "was read"
+            log.debug("the configuration %s (%.1f ms)", what, (time.monotonic() - started) * 1000)
+            self._seen = configuration
         if self._helpers is not None and configuration is not self._served:
             self._served = configuration
             self._helpers.keep(configuration.plugins)
@@ -232,12 +239,17 @@ class Bridge(stub.Plugin):
         with self._counting:
             self._busy += 1
         call.afterwards.append(self._tidy)
+        started = time.monotonic()
+        refused = ""
         try:
             deadline = None if call.deadline is None else call.deadline - MARGIN
+            event_line(name, request, client.chain(request.state), deadline and deadline - started)
             client.invoke(request, request.state, deadline=deadline)
         except ChainError as error:
-            raise StatusError(Code.ABORTED, _for_the_runtime(f"nri v0.1: {error}")) from None
+            refused = _for_the_runtime(f"nri v0.1: {error}")
+            raise StatusError(Code.ABORTED, refused) from None
         finally:
+            answer_line(name, request, time.monotonic() - started, refused)
             with self._counting:
                 self._busy -= 1
                 if self._busy == 0:

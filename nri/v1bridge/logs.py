@@ -23,8 +23,10 @@ from nri.types.gojson import shorten
 from nri.v1bridge.logfile import LogFile, complaint
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from nri.client import Exchange
-    from nri.types.v1 import Request
+    from nri.types.v1 import Plugin, Request
     from nri.v1bridge.settings import Settings
 
 SYSLOG = "/dev/log"
@@ -69,13 +71,7 @@ def exchange_line(name: str, request: Request, exchange: Exchange) -> None:
     """Log what became of one plugin for one event. ``name`` is ``NAMESPACE/POD[/CONTAINER]``."""
     if exchange.error is None and not log.isEnabledFor(logging.INFO):
         return
-    fields: dict[str, Any] = {
-        "state": str(request.state),
-        "pod" if request.is_sandbox else "container": name,
-        "id": request.id[:12],
-        "plugin": exchange.plugin.type,
-        "ms": round(exchange.seconds * 1000, 1),
-    }
+    fields = _subject(name, request) | {"plugin": exchange.plugin.type, "ms": round(exchange.seconds * 1000, 1)}
     if exchange.error is not None:
         log.error("failed", extra={"fields": fields | {"error": shorten(exchange.error.reason, MAX_TEXT)}})
         return
@@ -84,6 +80,27 @@ def exchange_line(name: str, request: Request, exchange: Exchange) -> None:
         pairs = list(exchange.result.metadata.items())[:MAX_METADATA]
         fields["metadata"] = {shorten(key, MAX_VALUE): shorten(value, MAX_VALUE) for key, value in pairs}
     log.info("ok", extra={"fields": fields})
+
+
+def event_line(name: str, request: Request, plugins: Sequence[Plugin], seconds: float | None) -> None:
+    """Log an event at level debug: the plugins that it is for, and the time that they have."""
+    if log.isEnabledFor(logging.DEBUG):
+        fields = _subject(name, request) | {"plugins": ",".join([plugin.type for plugin in plugins]) or "none"}
+        if seconds is not None:
+            fields["ms_left"] = round(seconds * 1000)
+        log.debug("event", extra={"fields": fields})
+
+
+def answer_line(name: str, request: Request, seconds: float, error: str) -> None:
+    """Log the answer to an event at level debug, with the time that all of its plugins took."""
+    if log.isEnabledFor(logging.DEBUG):
+        fields = _subject(name, request) | {"ms": round(seconds * 1000, 1)}
+        log.debug("refused" if error else "answered", extra={"fields": fields})
+
+
+def _subject(name: str, request: Request) -> dict[str, Any]:
+    what = "pod" if request.is_sandbox else "container"
+    return {"state": str(request.state), what: name, "id": request.id[:12]}
 
 
 def plugin_line(name: str, request: Request, plugin: str, line: str) -> None:

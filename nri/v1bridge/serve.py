@@ -9,6 +9,7 @@ import signal
 import threading
 
 from nri import ownership, stub
+from nri.build import describe
 from nri.client.orphans import Orphans
 from nri.client.spawn import settle
 from nri.stub.identity import SOCKET_VARIABLE
@@ -43,18 +44,20 @@ def serve(*, path: str = stub.DEFAULT_SOCKET, index: str = "", settings_file: st
     settle()
     _give_back_memory()
 
+    begun: set[str] = set()
+
     def adopt(text: str) -> Settings:
         settings, faults = Settings.read(text)
-        _begin_log(settings, launched=launched)
+        _begin_log(settings, begun, launched=launched)
         for fault in faults:
             log.error("the bridge's settings: %s; the default is used instead", fault)
         return settings
 
-    _begin_log(settings, launched=launched)
     bridge = Bridge(settings, None if settings_file else adopt, Orphans())
     # The executable's name says nothing where it is `nri`.
     name, index = ("", index) if launched else (NAME, index or INDEX)
-    runner = stub.Runner(bridge, path=path, name=name, index=index)
+    runner = stub.Runner(bridge, path=path, name=name, index=index, build=describe())
+    _begin_log(settings, begun, launched=launched)
 
     # Waited for by a thread, and blocked in all others. A handler would run in this one, where Python gets to it only
     # when what it is about to wait for has come: the next event, maybe tomorrow's. Plugins are started without it.
@@ -82,8 +85,12 @@ def _give_back_memory() -> None:
     mallopt(_M_MMAP_THRESHOLD, _LARGE)
 
 
-def _begin_log(settings: Settings, *, launched: bool) -> None:
+def _begin_log(settings: Settings, begun: set[str], *, launched: bool) -> None:
+    """Set up the log; its first line says which build this is. ``begun`` are the files of which that is so."""
     set_up(settings, launched=launched)
+    if settings.log_file not in begun:
+        begun.add(settings.log_file)
+        log.info("v1bridge %s", describe())
     if not settings.check_owner:
         log.warning('%s ("checkOwner": false)', ownership.UNCHECKED)
 

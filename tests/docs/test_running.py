@@ -70,6 +70,7 @@ def block(name: str) -> str:
 
 def timeless(text: str) -> str:
     text = re.sub(r"20\d\d-\d\d-\d\dT[\d:.]+Z", "TIME", text)
+    text = re.sub(r"\(commit [^)]*\)", "(commit)", text)
     return re.sub(r'(ms=|"ms": )[\d.]+', r"\1N", text)
 
 

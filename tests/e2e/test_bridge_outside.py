@@ -190,6 +190,7 @@ def test_sigterm_ends_it(containerd: Containerd, bridge: subprocess.Popen[bytes]
 
 def _is_bridge(pid: int) -> bool:
     try:
-        return b"bridge" in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        is_guard = Path(f"/proc/{pid}/comm").read_text() == "nri-guard\n"
+        return not is_guard and b"bridge" in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except OSError:
         return False

@@ -12,6 +12,7 @@ from tests.e2e import cgroups
 from tests.e2e.bundle import Bundle, Runtime
 from tests.e2e.enclosure import CommandFailedError
 from tests.e2e.standin import StandIn
+from tests.host import wait_until
 
 pytestmark = pytest.mark.runtime
 
@@ -29,6 +30,15 @@ def runtime(request: pytest.FixtureRequest, need: Callable[..., None], installed
         yield runtime
 
 
+HANGING = """#!/bin/sh
+cat > /dev/null
+: > {begun}
+sleep 1234 &
+exec sleep 4321
+"""
+"""A plugin that hangs with a child."""
+
+
 def configure(runtime: Runtime, *plugins: dict[str, Any]) -> None:
     directory = runtime.enclosure.etc_nri / "resource.d"
     directory.mkdir(exist_ok=True)
@@ -37,10 +47,10 @@ def configure(runtime: Runtime, *plugins: dict[str, Any]) -> None:
         (directory / f"{number}0-{plugin['type']}.conf").write_text(json.dumps(document))
 
 
-def bundle(runtime: Runtime) -> Bundle:
+def bundle(runtime: Runtime, *words: str, **create: Any) -> Bundle:
     log = ["--log-file", str(runtime.enclosure.root / LOG)]  # crun discards a hook's stderr
     hooks = {
-        "createRuntime": [{"path": NRI, "args": ["nri", "hook", "create", *log]}],
+        "createRuntime": [{"path": NRI, "args": ["nri", "hook", "create", *log, *words], **create}],
         "poststop": [{"path": NRI, "args": ["nri", "hook", "delete", *log]}],
     }
     annotations = {"qos.class": "ls"}
@@ -105,6 +115,57 @@ def test_a_broken_configuration_prevents_the_start_and_is_named(runtime: Runtime
     said = (runtime.enclosure.root / LOG).read_text()
     assert "/etc/nri/resource.d/00-clearcfs.conf:1:" in said
     assert "plugins[0].timeout: found the string 'soon', expected a number" in said
+
+
+def hang(runtime: Runtime) -> None:
+    """Have a plugin that hangs."""
+    plugin = runtime.enclosure.opt_nri / "bin/hanging"
+    plugin.write_text(HANGING.format(begun=runtime.enclosure.root / "begun"))
+    plugin.chmod(0o755)
+    configure(runtime, {"type": "hanging"})
+
+
+def left(runtime: Runtime) -> list[str]:
+    """The command lines of what is left in the enclosure of a hook and its plugin, and of its guard."""
+    lines = []
+    for pid in runtime.enclosure.processes():
+        try:
+            line = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+        except OSError:
+            continue
+        if "hook create" in line or "sleep 1234" in line or "sleep 4321" in line:
+            lines.append(line)
+    return lines
+
+
+def test_a_plugin_that_hangs_is_killed_before_the_runtimes_own_timeout_for_the_hook(runtime: Runtime) -> None:
+    hang(runtime)
+
+    with pytest.raises(CommandFailedError) as refused:
+        runtime.create(bundle(runtime, timeout=10))
+
+    reason = "nri hook create web: not done within 8 s: plugin hanging: killed: no result after "
+    assert reason in (runtime.enclosure.root / LOG).read_text()
+    if runtime.program == "runc":
+        assert reason in refused.value.stderr
+    assert runtime.ids() == []
+    assert wait_until(lambda: left(runtime) == [])
+
+
+def test_a_hook_that_the_runtime_kills_leaves_no_plugin(runtime: Runtime) -> None:
+    hang(runtime)
+
+    begun = runtime.enclosure.root / "begun"
+    for timeout in (2, 8, 30):  # a busy machine may take longer to start the plugin
+        if not begun.exists():
+            with pytest.raises(CommandFailedError):
+                runtime.create(bundle(runtime, "--deadline=60", "--timeout=60", timeout=timeout))
+
+    assert begun.exists()
+    assert runtime.ids() == []
+    assert wait_until(lambda: left(runtime) == [])
+    log = runtime.enclosure.root / LOG
+    assert not log.exists() or "nri hook create" not in log.read_text()  # it was killed before it could say anything
 
 
 def test_without_plugins_a_container_just_starts(runtime: Runtime) -> None:

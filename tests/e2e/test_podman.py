@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.e2e import cgroups, image
-from tests.e2e.enclosure import Enclosure
+from tests.e2e.enclosure import CommandFailedError, Enclosure
 from tests.e2e.standin import StandIn
+from tests.host import wait_until
 
 pytestmark = pytest.mark.runtime
 
@@ -35,6 +36,15 @@ def node(need: Callable[..., None], installed: Path) -> Iterator[Enclosure]:
             (hooks / file.name).write_text(text.replace("/usr/local/bin/nri", "/opt/nri/lib/nri"))
         image.unpack_rootfs(enclosure.root / "rootfs")
         yield enclosure
+
+
+HANGING = """#!/bin/sh
+cat > /dev/null
+: > {begun}
+sleep 1234 &
+exec sleep 4321
+"""
+"""A plugin that hangs with a child."""
 
 
 def podman(node: Enclosure, *arguments: str | Path) -> str:
@@ -84,3 +94,51 @@ def test_the_samples_let_no_container_say_its_class_and_keep_the_reserved_cpu(
     assert cgroups.knob(cgroup, "cpu.cfs_quota_us") == "50000"
     assert "0" not in cgroups.knob(cgroup, "cpuset.cpus")
     podman(node, "rm", "--force", "--time", "0", container)
+
+
+def hook_of(node: Enclosure, *words: str, timeout: int = 10) -> None:
+    """Give the deployed hook more words, and another timeout."""
+    file = node.root / "hooks.d/10-nri-create.json"
+    document = json.loads((ROOT / "deploy/hooks.d" / file.name).read_text())
+    assert document["hook"]["timeout"] == 10
+    document["hook"] |= {"path": "/opt/nri/lib/nri", "args": [*document["hook"]["args"], *words], "timeout": timeout}
+    file.write_text(json.dumps(document))
+
+
+@pytest.mark.parametrize("by_the_runtime", [False, True], ids=["by itself", "by the runtime"])
+def test_a_hook_whose_plugin_hangs_is_ended_and_leaves_nothing(node: Enclosure, by_the_runtime: bool) -> None:
+    plugin = node.opt_nri / "bin/hanging"
+    plugin.write_text(HANGING.format(begun=node.root / "begun"))
+    plugin.chmod(0o755)
+    (node.etc_nri / "resource.d/30-hanging.conf").write_text('{"version": "0.1", "plugins": [{"type": "hanging"}]}')
+    begun = node.root / "begun"
+
+    plain = ["--cgroup-parent", node.cgroup_parent, "--network", "host", "--security-opt", "seccomp=unconfined"]
+    for timeout in (2, 8, 30):  # a busy machine may take longer to start the plugin
+        if begun.exists():
+            break
+        if by_the_runtime:
+            hook_of(node, "--deadline=60", "--timeout=60", timeout=timeout)
+        else:
+            hook_of(node)
+        with pytest.raises(CommandFailedError) as refused:
+            podman(node, "run", "-d", *plain, "--rootfs", node.root / "rootfs", "/bin/sleep", "1000")
+        said = "not done within 8 s: plugin hanging: killed" in refused.value.stderr
+        assert said == (not by_the_runtime)
+
+    assert begun.exists()
+    assert wait_until(lambda: left(node) == [])
+    assert podman(node, "ps", "--quiet") == ""
+
+
+def left(node: Enclosure) -> list[str]:
+    """The command lines of what is left of a hook, its guard and its plugin."""
+    lines = []
+    for pid in node.processes():
+        try:
+            line = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+        except OSError:
+            continue
+        if "hook create" in line or "sleep 1234" in line or "sleep 4321" in line:
+            lines.append(line)
+    return lines

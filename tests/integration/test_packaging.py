@@ -2,15 +2,15 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import time
 from pathlib import Path
 
 import pytest
-
-from nri import __version__
 
 ROOT = Path(__file__).parent.parent.parent
 REQUEST = json.dumps({"version": "0.1", "state": "delete", "id": "a", "spec": None})
@@ -33,18 +33,34 @@ def patiently(*command: str | Path, cwd: Path) -> str:
     return run(*command, cwd=cwd)
 
 
+def tag(tree: Path, name: str) -> str:
+    """Make a repository of the tree, with one commit and a tag; returns the commit."""
+    who = ["-c", "user.name=a", "-c", "user.email=a"]
+    for words in (["init"], ["add", "--all"], ["commit", "--message=a"], ["tag", name]):
+        run("git", *who, *words, cwd=tree)
+    return run("git", "rev-parse", "--short=12", "HEAD", cwd=tree).strip()
+
+
 def test_the_wheel_works_in_an_empty_environment(tmp_path: Path) -> None:
     source = tmp_path / "source"
     shutil.copytree(ROOT / "nri", source / "nri", ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    for name in ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE", "constraints.txt"):
         shutil.copy(ROOT / name, source)
+    (source / "tools").mkdir()
+    shutil.copy(ROOT / "tools/stamp", source / "tools")
+    head = tag(source, "v7.8.9")
+    before = (source / "nri/__init__.py").read_text()
     patiently(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", tmp_path, source, cwd=tmp_path)
     (wheel,) = tmp_path.glob("nri-*.whl")
     run(sys.executable, "-m", "venv", tmp_path / "empty")
     python = tmp_path / "empty/bin/python"
     patiently(python, "-m", "pip", "install", "--quiet", "-c", ROOT / "constraints.txt", wheel, cwd=tmp_path)
 
-    assert run(tmp_path / "empty/bin/nri", "--version", cwd=tmp_path).startswith(f"nri {__version__}")
+    assert (source / "nri/__init__.py").read_text() == before
+    assert wheel.name.startswith("nri-7.8.9-")
+    assert run(tmp_path / "empty/bin/nri", "--version", cwd=tmp_path).startswith(f"nri 7.8.9 (commit {head}, ")
+    metadata = "import nri, importlib.metadata as m; print(nri.__version__, m.version('nri'))"
+    assert run(python, "-c", metadata, cwd=tmp_path) == "7.8.9 7.8.9\n"
     assert run(tmp_path / "empty/bin/nri", "check", "--conf-dir", tmp_path / "none", cwd=tmp_path)
     answer = run(python, "-m", "nri.plugins.clearcfs", "invoke", stdin=REQUEST, cwd=tmp_path)
     assert json.loads(answer) == {"plugin": "clearcfs", "version": "0.1", "error": ""}
@@ -56,6 +72,23 @@ def test_the_wheel_works_in_an_empty_environment(tmp_path: Path) -> None:
         "result.schema.json",
         "host-config.schema.json",
     }
+
+
+def test_the_source_distribution_has_the_stamp_and_what_a_wheel_of_it_needs(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    (source / "tools").mkdir(parents=True)
+    (source / "nri").mkdir()
+    for name in ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "constraints.txt", "tools/stamp"):
+        shutil.copy(ROOT / name, source / name)
+    shutil.copy(ROOT / "nri/__init__.py", source / "nri")
+    head = tag(source, "v7.8.9")
+    patiently(sys.executable, "-m", "build", "--sdist", "--outdir", tmp_path, source, cwd=tmp_path)
+    with tarfile.open(tmp_path / "nri-7.8.9.tar.gz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    unpacked = tmp_path / "nri-7.8.9"
+    assert f'__commit__ = "{head}"\n' in (unpacked / "nri/__init__.py").read_text()
+    assert '__commit__ = ""\n' in (source / "nri/__init__.py").read_text()
+    assert run(sys.executable, unpacked / "tools/stamp").startswith(f"version=7.8.9 commit={head} date=")
 
 
 @pytest.fixture(scope="module")
@@ -71,10 +104,28 @@ def test_the_installed_plugins_are_ordinary_executables(destination: Path) -> No
         binary = destination / "opt/nri/bin" / plugin
         assert os.access(binary, os.X_OK)
         assert json.loads(run(binary, "invoke", stdin=REQUEST))["plugin"] == plugin
-    assert run(destination / "usr/local/bin/nri", "--version").startswith(f"nri {__version__}")
+
+
+def test_every_binary_says_which_build_it_is(destination: Path) -> None:
+    said = dict(pair.split("=") for pair in run("tools/stamp").split())
+    commit = said["commit"].removesuffix("-dirty")
+    build = run(destination / "usr/local/bin/nri", "--version").removeprefix("nri ").partition(", Node")[0]
+    found = re.fullmatch(r"(\S+) \(commit (\w+)(-dirty)?(?:, \S+)?\)", build)
+    assert found is not None, build
+    assert found[1] == said["version"]
+    if commit != "unknown":  # the build is of this commit, or of one with the same sources
+        sources = ["nri", "build.spec", "constraints.txt", "pyproject.toml", "setup.py", "tools/stamp"]
+        assert bool(found[3]) == ("-dirty" in said["commit"])
+        run("git", "diff", "--exit-code", found[2], commit, "--", *sources)
+    for plugin in ("clearcfs", "konfine"):
+        about = json.loads(run(destination / "opt/nri/bin" / plugin, "version"))
+        assert about["build"] == build
+        assert about["version"] == said["version"]
+    assert run(destination / "opt/nri/plugins/10-v1bridge", "--version") == f"v1bridge {build}\n"
 
 
 def test_the_installed_tree_may_be_moved(destination: Path, tmp_path: Path) -> None:
+    version = run("tools/stamp").split()[0].removeprefix("version=")
     moved = tmp_path / "elsewhere"
     shutil.copytree(destination, moved, symlinks=True)
 
@@ -86,8 +137,8 @@ def test_the_installed_tree_may_be_moved(destination: Path, tmp_path: Path) -> N
         f"--bin-dir={moved}/opt/nri/bin",
     )
     assert [(p["type"], p["version"], p["conf"]) for p in json.loads(checked)["plugins"]] == [
-        ("konfine", __version__, "right"),
-        ("clearcfs", __version__, "right"),
+        ("konfine", version, "right"),
+        ("clearcfs", version, "right"),
     ]
     links = [path for path in moved.rglob("*") if path.is_symlink()]
     assert links

@@ -3,9 +3,11 @@
 import configparser
 import json
 import os
+import pwd
 import re
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +50,25 @@ def installed(tmp_path: Path) -> Path:
     """What `make install DESTDIR=…` lays out."""
     run(source(tmp_path) / "tools/install", tmp_path / "installed")
     return tmp_path / "installed"
+
+
+def test_without_rights_it_stops_before_anything_is_done_and_says_why() -> None:
+    with tempfile.TemporaryDirectory(prefix="nri-test-") as folder:
+        os.chmod(folder, 0o755)  # anybody may look
+        checkout = source(Path(folder))
+        shutil.copy(ROOT / "Makefile", checkout)
+        shut = Path(folder) / "shut"
+        shut.mkdir(mode=0o555)
+        (shut / "usr").mkdir(mode=0o555)
+        user = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}
+        for command in (["tools/install", str(shut)], ["make", "--silent", "install", f"DESTDIR={shut}"]):
+            done = subprocess.run(command, cwd=checkout, capture_output=True, text=True, check=False, **user)
+            assert done.returncode != 0
+            (said,) = [line for line in done.stderr.splitlines() if not line.startswith("make: ***")]
+            who = pwd.getpwuid(user.get("user", os.geteuid())).pw_name
+            assert said.startswith(f"tools/install: cannot write to {shut} as {who}; run it as root, or name a tree ")
+            assert done.stdout == ""
+        assert [path.name for path in shut.rglob("*")] == ["usr"]
 
 
 def links(tree: Path) -> dict[str, str]:

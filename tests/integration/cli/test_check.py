@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,7 +11,7 @@ import pytest
 from nri.cli import check
 from nri.types.v1 import Plugin
 from tests.host import SOON, Host, plugin
-from tests.integration.cli.running import command
+from tests.integration.cli.running import SOURCE, command
 
 PLUGINS = ("nri.plugins.clearcfs", "nri.plugins.konfine")
 
@@ -199,7 +201,113 @@ def test_a_plugin_that_never_stops_talking_is_killed(host: Host, monkeypatch: py
 def test_a_plugin_that_cannot_be_started_is_a_fault(host: Host) -> None:
     host.script("broken", "#!/nowhere\n")
     host.configure(Plugin(type="broken"))
-    assert faults(host) == [f"{host.bin}/broken cannot be started: No such file or directory"]
+    assert faults(host) == [f"cannot be started: {host.bin}/broken: its interpreter '/nowhere' does not exist"]
+
+
+SKEL = """#!{python}
+import sys
+sys.path.insert(0, {source!r})
+{begin}
+from nri import skel
+
+class Mine(skel.Plugin):
+    type = "mine"
+{body}
+
+if __name__ == "__main__":
+    skel.main(Mine())
+"""
+INVOKE = "    def invoke(self, request):\n        return request.new_result(self.type)\n"
+
+
+def skel_plugin(body: str = INVOKE, begin: str = "") -> str:
+    return SKEL.format(python=sys.executable, source=SOURCE, begin=begin, body=body)
+
+
+CANNOT_RUN = {
+    "syntax error": (skel_plugin("    def invoke(self, request)\n"), "SyntaxError: "),
+    "missing import": (skel_plugin(begin="import not_there"), "ModuleNotFoundError: No module named 'not_there'"),
+    "missing name": (skel_plugin("    type = undefined\n"), "NameError: "),
+    "no invoke": (
+        skel_plugin("    pass\n"),
+        "exit status 2); the end of its stderr: mine: class Mine defines no method",
+    ),
+    "traceback for version": (skel_plugin(f"    version = {{1}}\n{INVOKE}"), "exit status 1"),
+    "exits when it is loaded": (skel_plugin(begin="sys.exit(0)"), "does not answer 'version' (exit status 0)"),
+    "answers something else": (
+        skel_plugin(begin="print('{}'); sys.exit(0)"),
+        "does not answer 'version' (exit status 0)",
+    ),
+    "not of skel, syntax error": (f"#!{sys.executable}\nprint(\n", "SyntaxError: "),
+    "not of skel, missing import": (f"#!{sys.executable}\nimport not_there\n", "ModuleNotFoundError: "),
+    "shell's syntax error": ("#!/bin/sh\nif true; then\n", "yntax error"),
+    "bash's syntax error": ("#!/bin/bash\nif true; fi\n", "syntax error near"),
+    "command not found": ("#!/bin/sh\nexec no-such-command\n", "exit status 127"),
+    "interpreter not found": ("#!/usr/bin/env no-such-interpreter\n", "exit status 127"),
+    "windows line ends": ("#!/usr/bin/env sh\r\necho\r\n", "it has Windows line ends (CRLF)"),
+    "not executable itself": ("#!/bin/sh\nexec /etc/passwd\n", "exit status 126"),
+    "signal": ("#!/bin/sh\nkill -SEGV $$\n", "ended by signal 11"),
+    "not an executable": ("no program\n", "Exec format error"),
+    "interpreter that is a directory": ("#!/\n", "Permission denied"),
+}
+
+
+@pytest.mark.parametrize("case", CANNOT_RUN)
+def test_a_plugin_that_cannot_run_is_a_fault(host: Host, case: str) -> None:
+    text, said = CANNOT_RUN[case]
+    host.script("mine", text)
+    host.configure(Plugin(type="mine"))
+    (message,) = faults(host)
+    assert said in message
+    assert f"{host.bin}/mine" in message
+    (entry,) = command(host, "check", "--json").json["plugins"]
+    assert (entry["version"], entry["note"]) == (None, "")
+    assert [fault["message"] for fault in entry["faults"]] == [message]
+
+
+def test_a_library_that_a_plugin_lacks_is_a_fault(host: Host) -> None:
+    program = Path("/bin/true").read_bytes()
+    assert b"libc.so.6" in program
+    path = host.bin / "mine"
+    path.write_bytes(program.replace(b"libc.so.6", b"libx.so.6"))
+    path.chmod(0o755)
+    host.configure(Plugin(type="mine"))
+    (message,) = faults(host)
+    assert "exit status 127" in message
+    assert "error while loading shared libraries: libx.so.6" in message
+
+
+FOREIGN = {
+    "usage": "#!/bin/sh\necho usage: only invoke >&2\nexit 2\n",
+    "wants a request": f"#!{sys.executable}\nimport json, sys\njson.load(sys.stdin)\n",
+    "go's skel": "#!/bin/sh\necho EOF >&2\nexit 1\n",
+    "says nothing": "#!/bin/sh\nexit 0\n",
+}
+
+
+@pytest.mark.parametrize("case", FOREIGN)
+def test_a_foreign_plugin_that_runs_and_does_not_know_the_question_is_a_note(host: Host, case: str) -> None:
+    host.script("old", FOREIGN[case])
+    host.configure(Plugin(type="old"))
+    ran = command(host, "check", "--json")
+    assert (ran.status, ran.json["ok"]) == (0, True)
+    (entry,) = ran.json["plugins"]
+    assert entry["note"].startswith(f"{host.bin}/old does not answer 'version' (exit status ")
+
+
+def test_a_plugin_that_can_run_has_nothing_said_of_it(host: Host) -> None:
+    host.script("mine", skel_plugin())
+    host.configure(Plugin(type="mine"))
+    ran = command(host, "check")
+    assert (ran.status, ran.stderr) == (0, "")
+
+
+def test_a_file_that_is_there_is_not_said_to_be_missing(host: Host) -> None:
+    host.script("mine", skel_plugin(), mode=0o644)
+    host.configure(Plugin(type="mine"))
+    path = f"{host.bin}/mine"
+    assert faults(host) == [f"mine: not run: {path} is not executable (mode 0644); expected one like 0755"]
+    assert "not found" not in command(host, "check").stdout
 
 
 def test_what_a_plugin_says_about_itself_reaches_no_terminal_raw(host: Host) -> None:

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+import sys
+from typing import TYPE_CHECKING
 
 import pytest
 
 import nri
+from nri.build import describe
 from nri.cli.commands import COMMANDS
 from nri.cli.commands import nri as group
-from tests.integration.cli.running import process
+from tests.integration.cli.running import SOURCE, process
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def test_the_version_is_that_of_program_and_contract() -> None:
     ran = process("--version")
-    assert (ran.status, ran.stdout) == (0, f"nri {nri.__version__} (Node Resource Interface v0.1)\n")
+    assert (ran.status, ran.stdout) == (0, f"nri {describe()}, Node Resource Interface v0.1\n")
+    assert describe().startswith(nri.__version__)
+    ran = process("bridge", "--version")
+    assert (ran.status, ran.stdout) == (0, f"v1bridge {describe()}\n")
 
 
 @pytest.mark.parametrize("command", [None, *COMMANDS])
@@ -50,6 +60,45 @@ def test_completion_for_a_shell(shell: str, part: str) -> None:
     assert ran.status == 0
     assert part in ran.stdout
     assert f"_NRI_COMPLETE={shell}_complete" in ran.stdout
+
+
+@pytest.mark.parametrize(
+    ("environment", "has_color"),
+    [
+        ({"TERM": "xterm"}, True),
+        ({"TERM": "xterm", "NO_COLOR": ""}, True),
+        ({"TERM": "xterm", "NO_COLOR": "1"}, False),
+        ({"TERM": "dumb"}, False),
+        ({}, True),
+    ],
+    ids=str,
+)
+def test_colors_are_for_terminals_that_want_them(
+    tmp_path: Path, environment: dict[str, str], has_color: bool
+) -> None:
+    (tmp_path / "10.conf").write_text('{"version": "0.1", "plugins": [{"type": "missing"}]}')
+    (tmp_path / "10.conf").chmod(0o644)
+    ours, terminal = os.openpty()
+    words = ["check", f"--conf-dir={tmp_path}", f"--bin-dir={tmp_path}"]
+    done = subprocess.run(
+        [sys.executable, "-m", "nri.cli.entry", *words],
+        env={"PYTHONPATH": SOURCE, **environment},
+        stdin=subprocess.DEVNULL,
+        stdout=terminal,
+        stderr=terminal,
+        check=False,
+    )
+    os.close(terminal)
+    said = b""
+    try:
+        while piece := os.read(ours, 65536):
+            said += piece
+    except OSError:
+        pass  # the end of a terminal
+    os.close(ours)
+    assert done.returncode == 1
+    assert b"not found: no such executable" in said
+    assert (b"\x1b[" in said) == has_color
 
 
 def test_bash_takes_its_completion() -> None:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 import pytest
 
 from nri.client import ChainError, PluginError, find, spawn
 from tests.host import Host, plugin, request
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def failure(host: Host, type_: str = "noop", **options: object) -> str:
@@ -75,27 +72,27 @@ def test_what_is_no_plain_file_name_is_refused(host: Host, name: str) -> None:
 
 def test_a_file_that_is_not_executable_is_named_with_its_mode(host: Host) -> None:
     path = host.script("noop", "#!/bin/sh\n", mode=0o640)
-    assert f"not found: {path} is not executable (mode 0640); expected one like 0755" in failure(host)
+    assert failure(host) == f"plugin noop: not run: {path} is not executable (mode 0640); expected one like 0755"
 
 
 def test_a_directory_of_that_name_is_named(host: Host) -> None:
     (host.bin / "noop").mkdir()
-    assert f"not found: {host.bin}/noop is not a file" in failure(host)
+    assert failure(host) == f"plugin noop: not run: {host.bin}/noop is a directory; expected an executable file"
 
 
 def test_a_fifo_of_that_name_does_not_block(host: Host) -> None:
     os.mkfifo(host.bin / "noop", 0o755)
-    assert f"{host.bin}/noop is not a file" in failure(host)
+    assert f"not run: {host.bin}/noop is a FIFO; expected an executable file" in failure(host)
 
 
 def test_a_dangling_link_is_named_with_its_target(host: Host) -> None:
     (host.bin / "noop").symlink_to("/nowhere/noop")
-    assert f"{host.bin}/noop is a link to /nowhere/noop, which does not exist" in failure(host)
+    assert f"not run: {host.bin}/noop is a link to /nowhere/noop, which does not exist" in failure(host)
 
 
 def test_links_that_go_round_are_reported(host: Host) -> None:
     (host.bin / "noop").symlink_to("noop")
-    assert f"{host.bin}/noop cannot be looked at: Too many levels of symbolic links" in failure(host)
+    assert f"not run: {host.bin}/noop cannot be looked at: Too many levels of symbolic links" in failure(host)
 
 
 def test_a_link_to_an_executable_is_run(host: Host) -> None:
@@ -115,8 +112,47 @@ def test_an_empty_file_is_no_program(host: Host) -> None:
 
 
 def test_an_interpreter_that_is_missing_is_reported(host: Host) -> None:
-    path = host.script("noop", "#!/nowhere/python\n")
-    assert f"cannot be started: {path}: No such file or directory; where the file exists it is its" in failure(host)
+    path = host.script("noop", "#! /nowhere/python -I\n")
+    assert (
+        failure(host) == f"plugin noop: cannot be started: {path}: its interpreter '/nowhere/python' does not exist"
+    )
+
+
+@pytest.mark.parametrize("first", ["#!/bin/sh", "#!/bin/sh -e", "#! /bin/sh"])
+def test_a_script_with_windows_line_ends_is_told_so(host: Host, first: str) -> None:
+    path = host.script("noop", f"{first}\r\necho '{{}}'\r\n")
+    said = failure(host)
+    if first.endswith("-e"):  # the CR is the option's, and the shell's to complain of
+        assert "no valid result: " in said
+    else:
+        ends = "it has Windows line ends (CRLF), expected Unix ones (LF)"
+        assert said == f"plugin noop: cannot be started: {path}: its interpreter '/bin/sh\\r' does not exist; {ends}"
+
+
+def test_a_script_with_windows_line_ends_that_env_starts_is_told_so(host: Host) -> None:
+    host.script("noop", "#!/usr/bin/env python3\r\nprint()\r\n")
+    said = failure(host)
+    assert "exit status 127" in said
+    assert "python3" in said
+    assert said.endswith("; it has Windows line ends (CRLF), expected Unix ones (LF)")
+
+
+def test_a_loader_that_is_missing_is_reported(host: Host) -> None:
+    program = Path("/bin/true").read_bytes()
+    assert b"/lib64/ld-linux" in program or b"/lib/ld-" in program
+    path = host.bin / "noop"
+    path.write_bytes(program.replace(b"/lib64/ld-linux", b"/lib64/xx-linux").replace(b"/lib/ld-", b"/lib/xx-"))
+    path.chmod(0o755)
+    what = "No such file or directory: where the file exists, the loader that it names does not"
+    assert failure(host) == f"plugin noop: cannot be started: {path}: {what}"
+
+
+def test_a_file_on_a_file_system_without_programs_is_told_so(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = host.script("noop", "#!/bin/sh\n")
+    monkeypatch.setattr(os, "access", lambda _path, _mode: False)
+    monkeypatch.setattr(os, "statvfs", lambda _path: SimpleNamespace(f_flag=os.ST_NOEXEC))
+    said = f"plugin noop: not run: {path} is not executable, for its file system is mounted with noexec"
+    assert failure(host) == said
 
 
 def test_an_interpreter_that_cannot_be_run_is_reported(host: Host) -> None:

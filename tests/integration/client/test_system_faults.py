@@ -28,7 +28,7 @@ NOT_STARTED = r"plugin noop: cannot be started: {bin}/noop: {error}"
 BROKEN_OFF = r"plugin noop: killed: it could not be waited for or read any more: {error}"
 FAULTS = [
     # the module that sees it, the call, which one, what the error says ("" for none: there is another way)
-    (find, "stat", 0, r"plugin noop: not found: {bin}/noop cannot be looked at: {error}"),
+    (find, "stat", 0, r"plugin noop: not run: {bin}/noop cannot be looked at: {error}"),
     (spawn, "pipe2", 0, NOT_STARTED),
     (spawn, "pipe2", 1, NOT_STARTED),
     (spawn, "pipe2", 2, NOT_STARTED),

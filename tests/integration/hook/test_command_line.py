@@ -15,7 +15,7 @@ from nri.cli.hook import hook as command
 from tests.host import OCI_CONFIG, Host, plugin
 
 SOURCE = str(Path(__file__).parents[3])
-FIELDS = ("state", "conf_dir", "conf_file", "bin_dirs", "check_owner", "timeout", "log_file")
+FIELDS = ("state", "conf_dir", "conf_file", "bin_dirs", "check_owner", "timeout", "deadline", "log_file")
 
 
 def as_click_reads(words: list[str]) -> dict[str, Any] | None:
@@ -46,6 +46,8 @@ RIGHT = [
     ["create", "--timeout", "1e3"],
     ["create", "--timeout", "1", "--timeout", "2"],
     ["create", "--log-file", "\udcff"],
+    ["create", "--deadline", "2.5", "--timeout", "1"],
+    ["create", "--deadline=3600", "--deadline=1"],
     ["create", "--no-check-owner"],
     ["--no-check-owner", "create", "--no-check-owner", "--conf-dir", "--no-check-owner"],
 ]
@@ -64,6 +66,10 @@ WRONG = [
     ["create", "--timeout", "inf"],
     ["create", "--timeout", "nan"],
     ["create", "--timeout", "x", "--timeout", "nan"],
+    ["create", "--deadline", "0"],
+    ["create", "--deadline", "nan"],
+    ["create", "--deadline", "3601"],
+    ["create", "--deadline", "soon"],
     ["create", "--bin-dir"],
     ["create", "--bin", "/a"],
     ["create", "--nothing"],
@@ -119,7 +125,9 @@ def test_a_good_run_imports_nothing_heavy(host: Host, verb: str) -> None:
     host.install("noop")
     host.configure(plugin("noop", ["stderr", "hello\n"], timeout=20.5, states=["update"], failure_policy="fail"))
     host.bundle(OCI_CONFIG)
-    report = "import atexit\natexit.register(lambda: print(sorted(sys.modules)))"
+    report = (
+        "import os; end = os._exit; os._exit = lambda status: (print(sorted(sys.modules), flush=True), end(status))"
+    )
     done = nri(host, "hook", verb, *host.options, stdin=host.state(), code=report)
     assert (done.returncode, done.stderr) == (0, b"nri: noop: hello\n")
     loaded = set(eval(done.stdout))

@@ -147,8 +147,8 @@ def test_without_a_configuration_all_is_well(host: Host) -> None:
     [
         (b"", "the document is empty"),
         (b"{", "line 1 column 2"),
-        (b"[]", "the state: found an array, expected an object"),
-        (b"null", "the state: found null, expected an object"),
+        (b"[]", "the document: found an array, expected an object"),
+        (b"null", "the document: found null, expected an object"),
         (b"{}", "id: found nothing, expected the container's"),
         (b'{"id": "", "bundle": "/b"}', "id: found nothing, expected the container's"),
         (b'{"id": "x"}', "bundle: found nothing, expected the container's"),

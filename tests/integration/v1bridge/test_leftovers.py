@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -67,13 +68,13 @@ def bridge(host: Host) -> Iterator[Process]:
 
 
 def serve(host: Host, bridge: Process, how: str) -> Runtime:
-    """The bridge's runtime: one that launched it, or one that it has found from outside, as a service."""
+    """The bridge's runtime: it launched the bridge, or the bridge found it, as a service or from a shell."""
     if how == "launched":
         runtime = bridge.launch()
         runtime.start(config=bridge.settings())
     else:
         bridge.listen()
-        bridge.outside(start_new_session=True)
+        bridge.outside(**({"process_group": 0} if how == "in a shell" else {"start_new_session": True}))
         runtime = bridge.accept()
         runtime.start()
     return runtime
@@ -97,7 +98,7 @@ def pids_in(file: Path, count: int) -> list[int]:
     return [int(pid) for pid in file.read_text().split()]
 
 
-@pytest.mark.parametrize("how", ["launched", "outside"])
+@pytest.mark.parametrize("how", ["launched", "outside", "in a shell"])
 @pytest.mark.parametrize("ahead", ["never", ""], ids=["cold", "ahead"])
 def test_a_bridge_that_is_killed_leaves_no_process(host: Host, bridge: Process, how: str, ahead: str) -> None:
     pids = host.root / "pids"
@@ -144,6 +145,7 @@ def test_the_guard_holds_one_pipe_and_ends_with_the_bridge(host: Host, bridge: P
     guard = guard_of(bridge)
     held = [os.readlink(f"/proc/{guard}/fd/{fd}") for fd in os.listdir(f"/proc/{guard}/fd") if int(fd) > 2]
     assert [each.split(":")[0] for each in held] == ["pipe"]
+    assert os.readlink(f"/proc/{guard}/cwd") == "/"
     bridge.signal(signal.SIGTERM)
     assert bridge.wait() == 0
     assert wait_until(lambda: not is_running(guard))
@@ -164,13 +166,22 @@ def test_the_guard_is_deaf_to_what_ends_a_service_and_does_its_work(
     asking.join(SOON)
 
 
-def test_a_bridge_in_somebodys_session_has_no_guard_and_touches_nothing_there(host: Host, bridge: Process) -> None:
-    bridge.listen()
-    bridge.outside()
-    bridge.accept().start()
-    assert children(bridge) == []
+def test_the_guard_of_a_bridge_in_a_shell_leaves_the_rest_of_the_session_alone(host: Host, bridge: Process) -> None:
+    host.configure(slow(host))
+    runtime = serve(host, bridge, "in a shell")
+    bystanders = [subprocess.Popen(["sleep", "1000"], process_group=group) for group in (None, 0)]
+    asking = in_background(runtime, "first")
+    assert wait_until((host.root / "begun").exists, SOON)
+    guard = guard_of(bridge)
     bridge.signal(signal.SIGKILL)
-    bridge.wait()  # and this test's own session is alive to say so
+    bridge.wait()
+    assert wait_until(lambda: not is_running(guard), SOON)
+    asking.join(SOON)
+    assert host.processes() == []
+    for bystander in bystanders:  # and this test's own process is alive to say so
+        assert bystander.poll() is None
+        bystander.kill()
+        bystander.wait()
 
 
 def test_a_daemon_that_a_plugin_leaves_is_ended_and_said(host: Host, bridge: Process) -> None:

@@ -250,12 +250,12 @@ def link_to_nothing(path: Path) -> None:
     ("spoil", "error"),
     [
         (remove, "not found: no such executable in"),
-        (make_directory, "not found: .* is not a file"),
-        (take_permission, r"not found: .* is not executable \(mode 0644\); expected one like 0755"),
-        (break_interpreter, "cannot be started: .*No such file or directory; where the file exists it is its interp"),
+        (make_directory, "not run: .* is a directory; expected an executable file"),
+        (take_permission, r"not run: .* is not executable \(mode 0644\); expected one like 0755"),
+        (break_interpreter, "cannot be started: .*: its interpreter '.*' does not exist"),
         (forget_interpreter, "cannot be started: .*Exec format error; expected a program for this machine"),
         (empty, "cannot be started: .*Exec format error; expected a program for this machine"),
-        (link_to_nothing, "not found: .* is a link to nowhere, which does not exist"),
+        (link_to_nothing, "not run: .* is a link to nowhere, which does not exist"),
     ],
 )
 def test_a_file_that_cannot_be_run_is_named_at_once_and_a_good_one_serves_the_next_request(

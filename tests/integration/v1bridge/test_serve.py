@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from nri import api
+from nri.build import describe
 from nri.errors import NRIError
 from nri.ttrpc import StatusError
 from tests.host import SOON, core_dumps, is_running, plugin, wait_until
@@ -162,6 +163,8 @@ def test_launched_it_registers_serves_and_ends_when_the_runtime_is_done_with_it(
     runtime.close()
     assert bridge.wait() == 0
     assert bridge.node.steps == [("create", "1f92")]
+    assert bridge.log.splitlines()[0].endswith(f" info v1bridge {describe()}")
+    assert bridge.log.count(describe()) == 1
     assert "info serving fake 1.2\n" in bridge.log
     assert "info synchronized: 0 pods, 0 containers\n" in bridge.log
     assert "info ok state=create container=default/web/app id=1f92 plugin=keeper ms=" in bridge.log
@@ -307,6 +310,49 @@ def test_a_socket_that_is_none_is_said(bridge: Process, number: str, why: str) -
 # From outside
 
 
+def test_debug_logs_what_info_does_and_more(host: Host, bridge: Process) -> None:
+    body = "lambda self, request: request.new_result('quick')"
+    host.script(
+        "quick",
+        f"#!{sys.executable}\nimport sys\nsys.path.insert(0, {SOURCE!r})\nfrom nri import skel\n"
+        f"skel.main(type('Quick', (skel.Plugin,), {{'type': 'quick', 'invoke': {body}}})())\n",
+    )
+    host.configure(plugin("quick"), plugin("other", states=["update"], failure_policy="ignore"))
+    logs = []
+    for level in ("debug", "info"):
+        bridge.log_file.unlink(missing_ok=True)
+        (host.root / "settings.json").write_text(bridge.settings(logLevel=level))
+        if level == "debug":
+            bridge.start(*COMMAND, "--socket", "nri.sock", "--config", "settings.json")
+            assert wait_until(lambda: bridge.log.count("debug connecting to ") > 1)
+            bridge.listen()
+        else:
+            bridge.start(*COMMAND, "--socket", "nri.sock", "--config", "settings.json")
+        runtime = bridge.accept()
+        runtime.start()
+        start_container(runtime)
+        if level == "debug":  # until it has one that was loaded ahead
+            assert wait_until(lambda: start_container(runtime) is not None and "preloaded" in bridge.log)  # noqa: B023
+        bridge.signal(signal.SIGTERM)
+        assert bridge.wait() == 0
+        logs.append(bridge.log)
+    debug, info = logs
+    for part in (
+        f"debug connecting to {bridge.path}\n",
+        f"debug no runtime at {bridge.path}: No such file or directory; next attempt in 0.",
+        "debug the configuration was read (",
+        "debug the configuration is as before (",
+        "debug event state=create container=default/web/app id=1f92 plugins=quick,other ms_left=",
+        "debug answered state=create container=default/web/app id=1f92 ms=",
+        "debug quick: starting a process for this request\n",
+        "debug quick: a preloaded process has answered\n",
+    ):
+        assert part in debug
+        assert part not in info
+    assert " debug " not in info
+    assert "info ok state=create container=default/web/app id=1f92 plugin=quick" in debug
+
+
 def test_from_outside_it_connects_and_again_when_the_runtime_is_back(host: Host, bridge: Process) -> None:
     bridge.outside()
     assert wait_until(lambda: "no runtime at " in bridge.log)
@@ -326,7 +372,8 @@ def test_from_outside_it_connects_and_again_when_the_runtime_is_back(host: Host,
     second.event(api.Event.STOP_POD_SANDBOX, api.StopPodSandboxRequest(pod=api.PodSandbox(id="6efd")))
     assert bridge.node.steps == [("create", "1f92"), ("delete", "6efd")]
     assert bridge.node.kept[-1]["pid"] == 4711
-    assert bridge.log.count("info connected as 10-v1bridge") == 2
+    assert bridge.log.count(f"info connected as 10-v1bridge {describe()}\n") == 2
+    assert bridge.log.count(f"info v1bridge {describe()}\n") == 1
     bridge.signal(signal.SIGTERM)
     assert bridge.wait() == 0
 
@@ -373,8 +420,10 @@ def test_without_settings_of_its_own_the_runtimes_count_and_the_log_is_stderr(ho
     bridge.signal(signal.SIGTERM)
     assert bridge.wait() == 0
     lines = bridge.output()[1].splitlines()
-    assert lines[0].endswith(" info connected as 10-v1bridge")
-    said = [json.loads(line) for line in lines[1:]]
+    assert lines[0].endswith(f" info v1bridge {describe()}")
+    assert lines[1].endswith(f" info connected as 10-v1bridge {describe()}")
+    said = [json.loads(line) for line in lines[2:]]
+    assert [line["message"] for line in said].count(f"v1bridge {describe()}") == 0
     assert ("ok", "keeper") in [(line["message"], line.get("plugin")) for line in said]
 
 

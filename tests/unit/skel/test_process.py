@@ -73,14 +73,14 @@ def test_what_is_logged_goes_to_stderr():
 def test_an_exception_is_a_result_and_its_traceback_is_on_stderr():
     ran = run("invoke", body="1 / 0")
     assert ran.returncode == 0
-    assert json.loads(ran.stdout)["error"] == "division by zero"
+    assert json.loads(ran.stdout)["error"] == "ZeroDivisionError: division by zero"
     assert b"Traceback" in ran.stderr
 
 
 def test_an_exit_is_a_result():
     ran = run("invoke", body="sys.exit(3)")
     assert ran.returncode == 0
-    assert json.loads(ran.stdout)["error"] == "the plugin tried to exit with 3; expected a result"
+    assert json.loads(ran.stdout)["error"] == "it tried to exit with 3; expected a result"
 
 
 def test_an_interrupt_is_no_traceback():

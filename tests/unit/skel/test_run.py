@@ -6,6 +6,7 @@ import json
 import pytest
 
 from nri import skel
+from nri.build import describe
 from nri.errors import NRIError
 from nri.skel import process
 from nri.types.v1 import Result
@@ -113,12 +114,16 @@ def test_a_stdin_that_cannot_be_read_is_exit_1():
     assert err.getvalue() == "fake: stdin cannot be read: Input/output error; expected a request\n"
 
 
-def test_an_exception_is_a_result_with_its_message_and_a_traceback_on_stderr():
+def test_an_exception_is_a_result_with_its_class_and_message_and_a_traceback_on_stderr():
     ran = Process(failing(ValueError("no such cgroup")), "invoke")
     assert ran.status == 0
-    assert ran.result["error"] == "no such cgroup"
+    assert ran.result["error"] == "ValueError: no such cgroup"
     assert "Traceback" in ran.stderr
     assert "test_run.py" in ran.stderr
+
+
+def test_a_message_that_says_nothing_by_itself_has_its_class_before_it():
+    assert Process(failing(KeyError("max")), "invoke").result["error"] == "KeyError: 'max'"
 
 
 def test_an_exception_without_a_message_is_named():
@@ -135,7 +140,7 @@ def test_an_error_that_is_meant_for_a_person_has_no_traceback():
 def test_a_plugin_that_exits_is_a_result_with_an_error(code, said):
     ran = Process(failing(SystemExit(code)), "invoke")
     assert ran.status == 0
-    assert ran.result["error"] == f"the plugin tried to exit with {said}; expected a result"
+    assert ran.result["error"] == f"it tried to exit with {said}; expected a result"
 
 
 WRONG_ANSWERS = [
@@ -143,11 +148,11 @@ WRONG_ANSWERS = [
     (lambda request: {"plugin": "fake"}, "invoke returned an object; expected request.new_result('fake')"),
     (lambda request: request, "invoke returned a Request; expected request.new_result('fake')"),
     (lambda request: Result(plugin="fake", metadata={"a": 1}), "result: result.metadata.a: found the number 1"),
-    (lambda request: Result(plugin="fake").replace(error=b"x"), "the plugin's result: result.error: found a bytes"),
-    (lambda request: Result(plugin="fake").replace(extra=1), "the plugin's result: result.extra: found the number 1"),
+    (lambda request: Result(plugin="fake").replace(error=b"x"), "its result: result.error: found a bytes"),
+    (lambda request: Result(plugin="fake").replace(extra=1), "its result: result.extra: found the number 1"),
     (
         lambda request: Result(plugin="fake", metadata={"a": None}, extra={"b": {1}}),
-        "the plugin's result: cannot write a",
+        "its result: cannot write a",
     ),
 ]
 
@@ -164,7 +169,12 @@ def test_a_plugin_without_an_invoke_method_says_so():
     class Nothing(skel.Plugin):
         type = "nothing"
 
-    assert Process(Nothing(), "invoke").result["error"] == "the plugin nothing has no invoke method"
+    missing = "class Nothing defines no method invoke(self, request)"
+    ran = Process(Nothing(), "invoke")
+    assert (ran.status, ran.result["error"], ran.stderr) == (0, missing, "")
+    for verb in ("version", "--version"):
+        ran = Process(Nothing(), verb)
+        assert (ran.status, ran.stdout, ran.stderr) == (2, b"", f"nothing: {missing}\n")
 
 
 @pytest.mark.parametrize("verb", ["-h", "--help", "help"])
@@ -189,7 +199,8 @@ def test_help_of_a_plugin_that_says_nothing_of_itself():
 
 @pytest.mark.parametrize("verb", ["version", "--version"])
 def test_version_is_json(verb):
-    assert Process(Fake(), verb).result == {"type": "fake", "version": "1.2", "nri": "0.1", "ahead": process.AHEAD}
+    about = {"type": "fake", "version": "1.2", "nri": "0.1", "ahead": process.AHEAD}
+    assert Process(Fake(), verb).result == about | {"build": describe()}
 
 
 def test_schema_is_the_plugins():

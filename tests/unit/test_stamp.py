@@ -1,0 +1,117 @@
+"""tools/stamp: the version is the last tag's, the commit and its date are git's; without git the source's stay."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import nri
+
+ROOT = Path(__file__).parent.parent.parent
+DATE = "2031-02-03"
+ENVIRONMENT = {
+    **{
+        f"GIT_{who}_{what}": value
+        for who in ("AUTHOR", "COMMITTER")
+        for what, value in (("NAME", "a"), ("EMAIL", "a"))
+    },
+    **{f"GIT_{who}_DATE": f"{DATE}T04:05:06Z" for who in ("AUTHOR", "COMMITTER")},
+    "PATH": "/usr/local/bin:/usr/bin:/bin",
+    "GIT_CONFIG_GLOBAL": "/dev/null",
+}
+
+
+def run(cwd: Path, *words: str) -> str:
+    done = subprocess.run(words, cwd=cwd, env=ENVIRONMENT, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def stamp(tree: Path, *words: str) -> str:
+    return run(tree, sys.executable, str(tree / "tools/stamp"), *words)
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A source tree without git."""
+    tree = tmp_path / "tree"
+    for name in ("tools", "nri"):
+        (tree / name).mkdir(parents=True)
+    shutil.copy(ROOT / "tools/stamp", tree / "tools")
+    shutil.copy(ROOT / "nri/__init__.py", tree / "nri")
+    return tree
+
+
+@pytest.fixture
+def repository(tree: Path) -> Path:
+    """The same with a commit."""
+    run(tree, "git", "init", "--quiet")
+    commit(tree)
+    return tree
+
+
+def commit(tree: Path, *words: str) -> str:
+    run(tree, "git", "add", "--all")
+    run(tree, "git", "commit", "--quiet", "--allow-empty", "--message=a", *words)
+    return run(tree, "git", "rev-parse", "--short=12", "HEAD")
+
+
+def written(tree: Path) -> str:
+    """What a program says that is built from the tree."""
+    copy = tree.parent / "copy"
+    shutil.rmtree(copy, ignore_errors=True)
+    shutil.copytree(tree / "nri", copy / "nri")
+    shutil.copy(ROOT / "nri/build.py", copy / "nri")
+    stamp(tree, str(copy / "nri/__init__.py"))
+    return run(copy, sys.executable, "-c", "from nri.build import describe; print(describe())")
+
+
+def test_without_git_the_sources_version_stays_and_the_commit_is_unknown(tree: Path) -> None:
+    assert written(tree) == f"{nri.__version__} (commit unknown)"
+
+
+def test_a_repository_around_the_tree_is_another_projects(tree: Path) -> None:
+    run(tree.parent, "git", "init", "--quiet")
+    commit(tree.parent)
+    assert written(tree) == f"{nri.__version__} (commit unknown)"
+
+
+def test_without_a_tag_the_sources_version_stays(repository: Path) -> None:
+    head = run(repository, "git", "rev-parse", "--short=12", "HEAD")
+    assert written(repository) == f"{nri.__version__} (commit {head}, {DATE})"
+
+
+def test_the_version_is_the_tags_and_how_many_commits_came_since(repository: Path) -> None:
+    run(repository, "git", "tag", "v7.8.9")
+    run(repository, "git", "tag", "nightly")
+    assert written(repository).startswith("7.8.9 (commit ")
+    commit(repository)
+    head = commit(repository)
+    assert written(repository) == f"7.8.9+2 (commit {head}, {DATE})"
+
+
+def test_a_tree_with_changes_says_so(repository: Path) -> None:
+    (repository / "notes").write_text("goes into no build")
+    assert "dirty" not in written(repository)
+    (repository / "nri/new.py").touch()
+    assert "-dirty, " in written(repository)
+
+
+def test_what_is_built_stays_as_it_is_after_a_commit_that_changes_no_source(repository: Path) -> None:
+    key = stamp(repository, "--key")
+    (repository / "README.md").touch()
+    commit(repository)
+    assert stamp(repository, "--key") == key
+    (repository / "nri/new.py").touch()
+    dirty = stamp(repository, "--key")
+    commit(repository)
+    assert len({key, dirty, stamp(repository, "--key")}) == 3
+    run(repository, "git", "tag", "v7.8.9")
+    assert stamp(repository, "--key").startswith("7.8.9 ")
+
+
+def test_the_program_that_runs_from_its_source_has_no_commit() -> None:
+    assert (nri.__commit__, nri.__date__) == ("", "")
