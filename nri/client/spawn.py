@@ -76,10 +76,10 @@ def pipe() -> tuple[int, int]:
 def report_to(fd: int) -> None:
     """Report to ``fd``, in lines and from now on, the processes that are started and reaped here.
 
-    ``?LINK LINK …`` is written before one is started: its standard files, as links in /proc/PID/fd name them. ``+PID``
-    follows when it has been started, or ``!`` if it could not be; ``-PID`` when it is reaped. Each process leads
-    a session of its own: whatever it starts can be told by that. A report that is not taken at once is lost. With
-    -1 nothing is reported.
+    ``?LINK LINK …`` is written before one is started: its standard files, as links in /proc/PID/fd name them.
+    ``+PID`` follows when it has been started, or ``!`` if it could not be; ``-PID`` when it is reaped. Each process
+    leads a session of its own: whatever it starts can be told by that. A report that is not taken at once is lost.
+    With -1 nothing is reported.
     """
     global _reports  # noqa: PLW0603 - one for the process, as the set of those that are started
     if fd >= 0:
