@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import re
 import threading
+import time
 from typing import TYPE_CHECKING, TypeVar
 
 from nri import api, stub
@@ -22,7 +23,7 @@ from nri.errors import NRIError, printable
 from nri.ttrpc import Code, StatusError
 from nri.types.gojson import shorten
 from nri.types.v1 import ConfigList, State
-from nri.v1bridge import requests
+from nri.v1bridge import preload, requests
 from nri.v1bridge.configuration import Configuration
 from nri.v1bridge.logs import MAX_TEXT, exchange_line, plugin_line
 from nri.v1bridge.pods import Pods
@@ -39,6 +40,9 @@ if TYPE_CHECKING:
 
 MARGIN = 0.1
 """Seconds before a request's deadline at which the chain's own is: for killing a plugin, and for the answer's way."""
+
+PRELOAD_AFTER = 1.0
+"""Seconds after which modules are loaded ahead if the runtime has not synchronized with the bridge by then."""
 
 CONTAINERD_CONF_FILE = DEFAULT_CONF_FILE
 """The file whose plugins containerd 2.x still runs itself, for pod sandboxes."""
@@ -64,6 +68,7 @@ class Bridge(stub.Plugin):
         self._orphans = orphans
         self._served: ConfigList | None = None
         self._pods = Pods()
+        self._synchronized = threading.Event()
         self._runtime_runs_pods = False
         self._busy = 0
         self._counting = threading.Lock()
@@ -78,14 +83,15 @@ class Bridge(stub.Plugin):
         major = re.match(r"v?([0-9]{1,4})\.", runtime.version)
         self._runtime_runs_pods = runtime.name == "containerd" and major is not None and int(major[1]) >= 2
         log.info("serving %s %s", printable(runtime.name), printable(runtime.version))
-        if self._helpers is not None:
-            in_background(self._prepare, self._helpers)
+        plugins = self._current().plugins  # so that the log says at the start what is configured
+        in_background(self._prepare, plugins, self._helpers)
 
     def synchronize(
         self, pods: Sequence[api.PodSandbox], containers: Sequence[api.Container]
     ) -> Sequence[api.ContainerUpdate] | None:
         """Remember the pods that there are. Nothing is run for them: their plugins ran when they started."""
         self._pods.replace(pods)
+        self._synchronized.set()
         log.info("synchronized: %d pods, %d containers", len(pods), len(containers))
         return None
 
@@ -130,19 +136,30 @@ class Bridge(stub.Plugin):
         self._run_container(request.pod, request.container, State.DELETE, call)
 
     def wait_until_idle(self, timeout: float) -> bool:
-        """Wait until no chain is running, at most ``timeout`` seconds; whether that is so."""
-        with self._idle:
-            return self._idle.wait_for(lambda: self._busy == 0, timeout)
+        """Wait until no chain is running, and the log says what is wrong in the configuration.
 
-    def _prepare(self, helpers: Helpers) -> None:
-        """Have the plugins started ahead that can be, so that the first pod does not wait for that."""
+        At most ``timeout`` seconds; returns whether no chain is running.
+        """
+        until = time.monotonic() + timeout
+        with self._idle:
+            is_idle = self._idle.wait_for(lambda: self._busy == 0, timeout)
+        self._configuration.is_explained(max(0.0, until - time.monotonic()))
+        return is_idle
+
+    def _prepare(self, plugins: Sequence[Plugin], helpers: Helpers | None) -> None:
+        """Start the plugins ahead that can be, so that the first pod does not wait; load what may be needed."""
         settings = self._settings
-        for plugin in self._current().plugins:
+        self._configuration.explain()
+        for plugin in plugins:
+            if helpers is None:
+                break
             try:
                 path = find(plugin.type, settings.bin_dirs, check_owner=settings.check_owner)
             except PluginError:
                 continue  # as the first request will say
             helpers.prepare(path, plugin.type)
+        self._synchronized.wait(PRELOAD_AFTER)
+        preload.load()
 
     def _current(self) -> ConfigList:
         """The configuration as it is now; its plugins are those that are kept ready."""
@@ -154,6 +171,7 @@ class Bridge(stub.Plugin):
 
     def _tidy(self) -> None:
         """What need not be done before the runtime has its answer."""
+        self._configuration.explain()
         helpers = self._helpers
         if helpers is not None:
             helpers.tidy()
@@ -167,7 +185,7 @@ class Bridge(stub.Plugin):
         known = self._settings
         if (settings.conf_dir, settings.conf_file) != (known.conf_dir, known.conf_file):
             self._configuration = Configuration(settings.conf_dir, settings.conf_file)
-        # Else it stays, with its last good one: a runtime configures us again whenever it was restarted.
+        # Else it stays, with its last valid one: a runtime configures us again whenever it was restarted.
         self._settings = settings
         if settings.ahead and self._helpers is None:
             self._helpers = Helpers()
