@@ -45,6 +45,7 @@ def load() -> None:
             _try(name, functools.partial(importlib.import_module, name))
         _try("what explains a configuration", _explain)
         _try("what shows a traceback", _show_a_traceback)
+    log.debug("loaded what may be needed")
 
 
 def _try(what: str, step: Callable[[], object]) -> None:
