@@ -143,6 +143,7 @@ class Bridge(stub.Plugin):
         until = time.monotonic() + timeout
         with self._idle:
             is_idle = self._idle.wait_for(lambda: self._busy == 0, timeout)
+        self._configuration.explain()
         self._configuration.is_explained(max(0.0, until - time.monotonic()))
         return is_idle
 
