@@ -6,6 +6,7 @@ import fcntl
 import os
 import select
 import socket
+import termios
 import tty
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 KINDS = ("a pipe", "a socket", "a terminal")
-_MOVES = 100  # milliseconds that the kernel has to bring on what a terminal holds back
+_MOVES = 300  # milliseconds that the kernel has to bring on what a terminal holds back
 
 
 class Ends:
@@ -35,17 +36,14 @@ class Ends:
     def fill(self) -> None:
         """Write until nothing more is taken, not a byte."""
         os.set_blocking(self.fd, False)
-        poll = select.poll()
-        poll.register(self.fd, select.POLLOUT)
-        has_room = True
-        while has_room:
-            for data in (b"\n" * 4096, b"\n"):
-                try:
-                    while True:
-                        os.write(self.fd, data)
-                except BlockingIOError:
-                    pass
-            has_room = self.kind == "a terminal" and bool(poll.poll(_MOVES))
+        for data in (b"\n" * 4096, b"\n"):
+            try:
+                while True:
+                    os.write(self.fd, data)
+            except BlockingIOError:
+                pass
+        if self.kind == "a terminal":  # the kernel may make room a moment later; so it is stopped, too, as by Ctrl-S
+            termios.tcflow(self.fd, termios.TCOOFF)
         os.set_blocking(self.fd, True)
 
     @property
@@ -55,6 +53,8 @@ class Ends:
 
     def read(self) -> str:
         """The lines that have come by now, but for those that it was filled with, which are empty."""
+        if self.kind == "a terminal":
+            termios.tcflow(self.fd, termios.TCOON)
         data = b""
         poll = select.poll()
         poll.register(self._reads, select.POLLIN)

@@ -109,8 +109,6 @@ class Configuration:
             read = config.load_files(self._conf_dir, self._conf_file, check_owner=check_owner)
         except config.ConfigError as error:
             read = error
-        except (Exception, SystemExit) as error:
-            read = _unreadable(self._conf_dir, error)
         return read, *self._look(check_owner)
 
     def _refuse(self, error: config.ConfigError) -> None:

@@ -1,8 +1,8 @@
 """Standard error as a log that does not block: its reader may stand still (a stopped journal, a full pipe, a tty).
 
 The descriptor is shared with others (a shell, a service manager), so it is not made non-blocking itself. A pipe or a
-terminal is opened once more, through /proc; a socket has a flag for each message; a file takes what it is given. A pipe
-or terminal that cannot be opened (it is another user's) is written to by a thread, which may wait for ever.
+terminal is opened once more, through /proc; where that fails (it is another user's), a thread writes to it, which may
+wait for ever. A socket has a flag for each message; a file takes what it is given.
 """
 
 from __future__ import annotations

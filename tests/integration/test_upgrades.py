@@ -96,6 +96,7 @@ def test_its_own_folder_may_be_gone_and_faults_are_still_explained(installed: In
     first = (installed.nri / "lib").resolve()
     assert installed.start_pod() == 1
     assert wait_until(installed.has_loaded, SOON)
+    assert "cannot be loaded ahead" not in installed.log.read_text()
     installed.upgrade("two")
     shutil.rmtree(first)
     runs = installed.start_pod()
