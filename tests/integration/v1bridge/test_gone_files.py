@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import signal
+import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from nri import adaptation
+from nri.adaptation.lifecycle import Shape
+from nri.adaptation.play import Player
 from nri.types.v1 import Plugin
 from tests.host import SOON, wait_until
 from tests.integration.v1bridge.site import FOREIGN, NOTING, SKEL, SOURCE
@@ -31,7 +35,6 @@ if TYPE_CHECKING:
 BRIDGE = """#!{python}
 import sys
 sys.path.insert(0, {source!r})
-sys.argv = [sys.argv[0]]
 from nri.cli import bridge_entry
 from nri.v1bridge import preload
 
@@ -92,9 +95,9 @@ class Launched:
         assert self.runtime.plugins == ["10-v1bridge"]
         assert wait_until((host.root / "closed").exists, SOON)
 
-    def configure(self, do: str = "") -> None:
+    def configure(self, do: str = "", **options: Any) -> None:
         ahead = {"ahead": "always"} if self.way == "prestarted" else {}
-        self.host.configure(Plugin(type="rude", conf={"do": do} if do else None, **ahead))
+        self.host.configure(Plugin(type="rude", conf={"do": do} if do else None, **ahead, **options))
 
     def start(self, **changes: Any) -> str:
         try:
@@ -124,6 +127,7 @@ def launch(host: Host) -> Iterator[Any]:
     yield make
     for each in launched:
         each.runtime.close()
+        assert not each.late.exists(), each.late.read_text()  # also not at its end
 
 
 @pytest.mark.parametrize("format_", ["text", "json"])
@@ -160,3 +164,37 @@ def test_plugins_may_fail_in_every_way_and_pods_may_say_anything(launch: Any, wa
     assert node.start(annotations={"é": "\ud7ff"}, labels={"☃": "\uffff"}) == ""
     assert not node.late.exists(), node.late.read_text()
     assert node.runtime.plugins == ["10-v1bridge"]
+
+
+def test_pods_live_their_whole_lives(launch: Any) -> None:
+    node = launch("warm")
+    say = "result = result.replace(cgroups_path='/there') if request.state == 'setup' else result"
+    node.configure(say, states=("setup", "update"))
+    player = Player(node.runtime)
+    player.play(Shape(annotations={"é": "\U0001f600"}).lives(2, 2))
+    assert player.failed == 0
+    assert not node.late.exists(), node.late.read_text()
+
+
+def test_one_from_outside_finds_another_runtime_and_ends(host: Host) -> None:
+    path, settings_file = host.root / "nri.sock", host.root / "settings.json"
+    values = {"python": sys.executable, "source": SOURCE, "root": str(host.root)}
+    bridge = host.script("bridge", BRIDGE.format(**values))
+    host.install("fine", do=[])
+    host.configure(Plugin(type="fine"))
+    settings_file.write_text(handed_over(settings(host, log_file=str(host.root / "log"))))
+    process = subprocess.Popen([bridge, "--socket", path, "--config", settings_file], stderr=subprocess.PIPE)
+    try:
+        for _ in range(2):
+            with adaptation.Runtime(socket_path=str(path), request_timeout=SOON) as runtime:
+                assert runtime.wait_for(1, SOON)
+                assert wait_until((host.root / "closed").exists, SOON)
+                runtime.start_container(pod(), container())
+        process.send_signal(signal.SIGTERM)
+        assert process.communicate(timeout=SOON)[1] == b""
+        assert process.returncode == 0
+    finally:
+        process.kill()
+        process.wait()
+    late = host.root / "late"
+    assert not late.exists(), late.read_text()

@@ -156,3 +156,39 @@ def test_the_directory_may_be_exchanged_under_load(host: Host, site: Site, noted
         link.symlink_to(host.root / f"conf-{name}")
         os.replace(link, host.conf)
         assert (site.start(), noted.new()) == ("", [name] * 3)
+
+
+def test_a_file_that_is_moved_away_and_written_anew_leaves_no_pod_without_plugins(
+    host: Host, site: Site, noted: Noted
+) -> None:
+    """As an editor does it, or a tool for configuration: the old one away, then the new one, line by line."""
+    assert (site.start(), noted.new()) == ("", ["a"])
+    (host.root / "conf.json").write_text(json.dumps({"version": "0.1", "plugins": [{"type": "b"}]}))
+    done = threading.Event()
+    path = host.conf / "10-test.conf"
+
+    def edit() -> None:
+        try:
+            for number in range(200):
+                path.rename(host.conf / "10-test.conf.bak")
+                with open(path, "w", encoding="utf-8") as file:
+                    for line in (
+                        '{"version": "0.1",',
+                        '"plugins": [',
+                        '{"type": "a"}' + ', {"type": "a"}' * (number % 3),
+                        "]}",
+                    ):
+                        file.write(line)
+                        file.flush()
+        finally:
+            done.set()
+
+    thread = threading.Thread(target=edit)
+    thread.start()
+    seen = []
+    while not done.is_set():
+        assert site.start() == ""
+        seen.append(noted.new())
+    thread.join()
+    assert seen
+    assert all(set(each) == {"a"} for each in seen), [each for each in seen if set(each) != {"a"}]
