@@ -7,6 +7,7 @@ kept.
 
 from __future__ import annotations
 
+import gc
 import logging
 import sys
 import threading
@@ -82,6 +83,7 @@ class Explainer:
                 explained = _explained(error)
                 if drops == self._drops:
                     _say(explained, kept)
+                gc.collect()  # the places in a text are a tree that knows its parents; it may be of 50 MB
 
 
 @contextmanager

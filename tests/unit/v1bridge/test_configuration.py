@@ -1,6 +1,7 @@
 """The plugins' configuration as files change: with the next event, whole, and never for the worse."""
 
 import errno
+import gc
 import importlib
 import json
 import logging
@@ -530,6 +531,16 @@ def test_a_huge_file_is_explained_with_a_hundred_lines_at_most(node, caplog, con
     assert all(len(line) < 1000 for line in lines)
     if len(lines) == 101:
         assert lines[-1].endswith("there are more faults; 100 are listed")
+
+
+def test_nothing_of_a_huge_file_stays_in_memory(node):
+    (node.directory / "10.conf").write_text(HUGE["20,000 entries"])
+    gc.disable()
+    try:
+        assert node.plugins == []
+        assert [each for each in gc.get_objects() if type(each).__module__ == "nri.config.locate"] == []
+    finally:
+        gc.enable()
 
 
 def test_a_hundred_files_with_faults_have_a_hundred_lines_too(node, caplog):
