@@ -19,7 +19,7 @@ _MOVES = 300  # milliseconds that the kernel has to bring on what a terminal hol
 
 
 class Ends:
-    """What is written to, and what nothing reads."""
+    """The end that is written to, and the end that is not read until a test says so."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
@@ -48,7 +48,7 @@ class Ends:
 
     @property
     def is_blocking(self) -> bool:
-        """Whether whoever shares it still waits when it writes."""
+        """Return whether a process that shares it still waits when it writes."""
         return not fcntl.fcntl(self.fd, fcntl.F_GETFL) & os.O_NONBLOCK
 
     def read(self) -> str:

@@ -60,7 +60,7 @@ def is_type_name(name: object) -> bool:
 
 
 def is_good_plugin(plugin: object) -> bool:
-    """Whether an entry of ``plugins`` is good."""
+    """Return whether an entry of ``plugins`` is good."""
     return (
         isinstance(plugin, dict)
         and is_type_name(plugin.get("type"))

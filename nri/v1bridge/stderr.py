@@ -176,11 +176,11 @@ class Stray(io.TextIOBase):
         return self._number
 
     def isatty(self) -> bool:
-        """Whether it is a terminal."""
+        """Return whether it is a terminal."""
         return os.isatty(self._number)
 
     def writable(self) -> bool:
-        """Always."""
+        """Return True."""
         return True
 
 

@@ -500,3 +500,19 @@ def test_a_folder_that_somebody_changed_is_not_taken_for_what_its_name_says(upgr
     upgrades.install()
     assert upgrades.current == f"{first}.again"
     assert (upgrades.lib / "_internal/a file").read_text() == "one"
+
+
+def test_an_upgrade_that_is_broken_off_leaves_what_there_was_and_is_cleared_away_later(upgrades: Upgrades) -> None:
+    upgrades.install()
+    first = upgrades.current
+    (upgrades.dist / "nri").write_text("#!/bin/sh\nexit 1\n")
+    killed = "cp() { mkdir $3/_internal; kill -9 $$; }\n" + (ROOT / "tools/install-lib").read_text()
+    done = subprocess.run(["sh", "-c", killed, "install-lib", upgrades.dist, upgrades.nri], check=False)
+    assert done.returncode == -9
+    assert upgrades.current == first
+    (left,) = upgrades.folders - {first}
+    assert left.startswith(".lib.")
+    os.utime(upgrades.nri / left, (1, 1))
+    upgrades.install()
+    assert left not in upgrades.folders
+    assert upgrades.current != first
