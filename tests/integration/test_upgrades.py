@@ -33,8 +33,7 @@ class Installed:
         for name in ("plugins", "conf.d", "resource.d", "bin"):
             (root / name).mkdir()
         (root / "plugins/10-v1bridge").symlink_to("../opt/nri/lib/v1bridge")
-        (root / "bin/noted").write_text(f"#!/bin/sh\ncat >/dev/null\necho >>{root}/notes\necho '{{}}'\n")
-        (root / "bin/noted").chmod(0o755)
+        self.plugin("echo '{}'")
         (root / "resource.d/10.conf").write_text('{"version": "0.1", "plugins": [{"type": "noted"}]}')
         settings = {
             "confDir": str(root / "resource.d"),
@@ -48,6 +47,12 @@ class Installed:
             plugin_dir=str(root / "plugins"), config_dir=str(root / "conf.d"), request_timeout=SOON
         )
         self.runtime.start()
+
+    def plugin(self, answer: str) -> None:
+        """Install the plugin, with this command for its answer."""
+        path = self.root / "bin/noted"
+        path.write_text(f"#!/bin/sh\ncat >/dev/null\necho >>{self.root}/notes\n{answer}\n")
+        path.chmod(0o755)
 
     def upgrade(self, content: str) -> Path:
         """Install what is different; returns the folder."""
@@ -100,6 +105,10 @@ def test_its_own_folder_may_be_gone_and_faults_are_still_explained(installed: In
     installed.upgrade("two")
     shutil.rmtree(first)
     runs = installed.start_pod()
+    emoji = '{"plugin": "noted", "version": "0.1", "metadata": {"x": "\\ud83d\\ude00 é"}}'
+    installed.plugin(f"cat <<'EOF'\n{emoji}\nEOF")  # its characters need a codec
+    runs += 1
+    assert installed.start_pod() == runs
     broken = installed.root / "resource.d/20.conf"
     for content in ("{", '{"version": 1}', "\xff", '{"version": "0.1", "plugins": [{"type": 1}, {"states": [1]}]}'):
         before = installed.log.stat().st_size

@@ -261,6 +261,16 @@ def test_what_is_only_to_be_there_has_no_rights() -> None:
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
+def test_the_init_container_sees_what_the_nodes_processes_run(overlay: str) -> None:
+    """A bridge in a container has no capability; one that the runtime launches has all, and is shown to few."""
+    assert pod(overlay)["hostPID"] is True
+    (install,) = pod(overlay)["initContainers"]
+    more = {"add": ["SYS_PTRACE"]} if overlay == "pre-registered" else {}
+    assert install["securityContext"]["capabilities"] == {"drop": ["ALL"], **more}
+    assert install["securityContext"]["allowPrivilegeEscalation"] is False
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
 def test_the_init_container_writes_where_the_node_keeps_nri(overlay: str) -> None:
     writable = {place: of for place, (of, can_write) in mounts(overlay, "initContainers").items() if can_write}
     expected = {"/node/opt/nri": "/opt/nri"}
