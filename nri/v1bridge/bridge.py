@@ -41,9 +41,6 @@ if TYPE_CHECKING:
 MARGIN = 0.1
 """Seconds before a request's deadline at which the chain's own is: for killing a plugin, and for the answer's way."""
 
-PRELOAD_AFTER = 1.0
-"""Seconds after which modules are loaded ahead if the runtime has not synchronized with the bridge by then."""
-
 CONTAINERD_CONF_FILE = DEFAULT_CONF_FILE
 """The file whose plugins containerd 2.x still runs itself, for pod sandboxes."""
 
@@ -68,7 +65,6 @@ class Bridge(stub.Plugin):
         self._orphans = orphans
         self._served: ConfigList | None = None
         self._pods = Pods()
-        self._synchronized = threading.Event()
         self._runtime_runs_pods = False
         self._busy = 0
         self._counting = threading.Lock()
@@ -84,15 +80,17 @@ class Bridge(stub.Plugin):
         self._runtime_runs_pods = runtime.name == "containerd" and major is not None and int(major[1]) >= 2
         log.info("serving %s %s", printable(runtime.name), printable(runtime.version))
         plugins = self._current().plugins  # so that the log says at the start what is configured
-        in_background(self._prepare, plugins, self._helpers)
+        if self._helpers is not None:
+            in_background(self._prepare, plugins, self._helpers)
 
     def synchronize(
         self, pods: Sequence[api.PodSandbox], containers: Sequence[api.Container]
     ) -> Sequence[api.ContainerUpdate] | None:
         """Remember the pods that there are. Nothing is run for them: their plugins ran when they started."""
         self._pods.replace(pods)
-        self._synchronized.set()
         log.info("synchronized: %d pods, %d containers", len(pods), len(containers))
+        self._configuration.explain()
+        in_background(preload.load)  # the registration is done, and not delayed
         return None
 
     def run_pod_sandbox(self, request: api.RunPodSandboxRequest, call: Call) -> None:
@@ -147,20 +145,15 @@ class Bridge(stub.Plugin):
         self._configuration.is_explained(max(0.0, until - time.monotonic()))
         return is_idle
 
-    def _prepare(self, plugins: Sequence[Plugin], helpers: Helpers | None) -> None:
-        """Start the plugins ahead that can be, so that the first pod does not wait; load what may be needed."""
+    def _prepare(self, plugins: Sequence[Plugin], helpers: Helpers) -> None:
+        """Start the plugins ahead that can be, so that the first pod does not wait for that."""
         settings = self._settings
-        self._configuration.explain()
         for plugin in plugins:
-            if helpers is None:
-                break
             try:
                 path = find(plugin.type, settings.bin_dirs, check_owner=settings.check_owner)
             except PluginError:
                 continue  # as the first request will say
             helpers.prepare(path, plugin.type)
-        self._synchronized.wait(PRELOAD_AFTER)
-        preload.load()
 
     def _current(self) -> ConfigList:
         """The configuration as it is now; its plugins are those that are kept ready."""

@@ -99,6 +99,8 @@ class Configuration:
         # What may have changed without a trace is read again by the next event.
         self._state = None if after != before or time.time_ns() - newest < RECENT_NS else after
         if isinstance(read, config.ConfigError):
+            if not all(isinstance(fault, Unexplained) for fault in read.faults):
+                self._state = None  # what keeps a file from being read may pass without a trace in it
             self._refuse(read)
         else:
             self._accept(read)

@@ -369,6 +369,21 @@ def test_permission_that_is_lost_keeps_the_last_good_one_until_it_is_back(node, 
     assert "permission denied" in said(caplog)[0]
 
 
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENOMEM, errno.EIO])
+def test_what_fails_for_a_moment_is_tried_again_although_no_file_changes(node, old, monkeypatch, number):
+    node.put("10.conf", "a")
+    assert node.plugins == ["a"]
+    node.put("20.conf", "b")
+
+    def failing(*_arguments, **_options):
+        raise OSError(number, os.strerror(number))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(loading.os, "open", failing)
+        assert [node.plugins, node.plugins] == [["a"], ["a"]]
+    assert node.plugins == ["a", "b"]
+
+
 def test_a_directory_that_cannot_be_listed_keeps_the_last_good_one(node, monkeypatch):
     node.put("10.conf", "a")
     node.file.write_text(text("f"))
