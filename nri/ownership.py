@@ -1,8 +1,9 @@
 """Whose a file is: what we run, and what tells us to, must be such that only root and we ourselves can change it.
 
 Who can write to a plugin, to its directory, or to the configuration is who runs us, as a rule root. What is judged at
-a path: the thing itself, at the end of links; the directory that it is named in; where it is a link, the directory of
-its end. The directories above these are not looked at.
+a path: the thing itself, at the end of all links; the directory that it is named in there; and the directory that
+each link on the way is named in, also of a link in the middle of the path, and of one that another link leads to. The
+directories above these are not looked at.
 
 For everything that reads or starts something on a host, and so outside of the wings. Nothing is imported that a hook
 would have to wait for.
@@ -10,7 +11,11 @@ would have to wait for.
 
 from __future__ import annotations
 
+import errno
 import os
+
+MAX_LINKS = 40
+"""Links on the way of one path; the kernel follows no more either."""
 
 UNCHECKED = (
     "owners and modes of plugins and configuration are not checked; "
@@ -44,7 +49,7 @@ def judge_path(path: str, status: os.stat_result) -> str:
     """The first thing that is wrong at ``path``, beginning with the path that it is wrong with; "" for nothing.
 
     :param status: of what ``path`` leads to.
-    :raises OSError: when one of the directories can't be looked at.
+    :raises OSError: when one of the directories can't be looked at, or there are more than :data:`MAX_LINKS` links.
     """
     if wrong := judge(status):
         return f"{path} {at_end(path)}{wrong}"
@@ -54,12 +59,72 @@ def judge_path(path: str, status: os.stat_result) -> str:
     return ""
 
 
-def directories(path: str) -> list[str]:
-    """The directory that ``path`` is named in; where it is a link, that of its end, too."""
-    named = [os.path.dirname(path) or "."]
-    return [*named, os.path.dirname(os.path.realpath(path))] if os.path.islink(path) else named
+def directories(path: str, plain: set[str] | None = None) -> list[str]:
+    """Return the directories that decide what ``path`` is: of each link on its way, then of its end; each once.
+
+    :param plain: as for :func:`follow`.
+    :raises OSError: as :func:`follow` does.
+    """
+    end, named_in = follow(path, plain)
+    return [*dict.fromkeys([*named_in, os.path.dirname(end) or "."])]
+
+
+def follow(path: str, plain: set[str] | None = None) -> tuple[str, list[str]]:
+    """Follow ``path`` as the kernel does; return where it ends, and the directory that each link is named in.
+
+    What does not exist at the very end is no error: the text of a link in /proc need not be a path.
+
+    :param plain: paths that are known to be no links, and not looked at again; what is found out is added.
+    :raises OSError: when a part can't be looked at, or there are more than :data:`MAX_LINKS` links.
+    """
+    plain = set() if plain is None else plain
+    place = "/" if path.startswith("/") else ""
+    left = _parts(path)
+    named_in: list[str] = []
+    while left:
+        part = left.pop()
+        if part == "..":
+            place = _above(place)
+            continue
+        here = f"{place.rstrip('/')}/{part}" if place else part
+        if here not in plain:
+            try:
+                target = os.readlink(here) if _is_link(here) else ""
+            except FileNotFoundError:
+                if left:
+                    raise
+                target = ""
+            if target:
+                named_in.append(place or ".")
+                if len(named_in) > MAX_LINKS:
+                    raise OSError(errno.ELOOP, f"more than {MAX_LINKS} links lead from one to the next", path)
+                place = "/" if target.startswith("/") else place
+                left += _parts(target)
+                continue
+            plain.add(here)
+        place = here
+    return place, named_in
 
 
 def at_end(path: str) -> str:
     """For a link the beginning of what is said about its end; "" for anything else."""
-    return f"is a link to {os.path.realpath(path)}, which " if os.path.islink(path) else ""
+    try:
+        return f"is a link to {follow(path)[0]}, which " if _is_link(path) else ""
+    except OSError:
+        return ""
+
+
+def _is_link(path: str) -> bool:
+    return os.lstat(path).st_mode & 0o170000 == 0o120000
+
+
+def _parts(path: str) -> list[str]:
+    """The parts of a path, the first at the end."""
+    return [part for part in reversed(path.split("/")) if part not in ("", ".")]
+
+
+def _above(place: str) -> str:
+    """The directory above one that is reached without links."""
+    if not place or place == ".." or place.endswith("/.."):
+        return f"{place}/..".lstrip("/")
+    return os.path.dirname(place)

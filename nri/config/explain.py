@@ -7,11 +7,13 @@ the values that are allowed.
 from __future__ import annotations
 
 import difflib
+import itertools
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jsonschema.exceptions import best_match
 
+from nri.config.faults import MAX_FAULTS
 from nri.types import gojson
 
 if TYPE_CHECKING:
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 
     Error = Any  # a jsonschema ValidationError, of which its stubs say that everything may be unset
     Path = tuple[str | int, ...]
+
+_ERRORS_PER_FINDING = 4
 
 _TYPES = {
     "array": "an array",
@@ -42,24 +46,28 @@ class Finding(NamedTuple):
     """For a key that is probably misspelt: the path that was meant."""
 
 
-def explain(errors: Iterable[Error]) -> list[Finding]:
-    """The findings for all errors that a validator has, each once."""
+def explain(errors: Iterable[Error], limit: int = MAX_FAULTS) -> list[Finding]:
+    """The findings for the errors that a validator has, each once, at most ``limit``.
+
+    A few times as many errors are looked at, since one mistake may be several of them.
+    """
+    looked_at = itertools.islice(errors, limit * _ERRORS_PER_FINDING)
     found: dict[tuple[Path, str], Finding] = {}
     mistyped: set[Path] = set()
     missing: dict[Path, Finding] = {}
-    for error in sorted(errors, key=lambda error: error.validator != "type"):
+    for error in sorted(looked_at, key=lambda error: error.validator != "type"):
         path = tuple(error.absolute_path)
         if error.validator == "type":
             mistyped.add(path)
         elif path in mistyped:
             continue
-        for finding in _EXPLANATIONS.get(str(error.validator), _other)(error):
+        for finding in itertools.islice(_EXPLANATIONS.get(str(error.validator), _other)(error), limit):
             if error.validator == "required":
                 missing[finding.path] = finding
             else:
                 found[finding.path, finding.message] = finding
     meant = {finding.meant for finding in found.values()}
-    return [*found.values(), *(finding for path, finding in missing.items() if path not in meant)]
+    return [*found.values(), *(finding for path, finding in missing.items() if path not in meant)][:limit]
 
 
 def _type(error: Error) -> Iterator[Finding]:

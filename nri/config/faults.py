@@ -9,6 +9,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+MAX_FAULTS = 100
+"""Faults that are listed of one configuration: whoever is to mend it has read enough, and more would take long."""
+
 DOCUMENT = "(document)"
 """The path of the whole document."""
 
@@ -48,7 +51,7 @@ class Fault:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Fault):
             return NotImplemented
-        return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
+        return all(getattr(self, name) == getattr(other, name) for name in Fault.__slots__)
 
     def __hash__(self) -> int:
         return hash((self.file, self.line, self.column, self.path, self.message))
@@ -59,6 +62,32 @@ class Fault:
     __delattr__ = __setattr__
 
 
+class Unexplained(Fault):
+    """A file that is not valid, and what is in it: to find out what is wrong takes longer than a container can wait.
+
+    Two of them are equal if their files and documents are.
+    """
+
+    __slots__ = ("document",)
+
+    document: bytes
+
+    def __init__(self, *, file: str, document: bytes) -> None:
+        super().__init__(file=file, message="is not a valid configuration; `nri check` says what is wrong")
+        object.__setattr__(self, "document", document)
+
+    def __eq__(self, other: object) -> bool:
+        return super().__eq__(other) and isinstance(other, Unexplained) and other.document == self.document
+
+    __hash__ = Fault.__hash__
+
+    def explain(self, limit: int) -> tuple[Fault, ...]:
+        """Return what is wrong in the file: at least one fault, at most so many."""
+        from nri.config.diagnose import diagnose
+
+        return diagnose(self.file, self.document, limit)
+
+
 class ConfigError(NRIError):
     """The host configuration cannot be used. ``str()`` has one line for each of its faults.
 
@@ -67,8 +96,24 @@ class ConfigError(NRIError):
 
     def __init__(self, faults: Iterable[Fault]) -> None:
         self.faults: tuple[Fault, ...] = tuple(faults)
-        """Everything that is wrong, in all files: these in the order they are read, each from its top."""
+        """What is wrong, in all files: these in the order they are read, each from its top."""
         super().__init__("\n".join(map(str, self.faults)))
+
+    def explained(self) -> ConfigError:
+        """Return an error that says of each file that is not valid what is wrong in it, and where.
+
+        It lists :data:`MAX_FAULTS` faults; where there are more the last line says so.
+        """
+        faults: list[Fault] = []
+        for fault in self.faults:
+            if len(faults) > MAX_FAULTS:
+                break
+            left = MAX_FAULTS + 1 - len(faults)
+            faults += fault.explain(left) if isinstance(fault, Unexplained) else [fault]
+        if len(faults) > MAX_FAULTS:
+            more = Fault(file=faults[MAX_FAULTS].file, message=f"there are more faults; {MAX_FAULTS} are listed")
+            faults[MAX_FAULTS:] = [more]
+        return ConfigError(faults)
 
 
 def path_text(path: Sequence[str | int]) -> str:

@@ -15,12 +15,14 @@ import stat
 
 from nri import ownership
 from nri.config import quick
-from nri.config.faults import ConfigError, Fault
+from nri.config.faults import ConfigError, Fault, Unexplained
 from nri.types.v1 import ConfigList
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from nri.types.v1 import Plugin
+
+    Files = dict[str, tuple[Plugin, ...]]
 
 DEFAULT_CONF_DIR = "/etc/nri/resource.d"
 DEFAULT_CONF_FILE = "/etc/nri/conf.json"
@@ -37,25 +39,46 @@ def load(
     :param conf_dir: its ``*.conf``, in name order.
     :param conf_file: read only where ``conf_dir`` holds no ``.conf``; it need not exist.
     :param check_owner: whether it matters who can write to them.
-    :raises ConfigError: with all faults of all files.
+    :raises ConfigError: with the faults of all files, at most :data:`nri.config.faults.MAX_FAULTS`.
     """
-    plugins: list[Plugin] = []
+    try:
+        files = load_files(conf_dir, conf_file, check_owner=check_owner)
+    except ConfigError as error:
+        raise error.explained() from None
+    return ConfigList(plugins=[plugin for plugins in files.values() for plugin in plugins])
+
+
+def load_files(conf_dir: str, conf_file: str, *, check_owner: bool = True) -> Files:
+    """Return the files that are there, each with its plugins, in the order in which they are read.
+
+    For a caller that must answer at once: a file that is not valid is one fault, which does not say what is wrong in
+    it until :meth:`ConfigError.explained` is called.
+
+    :raises ConfigError: as :func:`load` does.
+    """
+    files: Files = {}
     faults: list[Fault] = []
-    directories = [conf_dir]
+    plain: set[str] = set()
+    directories = _leading_to(conf_dir, faults, plain) if check_owner else []
     for path in _files(conf_dir) or [conf_file]:
+        known = len(faults)
         try:
-            plugins += _load_file(path, check_owner=check_owner)
+            files[path] = _load_file(path, check_owner=check_owner)
         except ConfigError as error:
             faults += error.faults
         except FileNotFoundError:
             continue  # no configuration at all, or a file removed since the directory was listed
         if check_owner:
-            directories += ownership.directories(path)
+            try:
+                directories += ownership.directories(path, plain)
+            except OSError as error:
+                if len(faults) == known:
+                    faults.append(Fault(file=path, message=_not_followed(error)))
     if check_owner:
         faults[:0] = _of_directories(directories)
     if faults:
         raise ConfigError(faults)
-    return ConfigList(plugins=plugins)
+    return files
 
 
 def read(path: str, *, check_owner: bool = False) -> bytes:
@@ -97,29 +120,46 @@ def _files(conf_dir: str) -> list[str]:
     return [os.path.join(conf_dir, name) for name in sorted(names, key=os.fsencode)]
 
 
+def _leading_to(conf_dir: str, faults: list[Fault], plain: set[str]) -> list[str]:
+    """The directory of the files, and those of the links that lead to it."""
+    try:
+        return [conf_dir, *ownership.follow(conf_dir, plain)[1]]
+    except FileNotFoundError:
+        return [conf_dir]
+    except OSError as error:
+        faults.append(Fault(file=conf_dir, message=_not_followed(error)))
+        return []
+
+
+def _not_followed(error: OSError) -> str:
+    reason = (error.strerror or str(error)).lower()
+    return f"cannot be followed to its end: {reason}, expected a path of at most {ownership.MAX_LINKS} links"
+
+
 def _of_directories(directories: list[str]) -> list[Fault]:
-    faults = []
+    faults: dict[tuple[int, int] | str, Fault] = {}
     for directory in dict.fromkeys(directories):
+        key: tuple[int, int] | str = directory
         try:
-            wrong = ownership.judge(os.stat(directory))
+            status = os.stat(directory)
+            key = status.st_dev, status.st_ino  # one directory may be reached by several paths
+            wrong = ownership.judge(status)
         except FileNotFoundError:
             continue  # there is none, or not any more
         except OSError as error:
             wrong = f"cannot be looked at: {(error.strerror or str(error)).lower()}, expected a directory"
-        if wrong:
-            faults.append(Fault(file=directory, message=wrong))
-    return faults
+        if wrong and key not in faults:
+            faults[key] = Fault(file=directory, message=wrong)
+    return [*faults.values()]
 
 
-def _load_file(path: str, *, check_owner: bool) -> list[Plugin]:
+def _load_file(path: str, *, check_owner: bool) -> tuple[Plugin, ...]:
     document = read(path, check_owner=check_owner)
     value = quick.parse(document)
     if value is None:
-        from nri.config.diagnose import diagnose
-
-        raise ConfigError(diagnose(path, document))
+        raise ConfigError([Unexplained(file=path, document=document)])
     plugins = ConfigList.from_value(value, path).plugins
-    return [plugin.replace(source=path, source_index=index) for index, plugin in enumerate(plugins)]
+    return tuple([plugin.replace(source=path, source_index=index) for index, plugin in enumerate(plugins)])
 
 
 def _require_regular(path: str, mode: int) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import bisect
 import json
 import re
+import sys
 from typing import TYPE_CHECKING, NamedTuple
 
 from nri.types import DecodeError, gojson
@@ -62,9 +63,13 @@ class _Node:
 
 
 class Places:
-    """The places in a text that is JSON. Of a key that is given several times the last counts, as in its value."""
+    """The places in a text that is JSON. Of a key that is given several times the last counts, as in its value.
 
-    def __init__(self, text: str) -> None:
+    :param limit: duplicates that are kept, at most.
+    """
+
+    def __init__(self, text: str, limit: int = sys.maxsize) -> None:
+        self._limit = limit
         self._line_starts = [0, *[match.end() for match in re.finditer("\n", text)]]
         self.duplicates: list[Duplicate] = []
         self._root = self._read(text)
@@ -114,7 +119,7 @@ class Places:
             return _Node(token, at, None, "", -1)
         name, key_at = key if key is not None else (len(around.children), -1)
         node = _Node(token, at, around, name, key_at)
-        if name in around.children:
+        if name in around.children and len(self.duplicates) < self._limit:
             first = self._position(around.children[name].key_at)
             self.duplicates.append(Duplicate(node.path(), self._position(key_at), first))
         around.children[name] = node

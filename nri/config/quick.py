@@ -45,7 +45,7 @@ def is_good(document: object) -> bool:
     if document.get("version") != VERSION or not isinstance(document.get("$schema", ""), str):
         return False
     plugins = document.get("plugins")
-    return isinstance(plugins, list) and all(map(_is_good_plugin, plugins))
+    return isinstance(plugins, list) and all(map(is_good_plugin, plugins))
 
 
 def is_type_name(name: object) -> bool:
@@ -59,7 +59,8 @@ def is_type_name(name: object) -> bool:
     )
 
 
-def _is_good_plugin(plugin: object) -> bool:
+def is_good_plugin(plugin: object) -> bool:
+    """Return whether an entry of ``plugins`` is good."""
     return (
         isinstance(plugin, dict)
         and is_type_name(plugin.get("type"))

@@ -343,4 +343,9 @@ def _end(children: set[int]) -> NoReturn:
             os.killpg(child, _SIGKILL)
         except OSError:
             pass  # it has ended by itself
+    for child in children:  # one that is killed and not gone would be taken for something that the plugin left
+        try:
+            os.waitpid(child, 0)
+        except ChildProcessError:
+            pass
     os._exit(0)

@@ -7,7 +7,7 @@
 | CreateContainer | ``setup`` | plugins that list it in ``states`` |
 | PostUpdateContainer | ``update`` | plugins that list it in ``states`` |
 
-What the bridge promises: a broken configuration, its own or the plugins', never stops a pod; a plugin that does not
+What the bridge promises: an invalid configuration, its own or the plugins', never stops a pod; a plugin that does not
 end is killed before the runtime loses patience with the bridge; what an event does not tell about a pod, the bridge
 remembers.
 """

@@ -23,7 +23,7 @@ from nri.errors import NRIError, bounded, printable
 from nri.ttrpc import Code, StatusError
 from nri.types.gojson import shorten
 from nri.types.v1 import ConfigList, State
-from nri.v1bridge import requests
+from nri.v1bridge import preload, requests
 from nri.v1bridge.configuration import Configuration
 from nri.v1bridge.logs import answer_line, event_line, exchange_line, plugin_line
 from nri.v1bridge.pods import Pods
@@ -83,8 +83,9 @@ class Bridge(stub.Plugin):
         major = re.match(r"v?([0-9]{1,4})\.", runtime.version)
         self._runtime_runs_pods = runtime.name == "containerd" and major is not None and int(major[1]) >= 2
         log.info("serving %s %s", printable(runtime.name), printable(runtime.version))
+        plugins = self._current().plugins  # so that the log says at the start what is configured
         if self._helpers is not None:
-            in_background(self._prepare, self._helpers)
+            in_background(self._prepare, plugins, self._helpers)
 
     def synchronize(
         self, pods: Sequence[api.PodSandbox], containers: Sequence[api.Container]
@@ -92,6 +93,8 @@ class Bridge(stub.Plugin):
         """Remember the pods that there are. Nothing is run for them: their plugins ran when they started."""
         self._pods.replace(pods)
         log.info("synchronized: %d pods, %d containers", len(pods), len(containers))
+        self._configuration.explain()
+        in_background(preload.load)  # the registration is done, and not delayed
         return None
 
     def run_pod_sandbox(self, request: api.RunPodSandboxRequest, call: Call) -> None:
@@ -135,14 +138,21 @@ class Bridge(stub.Plugin):
         self._run_container(request.pod, request.container, State.DELETE, call)
 
     def wait_until_idle(self, timeout: float) -> bool:
-        """Wait until no chain is running, at most ``timeout`` seconds; whether that is so."""
-        with self._idle:
-            return self._idle.wait_for(lambda: self._busy == 0, timeout)
+        """Wait until no chain is running, and the log says what is wrong in the configuration.
 
-    def _prepare(self, helpers: Helpers) -> None:
-        """Have the plugins started ahead that can be, so that the first pod does not wait for that."""
+        At most ``timeout`` seconds; returns whether no chain is running.
+        """
+        until = time.monotonic() + timeout
+        with self._idle:
+            is_idle = self._idle.wait_for(lambda: self._busy == 0, timeout)
+        self._configuration.explain()
+        self._configuration.is_explained(max(0.0, until - time.monotonic()))
+        return is_idle
+
+    def _prepare(self, plugins: Sequence[Plugin], helpers: Helpers) -> None:
+        """Start the plugins ahead that can be, so that the first pod does not wait for that."""
         settings = self._settings
-        for plugin in self._current().plugins:
+        for plugin in plugins:
             try:
                 path = find(plugin.type, settings.bin_dirs, check_owner=settings.check_owner)
             except PluginError:
@@ -164,6 +174,7 @@ class Bridge(stub.Plugin):
 
     def _tidy(self) -> None:
         """What need not be done before the runtime has its answer."""
+        self._configuration.explain()
         helpers = self._helpers
         if helpers is not None:
             helpers.tidy()
@@ -177,7 +188,7 @@ class Bridge(stub.Plugin):
         known = self._settings
         if (settings.conf_dir, settings.conf_file) != (known.conf_dir, known.conf_file):
             self._configuration = Configuration(settings.conf_dir, settings.conf_file)
-        # Else it stays, with its last good one: a runtime configures us again whenever it was restarted.
+        # Else it stays, with its last valid one: a runtime configures us again whenever it was restarted.
         self._settings = settings
         if settings.ahead and self._helpers is None:
             self._helpers = Helpers()

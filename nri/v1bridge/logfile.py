@@ -1,15 +1,16 @@
 """The file of the bridge's log: rotated by whoever likes to, and full when it is full.
 
-A file that was moved away, or is gone, is made anew. What it does not take at once is lost; the first line that it
-takes again is the number of those, and why.
+A file that was moved away, or is gone, is made anew. What it does not take at once is lost: see
+:mod:`nri.v1bridge.lossy`.
 """
 
 from __future__ import annotations
 
 import errno
-import logging
 import os
 from typing import TYPE_CHECKING
+
+from nri.v1bridge.lossy import LossyHandler
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 _FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
 
 
-class LogFile(logging.Handler):
+class LogFile(LossyHandler):
     """Appends to the file ``path``.
 
     :param complain: told once, in one line, whenever the file begins to lose lines.
@@ -25,43 +26,9 @@ class LogFile(logging.Handler):
     """
 
     def __init__(self, path: str, complain: Callable[[str], None]) -> None:
-        super().__init__()
+        super().__init__(lambda why: complain(f"the log file {path} cannot be written, lines are lost: {why}"))
         self._path = path
         self._fd = _open(path)
-        self._torn = False
-        self._complain = complain
-        self._lost = 0
-        self._why = ""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Write it, or lose it, and count what is lost."""
-        try:
-            line = self.format(record)
-        except Exception:
-            self.handleError(record)  # silent, see set_up of nri.v1bridge.logs
-            return
-        if self._fd < 0:
-            return  # closed, by a thread that has set up another one
-        try:
-            self._follow()
-            if self._lost:
-                self._write(self.format(complaint(f"{self._lost} lines before this one are lost: {self._why}")))
-                self._lost = 0
-            self._write(line)
-        except OSError as error:
-            self._lost += 1
-            self._why = error.strerror or str(error)
-            if self._lost == 1:
-                self._complain(f"the log file {self._path} cannot be written, lines are lost: {self._why}")
-
-    def _write(self, line: str) -> None:
-        data = f"{line}\n".encode()
-        if self._torn:
-            data = b"\n" + data
-        written = os.write(self._fd, data)
-        self._torn = self._torn if written == 0 else written < len(data)
-        if written < len(data):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def close(self) -> None:
         """Close the file."""
@@ -73,6 +40,18 @@ class LogFile(logging.Handler):
         finally:
             self.release()
         super().close()
+
+    def _is_ready(self) -> bool:
+        if self._fd < 0:
+            return False  # closed, by a thread that has set up another one
+        self._follow()
+        return True
+
+    def _send(self, data: bytes) -> int:
+        return os.write(self._fd, data)
+
+    def _full(self) -> OSError:
+        return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def _follow(self) -> None:
         """Open the file anew if it is not the one that is open; where that fails the old one will do."""
@@ -89,11 +68,6 @@ class LogFile(logging.Handler):
             return
         os.close(self._fd)
         self._fd, self._torn = fd, False
-
-
-def complaint(text: str) -> logging.LogRecord:
-    """A record that says what is wrong with the log itself."""
-    return logging.LogRecord("nri.v1bridge", logging.ERROR, "", 0, text, None, None)
 
 
 def _open(path: str) -> int:

@@ -2,8 +2,9 @@
 
 Where it goes: to the file of ``logFile``; else, when a runtime launched the bridge and threw its stderr away, to the
 journal or syslog at ``/dev/log``; else to stderr. A log that can't be written never keeps a pod from starting, nor
-waiting: what file or syslog don't take at once is lost. Of a file (:mod:`nri.v1bridge.logfile`) that is said, at once
-where a log without a file would go. What plugins and pods say is bounded, and stays within its line and its field.
+waiting: what file, syslog or stderr don't take at once is lost. A file (:mod:`nri.v1bridge.logfile`) and stderr
+(:mod:`nri.v1bridge.stderr`) say how many lines that were; of a file it is said at once where a log without a file
+would go. What plugins and pods say is bounded, and stays within its line and its field.
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ import os
 import re
 import socket
 import stat
-import sys
 import time
 from typing import TYPE_CHECKING, Any
 
 from nri.errors import printable
 from nri.types.gojson import shorten
-from nri.v1bridge.logfile import LogFile, complaint
+from nri.v1bridge import stderr
+from nri.v1bridge.logfile import LogFile
+from nri.v1bridge.lossy import complaint
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -206,7 +208,7 @@ def _without_file(*, launched: bool) -> logging.Handler:
             return _Syslog(SYSLOG)
         except OSError:
             pass
-    return logging.StreamHandler(sys.stderr)
+    return stderr.handler()
 
 
 def _say_elsewhere(text: str, *, launched: bool) -> None:

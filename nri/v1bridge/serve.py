@@ -16,6 +16,7 @@ from nri.stub.identity import SOCKET_VARIABLE
 from nri.v1bridge.bridge import Bridge
 from nri.v1bridge.logs import set_up
 from nri.v1bridge.settings import Settings, SettingsError
+from nri.v1bridge.stderr import replace_stderr
 
 NAME, INDEX = "v1bridge", "10"
 """Who the bridge is where nobody says otherwise."""
@@ -42,6 +43,7 @@ def serve(*, path: str = stub.DEFAULT_SOCKET, index: str = "", settings_file: st
     path = os.path.abspath(path)  # before settle, which leaves the directory that a relative one counts from
     settings = _read(settings_file) if settings_file else Settings()
     settle()
+    replace_stderr()
     _give_back_memory()
 
     begun: set[str] = set()

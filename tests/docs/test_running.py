@@ -96,9 +96,10 @@ def test_the_log_on_the_page_is_what_is_logged(tmp_path: Path) -> None:
         node.configure({"type": "slow", "failurePolicy": "ignore"})
         runtime.start_container(POD, APP)
         node.conf.write_text('{"version": "0.1", "plugins": [')
-        # The plugin of the last good configuration is taken out: what it does is shown already.
+        # The plugin of the last valid configuration is taken out: what it does is shown already.
         node.plugin("slow", '#!/bin/sh\necho "{}"\n')
         runtime.start_container(POD, APP)
+        assert wait_until(lambda: "invalid configuration" in logged())  # it is explained after the answer
     lines = timeless(logged()).splitlines(keepends=True)
     assert "".join(
         line for line in lines if "plugin=slow" not in line or "error" in line or "passed" in line

@@ -148,9 +148,7 @@ def test_a_change_of_the_configuration_counts_at_once_and_a_broken_one_not_at_al
 
     assert [r["id"] for r in keeper.requests()] == pods[1:4]
     said = log(containerd)
-    assert (
-        "the configuration is broken, the last good one stays, with 1 plugins: /etc/nri/resource.d/10.conf:1:" in said
-    )
+    assert "invalid configuration; still using the last valid one (keeper): /etc/nri/resource.d/10.conf:1:" in said
     assert 'plugins[0].tpye: unknown key, did you mean "type"?' in said
 
 

@@ -221,6 +221,7 @@ def test_the_bridge_logs_it_in_lines_of_its_own_and_so_answers_the_runtime(
                 event()
             except StatusError as error:
                 assert_fit(error.message)
+        assert node.bridge.wait_until_idle(SOON)
         logged = path.read_bytes().decode()
     assert_fit(logged)
     if log_format == "json":

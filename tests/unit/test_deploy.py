@@ -41,7 +41,8 @@ def source(tmp_path: Path) -> Path:
         (root / "dist/nri" / name).chmod(0o755)
     shutil.copytree(ROOT / "conf", root / "conf")
     (root / "tools").mkdir()
-    shutil.copy(ROOT / "tools/install", root / "tools")
+    for name in ("install", "install-lib"):
+        shutil.copy(ROOT / "tools" / name, root / "tools")
     return root
 
 
@@ -72,9 +73,8 @@ def test_without_rights_it_stops_before_anything_is_done_and_says_why() -> None:
 
 
 def links(tree: Path) -> dict[str, str]:
-    """The links below a directory; the name of lib's folder is random."""
-    found = {str(path.relative_to(tree)): os.readlink(path) for path in tree.rglob("*") if path.is_symlink()}
-    return {path: re.sub(r"^lib\.\w{6}$", "lib.XXXXXX", target) for path, target in found.items()}
+    """The links below a directory."""
+    return {str(path.relative_to(tree)): os.readlink(path) for path in tree.rglob("*") if path.is_symlink()}
 
 
 # systemd
@@ -282,6 +282,16 @@ def test_what_is_only_to_be_there_has_no_rights() -> None:
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
+def test_the_init_container_sees_what_the_nodes_processes_run(overlay: str) -> None:
+    """A bridge in a container has no capability; one that the runtime launches has all, and is shown to few."""
+    assert pod(overlay)["hostPID"] is True
+    (install,) = pod(overlay)["initContainers"]
+    more = {"add": ["SYS_PTRACE"]} if overlay == "pre-registered" else {}
+    assert install["securityContext"]["capabilities"] == {"drop": ["ALL"], **more}
+    assert install["securityContext"]["allowPrivilegeEscalation"] is False
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
 def test_the_init_container_writes_where_the_node_keeps_nri(overlay: str) -> None:
     writable = {place: of for place, (of, can_write) in mounts(overlay, "initContainers").items() if can_write}
     expected = {"/node/opt/nri": "/opt/nri"}
@@ -373,16 +383,166 @@ def test_two_bridges_are_refused(node: Path, image: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", ["outside", "register"])
-def test_an_upgrade_keeps_what_may_still_be_running_and_what_is_not_ours(node: Path, image: Path, mode: str) -> None:
+def test_an_upgrade_of_a_node_keeps_the_folder_before_and_what_is_not_ours(
+    node: Path, image: Path, mode: str
+) -> None:
+    lib = node / "opt/nri/lib"
     install_node(mode, node, image)
     (node / "opt/nri/bin/mine").write_text("#!/bin/sh\n")
-    first = (node / "opt/nri/lib").resolve()
+    first = lib.resolve()
 
-    install_node(mode, node, image)
-    assert (first / "clearcfs").exists()
-    assert (node / "opt/nri/lib").resolve() != first
+    assert "is there already" in install_node(mode, node, image).stdout
+    assert lib.resolve() == first
 
-    install_node(mode, node, image)
-    assert not first.exists()
-    assert len(list((node / "opt/nri").glob("lib.*"))) == 2
+    folders = [first]
+    for number in range(2):
+        (image / "opt/nri/lib/clearcfs").write_text(f"#!/bin/sh\n# {number}\n")
+        install_node(mode, node, image)
+        assert lib.resolve() not in folders
+        assert (node / "opt/nri/lib.previous").resolve() == folders[-1]
+        folders.append(lib.resolve())
+    assert [folder.exists() for folder in folders] == [False, True, True]
     assert (node / "opt/nri/bin/mine").exists()
+
+
+# The folders of binaries
+
+
+class Upgrades:
+    """A folder of binaries that are built anew, and installed."""
+
+    def __init__(self, root: Path) -> None:
+        self.dist = root / "dist"
+        self.dist.mkdir()
+        self.nri = root / "opt/nri"
+        self.lib = self.nri / "lib"
+        shutil.copy(shutil.which("sleep") or "/bin/sleep", self.dist / "v1bridge")
+        (self.dist / "_internal").mkdir()
+        (self.dist / "_internal/link").symlink_to("../nri")
+        self.build("1.2.3", "one")
+
+    def build(self, version: str, content: str = "") -> None:
+        (self.dist / "nri").write_text(f"#!/bin/sh\n[ $1 = --version ] && echo 'nri {version} (Python 3)'\n")
+        (self.dist / "nri").chmod(0o755)
+        (self.dist / "_internal/a file").write_text(content)
+
+    def install(self) -> str:
+        return run(ROOT / "tools/install-lib", self.dist, self.nri).stdout
+
+    @property
+    def folders(self) -> set[str]:
+        return {path.name for path in self.nri.iterdir() if path.is_dir() and not path.is_symlink()}
+
+    @property
+    def current(self) -> str:
+        return os.readlink(self.lib)
+
+
+@pytest.fixture
+def upgrades(tmp_path: Path) -> Upgrades:
+    return Upgrades(tmp_path)
+
+
+def test_a_folder_is_named_by_version_and_content(upgrades: Upgrades) -> None:
+    upgrades.install()
+    first = upgrades.current
+    assert re.fullmatch(r"lib\.1\.2\.3-[0-9a-f]{12}", first)
+    upgrades.build("1.2.3", "two")
+    upgrades.install()
+    assert upgrades.current != first
+    upgrades.build("2.0.0+g1a2b3c4", "two")
+    upgrades.install()
+    assert upgrades.current.startswith("lib.2.0.0+g1a2b3c4-")
+    assert (upgrades.lib / "v1bridge").stat().st_mode & 0o777 == 0o755
+    assert upgrades.lib.stat().st_mode & 0o777 == 0o755
+    assert os.readlink(upgrades.lib / "_internal/link") == "../nri"
+
+
+def test_a_version_that_cannot_be_told_or_is_no_name_is_no_obstacle(upgrades: Upgrades) -> None:
+    upgrades.build("../../etc/x y")
+    upgrades.install()
+    assert upgrades.current.startswith("lib.....etcx-")
+    (upgrades.dist / "nri").write_text("#!/bin/sh\nexit 1\n")
+    upgrades.install()
+    assert upgrades.current.startswith("lib.unknown-")
+
+
+def test_the_same_content_again_changes_nothing(upgrades: Upgrades) -> None:
+    upgrades.install()
+    upgrades.build("1.2.3", "two")
+    upgrades.install()
+    before = sorted((str(path), path.lstat().st_ino, path.lstat().st_ctime_ns) for path in upgrades.nri.rglob("*"))
+    for path in upgrades.dist.rglob("*"):
+        os.utime(path, follow_symlinks=False)
+    (upgrades.dist / ".made-from").write_text("another time")
+    assert upgrades.install() == f"{upgrades.current} is there already\n"
+    after = sorted((str(path), path.lstat().st_ino, path.lstat().st_ctime_ns) for path in upgrades.nri.rglob("*"))
+    assert after == before
+
+
+def test_one_rename_goes_back_and_the_next_upgrade_works_as_before(upgrades: Upgrades) -> None:
+    upgrades.install()
+    first = upgrades.current
+    upgrades.build("1.2.3", "two")
+    upgrades.install()
+    second = upgrades.current
+    run("mv", "-T", upgrades.nri / "lib.previous", upgrades.lib)
+    assert upgrades.current == first
+    assert (upgrades.lib / "nri").exists()
+    upgrades.install()
+    assert (upgrades.current, os.readlink(upgrades.nri / "lib.previous")) == (second, first)
+    assert upgrades.folders == {first, second}
+
+
+def test_a_folder_that_a_process_runs_from_stays_for_as_long_as_it_does(upgrades: Upgrades) -> None:
+    upgrades.install()
+    first = upgrades.current
+    process = subprocess.Popen([upgrades.lib / "v1bridge", "1000"])
+    try:
+        for content in ("two", "three", "four"):
+            upgrades.build("1.2.3", content)
+            upgrades.install()
+        assert first in upgrades.folders
+        assert len(upgrades.folders) == 3
+        # Where it is mounted, or below which directory it is installed, does not matter.
+        upgrades.nri.rename(upgrades.nri.with_name("elsewhere"))
+        upgrades.nri = upgrades.nri.with_name("elsewhere")
+        upgrades.lib = upgrades.nri / "lib"
+        upgrades.build("1.2.3", "five")
+        assert f"kept {upgrades.nri}/{first}, which a process runs from" in upgrades.install()
+        assert first in upgrades.folders
+    finally:
+        process.kill()
+        process.wait()
+    upgrades.build("1.2.3", "six")
+    upgrades.install()
+    assert first not in upgrades.folders
+    assert len(upgrades.folders) == 2
+
+
+def test_a_folder_that_somebody_changed_is_not_taken_for_what_its_name_says(upgrades: Upgrades) -> None:
+    upgrades.install()
+    first = upgrades.current
+    (upgrades.nri / first / "_internal/a file").write_text("changed")
+    upgrades.build("1.2.3", "two")
+    upgrades.install()
+    upgrades.build("1.2.3", "one")
+    upgrades.install()
+    assert upgrades.current == f"{first}.again"
+    assert (upgrades.lib / "_internal/a file").read_text() == "one"
+
+
+def test_an_upgrade_that_is_broken_off_leaves_what_there_was_and_is_cleared_away_later(upgrades: Upgrades) -> None:
+    upgrades.install()
+    first = upgrades.current
+    (upgrades.dist / "nri").write_text("#!/bin/sh\nexit 1\n")
+    killed = "cp() { mkdir $3/_internal; kill -9 $$; }\n" + (ROOT / "tools/install-lib").read_text()
+    done = subprocess.run(["sh", "-c", killed, "install-lib", upgrades.dist, upgrades.nri], check=False)
+    assert done.returncode == -9
+    assert upgrades.current == first
+    (left,) = upgrades.folders - {first}
+    assert left.startswith(".lib.")
+    os.utime(upgrades.nri / left, (1, 1))
+    upgrades.install()
+    assert left not in upgrades.folders
+    assert upgrades.current != first

@@ -237,12 +237,147 @@ def test_another_users_files_and_directories_are_not_used(place: Place) -> None:
     assert [fault.partition(":")[0] for fault in place.load()] == ["/resource.d"]
 
 
-def test_looking_at_a_plain_plugin_costs_two_looks_more(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_looking_at_a_plain_plugin_costs_a_look_at_each_part_of_its_path_and_at_its_directory(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     looks: list[object] = []
-    for name in ("stat", "lstat"):
-        real = getattr(os, name)
-        monkeypatch.setattr(os, name, lambda path, real=real: looks.append(path) or real(path))
-    find("noop", [str(place.root / "bin")], check_owner=False)
-    without = len(looks)
-    find("noop", [str(place.root / "bin")])
-    assert len(looks) - 2 * without <= 2
+    with monkeypatch.context() as patched:
+        for name in ("stat", "lstat", "readlink"):
+            real = getattr(os, name)
+            patched.setattr(os, name, lambda path, real=real: looks.append(path) or real(path))
+        find("noop", [str(place.root / "bin")], check_owner=False)
+        without = len(looks)
+        find("noop", [str(place.root / "bin")])
+    assert len(looks) - 2 * without <= len(place.plugin.parts[1:]) + 1
+
+
+# Links that lead to links
+
+
+def test_the_directory_of_each_link_of_a_chain_is_judged(place: Place) -> None:
+    """``user/`` belongs to somebody else: whoever owns it decides where ``cur`` leads."""
+    (place.root / "user").mkdir(mode=0o755)
+    for path in (place.plugin, place.conf):
+        path.rename(place.root / "end" / path.name)
+        (place.root / "user" / path.name).symlink_to(f"../end/{path.name}")
+        path.symlink_to(f"../user/{path.name}")
+    assert (place.find(), place.load()) == ("", [])
+    open_to_all(place.root / "user")
+    assert place.find().startswith(f"not run: /user{OPEN}")
+    assert [fault.partition(":")[0] for fault in place.load()] == ["/user"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give directories away")
+def test_a_chain_through_another_users_directory_is_not_used(place: Place) -> None:
+    (place.root / "user").mkdir(mode=0o755)
+    (place.root / "user/cur").symlink_to("../end/noop")
+    place.plugin.rename(place.root / "end/noop")
+    place.plugin.symlink_to("../user/cur")
+    os.chown(place.root / "user", EVIL, EVIL)
+    assert place.find().startswith("not run: /user is another user's (mode 0755, owner 4711); ")
+
+
+def test_a_link_in_the_middle_of_the_path_is_judged_by_its_directory(place: Place) -> None:
+    (place.root / "user").mkdir(mode=0o755)
+    for name in ("bin", "resource.d"):
+        (place.root / name).rename(place.root / f"real-{name}")
+        (place.root / "user" / name).symlink_to(f"../real-{name}")
+        (place.root / name).symlink_to(f"user/{name}")
+    assert (place.find(), place.load()) == ("", [])
+    open_to_all(place.root / "user")
+    assert place.find().startswith(f"not run: /user{OPEN}")
+    assert [fault.partition(":")[0] for fault in place.load()] == ["/user"]
+    place.root.joinpath("real-resource.d/10.conf").unlink()
+    assert [fault.partition(":")[0] for fault in place.load()] == ["/user"]  # nor is it an empty configuration
+
+
+def test_a_chain_has_at_most_forty_links_as_for_the_kernel(place: Place) -> None:
+    before = "end"
+    for number in range(ownership.MAX_LINKS + 1):
+        link = place.root / f"link{number}"
+        link.symlink_to(before)
+        before = link.name
+    last, one_more = place.root / f"link{ownership.MAX_LINKS - 1}", place.root / f"link{ownership.MAX_LINKS}"
+    last.stat()
+    assert ownership.follow(str(last))[0] == str(place.root / "end")
+    with pytest.raises(OSError, match="Too many levels"):
+        one_more.stat()
+    with pytest.raises(OSError, match="more than 40 links"):
+        ownership.follow(str(one_more))
+
+
+def test_a_chain_of_thousands_is_refused_and_named(place: Place) -> None:
+    for path in (place.plugin, place.conf):
+        path.rename(place.root / "end" / path.name)
+        before = place.root / "end" / path.name
+        for number in range(3000):
+            link = place.root / "end" / f"{path.name}-{number}"
+            link.symlink_to(before.name)
+            before = link
+        path.symlink_to(before)
+    assert "/bin/noop cannot be looked at: Too many levels of symbolic links" in place.find()
+    (fault,) = place.load()
+    assert fault.startswith("/resource.d/10.conf:1:1: (document): cannot be read: too many levels of symbolic links")
+    assert ownership.at_end(str(place.plugin)) == ""
+
+
+@pytest.mark.parametrize(
+    ("path", "end", "named_in"),
+    [
+        ("a/b/file", "a/b/file", []),
+        ("./a//b/./file", "a/b/file", []),
+        ("a/../a/b/file", "a/b/file", []),
+        ("one", "a/b/file", ["."]),
+        ("a/two", "a/b/file", ["a", "."]),
+        ("three/file", "a/b/file", ["."]),
+        ("three/up/one", "a/b/file", [".", "a/b", "."]),
+        ("a/b/../../../{here}/one", "../{here}/a/b/file", ["../{here}"]),
+        ("absolute", "{root}/a/b/file", ["."]),
+        ("{root}/absolute", "{root}/a/b/file", ["{root}"]),
+        ("/..//{root}/one", "{root}/a/b/file", ["{root}"]),
+        ("a/b/nothing", "a/b/nothing", []),
+    ],
+)
+def test_a_path_is_followed_part_by_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, end: str, named_in: list[str]
+) -> None:
+    (tmp_path / "a/b").mkdir(parents=True)
+    (tmp_path / "a/b/file").touch()
+    (tmp_path / "one").symlink_to("a/b/file")
+    (tmp_path / "a/two").symlink_to("../one")
+    (tmp_path / "three").symlink_to("a/b/")
+    (tmp_path / "a/b/up").symlink_to("../..")
+    (tmp_path / "absolute").symlink_to(tmp_path / "a/b/file")
+    monkeypatch.chdir(tmp_path)
+    path, end, *named_in = (text.format(here=tmp_path.name, root=tmp_path) for text in (path, end, *named_in))
+    assert ownership.follow(path) == (end, named_in)
+    if not path.endswith("nothing"):
+        assert os.path.samefile(path, end)
+        assert os.path.realpath(path) == os.path.realpath(end)
+
+
+def test_a_descriptor_in_proc_ends_where_its_text_is_no_path() -> None:
+    waits, says = os.pipe()
+    try:
+        path = f"/proc/self/fd/{waits}"
+        assert ownership.judge_path(path, os.fstat(waits)) == ""
+        assert ownership.directories(path)[-1] == f"/proc/{os.getpid()}/fd"
+    finally:
+        os.close(waits)
+        os.close(says)
+
+
+def test_what_is_not_there_in_the_middle_of_a_path_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        ownership.follow(str(tmp_path / "nothing/file"))
+
+
+def test_what_is_known_to_be_no_link_is_not_looked_at_again(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    known: set[str] = set()
+    ownership.follow(str(place.root / "resource.d"), known)
+    looks: list[str] = []
+    with monkeypatch.context() as patched:
+        real = os.lstat
+        patched.setattr(os, "lstat", lambda path: looks.append(path) or real(path))
+        ownership.follow(str(place.conf), known)
+    assert looks == [str(place.conf)]

@@ -3,7 +3,7 @@
 import pytest
 
 from nri.config.diagnose import diagnose
-from nri.config.faults import path_text
+from nri.config.faults import MAX_FAULTS, path_text
 from nri.config.quick import parse
 
 
@@ -148,7 +148,20 @@ def test_deep_values_where_states_are_due_are_explained():
 
 
 def test_many_faults_take_a_moment_only():
-    assert len(lines(plugin(",".join(["{}"] * 2000)))) == 2000
+    assert len(lines(plugin(",".join(["{}"] * 2000)))) == MAX_FAULTS
+
+
+def test_of_many_entries_those_are_named_that_are_wrong():
+    document = plugin(",".join(['{"type":"a"}'] * 20_000 + ["{}"] + ['{"type":"a"}'] * 20_000))
+    (line,) = lines(document)
+    assert line.startswith("1:260029: plugins[20000].type: missing, expected ")
+
+
+def test_faults_of_each_kind_are_found_up_to_the_limit():
+    document = plugin('{"type":1,"type":2}')[:-1] + ',"a":1,"b":2}'
+    assert len(lines(document)) == 4
+    assert len(diagnose("f", document.encode(), 3)) == 3
+    assert len(diagnose("f", document.encode(), 1)) == 1
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,13 @@
 """Loading: which files are read, in which order, and what cannot be read."""
 
+import importlib
 import os
 import socket
 
 import pytest
 
-from nri.config import ConfigError, Fault, load
+from nri.config import ConfigError, Fault, load, load_files
+from nri.config.faults import Unexplained
 from nri.config.load import MAX_SIZE
 from nri.types.v1 import ConfigList, Plugin
 
@@ -247,3 +249,59 @@ def test_a_fault_is_frozen_and_equal_by_value():
         del error.faults[0].line
     assert hash(error.faults[0]) == hash(Fault(file="a", message="b", path="c", line=2, column=3))
     assert error.faults[0] != Fault(file="a", message="b")
+
+
+# What takes long to be explained
+
+
+def test_whoever_cannot_wait_has_the_verdict_at_once_and_what_is_wrong_when_it_asks(tmp_path, monkeypatch):
+    diagnosis = importlib.import_module("nri.config.diagnose")
+    diagnosed = []
+    real = diagnosis.diagnose
+    monkeypatch.setattr(diagnosis, "diagnose", lambda *of: diagnosed.append(of[0]) or real(*of))
+    (tmp_path / "10.conf").write_text("{")
+    (tmp_path / "20.conf").mkdir()
+    with pytest.raises(ConfigError) as caught:
+        load_files(str(tmp_path), "/nonexistent")
+    assert [str(fault) for fault in caught.value.faults] == [
+        f"{tmp_path}/10.conf:1:1: (document): is not a valid configuration; `nri check` says what is wrong",
+        f"{tmp_path}/20.conf:1:1: (document): found a directory, expected a file of JSON",
+    ]
+    assert diagnosed == []
+    explained = caught.value.explained().faults
+    assert [fault.line for fault in explained] == [1, 1]
+    assert explained[0].message.startswith("expecting property name")
+    assert explained[1] == caught.value.faults[1]
+    with pytest.raises(ConfigError) as caught:
+        load(str(tmp_path), "/nonexistent")
+    assert caught.value.faults == explained
+
+
+def test_the_files_that_are_there_have_their_plugins_also_where_these_are_none(tmp_path):
+    (tmp_path / "10.conf").write_text('{"version": "0.1", "plugins": []}')
+    (tmp_path / "20.conf").write_text('{"version": "0.1", "plugins": [{"type": "a"}]}')
+    files = load_files(str(tmp_path), "/nonexistent")
+    assert {path: [plugin.type for plugin in plugins] for path, plugins in files.items()} == {
+        f"{tmp_path}/10.conf": [],
+        f"{tmp_path}/20.conf": ["a"],
+    }
+    assert load_files("/nonexistent", "/nonexistent") == {}
+
+
+def test_a_hundred_faults_are_listed_and_that_there_are_more(tmp_path):
+    for number in range(60):
+        (tmp_path / f"{number:02}.conf").write_text('{"version": "0.1", "plugins": [{}, {"type": 1}]}')
+    with pytest.raises(ConfigError) as caught:
+        load(str(tmp_path), "/nonexistent")
+    assert len(caught.value.faults) == 101
+    assert (
+        str(caught.value.faults[-1]) == f"{tmp_path}/50.conf:1:1: (document): there are more faults; 100 are listed"
+    )
+
+
+def test_two_that_are_not_explained_are_the_same_if_their_documents_are():
+    first, second = Unexplained(file="f", document=b"a"), Unexplained(file="f", document=b"b")
+    assert first == Unexplained(file="f", document=b"a")
+    assert first != second
+    assert first != Fault(file="f", message=first.message)
+    assert len({first, second, first}) == 2

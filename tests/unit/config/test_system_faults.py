@@ -8,7 +8,8 @@ import pytest
 
 from nri.config import ConfigError, load
 from nri.v1bridge import configuration as bridge
-from tests.host import open_fds
+from nri.v1bridge.absence import GRACE
+from tests.host import SOON, open_fds
 from tests.system_faults import ERRORS, Failing, name_of
 
 loading = importlib.import_module("nri.config.load")  # the package's `load` is the function
@@ -93,10 +94,12 @@ def test_the_bridge_keeps_its_last_good_one_says_why_once_and_goes_on(directory,
         patch.setattr(loading, "os", Failing(os, call, number, times=100))
         for _ in range(3):
             assert [plugin.type for plugin in configuration.current().plugins] == ["a"]
+            configuration.explain()
+            assert configuration.is_explained(SOON)
     said = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
     assert said
     assert len(said) == len(set(said))
-    assert all("the last good one stays, with 1 plugins: " in line for line in said)
+    assert all("still using the last valid one (a): " in line for line in said)
     assert all(os.strerror(number).lower() in line for line in said)
     assert [plugin.type for plugin in configuration.current().plugins] == ["a", "b"]
 
@@ -104,7 +107,8 @@ def test_the_bridge_keeps_its_last_good_one_says_why_once_and_goes_on(directory,
 @pytest.mark.parametrize("number", ERRORS, ids=name_of)
 @pytest.mark.parametrize("call", ["scandir", "stat"])
 def test_a_look_at_the_files_that_fails_loses_no_change(directory, monkeypatch, call, number):
-    configuration = bridge.Configuration(str(directory), "/nonexistent")
+    now = [0.0]
+    configuration = bridge.Configuration(str(directory), "/nonexistent", lambda: now[0])
     configuration.current()
     (directory / "20-b.conf").write_text('{"version": "0.1", "plugins": [{"type": "b"}]}')
     with monkeypatch.context() as patch:
@@ -114,4 +118,6 @@ def test_a_look_at_the_files_that_fails_loses_no_change(directory, monkeypatch, 
     assert seen.failed
     assert [plugin.type for plugin in configuration.current().plugins] == ["a", "b"]
     (directory / "20-b.conf").unlink()
+    configuration.current()
+    now[0] += GRACE
     assert [plugin.type for plugin in configuration.current().plugins] == ["a"]

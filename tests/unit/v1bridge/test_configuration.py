@@ -1,6 +1,7 @@
 """The plugins' configuration as files change: with the next event, whole, and never for the worse."""
 
 import errno
+import gc
 import importlib
 import json
 import logging
@@ -10,9 +11,12 @@ import threading
 
 import pytest
 
+from nri.v1bridge import absence
 from nri.v1bridge import configuration as module
 from nri.v1bridge.configuration import Configuration
+from tests.host import SOON, wait_until
 
+diagnosis = importlib.import_module("nri.config.diagnose")
 loading = importlib.import_module("nri.config.load")  # the package's `load` is the function
 
 
@@ -27,11 +31,21 @@ class Node:
         self.root = root
         self.directory, self.file = root / "resource.d", root / "conf.json"
         self.directory.mkdir()
-        self.configuration = Configuration(str(self.directory), str(self.file))
+        self.now = 1000.0
+        self.configuration = Configuration(str(self.directory), str(self.file), lambda: self.now)
 
     @property
     def plugins(self):
-        return [plugin.type for plugin in self.configuration.current().plugins]
+        """What runs; what is wrong is in the log then."""
+        plugins = self.configuration.current().plugins
+        self.configuration.explain()
+        assert self.configuration.is_explained(SOON)
+        return [plugin.type for plugin in plugins]
+
+    def wait(self, seconds=absence.GRACE):
+        """Let time pass; what is missing is noticed before."""
+        self.configuration.current()
+        self.now += seconds
 
     def put(self, name, *types):
         """In one step."""
@@ -56,9 +70,9 @@ def node(tmp_path, caplog):
 def reads(monkeypatch):
     """The configurations that were loaded."""
     made = []
-    load = module.config.load
+    load = module.config.load_files
     monkeypatch.setattr(
-        module.config, "load", lambda *paths, **options: made.append(paths) or load(*paths, **options)
+        module.config, "load_files", lambda *paths, **options: made.append(paths) or load(*paths, **options)
     )
     return made
 
@@ -76,10 +90,11 @@ def said(caplog, level=logging.DEBUG):
 # What changes
 
 
-def test_where_there_is_nothing_no_plugin_runs_and_nothing_is_said(tmp_path, caplog):
+def test_where_there_is_nothing_no_plugin_runs_and_that_is_said_once(tmp_path, caplog):
+    caplog.set_level(logging.DEBUG, "nri.v1bridge")
     configuration = Configuration(str(tmp_path / "none.d"), str(tmp_path / "none.json"))
-    assert configuration.current().plugins == ()
-    assert said(caplog) == []
+    assert [configuration.current().plugins, configuration.current().plugins] == [(), ()]
+    assert said(caplog) == ["configuration: no plugins"]
 
 
 def test_a_change_counts_at_the_next_call_and_is_said(node, caplog):
@@ -100,10 +115,12 @@ def test_files_are_added_and_removed(node):
     node.put("05.conf", "c")
     assert node.plugins == ["c", "a", "b"]
     (node.directory / "10.conf").unlink()
+    node.wait()
     assert node.plugins == ["c", "b"]
     (node.directory / "05.conf").rename(node.directory / "30.conf")
     assert node.plugins == ["b", "c"]
     (node.directory / "20.conf").rename(node.directory / "20.conf.off")
+    node.wait()
     assert node.plugins == ["c"]
 
 
@@ -115,6 +132,7 @@ def test_the_directory_appears_and_vanishes(node):
     node.put("10.conf", "a")
     assert node.plugins == ["a"]
     shutil.rmtree(node.directory)
+    node.wait()
     assert node.plugins == []
     node.directory.mkdir()
     node.put("10.conf", "b")
@@ -130,10 +148,12 @@ def test_the_file_stands_in_for_a_directory_without_any_and_no_longer(node):
     node.file.write_text(text("g"))
     assert node.plugins == ["a"]
     (node.directory / "10.conf").unlink()
+    node.wait()
     assert node.plugins == ["g"]
     node.directory.rmdir()
     assert node.plugins == ["g"]
     node.file.unlink()
+    node.wait()
     assert node.plugins == []
 
 
@@ -208,7 +228,7 @@ def test_what_is_broken_from_the_start_runs_no_plugin_and_is_said_once(node, cap
     (node.directory / "10.conf").write_text(BROKEN)
     assert [node.plugins, node.plugins, node.plugins] == [[], [], []]
     (line,) = said(caplog)
-    assert line.startswith("the configuration is broken, the last good one stays, with 0 plugins: ")
+    assert line.startswith("invalid configuration; still using the last valid one (no plugins): ")
     assert f"{node.directory}/10.conf:1:" in line
     node.put("10.conf", "a")
     assert node.plugins == ["a"]
@@ -224,7 +244,7 @@ def test_the_last_good_one_stays_and_each_fault_is_said_once(node, caplog):
     assert node.plugins == ["a"]
     lines = said(caplog, logging.ERROR)
     assert len(lines) == 2
-    assert all(line.startswith("the configuration is broken, the last good one stays, with 1 plu") for line in lines)
+    assert all(line.startswith("invalid configuration; still using the last valid one (a): ") for line in lines)
     assert 'plugins[0].tpye: unknown key, did you mean "type"?' in lines[0]
     assert 'plugins[0].stats: unknown key, did you mean "states"?' in lines[1]
 
@@ -261,7 +281,7 @@ def test_what_others_can_write_to_is_broken_until_it_is_put_right(node, caplog, 
     caplog.clear()
     assert [node.plugins, node.plugins] == [["a"], ["a"]]
     (line,) = said(caplog)
-    assert line.startswith("the configuration is broken, the last good one stays, with 1 plugins: ")
+    assert line.startswith("invalid configuration; still using the last valid one (a): ")
     assert "is writable by others (mode 0" in line
     path.chmod(mode)
     (node.file if single else node.directory / "10.conf").write_text(text("b"))
@@ -343,10 +363,25 @@ def test_permission_that_is_lost_keeps_the_last_good_one_until_it_is_back(node, 
     os.chmod(path, 0o644)
     assert node.plugins == ["a"]
     assert [line.partition(":")[0] for line in said(caplog)] == [
-        "the configuration is broken, the last good one stays, with 1 plugins",
+        "invalid configuration; still using the last valid one (a)",
         "configuration",
     ]
     assert "permission denied" in said(caplog)[0]
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENOMEM, errno.EIO])
+def test_what_fails_for_a_moment_is_tried_again_although_no_file_changes(node, old, monkeypatch, number):
+    node.put("10.conf", "a")
+    assert node.plugins == ["a"]
+    node.put("20.conf", "b")
+
+    def failing(*_arguments, **_options):
+        raise OSError(number, os.strerror(number))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(loading.os, "open", failing)
+        assert [node.plugins, node.plugins] == [["a"], ["a"]]
+    assert node.plugins == ["a", "b"]
 
 
 def test_a_directory_that_cannot_be_listed_keeps_the_last_good_one(node, monkeypatch):
@@ -372,6 +407,355 @@ def test_names_that_are_no_text_are_said_in_one_printable_line(node, caplog):
     assert node.plugins == []
     (line,) = said(caplog)
     assert line.isprintable()
+
+
+def test_the_plugins_that_stay_and_the_file_at_fault_are_named(node, caplog):
+    node.put("10.conf", "konfine", "clearcfs")
+    assert node.plugins == ["konfine", "clearcfs"]
+    caplog.clear()
+    (node.directory / "20.conf").write_text('{"version": "0.1", "plugins": [}')
+    assert node.plugins == ["konfine", "clearcfs"]
+    (line,) = said(caplog, logging.ERROR)
+    start = "invalid configuration; still using the last valid one (konfine, clearcfs): "
+    assert line.startswith(f"{start}{node.directory}/20.conf:1:32: ")
+
+
+@pytest.mark.parametrize(
+    "error", [ImportError("gone"), SystemExit("moved or deleted"), RecursionError(), MemoryError(), KeyError("a")]
+)
+@pytest.mark.parametrize("where", ["load_files", "_look"])
+def test_whatever_goes_wrong_while_it_is_read_keeps_the_last_valid_one(node, caplog, monkeypatch, error, where):
+    node.put("10.conf", "a")
+    assert node.plugins == ["a"]
+    caplog.clear()
+
+    def fail(*_arguments, **_options):
+        raise error
+
+    with monkeypatch.context() as patched:
+        patched.setattr(*((module.config, where) if where == "load_files" else (node.configuration, where)), fail)
+        node.put("10.conf", "b")
+        assert [node.plugins, node.plugins] == [["a"], ["a"]]
+    (line,) = said(caplog)
+    start = f"invalid configuration; still using the last valid one (a): {node.directory}:1:1: (document): "
+    assert line == f"{start}cannot be read: {type(error).__name__}: {error}"
+    assert node.plugins == ["b"]
+
+
+@pytest.mark.parametrize("error", [ImportError("gone"), SystemExit("moved or deleted"), RecursionError()])
+def test_what_cannot_be_explained_is_said_all_the_same(node, caplog, monkeypatch, error):
+    def fail(*_arguments):
+        raise error
+
+    monkeypatch.setattr(diagnosis, "diagnose", fail)
+    node.put("10.conf", "a")
+    assert node.plugins == ["a"]
+    (node.directory / "10.conf").write_text(BROKEN)
+    assert node.plugins == ["a"]
+    lines = said(caplog, logging.ERROR)
+    assert f"{node.directory}/10.conf:1:1: (document): is not a valid configuration; `nri check` says" in lines[0]
+    assert lines[1].endswith(f"it cannot be explained: {type(error).__name__}: {error}")
+
+
+# What takes long to be explained
+
+
+@pytest.fixture
+def slow(monkeypatch):
+    """Explaining takes until it is told to end; returns what was begun, and that."""
+    begun, end = [], threading.Event()
+    real = diagnosis.diagnose
+
+    def diagnose(file, document, limit):
+        begun.append(document)
+        assert end.wait(SOON)
+        return real(file, document, limit)
+
+    monkeypatch.setattr(diagnosis, "diagnose", diagnose)
+    yield begun, end
+    end.set()
+
+
+def test_no_event_waits_for_an_explanation_and_the_newest_is_explained_next(node, caplog, slow):
+    begun, end = slow
+    node.put("10.conf", "a")
+    assert node.plugins == ["a"]
+    read = node.configuration.current
+    for number in range(10):
+        (node.directory / "10.conf").write_text(BROKEN + " " * number)
+        assert [plugin.type for plugin in read().plugins] == ["a"]
+        node.configuration.explain()
+        assert wait_until(lambda: len(begun) == 1)
+        assert len([each for each in threading.enumerate() if each.name == "explain"]) == 1
+    assert said(caplog, logging.ERROR) == []
+    end.set()
+    assert node.configuration.is_explained(SOON)
+    assert [len(document) for document in begun] == [len(BROKEN), len(BROKEN) + 9]
+    assert len(said(caplog, logging.ERROR)) == 2
+
+
+def test_nothing_more_is_said_of_faults_that_were_mended_meanwhile(node, caplog, slow):
+    begun, end = slow
+    (node.directory / "10.conf").write_text(BROKEN)
+    node.configuration.current()
+    node.configuration.explain()
+    assert wait_until(lambda: begun)
+    node.put("10.conf", "a")
+    node.configuration.current()
+    end.set()
+    assert node.plugins == ["a"]
+    assert said(caplog) == ["configuration: a"]
+
+
+def test_where_no_thread_can_be_had_the_file_at_fault_is_named(node, caplog, monkeypatch):
+    def refused(_self):
+        raise RuntimeError("can't start new thread")
+
+    (node.directory / "10.conf").write_text(BROKEN)
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refused)
+        assert node.plugins == []
+    (line,) = said(caplog)
+    assert f"{node.directory}/10.conf:1:1: (document): is not a valid configuration" in line
+
+
+HUGE = {
+    "20,000 entries": text(*["a"] * 20_000, tpye=1),
+    "20,000 entries, the last is wrong": text(*["a"] * 20_000)[:-2] + ', {"type": 1}]}',
+    "80,000 keys that are given twice": '{"version": "0.1", "plugins": [], ' + ", ".join(['"x-a": 1'] * 80_000) + "}",
+    "80,000 unknown keys": '{"version": "0.1", ' + ", ".join([f'"{number}": 1' for number in range(80_000)]) + "}",
+    "100,000 levels": "[" * 100_000,
+    "deep states": '{"version": "0.1", "plugins": [{"type": "a", "states": [' + "[" * 200 + "]" * 200 + "]}]}",
+    "240,000 states": text("a", states=[[], {}] * 120_000),
+    "one string": json.dumps({"version": "0.1", "plugins": "a" * 1_000_000}),
+    "one key": json.dumps({"version": "0.1", "plugins": [], "a" * 1_000_000: 1}),
+    "one type": text("a" * 1_000_000),
+}
+
+
+@pytest.mark.parametrize("content", HUGE.values(), ids=HUGE)
+def test_a_huge_file_is_explained_with_a_hundred_lines_at_most(node, caplog, content):
+    node.put("10.conf", "a")
+    assert node.plugins == ["a"]
+    caplog.clear()
+    (node.directory / "20.conf").write_text(content)
+    assert node.plugins == ["a"]
+    lines = said(caplog)
+    assert 1 <= len(lines) <= 101
+    assert all(f"{node.directory}/20.conf:" in line for line in lines)
+    assert all(len(line) < 1000 for line in lines)
+    if len(lines) == 101:
+        assert lines[-1].endswith("there are more faults; 100 are listed")
+
+
+def test_nothing_of_a_huge_file_stays_in_memory(node):
+    (node.directory / "10.conf").write_text(HUGE["20,000 entries"])
+    gc.disable()
+    try:
+        assert node.plugins == []
+        assert [each for each in gc.get_objects() if type(each).__module__ == "nri.config.locate"] == []
+    finally:
+        gc.enable()
+
+
+def test_a_hundred_files_with_faults_have_a_hundred_lines_too(node, caplog):
+    for number in range(150):
+        (node.directory / f"{number:03}.conf").write_text(BROKEN)
+    assert node.plugins == []
+    assert len(said(caplog)) == 101
+
+
+# What is suddenly gone
+
+
+def test_files_that_are_gone_count_for_a_second_more_and_both_is_said_once(node, caplog):
+    node.put("10.conf", "a", "b")
+    assert node.plugins == ["a", "b"]
+    caplog.clear()
+    path = node.directory / "10.conf"
+    path.unlink()
+    assert [node.plugins, node.plugins] == [["a", "b"], ["a", "b"]]
+    node.now += 0.9
+    assert node.plugins == ["a", "b"]
+    (line,) = said(caplog)
+    assert line == f"missing: {path}; still using the last valid configuration (a, b) for 1 s"
+    node.now += 0.1
+    assert [node.plugins, node.plugins] == [[], []]
+    assert said(caplog)[1:] == [f"configuration: no plugins; gone: {path}"]
+
+
+def test_a_file_that_is_moved_away_and_written_anew_leaves_no_event_without_plugins(node, caplog):
+    node.put("10.conf", "a")
+    node.file.write_text(text("fallback"))
+    assert node.plugins == ["a"]
+    caplog.clear()
+    for number in range(3):
+        (node.directory / "10.conf").rename(node.directory / "10.conf.bak")
+        assert node.plugins == ["a"] if number == 0 else [f"b{number - 1}"]
+        with open(node.directory / "10.conf", "w", encoding="utf-8") as file:
+            assert node.plugins[0] != "fallback"
+            file.write(text(f"b{number}"))
+        assert node.plugins == [f"b{number}"]
+        node.now += 10
+        assert node.plugins == [f"b{number}"]
+    assert "no plugins" not in str(said(caplog))
+    assert "fallback" not in str(said(caplog))
+
+
+def test_a_directory_that_is_moved_aside_counts_until_the_new_one_is_there(node, caplog):
+    node.put("10.conf", "a")
+    node.file.write_text(text("fallback"))
+    assert node.plugins == ["a"]
+    node.directory.rename(node.root / "old.d")
+    assert node.plugins == ["a"]
+    node.directory.mkdir()
+    assert node.plugins == ["a"]
+    node.put("20.conf", "b")
+    assert node.plugins == ["b"]
+    assert said(caplog)[-1] == f"configuration: b; gone: {node.directory}/10.conf"
+
+
+def test_a_file_that_comes_back_as_it_was_is_said_and_has_a_second_of_its_own_the_next_time(node, caplog):
+    node.put("10.conf", "a")
+    assert node.plugins == ["a"]
+    for _ in range(2):
+        caplog.clear()
+        (node.directory / "10.conf").rename(node.root / "aside")
+        assert node.plugins == ["a"]
+        node.now += 0.9
+        (node.root / "aside").rename(node.directory / "10.conf")
+        assert node.plugins == ["a"]
+        assert [line.partition(":")[0] for line in said(caplog)] == ["missing", "configuration"]
+
+
+def test_one_of_several_files_has_the_same_second_and_each_its_own(node, caplog):
+    for name in "abc":
+        node.put(f"{name}.conf", name)
+    assert node.plugins == ["a", "b", "c"]
+    (node.directory / "a.conf").unlink()
+    assert node.plugins == ["a", "b", "c"]
+    node.now += 0.6
+    (node.directory / "c.conf").unlink()
+    assert node.plugins == ["a", "b", "c"]
+    node.now += 0.5
+    assert node.plugins == ["b", "c"]
+    node.now += 0.5
+    assert node.plugins == ["b"]
+    assert [line.partition(";")[0].replace(f"{node.directory}/", "") for line in said(caplog)] == [
+        "configuration: a, b, c",
+        "missing: a.conf",
+        "missing: c.conf",
+        "configuration: b, c",
+        "configuration: b",
+    ]
+
+
+@pytest.mark.parametrize("change", ["a new file", "a file that has changed", "a new file without plugins"])
+def test_with_anything_else_that_is_new_the_new_configuration_counts_at_once(node, change):
+    node.put("10.conf", "a")
+    node.put("20.conf", "b")
+    assert node.plugins == ["a", "b"]
+    (node.directory / "10.conf").unlink()
+    match change:
+        case "a new file":
+            node.put("30.conf", "c")
+            assert node.plugins == ["b", "c"]
+        case "a file that has changed":
+            node.put("20.conf", "c")
+            assert node.plugins == ["c"]
+        case "a new file without plugins":
+            node.put("30.conf")
+            assert node.plugins == ["b"]
+
+
+def test_no_plugins_in_a_file_that_is_there_counts_at_once(node, caplog):
+    node.put("10.conf", "a")
+    assert node.plugins == ["a"]
+    node.put("10.conf")
+    assert node.plugins == []
+    (node.directory / "10.conf").unlink()
+    node.file.write_text(text("fallback"))
+    assert node.plugins == []
+    node.wait()
+    assert node.plugins == ["fallback"]
+    assert said(caplog) == ["configuration: a", "configuration: no plugins", "configuration: fallback"]
+
+
+def test_a_file_that_is_gone_while_another_is_not_valid_counts_until_that_is_mended(node):
+    node.put("10.conf", "a")
+    node.put("20.conf", "b")
+    assert node.plugins == ["a", "b"]
+    (node.directory / "10.conf").unlink()
+    (node.directory / "20.conf").write_text(BROKEN)
+    for _ in range(3):
+        node.wait()
+        assert node.plugins == ["a", "b"]
+    node.put("20.conf", "b")
+    assert node.plugins == ["a", "b"]
+    node.wait()
+    assert node.plugins == ["b"]
+
+
+def test_the_file_that_stands_in_has_its_second_too(node):
+    node.file.write_text(text("a"))
+    assert node.plugins == ["a"]
+    node.file.unlink()
+    assert node.plugins == ["a"]
+    node.put("10.conf", "b")
+    assert node.plugins == ["b"]
+
+
+# Links
+
+
+@pytest.mark.parametrize("middle", [False, True])
+def test_a_directory_of_a_chain_that_is_put_right_or_wrong_is_seen(node, old, middle):
+    """Its link may be given to anybody: nothing of the file itself changes with that."""
+    (node.root / "user").mkdir()
+    (node.root / "end").mkdir()
+    (node.root / "end/10.conf").write_text(text("a"))
+    if middle:
+        node.directory.rmdir()
+        (node.root / "user/cur").symlink_to("../end")
+        node.directory.symlink_to("user/cur")
+    else:
+        (node.root / "user/cur").symlink_to("../end/10.conf")
+        (node.directory / "10.conf").symlink_to("../user/cur")
+    (node.root / "user").chmod(0o757)
+    assert [node.plugins, node.plugins] == [[], []]
+    (node.root / "user").chmod(0o755)
+    assert node.plugins == ["a"]
+    (node.root / "end/10.conf").write_text(text("b"))
+    (node.root / "user").chmod(0o757)
+    assert node.plugins == ["a"]
+    (node.root / "user").chmod(0o755)
+    assert node.plugins == ["b"]
+
+
+def test_a_link_in_the_middle_that_leads_elsewhere_is_seen(node, old):
+    for name in ("one", "two"):
+        (node.root / name).mkdir()
+        (node.root / name / "10.conf").write_text(text(name))
+    (node.root / "cur").symlink_to("one")
+    (node.directory / "10.conf").symlink_to("../cur/10.conf")
+    assert node.plugins == ["one"]
+    (node.root / "new").symlink_to("two")
+    (node.root / "new").rename(node.root / "cur")
+    assert node.plugins == ["two"]
+
+
+def test_a_chain_of_thousands_keeps_the_last_valid_one(node, caplog):
+    node.put("10.conf", "a")
+    assert node.plugins == ["a"]
+    before = node.directory / "10.conf"
+    for number in range(3000):
+        link = node.root / f"link{number}"
+        link.symlink_to(before)
+        before = link
+    (node.directory / "20.conf").symlink_to(before)
+    assert node.plugins == ["a"]
+    (line,) = said(caplog, logging.ERROR)
+    assert f"{node.directory}/20.conf:1:1: (document): cannot be read: too many levels of symbolic links" in line
 
 
 # What changes while it is read

@@ -1,0 +1,72 @@
+"""A log that never makes a pod wait: what its destination does not take at once is lost, counted, and said."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class LossyHandler(logging.Handler):
+    """Writes lines, or loses them. The first line that is taken again is the number of those that are lost, and why.
+
+    :param complain: told once, with the reason, whenever it begins to lose lines.
+    """
+
+    def __init__(self, complain: Callable[[str], None]) -> None:
+        super().__init__()
+        self._complain = complain
+        self._torn = False
+        self._lost = 0
+        self._why = ""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write it, or lose it, and count what is lost."""
+        try:
+            line = self.format(record)
+        except Exception:
+            self.handleError(record)  # silent, see set_up of nri.v1bridge.logs
+            return
+        try:
+            if not self._is_ready():
+                return
+            if self._lost:
+                self._put(self.format(complaint(f"{self._lost} lines before this one are lost: {self._why}")))
+                self._lost = 0
+            self._put(line)
+        except OSError as error:
+            self._lost += 1
+            self._why = error.strerror or str(error)
+            if self._lost == 1:
+                self._complain(self._why)
+
+    def _put(self, line: str) -> None:
+        data = f"{line}\n".encode("utf-8", "backslashreplace")
+        if self._torn:  # the rest of a line that was cut short is never written
+            data = b"\n" + data
+        written = self._send(data)
+        self._torn = self._torn if written == 0 else written < len(data)
+        if written < len(data):
+            raise self._full()
+
+    def _is_ready(self) -> bool:
+        """Return whether there is something to write to; called before each line."""
+        raise NotImplementedError
+
+    def _send(self, data: bytes) -> int:
+        """Write what is taken at once; return how many bytes.
+
+        :raises OSError: when nothing is.
+        """
+        raise NotImplementedError
+
+    def _full(self) -> OSError:
+        """The error for a line of which only a part, or nothing, was taken."""
+        raise NotImplementedError
+
+
+def complaint(text: str) -> logging.LogRecord:
+    """A record that says what is wrong with the log itself."""
+    return logging.LogRecord("nri.v1bridge", logging.ERROR, "", 0, text, None, None)

@@ -1,0 +1,84 @@
+"""Loads, before it is needed, what the bridge may ever need.
+
+An upgrade removes the folder that a running bridge was started from, sooner or later. What is loaded from there after
+that fails, and a compiled program is ended by it. So the modules that only a fault needs are loaded in the background
+as soon as the bridge serves its runtime; by importing them, and by doing once what imports the rest.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import logging
+import sys
+from typing import TYPE_CHECKING
+
+from nri.v1bridge.explaining import considerate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MODULES = (
+    "ctypes",
+    "difflib",
+    "encodings.idna",
+    "encodings.unicode_escape",
+    "encodings.utf_16_le",
+    "json",
+    "linecache",
+    "nri.client.ahead",
+    "nri.client.prestart",
+    "nri.config.diagnose",
+    "resource",
+    "tokenize",
+    "traceback",
+)
+
+log = logging.getLogger("nri.v1bridge")
+
+
+@functools.cache
+def load() -> None:
+    """Load it all, if that has not been done; say in the log what cannot be loaded."""
+    with considerate():
+        for name in MODULES:
+            _try(name, functools.partial(importlib.import_module, name))
+        _try("what explains a configuration", _explain)
+        _try("what shows a traceback", _show_a_traceback)
+    log.debug("loaded what may be needed")
+
+
+def _try(what: str, step: Callable[[], object]) -> None:
+    try:
+        step()
+    except (Exception, SystemExit) as error:  # PyInstaller raises the latter where its files are gone
+        log.warning("cannot be loaded ahead: %s: %s: %s", what, type(error).__name__, error)
+
+
+def _explain() -> None:
+    from nri.config.diagnose import diagnose
+
+    for document in _BROKEN:
+        diagnose("", document)
+
+
+def _show_a_traceback() -> None:
+    try:
+        raise ValueError("é") from KeyError("a")
+    except ValueError:
+        logging.Formatter().format(logging.LogRecord("", 0, "", 0, "", None, sys.exc_info()))
+
+
+_BROKEN = (
+    b"",
+    b"\xff",
+    b"{",
+    b'{"version": 1e999}',
+    b'{"\\ud800": 1, "\xc3\xa9": 1, "version": "0.1", "version": "0.2"}',
+    b'{"versoin": 1, "x": [], "plugins": {}}',
+    b'{"version": "0.1", "plugins": [{}, {"type": 1}, {"tpye": "a"}, 1]}',
+    b'{"version": "0.1", "plugins": [{"type": "", "states": ["creat", "create", "create"]}]}',
+    b'{"version": "0.1", "plugins": [{"type": "a", "timeout": 0, "ahead": 1, "failurePolicy": "no"}]}',
+    b'{"version": "0.1", "plugins": [{"type": "a", "timeout": 1e9, "states": {}}]}',
+)
+"""Configurations with each kind of fault."""

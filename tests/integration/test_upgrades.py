@@ -1,0 +1,123 @@
+"""The compiled bridge, while its binaries are upgraded and its own folder is removed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from nri import adaptation
+from tests.host import SOON, wait_until
+from tests.v1node import container, pod
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+class Installed:
+    """A node with the compiled bridge, which a runtime has launched, and one plugin that notes each request."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.dist = root / "dist"
+        self.nri = root / "opt/nri"
+        self.log = root / "bridge.log"
+        shutil.copytree(ROOT / "dist/nri", self.dist, symlinks=True)
+        self.upgrade("one")
+        for name in ("plugins", "conf.d", "resource.d", "bin"):
+            (root / name).mkdir()
+        (root / "plugins/10-v1bridge").symlink_to("../opt/nri/lib/v1bridge")
+        self.plugin("echo '{}'")
+        (root / "resource.d/10.conf").write_text('{"version": "0.1", "plugins": [{"type": "noted"}]}')
+        settings = {
+            "confDir": str(root / "resource.d"),
+            "confFile": str(root / "none"),
+            "binDirs": [str(root / "bin")],
+            "logFile": str(self.log),
+            "logLevel": "debug",
+        }
+        (root / "conf.d/10-v1bridge.conf").write_text(json.dumps(settings))
+        self.runtime = adaptation.Runtime(
+            plugin_dir=str(root / "plugins"), config_dir=str(root / "conf.d"), request_timeout=SOON
+        )
+        self.runtime.start()
+
+    def plugin(self, answer: str) -> None:
+        """Install the plugin, with this command for its answer."""
+        path = self.root / "bin/noted"
+        path.write_text(f"#!/bin/sh\ncat >/dev/null\necho >>{self.root}/notes\n{answer}\n")
+        path.chmod(0o755)
+
+    def upgrade(self, content: str) -> Path:
+        """Install what is different; returns the folder."""
+        (self.dist / "_internal/content").write_text(content)
+        subprocess.run([ROOT / "tools/install-lib", self.dist, self.nri], check=True, capture_output=True)
+        return (self.nri / "lib").resolve()
+
+    def start_pod(self) -> int:
+        """Start a pod's container; returns how often the plugin has run."""
+        self.runtime.start_container(pod(), container())
+        return len((self.root / "notes").read_text())
+
+    def says(self, what: str, after: int = 0) -> bool:
+        """Wait until the log says this; return whether it does."""
+        return wait_until(lambda: what.encode() in self.log.read_bytes()[after:], SOON)
+
+    def has_loaded(self) -> bool:
+        """Return whether the bridge has loaded what it may need."""
+        return "debug loaded what may be needed" in self.log.read_text()
+
+
+@pytest.fixture
+def installed(tmp_path: Path) -> Iterator[Installed]:
+    subprocess.run([ROOT / "tools/binaries"], check=True, capture_output=True)
+    installed = Installed(tmp_path)
+    yield installed
+    installed.runtime.close()
+
+
+def test_two_upgrades_and_then_a_broken_file_and_every_pod_has_its_plugins(installed: Installed) -> None:
+    first = (installed.nri / "lib").resolve()
+    assert installed.start_pod() == 1
+    installed.upgrade("two")
+    assert installed.start_pod() == 2
+    installed.upgrade("three")
+    assert (first / "v1bridge").exists()  # as the bridge runs from it
+    assert installed.start_pod() == 3
+    (installed.root / "resource.d/20.conf").write_text('{"version": "0.1",\n "plugins": [{"tpye": "noted"}]}')
+    assert installed.start_pod() == 4
+    assert installed.says('resource.d/20.conf:2:15: plugins[0].tpye: unknown key, did you mean "type"?')
+    assert installed.start_pod() == 5
+    assert installed.runtime.plugins == ["10-v1bridge"]
+
+
+def test_its_own_folder_may_be_gone_and_faults_are_still_explained(installed: Installed) -> None:
+    first = (installed.nri / "lib").resolve()
+    assert installed.start_pod() == 1
+    assert wait_until(installed.has_loaded, SOON)
+    assert "cannot be loaded ahead" not in installed.log.read_text()
+    installed.upgrade("two")
+    shutil.rmtree(first)
+    runs = installed.start_pod()
+    emoji = '{"plugin": "noted", "version": "0.1", "metadata": {"x": "\\ud83d\\ude00 é"}}'
+    installed.plugin(f"cat <<'EOF'\n{emoji}\nEOF")  # its characters need a codec
+    runs += 1
+    assert installed.start_pod() == runs
+    broken = installed.root / "resource.d/20.conf"
+    for content in ("{", '{"version": 1}', "\xff", '{"version": "0.1", "plugins": [{"type": 1}, {"states": [1]}]}'):
+        before = installed.log.stat().st_size
+        broken.write_bytes(content.encode("latin-1"))
+        runs += 1
+        assert installed.start_pod() == runs
+        assert installed.says("invalid configuration; still using the last valid one (noted): ", before)
+    assert "cannot be explained" not in installed.log.read_text()
+    installed.upgrade("three")
+    broken.unlink()
+    assert installed.start_pod() == runs + 1
+    assert installed.runtime.plugins == ["10-v1bridge"]

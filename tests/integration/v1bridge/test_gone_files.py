@@ -1,0 +1,200 @@
+"""A bridge whose own files are gone, as after two upgrades: it loads nothing any more, and needs nothing.
+
+PyInstaller ends a program that loads a module from a file that is gone. Here a finder does it, as soon as the bridge
+has loaded ahead what it may need; and none of the program's data can be opened.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from nri import adaptation
+from nri.adaptation.lifecycle import Shape
+from nri.adaptation.play import Player
+from nri.types.v1 import Plugin
+from tests.host import SOON, wait_until
+from tests.integration.v1bridge.site import FOREIGN, NOTING, SKEL, SOURCE
+from tests.integration.v1bridge.test_misbehaving_plugins import CASES, KILLED
+from tests.integration.v1bridge.test_misbehaving_plugins import FOREIGN as FOREIGN_WAYS
+from tests.unit.config.test_diagnose import FAULTS
+from tests.v1node import container, pod, settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from nri.v1bridge import Settings
+    from tests.host import Host
+
+BRIDGE = """#!{python}
+import sys
+sys.path.insert(0, {source!r})
+from nri.cli import bridge_entry
+from nri.v1bridge import preload
+
+class Gone:
+    def find_spec(self, name, path=None, target=None):
+        self.note("import " + name)
+        raise SystemExit(name + " appears to have been moved or deleted since this application was launched")
+
+    def see(self, event, arguments):
+        if event == "open" and isinstance(arguments[0], str) and not arguments[0].endswith(".py"):
+            if arguments[0].startswith(({source!r}, sys.prefix, sys.base_prefix)) and {root!r} not in arguments[0]:
+                self.note("open " + arguments[0])
+                raise FileNotFoundError(arguments[0])
+
+    def note(self, what):
+        frame, places = sys._getframe(2), []
+        while frame is not None:
+            if "importlib" not in frame.f_code.co_filename:
+                places.append(frame.f_code.co_filename.rpartition("/")[2] + ":" + str(frame.f_lineno))
+            frame = frame.f_back
+        with open({root!r} + "/late", "a") as file:
+            file.write(what + " from " + " ".join(places[:9]) + "\\n")
+
+def load():
+    real()
+    gone = Gone()
+    sys.addaudithook(gone.see)
+    sys.meta_path.insert(0, gone)
+    open({root!r} + "/closed", "w").close()
+
+real, preload.load = preload.load, load
+bridge_entry.main()
+"""
+
+
+class Launched:
+    """A runtime that has launched such a bridge, and one plugin that is started in a certain way."""
+
+    def __init__(self, host: Host, way: str, **changes: Any) -> None:
+        self.host = host
+        self.way = way
+        self.log = host.root / "bridge.log"
+        self.late = host.root / "late"
+        text = SKEL if way in ("cold", "warm") else FOREIGN
+        values = {"python": sys.executable, "source": SOURCE, "noting": NOTING, "notes": str(host.root / "notes")}
+        host.script("rude", text.format(**values, reads=True))
+        self.configure()
+        for name in ("plugins", "conf.d"):
+            host.folder(name)
+        values["root"] = str(host.root)
+        host.script("10-v1bridge", BRIDGE.format(**values), into=host.root / "plugins")
+        known = settings(host, log_file=str(self.log), ahead=way in ("warm", "prestarted"), **changes)
+        (host.root / "conf.d/10-v1bridge.conf").write_text(handed_over(known))
+        self.runtime = adaptation.Runtime(
+            plugin_dir=str(host.root / "plugins"), config_dir=str(host.root / "conf.d"), request_timeout=SOON
+        )
+        self.runtime.start()
+        assert self.runtime.plugins == ["10-v1bridge"]
+        assert wait_until((host.root / "closed").exists, SOON)
+
+    def configure(self, do: str = "", **options: Any) -> None:
+        ahead = {"ahead": "always"} if self.way == "prestarted" else {}
+        self.host.configure(Plugin(type="rude", conf={"do": do} if do else None, **ahead, **options))
+
+    def start(self, **changes: Any) -> str:
+        try:
+            self.runtime.start_container(pod(**changes), container())
+        except adaptation.EventError as error:
+            return str(error)
+        return ""
+
+    def says(self, what: str, after: int = 0) -> bool:
+        return wait_until(lambda: what.encode() in self.log.read_bytes()[after:], SOON)
+
+
+def handed_over(known: Settings) -> str:
+    """The settings as a runtime hands them over."""
+    values = {each.metadata["key"]: getattr(known, each.name) for each in dataclasses.fields(known)}
+    return json.dumps({key: value for key, value in values.items() if value != ""})
+
+
+@pytest.fixture
+def launch(host: Host) -> Iterator[Any]:
+    launched: list[Launched] = []
+
+    def make(way: str, **changes: Any) -> Launched:
+        launched.append(Launched(host, way, **changes))
+        return launched[-1]
+
+    yield make
+    for each in launched:
+        each.runtime.close()
+        assert not each.late.exists(), each.late.read_text()  # also not at its end
+
+
+@pytest.mark.parametrize("format_", ["text", "json"])
+def test_any_broken_configuration_is_explained_and_every_pod_starts_with_its_plugins(
+    launch: Any, format_: str
+) -> None:
+    node = launch("cold", log_format=format_)
+    for document, _ in FAULTS:
+        before = node.log.stat().st_size
+        broken = node.host.conf / "20-broken.conf"
+        broken.write_bytes(document if isinstance(document, bytes) else document.encode())
+        assert node.start() == ""
+        assert node.says("invalid configuration; still using the last valid one (rude): ", before), document
+        assert b"cannot be explained" not in node.log.read_bytes()[before:]
+        broken.unlink()
+        assert node.start() == ""
+    assert not node.late.exists(), node.late.read_text()
+    assert node.runtime.plugins == ["10-v1bridge"]
+
+
+@pytest.mark.parametrize("way", ["cold", "warm", "foreign", "prestarted"])
+def test_plugins_may_fail_in_every_way_and_pods_may_say_anything(launch: Any, way: str) -> None:
+    node = launch(way)
+    for name, case in CASES.items():
+        if way not in case.ways or case.error == KILLED or "{host}" in case.do:
+            continue
+        node.configure(case.do.replace("{root}", str(node.host.root)))
+        (node.host.root / "child").unlink(missing_ok=True)
+        assert bool(node.start(annotations={"é": "\U0001f600\u2028\x85\x00"})) == bool(case.error), name
+    said = json.dumps({"plugin": "rude", "version": "0.1", "metadata": {"x": "\U0001f600"}}).encode()
+    node.configure(f"say({said!r}); os._exit(0)" if way in FOREIGN_WAYS else "result.metadata['x'] = '\U0001f600'")
+    assert node.start() == ""
+    node.configure()
+    assert node.start(annotations={"é": "\ud7ff"}, labels={"☃": "\uffff"}) == ""
+    assert not node.late.exists(), node.late.read_text()
+    assert node.runtime.plugins == ["10-v1bridge"]
+
+
+def test_pods_live_their_whole_lives(launch: Any) -> None:
+    node = launch("warm")
+    say = "result = result.replace(cgroups_path='/there') if request.state == 'setup' else result"
+    node.configure(say, states=("setup", "update"))
+    player = Player(node.runtime)
+    player.play(Shape(annotations={"é": "\U0001f600"}).lives(2, 2))
+    assert player.failed == 0
+    assert not node.late.exists(), node.late.read_text()
+
+
+def test_one_from_outside_finds_another_runtime_and_ends(host: Host) -> None:
+    path, settings_file = host.root / "nri.sock", host.root / "settings.json"
+    values = {"python": sys.executable, "source": SOURCE, "root": str(host.root)}
+    bridge = host.script("bridge", BRIDGE.format(**values))
+    host.install("fine", do=[])
+    host.configure(Plugin(type="fine"))
+    settings_file.write_text(handed_over(settings(host, log_file=str(host.root / "log"))))
+    process = subprocess.Popen([bridge, "--socket", path, "--config", settings_file], stderr=subprocess.PIPE)
+    try:
+        for _ in range(2):
+            with adaptation.Runtime(socket_path=str(path), request_timeout=SOON) as runtime:
+                assert runtime.wait_for(1, SOON)
+                assert wait_until((host.root / "closed").exists, SOON)
+                runtime.start_container(pod(), container())
+        process.send_signal(signal.SIGTERM)
+        assert process.communicate(timeout=SOON)[1] == b""
+        assert process.returncode == 0
+    finally:
+        process.kill()
+        process.wait()
+    late = host.root / "late"
+    assert not late.exists(), late.read_text()

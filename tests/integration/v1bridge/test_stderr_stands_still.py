@@ -1,0 +1,166 @@
+"""A bridge that logs to its stderr, which is full, and whose reader stands still: from source, and compiled."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from nri import adaptation
+from nri.types.v1 import Plugin
+from tests.blocked import KINDS, Ends, ends
+from tests.host import SOON, wait_until
+from tests.integration.v1bridge.test_serve import SOURCE
+from tests.v1node import container, pod
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.host import Host
+
+COMMANDS = {
+    "from source": [sys.executable, "-c", "from nri.cli.entry import main; main()", "bridge"],
+    "compiled": [f"{SOURCE}/dist/nri/v1bridge"],
+    "compiled, nri bridge": [f"{SOURCE}/dist/nri/nri", "bridge"],
+}
+
+
+class Node:
+    """A runtime, and a bridge from outside whose log is its stderr."""
+
+    def __init__(self, host: Host, command: list[str], stderr: int) -> None:
+        self.host = host
+        (host.root / "settings.json").write_text(
+            f'{{"confDir": "{host.conf}", "confFile": "{host.root}/none", "binDirs": ["{host.bin}"]}}'
+        )
+        self.runtime = adaptation.Runtime(socket_path=f"{host.root}/nri.sock", request_timeout=SOON)
+        self.runtime.start()
+        self.process = subprocess.Popen(
+            [*command, "--socket", f"{host.root}/nri.sock", "--config", f"{host.root}/settings.json"],
+            env={"PYTHONPATH": SOURCE},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=stderr,
+        )
+        assert self.runtime.wait_for(1, SOON)
+
+    def start(self) -> str:
+        """A container starts; the error, "" for none."""
+        try:
+            self.runtime.start_container(pod(), container())
+        except adaptation.EventError as error:
+            return str(error)
+        return ""
+
+    def end(self) -> int:
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(SOON)
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        self.runtime.close()
+
+
+@pytest.fixture(scope="module")
+def binaries() -> None:
+    subprocess.run([f"{SOURCE}/tools/binaries"], check=True, capture_output=True, cwd=SOURCE)
+
+
+@pytest.fixture(params=KINDS)
+def stderr(request: pytest.FixtureRequest) -> Iterator[Ends]:
+    with ends(request.param) as made:
+        yield made
+
+
+@pytest.fixture(params=COMMANDS.values(), ids=COMMANDS)
+def node(request: pytest.FixtureRequest, host: Host, stderr: Ends, binaries: None) -> Iterator[Node]:
+    host.conf.mkdir()
+    node = Node(host, request.param, stderr.fd)
+    yield node
+    node.close()
+
+
+def chatty(host: Host, *, fails: str = "") -> None:
+    """A plugin that says much, and fails."""
+    host.script("chatty", f"#!/bin/sh\ncat >/dev/null\nseq 500 >&2\n{fails or 'exit 3'}\n")
+    host.configure(Plugin(type="chatty", failure_policy="ignore"))
+
+
+def test_pods_start_and_it_ends_when_it_is_told_to(host: Host, node: Node, stderr: Ends) -> None:
+    chatty(host)
+    assert node.start() == ""
+    assert "says state=create container=default/web/app plugin=chatty line=1\n" in stderr.read()
+    stderr.fill()
+    for _ in range(20):
+        assert node.start() == ""
+    host.configure_text("{", name="20-broken.conf")
+    assert node.start() == ""
+    assert node.runtime.plugins == ["10-v1bridge"]
+    assert stderr.is_blocking
+    said = stderr.read()  # also what is logged in the background meanwhile
+    host.script("chatty", "#!/bin/sh\ncat >/dev/null\necho one line >&2\nexit 3\n")
+    assert node.start() == ""
+    assert " lines before this one are lost: stderr took no more\n" in f"{said}\n{stderr.read()}\n"
+    stderr.fill()
+    assert node.start() == ""
+    assert node.end() == 0
+
+
+def test_what_is_running_when_it_is_told_to_end_is_answered(host: Host, node: Node, stderr: Ends) -> None:
+    chatty(host, fails=f": >{host.root}/begun; while [ ! -e {host.root}/go ]; do sleep 0.01; done; exit 3")
+    stderr.fill()
+    answers: list[str] = []
+    thread = threading.Thread(target=lambda: answers.append(node.start()))
+    thread.start()
+    assert wait_until((host.root / "begun").exists, SOON)
+    node.process.send_signal(signal.SIGTERM)
+    (host.root / "go").touch()
+    thread.join(SOON)
+    assert answers == [""]
+    assert node.process.wait(SOON) == 0
+
+
+def test_one_that_starts_with_a_full_stderr_is_connected(host: Host, stderr: Ends, binaries: Any) -> None:
+    stderr.fill()
+    host.conf.mkdir()
+    node = Node(host, COMMANDS["compiled"], stderr.fd)
+    try:
+        chatty(host)
+        assert node.start() == ""
+        assert node.end() == 0
+    finally:
+        node.close()
+
+
+def test_in_the_background_of_a_terminal_that_lets_nobody_write_it_is_not_stopped(host: Host, binaries: Any) -> None:
+    """``stty tostop``: whoever writes and is not in the foreground is stopped by SIGTTOU."""
+    import termios
+
+    host.conf.mkdir()
+    with ends("a terminal") as stderr:
+        modes = termios.tcgetattr(stderr.fd)
+        modes[3] |= termios.TOSTOP
+        termios.tcsetattr(stderr.fd, termios.TCSANOW, modes)
+        shell = (
+            "import fcntl, os, sys, termios\n"
+            "os.setsid(); fcntl.ioctl(2, termios.TIOCSCTTY, 0)\n"
+            "pid = os.fork()\n"
+            "if pid == 0: os.setpgid(0, 0); os.execv(sys.argv[1], sys.argv[1:])\n"
+            "import signal\n"
+            "signal.signal(signal.SIGTERM, lambda *_: os.kill(pid, signal.SIGTERM))\n"
+            "sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))\n"
+        )
+        command = [sys.executable, "-IS", "-c", shell, *COMMANDS["compiled"]]
+        node = Node(host, command, stderr.fd)
+        try:
+            chatty(host)
+            assert node.start() == ""
+            assert "says state=create" in stderr.read()
+            assert node.end() == 0
+        finally:
+            node.close()

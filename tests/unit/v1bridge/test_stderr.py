@@ -1,0 +1,241 @@
+"""The log on stderr, whose reader may stand still: nothing waits, and what is lost is counted and said."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from nri.v1bridge import stderr as module
+from nri.v1bridge.stderr import Outlet, StderrHandler, Stray
+from tests.blocked import KINDS, Ends, ends
+from tests.host import SOON, open_fds, wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture(params=KINDS)
+def place(request: pytest.FixtureRequest) -> Iterator[Ends]:
+    with ends(request.param) as made:
+        yield made
+
+
+@pytest.fixture(params=["a pipe", "a terminal"])
+def strange(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ends]:
+    """Another user's: it can't be opened once more."""
+
+    def refused(path: str, *_arguments: object) -> int:
+        raise PermissionError(path)
+
+    with ends(request.param) as made, monkeypatch.context() as patched:
+        patched.setattr(module.os, "open", refused)
+        yield made
+        made.read()  # whoever waits for it goes on
+        assert wait_until(lambda: made.read() == "" and not writers())
+
+
+def writers() -> list[threading.Thread]:
+    return [each for each in threading.enumerate() if each.name == "stderr"]
+
+
+@pytest.fixture
+def logger(place: Ends) -> Iterator[logging.Logger]:
+    logger = logging.Logger("test")
+    handler = StderrHandler(place.fd)
+    logger.addHandler(handler)
+    yield logger
+    handler.close()
+
+
+def test_lines_are_written_in_order_and_whole(place: Ends, logger: logging.Logger) -> None:
+    for number in range(20):
+        logger.info("%d %s", number, "ü" * 100)
+    assert place.read() == "\n".join([f"{number} {'ü' * 100}" for number in range(20)])
+
+
+def test_what_is_shared_with_others_stays_as_it_is(place: Ends, logger: logging.Logger) -> None:
+    logger.info("x")
+    place.fill()
+    logger.info("x")
+    assert place.is_blocking
+
+
+def test_lines_that_are_lost_are_counted_and_said(place: Ends, logger: logging.Logger) -> None:
+    logger.info("one")
+    place.fill()
+    for _ in range(5):
+        logger.info("lost")
+    assert place.read() == "one"
+    logger.info("two")
+    logger.info("three")
+    assert place.read().splitlines() == ["5 lines before this one are lost: stderr took no more", "two", "three"]
+    place.fill()
+    logger.info("lost")
+    place.read()
+    logger.info("four")
+    assert place.read().splitlines() == ["1 lines before this one are lost: stderr took no more", "four"]
+
+
+def test_the_reader_is_waited_for_once_and_not_for_each_line(
+    place: Ends, logger: logging.Logger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits = []
+    real = module._has_room
+    monkeypatch.setattr(module, "_has_room", lambda fd, within: waits.append(within) or real(fd, within))
+    place.fill()
+    for _ in range(1000):
+        logger.info("lost")
+    assert 1 <= len([each for each in waits if each > 0]) <= 20
+
+
+def test_a_line_that_was_cut_short_does_not_run_into_the_next(place: Ends, logger: logging.Logger) -> None:
+    logger.info("x" * 10_000_000)
+    assert set(place.read()) <= {"x"}
+    logger.info("two")
+    logger.info("three")
+    assert place.read().splitlines() == ["1 lines before this one are lost: stderr took no more", "two", "three"]
+
+
+def test_a_long_line_is_written_whole_to_a_reader_that_reads(place: Ends, logger: logging.Logger) -> None:
+    line = "é" * 30_000
+    read: list[str] = []
+    done = threading.Event()
+
+    def drain() -> None:
+        while not done.wait(0.0001):
+            read.append(place.read())
+        read.append(place.read())
+
+    thread = threading.Thread(target=drain)
+    thread.start()
+    module_patience, module.PATIENCE = module.PATIENCE, SOON
+    try:
+        logger.info(line)
+    finally:
+        module.PATIENCE = module_patience
+        done.set()
+        thread.join()
+    assert "".join(read).replace("\n", "") == line
+
+
+def test_a_reader_that_is_gone_costs_lines_and_nothing_else(logger: logging.Logger, place: Ends) -> None:
+    place.leave()
+    for _ in range(100):
+        logger.info("lost")
+
+
+def test_closing_it_leaves_nothing_open_but_the_descriptor_itself(place: Ends) -> None:
+    before = open_fds()
+    for _ in range(20):
+        handler = StderrHandler(place.fd)
+        handler.emit(logging.LogRecord("", 20, "", 0, "x", None, None))
+        handler.close()
+        handler.emit(logging.LogRecord("", 20, "", 0, "not written", None, None))
+    assert open_fds() == before
+    assert place.read().splitlines() == ["x"] * 20
+
+
+def test_a_file_is_written_to_where_it_stands(tmp_path: Path) -> None:
+    fd = os.open(tmp_path / "log", os.O_WRONLY | os.O_CREAT)
+    try:
+        os.write(fd, b"before\n")
+        handler = StderrHandler(fd)
+        handler.emit(logging.LogRecord("", 20, "", 0, "line", None, None))
+        os.write(fd, b"after\n")
+        handler.close()
+    finally:
+        os.close(fd)
+    assert (tmp_path / "log").read_text() == "before\nline\nafter\n"
+
+
+def test_what_python_writes_there_itself_blocks_nothing_either(place: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
+    stray = Stray(place.fd)
+    monkeypatch.setattr(sys, "stderr", stray)
+    place.fill()
+    for _ in range(3):
+        sys.excepthook(ValueError, ValueError("lost"), None)
+    logging.lastResort.handle(logging.LogRecord("", 40, "", 0, "lost", None, None))  # type: ignore[union-attr]
+    print("lost", file=sys.stderr, flush=True)
+    assert place.read() == ""
+    thread = threading.Thread(target=lambda: {}["key"], name="strayed")
+    monkeypatch.setattr(threading, "excepthook", threading.__excepthook__)
+    thread.start()
+    thread.join(SOON)
+    said = place.read()
+    assert "Exception in thread strayed" in said
+    assert said.splitlines()[-1] == "KeyError: 'key'"
+    assert (stray.fileno(), stray.isatty(), stray.writable()) == (place.fd, place.kind == "a terminal", True)
+    stray._outlet.close()
+
+
+def test_it_takes_the_place_of_stderr_and_a_terminal_stops_nobody(capfd: pytest.CaptureFixture[str]) -> None:
+    before = sys.stderr
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    try:
+        module.replace_stderr()
+        print("said", file=sys.stderr)
+        assert sys.stderr.fileno() == 2
+        assert signal.SIGTTOU in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+        assert isinstance(module.handler(), StderrHandler)
+    finally:
+        sys.stderr = before
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+    assert capfd.readouterr().err == "said\n"
+
+
+def test_an_outlet_that_is_not_open_is_an_error() -> None:
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        Outlet(999_999)
+
+
+# Another user's pipe or terminal
+
+
+def test_another_users_is_written_to_by_a_thread_in_order(strange: Ends) -> None:
+    handler = StderrHandler(strange.fd)
+    for number in range(20):
+        handler.handle(logging.LogRecord("", 20, "", 0, f"{number} {'ü' * 100}", None, None))
+    handler.close()
+    assert strange.read() == "\n".join([f"{number} {'ü' * 100}" for number in range(20)])
+    assert strange.is_blocking
+
+
+def test_only_that_thread_waits_for_its_reader_and_the_other_lines_are_counted(strange: Ends) -> None:
+    handler = StderrHandler(strange.fd)
+
+    def say(text: str) -> None:
+        handler.handle(logging.LogRecord("", 20, "", 0, text, None, None))
+
+    strange.fill()
+    say("late")
+    for _ in range(100):
+        say("lost")
+    assert len(writers()) == 1
+    said: list[str] = []
+    assert wait_until(lambda: bool(said.extend(strange.read().splitlines()) or said))
+    assert handler._outlet is not None
+    assert handler._outlet._wait(SOON)
+    say("next")
+    handler.close()
+    assert wait_until(lambda: bool(said.extend(strange.read().splitlines()) or len(said) >= 3))
+    assert said == ["late", "100 lines before this one are lost: stderr took no more", "next"]
+
+
+def test_where_no_thread_can_be_had_lines_are_lost(strange: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(_self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    handler = StderrHandler(strange.fd)
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refused)
+        handler.handle(logging.LogRecord("", 20, "", 0, "lost", None, None))
+    handler.handle(logging.LogRecord("", 20, "", 0, "next", None, None))
+    handler.close()
+    assert strange.read().splitlines() == ["1 lines before this one are lost: can't start new thread", "next"]
