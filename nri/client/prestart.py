@@ -58,6 +58,7 @@ class Prestarted:
         if launch.has_exited(pid):
             _discard(pid, pipes)
             log.warning("%s can't be started ahead: it does not wait for its request", self._plugin)
+            self.has_answered = False  # if it has, the request came just in time
             raise GoneError
         output = launch.Conversation(pid, pipes, stdin, lines, max_output).run(deadline)
         output.seconds = time.monotonic() - started

@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.host import Host, all_reaped, kill, open_fds, wait_until
+from tests.sent import readable_by_go
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+__all__ = ["host", "readable_by_go"]
 
 
 @pytest.fixture

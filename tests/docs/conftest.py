@@ -1,0 +1,5 @@
+"""What all tests of the documentation share: see tests/sent.py."""
+
+from tests.sent import readable_by_go
+
+__all__ = ["readable_by_go"]
