@@ -242,6 +242,21 @@ CANNOT_RUN = {
     "not of skel, missing import": (f"#!{sys.executable}\nimport not_there\n", "ModuleNotFoundError: "),
     "shell's syntax error": ("#!/bin/sh\nif true; then\n", "yntax error"),
     "bash's syntax error": ("#!/bin/bash\nif true; fi\n", "syntax error near"),
+    "perl's syntax error": ("#!/usr/bin/perl\nif (\n", "due to compilation errors"),
+    "perl's missing module": ("#!/usr/bin/perl\nuse No::Such;\n", "Can't locate No/Such.pm"),
+    "node's missing module": (
+        "#!/bin/sh\ncat >&2 <<'EOF'\n"
+        "Error: Cannot find module 'nosuch'\n"
+        "    at Module._resolveFilename (node:internal/modules/cjs/loader:1207:15) {\n"
+        "  code: 'MODULE_NOT_FOUND'\n}\nEOF\nexit 1\n",
+        "Cannot find module 'nosuch'",
+    ),
+    "go's panic": (
+        "#!/bin/sh\ncat >&2 <<'EOF'\n"
+        "panic: runtime error: index out of range [2] with length 2\n\n"
+        "goroutine 1 [running]:\nmain.main()\n\t/src/main.go:9 +0x1d\nEOF\nexit 2\n",
+        "index out of range [2]",
+    ),
     "command not found": ("#!/bin/sh\nexec no-such-command\n", "exit status 127"),
     "interpreter not found": ("#!/usr/bin/env no-such-interpreter\n", "exit status 127"),
     "windows line ends": ("#!/usr/bin/env sh\r\necho\r\n", "it has Windows line ends (CRLF)"),
@@ -280,6 +295,12 @@ def test_a_library_that_a_plugin_lacks_is_a_fault(host: Host) -> None:
 FOREIGN = {
     "usage": "#!/bin/sh\necho usage: only invoke >&2\nexit 2\n",
     "wants a request": f"#!{sys.executable}\nimport json, sys\njson.load(sys.stdin)\n",
+    "wants a request, in node": "#!/bin/sh\ncat >&2 <<'EOF'\n"
+    "<anonymous_script>:1\n\n\nSyntaxError: Unexpected end of JSON input\n    at JSON.parse (<anonymous>)\n"
+    "    at Module._compile (node:internal/modules/cjs/loader:1521:14)\n\nNode.js v20.20.2\nEOF\nexit 1\n",
+    "wants a request, in go": "#!/bin/sh\ncat >&2 <<'EOF'\n"
+    "panic: unexpected end of JSON input\n\ngoroutine 1 [running]:\nmain.main()\nEOF\nexit 2\n",
+    "wants a request, in perl": "#!/usr/bin/perl\ndie 'malformed JSON string' unless <STDIN>;\n",
     "go's skel": "#!/bin/sh\necho EOF >&2\nexit 1\n",
     "says nothing": "#!/bin/sh\nexit 0\n",
 }
