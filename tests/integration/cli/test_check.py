@@ -149,7 +149,7 @@ def test_a_foreign_plugin_is_only_looked_for(host: Host) -> None:
     assert ran.status == 0
     assert {(entry["version"], entry["conf"]) for entry in ran.json["plugins"]} == {(None, "not checked")}
     foreign = f"{host.bin}/foreign does not answer 'version' (exit status 1); the end of its stderr: usage"
-    talks = f"{host.bin}/talks does not answer 'version' (exit status 0)"
+    talks = f"{host.bin}/talks does not answer 'version' (exit status 0; it wrote '<html>\\n')"
     assert [entry["note"] for entry in ran.json["plugins"]] == [foreign, talks, ""]
     ran = command(host, "check")
     assert (ran.status, ran.stderr) == (0, f"note: {foreign}\nnote: {talks}\n")
@@ -232,12 +232,18 @@ CANNOT_RUN = {
         skel_plugin("    pass\n"),
         "exit status 2); the end of its stderr: mine: class Mine defines no method",
     ),
+    "invoke is no method": (skel_plugin("    invoke = None\n"), "mine: class Mine defines no method invoke(self, request)"),
+    "the class, not an object of it": (
+        skel_plugin().replace("skel.main(Mine())", "skel.main(Mine)"),
+        "mine: found the class Mine, expected an object of it: skel.main(Mine())",
+    ),
     "traceback for version": (skel_plugin(f"    version = {{1}}\n{INVOKE}"), "exit status 1"),
     "exits when it is loaded": (skel_plugin(begin="sys.exit(0)"), "does not answer 'version' (exit status 0)"),
     "answers something else": (
         skel_plugin(begin="print('{}'); sys.exit(0)"),
-        "does not answer 'version' (exit status 0)",
+        "does not answer 'version' (exit status 0; it wrote '{}\\n')",
     ),
+    "prints when it is loaded": (skel_plugin(begin="print('loading', flush=True)"), """it wrote 'loading\\n{"type":"mine","""),
     "not of skel, syntax error": (f"#!{sys.executable}\nprint(\n", "SyntaxError: "),
     "not of skel, missing import": (f"#!{sys.executable}\nimport not_there\n", "ModuleNotFoundError: "),
     "shell's syntax error": ("#!/bin/sh\nif true; then\n", "yntax error"),
