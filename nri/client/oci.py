@@ -48,14 +48,20 @@ def read_config(path: str, *, must_be_file: bool = False) -> dict[str, Any]:
 
 def _open_file(path: str, flags: int) -> int:
     """An opener of regular files: it waits for nothing."""
+    _require_regular(path, os.stat(path).st_mode)  # a socket can't be opened
     fd = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY)
-    kind = os.fstat(fd).st_mode
-    if not stat.S_ISREG(kind):
+    try:
+        _require_regular(path, os.fstat(fd).st_mode)
+    except DecodeError:
         os.close(fd)
-        raise DecodeError(
-            f"{printable(path)}: is {_KINDS.get(stat.S_IFMT(kind), 'no file')}, expected a regular file"
-        )
+        raise
     return fd
+
+
+def _require_regular(path: str, mode: int) -> None:
+    if not stat.S_ISREG(mode):
+        kind = _KINDS.get(stat.S_IFMT(mode), "no file")
+        raise DecodeError(f"{printable(path)}: is {kind}, expected a regular file")
 
 
 _KINDS = {
@@ -63,6 +69,7 @@ _KINDS = {
     stat.S_IFIFO: "a FIFO",
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
+    stat.S_IFSOCK: "a socket",
 }
 
 
