@@ -124,7 +124,7 @@ class Helpers:
             except GoneError:
                 self._drop(path, helper, argv[0])
             else:
-                _log_debug("%s: a preloaded process has answered", argv[0])
+                _log_debug("%s: a preloaded process has got this request", argv[0])
                 return output
             finally:
                 if helper.is_suspect:
