@@ -61,7 +61,7 @@ _log_debug = log.debug  # where a parameter is called `log`
 
 
 class _Known(NamedTuple):
-    """What is known of a plugin."""
+    """The state of a plugin."""
 
     files: Files
     """The files that it was made of, its executable first: only that one while there is no helper."""

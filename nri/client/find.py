@@ -26,7 +26,7 @@ def find(plugin_type: str, bin_dirs: Sequence[str] = DEFAULT_BIN_DIRS, *, check_
 
     :param check_owner: whether it matters who can write to it.
     :raises PluginError: when there is none; something by that name that can't be run is told as what it is. Also when
-        others can write to it: then no other directory is looked into, since nobody knows what was there before.
+        others can write to it: then no other directory is searched, since it may have been another file before.
     """
     if not is_type_name(plugin_type):
         expected = "letters, digits and . _ -, beginning with a letter or digit"

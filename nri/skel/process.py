@@ -1,8 +1,8 @@
 """The process of a plugin: ``TYPE invoke``, one request on stdin, one result on stdout.
 
 Exit status: 0 when a result was written, also one with an error in it; 1 when there is no request to answer or no
-way to write the answer; 2 for a wrong command line, and for ``version`` of a plugin that can't be invoked. A verb
-that nobody knows is answered with a result whose error is ``invalid arg X``, as Go's skel does.
+way to write the answer; 2 for a wrong command line, and for ``version`` of a plugin that can't be invoked. An
+unknown verb is answered with a result whose error is ``invalid arg X``, as Go's skel does.
 """
 
 from __future__ import annotations

@@ -557,7 +557,9 @@ def test_upgrades_at_once_leave_one_of_them(upgrades: Upgrades, tmp_path: Path) 
     (slow / "_internal/a file").write_text("slow")
     # It waits where its folder is there and the link is not.
     script = (ROOT / "tools/install-lib").read_text()
-    waiting = f"mv() {{ command mv \"$@\"; touch {tmp_path}/made; while [ ! -e {tmp_path}/go ]; do sleep 0.01; done; }}\n"
+    waiting = (
+        f'mv() {{ command mv "$@"; touch {tmp_path}/made; while [ ! -e {tmp_path}/go ]; do sleep 0.01; done; }}\n'
+    )
     first = subprocess.Popen(["sh", "-c", waiting + script, "install-lib", slow, upgrades.nri])
     assert wait_until((tmp_path / "made").exists, SOON)
     upgrades.build("1.2.3", "two")

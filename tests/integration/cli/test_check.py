@@ -232,7 +232,10 @@ CANNOT_RUN = {
         skel_plugin("    pass\n"),
         "exit status 2); the end of its stderr: mine: class Mine defines no method",
     ),
-    "invoke is no method": (skel_plugin("    invoke = None\n"), "mine: class Mine defines no method invoke(self, request)"),
+    "invoke is no method": (
+        skel_plugin("    invoke = None\n"),
+        "mine: class Mine defines no method invoke(self, request)",
+    ),
     "the class, not an object of it": (
         skel_plugin().replace("skel.main(Mine())", "skel.main(Mine)"),
         "mine: found the class Mine, expected an object of it: skel.main(Mine())",
@@ -243,7 +246,10 @@ CANNOT_RUN = {
         skel_plugin(begin="print('{}'); sys.exit(0)"),
         "does not answer 'version' (exit status 0; it wrote '{}\\n')",
     ),
-    "prints when it is loaded": (skel_plugin(begin="print('loading', flush=True)"), """it wrote 'loading\\n{"type":"mine","""),
+    "prints when it is loaded": (
+        skel_plugin(begin="print('loading', flush=True)"),
+        """it wrote 'loading\\n{"type":"mine",""",
+    ),
     "not of skel, syntax error": (f"#!{sys.executable}\nprint(\n", "SyntaxError: "),
     "not of skel, missing import": (f"#!{sys.executable}\nimport not_there\n", "ModuleNotFoundError: "),
     "shell's syntax error": ("#!/bin/sh\nif true; then\n", "yntax error"),
@@ -251,16 +257,20 @@ CANNOT_RUN = {
     "perl's syntax error": ("#!/usr/bin/perl\nif (\n", "due to compilation errors"),
     "perl's missing module": ("#!/usr/bin/perl\nuse No::Such;\n", "Can't locate No/Such.pm"),
     "node's missing module": (
-        "#!/bin/sh\ncat >&2 <<'EOF'\n"
-        "Error: Cannot find module 'nosuch'\n"
-        "    at Module._resolveFilename (node:internal/modules/cjs/loader:1207:15) {\n"
-        "  code: 'MODULE_NOT_FOUND'\n}\nEOF\nexit 1\n",
+        (
+            "#!/bin/sh\ncat >&2 <<'EOF'\n"
+            "Error: Cannot find module 'nosuch'\n"
+            "    at Module._resolveFilename (node:internal/modules/cjs/loader:1207:15) {\n"
+            "  code: 'MODULE_NOT_FOUND'\n}\nEOF\nexit 1\n"
+        ),
         "Cannot find module 'nosuch'",
     ),
     "go's panic": (
-        "#!/bin/sh\ncat >&2 <<'EOF'\n"
-        "panic: runtime error: index out of range [2] with length 2\n\n"
-        "goroutine 1 [running]:\nmain.main()\n\t/src/main.go:9 +0x1d\nEOF\nexit 2\n",
+        (
+            "#!/bin/sh\ncat >&2 <<'EOF'\n"
+            "panic: runtime error: index out of range [2] with length 2\n\n"
+            "goroutine 1 [running]:\nmain.main()\n\t/src/main.go:9 +0x1d\nEOF\nexit 2\n"
+        ),
         "index out of range [2]",
     ),
     "command not found": ("#!/bin/sh\nexec no-such-command\n", "exit status 127"),

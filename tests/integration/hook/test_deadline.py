@@ -233,7 +233,9 @@ def test_a_log_that_is_a_fifo_without_a_reader_does_not_block(host: Host) -> Non
     assert lines[1] == f"nri hook: the log file {log} cannot be written: it is a FIFO that no process reads"
 
 
-def test_a_log_that_can_not_be_opened_is_told_as_what_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_log_that_can_not_be_opened_is_told_as_what_it_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     log = tmp_path / "log"
     with socket.socket(socket.AF_UNIX) as bound:
         bound.bind(str(log))
