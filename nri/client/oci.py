@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 
+from nri import filekind
 from nri.errors import printable
 from nri.types import gojson
 from nri.types.errors import DecodeError
@@ -60,17 +61,7 @@ def _open_file(path: str, flags: int) -> int:
 
 def _require_regular(path: str, mode: int) -> None:
     if not stat.S_ISREG(mode):
-        kind = _KINDS.get(stat.S_IFMT(mode), "no file")
-        raise DecodeError(f"{printable(path)}: is {kind}, expected a regular file")
-
-
-_KINDS = {
-    stat.S_IFDIR: "a directory",
-    stat.S_IFIFO: "a FIFO",
-    stat.S_IFCHR: "a device",
-    stat.S_IFBLK: "a device",
-    stat.S_IFSOCK: "a socket",
-}
+        raise DecodeError(f"{printable(path)}: is {filekind.describe(mode)}, expected a regular file")
 
 
 def spec_from_oci(config: dict[str, Any]) -> Spec:

@@ -186,7 +186,7 @@ def make_config(host: Host, kind: str) -> str:
         return f"{file}: is a FIFO, expected a regular file"
     if kind == "device":
         file.symlink_to("/dev/zero")
-        return f"{file}: is a device, expected a regular file"
+        return f"{file}: is a character device, expected a regular file"
     if kind == "socket":
         with socket.socket(socket.AF_UNIX) as bound:
             bound.bind(str(file))
