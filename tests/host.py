@@ -162,7 +162,7 @@ def has_zombie() -> bool:
 
 
 def all_reaped() -> bool:
-    """Whether that is so of all that have ended, or becomes so: one that the kernel lets go late is reaped later."""
+    """Wait until all that have ended are reaped, also one that the kernel lets go late; return whether they are."""
 
     def reaped() -> bool:
         launch.reap_late()

@@ -1,4 +1,4 @@
-"""What a container runtime can do, by the NRI that it was built with: its events, the size of its messages.
+"""The abilities of a container runtime, by the NRI that it was built with: its events, the size of its messages.
 
 From NRI 0.12 on a runtime says so itself, in ``ConfigureRequest.nri_version``. What it says there is not always a
 version: a Go binary without module information, as Debian builds containerd, says ``0.0.0-unknown`` or ``(devel)``
@@ -29,7 +29,7 @@ MAX_REQUEST = 64 * 1024 * 1024
 """Bytes of a runtime's longest request: some 35,000 pods with a container each in one Synchronize."""
 
 UNKNOWN: Version = (0, 9)
-"""What a runtime that is not listed is taken for: up to this NRI, all have the same events."""
+"""The NRI of a runtime that is not listed: up to this one, all have the same events."""
 
 RELEASES: dict[str, tuple[tuple[tuple[int, int, int], Version], ...]] = {
     "containerd": (

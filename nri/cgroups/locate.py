@@ -105,7 +105,7 @@ class Locator:
         within = None if printed is None else mount.below(printed)
         if printed is None or within == place.path or (within or "").startswith(place.path + "/"):
             return place
-        reasons.append(f"{self._process.name} is not in {place.directory} but in {quoted(printed)}")
+        reasons.append(f"{self._process.name} is not in {place.directory}")  # where it is, the next reason says
         return None
 
     def _by_process(self, mount: Mount, controller: str, reasons: list[str]) -> Place | None:

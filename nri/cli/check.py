@@ -67,7 +67,8 @@ class Checked:
         about, said, stderr = asked
         if isinstance(about, dict) and {"type", "nri"} <= about.keys():
             return about
-        what = f"{binary} does not answer 'version' ({said.ending or 'exit status 0'})"
+        wrote = f"; it wrote {gojson.shorten(repr(said.stdout.decode(errors='replace')))}" if said.stdout else ""
+        what = f"{binary} does not answer 'version' ({said.ending or 'exit status 0'}{wrote})"
         if said.stderr:  # a traceback's last line says it
             lines = [line for line in stderr if line.strip()]
             what += f"; the end of its stderr: {lines[-1] if TRACEBACK in lines else said.stderr}"

@@ -32,10 +32,20 @@ BROKEN = (
     "Failed to execute script ",  # of PyInstaller
     "error while loading shared libraries: ",  # of the dynamic loader
     "symbol lookup error: ",
+    "compilation aborted at ",  # of Perl
+    "aborted due to compilation errors",
+    "(node:internal/",  # of Node.js, in each of its stack traces
+    "goroutine 1 [running]:",  # of Go
 )
-"""Text that interpreters and loaders write to stderr when a program can't run."""
+"""Text that interpreters, loaders and runtimes of languages write to stderr when a program can't run."""
 
-_ASKS = "json.decoder.JSONDecodeError: "  # a program that wants a request, where there is none, runs as it should
+# A program that wants a request, where there is none, runs as it should.
+_ASKS_IN_PYTHON = "json.decoder.JSONDecodeError: "  # at the end: it may also be the cause of another error
+_ASKS = (
+    "SyntaxError: Unexpected end of JSON input",  # of Node.js
+    "panic: EOF",  # of Go
+    "panic: unexpected end of JSON input",
+)
 
 
 def is_built_with_skel(path: str) -> bool:
@@ -56,6 +66,6 @@ def is_broken(output: Output, stderr: list[str]) -> bool:
     if output.status < 0 or output.status in NOT_RUN:
         return True
     said = [line for line in stderr if line.strip()]
-    if said and said[-1].startswith(_ASKS):
+    if said and (said[-1].startswith(_ASKS_IN_PYTHON) or any(line.startswith(_ASKS) for line in said)):
         return False
     return any(sign in line for line in said for sign in BROKEN)

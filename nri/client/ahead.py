@@ -61,7 +61,7 @@ _log_debug = log.debug  # where a parameter is called `log`
 
 
 class _Known(NamedTuple):
-    """What is known of a plugin."""
+    """The state of a plugin."""
 
     files: Files
     """The files that it was made of, its executable first: only that one while there is no helper."""
@@ -124,7 +124,7 @@ class Helpers:
             except GoneError:
                 self._drop(path, helper, argv[0])
             else:
-                _log_debug("%s: a preloaded process has answered", argv[0])
+                _log_debug("%s: a preloaded process has got this request", argv[0])
                 return output
             finally:
                 if helper.is_suspect:

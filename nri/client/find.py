@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from nri import ownership
+from nri import filekind, ownership
 from nri.client.errors import PluginError
 from nri.config.quick import is_type_name
 from nri.types.gojson import shorten
@@ -26,7 +26,7 @@ def find(plugin_type: str, bin_dirs: Sequence[str] = DEFAULT_BIN_DIRS, *, check_
 
     :param check_owner: whether it matters who can write to it.
     :raises PluginError: when there is none; something by that name that can't be run is told as what it is. Also when
-        others can write to it: then no other directory is looked into, since nobody knows what was there before.
+        others can write to it: then no other directory is searched, since it may have been another file before.
     """
     if not is_type_name(plugin_type):
         expected = "letters, digits and . _ -, beginning with a letter or digit"
@@ -47,7 +47,7 @@ def find(plugin_type: str, bin_dirs: Sequence[str] = DEFAULT_BIN_DIRS, *, check_
             continue
         mode = status.st_mode
         if mode & 0o170000 != 0o100000:
-            unusable.append(f"{path} is {_KINDS.get(mode & 0o170000, 'a device')}; expected an executable file")
+            unusable.append(f"{path} is {filekind.describe(mode)}; expected an executable file")
         elif not os.access(path, os.X_OK):
             unusable.append(f"{path} is not executable{_why_not(path, mode)}")
         else:
@@ -58,9 +58,6 @@ def find(plugin_type: str, bin_dirs: Sequence[str] = DEFAULT_BIN_DIRS, *, check_
         raise PluginError(plugin_type, f"not run: {'; '.join(unusable)}")
     where = ", ".join(bin_dirs) or "an empty list of directories"
     raise PluginError(plugin_type, f"not found: no such executable in {where}")
-
-
-_KINDS = {0o040000: "a directory", 0o010000: "a FIFO", 0o140000: "a socket"}
 
 
 def _why_not(path: str, mode: int) -> str:

@@ -1,8 +1,8 @@
 """A plugin's helper, seen by the host: one process that has the plugin loaded, and forks one for each request.
 
-What is said between the two stands in :mod:`nri.skel.ahead`, the exchange with a child in :mod:`nri.client.forked`.
-Some children always wait; the next is asked for when
-one has answered, or when one takes its time. They are asked in the order in which they were made.
+The protocol between the two is in :mod:`nri.skel.ahead`, the exchange with a child in :mod:`nri.client.forked`. Some
+children always wait; the helper makes the next one when one has answered, or takes its time. Requests go to the
+children in the order in which these were made.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ class Output:
 
     @property
     def ending(self) -> str:
-        """How it ended in words; "" for exit status 0."""
+        """The exit status or signal in words; "" for exit status 0."""
         if self.status < 0:
             return f"ended by signal {-self.status}"
         return f"exit status {self.status}" if self.status else ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 
+from nri import filekind
 from nri.errors import printable
 from nri.types import gojson
 from nri.types.errors import DecodeError
@@ -48,22 +49,19 @@ def read_config(path: str, *, must_be_file: bool = False) -> dict[str, Any]:
 
 def _open_file(path: str, flags: int) -> int:
     """An opener of regular files: it waits for nothing."""
+    _require_regular(path, os.stat(path).st_mode)  # a socket can't be opened
     fd = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY)
-    kind = os.fstat(fd).st_mode
-    if not stat.S_ISREG(kind):
+    try:
+        _require_regular(path, os.fstat(fd).st_mode)
+    except DecodeError:
         os.close(fd)
-        raise DecodeError(
-            f"{printable(path)}: is {_KINDS.get(stat.S_IFMT(kind), 'no file')}, expected a regular file"
-        )
+        raise
     return fd
 
 
-_KINDS = {
-    stat.S_IFDIR: "a directory",
-    stat.S_IFIFO: "a FIFO",
-    stat.S_IFCHR: "a device",
-    stat.S_IFBLK: "a device",
-}
+def _require_regular(path: str, mode: int) -> None:
+    if not stat.S_ISREG(mode):
+        raise DecodeError(f"{printable(path)}: is {filekind.describe(mode)}, expected a regular file")
 
 
 def spec_from_oci(config: dict[str, Any]) -> Spec:

@@ -1,6 +1,6 @@
-"""What is wrong in a configuration file that :mod:`nri.config.quick` did not accept: every fault, at its place.
+"""The faults of a configuration file that :mod:`nri.config.quick` did not accept, each at its place.
 
-Finding faults stops at a limit, and what is good is not looked at twice: a file of 20,000 entries takes a moment.
+The search stops at a limit, and skips entries that are valid: a file of 20,000 entries takes a moment.
 """
 
 from __future__ import annotations
@@ -61,13 +61,13 @@ def diagnose(file: str, document: bytes, limit: int = MAX_FAULTS) -> tuple[Fault
 
 @functools.cache
 def _validators() -> tuple[Draft202012Validator, Draft202012Validator]:
-    """For a document, and for an entry in its plugins."""
+    """Return the validators of a document, and of an entry in its plugins."""
     schema = schemas.load("host-config")
     return Draft202012Validator(schema), Draft202012Validator({**schema["$defs"]["plugin"], "$defs": schema["$defs"]})
 
 
 def _errors(value: object, limit: int) -> Iterator[Error]:
-    """What a validator says of a document; of its entries it is shown the first ``limit`` that are not good."""
+    """Yield a validator's errors for a document; of its entries it gets the first ``limit`` that are not valid."""
     of_document, of_plugin = _validators()
     plugins = value.get("plugins") if isinstance(value, dict) else None
     if not isinstance(value, dict) or not isinstance(plugins, list):
@@ -82,7 +82,7 @@ def _errors(value: object, limit: int) -> Iterator[Error]:
 
 
 def _shortened(plugin: Any) -> Any:
-    """An entry with no more states than are needed for a fault in them."""
+    """Return an entry with no more states than are needed for a fault in them."""
     states = plugin.get("states") if isinstance(plugin, dict) else None
     return {**plugin, "states": states[: len(STATES) + 1]} if isinstance(states, list) else plugin
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 MAX_FAULTS = 100
-"""Faults that are listed of one configuration: whoever is to mend it has read enough, and more would take long."""
+"""Faults of one configuration that are listed; more would take long to find, and help little."""
 
 DOCUMENT = "(document)"
 """The path of the whole document."""
@@ -63,7 +63,7 @@ class Fault:
 
 
 class Unexplained(Fault):
-    """A file that is not valid, and what is in it: to find out what is wrong takes longer than a container can wait.
+    """A file that is not valid, with its content: finding its faults takes longer than a container can wait.
 
     Two of them are equal if their files and documents are.
     """

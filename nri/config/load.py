@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import stat
 
-from nri import ownership
+from nri import filekind, ownership
 from nri.config import quick
 from nri.config.faults import ConfigError, Fault, Unexplained
 from nri.types.v1 import ConfigList
@@ -165,15 +165,7 @@ def _load_file(path: str, *, check_owner: bool) -> tuple[Plugin, ...]:
 def _require_regular(path: str, mode: int) -> None:
     if stat.S_ISREG(mode):
         return
-    kinds = (
-        (stat.S_ISDIR, "a directory"),
-        (stat.S_ISFIFO, "a FIFO"),
-        (stat.S_ISSOCK, "a socket"),
-        (stat.S_ISCHR, "a character device"),
-        (stat.S_ISBLK, "a block device"),
-    )
-    kind = next((name for is_kind, name in kinds if is_kind(mode)), "something that is no file")
-    raise _fault(path, f"found {kind}, expected a file of JSON")
+    raise _fault(path, f"found {filekind.describe(mode)}, expected a file of JSON")
 
 
 def _refusal(path: str, error: OSError, expected: str) -> Exception:

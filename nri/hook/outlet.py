@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import select
+import stat
 import time
 
 from nri.errors import printable
@@ -61,9 +62,17 @@ class Outlet:
             finally:
                 os.close(fd)
         except OSError as error:
-            if error.errno == errno.ENXIO:
-                return "it is a FIFO that no process reads, or a socket"
-            return str(error.strerror)
+            return self._kind(error) or str(error.strerror)
+
+    def _kind(self, error: OSError) -> str:
+        """Return what the log is, where that is why it can't be opened; ENXIO alone does not tell."""
+        if error.errno != errno.ENXIO:
+            return ""
+        try:
+            kind = stat.S_IFMT(os.stat(self.log).st_mode)
+        except OSError:
+            return ""  # it is gone
+        return {stat.S_IFIFO: "it is a FIFO that no process reads", stat.S_IFSOCK: "it is a socket"}.get(kind, "")
 
     def _write(self, data: bytes) -> None:
         # The descriptor is shared with whoever gave it to us, so it can't be made non-blocking.

@@ -1,8 +1,8 @@
 """The process of a plugin: ``TYPE invoke``, one request on stdin, one result on stdout.
 
 Exit status: 0 when a result was written, also one with an error in it; 1 when there is no request to answer or no
-way to write the answer; 2 for a wrong command line, and for ``version`` of a plugin that can't be invoked. A verb
-that nobody knows is answered with a result whose error is ``invalid arg X``, as Go's skel does.
+way to write the answer; 2 for a wrong command line, and for ``version`` of a plugin that can't be invoked. An
+unknown verb is answered with a result whose error is ``invalid arg X``, as Go's skel does.
 """
 
 from __future__ import annotations
@@ -84,8 +84,8 @@ def run(plugin: Plugin, argv: Sequence[str], stdin: Any, stdout: Any, stderr: An
         _say(stderr, f"usage: {plugin.type} invoke < REQUEST.json (or --help, version, schema)")
         return 2
     verb = argv[1]
-    if verb in ("version", "--version") and getattr(plugin.invoke, "__func__", None) is Plugin.invoke:
-        _say(stderr, f"{plugin.type}: class {type(plugin).__name__} {NO_INVOKE}")
+    if verb in ("version", "--version") and (why := _why_not(plugin)):
+        _say(stderr, f"{plugin.type}: {why}")
         return 2
     if verb in ABOUT:
         return _write(plugin, ABOUT[verb](plugin).encode(), stdout, stderr)
@@ -116,6 +116,8 @@ def _invoke(plugin: Plugin, request: Request, stderr: Any) -> Result:
     except SystemExit as exit_:
         return _failure(plugin, request, f"it tried to exit with {exit_.code!r}; expected a result")
     except Exception as error:
+        if why := _why_not(plugin):
+            return _failure(plugin, request, why)
         if not isinstance(error, NRIError):  # those say all that there is to say
             import traceback
 
@@ -129,6 +131,16 @@ def _invoke(plugin: Plugin, request: Request, stderr: Any) -> Result:
         what = gojson.describe(result)
         return _failure(plugin, request, f"invoke returned {what}; expected request.new_result({plugin.type!r})")
     return result
+
+
+def _why_not(plugin: Plugin) -> str:
+    """Return why the plugin can't be invoked, whatever the request; "" if it can."""
+    if isinstance(plugin, type):
+        return f"found the class {plugin.__name__}, expected an object of it: skel.main({plugin.__name__}())"
+    method = getattr(plugin, "invoke", None)
+    if not callable(method) or getattr(method, "__func__", None) is Plugin.invoke:
+        return f"class {type(plugin).__name__} {NO_INVOKE}"
+    return ""
 
 
 def _named(error: Exception) -> str:

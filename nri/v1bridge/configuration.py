@@ -59,7 +59,7 @@ class Configuration:
         self._is_first = True
         self._complaint: object = None
         self._absence = Absence(conf_file, clock)
-        self._noticed: list[str] = []  # files that are missing, of which the log says so
+        self._noticed: list[str] = []  # missing files that the log has named
         self._explainer = Explainer()
         self._listed: object = None
         self._paths: list[str] = []

@@ -63,7 +63,7 @@ class LossyHandler(logging.Handler):
         raise NotImplementedError
 
     def _full(self) -> OSError:
-        """The error for a line of which only a part, or nothing, was taken."""
+        """Return the error for a line that was not taken, or not to its end."""
         raise NotImplementedError
 
 

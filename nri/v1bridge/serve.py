@@ -88,7 +88,7 @@ def _give_back_memory() -> None:
 
 
 def _begin_log(settings: Settings, begun: set[str], *, launched: bool) -> None:
-    """Set up the log; its first line says which build this is. ``begun`` are the files of which that is so."""
+    """Set up the log; its first line says which build this is. ``begun`` has the log files with such a line."""
     set_up(settings, launched=launched)
     if settings.log_file not in begun:
         begun.add(settings.log_file)

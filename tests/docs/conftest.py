@@ -1,4 +1,4 @@
-"""What all tests of the documentation share: see tests/sent.py."""
+"""The fixtures of all tests of the documentation: see tests/sent.py."""
 
 from tests.sent import readable_by_go
 

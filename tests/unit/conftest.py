@@ -1,4 +1,4 @@
-"""What all unit tests share: see tests/sent.py."""
+"""The fixtures of all unit tests: see tests/sent.py."""
 
 from tests.sent import readable_by_go
 

@@ -17,6 +17,7 @@ import yaml
 from nri.stub import DEFAULT_SOCKET
 from nri.v1bridge import Settings
 from nri.v1bridge.serve import LAST_CALLS
+from tests.host import SOON, wait_until
 
 ROOT = Path(__file__).parent.parent.parent
 DEPLOY = ROOT / "deploy"
@@ -546,3 +547,45 @@ def test_an_upgrade_that_is_broken_off_leaves_what_there_was_and_is_cleared_away
     upgrades.install()
     assert left not in upgrades.folders
     assert upgrades.current != first
+
+
+def test_upgrades_at_once_leave_one_of_them(upgrades: Upgrades, tmp_path: Path) -> None:
+    """One that has made its folder, and not yet the link to it, may not lose it to another."""
+    upgrades.install()
+    slow = tmp_path / "slow"
+    shutil.copytree(upgrades.dist, slow)
+    (slow / "_internal/a file").write_text("slow")
+    # It waits where its folder is there and the link is not.
+    script = (ROOT / "tools/install-lib").read_text()
+    waiting = (
+        f'mv() {{ command mv "$@"; touch {tmp_path}/made; while [ ! -e {tmp_path}/go ]; do sleep 0.01; done; }}\n'
+    )
+    first = subprocess.Popen(["sh", "-c", waiting + script, "install-lib", slow, upgrades.nri])
+    assert wait_until((tmp_path / "made").exists, SOON)
+    upgrades.build("1.2.3", "two")
+    second = subprocess.Popen([ROOT / "tools/install-lib", upgrades.dist, upgrades.nri])
+    try:
+        assert wait_until(lambda: second.poll() is not None or is_waiting_for_a_lock(second.pid), SOON)
+    finally:
+        (tmp_path / "go").touch()
+        assert (first.wait(SOON), second.wait(SOON)) == (0, 0)
+    assert (upgrades.lib / "_internal/a file").read_text() == "two"
+    assert (upgrades.nri / "lib.previous/_internal/a file").read_text() == "slow"
+
+
+def is_waiting_for_a_lock(pid: int) -> bool:
+    """Return whether a child of the process is in flock(2)."""
+    try:
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        return any(Path(f"/proc/{child}/comm").read_text() == "flock\n" for child in children)
+    except OSError:
+        return False  # a child has ended in between
+
+
+def test_a_directory_in_the_place_of_the_link_is_named_and_left_alone(upgrades: Upgrades) -> None:
+    upgrades.lib.mkdir(parents=True)
+    command = [ROOT / "tools/install-lib", upgrades.dist, upgrades.nri]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    wrong = f"found a directory at {upgrades.lib}, expected a link or nothing; move it away"
+    assert (done.returncode, done.stderr) == (1, f"install-lib: {wrong}\n")
+    assert os.listdir(upgrades.nri) == ["lib"]

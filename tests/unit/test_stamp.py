@@ -60,7 +60,7 @@ def commit(tree: Path, *words: str) -> str:
 
 
 def written(tree: Path) -> str:
-    """What a program says that is built from the tree."""
+    """Return what a program says that is built from the tree."""
     copy = tree.parent / "copy"
     shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(tree / "nri", copy / "nri")

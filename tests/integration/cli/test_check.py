@@ -149,7 +149,7 @@ def test_a_foreign_plugin_is_only_looked_for(host: Host) -> None:
     assert ran.status == 0
     assert {(entry["version"], entry["conf"]) for entry in ran.json["plugins"]} == {(None, "not checked")}
     foreign = f"{host.bin}/foreign does not answer 'version' (exit status 1); the end of its stderr: usage"
-    talks = f"{host.bin}/talks does not answer 'version' (exit status 0)"
+    talks = f"{host.bin}/talks does not answer 'version' (exit status 0; it wrote '<html>\\n')"
     assert [entry["note"] for entry in ran.json["plugins"]] == [foreign, talks, ""]
     ran = command(host, "check")
     assert (ran.status, ran.stderr) == (0, f"note: {foreign}\nnote: {talks}\n")
@@ -232,16 +232,47 @@ CANNOT_RUN = {
         skel_plugin("    pass\n"),
         "exit status 2); the end of its stderr: mine: class Mine defines no method",
     ),
+    "invoke is no method": (
+        skel_plugin("    invoke = None\n"),
+        "mine: class Mine defines no method invoke(self, request)",
+    ),
+    "the class, not an object of it": (
+        skel_plugin().replace("skel.main(Mine())", "skel.main(Mine)"),
+        "mine: found the class Mine, expected an object of it: skel.main(Mine())",
+    ),
     "traceback for version": (skel_plugin(f"    version = {{1}}\n{INVOKE}"), "exit status 1"),
     "exits when it is loaded": (skel_plugin(begin="sys.exit(0)"), "does not answer 'version' (exit status 0)"),
     "answers something else": (
         skel_plugin(begin="print('{}'); sys.exit(0)"),
-        "does not answer 'version' (exit status 0)",
+        "does not answer 'version' (exit status 0; it wrote '{}\\n')",
+    ),
+    "prints when it is loaded": (
+        skel_plugin(begin="print('loading', flush=True)"),
+        """it wrote 'loading\\n{"type":"mine",""",
     ),
     "not of skel, syntax error": (f"#!{sys.executable}\nprint(\n", "SyntaxError: "),
     "not of skel, missing import": (f"#!{sys.executable}\nimport not_there\n", "ModuleNotFoundError: "),
     "shell's syntax error": ("#!/bin/sh\nif true; then\n", "yntax error"),
     "bash's syntax error": ("#!/bin/bash\nif true; fi\n", "syntax error near"),
+    "perl's syntax error": ("#!/usr/bin/perl\nif (\n", "due to compilation errors"),
+    "perl's missing module": ("#!/usr/bin/perl\nuse No::Such;\n", "Can't locate No/Such.pm"),
+    "node's missing module": (
+        (
+            "#!/bin/sh\ncat >&2 <<'EOF'\n"
+            "Error: Cannot find module 'nosuch'\n"
+            "    at Module._resolveFilename (node:internal/modules/cjs/loader:1207:15) {\n"
+            "  code: 'MODULE_NOT_FOUND'\n}\nEOF\nexit 1\n"
+        ),
+        "Cannot find module 'nosuch'",
+    ),
+    "go's panic": (
+        (
+            "#!/bin/sh\ncat >&2 <<'EOF'\n"
+            "panic: runtime error: index out of range [2] with length 2\n\n"
+            "goroutine 1 [running]:\nmain.main()\n\t/src/main.go:9 +0x1d\nEOF\nexit 2\n"
+        ),
+        "index out of range [2]",
+    ),
     "command not found": ("#!/bin/sh\nexec no-such-command\n", "exit status 127"),
     "interpreter not found": ("#!/usr/bin/env no-such-interpreter\n", "exit status 127"),
     "windows line ends": ("#!/usr/bin/env sh\r\necho\r\n", "it has Windows line ends (CRLF)"),
@@ -280,6 +311,12 @@ def test_a_library_that_a_plugin_lacks_is_a_fault(host: Host) -> None:
 FOREIGN = {
     "usage": "#!/bin/sh\necho usage: only invoke >&2\nexit 2\n",
     "wants a request": f"#!{sys.executable}\nimport json, sys\njson.load(sys.stdin)\n",
+    "wants a request, in node": "#!/bin/sh\ncat >&2 <<'EOF'\n"
+    "<anonymous_script>:1\n\n\nSyntaxError: Unexpected end of JSON input\n    at JSON.parse (<anonymous>)\n"
+    "    at Module._compile (node:internal/modules/cjs/loader:1521:14)\n\nNode.js v20.20.2\nEOF\nexit 1\n",
+    "wants a request, in go": "#!/bin/sh\ncat >&2 <<'EOF'\n"
+    "panic: unexpected end of JSON input\n\ngoroutine 1 [running]:\nmain.main()\nEOF\nexit 2\n",
+    "wants a request, in perl": "#!/usr/bin/perl\ndie 'malformed JSON string' unless <STDIN>;\n",
     "go's skel": "#!/bin/sh\necho EOF >&2\nexit 1\n",
     "says nothing": "#!/bin/sh\nexit 0\n",
 }

@@ -179,7 +179,7 @@ def test_one_that_hangs_is_killed_with_its_group_and_the_next_is_right(node: War
 
 
 def test_what_it_had_open_is_closed_when_its_result_is_there(node: Warm, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As of a process that has ended: its locks are free. It is not killed here, so that nothing else frees them."""
+    """Its locks are free, as if the process had ended. It is not killed here, so that nothing else frees them."""
     node.install()
     node.warm()
     node.helpers.tidy()

@@ -52,7 +52,7 @@ def wrapper(node: Warm, command: str) -> None:
 
 
 def importing(node: Warm, place: Path) -> None:
-    """Have a plugin whose version is that of a module in ``place`` be the plugin."""
+    """Install a plugin that answers with the version of a module in ``place``."""
     path = node.host.bin / "noop"
     if not path.exists():
         lines = f"sys.dont_write_bytecode = True; sys.path.insert(0, {str(place)!r})\nfrom MODULE import VERSION"

@@ -1,4 +1,4 @@
-"""What a host reports to its guard: each process that it starts and reaps. No plugin waits for the guard."""
+"""A host reports to its guard each process that it starts and reaps. No plugin waits for the guard."""
 
 from __future__ import annotations
 

@@ -161,7 +161,7 @@ with open({str(answer)!r}, "w") as file:
 
 
 def test_where_standard_descriptors_are_closed_no_pipe_takes_their_place(host: Host) -> None:
-    """What the host prints would go to the plugin."""
+    """Otherwise the host would print to the plugin."""
     answer = host.root / "answer"
     code = f"""
 import os

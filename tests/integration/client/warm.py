@@ -121,7 +121,7 @@ class Warm:
         assert wait_until(is_taken, SOON)
 
     def seen(self, do: str) -> Any:
-        """What a child of a helper sees; on a busy machine one may be started as ever in between."""
+        """Return the view of a helper's child; on a busy machine a request may start a new process, so try again."""
         found: list[Any] = []
 
         def is_warm() -> bool:

@@ -6,6 +6,7 @@ import ctypes
 import fcntl
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -185,7 +186,11 @@ def make_config(host: Host, kind: str) -> str:
         return f"{file}: is a FIFO, expected a regular file"
     if kind == "device":
         file.symlink_to("/dev/zero")
-        return f"{file}: is a device, expected a regular file"
+        return f"{file}: is a character device, expected a regular file"
+    if kind == "socket":
+        with socket.socket(socket.AF_UNIX) as bound:
+            bound.bind(str(file))
+        return f"{file}: is a socket, expected a regular file"
     if kind == "directory":
         file.mkdir()
         return f"{file}: is a directory, expected a regular file"
@@ -198,7 +203,7 @@ def make_config(host: Host, kind: str) -> str:
 
 
 @pytest.mark.parametrize(
-    "kind", ["fifo", "link to a fifo", "device", "directory", "link to itself", "bundle is a fifo"]
+    "kind", ["fifo", "link to a fifo", "device", "socket", "directory", "link to itself", "bundle is a fifo"]
 )
 def test_a_config_json_that_is_no_file_is_named_and_not_waited_for(host: Host, kind: str) -> None:
     wrong = make_config(host, kind)
@@ -225,9 +230,23 @@ def test_a_log_that_is_a_fifo_without_a_reader_does_not_block(host: Host) -> Non
     assert status == 1
     lines = said.splitlines()
     assert "the document is empty" in lines[0]
-    assert (
-        lines[1] == f"nri hook: the log file {log} cannot be written: it is a FIFO that no process reads, or a socket"
+    assert lines[1] == f"nri hook: the log file {log} cannot be written: it is a FIFO that no process reads"
+
+
+def test_a_log_that_can_not_be_opened_is_told_as_what_it_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "log"
+    with socket.socket(socket.AF_UNIX) as bound:
+        bound.bind(str(log))
+    Outlet(sys.stderr, str(log)).say("hello")
+    assert capsys.readouterr().err.endswith(f"the log file {log} cannot be written: it is a socket\n")
+    # A process that leads a session has no terminal, and opening /dev/tty fails as opening such a FIFO does.
+    program = "import sys; from nri.hook.outlet import Outlet; Outlet(sys.stderr, '/dev/tty').say('hello')"
+    ran = subprocess.run(
+        [sys.executable, "-c", program], stderr=subprocess.PIPE, text=True, check=True, start_new_session=True
     )
+    assert ran.stderr.endswith("the log file /dev/tty cannot be written: No such device or address\n")
 
 
 def test_a_log_that_is_a_full_fifo_does_not_block(host: Host) -> None:

@@ -70,7 +70,7 @@ def bridged(host: Host, executable: Path) -> Iterator[tuple[adaptation.Runtime, 
 
 
 def has_refused(runtime: adaptation.Runtime) -> bool:
-    """Whether a container is refused with the plugin's own words."""
+    """Return whether a container is refused with the plugin's own words."""
     try:
         runtime.start_container(pod(), container(annotations={"class.example.com": "batch"}))
     except adaptation.EventError as error:

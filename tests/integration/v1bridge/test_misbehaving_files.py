@@ -161,7 +161,7 @@ def test_the_directory_may_be_exchanged_under_load(host: Host, site: Site, noted
 def test_a_file_that_is_moved_away_and_written_anew_leaves_no_pod_without_plugins(
     host: Host, site: Site, noted: Noted
 ) -> None:
-    """As an editor does it, or a tool for configuration: the old one away, then the new one, line by line."""
+    """An editor moves the old file away, and then writes the new one line by line."""
     assert (site.start(), noted.new()) == ("", ["a"])
     (host.root / "conf.json").write_text(json.dumps({"version": "0.1", "plugins": [{"type": "b"}]}))
     done = threading.Event()

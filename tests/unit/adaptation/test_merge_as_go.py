@@ -120,7 +120,7 @@ DIFFERENT: dict[str, dict[str, Any]] = {
 
 
 def merged(scenario: dict[str, Any]) -> dict[str, Any]:
-    """What becomes of a scenario here, in the words of the record."""
+    """Return the result of a scenario here, in the words of the record."""
     merger = Merger(scenario["event"], read(api.Container, RECORD["container"]))
     try:
         for plugin in scenario["plugins"]:

@@ -1,4 +1,4 @@
-"""Which NRI a runtime has, from what it says of itself."""
+"""The NRI of a runtime, from what it says of itself."""
 
 import pytest
 

@@ -62,7 +62,7 @@ def test_another_containers_process_is_not_followed(real: Real) -> None:
 def test_our_own_cgroup_is_never_a_containers(real: Real) -> None:
     path = real.make("/abc")
     real.put(path, "cpu.cfs_quota_us", "50000")
-    # A container that its runtime made no cgroup for is in that of whoever ran it, and so is a hook of its.
+    # A container without a cgroup of its own is in its caller's, and so is its hook.
     code = (
         "import subprocess\n"
         "from nri.cgroups import GoneError, find\n"

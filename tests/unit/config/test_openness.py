@@ -1,4 +1,4 @@
-"""What an entry leaves open to every pod, by the plugin's own schema, whatever that is."""
+"""The settings that an entry leaves open to every pod, by the plugin's schema, which may be anything."""
 
 from __future__ import annotations
 

@@ -119,6 +119,7 @@ def test_a_good_configuration_is_read_without_anything_slow(tmp_path):
         "nri.config.load",
         "nri.config.quick",
         "nri.errors",
+        "nri.filekind",
         "nri.ownership",
         "nri.types",
         "nri.types.errors",

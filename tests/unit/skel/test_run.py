@@ -177,6 +177,31 @@ def test_a_plugin_without_an_invoke_method_says_so():
         assert (ran.status, ran.stdout, ran.stderr) == (2, b"", f"nothing: {missing}\n")
 
 
+class NoMethod(skel.Plugin):
+    type = "fake"
+    invoke = None
+
+
+class NoPlugin:
+    type = "fake"
+
+
+UNFIT = {
+    "no method": (NoMethod(), "class NoMethod defines no method invoke(self, request)"),
+    "no plugin": (NoPlugin(), "class NoPlugin defines no method invoke(self, request)"),
+    "a class": (Fake, "found the class Fake, expected an object of it: skel.main(Fake())"),
+}
+
+
+@pytest.mark.parametrize("case", UNFIT)
+def test_what_can_not_be_invoked_says_why_and_shows_no_traceback(case):
+    plugin, why = UNFIT[case]
+    ran = Process(plugin, "invoke")
+    assert (ran.status, ran.result["error"], ran.stderr) == (0, why, "")
+    ran = Process(plugin, "version")
+    assert (ran.status, ran.stdout, ran.stderr) == (2, b"", f"fake: {why}\n")
+
+
 @pytest.mark.parametrize("verb", ["-h", "--help", "help"])
 def test_help_tells_what_the_plugin_is_and_takes(verb):
     ran = Process(Fake(), verb, stdin=b"not read")

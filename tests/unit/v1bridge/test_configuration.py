@@ -36,7 +36,7 @@ class Node:
 
     @property
     def plugins(self):
-        """What runs; what is wrong is in the log then."""
+        """Return the plugins that run; by then the log says what is wrong."""
         plugins = self.configuration.current().plugins
         self.configuration.explain()
         assert self.configuration.is_explained(SOON)

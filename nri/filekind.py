@@ -1,0 +1,17 @@
+"""The kind of a file in words, for messages that say what was found in the place of a regular file."""
+
+import stat
+
+_KINDS = {
+    stat.S_IFREG: "a regular file",
+    stat.S_IFDIR: "a directory",
+    stat.S_IFIFO: "a FIFO",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a character device",
+    stat.S_IFBLK: "a block device",
+}
+
+
+def describe(mode: int) -> str:
+    """Return the kind of a file with this ``st_mode``, as in ``a FIFO``."""
+    return _KINDS.get(stat.S_IFMT(mode), "something that is no file")
