@@ -24,6 +24,8 @@ DEFAULT_CLASS = "system"
 ANNOTATION = "cpus.konfine.nri.io"
 """The annotation, with the usual scopes, that names a container's CPUs: a CPU list."""
 
+_CPU = "0*(819[01]|81[0-8][0-9]|80[0-9]{2}|[1-7][0-9]{3}|[0-9]{1,3})"  # 0 to nri.cgroups.MAX_CPU
+
 
 class Konfine(conf_.SamplePlugin):
     """On ``create`` and ``update``: a container's cpuset without the CPUs that are reserved."""
@@ -40,7 +42,8 @@ class Konfine(conf_.SamplePlugin):
                     {
                         "type": "string",
                         "maxLength": 65536,
-                        "pattern": r"^\s*([0-9]+(-[0-9]+)?\s*(,\s*[0-9]+(-[0-9]+)?\s*)*)?$",
+                        "title": "A list of CPUs from 0 to 8191, such as 0-1,8",
+                        "pattern": rf"^\s*({_CPU}(-{_CPU})?\s*(,\s*{_CPU}(-{_CPU})?\s*)*)?$",
                     },
                     {"type": "null"},
                 ],
