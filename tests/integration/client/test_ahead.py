@@ -474,6 +474,20 @@ def test_a_slow_start_is_waited_out_by_none(node: Warm) -> None:
 # Its end
 
 
+def test_one_that_is_configured_as_never_has_no_helper_and_an_old_one_ends(node: Warm) -> None:
+    node.install()
+    node.warm()
+    helper = node.helper()
+    node.helpers.keep([Plugin(type="noop", ahead="never")])
+    assert wait_until(lambda: not is_running(helper), 5)
+    for _ in range(4):
+        assert not node.is_warm()
+        assert wait_until(lambda: not any(thread.name == "ahead" for thread in threading.enumerate()), 5)
+    assert node.host.processes() == []
+    node.helpers.keep([Plugin(type="noop")])
+    node.warm()
+
+
 def test_those_that_are_no_longer_configured_end(node: Warm) -> None:
     for type_ in ("a", "b"):
         node.install(type_)
