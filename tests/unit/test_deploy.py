@@ -8,6 +8,8 @@ import re
 import shutil
 import subprocess
 import tempfile
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -456,6 +458,44 @@ def test_a_folder_is_named_by_version_and_content(upgrades: Upgrades) -> None:
     assert (upgrades.lib / "v1bridge").stat().st_mode & 0o777 == 0o755
     assert upgrades.lib.stat().st_mode & 0o777 == 0o755
     assert os.readlink(upgrades.lib / "_internal/link") == "../nri"
+
+
+def test_a_file_or_a_link_with_another_name_or_end_is_another_content(upgrades: Upgrades) -> None:
+    upgrades.install()
+    seen = [upgrades.current]
+    (upgrades.dist / "_internal/a file").rename(upgrades.dist / "_internal/b file")
+    upgrades.install()
+    seen.append(upgrades.current)
+    (upgrades.dist / "_internal/link").rename(upgrades.dist / "_internal/other")
+    upgrades.install()
+    seen.append(upgrades.current)
+    (upgrades.dist / "_internal/other").unlink()
+    (upgrades.dist / "_internal/other").symlink_to("../v1bridge")
+    upgrades.install()
+    seen.append(upgrades.current)
+    assert len(set(seen)) == 4
+
+
+def test_at_no_moment_of_an_upgrade_is_there_no_plugin(upgrades: Upgrades) -> None:
+    upgrades.install()
+    missed = []
+    is_over = threading.Event()
+
+    def look() -> None:
+        while not is_over.is_set():
+            if not os.path.exists(upgrades.lib / "v1bridge"):
+                missed.append(time.monotonic())
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    try:
+        for number in range(5):
+            upgrades.build("1.2.3", f"upgrade {number}")
+            upgrades.install()
+    finally:
+        is_over.set()
+        thread.join()
+    assert missed == []
 
 
 def test_a_version_that_cannot_be_told_or_is_no_name_is_no_obstacle(upgrades: Upgrades) -> None:
