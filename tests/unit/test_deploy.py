@@ -582,6 +582,10 @@ def test_an_upgrade_that_is_broken_off_leaves_what_there_was_and_is_cleared_away
     assert upgrades.current == first
     (left,) = upgrades.folders - {first}
     assert left.startswith(".lib.")
+    upgrades.build("1.2.3", "two")
+    upgrades.install()
+    assert left in upgrades.folders  # it may belong to another one that is still at work
+    upgrades.build("1.2.3", "three")
     os.utime(upgrades.nri / left, (1, 1))
     upgrades.install()
     assert left not in upgrades.folders
