@@ -247,6 +247,21 @@ def test_one_that_is_stopped_before_it_runs_does_not_connect(listen, path):
         listener.sock.accept()
 
 
+def test_one_that_is_stopped_while_it_connects_does_not_serve(start, listen, monkeypatch):
+    session = stub.runner.Session
+
+    def connected(*arguments):
+        runner.stop()  # there is no session yet that it could close
+        return session(*arguments)
+
+    monkeypatch.setattr(stub.runner, "Session", connected)
+    runner, thread, reasons = start()
+    listen()
+    thread.join(PATIENCE)
+    assert not thread.is_alive()
+    assert [str(reason) for reason in reasons] == ["the plugin was stopped"]
+
+
 def test_updates_go_to_the_runtime_that_there_is(start, listen):
     listener = listen()
     runner, *_ = start()
