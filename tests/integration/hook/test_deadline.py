@@ -49,6 +49,18 @@ def host(host: Host) -> Host:
     return host
 
 
+@pytest.fixture(autouse=True)
+def no_signal_is_ignored() -> Iterator[None]:
+    """A child would ignore what the caller of the tests ignores: nohup and background jobs of scripts do so."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGHUP, signal.SIGINT)}
+    ignored = [number for number, handler in before.items() if handler == signal.SIG_IGN]
+    for number in ignored:
+        signal.signal(number, lambda *_: None)  # which another program does not inherit
+    yield
+    for number in ignored:
+        signal.signal(number, signal.SIG_IGN)
+
+
 def start(host: Host, *words: str, **options: Any) -> subprocess.Popen[bytes]:
     """The hook as a process, as a runtime starts it: in the session and the group of its caller."""
     pipe = subprocess.PIPE
