@@ -127,6 +127,15 @@ def test_a_plugin_that_is_passed_over_leaves_nothing_either(host: Host) -> None:
     assert wait_until(lambda: not any(map(is_running, hanging(host))), SOON)
 
 
+def test_the_time_that_loading_the_hook_takes_counts(host: Host) -> None:
+    late = "import sys, time; from nri import hook; hook.main(hook.parse(sys.argv[1:]), time.monotonic() - 100)"
+    command = [sys.executable, "-c", late, "create", *host.options, "--deadline=50"]
+    done = subprocess.run(
+        command, env={"PYTHONPATH": SOURCE}, input=host.state(), capture_output=True, check=False, timeout=SOON
+    )
+    assert b"not done within 50 s: " in done.stderr
+
+
 def test_plugins_after_the_deadline_are_not_started(host: Host) -> None:
     host.configure(plugin("hanging", failure_policy="ignore"), plugin("hanging"))
     process = start(host, "--deadline=2")
