@@ -106,7 +106,7 @@ spawn.spawn(sys.argv[1], ["hanging", "invoke"], pipes, 0)
 
 def test_a_host_that_is_killed_before_it_can_report_what_it_has_started_leaves_nothing(host: Host) -> None:
     begun = host.root / "begun"
-    host.script("hanging", f"#!/bin/sh\necho $$ > {begun}\nexec sleep 1234\n")
+    host.script("hanging", f"#!/bin/sh\necho $$ > {begun}\nsleep 1234\n:\n")  # its name stays
     command = [sys.executable, "-c", KILLED_IN_BETWEEN, str(host.bin / "hanging")]
     for _ in range(20):
         done = subprocess.run(command, check=False, process_group=0)
