@@ -8,6 +8,8 @@ import re
 import shutil
 import subprocess
 import tempfile
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -459,6 +461,44 @@ def test_a_folder_is_named_by_version_and_content(upgrades: Upgrades) -> None:
     assert os.readlink(upgrades.lib / "_internal/link") == "../nri"
 
 
+def test_a_file_or_a_link_with_another_name_or_end_is_another_content(upgrades: Upgrades) -> None:
+    upgrades.install()
+    seen = [upgrades.current]
+    (upgrades.dist / "_internal/a file").rename(upgrades.dist / "_internal/b file")
+    upgrades.install()
+    seen.append(upgrades.current)
+    (upgrades.dist / "_internal/link").rename(upgrades.dist / "_internal/other")
+    upgrades.install()
+    seen.append(upgrades.current)
+    (upgrades.dist / "_internal/other").unlink()
+    (upgrades.dist / "_internal/other").symlink_to("../v1bridge")
+    upgrades.install()
+    seen.append(upgrades.current)
+    assert len(set(seen)) == 4
+
+
+def test_at_no_moment_of_an_upgrade_is_there_no_plugin(upgrades: Upgrades) -> None:
+    upgrades.install()
+    missed = []
+    is_over = threading.Event()
+
+    def look() -> None:
+        while not is_over.is_set():
+            if not os.path.exists(upgrades.lib / "v1bridge"):
+                missed.append(time.monotonic())
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    try:
+        for number in range(5):
+            upgrades.build("1.2.3", f"upgrade {number}")
+            upgrades.install()
+    finally:
+        is_over.set()
+        thread.join()
+    assert missed == []
+
+
 def test_a_version_that_cannot_be_told_or_is_no_name_is_no_obstacle(upgrades: Upgrades) -> None:
     upgrades.build("../../etc/x y")
     upgrades.install()
@@ -543,6 +583,10 @@ def test_an_upgrade_that_is_broken_off_leaves_what_there_was_and_is_cleared_away
     assert upgrades.current == first
     (left,) = upgrades.folders - {first}
     assert left.startswith(".lib.")
+    upgrades.build("1.2.3", "two")
+    upgrades.install()
+    assert left in upgrades.folders  # it may belong to another one that is still at work
+    upgrades.build("1.2.3", "three")
     os.utime(upgrades.nri / left, (1, 1))
     upgrades.install()
     assert left not in upgrades.folders

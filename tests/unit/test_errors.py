@@ -22,6 +22,14 @@ def test_of_a_long_text_its_beginning_its_end_and_its_length_in_bytes_are_left(s
     assert 4090 < len(short.encode()) <= 4096
 
 
+@pytest.mark.parametrize("sign", ["é", "€", "𝄞"])
+def test_a_text_with_few_characters_and_too_many_bytes_is_cut(sign):
+    text = sign * 128
+    assert len(bounded(text, 128).encode()) <= 128
+    assert bounded(text, 128).endswith(f" ({len(text.encode())} bytes)")
+    assert bounded(text, len(text.encode())) == text
+
+
 def test_a_lone_surrogate_is_a_question_mark():
     assert bounded("file \udcff", 128) == "file ?"
     assert len(bounded("\udcff" * 500, 128)) <= 128

@@ -199,6 +199,20 @@ def test_what_it_had_open_is_closed_when_its_result_is_there(node: Warm, monkeyp
     assert wait_until(node.is_warm)
 
 
+def test_a_request_has_nothing_open_of_the_helper_but_its_own_channel(node: Warm) -> None:
+    """With the helper's socket a plugin could speak to the host in the name of the helper."""
+    node.install()
+    node.warm()
+    do = (
+        "paths = [f'/proc/self/fd/{name}' for name in os.listdir('/proc/self/fd')]\n"
+        "links = [os.readlink(path) for path in paths if os.path.lexists(path)]\n"
+        "result.extra['open'] = sorted(link.partition(':')[0] for link in links)"
+    )
+    found = node.run(do)
+    assert found.extra["id"]["parent"] != os.getpid()
+    assert found.extra["open"] == ["pipe", "pipe", "pipe", "socket"]
+
+
 def test_a_flood_is_bounded(node: Warm) -> None:
     node.install()
     node.warm()
@@ -458,6 +472,20 @@ def test_a_slow_start_is_waited_out_by_none(node: Warm) -> None:
 
 
 # Its end
+
+
+def test_one_that_is_configured_as_never_has_no_helper_and_an_old_one_ends(node: Warm) -> None:
+    node.install()
+    node.warm()
+    helper = node.helper()
+    node.helpers.keep([Plugin(type="noop", ahead="never")])
+    assert wait_until(lambda: not is_running(helper), 5)
+    for _ in range(4):
+        assert not node.is_warm()
+        assert wait_until(lambda: not any(thread.name == "ahead" for thread in threading.enumerate()), 5)
+    assert node.host.processes() == []
+    node.helpers.keep([Plugin(type="noop")])
+    node.warm()
 
 
 def test_those_that_are_no_longer_configured_end(node: Warm) -> None:

@@ -131,6 +131,9 @@ FIT = {
     "temporary files": "import tempfile; tempfile.TemporaryDirectory().cleanup(); tempfile.gettempdir()",
     "a child that is reaped": "import subprocess; subprocess.run(['true'])",
     "asyncio": "import asyncio, unittest.mock, logging.handlers",
+    "a finalizer that is not for the end": (
+        "import weakref\nclass C: pass\nO = C(); F = weakref.finalize(O, print); F.atexit = False"
+    ),
     "a handler": "signal.signal(signal.SIGTERM, lambda *_: None)",
 }
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nri.client import ChainError, spawn
+from nri.client import ChainError, guard, spawn
 from tests.host import plugin, request, wait_until
 
 if TYPE_CHECKING:
@@ -106,10 +106,21 @@ spawn.spawn(sys.argv[1], ["hanging", "invoke"], pipes, 0)
 
 def test_a_host_that_is_killed_before_it_can_report_what_it_has_started_leaves_nothing(host: Host) -> None:
     begun = host.root / "begun"
-    host.script("hanging", f"#!/bin/sh\necho $$ > {begun}\nexec sleep 1234\n")
+    host.script("hanging", f"#!/bin/sh\necho $$ > {begun}\nsleep 1234\n:\n")  # its name stays
     command = [sys.executable, "-c", KILLED_IN_BETWEEN, str(host.bin / "hanging")]
     for _ in range(20):
         done = subprocess.run(command, check=False, process_group=0)
         assert done.returncode == -signal.SIGKILL
         # It has not begun, or has been killed since.
         assert wait_until(lambda: host.processes() == [])
+
+
+def test_of_the_reports_the_sessions_that_run_and_the_one_that_was_about_to_begin_count() -> None:
+    """The number of a process that was reaped may be another's by the time the guard kills."""
+    waits, told = os.pipe()
+    os.write(told, b"?pipe:[1]\n+5\n-5\n?pipe:[2]\n!\n+7\n?pipe:[3] socket:[4] /dev/null\n")
+    os.close(told)
+    try:
+        assert guard._await_end(waits) == ({7}, {"pipe:[3]", "socket:[4]"})
+    finally:
+        os.close(waits)

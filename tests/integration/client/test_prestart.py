@@ -87,6 +87,15 @@ def test_one_that_may_not_is_never_started_without_a_request(node: Foreign, ahea
     assert wait_until(lambda: not node.host.processes(), 5)
 
 
+@pytest.mark.parametrize("words", [("always", "never"), ("never", "always"), ("always", ""), ("", "always")])
+def test_of_several_entries_for_one_plugin_the_most_careful_decides(node: Foreign, words: tuple[str, str]) -> None:
+    node.helpers.keep([Plugin(type="foreign", ahead=word) for word in words])
+    for number in range(1, 6):
+        node.run()
+        assert wait_until(lambda: not any(thread.name == "ahead" for thread in threading.enumerate()), 5)
+        assert len(node.pids()) == number
+
+
 def test_when_it_may_no_longer_what_waits_ends(node: Foreign) -> None:
     assert wait_until(node.is_ahead, SOON)
     node.say("never")

@@ -50,6 +50,18 @@ def host(host: Host) -> Host:
     return host
 
 
+@pytest.fixture(autouse=True)
+def no_signal_is_ignored() -> Iterator[None]:
+    """A child would ignore what the caller of the tests ignores: nohup and background jobs of scripts do so."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGHUP, signal.SIGINT)}
+    ignored = [number for number, handler in before.items() if handler == signal.SIG_IGN]
+    for number in ignored:
+        signal.signal(number, lambda *_: None)  # which another program does not inherit
+    yield
+    for number in ignored:
+        signal.signal(number, signal.SIG_IGN)
+
+
 def start(host: Host, *words: str, **options: Any) -> subprocess.Popen[bytes]:
     """The hook as a process, as a runtime starts it: in the session and the group of its caller."""
     pipe = subprocess.PIPE
@@ -114,6 +126,15 @@ def test_a_plugin_that_is_passed_over_leaves_nothing_either(host: Host) -> None:
     assert status == 0
     assert said == "nri: hanging: failed, and is passed over (failurePolicy: ignore): killed: no result after 1 s\n"
     assert wait_until(lambda: not any(map(is_running, hanging(host))), SOON)
+
+
+def test_the_time_that_loading_the_hook_takes_counts(host: Host) -> None:
+    late = "import sys, time; from nri import hook; hook.main(hook.parse(sys.argv[1:]), time.monotonic() - 100)"
+    command = [sys.executable, "-c", late, "create", *host.options, "--deadline=50"]
+    done = subprocess.run(
+        command, env={"PYTHONPATH": SOURCE}, input=host.state(), capture_output=True, check=False, timeout=SOON
+    )
+    assert b"not done within 50 s: " in done.stderr
 
 
 def test_plugins_after_the_deadline_are_not_started(host: Host) -> None:

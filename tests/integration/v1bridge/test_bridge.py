@@ -173,6 +173,19 @@ def test_a_plugin_that_fails_makes_the_event_fail_with_its_message(host: Host, n
     assert len(node.kept) == (2 if event.startswith("stop") else 1)
 
 
+@pytest.mark.parametrize("sign", ["x", "é", "\n"])
+def test_an_error_for_the_runtime_has_at_most_4096_bytes_and_ends_with_its_length(
+    host: Host, node: Node, sign: str
+) -> None:
+    host.configure(node.keeper("a", ["error", 5000 * sign]))
+    with pytest.raises(StatusError) as refused:
+        node.start()
+    assert 4000 < len(refused.value.message.encode()) <= 4096
+    assert refused.value.message.startswith("nri v0.1: plugin a: ")
+    assert refused.value.message.endswith(" bytes)")
+    assert refused.value.message.isprintable()
+
+
 def test_at_the_end_all_plugins_run_and_all_faults_are_said(host: Host, node: Node) -> None:
     host.configure(
         node.keeper("a", ["error", "no"]), plugin("missing"), node.keeper("b"), node.keeper("c", ["exit", 3])

@@ -151,7 +151,11 @@ def test_the_guard_holds_one_pipe_and_ends_with_the_bridge(host: Host, bridge: P
     assert wait_until(lambda: not is_running(guard))
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT])
+@pytest.mark.parametrize(
+    "number",
+    [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGALRM],
+    ids=lambda each: each.name,
+)
 def test_the_guard_is_deaf_to_what_ends_a_service_and_does_its_work(
     host: Host, bridge: Process, number: signal.Signals
 ) -> None:

@@ -228,3 +228,20 @@ def test_a_proc_that_cannot_be_read_is_an_error_and_no_cgroup(
     with pytest.raises(CgroupError, match=f"^cannot read .*/proc/7/cgroup: .*{errno.errorcode[number]}") as caught:
         node.find().directory("cpu")
     assert not isinstance(caught.value, GoneError)
+
+
+@pytest.mark.parametrize("number", [errno.ENOENT, errno.ESRCH, errno.EACCES, errno.EPERM], ids=name_of)
+def test_an_init_process_that_proc_hides_leaves_it_to_the_name(
+    node: Node, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """The option hidepid of proc, for a user who is not root."""
+    node.put(7, f"/machine/{ID}")
+    slurp = knobs.slurp
+
+    def hide(path: str, limit: int) -> bytes:
+        if path == f"{node.proc}/1/cgroup":
+            raise OSError(number, os.strerror(number))
+        return slurp(path, limit)
+
+    monkeypatch.setattr(knobs, "slurp", hide)
+    assert node.find().directory("cpu").endswith(f"/machine/{ID}")

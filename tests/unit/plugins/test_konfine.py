@@ -153,6 +153,18 @@ def test_what_is_right_already_is_not_written_again(node: Node) -> None:
         assert knob.read() == "1-7\n\n"
 
 
+def test_a_container_that_has_all_its_cpus_from_its_parent_goes_on_to_follow_it(v2: Node) -> None:
+    """With CPUs of its own it would keep them when the parent is given more."""
+    v2.give(CONTAINER, "0-7")
+    v2.tree.put(CONTAINER, "cpuset.cpus", "\n")
+    assert v2.fine() == {"cpus": "0-7"}
+    assert v2.cpus() == ""
+    v2.give(POD, "0-3")
+    v2.tree.put(CONTAINER, "cpuset.cpus.effective", "0-3\n")
+    assert v2.fine({"systemReserved": [0]}, state="update") == {"cpus": "1-3"}
+    assert v2.cpus() == "1-3"
+
+
 def test_a_container_can_be_widened_again(node: Node) -> None:
     assert node.fine({"systemReserved": [0, 1, 2, 3]}) == {"cpus": "4-7"}
     assert node.fine({"systemReserved": [0]}, state="update") == {"cpus": "1-7"}

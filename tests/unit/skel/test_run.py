@@ -254,5 +254,33 @@ def test_an_answer_that_cannot_be_written_is_exit_1(verb):
     assert "No space left on device" in err.getvalue()
 
 
+class Pieces(io.RawIOBase):
+    """Takes seven bytes at a time, and at most ``limit`` in all; then it takes no more for now."""
+
+    def __init__(self, limit):
+        self.data, self.limit = b"", limit
+
+    def writable(self):
+        return True
+
+    def write(self, data):
+        taken = bytes(data[: min(7, self.limit - len(self.data))])
+        self.data += taken
+        return len(taken) or None
+
+
+def test_an_answer_is_written_whole_in_as_many_pieces_as_it_takes():
+    out = Pieces(1_000_000)
+    assert skel.run(Fake(), ["fake", "invoke"], io.BytesIO(REQUEST), out, io.StringIO()) == 0
+    assert json.loads(out.data)["metadata"] == {"done": "yes"}
+
+
+def test_an_answer_of_which_only_a_part_is_taken_is_exit_1():
+    err = io.StringIO()
+    assert skel.run(Fake(), ["fake", "invoke"], io.BytesIO(REQUEST), Pieces(20), err) == 1
+    assert "the result cannot be written to stdout" in err.getvalue()
+    assert "it takes no more" in err.getvalue()
+
+
 def test_nobody_to_be_told_is_no_reason_to_crash():
     assert skel.run(Fake(), ["fake"], io.BytesIO(), io.BytesIO(), None) == 2

@@ -189,9 +189,13 @@ def test_one_that_is_refused_tries_again_and_says_so_once(start, listen, caplog)
     ]
 
 
-def test_one_whose_runtime_goes_away_before_it_has_synchronized_pauses_longer_and_longer(start, listen, monkeypatch):
-    pauses = []
-    monkeypatch.setattr(stub.runner.random, "uniform", lambda low, high: pauses.append(1) or 0.1)
+def test_one_whose_runtime_goes_away_before_it_has_synchronized_pauses_longer_and_longer(
+    start, listen, caplog, monkeypatch
+):
+    caplog.set_level(logging.DEBUG, "nri.stub")
+    monkeypatch.setattr(stub.runner, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(stub.runner, "LONGEST_PAUSE", 0.08)
+    monkeypatch.setattr(stub.runner.random, "uniform", lambda low, high: high)
     listener = listen()
     start()
     for _ in range(6):
@@ -200,7 +204,8 @@ def test_one_whose_runtime_goes_away_before_it_has_synchronized_pauses_longer_an
         runtime.close()
     runtime = listener.accept()
     assert runtime.registered.wait(PATIENCE)
-    assert len(pauses) == 6
+    said = [text.rpartition(" in ")[2] for text in caplog.messages if "; next attempt in " in text]
+    assert said == ["0.01 s", "0.02 s", "0.04 s", "0.08 s", "0.08 s", "0.08 s"]
 
 
 @pytest.mark.parametrize("phase", ["looking", "connected", "registered", "configured", "serving", "refused", "full"])
@@ -240,6 +245,21 @@ def test_one_that_is_stopped_before_it_runs_does_not_connect(listen, path):
     listener.sock.setblocking(False)
     with pytest.raises(BlockingIOError):
         listener.sock.accept()
+
+
+def test_one_that_is_stopped_while_it_connects_does_not_serve(start, listen, monkeypatch):
+    session = stub.runner.Session
+
+    def connected(*arguments):
+        runner.stop()  # there is no session yet that it could close
+        return session(*arguments)
+
+    monkeypatch.setattr(stub.runner, "Session", connected)
+    runner, thread, reasons = start()
+    listen()
+    thread.join(PATIENCE)
+    assert not thread.is_alive()
+    assert [str(reason) for reason in reasons] == ["the plugin was stopped"]
 
 
 def test_updates_go_to_the_runtime_that_there_is(start, listen):

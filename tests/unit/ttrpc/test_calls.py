@@ -141,8 +141,15 @@ def test_a_handler_that_hangs_is_answered_for_before_the_deadline_and_is_told():
 
 
 def test_a_deadline_that_is_shorter_than_what_is_kept_for_the_answer_is_not_over_at_once():
-    with serving(Server(methods(Echo=echo), early=1e6)) as client:
+    answered_by = []
+
+    def note(request, call):
+        answered_by.append(call.answer_by - time.monotonic())
+        return request
+
+    with serving(Server(methods(Echo=note), early=1e6)) as client:
         assert call(client, "Echo", "x", timeout=30).name == "x"
+    assert 5 < answered_by[0] <= 15
 
 
 @pytest.mark.parametrize("nanoseconds", [2**63 - 1, 10**18, 3_000_000 * 10**9])
@@ -221,6 +228,7 @@ def test_a_client_gives_up_by_itself_and_drops_the_answer_that_comes_late():
     with running(trunk, other):
         with pytest.raises(StatusError, match=r"^DEADLINE_EXCEEDED: Echo: no answer within 0\.05 s$"):
             call(client, "Echo", timeout=0.05)
+        assert client._waiting == {}  # although no answer has come
         assert call(client, "Echo", timeout=PATIENCE).name == "mine"
     assert streams == [1, 3]
     assert client._waiting == {}
@@ -494,6 +502,31 @@ def test_a_request_that_is_handed_out_after_the_end_is_not_served():
     assert server.receive(again) == []
     assert served == []
     assert server.due() is None
+
+
+def test_a_call_whose_deadline_passes_before_a_thread_takes_it_does_not_reach_its_handler():
+    served, sent = [], []
+    server = Server(methods(Echo=lambda request, call: served.append(call)), send=sent.append)
+    request = Request(service=SERVICE, method="Echo", timeout_nano=1)
+    (task,) = server.receive(codec.encode(1, codec.REQUEST, request.SerializeToString()))
+    until(lambda: server.due() <= time.monotonic())
+    server.expire()
+    until(lambda: sent)
+    task()
+    assert served == []
+    (answer,) = codec.MessageDecoder().feed(b"".join(sent))
+    assert Response.FromString(answer.data).status.code == Code.DEADLINE_EXCEEDED
+    assert server.wait_until_answered(0)
+    server.closed(NRIError("over"))
+
+
+def test_a_client_that_was_told_of_the_end_sends_nothing_more():
+    sent = []
+    client = Client(send=sent.append)
+    client.closed(NRIError("over"))
+    with pytest.raises(NRIError, match=r"^over$"):
+        call(client, "Echo", timeout=PATIENCE)
+    assert sent == []
 
 
 def test_the_thread_that_reads_never_waits_for_the_peer_to_read():

@@ -170,6 +170,12 @@ def test_keys_that_a_result_does_not_know_reach_the_next_plugin():
     assert json.loads(request.to_json())["results"] == [json.loads(document)]
 
 
+def test_keys_beside_the_contracts_do_not_replace_what_the_contract_has():
+    extra = {"error": "from aside", "plugin": "b", "metadata": {"a": "b"}, "mine": 1}
+    written = json.loads(Result(plugin="a", error="no", extra=extra).to_json())
+    assert written == {"plugin": "a", "version": "0.1", "error": "no", "metadata": {"a": "b"}, "mine": 1}
+
+
 def test_null_results_and_plugins_are_passed_over():
     assert Request.from_json('{"results":[null,{"plugin":"a"}]}').results == (Result(plugin="a", version=""),)
     assert ConfigList.from_json('{"plugins":[null]}').plugins == ()

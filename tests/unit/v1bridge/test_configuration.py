@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import shutil
+import sys
 import threading
 
 import pytest
@@ -200,6 +201,28 @@ def test_a_change_that_leaves_no_trace_is_found_while_the_file_is_young_and_not_
     monkeypatch.setattr(module.time, "time_ns", lambda: now + 2 * module.RECENT_NS)
     assert [node.plugins, node.plugins, node.plugins] == [["aa"]] * 3
     assert len(reads) == 3
+
+
+def test_a_file_that_is_added_within_one_tick_of_the_clock_is_watched_from_then_on(node, monkeypatch):
+    """The directory's time does not show it: so it is listed again while that time is recent."""
+    node.put("10.conf", "a")
+    stat, as_before = os.stat, os.stat(node.directory)
+    recent = as_before.st_ctime_ns + module.RECENT_NS // 2
+    added = node.directory / "20.conf"
+    seen = []
+    with monkeypatch.context() as patched:
+        patched.setattr(module.time, "time_ns", lambda: recent)
+        patched.setattr(
+            os, "stat", lambda path, **how: as_before if path == str(node.directory) else stat(path, **how)
+        )
+        seen.append(node.plugins)
+        added.write_text(text("b"))
+        seen.append(node.plugins)
+        patched.setattr(module.time, "time_ns", lambda: stat(added).st_ctime_ns + 2 * module.RECENT_NS)
+        seen.append(node.plugins)
+        added.write_text(text("bb"))
+        seen.append(node.plugins)
+    assert seen == [["a"], ["a", "b"], ["a", "b"], ["a", "bb"]]
 
 
 def test_a_clock_that_was_set_back_costs_time_and_no_change(node, monkeypatch, reads):
@@ -442,6 +465,21 @@ def test_whatever_goes_wrong_while_it_is_read_keeps_the_last_valid_one(node, cap
     assert node.plugins == ["b"]
 
 
+def test_a_configuration_that_was_read_and_could_not_be_accepted_is_read_again(node, old, monkeypatch):
+    """No file changes between the two events: only the memory is there again."""
+    node.put("10.conf", "a")
+    assert node.plugins == ["a"]
+    node.put("10.conf", "b")
+
+    def fail(*_arguments):
+        raise MemoryError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(node.configuration, "_accept", fail)
+        assert [node.plugins, node.plugins] == [["a"], ["a"]]
+    assert node.plugins == ["b"]
+
+
 @pytest.mark.parametrize("error", [ImportError("gone"), SystemExit("moved or deleted"), RecursionError()])
 def test_what_cannot_be_explained_is_said_all_the_same(node, caplog, monkeypatch, error):
     def fail(*_arguments):
@@ -492,6 +530,20 @@ def test_no_event_waits_for_an_explanation_and_the_newest_is_explained_next(node
     assert node.configuration.is_explained(SOON)
     assert [len(document) for document in begun] == [len(BROKEN), len(BROKEN) + 9]
     assert len(said(caplog, logging.ERROR)) == 2
+
+
+def test_threads_take_turns_as_before_when_a_configuration_has_been_explained(node, slow):
+    begun, end = slow
+    before = sys.getswitchinterval()
+    node.put("10.conf", "a")
+    (node.directory / "10.conf").write_text(BROKEN)
+    node.configuration.current()
+    node.configuration.explain()
+    assert wait_until(lambda: len(begun) == 1)
+    assert sys.getswitchinterval() < before
+    end.set()
+    assert node.configuration.is_explained(SOON)
+    assert wait_until(lambda: sys.getswitchinterval() == before)
 
 
 def test_nothing_more_is_said_of_faults_that_were_mended_meanwhile(node, caplog, slow):
@@ -696,6 +748,21 @@ def test_a_file_that_is_gone_while_another_is_not_valid_counts_until_that_is_men
     assert node.plugins == ["b"]
 
 
+def test_a_file_that_was_missed_before_another_became_invalid_has_a_second_when_that_is_mended(node):
+    node.put("10.conf", "a")
+    node.put("20.conf", "b")
+    assert node.plugins == ["a", "b"]
+    (node.directory / "10.conf").unlink()
+    assert node.plugins == ["a", "b"]
+    (node.directory / "20.conf").write_text(BROKEN)
+    node.wait()
+    assert node.plugins == ["a", "b"]
+    node.put("20.conf", "b")
+    assert node.plugins == ["a", "b"]
+    node.wait()
+    assert node.plugins == ["b"]
+
+
 def test_the_file_that_stands_in_has_its_second_too(node):
     node.file.write_text(text("a"))
     assert node.plugins == ["a"]
@@ -709,7 +776,7 @@ def test_the_file_that_stands_in_has_its_second_too(node):
 
 
 @pytest.mark.parametrize("middle", [False, True])
-def test_a_directory_of_a_chain_that_is_put_right_or_wrong_is_seen(node, old, middle):
+def test_a_directory_of_a_chain_that_is_put_right_or_wrong_is_seen(node, caplog, old, middle):
     """Its link may be given to anybody: nothing of the file itself changes with that."""
     (node.root / "user").mkdir()
     (node.root / "end").mkdir()
@@ -730,6 +797,11 @@ def test_a_directory_of_a_chain_that_is_put_right_or_wrong_is_seen(node, old, mi
     assert node.plugins == ["a"]
     (node.root / "user").chmod(0o755)
     assert node.plugins == ["b"]
+    caplog.clear()
+    (node.root / "user").chmod(0o757)  # alone: no file changes with it
+    assert node.plugins == ["b"]
+    (line,) = said(caplog, logging.ERROR)
+    assert f"{node.root}/user:1:1: (document): is writable by others (mode 0757" in line
 
 
 def test_a_link_in_the_middle_that_leads_elsewhere_is_seen(node, old):
