@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 MARGIN = 0.1
 """Seconds before a request's deadline at which the chain's own is: for killing a plugin, and for the answer's way."""
 
+PRELOAD_AFTER = 1.0
+"""Seconds after which modules are loaded ahead if the runtime has not synchronized with the bridge by then."""
+
 MAX_ERROR = 4096
 """Bytes of an error for the runtime; a plugin may write a megabyte."""
 
@@ -69,6 +72,7 @@ class Bridge(stub.Plugin):
         self._served: ConfigList | None = None
         self._seen: ConfigList | None = None  # what the log has, for debugging
         self._pods = Pods()
+        self._synchronized = threading.Event()
         self._runtime_runs_pods = False
         self._busy = 0
         self._counting = threading.Lock()
@@ -86,6 +90,7 @@ class Bridge(stub.Plugin):
         plugins = self._current().plugins  # so that the log says at the start what is configured
         if self._helpers is not None:
             in_background(self._prepare, plugins, self._helpers)
+        in_background(self._preload)
 
     def synchronize(
         self, pods: Sequence[api.PodSandbox], containers: Sequence[api.Container]
@@ -94,7 +99,7 @@ class Bridge(stub.Plugin):
         self._pods.replace(pods)
         log.info("synchronized: %d pods, %d containers", len(pods), len(containers))
         self._configuration.explain()
-        in_background(preload.load)  # the registration is done, and not delayed
+        self._synchronized.set()
         return None
 
     def run_pod_sandbox(self, request: api.RunPodSandboxRequest, call: Call) -> None:
@@ -158,6 +163,11 @@ class Bridge(stub.Plugin):
             except PluginError:
                 continue  # as the first request will say
             helpers.prepare(path, plugin.type)
+
+    def _preload(self) -> None:
+        """Load what may be needed, when the registration is done: containerd 1.7 synchronizes no launched plugin."""
+        self._synchronized.wait(PRELOAD_AFTER)
+        preload.load()
 
     def _current(self) -> ConfigList:
         """The configuration as it is now; its plugins are those that are kept ready."""

@@ -11,6 +11,7 @@ import functools
 import importlib
 import logging
 import sys
+import threading
 from typing import TYPE_CHECKING
 
 from nri.v1bridge.explaining import considerate
@@ -37,9 +38,13 @@ MODULES = (
 log = logging.getLogger("nri.v1bridge")
 
 
-@functools.cache
+_first = threading.Lock()  # taken by the first call, and never released
+
+
 def load() -> None:
-    """Load it all, if that has not been done; say in the log what cannot be loaded."""
+    """Load it all, if no other call has begun to; say in the log what cannot be loaded."""
+    if not _first.acquire(blocking=False):
+        return
     with considerate():
         for name in MODULES:
             _try(name, functools.partial(importlib.import_module, name))

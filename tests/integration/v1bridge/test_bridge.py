@@ -15,7 +15,7 @@ from nri.stub.plugin import handlers
 from nri.ttrpc import Code, StatusError
 from nri.v1bridge import Bridge, Settings
 from nri.v1bridge import bridge as module
-from tests.host import plugin, wait_until
+from tests.host import SOON, plugin, wait_until
 from tests.v1node import Node, call, container, pod, settings
 
 if TYPE_CHECKING:
@@ -538,5 +538,14 @@ def test_nothing_grows(host: Host, node: Node) -> None:
         node.stop_pod(id=str(number))
         node.remove_pod(id=str(number))
     assert len(node.bridge._pods) == 0
-    assert threading.active_count() == before
+    assert wait_until(lambda: threading.active_count() <= before)
     assert node.bridge.wait_until_idle(0)
+
+
+def test_a_bridge_that_is_never_synchronized_loads_what_it_may_need_too(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = threading.Event()
+    monkeypatch.setattr("nri.v1bridge.preload.load", loaded.set)
+    node.bridge.configure("", Runtime(name="containerd", version="1.7.24"))
+    assert loaded.wait(SOON)

@@ -243,4 +243,5 @@ def test_many_sessions_and_events_leave_nothing(host: Host) -> None:
             node.fake.state_change(api.Event.REMOVE_POD_SANDBOX, pod=pod())
         node.close()
         assert len(node.bridge._pods) == 0
-    assert wait_until(lambda: threading.active_count() == before)
+    # Those that other tests have left may end meanwhile.
+    assert wait_until(lambda: threading.active_count() <= before)
