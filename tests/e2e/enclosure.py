@@ -34,6 +34,14 @@ print("ready", flush=True)
 sys.stdin.read()
 """
 
+HANGING = """#!/bin/sh
+cat > /dev/null
+: > {begun}
+sleep 1234 &
+exec sleep 4321
+"""
+"""A plugin that hangs with a child; it notes that it has begun in the file `begun`."""
+
 
 class CommandFailedError(RuntimeError):
     """A command in the enclosure failed; `code`, `stdout` and `stderr` are its own."""
@@ -114,6 +122,18 @@ class Enclosure:
         while more := {pid for pid, parent in parents.items() if parent in found} - found:
             found |= more
         return found
+
+    def left_of_hooks(self) -> list[str]:
+        """The command lines of what is left of a hook, its guard and a plugin that hangs in `sleep`."""
+        lines = []
+        for pid in self.processes():
+            try:
+                line = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+            except OSError:
+                continue
+            if "hook create" in line or "sleep 1234" in line or "sleep 4321" in line:
+                lines.append(line)
+        return lines
 
     def _furnish(self) -> list[str]:
         """Make the directories; the commands that mount them."""

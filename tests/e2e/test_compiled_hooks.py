@@ -10,7 +10,7 @@ import pytest
 
 from tests.e2e import cgroups
 from tests.e2e.bundle import Bundle, Runtime
-from tests.e2e.enclosure import CommandFailedError
+from tests.e2e.enclosure import HANGING, CommandFailedError
 from tests.e2e.standin import StandIn
 from tests.host import wait_until
 
@@ -28,15 +28,6 @@ def runtime(request: pytest.FixtureRequest, need: Callable[..., None], installed
     with Runtime(request.param) as runtime:
         runtime.enclosure.install(installed)
         yield runtime
-
-
-HANGING = """#!/bin/sh
-cat > /dev/null
-: > {begun}
-sleep 1234 &
-exec sleep 4321
-"""
-"""A plugin that hangs with a child."""
 
 
 def configure(runtime: Runtime, *plugins: dict[str, Any]) -> None:
@@ -125,19 +116,6 @@ def hang(runtime: Runtime) -> None:
     configure(runtime, {"type": "hanging"})
 
 
-def left(runtime: Runtime) -> list[str]:
-    """The command lines of what is left in the enclosure of a hook and its plugin, and of its guard."""
-    lines = []
-    for pid in runtime.enclosure.processes():
-        try:
-            line = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
-        except OSError:
-            continue
-        if "hook create" in line or "sleep 1234" in line or "sleep 4321" in line:
-            lines.append(line)
-    return lines
-
-
 def test_a_plugin_that_hangs_is_killed_before_the_runtimes_own_timeout_for_the_hook(runtime: Runtime) -> None:
     hang(runtime)
 
@@ -149,7 +127,7 @@ def test_a_plugin_that_hangs_is_killed_before_the_runtimes_own_timeout_for_the_h
     if runtime.program == "runc":
         assert reason in refused.value.stderr
     assert runtime.ids() == []
-    assert wait_until(lambda: left(runtime) == [])
+    assert wait_until(lambda: runtime.enclosure.left_of_hooks() == [])
 
 
 def test_a_hook_that_the_runtime_kills_leaves_no_plugin(runtime: Runtime) -> None:
@@ -163,7 +141,7 @@ def test_a_hook_that_the_runtime_kills_leaves_no_plugin(runtime: Runtime) -> Non
 
     assert begun.exists()
     assert runtime.ids() == []
-    assert wait_until(lambda: left(runtime) == [])
+    assert wait_until(lambda: runtime.enclosure.left_of_hooks() == [])
     log = runtime.enclosure.root / LOG
     assert not log.exists() or "nri hook create" not in log.read_text()  # it was killed before it could say anything
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e import cgroups, image
-from tests.e2e.enclosure import CommandFailedError, Enclosure
+from tests.e2e.enclosure import HANGING, CommandFailedError, Enclosure
 from tests.e2e.standin import StandIn
 from tests.host import wait_until
 
@@ -36,15 +36,6 @@ def node(need: Callable[..., None], installed: Path) -> Iterator[Enclosure]:
             (hooks / file.name).write_text(text.replace("/usr/local/bin/nri", "/opt/nri/lib/nri"))
         image.unpack_rootfs(enclosure.root / "rootfs")
         yield enclosure
-
-
-HANGING = """#!/bin/sh
-cat > /dev/null
-: > {begun}
-sleep 1234 &
-exec sleep 4321
-"""
-"""A plugin that hangs with a child."""
 
 
 def podman(node: Enclosure, *arguments: str | Path) -> str:
@@ -127,18 +118,5 @@ def test_a_hook_whose_plugin_hangs_is_ended_and_leaves_nothing(node: Enclosure, 
         assert said == (not by_the_runtime)
 
     assert begun.exists()
-    assert wait_until(lambda: left(node) == [])
+    assert wait_until(lambda: node.left_of_hooks() == [])
     assert podman(node, "ps", "--quiet") == ""
-
-
-def left(node: Enclosure) -> list[str]:
-    """The command lines of what is left of a hook, its guard and its plugin."""
-    lines = []
-    for pid in node.processes():
-        try:
-            line = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
-        except OSError:
-            continue
-        if "hook create" in line or "sleep 1234" in line or "sleep 4321" in line:
-            lines.append(line)
-    return lines
