@@ -24,7 +24,7 @@ def measure(scratch: Path, binaries: Path, *, events: int, sustained: int) -> li
     nodes = {
         "nothing": Node(scratch / "nothing", binaries, []),
         "c": Node(scratch / "c", binaries, ["noop"]),
-        "cold": Node(scratch / "cold", binaries, ["clearcfs"], ahead=False),
+        "cold": Node(scratch / "cold", binaries, ["clearcfs"], prefork=False),
         "one": Node(scratch / "one", binaries, ["clearcfs"]),
         "three": Node(scratch / "three", binaries, ["clearcfs", "clearcfs2", "clearcfs3"]),
     }
@@ -56,7 +56,7 @@ def _paced(nodes: dict[str, Node], events: int) -> list[Row]:
         ),
         _row("one plugin, ahead, each event after an interpreter's start", after, beside_after, c),
         _row("three plugins, ahead", three, beside_three, "one", goal=2.6),
-        _row('one plugin, `"ahead": false`', cold, beside_cold, c),
+        _row('one plugin, `"prefork": false`', cold, beside_cold, c),
     ]
 
 
@@ -76,7 +76,7 @@ def _back_to_back(one: Node, c: Node, events: int) -> list[Row]:
             sustained[node].append((time.perf_counter() - started) * 1000 / (events // ROUNDS))
     for _ in range(ROUNDS):
         for node in (one, c):
-            node.settle()  # a burst comes after a pause
+            node.prepare_process()  # a burst comes after a pause
             bursts[node].append(_burst(node, 100))
     return [
         Row(

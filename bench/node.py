@@ -51,7 +51,7 @@ class Node:
         self.runtime.run_pod_sandbox(pod)
         return (time.perf_counter() - started) * 1000
 
-    def settle(self) -> None:
+    def prepare_process(self) -> None:
         """Wait until its plugins are ready, as they are a moment after the first event."""
         for _ in range(30):
             self.event()
@@ -71,7 +71,7 @@ def turns(first: Node, second: Node, events: int, *, between: Node | None = None
     """How long paced events take of both, in milliseconds; ``between`` has one before each."""
     times: tuple[list[float], list[float]] = ([], [])
     for node in (first, second):
-        node.settle()
+        node.prepare_process()
     for number in range(events):
         for node, taken in zip((first, second), times, strict=True):
             if between is not None:

@@ -88,7 +88,7 @@ def _footprint(node: Node, idle: float, registered_in: float) -> list[Row]:
 
 def _libraries(helpers: list[int]) -> float:
     """Size of the files of the binaries' common folder that a plugin has mapped, and of the zipped modules."""
-    helper = next(pid for pid in helpers if b"\0ahead\0" in command(pid))
+    helper = next(pid for pid in helpers if b"\0prefork\0" in command(pid))
     lines = [line.split() for line in Path(f"/proc/{helper}/maps").read_text().splitlines()]
     files = {line[5] for line in lines if len(line) > 5 and "/_internal/" in line[5]}
     internal = Path(next(iter(files)).partition("/_internal/")[0]) / "_internal"
@@ -110,11 +110,11 @@ def _cpu(node: Node, seconds: float) -> float:
 def _growth(node: Node, events: int) -> list[Row]:
     for number in range(events // 10):
         node.event(number % 100)
-    node.settle()
+    node.prepare_process()
     before = _taken(node)
     for number in range(events):
         node.event(number % 100)
-    node.settle()
+    node.prepare_process()
     after = _taken(node)
     return [
         Row(
@@ -135,7 +135,7 @@ def _growth(node: Node, events: int) -> list[Row]:
 
 
 def _taken(node: Node) -> dict[str, float]:
-    helper = next(pid for pid in node.family() if b"\0ahead\0" in command(pid))
+    helper = next(pid for pid in node.family() if b"\0prefork\0" in command(pid))
     return {
         "memory": megabytes(node.pid, "status", "VmRSS"),
         "memory of its helper": megabytes(helper, "status", "VmRSS"),

@@ -10,7 +10,7 @@ class NRIError(Exception):
     """An error whose message is meant for a person: it names the thing, what was found, what would be right."""
 
 
-def printable(text: str) -> str:
+def escape(text: str) -> str:
     """``text`` fit for one line of a log or a terminal: control characters and lone surrogates are escaped."""
     if text.isprintable():
         return text

@@ -134,7 +134,7 @@ def lay_out(scratch: Path, bridge: Path) -> None:
         (scratch / "bin" / name).write_text(text)
         (scratch / "bin" / name).chmod(0o755)
     plugins: list[dict[str, Any]] = [{"type": name, "timeout": TIMEOUT} for name in FAULTS]
-    plugins[1]["ahead"] = "always"
+    plugins[1]["prefork"] = "always"
     document = {"version": "0.1", "plugins": [{"type": "clearcfs"}, *plugins]}
     (scratch / "resource.d/10.conf").write_text(json.dumps(document))
     settings = {"confDir": str(scratch / "resource.d"), "binDirs": [str(scratch / "bin")], "logLevel": "error"}

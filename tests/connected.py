@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from typing import Any
 
 from nri.api import PodSandbox
-from nri.multiplex import Link, Trunk
+from nri.multiplex import Connection, Mux
 from nri.ttrpc import Client, Server, codec
 from nri.ttrpc.server import unary
 from nri.ttrpc.ttrpc_pb2 import Request, Response
 
-PATIENCE = 10.0
+TIMEOUT = 10.0
 """Seconds after which what has not happened is taken to never happen."""
 
 SERVICE = "test.Service"
@@ -21,7 +21,7 @@ SERVICE = "test.Service"
 
 def until(condition: Callable[[], Any], what: str = "the condition") -> Any:
     """Wait until ``condition`` holds; returns what it gave."""
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + TIMEOUT
     while not (value := condition()):
         assert time.monotonic() < end, f"{what} was never met"
         time.sleep(0.002)
@@ -55,7 +55,7 @@ class Recorder:
 
 
 @contextmanager
-def running(*ends: Link | Trunk) -> Iterator[None]:
+def running(*ends: Connection | Mux) -> Iterator[None]:
     """Each end's reader in a thread of its own; afterwards they are closed, and the threads are gone."""
     threads = [threading.Thread(target=end.run, name="test-reader") for end in ends]
     for thread in threads:
@@ -66,7 +66,7 @@ def running(*ends: Link | Trunk) -> Iterator[None]:
         for end in ends:
             end.close("the test is over")
         for thread in threads:
-            thread.join(PATIENCE)
+            thread.join(TIMEOUT)
             assert not thread.is_alive()
 
 
@@ -75,24 +75,24 @@ def serving(server: Server, *, mux: bool = True, connection: int = 1) -> Iterato
     """A client of ``server``, on a trunk's connection or on a link of their own."""
     ours, theirs = socket.socketpair()
     client = Client()
-    ends: list[Link | Trunk]
+    ends: list[Connection | Mux]
     if mux:
-        ends = [Trunk(ours), Trunk(theirs)]
+        ends = [Mux(ours), Mux(theirs)]
         client.send, server.send = ends[0].open(connection, client), ends[1].open(connection, server)
     else:
-        ends = [Link(ours, client), Link(theirs, server)]
+        ends = [Connection(ours, client), Connection(theirs, server)]
         client.send, server.send = ends[0].send, ends[1].send
     client.wait = ends[0].wait
     with running(*ends):
         yield client
 
 
-class Peer:
+class PluginConnection:
     """The raw other end of a link that a server sits on: writes messages by hand, reads answers by hand."""
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
-        self.sock.settimeout(PATIENCE)
+        self.sock.settimeout(TIMEOUT)
         self._decoder = codec.MessageDecoder()
         self._found: list[codec.Message | codec.Oversized] = []
 
@@ -119,13 +119,13 @@ class Peer:
 
 
 @contextmanager
-def by_hand(server: Server) -> Iterator[Peer]:
+def by_hand(server: Server) -> Iterator[PluginConnection]:
     """The raw peer of ``server``, which is on a link of its own."""
     ours, theirs = socket.socketpair()
-    link = Link(theirs, server)
+    link = Connection(theirs, server)
     server.send = link.send
     with ours, running(link):
-        yield Peer(ours)
+        yield PluginConnection(ours)
 
 
 def methods(**functions: Callable[..., Any]) -> dict[tuple[str, str], Any]:

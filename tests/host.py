@@ -18,8 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from nri.client import Client, launch
-from nri.types.v1 import ConfigList, Plugin, Request, Spec
+from nri.client import Client
+from nri.config.entries import ConfigList, PluginEntry
+from nri.process import launch
+from nri.types.v1 import Request, Spec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -70,11 +72,11 @@ class Host:
 
     # Configuration
 
-    def client(self, *plugins: Plugin, **options: Any) -> Client:
+    def client(self, *plugins: PluginEntry, **options: Any) -> Client:
         """A client for these plugins."""
         return Client(ConfigList(plugins=plugins), **{"bin_dirs": [str(self.bin)], "timeout": SOON, **options})
 
-    def configure(self, *plugins: Plugin, name: str = "10-test.conf") -> None:
+    def configure(self, *plugins: PluginEntry, name: str = "10-test.conf") -> None:
         """Write a configuration with these plugins."""
         self.configure_text(ConfigList(plugins=plugins).to_json().decode(), name)
 
@@ -114,9 +116,9 @@ class Host:
         return [pid for pid, command_line in command_lines() if mark in command_line]
 
 
-def plugin(type_: str, *do: list[Any], **options: Any) -> Plugin:
+def plugin(type_: str, *do: list[Any], **options: Any) -> PluginEntry:
     """An entry for the scripted plugin; an entry without steps has no conf."""
-    return Plugin(type=type_, conf={"do": list(do)} if do else None, **options)
+    return PluginEntry(type=type_, conf={"do": list(do)} if do else None, **options)
 
 
 def request(**changes: Any) -> Request:

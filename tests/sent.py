@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from nri.multiplex import encode, trunk
+from nri.multiplex import encode, mux
 from tests.go_reader import ConnectionOverError, GoReader
 
 RAW = "tests/unit/multiplex/"
@@ -26,6 +26,6 @@ def readable_by_go(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPat
         return wire
 
     if not request.node.nodeid.startswith(RAW) and not request.node.get_closest_marker("raw"):
-        monkeypatch.setattr(trunk, "encode", checked)
+        monkeypatch.setattr(mux, "encode", checked)
     yield
     assert not wrong, "a Go peer would end the connection"

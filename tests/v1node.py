@@ -9,11 +9,11 @@ from nri import api
 from nri.stub import Runtime
 from nri.ttrpc import Call
 from nri.ttrpc.ttrpc_pb2 import Request
-from nri.v1bridge import Bridge, Settings
+from nri.v1bridge import Bridge, BridgeOptions
 from tests.host import SOON, plugin
 
 if TYPE_CHECKING:
-    from nri.types.v1 import Plugin
+    from nri.config.entries import PluginEntry
     from tests.host import Host
 
 POD: dict[str, Any] = {
@@ -47,10 +47,10 @@ def call(seconds: float = SOON) -> Call:
     return Call(1, Request(method="Test", timeout_nano=int(seconds * 1e9)))
 
 
-def settings(host: Host, **changes: Any) -> Settings:
-    """Settings that keep the bridge on this host."""
+def settings(host: Host, **changes: Any) -> BridgeOptions:
+    """BridgeOptions that keep the bridge on this host."""
     places = {"conf_dir": str(host.conf), "conf_file": f"{host.root}/conf.json", "bin_dirs": (str(host.bin),)}
-    return Settings(**{**places, "plugin_timeout": SOON, **changes})
+    return BridgeOptions(**{**places, "plugin_timeout": SOON, **changes})
 
 
 class Node:
@@ -61,7 +61,7 @@ class Node:
         self.bridge = Bridge(settings(host, **changes))
         self._kept = host.root / "kept"
 
-    def keeper(self, type_: str = "keeper", *do: list[Any], **options: Any) -> Plugin:
+    def keeper(self, type_: str = "keeper", *do: list[Any], **options: Any) -> PluginEntry:
         """An installed plugin that keeps its requests, and then does this."""
         self.host.install(type_)
         return plugin(type_, ["keep", str(self._kept)], *do, **options)

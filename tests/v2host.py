@@ -7,10 +7,10 @@ from typing import Any
 
 from nri import api
 from nri.api import events
-from nri.multiplex import PLUGIN_SERVICE, RUNTIME_SERVICE, Trunk
+from nri.multiplex import PLUGIN_SERVICE, RUNTIME_SERVICE, Mux
 from nri.ttrpc import Client, Server
 from nri.ttrpc.server import unary
-from tests.connected import PATIENCE
+from tests.connected import TIMEOUT
 
 PLUGIN, RUNTIME = "nri.pkg.api.v1alpha1.Plugin", "nri.pkg.api.v1alpha1.Runtime"
 NEW = {"NRI_version": "v0.12.2", "registration_timeout": 5000, "request_timeout": 2500}
@@ -25,7 +25,7 @@ class Runtime:
         self.registration = api.RegisterPluginRequest()
         self.updates: list[api.ContainerUpdate] = []
         self._refuse = refuse
-        self._trunk = Trunk(sock)
+        self._trunk = Mux(sock)
         self._client = Client()
         self._client.send = self._trunk.open(PLUGIN_SERVICE, self._client)
         register = unary(api.RegisterPluginRequest, self._register)
@@ -37,7 +37,7 @@ class Runtime:
 
     def configure(self, config: str = "", **rest: Any) -> int:
         """Wait until the plugin has registered, and configure it; returns the mask of its events."""
-        assert self.registered.wait(PATIENCE), "the plugin did not register"
+        assert self.registered.wait(TIMEOUT), "the plugin did not register"
         request = api.ConfigureRequest(config=config, runtime_name="fake", runtime_version="1.2", **rest)
         return self.call("Configure", request, api.ConfigureResponse).events
 
@@ -51,7 +51,7 @@ class Runtime:
         self.synchronize()
         return mask
 
-    def event(self, event: int, request: Any = None, timeout: float = PATIENCE) -> Any:
+    def event(self, event: int, request: Any = None, timeout: float = TIMEOUT) -> Any:
         """An event by the call of its own, as from NRI 0.12 on."""
         how = events.BY_EVENT[event]
         return self.call(how.rpc, request or how.request(), how.response, timeout=timeout)
@@ -60,12 +60,12 @@ class Runtime:
         """An event as up to NRI 0.11."""
         return self.call("StateChange", api.StateChangeEvent(event=event, **parts), api.Empty)
 
-    def call(self, method: str, request: Any, response: Any, timeout: float = PATIENCE) -> Any:
+    def call(self, method: str, request: Any, response: Any, timeout: float = TIMEOUT) -> Any:
         return self._client.call(PLUGIN, method, request, response, timeout=timeout)
 
     def close(self) -> None:
         self._trunk.close("the runtime ends")
-        self._thread.join(PATIENCE)
+        self._thread.join(TIMEOUT)
         assert not self._thread.is_alive()
 
     def _register(self, request: api.RegisterPluginRequest, call: Any) -> api.Empty:

@@ -1,24 +1,24 @@
-"""The host configuration: :mod:`nri.config.quick` accepts a file if the schema does and no key is given twice, and
-only then; of any other :mod:`nri.config.diagnose` names at least one fault, each with a place in the file and in
+"""The host configuration: :mod:`nri.config.validate` accepts a file if the schema does and no key is given twice, and
+only then; of any other :mod:`nri.config.diagnostics` names at least one fault, each with a place in the file and in
 one line of a terminal; and what is accepted can be read as a list of plugins whose types are file names.
 """
 
 from __future__ import annotations
 
 from fuzz.targets.wire_messages import SEEDS as MESSAGES
-from nri.config import quick, schemas
-from nri.config.diagnose import diagnose
-from nri.config.locate import Places
+from nri.config import json_schemas, validate
+from nri.config.diagnostics import diagnose
+from nri.config.entries import ConfigList
+from nri.config.source_positions import Places
 from nri.types import DecodeError, gojson
-from nri.types.v1 import ConfigList
 
 JSON = True
-_VALIDATOR = schemas.validator("host-config")
+_VALIDATOR = json_schemas.validator("host-config")
 
 
 def check(data: bytes) -> None:
     """Read the bytes as a file of the configuration."""
-    value = quick.parse(data)
+    value = validate.parse(data)
     accepted = _schema_accepts(data)
     assert (value is not None) == accepted, f"quick says {value is not None}, the schema {accepted}"
     if accepted:

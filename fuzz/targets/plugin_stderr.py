@@ -8,8 +8,8 @@ from __future__ import annotations
 from unittest import mock
 
 from fuzz.cutting import ways
-from nri.client import lines
-from nri.client.lines import Lines, readable
+from nri.process import lines
+from nri.process.lines import Lines, readable
 
 LONGEST = 40
 """Bytes of a line while this runs."""

@@ -19,7 +19,7 @@ from nri.ttrpc.ttrpc_pb2 import Request, Response
 if TYPE_CHECKING:
     from nri.ttrpc import Call
 
-PATIENCE = 20.0
+TIMEOUT = 20.0
 """Seconds after which an answer is taken to never come."""
 
 LIMIT = 1000
@@ -41,7 +41,7 @@ def check(data: bytes) -> None:
                     threading.Thread(target=task, daemon=True).start()
                 server.expire()
             assert answers.wait_for(len(expected), server), "a request was not answered"
-            assert server.wait_until_answered(PATIENCE)
+            assert server.wait_until_answered(TIMEOUT)
             assert server.due() is None, "a call that is answered still has a deadline"
         finally:
             server.closed(NRIError("the peer has gone"))
@@ -67,7 +67,7 @@ class _Answers:
 
     def wait_for(self, count: int, server: Server) -> bool:
         """Wait for that many answers; whoever runs a server tells it of the time, here it is done as we wait."""
-        for _ in range(int(PATIENCE / 0.05)):
+        for _ in range(int(TIMEOUT / 0.05)):
             with self._came:
                 if self._came.wait_for(lambda: len(self._wires) >= count, 0.05):
                     return True

@@ -6,14 +6,15 @@ read can be written, is read again as equal, and is then written as the same byt
 from __future__ import annotations
 
 from fuzz.targets import split
-from nri.config import schemas
+from nri.config import json_schemas
+from nri.config.entries import ConfigList
 from nri.types import DecodeError, gojson
-from nri.types.v1 import ConfigList, Request, Result
+from nri.types.v1 import Request, Result
 
 JSON = True
 KINDS = (("request", Request), ("result", Result), ("configlist", ConfigList))
 CHOICES = len(KINDS)
-_VALIDATORS = {name: schemas.validator(name) for name, _ in KINDS}
+_VALIDATORS = {name: json_schemas.validator(name) for name, _ in KINDS}
 
 
 def check(data: bytes) -> None:

@@ -15,7 +15,7 @@ what its caller says they are; :mod:`.lifecycle` makes some up, :mod:`.play` tak
 """
 
 from nri.adaptation.errors import AdaptationError, ConflictError, EventError
-from nri.adaptation.peer import Exchange
+from nri.adaptation.plugin_connection import Exchange
 from nri.adaptation.runtime import Outcome, Runtime
 
 __all__ = ["AdaptationError", "ConflictError", "EventError", "Exchange", "Outcome", "Runtime"]

@@ -3,7 +3,7 @@
 What is made up follows from a seed: the same one gives the same ids, uids and times. The order of events is that of
 containerd: first every pod is run and its containers are started, then each container gets new resources, then all
 are stopped and removed. Process numbers are above what Linux gives to a process, so that a plugin which looks one up
-finds nothing, unless :class:`Shape` says which to use.
+finds nothing, unless :class:`PodTemplate` says which to use.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Step:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shape:
+class PodTemplate:
     """What the pods and containers have in common."""
 
     seed: int = 0

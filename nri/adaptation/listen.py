@@ -14,7 +14,7 @@ import struct
 import threading
 from typing import TYPE_CHECKING
 
-from nri import ownership
+from nri import trust
 from nri.adaptation.errors import AdaptationError
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class Listener:
 def _prepare(directory: str) -> None:
     os.makedirs(directory, mode=0o700, exist_ok=True)
     status = os.stat(directory)
-    if wrong := ownership.judge(status):
+    if wrong := trust.judge(status):
         raise AdaptationError(
             f"can't listen in {directory}: it {wrong}, or a directory that is not there, which is made"
         )

@@ -26,13 +26,13 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from nri import api
 from nri.adaptation.discover import configuration, discover
 from nri.adaptation.errors import AdaptationError, EventError
-from nri.adaptation.launch import Process
+from nri.adaptation.launched import Process
 from nri.adaptation.listen import Listener
 from nri.adaptation.merge import Merger
-from nri.adaptation.peer import Exchange, Peer, Terms
+from nri.adaptation.plugin_connection import Exchange, PluginConnection, RuntimeOptions
 from nri.adaptation.store import Store
 from nri.api import events
-from nri.errors import printable
+from nri.errors import escape
 
 if TYPE_CHECKING:
     import socket
@@ -108,7 +108,7 @@ class Runtime:
         on_update: Callable[[str, api.UpdateContainersRequest], list[api.ContainerUpdate]] | None = None,
     ) -> None:
         nri_version = nri_version or STYLES[style or "rpc"]
-        self._terms = Terms(
+        self._terms = RuntimeOptions(
             name=name,
             version=version,
             nri_version=nri_version,
@@ -122,8 +122,8 @@ class Runtime:
         self._socket_path = socket_path
         self._on_exchange, self._on_output, self._on_update = on_exchange, on_output, on_update
         self._lock = threading.Condition()  # of a lock that its holder may take again
-        self._peers: list[Peer] = []
-        self._all: list[Peer] = []  # also those that are out, or not yet in
+        self._peers: list[PluginConnection] = []
+        self._all: list[PluginConnection] = []  # also those that are out, or not yet in
         self._listener: Listener | None = None
         self._closed = False
         self.store = Store()
@@ -164,7 +164,7 @@ class Runtime:
 
         :raises AdaptationError: when it can't be registered, configured or synchronized.
         """
-        peer = Peer(sock, self._terms, on_update=self._update)
+        peer = PluginConnection(sock, self._terms, on_update=self._update)
         self._admit(peer)
         return peer.name
 
@@ -308,7 +308,7 @@ class Runtime:
                 raise EventError(how.rpc, peer.name, "gave no answer")
             assert isinstance(response, api.ValidateContainerAdjustmentResponse)  # noqa: S101 - of this call
             if response.reject:
-                raise EventError(how.rpc, peer.name, printable(response.reason) or "rejected the adjustment")
+                raise EventError(how.rpc, peer.name, escape(response.reason) or "rejected the adjustment")
 
     # Starting plugins
 
@@ -322,7 +322,7 @@ class Runtime:
         except AdaptationError as error:
             self._not_started(plugin, error, started)
             return
-        peer = Peer(
+        peer = PluginConnection(
             process.sock, self._terms, index=index, name=name, config=config, process=process, on_update=self._update
         )
         try:
@@ -332,13 +332,13 @@ class Runtime:
 
     def _accept(self, sock: socket.socket) -> None:
         started = time.monotonic()
-        peer = Peer(sock, self._terms, on_update=self._update)
+        peer = PluginConnection(sock, self._terms, on_update=self._update)
         try:
             self._admit(peer)
         except AdaptationError as error:
             self._not_started(peer.name, error, started)
 
-    def _admit(self, peer: Peer) -> None:
+    def _admit(self, peer: PluginConnection) -> None:
         """Register, configure and synchronize a plugin; after that it gets events."""
         self._all.append(peer)
         try:
@@ -370,13 +370,13 @@ class Runtime:
         """Forget those that are out. Their processes are on their way."""
         self._peers = [peer for peer in self._peers if not peer.closed]
 
-    def _forget(self, peer: Peer) -> None:
+    def _forget(self, peer: PluginConnection) -> None:
         try:
             self._all.remove(peer)
         except ValueError:
             pass  # another thread was faster
 
-    def _update(self, peer: Peer, request: api.UpdateContainersRequest) -> list[api.ContainerUpdate]:
+    def _update(self, peer: PluginConnection, request: api.UpdateContainersRequest) -> list[api.ContainerUpdate]:
         with self._lock:
             if self._on_update is not None:
                 return self._on_update(peer.name, request)

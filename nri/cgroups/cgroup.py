@@ -12,8 +12,8 @@ import os
 from . import cpuset, knobs, pods, quota
 from .cpulist import render
 from .errors import CgroupError, CpuListError
-from .locate import SUBGROUP, Locator, Place
 from .mounts import Mounts
+from .resolve import SUBGROUP, Locator, Place
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

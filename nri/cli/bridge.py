@@ -29,9 +29,9 @@ def bridge(path: str, index: str, settings_file: str) -> None:
       nri bridge
       nri bridge --idx 20 --config /etc/nri/v1bridge.json
     """
-    from nri.client import guard
+    from nri.process import watchdog
 
-    guard.keep(make_session=False)
+    watchdog.keep(make_session=False)
     from nri.v1bridge import serve
 
     serve(path=path, index=index, settings_file=settings_file)

@@ -14,16 +14,16 @@ def main() -> None:
         from nri.cli.bridge import bridge
 
         bridge(prog_name="v1bridge", help_option_names=["-h", "--help"])
-    from nri.client import guard
+    from nri.process import watchdog
 
-    guard.keep(make_session=True)
-    from nri.errors import NRIError, printable
+    watchdog.keep(make_session=True)
+    from nri.errors import NRIError, escape
     from nri.v1bridge import serve
 
     try:
         serve()
     except NRIError as error:
-        sys.exit(printable(f"v1bridge: {error}"))
+        sys.exit(escape(f"v1bridge: {error}"))
 
 
 if __name__ == "__main__":

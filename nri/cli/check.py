@@ -10,17 +10,17 @@ import click
 from nri import config
 from nri.cli import options, output
 from nri.client import PluginError, find
-from nri.client.about import TRACEBACK, is_broken, is_built_with_skel
-from nri.client.ahead import try_ahead
-from nri.client.launch import Output, launch
-from nri.client.unstartable import NOT_RUN, WINDOWS, explain, has_windows_ends
 from nri.config import Fault
-from nri.config.conf import check_conf, fault_at
+from nri.config.entries import PluginEntry
 from nri.config.openness import openness_note
-from nri.errors import printable
+from nri.config.plugin_conf import check_conf, fault_at
+from nri.errors import escape
+from nri.prefork.pool.about import TRACEBACK, is_broken, is_built_with_skel
+from nri.prefork.pool.pool import try_prefork
+from nri.process.launch import Output, launch
+from nri.process.unstartable import NOT_RUN, WINDOWS, explain, has_windows_ends
 from nri.types import gojson
 from nri.types.errors import DecodeError
-from nri.types.v1 import Plugin
 
 ANSWER_WITHIN = 10.0
 """Seconds that a plugin has to say what it is."""
@@ -32,7 +32,7 @@ class Checked:
     ``faults`` are what has to be put right; ``notes`` what an operator should know, and may be as it should be.
     """
 
-    def __init__(self, plugin: Plugin, bin_dirs: tuple[str, ...], *, check_owner: bool) -> None:
+    def __init__(self, plugin: PluginEntry, bin_dirs: tuple[str, ...], *, check_owner: bool) -> None:
         self.plugin = plugin
         self.binary: str | None = None
         self.place = ""
@@ -52,7 +52,7 @@ class Checked:
         if about is None:
             return  # its conf is its own affair
         self.version = gojson.shorten(str(about.get("version") or "(none)"))
-        if plugin.ahead != "never" and (why := try_ahead(self.binary, plugin.type)):
+        if plugin.prefork != "never" and (why := try_prefork(self.binary, plugin.type)):
             self.notes.append(f"{self.binary} is started for each request: {why}")
         if about["type"] != plugin.type:
             said = gojson.describe(about["type"])
@@ -163,7 +163,7 @@ def _print(checked: list[Checked], faults: tuple[Fault, ...], conf_dir: str, con
     rows = [(c.plugin.type, c.version or "unknown", c.conf, c.place, c.plugin.source) for c in checked]
     output.print_table(("PLUGIN", "VERSION", "CONF", "BINARY", "CONFIGURED IN"), rows)
     for note in [note for entry in checked for note in entry.notes]:
-        click.echo(printable(f"note: {note}"), err=True)
+        click.echo(escape(f"note: {note}"), err=True)
     for fault in faults:
         click.secho(str(fault), fg="red", err=True)
     if faults:

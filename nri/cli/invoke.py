@@ -12,11 +12,12 @@ import click
 from nri import config
 from nri.cli import options, output
 from nri.client import ChainError, Client, Exchange, Sandbox, Task, read_config, spec_from_oci
-from nri.client.lines import readable
-from nri.client.spawn import settle
-from nri.errors import NRIError, printable
+from nri.config.entries import ConfigList
+from nri.errors import NRIError, escape
+from nri.process.lines import readable
+from nri.process.spawn import prepare_process
 from nri.types.errors import DecodeError
-from nri.types.v1 import MAX_REQUEST, ConfigList, Request
+from nri.types.v1 import MAX_REQUEST, Request
 
 NO_PLUGIN = "no plugin is configured for {}"
 
@@ -82,16 +83,16 @@ def invoke(
     exchanges: list[Exchange] = []
     client = Client(
         config.load(conf_dir, conf_file, check_owner=check_owner),
-        bin_dirs=[os.path.abspath(directory) for directory in bin_dirs],  # before settle() changes directory
+        bin_dirs=[os.path.abspath(directory) for directory in bin_dirs],  # before prepare_process() changes directory
         timeout=timeout,
         check_owner=check_owner,
-        log=lambda plugin, line: click.echo(printable(f"{plugin}: {line}"), err=True),
+        log=lambda plugin, line: click.echo(escape(f"{plugin}: {line}"), err=True),
         on_exchange=exchanges.append if as_json else _print_exchange if trace else None,
     )
     if dry_run:
         _print_requests(client, request, state, as_json)
         return
-    settle()
+    prepare_process()
     error: NRIError | None = None
     try:
         results = client.invoke(request, state)
@@ -110,7 +111,7 @@ def invoke(
 
 
 def _read_request(name: str) -> Request:
-    where = "stdin" if name == "-" else printable(name)
+    where = "stdin" if name == "-" else escape(name)
     try:
         if name == "-":
             stdin = sys.stdin  # None where our caller has closed it
@@ -153,14 +154,14 @@ def _print_exchange(exchange: Exchange) -> None:
     milliseconds = f"{exchange.seconds * 1000:.1f} ms"
     # "not found", or "not run", where there is no binary
     binary = exchange.binary or str(exchange.error and exchange.error.reason).partition(":")[0]
-    click.secho(printable(f"{exchange.plugin.type}  {binary}  {milliseconds}"), bold=True)
+    click.secho(escape(f"{exchange.plugin.type}  {binary}  {milliseconds}"), bold=True)
     _print_document("request", exchange.request)
     if exchange.result is not None:
         _print_document("result", exchange.result.to_json())
     else:
         if exchange.stdout:
             click.echo(f"  stdout: {readable(exchange.stdout[:4096])}")
-        click.echo(f"  error: {printable(str(exchange.error and exchange.error.reason))}")
+        click.echo(f"  error: {escape(str(exchange.error and exchange.error.reason))}")
     sys.stdout.flush()
 
 

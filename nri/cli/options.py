@@ -8,11 +8,11 @@ from typing import Any, NoReturn
 
 import click
 
-from nri import ownership
+from nri import trust
 from nri.client.chain import DEFAULT_TIMEOUT
-from nri.client.find import DEFAULT_BIN_DIRS
+from nri.client.lookup import DEFAULT_BIN_DIRS
 from nri.config import DEFAULT_CONF_DIR, DEFAULT_CONF_FILE
-from nri.errors import NRIError, printable
+from nri.errors import NRIError, escape
 
 type_state = click.Choice(["setup", "create", "update", "pause", "resume", "delete"])
 
@@ -83,7 +83,7 @@ def host(command: Callable[..., Any]) -> Callable[..., Any]:
 def warn_unless(check_owner: bool) -> None:
     """Say on stderr that owners are not checked, where that is so."""
     if not check_owner:
-        click.echo(f"warning: {ownership.UNCHECKED} (--no-check-owner)", err=True)
+        click.echo(f"warning: {trust.UNCHECKED} (--no-check-owner)", err=True)
 
 
 def plain_errors(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -102,7 +102,7 @@ def plain_errors(command: Callable[..., Any]) -> Callable[..., Any]:
 def fail(message: str) -> NoReturn:
     """Say what is wrong and exit with status 1."""
     for line in message.split("\n"):
-        click.echo(printable(line), err=True)
+        click.echo(escape(line), err=True)
     raise click.exceptions.Exit(1)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from nri.errors import printable
+from nri.errors import escape
 
 
 def print_json(value: object) -> None:
@@ -18,7 +18,7 @@ def print_json(value: object) -> None:
 
 def print_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print aligned columns; the header only where there are rows."""
-    lines = [[printable(cell) for cell in row] for row in rows]
+    lines = [[escape(cell) for cell in row] for row in rows]
     if not lines:
         return
     widths = [max(len(line[column]) for line in [list(header), *lines]) for column in range(len(header))]
@@ -29,7 +29,7 @@ def print_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
 def print_no_plugins(conf_dir: str, conf_file: str) -> None:
     """Say that nothing is configured, and where it would be."""
-    click.echo(printable(f"no plugins: {conf_dir} holds no *.conf with plugins, and there is no {conf_file}"))
+    click.echo(escape(f"no plugins: {conf_dir} holds no *.conf with plugins, and there is no {conf_file}"))
 
 
 def pairs(values: dict[str, Any]) -> str:

@@ -9,7 +9,8 @@ import click
 from nri import config
 from nri.cli import options, output
 from nri.client import PluginError, find
-from nri.types.v1 import STATES, Plugin
+from nri.config.entries import PluginEntry
+from nri.types.v1 import STATES
 
 
 @click.command()
@@ -36,7 +37,7 @@ def plugins(conf_dir: str, conf_file: str, bin_dirs: tuple[str, ...], check_owne
     output.print_table(("PLUGIN", "STATES", "BINARY", "CONFIGURED IN"), rows)
 
 
-def _entry(plugin: Plugin, bin_dirs: tuple[str, ...], *, check_owner: bool) -> dict[str, Any]:
+def _entry(plugin: PluginEntry, bin_dirs: tuple[str, ...], *, check_owner: bool) -> dict[str, Any]:
     entry: dict[str, Any] = {
         "type": plugin.type,
         "states": [state for state in STATES if plugin.wants(state)],

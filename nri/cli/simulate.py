@@ -12,13 +12,13 @@ import click
 from nri import api
 from nri.adaptation import AdaptationError, EventError, Exchange, Outcome, Runtime, merge
 from nri.adaptation.discover import parse_name
-from nri.adaptation.lifecycle import Shape, Step
-from nri.adaptation.play import Player
-from nri.adaptation.record import read, write
+from nri.adaptation.lifecycle import PodTemplate, Step
+from nri.adaptation.recording import read, write
+from nri.adaptation.replay import Replayer
 from nri.adaptation.runtime import STYLES
 from nri.api import events
 from nri.cli import options, output
-from nri.errors import printable
+from nri.errors import escape
 from nri.ttrpc import StatusError
 
 if TYPE_CHECKING:
@@ -42,7 +42,9 @@ WAIT_TIMEOUT = 60.0
 @click.option("--record", "record_file", metavar="FILE", help="Write the events to a file that --events replays.")
 @click.option("--annotation", "annotations", multiple=True, metavar="KEY=VALUE", help="Of every pod.")
 @click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="Of every pod.")
-@click.option("--cgroup-parent", default=Shape.cgroup_parent, show_default=True, help="Of every pod: path or slice.")
+@click.option(
+    "--cgroup-parent", default=PodTemplate.cgroup_parent, show_default=True, help="Of every pod: path or slice."
+)
 @click.option("--pid", default=0, type=click.IntRange(0, 2**31), help="Of every process; made up where not given.")
 @click.option(
     "--style", type=click.Choice(list(STYLES)), default="rpc", show_default=True, help="NRI 0.12, or before."
@@ -94,7 +96,7 @@ def simulate(
         raise click.UsageError("expected one of --plugin, --plugin-dir, --socket and --record")
     if wait is not None and socket_path is None:
         raise click.UsageError("--wait goes with --socket")
-    shape = Shape(
+    shape = PodTemplate(
         annotations=options.pairs("--annotation", annotations),
         labels=options.pairs("--label", labels),
         cgroup_parent=cgroup_parent,
@@ -122,7 +124,7 @@ def simulate(
         outside = (1 if socket_path is not None else 0) if wait is None else wait
         if not runtime.wait_for(outside, WAIT_TIMEOUT, outside=True):
             raise AdaptationError(f"{socket_path}: {outside} plugins did not come within {WAIT_TIMEOUT:g} s")
-        player = Player(runtime, timeline.step)
+        player = Replayer(runtime, timeline.step)
         player.play(steps)
     timeline.end()
     if timeline.failed or player.failed:
@@ -205,12 +207,12 @@ class Timeline:
         text = _columns(row.event, pod or "-", row.plugin or "-", row.result, milliseconds)
         click.secho(text, fg="red" if row.error else None, dim=not row.plugin and not row.error)
         for line in row.lines:
-            click.secho(f"    {printable(line)}", dim=True)
+            click.secho(f"    {escape(line)}", dim=True)
 
 
 def _columns(*cells: str) -> str:
     widths = (20, 16, 16, 32, 0)
-    return "  ".join([printable(cell).ljust(width) for cell, width in zip(cells, widths, strict=True)]).rstrip()
+    return "  ".join([escape(cell).ljust(width) for cell, width in zip(cells, widths, strict=True)]).rstrip()
 
 
 def _subject(request: Message) -> tuple[str, str]:
@@ -266,4 +268,4 @@ def _record(steps: list[Step], path: str) -> None:
         with open(path, "w", encoding="utf-8") as file:
             write(steps, file)
     except OSError as error:
-        raise AdaptationError(f"{printable(path)}: can't be written: {error.strerror}") from error
+        raise AdaptationError(f"{escape(path)}: can't be written: {error.strerror}") from error

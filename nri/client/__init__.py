@@ -12,20 +12,20 @@ here, so ``subprocess``, ``logging`` and their like are not.
 
 from nri.client.chain import Client, Exchange, Sandbox, Task
 from nri.client.errors import ChainError, PluginError
-from nri.client.find import DEFAULT_BIN_DIRS, find
+from nri.client.lookup import DEFAULT_BIN_DIRS, find
 from nri.client.oci import read_config, spec_from_oci
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from nri.client.ahead import Helpers
+    from nri.prefork.pool.pool import Pool
 
 __all__ = [
     "DEFAULT_BIN_DIRS",
     "ChainError",
     "Client",
     "Exchange",
-    "Helpers",
     "PluginError",
+    "Pool",
     "Sandbox",
     "Task",
     "find",
@@ -36,8 +36,8 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     # Late: it needs socket and threads, which a hook does not.
-    if name == "Helpers":
-        from nri.client.ahead import Helpers
+    if name == "Pool":
+        from nri.prefork.pool.pool import Pool
 
-        return Helpers
+        return Pool
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

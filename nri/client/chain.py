@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import time
 
-from nri.client import launch, unstartable
 from nri.client.errors import ChainError, PluginError
-from nri.client.find import DEFAULT_BIN_DIRS, find
-from nri.client.lines import readable
+from nri.client.lookup import DEFAULT_BIN_DIRS, find
 from nri.client.oci import spec_from_oci
+from nri.process import launch, unstartable
+from nri.process.lines import readable
 from nri.types.errors import DecodeError
 from nri.types.gojson import shorten
 from nri.types.v1 import Request, Result, Spec, State
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-    from nri.types.v1 import ConfigList, Plugin
+    from nri.config.entries import ConfigList, PluginEntry
 
 DEFAULT_TIMEOUT = 10.0
 """Seconds that a plugin has, unless its entry in the configuration says otherwise."""
@@ -62,7 +62,7 @@ class Exchange:
 
     __slots__ = ("binary", "error", "plugin", "request", "result", "seconds", "stdout")
 
-    def __init__(self, plugin: Plugin, request: bytes) -> None:
+    def __init__(self, plugin: PluginEntry, request: bytes) -> None:
         self.plugin = plugin
         self.request = request
         self.binary = ""
@@ -75,7 +75,7 @@ class Exchange:
 class Client:
     """Runs the plugins of a host configuration.
 
-    :param config: from :func:`nri.config.load`.
+    :param config: from :func:`nri.config.loading`.
     :param bin_dirs: where the executables are; the first one found is run.
     :param timeout: seconds for a plugin whose entry has no ``timeout``.
     :param failure_policy: ``fail`` or ``ignore``, for a plugin whose entry has no ``failurePolicy``.
@@ -84,7 +84,7 @@ class Client:
         the logger ``nri.client``.
     :param on_exchange: called after each plugin.
     :param check_owner: whether a plugin is run only if nobody but root and ourselves can write to it.
-    :param run: runs an executable: :func:`nri.client.launch.launch`, or that of a :class:`nri.client.Helpers`.
+    :param run: runs an executable: :func:`nri.process.launch.launch`, or that of a :class:`nri.client.Pool`.
     """
 
     def __init__(
@@ -143,7 +143,7 @@ class Client:
             raise ChainError(errors, results)
         return results
 
-    def chain(self, state: str) -> list[Plugin]:
+    def chain(self, state: str) -> list[PluginEntry]:
         """The plugins that are run for ``state``, in order."""
         return [plugin for plugin in self.config.plugins if plugin.wants(state)]
 
@@ -166,7 +166,7 @@ class Client:
             )
         return request if sandbox is None else request.replace(sandbox_id=sandbox.id, labels=sandbox.labels)
 
-    def _run(self, plugin: Plugin, request: Request, deadline: float | None) -> Result:
+    def _run(self, plugin: PluginEntry, request: Request, deadline: float | None) -> Result:
         exchange = Exchange(plugin, request.to_json())
         started = time.monotonic()
         try:

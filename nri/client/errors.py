@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nri.errors import NRIError, printable
+from nri.errors import NRIError, escape
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,8 +19,8 @@ class PluginError(NRIError):
     """
 
     def __init__(self, plugin: str, reason: str) -> None:
-        self.plugin = printable(plugin)
-        self.reason = printable(reason)
+        self.plugin = escape(plugin)
+        self.reason = escape(reason)
         super().__init__(f"{self.plugin}: {self.reason}")
 
 

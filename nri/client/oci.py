@@ -6,10 +6,10 @@ import os
 import stat
 
 from nri import filekind
-from nri.errors import printable
+from nri.errors import escape
 from nri.types import gojson
 from nri.types.errors import DecodeError
-from nri.types.message import mismatch, string, string_map
+from nri.types.jsonobject import mismatch, string, string_map
 from nri.types.v1 import Spec
 
 TYPE_CHECKING = False
@@ -26,7 +26,7 @@ def read_config(path: str, *, must_be_file: bool = False) -> dict[str, Any]:
     :param must_be_file: refuse what is no regular file, and do not wait for a FIFO or device to be opened.
     :raises DecodeError: when it can't be read, is too long, or is no JSON object.
     """
-    where = printable(path)
+    where = escape(path)
     try:
         with open(path, "rb", opener=_open_file if must_be_file else None) as file:
             document = file.read(MAX_CONFIG + 1)
@@ -61,7 +61,7 @@ def _open_file(path: str, flags: int) -> int:
 
 def _require_regular(path: str, mode: int) -> None:
     if not stat.S_ISREG(mode):
-        raise DecodeError(f"{printable(path)}: is {filekind.describe(mode)}, expected a regular file")
+        raise DecodeError(f"{escape(path)}: is {filekind.describe(mode)}, expected a regular file")
 
 
 def spec_from_oci(config: dict[str, Any]) -> Spec:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nri.errors import NRIError, printable
+from nri.errors import NRIError, escape
 from nri.types import gojson
 
 TYPE_CHECKING = False
@@ -43,7 +43,7 @@ class Fault:
         put(self, "message", message)
 
     def __str__(self) -> str:
-        return printable(f"{self.file}:{self.line}:{self.column}: {self.path}: {self.message}")
+        return escape(f"{self.file}:{self.line}:{self.column}: {self.path}: {self.message}")
 
     def __repr__(self) -> str:
         return f"Fault({str(self)!r})"
@@ -83,7 +83,7 @@ class Unexplained(Fault):
 
     def explain(self, limit: int) -> tuple[Fault, ...]:
         """Return what is wrong in the file: at least one fault, at most so many."""
-        from nri.config.diagnose import diagnose
+        from nri.config.diagnostics import diagnose
 
         return diagnose(self.file, self.document, limit)
 

@@ -1,4 +1,4 @@
-"""Settings that an entry of the host configuration leaves open to every pod of the node.
+"""BridgeOptions that an entry of the host configuration leaves open to every pod of the node.
 
 A plugin that acts on the annotations of pods declares in its schema an object ``allow``, with a key for each setting
 that a pod can make. A key that an entry leaves out, or that is null or true, is open to every pod. A plugin whose
@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from nri.types.v1 import Plugin
+    from nri.config.entries import PluginEntry
 
 
 def open_to_every_pod(schema: Any, conf: Any) -> tuple[str, ...]:
@@ -23,7 +23,7 @@ def open_to_every_pod(schema: Any, conf: Any) -> tuple[str, ...]:
     return tuple([key for key in declared if allow.get(key) in (None, True)])
 
 
-def openness_note(plugin: Plugin, schema: Any) -> str:
+def openness_note(plugin: PluginEntry, schema: Any) -> str:
     """Return one line about what an entry leaves open to every pod; "" where that is nothing."""
     found = open_to_every_pod(schema, plugin.conf)
     if not found:

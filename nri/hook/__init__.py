@@ -6,6 +6,6 @@ what is imported here. So no click, no jsonschema, no ``json``, unless there is 
 """
 
 from nri.hook.arguments import Arguments, parse
-from nri.hook.run import main, run
+from nri.hook.entry import main, run
 
 __all__ = ["Arguments", "main", "parse", "run"]

@@ -7,7 +7,7 @@ options, and words for what is wrong with them.
 from __future__ import annotations
 
 from nri.client.chain import DEFAULT_TIMEOUT
-from nri.client.find import DEFAULT_BIN_DIRS
+from nri.client.lookup import DEFAULT_BIN_DIRS
 from nri.config import DEFAULT_CONF_DIR, DEFAULT_CONF_FILE
 from nri.types.v1 import STATES
 

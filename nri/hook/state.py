@@ -9,7 +9,7 @@ import select
 from nri.hook.deadline import LateError
 from nri.types import gojson
 from nri.types.errors import DecodeError
-from nri.types.message import integer, mismatch, string, string_map
+from nri.types.jsonobject import integer, mismatch, string, string_map
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

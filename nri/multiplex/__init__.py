@@ -1,8 +1,8 @@
 """Several connections over one socket: the trunk between an NRI v2 runtime and a plugin.
 
-:mod:`nri.multiplex.codec` is the wire, without any I/O; a :class:`Trunk` is a socket that speaks it, a :class:`Link`
-one that carries a single connection. What is said on a connection, this package does not know: it hands bytes to a
-:class:`Receiver` as they come.
+:mod:`nri.multiplex.codec` is the wire, without any I/O; a :class:`Mux` is a socket that speaks it, a
+:class:`Connection` one that carries a single connection. What is said on a connection, this package does not know: it
+hands bytes to a :class:`Receiver` as they come.
 """
 
 from nri.multiplex.codec import (
@@ -14,10 +14,10 @@ from nri.multiplex.codec import (
     FrameError,
     encode,
 )
+from nri.multiplex.connection import Connection, Receiver, inherited
 from nri.multiplex.errors import ClosedError, ProtocolError
-from nri.multiplex.link import Link, Receiver, inherited
-from nri.multiplex.readers import Task
-from nri.multiplex.trunk import Trunk
+from nri.multiplex.leader_followers import Task
+from nri.multiplex.mux import Mux
 
 __all__ = [
     "MAX_PAYLOAD",
@@ -25,13 +25,13 @@ __all__ = [
     "PLUGIN_SERVICE",
     "RUNTIME_SERVICE",
     "ClosedError",
+    "Connection",
     "FrameDecoder",
     "FrameError",
-    "Link",
+    "Mux",
     "ProtocolError",
     "Receiver",
     "Task",
-    "Trunk",
     "encode",
     "inherited",
 ]

@@ -11,11 +11,11 @@ import os
 import sys
 from errno import EAGAIN
 
-from nri.errors import NRIError, printable
+from nri.errors import NRIError, escape
 from nri.skel.plugin import NO_INVOKE, Plugin
 from nri.types import gojson
 from nri.types.errors import DecodeError, EncodeError
-from nri.types.v1 import AHEAD, MAX_REQUEST, VERSION, Request, Result
+from nri.types.v1 import MAX_REQUEST, VERSION, Request, Result
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,11 +32,11 @@ def main(plugin: Plugin) -> NoReturn:
     What the plugin prints to stdout by mistake, also from C code or a child process, goes to stderr: the
     descriptor 1 is stderr's from here on, and the result has one of its own.
     """
-    if sys.argv[1:2] == ["ahead"]:
+    if sys.argv[1:2] == ["prefork"]:
         try:
-            from nri.skel.ahead import serve
+            from nri.prefork.server.serving import serve
         except ImportError as error:
-            _say(sys.stderr, f"{plugin.type} ahead: a module is missing in the executable: {error.name}")
+            _say(sys.stderr, f"{plugin.type} prefork: a module is missing in the executable: {error.name}")
             sys.exit(2)
         serve(plugin)
     try:
@@ -153,7 +153,7 @@ def _named(error: Exception) -> str:
 
 def _failure(plugin: Plugin, request: Request, message: str) -> Result:
     # containerd 1.6 shows a result's error as it is.
-    return request.new_result(plugin.type, error=printable(message))
+    return request.new_result(plugin.type, error=escape(message))
 
 
 def _help(plugin: Plugin) -> str:
@@ -175,14 +175,15 @@ def _help(plugin: Plugin) -> str:
 
 def _version(plugin: Plugin) -> str:
     from nri.build import describe
+    from nri.prefork.protocol import VERSION as PREFORK_VERSION
 
     about: dict[str, Any] = {"type": plugin.type, "version": plugin.version, "nri": VERSION}
     try:
-        import nri.skel.ahead  # noqa: F401 - a compiled plugin may have been built without what it needs
+        import nri.prefork.server.serving  # noqa: F401 - a compiled plugin may have been built without what it needs
     except ImportError:
         pass
     else:
-        about["ahead"] = AHEAD
+        about["prefork"] = PREFORK_VERSION
     about["build"] = describe()
     return gojson.dumps(about).decode() + "\n"
 
@@ -236,7 +237,7 @@ def _write(plugin: Plugin, answer: bytes, stdout: Any, stderr: Any) -> int:
 
 def _say(stderr: Any, line: str) -> None:
     try:
-        stderr.write(printable(line) + "\n")
+        stderr.write(escape(line) + "\n")
         stderr.flush()
     except (OSError, ValueError, AttributeError):
         pass  # nobody is left to be told

@@ -11,7 +11,7 @@ from nri.api import events
 from nri.api.events import PLUGIN, RUNTIME
 from nri.api.runtimes import MAX_REQUEST
 from nri.errors import NRIError
-from nri.multiplex import OLD_MAX_PAYLOAD, PLUGIN_SERVICE, RUNTIME_SERVICE, Trunk
+from nri.multiplex import OLD_MAX_PAYLOAD, PLUGIN_SERVICE, RUNTIME_SERVICE, Mux
 from nri.stub.plugin import Plugin, Runtime, handlers
 from nri.ttrpc import Call, Client, Code, Server, StatusError
 from nri.ttrpc.server import unary
@@ -51,7 +51,7 @@ class Session:
         self._plugin = plugin
         self._identity = identity
         self._handlers = handlers(plugin)
-        self._trunk = Trunk(sock, max_payload=OLD_MAX_PAYLOAD)
+        self._trunk = Mux(sock, max_payload=OLD_MAX_PAYLOAD)
         self._client = Client(wait=self._trunk.wait)
         self._client.send = self._trunk.open(RUNTIME_SERVICE, self._client)
         self._server = Server(self._methods(), early=ANSWER_EARLY, max_request=MAX_REQUEST)

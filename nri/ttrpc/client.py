@@ -38,7 +38,7 @@ class Client:
 
     :param send: sends bytes to the server; raises NRIError when it can't.
     :param wait: acquires a lock within a number of seconds, and returns whether it could, as
-        :meth:`nri.multiplex.Link.wait`; by default it just does that.
+        :meth:`nri.multiplex.Connection.wait`; by default it just does that.
     :param max_request: bytes of the longest request that is sent; by default :data:`nri.ttrpc.MAX_DATA`.
     """
 

@@ -25,9 +25,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 from google.protobuf.message import DecodeError
 
-from nri.errors import NRIError, bounded, printable
+from nri.errors import NRIError, bounded, escape
 from nri.ttrpc import codec
-from nri.ttrpc.replies import Replies
+from nri.ttrpc.reply_queue import ReplyQueue
 from nri.ttrpc.status import Code, StatusError
 from nri.ttrpc.ttrpc_pb2 import Request, Response
 
@@ -120,7 +120,7 @@ class Server:
     ) -> None:
         self.send = send
         self._handlers = handlers
-        self._replies = Replies()
+        self._replies = ReplyQueue()
         self._early = early
         self._max_request = codec.MAX_DATA if max_request is None else max_request
         self._decoder = codec.MessageDecoder(self._max_request)
@@ -228,10 +228,10 @@ class Server:
         except StatusError as error:
             return _failure(error.code, error.message)
         except NRIError as error:
-            return _failure(Code.UNKNOWN, printable(str(error)))
+            return _failure(Code.UNKNOWN, escape(str(error)))
         except BaseException as error:  # also sys.exit(), which would end a thread and answer nothing
             log.exception("%s failed", call.method)
-            return _failure(Code.UNKNOWN, printable(str(error)) or type(error).__name__)
+            return _failure(Code.UNKNOWN, escape(str(error)) or type(error).__name__)
 
     def _answer(self, call: Call, response: Response) -> None:
         with self._lock:
@@ -240,7 +240,7 @@ class Server:
         self._respond(call.stream, response)
 
     def _refuse(self, stream: int, code: Code, message: str) -> None:
-        log.warning("refused: %s", printable(message[:500]))
+        log.warning("refused: %s", escape(message[:500]))
         self._reply(stream, code, message)
 
     def _reply(self, stream: int, code: Code, message: str) -> None:

@@ -1,4 +1,4 @@
-"""The types of the v0.1 contract: what a plugin is sent, what it answers, and the configuration that names it.
+"""The types of the v0.1 contract: what a plugin is sent, what it answers.
 
 The source is Go's ``github.com/containerd/nri/types/v1`` at v0.1.0; where its README promises more than that code
 does, this follows the README: the states ``setup``, ``pause``, ``resume`` and ``update``, and a result that moves a
@@ -9,24 +9,18 @@ but for ``Result.metadata``, which a plugin fills.
 from __future__ import annotations
 
 from nri.types.errors import DecodeError, EncodeError
-from nri.types.message import Field, Message, integer, mismatch, number, opaque, string, string_map, strings
+from nri.types.jsonobject import Field, JSONObject, integer, mismatch, objects, opaque, string, string_map
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from typing import Any, ClassVar, TypeVar
-
-    Listed = TypeVar("Listed", bound=Message)
+    from typing import Any, ClassVar
 
 VERSION = "0.1"
 """The version of the contract, as it stands in requests, results and configurations."""
 
 MAX_REQUEST = 64 * 1024 * 1024
 """Bytes of a request that are read; a longer one is refused (a real one has some thousands)."""
-
-
-AHEAD = 4
-"""The version of what a host says to a plugin that it starts ahead of requests (:mod:`nri.skel.ahead`)."""
 
 
 class State(str):
@@ -65,29 +59,11 @@ def _spec(value: object, where: str) -> Spec | None:
     return value if value is None or isinstance(value, Spec) else Spec.from_value(value, where)
 
 
-def _messages(kind: type[Listed], what: str, value: object, where: str) -> tuple[Listed, ...]:
-    if value is None:
-        return ()
-    if not isinstance(value, list | tuple):
-        raise mismatch(value, where, f"an array of {what}")
-    return tuple(
-        [
-            item if isinstance(item, kind) else kind.from_value(item, f"{where}[{index}]")
-            for index, item in enumerate(value)
-            if item is not None
-        ]
-    )
-
-
 def _results(value: object, where: str) -> tuple[Result, ...]:
-    return _messages(Result, "results", value, where)
+    return objects(Result, "results", value, where)
 
 
-def _plugins(value: object, where: str) -> tuple[Plugin, ...]:
-    return _messages(Plugin, "plugins", value, where)
-
-
-class Spec(Message):
+class Spec(JSONObject):
     """What a plugin needs to know of a container's OCI specification."""
 
     __slots__ = ("annotations", "cgroups_path", "namespaces", "resources")
@@ -122,7 +98,7 @@ class Spec(Message):
         put(self, "annotations", dict(annotations or {}))
 
 
-class Result(Message):
+class Result(JSONObject):
     """What a plugin answers."""
 
     __slots__ = ("cgroups_path", "error", "extra", "metadata", "plugin", "version")
@@ -167,14 +143,14 @@ class Result(Message):
 
     @classmethod
     def from_value(cls, value: object, where: str) -> Result:
-        """As :meth:`Message.from_value`; unknown keys go to ``extra``."""
+        """As :meth:`JSONObject.from_value`; unknown keys go to ``extra``."""
         result = super().from_value(value, where)
         if not hasattr(result, "extra"):
             object.__setattr__(result, "extra", {})
         return result
 
     def to_value(self) -> dict[str, Any]:
-        """As :meth:`Message.to_value`, with ``extra`` after the known keys."""
+        """As :meth:`JSONObject.to_value`, with ``extra`` after the known keys."""
         value = super().to_value()
         if not isinstance(self.extra, dict):
             raise EncodeError(str(mismatch(self.extra, "result.extra", "an object")))
@@ -188,7 +164,7 @@ class Result(Message):
         self.extra[key] = value
 
 
-class Request(Message):
+class Request(JSONObject):
     """What a plugin is sent."""
 
     __slots__ = ("conf", "id", "labels", "pid", "results", "sandbox_id", "spec", "state", "version")
@@ -255,100 +231,12 @@ class Request(Message):
         return Result(plugin=plugin, version=self.version, metadata=metadata, error=error)
 
 
-class Plugin(Message):
-    """One entry of the host configuration."""
-
-    __slots__ = ("ahead", "conf", "failure_policy", "source", "source_index", "states", "timeout", "type")
-
-    type: str
-    """The name of the executable in the plugin directory."""
-    conf: Any
-    """Handed to the plugin as it is."""
-    states: tuple[str, ...]
-    """The states that the plugin is run for beside ``create`` and ``delete``, which are always sent."""
-    failure_policy: str
-    """``fail``, ``ignore``, or "" for the default of whoever runs the chain."""
-    timeout: float
-    """Seconds; 0 for the default of whoever runs the chain."""
-    ahead: str
-    """For a host that starts plugins ahead of requests: ``always`` also one that was not built with :mod:`nri.skel`,
-    which must do nothing before it has read its request; ``never``; "" for what the host finds."""
-    source: str
-    """The file that the entry comes from; not part of the document."""
-    source_index: int
-    """Its place among the plugins of that file, from 0; not part of the document."""
-
-    FIELDS = (
-        Field("type", "type", string, omit_empty=False),
-        Field("conf", "conf", opaque),
-        Field("states", "states", strings),
-        Field("failurePolicy", "failure_policy", string),
-        Field("timeout", "timeout", number),
-        Field("ahead", "ahead", string),
-    )
-
-    def __init__(
-        self,
-        *,
-        type: str,
-        conf: Any = None,
-        states: Iterable[str] = (),
-        failure_policy: str = "",
-        timeout: float = 0,
-        ahead: str = "",
-        source: str = "",
-        source_index: int = 0,
-    ) -> None:
-        put = object.__setattr__
-        put(self, "type", type)
-        put(self, "conf", conf)
-        put(self, "states", tuple(states))
-        put(self, "failure_policy", failure_policy)
-        put(self, "timeout", timeout)
-        put(self, "ahead", ahead)
-        put(self, "source", source)
-        put(self, "source_index", source_index)
-
-    @classmethod
-    def from_value(cls, value: object, where: str) -> Plugin:
-        """As :meth:`Message.from_value`; the source is not part of the document."""
-        plugin = super().from_value(value, where)
-        object.__setattr__(plugin, "source", "")
-        object.__setattr__(plugin, "source_index", 0)
-        return plugin
-
-    def wants(self, state: str) -> bool:
-        """Whether the plugin is to be run for ``state``."""
-        return state in (State.CREATE, State.DELETE) or state in self.states
-
-
-class ConfigList(Message):
-    """The host configuration: which plugins run, in which order."""
-
-    __slots__ = ("plugins", "version")
-
-    version: str
-    plugins: tuple[Plugin, ...]
-
-    FIELDS = (
-        Field("version", "version", string, omit_empty=False),
-        Field("plugins", "plugins", _plugins, omit_empty=False),
-    )
-
-    def __init__(self, *, plugins: Iterable[Plugin] = (), version: str = VERSION) -> None:
-        object.__setattr__(self, "version", version)
-        object.__setattr__(self, "plugins", tuple(plugins))
-
-
 __all__ = [
-    "AHEAD",
     "MAX_REQUEST",
     "STATES",
     "VERSION",
-    "ConfigList",
     "DecodeError",
     "EncodeError",
-    "Plugin",
     "Request",
     "Result",
     "Spec",

@@ -13,7 +13,7 @@ remembers.
 """
 
 from nri.v1bridge.bridge import Bridge
-from nri.v1bridge.serve import serve
-from nri.v1bridge.settings import Settings, SettingsError
+from nri.v1bridge.options import BridgeOptions, OptionsError
+from nri.v1bridge.serving import serve
 
-__all__ = ["Bridge", "Settings", "SettingsError", "serve"]
+__all__ = ["Bridge", "BridgeOptions", "OptionsError", "serve"]

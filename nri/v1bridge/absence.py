@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from nri.types.v1 import Plugin
+    from nri.config.entries import PluginEntry
 
-    Files = dict[str, tuple[Plugin, ...]]
+    Files = dict[str, tuple[PluginEntry, ...]]
 
 GRACE = 1.0
 """Seconds."""

@@ -15,14 +15,16 @@ from typing import TYPE_CHECKING, TypeVar
 
 from nri import api, stub
 from nri.cgroups.paths import expand
-from nri.client import ChainError, Client, PluginError, find, launch
-from nri.client.ahead import Helpers
-from nri.client.helper import in_background
+from nri.client import ChainError, Client, PluginError, find
 from nri.config import DEFAULT_CONF_FILE
-from nri.errors import NRIError, bounded, printable
+from nri.config.entries import ConfigList
+from nri.errors import NRIError, bounded, escape
+from nri.prefork.pool.pool import Pool
+from nri.prefork.pool.server_handle import in_background
+from nri.process import launch
 from nri.ttrpc import Code, StatusError
 from nri.types.gojson import shorten
-from nri.types.v1 import ConfigList, State
+from nri.types.v1 import State
 from nri.v1bridge import preload, requests
 from nri.v1bridge.configuration import Configuration
 from nri.v1bridge.logs import answer_line, event_line, exchange_line, plugin_line
@@ -32,11 +34,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from nri.client import Exchange
-    from nri.client.orphans import Orphans
+    from nri.config.entries import PluginEntry
+    from nri.process.subreaper import Subreaper
     from nri.stub import Runtime
     from nri.ttrpc import Call
-    from nri.types.v1 import Plugin, Request
-    from nri.v1bridge.settings import Settings
+    from nri.types.v1 import Request
+    from nri.v1bridge.options import BridgeOptions
 
 MARGIN = 0.1
 """Seconds before a request's deadline at which the chain's own is: for killing a plugin, and for the answer's way."""
@@ -62,12 +65,15 @@ class Bridge(stub.Plugin):
     """
 
     def __init__(
-        self, settings: Settings, adopt: Callable[[str], Settings] | None = None, orphans: Orphans | None = None
+        self,
+        settings: BridgeOptions,
+        adopt: Callable[[str], BridgeOptions] | None = None,
+        orphans: Subreaper | None = None,
     ) -> None:
         self._adopt = adopt
         self._settings = settings
         self._configuration = Configuration(settings.conf_dir, settings.conf_file)
-        self._helpers = Helpers() if settings.ahead else None
+        self._helpers = Pool() if settings.prefork else None
         self._orphans = orphans
         self._served: ConfigList | None = None
         self._seen: ConfigList | None = None  # what the log has, for debugging
@@ -79,14 +85,14 @@ class Bridge(stub.Plugin):
         self._idle = threading.Condition(self._counting)
 
     def configure(self, config: str, runtime: Runtime) -> None:
-        """Take the settings, and note who the runtime is. Nothing is refused: see :meth:`Settings.read`."""
+        """Take the settings, and note who the runtime is. Nothing is refused: see :meth:`BridgeOptions.read`."""
         if self._adopt is not None:
             self._use(self._adopt(config))
         elif config.strip():
             log.warning("the runtime hands over settings, which do not count beside those of the command line")
         major = re.match(r"v?([0-9]{1,4})\.", runtime.version)
         self._runtime_runs_pods = runtime.name == "containerd" and major is not None and int(major[1]) >= 2
-        log.info("serving %s %s", printable(runtime.name), printable(runtime.version))
+        log.info("serving %s %s", escape(runtime.name), escape(runtime.version))
         plugins = self._current().plugins  # so that the log says at the start what is configured
         if self._helpers is not None:
             in_background(self._prepare, plugins, self._helpers)
@@ -154,7 +160,7 @@ class Bridge(stub.Plugin):
         self._configuration.is_explained(max(0.0, until - time.monotonic()))
         return is_idle
 
-    def _prepare(self, plugins: Sequence[Plugin], helpers: Helpers) -> None:
+    def _prepare(self, plugins: Sequence[PluginEntry], helpers: Pool) -> None:
         """Start the plugins ahead that can be, so that the first pod does not wait for that."""
         settings = self._settings
         for plugin in plugins:
@@ -179,7 +185,7 @@ class Bridge(stub.Plugin):
             self._seen = configuration
         if self._helpers is not None and configuration is not self._served:
             self._served = configuration
-            self._helpers.keep(configuration.plugins)
+            self._helpers.keep([(plugin.type, plugin.prefork) for plugin in configuration.plugins])
         return configuration
 
     def _tidy(self) -> None:
@@ -194,19 +200,19 @@ class Bridge(stub.Plugin):
                 if self._busy == 0:
                     self._orphans.end()
 
-    def _use(self, settings: Settings) -> None:
+    def _use(self, settings: BridgeOptions) -> None:
         known = self._settings
         if (settings.conf_dir, settings.conf_file) != (known.conf_dir, known.conf_file):
             self._configuration = Configuration(settings.conf_dir, settings.conf_file)
         # Else it stays, with its last valid one: a runtime configures us again whenever it was restarted.
         self._settings = settings
-        if settings.ahead and self._helpers is None:
-            self._helpers = Helpers()
-        elif self._helpers is not None and not settings.ahead:
+        if settings.prefork and self._helpers is None:
+            self._helpers = Pool()
+        elif self._helpers is not None and not settings.prefork:
             self._helpers.close()
             self._helpers = None
 
-    def _accepted(self, plugin: Plugin, path: str) -> str:
+    def _accepted(self, plugin: PluginEntry, path: str) -> str:
         """The path, when a container's cgroup can be there; "" when it can't and that fault is passed over.
 
         A runtime would take a relative path from the cgroup that it is in itself.
@@ -280,7 +286,7 @@ class Bridge(stub.Plugin):
 
 def _for_the_runtime(text: str) -> str:
     """Return an error as the runtime gets it, and shows it to the owner of the pod: one line of bounded length."""
-    return bounded(printable(text), MAX_ERROR)
+    return bounded(escape(text), MAX_ERROR)
 
 
 def _identified(message: Identified, what: str) -> Identified:

@@ -16,10 +16,10 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from nri import config, ownership
+from nri import config, trust
+from nri.config.entries import ConfigList
 from nri.config.faults import Fault, Unexplained
 from nri.types.gojson import shorten
-from nri.types.v1 import ConfigList
 from nri.v1bridge.absence import GRACE, Absence
 from nri.v1bridge.explaining import Explainer
 from nri.v1bridge.logs import MAX_TEXT
@@ -67,7 +67,7 @@ class Configuration:
     def current(self, *, check_owner: bool = True) -> ConfigList:
         """The configuration as its files say it now, or the last valid one. Raises nothing.
 
-        :param check_owner: as for :func:`nri.config.load`.
+        :param check_owner: as for :func:`nri.config.loading`.
         """
         with self._lock:
             try:
@@ -155,7 +155,7 @@ class Configuration:
             try:
                 status = os.lstat(path)
                 if path in (self._conf_dir, self._conf_file) or stat.S_ISLNK(status.st_mode):
-                    end, named_in = ownership.follow(path, plain)
+                    end, named_in = trust.follow(path, plain)
                     seen[f"{path} leads to"] = end
                     for directory in [*named_in, os.path.dirname(end)]:
                         if directory not in seen:

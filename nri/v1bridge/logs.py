@@ -18,7 +18,7 @@ import stat
 import time
 from typing import TYPE_CHECKING, Any
 
-from nri.errors import printable
+from nri.errors import escape
 from nri.types.gojson import shorten
 from nri.v1bridge import stderr
 from nri.v1bridge.logfile import LogFile
@@ -28,15 +28,16 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from nri.client import Exchange
-    from nri.types.v1 import Plugin, Request
-    from nri.v1bridge.settings import Settings
+    from nri.config.entries import PluginEntry
+    from nri.types.v1 import Request
+    from nri.v1bridge.options import BridgeOptions
 
 SYSLOG = "/dev/log"
 
-PATIENCE = 0.01
-"""Seconds that syslog gets to take a line. When it takes none, it gets none for a while: :data:`SULK`."""
+TIMEOUT = 0.01
+"""Seconds that syslog gets to take a line. When it takes none, it gets none for a while: :data:`BACKOFF`."""
 
-SULK = 1.0
+BACKOFF = 1.0
 """Seconds."""
 
 MAX_TEXT = 4096
@@ -52,7 +53,7 @@ _PLAIN = re.compile(r"[^\s\"=\\]+")
 log = logging.getLogger("nri.v1bridge")
 
 
-def set_up(settings: Settings, *, launched: bool) -> None:
+def set_up(settings: BridgeOptions, *, launched: bool) -> None:
     """Send everything that ``nri`` logs where the settings say."""
     root = logging.getLogger("nri")
     root.setLevel(settings.log_level.upper())
@@ -84,7 +85,7 @@ def exchange_line(name: str, request: Request, exchange: Exchange) -> None:
     log.info("ok", extra={"fields": fields})
 
 
-def event_line(name: str, request: Request, plugins: Sequence[Plugin], seconds: float | None) -> None:
+def event_line(name: str, request: Request, plugins: Sequence[PluginEntry], seconds: float | None) -> None:
     """Log an event at level debug: the plugins that it is for, and the time that they have."""
     if log.isEnabledFor(logging.DEBUG):
         fields = _subject(name, request) | {"plugins": ",".join([plugin.type for plugin in plugins]) or "none"}
@@ -125,7 +126,7 @@ class _Text(logging.Formatter):
             text += " | " + self.formatException(record.exc_info).replace("\n", " | ")
         fields: dict[str, Any] = getattr(record, "fields", {})
         pairs = "".join([f" {key}={_quoted(str(value))}" for key, value in _flat(fields)])
-        line = printable(f"{record.levelname.lower()} {text}{pairs}")
+        line = escape(f"{record.levelname.lower()} {text}{pairs}")
         return f"{_stamp(record)} {line}" if self._stamped else line
 
 
@@ -169,7 +170,7 @@ class _Syslog(logging.Handler):
                 self._disconnect()
             else:
                 return
-        self._sulking = time.monotonic() + SULK
+        self._sulking = time.monotonic() + BACKOFF
 
     def close(self) -> None:
         """Close the socket."""
@@ -178,7 +179,7 @@ class _Syslog(logging.Handler):
 
     def _connect(self) -> socket.socket:
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        sock.settimeout(PATIENCE)
+        sock.settimeout(TIMEOUT)
         try:
             sock.connect(self._path)
         except BaseException:
@@ -192,7 +193,7 @@ class _Syslog(logging.Handler):
             self._socket = None
 
 
-def _handler(settings: Settings, *, launched: bool) -> tuple[logging.Handler, str]:
+def _handler(settings: BridgeOptions, *, launched: bool) -> tuple[logging.Handler, str]:
     wrong = ""
     if settings.log_file:
         try:

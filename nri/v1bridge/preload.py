@@ -27,9 +27,9 @@ MODULES = (
     "encodings.utf_16_le",
     "json",
     "linecache",
-    "nri.client.ahead",
-    "nri.client.prestart",
-    "nri.config.diagnose",
+    "nri.prefork.pool.pool",
+    "nri.prefork.pool.standby",
+    "nri.config.diagnostics",
     "resource",
     "tokenize",
     "traceback",
@@ -61,7 +61,7 @@ def _try(what: str, step: Callable[[], object]) -> None:
 
 
 def _explain() -> None:
-    from nri.config.diagnose import diagnose
+    from nri.config.diagnostics import diagnose
 
     for document in _BROKEN:
         diagnose("", document)
@@ -83,7 +83,7 @@ _BROKEN = (
     b'{"versoin": 1, "x": [], "plugins": {}}',
     b'{"version": "0.1", "plugins": [{}, {"type": 1}, {"tpye": "a"}, 1]}',
     b'{"version": "0.1", "plugins": [{"type": "", "states": ["creat", "create", "create"]}]}',
-    b'{"version": "0.1", "plugins": [{"type": "a", "timeout": 0, "ahead": 1, "failurePolicy": "no"}]}',
+    b'{"version": "0.1", "plugins": [{"type": "a", "timeout": 0, "prefork": 1, "failurePolicy": "no"}]}',
     b'{"version": "0.1", "plugins": [{"type": "a", "timeout": 1e9, "states": {}}]}',
 )
 """Configurations with each kind of fault."""

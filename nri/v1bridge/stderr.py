@@ -26,7 +26,7 @@ from nri.v1bridge.lossy import LossyHandler
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-PATIENCE = 0.01
+TIMEOUT = 0.01
 """Seconds that the reader gets to make room for a line; none while lines are being lost."""
 
 _RETRY = 0.001  # seconds until a descriptor is tried again that is said to have room, and has too little
@@ -110,7 +110,7 @@ class _Writer:
 
     def close(self) -> None:
         self._lines.put(b"")
-        self._free.wait(PATIENCE)
+        self._free.wait(TIMEOUT)
 
     def _run(self) -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # they are for others
@@ -149,7 +149,7 @@ class StderrHandler(LossyHandler):
 
     def _send(self, data: bytes) -> int:
         assert self._outlet is not None  # noqa: S101 - see _is_ready
-        return self._outlet.send(data, 0.0 if self._lost else PATIENCE)
+        return self._outlet.send(data, 0.0 if self._lost else TIMEOUT)
 
     def _full(self) -> OSError:
         return OSError(errno.EAGAIN, "stderr took no more")
@@ -166,7 +166,7 @@ class Stray(io.TextIOBase):
     def write(self, text: str) -> int:
         """Write it, or lose it."""
         try:
-            self._outlet.send(text.encode("utf-8", "backslashreplace"), PATIENCE)
+            self._outlet.send(text.encode("utf-8", "backslashreplace"), TIMEOUT)
         except OSError:
             pass  # its reader is gone
         return len(text)

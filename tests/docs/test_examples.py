@@ -28,12 +28,12 @@ from typing import Any, NamedTuple
 import pytest
 
 from nri.client import spec_from_oci
-from nri.config import ConfigError, load, schemas
-from nri.config.conf import check_conf
+from nri.config import ConfigError, json_schemas, load
+from nri.config.plugin_conf import check_conf
 from nri.plugins.clearcfs import ClearCFS
 from nri.plugins.konfine import Konfine
 from nri.types.v1 import Request, Result
-from nri.v1bridge import Settings, SettingsError
+from nri.v1bridge import BridgeOptions, OptionsError
 
 ROOT = Path(__file__).parent.parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "deploy/README.md"]
@@ -143,20 +143,20 @@ def check_host_configuration(_: Any, file: Path) -> None:
 
 
 def check_request(value: Any, file: Path) -> None:
-    schemas.validator("request").validate(value)
+    json_schemas.validator("request").validate(value)
     assert json.loads(Request.from_json(file.read_bytes()).to_json()) == value, "it is written in another way"
 
 
 def check_result(value: Any, file: Path) -> None:
-    schemas.validator("result").validate(value)
+    json_schemas.validator("result").validate(value)
     assert json.loads(Result.from_json(file.read_bytes()).to_json()) == value, "it is written in another way"
 
 
 def check_settings(_: Any, file: Path) -> None:
     """The bridge's settings are right, or wrong where the page means to show that: then its name is wrong.json."""
     try:
-        Settings.parse(file.read_text())
-    except SettingsError as error:
+        BridgeOptions.parse(file.read_text())
+    except OptionsError as error:
         assert file.name == "wrong.json", error
 
 

@@ -26,7 +26,7 @@ from tests.e2e import cgroups
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 TIMEOUT = 60.0  # seconds for one command that is run in an enclosure
 
-# Process 1 of the enclosure. Orphans (shims) become its children, and SIG_IGN makes the kernel reap them.
+# Process 1 of the enclosure. Subreaper (shims) become its children, and SIG_IGN makes the kernel reap them.
 _KEEPER = """
 import signal, sys
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)

@@ -19,13 +19,13 @@ from tests.e2e.standin import StandIn
 pytestmark = pytest.mark.runtime
 
 CLEARCFS = {"type": "clearcfs"}
-PATIENCE = 20.0  # seconds for what takes a moment
+TIMEOUT = 20.0  # seconds for what takes a moment
 
 
 def wait_for(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while not condition():
-        assert time.monotonic() < deadline, f"waited {PATIENCE:g} s for {what}"
+        assert time.monotonic() < deadline, f"waited {TIMEOUT:g} s for {what}"
         time.sleep(0.02)
 
 
@@ -184,7 +184,7 @@ def test_sigterm_ends_it(containerd: Containerd, bridge: subprocess.Popen[bytes]
     wait_for(lambda: connected(containerd) == 1, "the bridge to be synchronized")
     (pid,) = [p for p in containerd.enclosure.processes() if _is_bridge(p)]
     os.kill(pid, signal.SIGTERM)
-    assert bridge.wait(PATIENCE) == 0
+    assert bridge.wait(TIMEOUT) == 0
     assert "ending: SIGTERM" in log(containerd)
 
 

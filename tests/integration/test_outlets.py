@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from nri import skel
-from nri.adaptation import record
-from nri.adaptation.lifecycle import Shape
+from nri.adaptation import recording
+from nri.adaptation.lifecycle import PodTemplate
 from nri.errors import NRIError
 from nri.hook import Arguments
 from nri.hook import run as run_hook
 from nri.stub import Runtime
 from nri.ttrpc import StatusError
 from nri.types.v1 import Request, Result
-from nri.v1bridge import Settings, logs
-from nri.v1bridge.serve import serve
+from nri.v1bridge import BridgeOptions, logs
+from nri.v1bridge.serving import serve
 from tests.host import OCI_CONFIG, SOON, Host, plugin
 from tests.integration.adaptation.test_start import SERVE, STUB, install
 from tests.integration.cli.running import process
@@ -196,7 +196,7 @@ def bridge(host: Host, log_format: str) -> Iterator[tuple[Node, Path]]:
     logger = logging.getLogger("nri")
     before = logger.handlers[:], logger.level, logger.propagate, logging.raiseExceptions
     path = host.root / "bridge.log"
-    logs.set_up(Settings(log_file=str(path), log_format=log_format, log_level="debug"), launched=True)
+    logs.set_up(BridgeOptions(log_file=str(path), log_format=log_format, log_level="debug"), launched=True)
     try:
         yield Node(host), path
     finally:
@@ -307,14 +307,14 @@ def test_nri_simulate_prints_nothing_raw(tmp_path: Path, options: list[str]) -> 
         raise NRIError({EVIL!r})
 """
     path = install(tmp_path / "plugins", "10-evil", STUB + text + SERVE)
-    steps = list(Shape(annotations={EVIL: EVIL}).lives(1, 1))
+    steps = list(PodTemplate(annotations={EVIL: EVIL}).lives(1, 1))
     for step in steps:
         step.pod.name = step.pod.namespace = EVIL
         if step.container is not None:
             step.container.name = EVIL
     events = tmp_path / "life.jsonl"
     with events.open("w") as file:
-        record.write(steps, file)
+        recording.write(steps, file)
     ran = process("simulate", "--plugin", str(path), "--events", str(events), *options)
     assert_fit(ran.stdout)
     assert_fit(ran.stderr, says="")

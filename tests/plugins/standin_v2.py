@@ -43,7 +43,7 @@ def field(number: int, value: bytes) -> bytes:
     return bytes([number << 3 | 2, len(value)]) + value
 
 
-class Trunk:
+class Mux:
     """The socket to the runtime. A ttRPC message is a frame of its own, or follows its header's frame."""
 
     def __init__(self, stream: socket.socket) -> None:
@@ -106,19 +106,19 @@ def main(kept: str, behaviour: str) -> None:
         return
     if behaviour == "hang":
         time.sleep(1000)
-    trunk = Trunk(socket.socket(fileno=int(os.environ["NRI_PLUGIN_SOCKET"])))
+    mux = Mux(socket.socket(fileno=int(os.environ["NRI_PLUGIN_SOCKET"])))
     name, index = (os.environb[key] for key in (b"NRI_PLUGIN_NAME", b"NRI_PLUGIN_IDX"))
     identity = field(1, name) + field(2, index)
     register = field(1, b"nri.pkg.api.v1alpha1.Runtime") + field(2, b"RegisterPlugin") + field(3, identity)
-    trunk.send(RUNTIME, 1, REQUEST, register)
+    mux.send(RUNTIME, 1, REQUEST, register)
     try:
         while True:
-            connection, stream, _, data = trunk.receive()
+            connection, stream, _, data = mux.receive()
             if connection == PLUGIN:
                 call = fields(data)
                 method, payload = bytes(call[2]).decode(), bytes(call.get(3, b""))  # type: ignore[arg-type]
                 keep(kept, method=method, payload=payload.hex(), timeout=call.get(4, 0))
-                trunk.send(PLUGIN, stream, RESPONSE, b"")
+                mux.send(PLUGIN, stream, RESPONSE, b"")
     except (EOFError, ConnectionError) as error:
         keep(kept, ended=type(error).__name__)
 

@@ -17,8 +17,8 @@ import pytest
 import yaml
 
 from nri.stub import DEFAULT_SOCKET
-from nri.v1bridge import Settings
-from nri.v1bridge.serve import LAST_CALLS
+from nri.v1bridge import BridgeOptions
+from nri.v1bridge.serving import LAST_CALLS
 from tests.host import SOON, wait_until
 
 ROOT = Path(__file__).parent.parent.parent
@@ -97,7 +97,7 @@ def test_the_unit_runs_what_is_installed_with_settings_that_are_right(
     program, *arguments = unit["Service"]["ExecStart"].split()
     assert arguments == ["bridge", "--config", "/etc/nri/v1bridge.json"]
     assert (installed / program.lstrip("/")).resolve().name == "nri"
-    Settings.parse((DEPLOY / "systemd/v1bridge.json").read_text())
+    BridgeOptions.parse((DEPLOY / "systemd/v1bridge.json").read_text())
 
 
 def test_the_unit_does_not_start_beside_a_bridge_that_the_runtime_launches(
@@ -235,7 +235,7 @@ def test_the_settings_are_right_and_are_mounted(overlay: str) -> None:
     kustomization = load(KUBERNETES / "overlays" / overlay / "kustomization.yaml")
     (made,) = kustomization["configMapGenerator"]
     (file,) = made["files"]
-    Settings.parse((KUBERNETES / "overlays" / overlay / file).read_text())
+    BridgeOptions.parse((KUBERNETES / "overlays" / overlay / file).read_text())
     kind = {"outside": "containers", "pre-registered": "initContainers"}[overlay]
     # The bridge does not read a file in a directory that all may write to, which a mounted ConfigMap is.
     place = {"outside": f"/settings/{file}", "pre-registered": "/settings"}[overlay]
@@ -365,7 +365,7 @@ def test_a_node_with_the_bridge_registered_has_what_make_install_lays_out(node: 
     assert links(node / "opt/nri") == links(image / "opt/nri")
     assert {file.name for file in (node / "opt/nri/lib").iterdir()} == set(BINARIES)
     assert all(path.exists() for path in (node / "opt/nri").rglob("*"))
-    assert Settings.parse((node / "etc/nri/conf.d/10-v1bridge.conf").read_text()).log_level == "info"
+    assert BridgeOptions.parse((node / "etc/nri/conf.d/10-v1bridge.conf").read_text()).log_level == "info"
     assert [file.name for file in (node / "etc/nri/conf.d").iterdir()] == ["10-v1bridge.conf"]
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nri.errors import bounded, printable
+from nri.errors import bounded, escape
 
 
 @given(st.text(), st.integers(128, 400))
@@ -37,4 +37,4 @@ def test_a_lone_surrogate_is_a_question_mark():
 
 @given(st.text())
 def test_a_printable_text_is_one_line_that_a_terminal_obeys_in_nothing(text):
-    assert printable(text).isprintable()
+    assert escape(text).isprintable()

@@ -69,7 +69,7 @@ def test_a_target_says_what_it_holds(name: str) -> None:
 
 
 def test_an_unknown_target_is_named_with_those_that_there_are() -> None:
-    with pytest.raises(LookupError, match=r"^found 'gosjon', expected one of bridge_requests, .*, wire_messages$"):
+    with pytest.raises(LookupError, match=r"^found 'gosjon', expected one of bridge_options, .*, wire_messages$"):
         targets.load("gosjon")
 
 

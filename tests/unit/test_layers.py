@@ -21,7 +21,12 @@ def contracts():
 def not_there(contract):
     keys = ("layers", "modules", "source_modules", "forbidden_modules")
     named = [name for key in keys for layer in contract.get(key, []) for name in layer.split(" | ")]
-    return [name for name in named if not os.path.exists(os.path.join(ROOT, *name.split("."), "__init__.py"))]
+    paths = {name: os.path.join(ROOT, *name.split(".")) for name in named}
+    return [
+        name
+        for name, path in paths.items()
+        if not os.path.exists(f"{path}/__init__.py") and not os.path.exists(f"{path}.py")
+    ]
 
 
 def test_nothing_imports_upwards_and_siblings_do_not_know_each_other():

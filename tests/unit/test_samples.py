@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from nri.config import load
-from nri.config.conf import check_conf
 from nri.config.openness import open_to_every_pod
+from nri.config.plugin_conf import check_conf
 from nri.plugins.clearcfs import ClearCFS
 from nri.plugins.konfine import ANNOTATION, Konfine
 from nri.types.v1 import State
 from tests.unit.plugins.running import CONTAINER, Node
 
 if TYPE_CHECKING:
-    from nri.types.v1 import Plugin
+    from nri.config.entries import PluginEntry
 
 SAMPLES = Path(__file__).parents[2] / "conf/resource.d"
 SYSTEM, OTHER = ({"io.kubernetes.pod.namespace": name} for name in ("kube-system", "shop"))
 
 
-def sample(plugin: type[Any]) -> Plugin:
+def sample(plugin: type[Any]) -> PluginEntry:
     (entry,) = [each for each in load(str(SAMPLES), "/nonexistent").plugins if each.type == plugin.type]
     return entry
 

@@ -7,7 +7,7 @@ a service whose answer somebody waits for that is latency for nothing.
 from __future__ import annotations
 
 from nri import __version__
-from nri.plugins import conf as conf_
+from nri.plugins import sample as conf_
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def _boolean(conf: dict[str, Any], key: str) -> bool:
     value = conf.get(key)
     if value is None or isinstance(value, bool):
         return bool(value)
-    from nri.types.message import mismatch
+    from nri.types.jsonobject import mismatch
 
     raise mismatch(value, f"conf.{key}", "true or false")
 

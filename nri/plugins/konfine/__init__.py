@@ -9,7 +9,7 @@ says, the reserved CPUs are kept.
 from __future__ import annotations
 
 from nri import __version__
-from nri.plugins import conf as conf_
+from nri.plugins import sample as conf_
 from nri.types.gojson import describe, shorten
 
 TYPE_CHECKING = False
@@ -124,7 +124,7 @@ def _listed(request: Request) -> object:
 
 def _reserved(conf: dict[str, Any]) -> frozenset[int]:
     from nri.cgroups import MAX_CPU, CpuListError, parse_cpus
-    from nri.types.message import integer, mismatch
+    from nri.types.jsonobject import integer, mismatch
 
     value = conf.get("systemReserved")
     where = "conf.systemReserved"

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 from nri import api
 from nri.adaptation import Runtime
-from nri.adaptation.peer import PLUGIN, RUNTIME
+from nri.adaptation.plugin_connection import PLUGIN, RUNTIME
 from nri.api import events
-from nri.multiplex import PLUGIN_SERVICE, RUNTIME_SERVICE, Trunk
+from nri.multiplex import PLUGIN_SERVICE, RUNTIME_SERVICE, Mux
 from nri.ttrpc import Call, Client, Server
 from nri.ttrpc.server import unary
 
@@ -49,7 +49,7 @@ class Plugin:
         self.index, self.name = index, name
         self.asked: list[tuple[str, Any]] = []
         self.ours, theirs = socket.socketpair() if sock is None else (None, sock)
-        self._trunk = Trunk(theirs)
+        self._trunk = Mux(theirs)
         self.runtime = Client()
         self.runtime.send = self._trunk.open(RUNTIME_SERVICE, self.runtime)
         self._configured = api.ConfigureResponse(events=events.mask(wants))

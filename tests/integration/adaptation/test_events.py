@@ -11,8 +11,8 @@ import pytest
 
 from nri import api, stub
 from nri.adaptation import AdaptationError, ConflictError, EventError, Exchange, Runtime
-from nri.adaptation.lifecycle import Shape
-from nri.adaptation.play import Player
+from nri.adaptation.lifecycle import PodTemplate
+from nri.adaptation.replay import Replayer
 from nri.adaptation.runtime import FAILING
 from nri.api import Event, events
 from nri.ttrpc import Code, StatusError
@@ -22,12 +22,12 @@ from tests.integration.adaptation.plugin import ALL, Plugin, adjusts, container,
 RPCS = {call.rpc: call.response() for call in events.CALLS}
 STATE_CHANGES = {call.rpc for call in events.CALLS if call.state_change}
 OWN_CALLS = {rpc: answer for rpc, answer in RPCS.items() if rpc not in STATE_CHANGES}
-LIFE = [events.BY_EVENT[step.event].rpc for step in Shape().lives()]
+LIFE = [events.BY_EVENT[step.event].rpc for step in PodTemplate().lives()]
 
 
-def play(runtime: Runtime, pods: int = 1, containers: int = 1) -> Player:
-    player = Player(runtime)
-    player.play(Shape().lives(pods, containers))
+def play(runtime: Runtime, pods: int = 1, containers: int = 1) -> Replayer:
+    player = Replayer(runtime)
+    player.play(PodTemplate().lives(pods, containers))
     return player
 
 

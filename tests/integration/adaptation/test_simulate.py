@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from nri.adaptation import record
-from nri.adaptation.lifecycle import Shape
+from nri.adaptation import recording
+from nri.adaptation.lifecycle import PodTemplate
 from tests.host import SOON
 from tests.integration.adaptation.test_start import SERVE, STUB, install, outside
 from tests.integration.cli.running import Ran, process
@@ -76,7 +76,7 @@ def test_either_style_has_the_same_timeline(logger: Path) -> None:
 
 
 def test_what_is_made_up_can_be_chosen() -> None:
-    shape = Shape(annotations={"a": "1"}, labels={"b": "2"}, cgroup_parent="kubepods-burstable.slice", pid=42)
+    shape = PodTemplate(annotations={"a": "1"}, labels={"b": "2"}, cgroup_parent="kubepods-burstable.slice", pid=42)
     steps = list(shape.lives())
     uid = steps[0].pod.uid.replace("-", "_")
     assert (steps[0].pod.annotations["a"], steps[0].pod.labels["b"], steps[0].pod.pid) == ("1", "2", 42)
@@ -85,7 +85,10 @@ def test_what_is_made_up_can_be_chosen() -> None:
     assert started is not None
     assert (started.pid, started.annotations.get("a")) == (42, None)
     assert started.linux.cgroups_path == f"kubepods-burstable-pod{uid}.slice:cri-containerd:{started.id}"
-    assert [list(Shape(seed=seed).lives()) == list(Shape(seed=1).lives()) for seed in (1, 2)] == [True, False]
+    assert [list(PodTemplate(seed=seed).lives()) == list(PodTemplate(seed=1).lives()) for seed in (1, 2)] == [
+        True,
+        False,
+    ]
 
 
 def test_what_plugins_change_and_where_they_are_in_conflict_is_shown(tmp_path: Path) -> None:
@@ -158,8 +161,8 @@ def test_it_waits_for_plugins_from_outside(tmp_path: Path) -> None:
 def test_a_bad_file_is_told_by_file_line_and_fault(tmp_path: Path, line: str, complaint: str) -> None:
     file = tmp_path / "life.jsonl"
     file.write_text(f'{{"event": "RunPodSandbox", "pod": {{"id": "a"}}}}\n\n{line}\n')
-    with pytest.raises(record.AdaptationError, match=rf"life\.jsonl:3: {complaint}"):
-        record.read(str(file))
+    with pytest.raises(recording.AdaptationError, match=rf"life\.jsonl:3: {complaint}"):
+        recording.read(str(file))
 
 
 def test_a_file_that_is_not_there_is_an_error_in_one_line(tmp_path: Path, logger: Path) -> None:

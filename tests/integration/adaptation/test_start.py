@@ -17,7 +17,7 @@ import pytest
 
 from nri import api, stub
 from nri.adaptation import AdaptationError, Exchange, Runtime
-from nri.adaptation.lifecycle import Shape
+from nri.adaptation.lifecycle import PodTemplate
 from nri.adaptation.sync import MAX_PART, parts
 from nri.ttrpc import MAX_DATA, StatusError
 from tests.host import SOON, is_running, wait_until
@@ -353,7 +353,7 @@ def _register(plugin: Plugin) -> None:
 
 def test_twenty_thousand_containers_come_in_parts(tmp_path: Path) -> None:
     with Runtime(request_timeout=SOON) as runtime:
-        shape = Shape()
+        shape = PodTemplate()
         first = shape.pod()
         runtime.store.pods[first.id] = first
         for number in range(20000):
@@ -385,7 +385,7 @@ def test_up_to_nri_0_6_everything_comes_in_one_message_however_long_and_a_stub_t
 
     exchanges: list[Exchange] = []
     with Runtime(nri_version=(0, 6), request_timeout=SOON, on_exchange=exchanges.append) as runtime:
-        shape = Shape()
+        shape = PodTemplate()
         made = shape.pod()
         item = shape.container(made, 0)
         item.args.append("x" * 1000)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from nri.cli import check
-from nri.types.v1 import Plugin
+from nri.config.entries import PluginEntry
 from tests.host import SOON, Host, plugin
 from tests.integration.cli.running import SOURCE, command
 
@@ -44,8 +44,8 @@ def test_a_host_where_all_is_well(host: Host) -> None:
         host.compiled(module)
     allow = {"class": ["kube-system"]}
     host.configure(
-        Plugin(type="clearcfs", conf={"pod": True, "allow": allow}),
-        Plugin(type="konfine", states=["update"], conf={"allow": {**allow, "cpus": False}}),
+        PluginEntry(type="clearcfs", conf={"pod": True, "allow": allow}),
+        PluginEntry(type="konfine", states=["update"], conf={"allow": {**allow, "cpus": False}}),
     )
     ran = command(host, "check")
     assert (ran.status, ran.stderr) == (0, "")
@@ -64,11 +64,11 @@ def test_what_every_pod_may_say_is_noted_and_no_fault(host: Host) -> None:
     for module in PLUGINS:
         host.compiled(module)
     host.configure(
-        Plugin(type="konfine"),
-        Plugin(type="clearcfs", conf={"allow": {"class": []}}),
-        Plugin(type="konfine", conf={"allow": {"class": True, "cpus": ["team-a"]}}),
+        PluginEntry(type="konfine"),
+        PluginEntry(type="clearcfs", conf={"allow": {"class": []}}),
+        PluginEntry(type="konfine", conf={"allow": {"class": True, "cpus": ["team-a"]}}),
     )
-    host.configure(Plugin(type="konfine", conf={"allow": {"class": 1}}), name="20-wrong.conf")
+    host.configure(PluginEntry(type="konfine", conf={"allow": {"class": 1}}), name="20-wrong.conf")
     file = f"{host.conf}/10-test.conf"
     notes = [
         f"{file}: plugins[0].conf.allow: any pod may set its own class and cpus; list the namespaces that may",
@@ -105,8 +105,8 @@ def test_a_wrong_conf_is_named_with_file_line_and_column(host: Host) -> None:
 
 def test_all_faults_of_all_plugins_are_listed(host: Host) -> None:
     host.compiled("nri.plugins.clearcfs")
-    host.configure(Plugin(type="missing"), Plugin(type="clearcfs", conf={"pod": 1, "clases": []}))
-    host.configure(Plugin(type="also-missing"), name="20-more.conf")
+    host.configure(PluginEntry(type="missing"), PluginEntry(type="clearcfs", conf={"pod": 1, "clases": []}))
+    host.configure(PluginEntry(type="also-missing"), name="20-more.conf")
     found = faults(host)
     assert len(found) == 4
     assert found[0] == f"missing: not found: no such executable in {host.bin}"
@@ -144,7 +144,7 @@ def test_a_foreign_plugin_is_only_looked_for(host: Host) -> None:
     host.script("foreign", "#!/bin/sh\necho usage >&2\nexit 1\n")
     host.script("talks", "#!/bin/sh\necho '<html>'\n")
     host.script("answers", '#!/bin/sh\necho \'{"plugin": "answers"}\'\n')
-    host.configure(Plugin(type="foreign", conf=[]), Plugin(type="talks"), Plugin(type="answers"))
+    host.configure(PluginEntry(type="foreign", conf=[]), PluginEntry(type="talks"), PluginEntry(type="answers"))
     ran = command(host, "check", "--json")
     assert ran.status == 0
     assert {(entry["version"], entry["conf"]) for entry in ran.json["plugins"]} == {(None, "not checked")}
@@ -157,14 +157,14 @@ def test_a_foreign_plugin_is_only_looked_for(host: Host) -> None:
 
 def test_a_plugin_that_takes_any_conf(host: Host) -> None:
     answering(host, "any", said("any"), "echo true")
-    host.configure(Plugin(type="any", conf={"whatever": 1}))
+    host.configure(PluginEntry(type="any", conf={"whatever": 1}))
     (entry,) = command(host, "check", "--json").json["plugins"]
     assert (entry["version"], entry["conf"]) == ("1.2", "any")
 
 
 def test_a_plugin_by_another_name_is_a_fault(host: Host) -> None:
     answering(host, "konfine", said("clearcfs"), "echo true")
-    host.configure(Plugin(type="konfine"))
+    host.configure(PluginEntry(type="konfine"))
     assert faults(host) == [f"{host.bin}/konfine says that it is the string 'clearcfs', expected 'konfine'"]
 
 
@@ -177,7 +177,7 @@ def test_a_plugin_by_another_name_is_a_fault(host: Host) -> None:
 )
 def test_a_schema_that_is_none_is_a_fault(host: Host, schema: str) -> None:
     answering(host, "bad", said("bad"), schema)
-    host.configure(Plugin(type="bad", conf="text"))
+    host.configure(PluginEntry(type="bad", conf="text"))
     (message,) = faults(host)
     assert message.startswith("cannot be checked against the plugin's schema: ")
 
@@ -187,7 +187,7 @@ def test_a_plugin_that_does_not_answer_is_killed(host: Host, verb: str, monkeypa
     monkeypatch.setattr(check, "ANSWER_WITHIN", 0.3)
     hang = "exec sleep 1000"
     answering(host, "slow", said("slow") if verb == "schema" else hang, hang)
-    host.configure(Plugin(type="slow"))
+    host.configure(PluginEntry(type="slow"))
     assert faults(host)[0] == f"{host.bin}/slow {verb}: killed, it gave no answer in 0.3 s"
 
 
@@ -200,7 +200,7 @@ def test_a_plugin_that_never_stops_talking_is_killed(host: Host, monkeypatch: py
 
 def test_a_plugin_that_cannot_be_started_is_a_fault(host: Host) -> None:
     host.script("broken", "#!/nowhere\n")
-    host.configure(Plugin(type="broken"))
+    host.configure(PluginEntry(type="broken"))
     assert faults(host) == [f"cannot be started: {host.bin}/broken: its interpreter '/nowhere' does not exist"]
 
 
@@ -287,7 +287,7 @@ CANNOT_RUN = {
 def test_a_plugin_that_cannot_run_is_a_fault(host: Host, case: str) -> None:
     text, said = CANNOT_RUN[case]
     host.script("mine", text)
-    host.configure(Plugin(type="mine"))
+    host.configure(PluginEntry(type="mine"))
     (message,) = faults(host)
     assert said in message
     assert f"{host.bin}/mine" in message
@@ -302,7 +302,7 @@ def test_a_library_that_a_plugin_lacks_is_a_fault(host: Host) -> None:
     path = host.bin / "mine"
     path.write_bytes(program.replace(b"libc.so.6", b"libx.so.6"))
     path.chmod(0o755)
-    host.configure(Plugin(type="mine"))
+    host.configure(PluginEntry(type="mine"))
     (message,) = faults(host)
     assert "exit status 127" in message
     assert "error while loading shared libraries: libx.so.6" in message
@@ -325,7 +325,7 @@ FOREIGN = {
 @pytest.mark.parametrize("case", FOREIGN)
 def test_a_foreign_plugin_that_runs_and_does_not_know_the_question_is_a_note(host: Host, case: str) -> None:
     host.script("old", FOREIGN[case])
-    host.configure(Plugin(type="old"))
+    host.configure(PluginEntry(type="old"))
     ran = command(host, "check", "--json")
     assert (ran.status, ran.json["ok"]) == (0, True)
     (entry,) = ran.json["plugins"]
@@ -334,14 +334,14 @@ def test_a_foreign_plugin_that_runs_and_does_not_know_the_question_is_a_note(hos
 
 def test_a_plugin_that_can_run_has_nothing_said_of_it(host: Host) -> None:
     host.script("mine", skel_plugin())
-    host.configure(Plugin(type="mine"))
+    host.configure(PluginEntry(type="mine"))
     ran = command(host, "check")
     assert (ran.status, ran.stderr) == (0, "")
 
 
 def test_a_file_that_is_there_is_not_said_to_be_missing(host: Host) -> None:
     host.script("mine", skel_plugin(), mode=0o644)
-    host.configure(Plugin(type="mine"))
+    host.configure(PluginEntry(type="mine"))
     path = f"{host.bin}/mine"
     assert faults(host) == [f"mine: not run: {path} is not executable (mode 0644); expected one like 0755"]
     assert "not found" not in command(host, "check").stdout
@@ -350,5 +350,5 @@ def test_a_file_that_is_there_is_not_said_to_be_missing(host: Host) -> None:
 def test_what_a_plugin_says_about_itself_reaches_no_terminal_raw(host: Host) -> None:
     answering(host, "loud", """echo '{"type":"\\u001b[2J","version":"\\u001b[2J\\n9","nri":"0.1"}'""", "echo true")
     host.script("loud", (host.bin / "loud").read_text().replace("#!/bin/sh", "#!/bin/bash"))
-    host.configure(Plugin(type="loud"))
+    host.configure(PluginEntry(type="loud"))
     assert command(host, "check").status == 1

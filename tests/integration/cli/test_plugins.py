@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from nri.types.v1 import Plugin
+from nri.config.entries import PluginEntry
 from tests.host import Host
 from tests.integration.cli.running import command
 
 
 def test_they_are_listed_in_order_with_states_binary_and_file(host: Host) -> None:
     host.install("b")
-    host.configure(Plugin(type="missing", states=["setup", "delete"]), name="20-x.conf")
-    host.configure(Plugin(type="b", states=["update"]), Plugin(type="b"), name="10-x.conf")
+    host.configure(PluginEntry(type="missing", states=["setup", "delete"]), name="20-x.conf")
+    host.configure(PluginEntry(type="b", states=["update"]), PluginEntry(type="b"), name="10-x.conf")
     ran = command(host, "plugins")
     assert (ran.status, ran.stderr) == (0, "")
     assert [line.split()[:2] for line in ran.stdout.splitlines()] == [

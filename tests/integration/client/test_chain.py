@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from nri.client import ChainError, Exchange, Sandbox, Task
-from nri.types.v1 import STATES, Plugin, Result, Spec
+from nri.config.entries import PluginEntry
+from nri.types.v1 import STATES, Result, Spec
 from tests.host import OCI_CONFIG, SOON, Host, plugin, request
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ def notes(host: Host) -> Path:
     return host.root / "notes"
 
 
-def noting(notes: Path, type_: str, *do: list[Any], **options: Any) -> Plugin:
+def noting(notes: Path, type_: str, *do: list[Any], **options: Any) -> PluginEntry:
     return plugin(type_, ["note", str(notes), type_], *do, **options)
 
 
@@ -54,7 +55,7 @@ def test_no_plugins_no_results(host: Host) -> None:
 # What each is sent
 
 
-def sent(host: Host, *plugins: Plugin, **options: Any) -> list[dict[str, Any]]:
+def sent(host: Host, *plugins: PluginEntry, **options: Any) -> list[dict[str, Any]]:
     """The requests that went out when all went well."""
     exchanges: list[Exchange] = []
     client = host.client(*plugins, on_exchange=exchanges.append)
@@ -66,7 +67,11 @@ def test_each_is_sent_its_own_conf_the_version_and_the_state(host: Host) -> None
     host.install("a", "b", "c", do=[])
     what = request(version="9.9", state="delete", conf={"somebody": "else's"})
     requests = sent(
-        host, Plugin(type="a", conf={"x": [1, None]}), Plugin(type="b"), Plugin(type="c", conf=0), what=what
+        host,
+        PluginEntry(type="a", conf={"x": [1, None]}),
+        PluginEntry(type="b"),
+        PluginEntry(type="c", conf=0),
+        what=what,
     )
     assert [one.get("conf", "none") for one in requests] == [{"x": [1, None]}, "none", 0]
     assert {(one["version"], one["state"]) for one in requests} == {("0.1", "create")}
@@ -216,7 +221,7 @@ def test_a_result_without_a_plugins_name_is_passed_on(host: Host) -> None:
 # Time
 
 
-def killed_after(host: Host, *plugins: Plugin, deadline: float | None = None, **options: Any) -> list[str]:
+def killed_after(host: Host, *plugins: PluginEntry, deadline: float | None = None, **options: Any) -> list[str]:
     """The reasons of the plugins that failed on delete."""
     started = time.monotonic()
     with pytest.raises(ChainError) as caught:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from nri import inheritance
-from nri.client import ChainError, find, launch, spawn
+from nri.client import ChainError, find
+from nri.process import inherit, launch, spawn
 from tests.host import SOON, Host, all_reaped, open_fds, plugin, request
 from tests.system_faults import ERRORS, Failing, name_of
 
@@ -32,7 +32,7 @@ FAULTS = [
     (spawn, "pipe2", 0, NOT_STARTED),
     (spawn, "pipe2", 1, NOT_STARTED),
     (spawn, "pipe2", 2, NOT_STARTED),
-    (inheritance, "listdir", 0, NOT_STARTED),
+    (inherit, "listdir", 0, NOT_STARTED),
     (spawn, "posix_spawn", 0, NOT_STARTED),
     (launch, "pidfd_open", 0, ""),
     (launch, "read", 0, BROKEN_OFF),
@@ -179,8 +179,9 @@ def test_with_any_number_of_free_descriptors_it_is_served_or_told_and_none_is_lo
     code = """
 import os, resource, sys
 from nri.client import ChainError, Client
-from nri.types.v1 import ConfigList, Plugin, Request
-client = Client(ConfigList(plugins=[Plugin(type="noop")]), bin_dirs=[sys.argv[1]])
+from nri.config.entries import ConfigList, PluginEntry
+from nri.types.v1 import Request
+client = Client(ConfigList(plugins=[PluginEntry(type="noop")]), bin_dirs=[sys.argv[1]])
 soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
 said = set()
 def count():
@@ -209,8 +210,9 @@ def test_with_no_process_left_to_its_user_it_is_told_and_later_served() -> None:
     code = """
 import os, resource, sys
 from nri.client import ChainError, Client
-from nri.types.v1 import ConfigList, Plugin, Request
-client = Client(ConfigList(plugins=[Plugin(type="true")]), bin_dirs=["/bin"])
+from nri.config.entries import ConfigList, PluginEntry
+from nri.types.v1 import Request
+client = Client(ConfigList(plugins=[PluginEntry(type="true")]), bin_dirs=["/bin"])
 def serve():
     try:
         client.invoke(Request(state="create", id="x"), "create")
@@ -243,7 +245,7 @@ serve()
 def test_signals_that_interrupt_every_call_disturb_nothing() -> None:
     code = """
 import signal, sys, time
-from nri.client.launch import launch
+from nri.process.launch import launch
 caught = []
 signal.signal(signal.SIGALRM, lambda *arguments: caught.append(1))
 signal.setitimer(signal.ITIMER_REAL, 0.0005, 0.0005)

@@ -131,7 +131,7 @@ def test_a_good_run_imports_nothing_heavy(host: Host, verb: str) -> None:
     done = nri(host, "hook", verb, *host.options, stdin=host.state(), code=report)
     assert (done.returncode, done.stderr) == (0, b"nri: noop: hello\n")
     loaded = set(eval(done.stdout))
-    assert "nri.client.launch" in loaded
+    assert "nri.process.launch" in loaded
     assert loaded.intersection(HEAVY) == set()
 
 

@@ -18,7 +18,7 @@ import pytest
 from nri import hook
 from nri.client import read_config
 from nri.hook.deadline import Deadline
-from nri.hook.outlet import Outlet
+from nri.hook.reporter import Outlet
 from tests.host import OCI_CONFIG, SOON, has_zombie, is_running, plugin, wait_until
 
 if TYPE_CHECKING:
@@ -263,7 +263,7 @@ def test_a_log_that_can_not_be_opened_is_told_as_what_it_is(
     Outlet(sys.stderr, str(log)).say("hello")
     assert capsys.readouterr().err.endswith(f"the log file {log} cannot be written: it is a socket\n")
     # A process that leads a session has no terminal, and opening /dev/tty fails as opening such a FIFO does.
-    program = "import sys; from nri.hook.outlet import Outlet; Outlet(sys.stderr, '/dev/tty').say('hello')"
+    program = "import sys; from nri.hook.reporter import Outlet; Outlet(sys.stderr, '/dev/tty').say('hello')"
     ran = subprocess.run(
         [sys.executable, "-c", program], stderr=subprocess.PIPE, text=True, check=True, start_new_session=True
     )
@@ -415,7 +415,7 @@ def test_the_guard_holds_nothing_that_a_runtime_waits_for(host: Host) -> None:
 
 @pytest.fixture
 def subreaper() -> Iterator[None]:
-    """Orphans become children of the test's process."""
+    """Subreaper become children of the test's process."""
     prctl = ctypes.CDLL(None).prctl
     assert prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
     yield

@@ -1,7 +1,7 @@
 """The bridge on an embedded runtime, and plugins that do what a test tells them to, started each way that there is.
 
 A way is ``cold`` (started for each request), ``warm`` (built with nri.skel, and forked by its helper), ``foreign``
-(any program, started for each request) or ``prestarted`` (any program with ``"ahead": "always"``).
+(any program, started for each request) or ``prestarted`` (any program with ``"prefork": "always"``).
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nri import adaptation, stub
+from nri.config.entries import PluginEntry
 from nri.stub import Identity, Session
-from nri.types.v1 import Plugin
 from nri.v1bridge import Bridge
 from tests.connected import at_work
 from tests.host import SOON, wait_until
@@ -82,10 +82,10 @@ class Site:
         self.way = way
         self.notes = host.root / "notes"
         self._reads = reads
-        self._ahead = way in WAITING
+        self._prefork = way in WAITING
         self.install()
         self.configure()
-        self.bridge = Bridge(settings(host), lambda _text: settings(host, ahead=self._ahead))
+        self.bridge = Bridge(settings(host), lambda _text: settings(host, prefork=self._prefork))
         self.runtime = adaptation.Runtime(request_timeout=timeout)
         ours, theirs = socket.socketpair()
         self._session = threading.Thread(
@@ -100,11 +100,11 @@ class Site:
         values = {"python": sys.executable, "source": SOURCE, "noting": NOTING, "notes": str(self.notes)}
         return self.host.script("rude", text.format(**values, reads=self._reads))
 
-    def configure(self, do: str = "", *others: Plugin, **options: Any) -> None:
+    def configure(self, do: str = "", *others: PluginEntry, **options: Any) -> None:
         """Have the plugin do this when it is asked next; nothing at all by default."""
-        ahead = {"ahead": "always"} if self.way == "prestarted" else {}
+        prefork = {"prefork": "always"} if self.way == "prestarted" else {}
         conf = {"do": do} if do else None
-        self.host.configure(Plugin(type="rude", conf=conf, **ahead, **options), *others)
+        self.host.configure(PluginEntry(type="rude", conf=conf, **prefork, **options), *others)
 
     def start(self, **changes: Any) -> str:
         """A container starts; the error, "" for none."""
@@ -134,11 +134,11 @@ class Site:
         return self.runtime.plugins == ["10-v1bridge"]
 
     def close(self) -> None:
-        self._ahead = False
+        self._prefork = False
         self.bridge.configure("", stub.Runtime(name="over", version="1.0"))
         self.runtime.close()
         self._session.join(SOON)
         assert not self._session.is_alive()
         assert wait_until(lambda: not at_work())
-        assert wait_until(lambda: not [each for each in threading.enumerate() if each.name.startswith("ahead")])
+        assert wait_until(lambda: not [each for each in threading.enumerate() if each.name.startswith("prefork")])
         assert wait_until(lambda: not self.host.processes())

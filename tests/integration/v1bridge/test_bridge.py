@@ -13,7 +13,7 @@ from nri import api
 from nri.stub import Runtime
 from nri.stub.plugin import handlers
 from nri.ttrpc import Code, StatusError
-from nri.v1bridge import Bridge, Settings
+from nri.v1bridge import Bridge, BridgeOptions
 from nri.v1bridge import bridge as module
 from tests.host import SOON, plugin, wait_until
 from tests.v1node import Node, call, container, pod, settings
@@ -94,7 +94,7 @@ def test_a_plugin_sees_the_results_of_those_before_it(host: Host, node: Node) ->
 
 
 def test_the_bridge_subscribes_to_what_it_needs_and_nothing_else() -> None:
-    assert set(handlers(Bridge(Settings()))) == {
+    assert set(handlers(Bridge(BridgeOptions()))) == {
         api.Event.RUN_POD_SANDBOX,
         api.Event.STOP_POD_SANDBOX,
         api.Event.REMOVE_POD_SANDBOX,
@@ -413,11 +413,11 @@ def test_a_runtime_that_was_downgraded_is_known_by_what_it_says_last(shared: Pat
     assert node.steps == [("create", "6efd")]
 
 
-# Settings that a runtime hands over
+# BridgeOptions that a runtime hands over
 
 
 def adopting(host: Host) -> Bridge:
-    return Bridge(Settings(), lambda text: settings(host, **json.loads(text or "{}")))
+    return Bridge(BridgeOptions(), lambda text: settings(host, **json.loads(text or "{}")))
 
 
 def test_settings_that_are_handed_over_count(host: Host) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nri import adaptation
-from nri.types.v1 import Plugin
+from nri.config.entries import PluginEntry
 from tests.host import SOON, wait_until
 from tests.v1node import container, pod
 
@@ -53,7 +53,7 @@ def processes(executable: Path) -> set[int]:
 def bridged(host: Host, executable: Path) -> Iterator[tuple[adaptation.Runtime, Callable[[], str]]]:
     """A runtime that has launched a bridge with this plugin; and the bridge's log."""
     (host.bin / "batch").symlink_to(executable)
-    host.configure(Plugin(type="batch", conf={"cpus": "2-"}))
+    host.configure(PluginEntry(type="batch", conf={"cpus": "2-"}))
     log = host.root / "bridge.log"
     places = {"confDir": str(host.conf), "confFile": f"{host.root}/conf.json", "binDirs": [str(host.bin)]}
     (host.folder("conf.d") / "10-v1bridge.conf").write_text(json.dumps({**places, "logFile": str(log)}))

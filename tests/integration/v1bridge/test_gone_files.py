@@ -16,20 +16,20 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from nri import adaptation
-from nri.adaptation.lifecycle import Shape
-from nri.adaptation.play import Player
-from nri.types.v1 import Plugin
+from nri.adaptation.lifecycle import PodTemplate
+from nri.adaptation.replay import Replayer
+from nri.config.entries import PluginEntry
 from tests.host import SOON, wait_until
 from tests.integration.v1bridge.site import FOREIGN, NOTING, SKEL, SOURCE
 from tests.integration.v1bridge.test_misbehaving_plugins import CASES, KILLED
 from tests.integration.v1bridge.test_misbehaving_plugins import FOREIGN as FOREIGN_WAYS
-from tests.unit.config.test_diagnose import FAULTS
+from tests.unit.config.test_diagnostics import FAULTS
 from tests.v1node import container, pod, settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from nri.v1bridge import Settings
+    from nri.v1bridge import BridgeOptions
     from tests.host import Host
 
 BRIDGE = """#!{python}
@@ -86,7 +86,7 @@ class Launched:
             host.folder(name)
         values["root"] = str(host.root)
         host.script("10-v1bridge", BRIDGE.format(**values), into=host.root / "plugins")
-        known = settings(host, log_file=str(self.log), ahead=way in ("warm", "prestarted"), **changes)
+        known = settings(host, log_file=str(self.log), prefork=way in ("warm", "prestarted"), **changes)
         (host.root / "conf.d/10-v1bridge.conf").write_text(handed_over(known))
         self.runtime = adaptation.Runtime(
             plugin_dir=str(host.root / "plugins"), config_dir=str(host.root / "conf.d"), request_timeout=SOON
@@ -96,8 +96,8 @@ class Launched:
         assert wait_until((host.root / "closed").exists, SOON)
 
     def configure(self, do: str = "", **options: Any) -> None:
-        ahead = {"ahead": "always"} if self.way == "prestarted" else {}
-        self.host.configure(Plugin(type="rude", conf={"do": do} if do else None, **ahead, **options))
+        prefork = {"prefork": "always"} if self.way == "prestarted" else {}
+        self.host.configure(PluginEntry(type="rude", conf={"do": do} if do else None, **prefork, **options))
 
     def start(self, **changes: Any) -> str:
         try:
@@ -110,7 +110,7 @@ class Launched:
         return wait_until(lambda: what.encode() in self.log.read_bytes()[after:], SOON)
 
 
-def handed_over(known: Settings) -> str:
+def handed_over(known: BridgeOptions) -> str:
     """The settings as a runtime hands them over."""
     values = {each.metadata["key"]: getattr(known, each.name) for each in dataclasses.fields(known)}
     return json.dumps({key: value for key, value in values.items() if value != ""})
@@ -170,8 +170,8 @@ def test_pods_live_their_whole_lives(launch: Any) -> None:
     node = launch("warm")
     say = "result = result.replace(cgroups_path='/there') if request.state == 'setup' else result"
     node.configure(say, states=("setup", "update"))
-    player = Player(node.runtime)
-    player.play(Shape(annotations={"é": "\U0001f600"}).lives(2, 2))
+    player = Replayer(node.runtime)
+    player.play(PodTemplate(annotations={"é": "\U0001f600"}).lives(2, 2))
     assert player.failed == 0
     assert not node.late.exists(), node.late.read_text()
 
@@ -181,7 +181,7 @@ def test_one_from_outside_finds_another_runtime_and_ends(host: Host) -> None:
     values = {"python": sys.executable, "source": SOURCE, "root": str(host.root)}
     bridge = host.script("bridge", BRIDGE.format(**values))
     host.install("fine", do=[])
-    host.configure(Plugin(type="fine"))
+    host.configure(PluginEntry(type="fine"))
     settings_file.write_text(handed_over(settings(host, log_file=str(host.root / "log"))))
     process = subprocess.Popen([bridge, "--socket", path, "--config", settings_file], stderr=subprocess.PIPE)
     try:

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nri import api
+from nri.config.entries import PluginEntry
 from nri.errors import NRIError
-from nri.types.v1 import Plugin
 from tests.host import SOON, is_running, plugin, wait_until
-from tests.integration.v1bridge.test_serve import Process, slow, start_container
+from tests.integration.v1bridge.test_serving import Process, slow, start_container
 from tests.v1node import container, pod
 
 if TYPE_CHECKING:
@@ -99,14 +99,14 @@ def pids_in(file: Path, count: int) -> list[int]:
 
 
 @pytest.mark.parametrize("how", ["launched", "outside", "in a shell"])
-@pytest.mark.parametrize("ahead", ["never", ""], ids=["cold", "ahead"])
-def test_a_bridge_that_is_killed_leaves_no_process(host: Host, bridge: Process, how: str, ahead: str) -> None:
+@pytest.mark.parametrize("prefork", ["never", ""], ids=["cold", "prefork"])
+def test_a_bridge_that_is_killed_leaves_no_process(host: Host, bridge: Process, how: str, prefork: str) -> None:
     pids = host.root / "pids"
     host.script("hanging", HANGING.format(python=sys.executable, source=SOURCE, pids=str(pids)))
-    host.configure(Plugin(type="hanging", ahead=ahead))
+    host.configure(PluginEntry(type="hanging", prefork=prefork))
     runtime = serve(host, bridge, how)
     start_container(runtime)
-    if not ahead:
+    if not prefork:
         assert wait_until(lambda: host.processes() and len(helpers(host)) > 0, SOON)
         start_container(runtime)
     asking = in_background(runtime, "hang")
@@ -119,7 +119,7 @@ def test_a_bridge_that_is_killed_leaves_no_process(host: Host, bridge: Process, 
 
 
 def helpers(host: Host) -> list[int]:
-    return [pid for pid in host.processes() if b"\0ahead\0" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    return [pid for pid in host.processes() if b"\0prefork\0" in Path(f"/proc/{pid}/cmdline").read_bytes()]
 
 
 def children(bridge: Process) -> list[int]:
@@ -161,7 +161,7 @@ def test_the_guard_is_deaf_to_what_ends_a_service_and_does_its_work(
 ) -> None:
     pids = host.root / "pids"
     host.script("hanging", HANGING.format(python=sys.executable, source=SOURCE, pids=str(pids)))
-    host.configure(Plugin(type="hanging", ahead="never"))
+    host.configure(PluginEntry(type="hanging", prefork="never"))
     asking = in_background(serve(host, bridge, "launched"), "hang")
     hanging = pids_in(pids, 2)
     os.kill(guard_of(bridge), number)  # it would end of that before it sees the end of the bridge

@@ -14,13 +14,13 @@ import pytest
 from nri import api
 from nri.errors import NRIError
 from nri.multiplex import codec as frames
-from nri.multiplex import link
+from nri.multiplex import connection
 from nri.stub import runner
 from nri.ttrpc import Code, StatusError, codec
 from nri.ttrpc.ttrpc_pb2 import Request
 from tests.connected import at_work
 from tests.host import SOON, is_running, plugin, wait_until
-from tests.integration.v1bridge.test_serve import Process, start_container
+from tests.integration.v1bridge.test_serving import Process, start_container
 from tests.integration.v1bridge.test_time import Connected, ask
 from tests.v1node import pod
 from tests.v2host import PLUGIN, Runtime
@@ -222,7 +222,7 @@ def node(host: Host) -> Iterator[Connected]:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(link, "SEND_TIMEOUT", 1)
+    monkeypatch.setattr(connection, "SEND_TIMEOUT", 1)
 
 
 def test_a_runtime_that_stops_reading_stops_no_chain_and_loses_the_connection(

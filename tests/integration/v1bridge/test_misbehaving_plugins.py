@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from nri.client import launch, spawn
+from nri.process import launch, spawn
 from nri.stub.session import ANSWER_EARLY
 from nri.v1bridge import bridge as module
 from tests.host import SOON, kill, wait_until

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from nri import adaptation
-from nri.types.v1 import Plugin
+from nri.config.entries import PluginEntry
 from tests.blocked import KINDS, Ends, ends
 from tests.host import SOON, wait_until
-from tests.integration.v1bridge.test_serve import SOURCE
+from tests.integration.v1bridge.test_serving import SOURCE
 from tests.v1node import container, pod
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def node(request: pytest.FixtureRequest, host: Host, stderr: Ends, binaries: Non
 def chatty(host: Host, *, fails: str = "") -> None:
     """A plugin that says much, and fails."""
     host.script("chatty", f"#!/bin/sh\ncat >/dev/null\nseq 500 >&2\n{fails or 'exit 3'}\n")
-    host.configure(Plugin(type="chatty", failure_policy="ignore"))
+    host.configure(PluginEntry(type="chatty", failure_policy="ignore"))
 
 
 def test_pods_start_and_it_ends_when_it_is_told_to(host: Host, node: Node, stderr: Ends) -> None:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nri import adaptation, stub
+from nri.config.entries import PluginEntry
 from nri.plugins.konfine import ANNOTATION
 from nri.stub import Identity, Session
-from nri.types.v1 import Plugin
 from nri.v1bridge import Bridge
 from tests.cgroup_tree import Tree
 from tests.connected import at_work
@@ -50,7 +50,7 @@ SAID = {
 class Site:
     """A bridge with konfine on a runtime, and a made-up tree with one container."""
 
-    def __init__(self, host: Host, *, ahead: bool) -> None:
+    def __init__(self, host: Host, *, prefork: bool) -> None:
         self.host = host
         self.tree = Tree(host.folder("cgroup"), "v2", "0-7")
         self.tree.make(CONTAINER)
@@ -59,8 +59,8 @@ class Site:
         self.mountinfo.write_text(self.tree.mountinfo)
         host.compiled("nri.plugins.konfine")
         conf = {"systemReserved": [0, 1], "mountinfo": str(self.mountinfo), "allow": {"class": ["kube-system"]}}
-        host.configure(Plugin(type="konfine", states=["update"], failure_policy="ignore", conf=conf))
-        self.bridge = Bridge(settings(host, ahead=ahead))
+        host.configure(PluginEntry(type="konfine", states=["update"], failure_policy="ignore", conf=conf))
+        self.bridge = Bridge(settings(host, prefork=prefork))
         self.runtime = adaptation.Runtime(request_timeout=DEADLINE)
         ours, theirs = socket.socketpair()
         identity = Identity(name="v1bridge", index="10")
@@ -73,7 +73,7 @@ class Site:
         return self.tree.get(CONTAINER, "cpuset.cpus")
 
     def close(self) -> None:
-        self.bridge._adopt = lambda _text: settings(self.host, ahead=False)
+        self.bridge._adopt = lambda _text: settings(self.host, prefork=False)
         self.bridge.configure("", stub.Runtime(name="over", version="1.0"))
         self.runtime.close()
         self._session.join(SOON)
@@ -82,9 +82,9 @@ class Site:
         assert wait_until(lambda: not self.host.processes())
 
 
-@pytest.fixture(params=[True, False], ids=["ahead", "for each request"])
+@pytest.fixture(params=[True, False], ids=["prefork", "for each request"])
 def site(request: pytest.FixtureRequest, host: Host) -> Iterator[Site]:
-    site = Site(host, ahead=request.param)
+    site = Site(host, prefork=request.param)
     yield site
     site.close()
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from nri.config.entries import PluginEntry
 from nri.config.openness import open_to_every_pod, openness_note
 from nri.plugins.clearcfs import ClearCFS
 from nri.plugins.konfine import Konfine
-from nri.types.v1 import Plugin
 
 BOTH = ("class", "cpus")
 
@@ -44,11 +44,11 @@ def test_what_is_left_out_null_or_true_is_open(conf: Any, found: tuple[str, ...]
 )
 def test_a_plugin_that_declares_no_allow_leaves_nothing_open(schema: Any) -> None:
     assert open_to_every_pod(schema, {"allow": {"class": True}}) == ()
-    assert openness_note(Plugin(type="a"), schema) == ""
+    assert openness_note(PluginEntry(type="a"), schema) == ""
 
 
 def test_the_note_names_file_and_entry() -> None:
-    plugin = Plugin(type="konfine", source="/etc/nri/resource.d/10.conf", source_index=2)
+    plugin = PluginEntry(type="konfine", source="/etc/nri/resource.d/10.conf", source_index=2)
     assert openness_note(plugin, Konfine.conf_schema).startswith(
         "/etc/nri/resource.d/10.conf: plugins[2].conf.allow: any pod may set its own class and cpus; "
     )

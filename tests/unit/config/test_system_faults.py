@@ -12,7 +12,7 @@ from nri.v1bridge.absence import GRACE
 from tests.host import SOON, open_fds
 from tests.system_faults import ERRORS, Failing, name_of
 
-loading = importlib.import_module("nri.config.load")  # the package's `load` is the function
+loading = importlib.import_module("nri.config.loading")  # the package's `load` is the function
 DIRECTORY, FILE = "a directory of *.conf files that can be read", "a file of JSON that can be read"
 CALLS = [("listdir", DIRECTORY), ("stat", FILE), ("open", FILE), ("fstat", FILE)]
 

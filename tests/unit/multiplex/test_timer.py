@@ -5,10 +5,10 @@ import select
 import time
 
 from nri.multiplex.timer import Timer
-from tests.connected import PATIENCE
+from tests.connected import TIMEOUT
 
 
-def goes_off(timer, within=PATIENCE):
+def goes_off(timer, within=TIMEOUT):
     poll = select.poll()
     poll.register(timer, select.POLLIN)
     return bool(poll.poll(within * 1000))

@@ -8,6 +8,7 @@ import pytest
 from nri import skel
 from nri.build import describe
 from nri.errors import NRIError
+from nri.prefork import protocol
 from nri.skel import process
 from nri.types.v1 import Result
 
@@ -224,7 +225,7 @@ def test_help_of_a_plugin_that_says_nothing_of_itself():
 
 @pytest.mark.parametrize("verb", ["version", "--version"])
 def test_version_is_json(verb):
-    about = {"type": "fake", "version": "1.2", "nri": "0.1", "ahead": process.AHEAD}
+    about = {"type": "fake", "version": "1.2", "nri": "0.1", "prefork": protocol.VERSION}
     assert Process(Fake(), verb).result == about | {"build": describe()}
 
 

@@ -10,7 +10,7 @@ import pytest
 from nri import api, stub
 from nri.errors import NRIError
 from nri.stub.identity import INDEX_VARIABLE, NAME_VARIABLE, SOCKET_VARIABLE
-from tests.connected import PATIENCE, until
+from tests.connected import TIMEOUT, until
 from tests.v2host import Runtime
 
 
@@ -30,7 +30,7 @@ class Listener:
 
     def __init__(self, path, backlog=8):
         self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(PATIENCE)
+        self.sock.settimeout(TIMEOUT)
         self.sock.bind(path)
         self.sock.listen(backlog)
         self.path, self.runtimes = path, []
@@ -83,7 +83,7 @@ def start(path):
     yield make
     for runner, thread in made:
         runner.stop()
-        thread.join(PATIENCE)
+        thread.join(TIMEOUT)
         assert not thread.is_alive()
 
 
@@ -101,7 +101,7 @@ def test_one_that_was_launched_serves_its_socket_and_ends_with_it(start):
     runtime.event(api.Event.RUN_POD_SANDBOX, api.RunPodSandboxRequest(pod={"id": "pod-1"}))
     assert runner._plugin.pods == ["pod-1"]
     runtime.close()
-    thread.join(PATIENCE)
+    thread.join(TIMEOUT)
     assert [str(reason) for reason in reasons] == ["the peer closed the connection"]
 
 
@@ -111,7 +111,7 @@ def test_one_that_is_given_a_socket_serves_it(start):
     runtime = Runtime(theirs)
     runtime.start()
     runtime.close()
-    thread.join(PATIENCE)
+    thread.join(TIMEOUT)
     assert len(reasons) == 1
 
 
@@ -203,7 +203,7 @@ def test_one_whose_runtime_goes_away_before_it_has_synchronized_pauses_longer_an
         runtime.configure()
         runtime.close()
     runtime = listener.accept()
-    assert runtime.registered.wait(PATIENCE)
+    assert runtime.registered.wait(TIMEOUT)
     said = [text.rpartition(" in ")[2] for text in caplog.messages if "; next attempt in " in text]
     assert said == ["0.01 s", "0.02 s", "0.04 s", "0.08 s", "0.08 s", "0.08 s"]
 
@@ -222,7 +222,7 @@ def test_stopping_ends_it_in_every_phase(start, listen, phase, caplog):
         until(lambda: runtime._trunk.reason)
     elif phase != "connected":
         runtime = listener.accept()
-        assert runtime.registered.wait(PATIENCE)
+        assert runtime.registered.wait(TIMEOUT)
         if phase == "configured":
             runtime.configure()
         elif phase == "serving":
@@ -230,7 +230,7 @@ def test_stopping_ends_it_in_every_phase(start, listen, phase, caplog):
     else:
         until(lambda: runner._session)
     runner.stop()
-    thread.join(PATIENCE)
+    thread.join(TIMEOUT)
     assert not thread.is_alive()
     if phase in ("registered", "configured", "serving"):
         assert [str(reason) for reason in reasons] == ["the plugin was stopped"]
@@ -257,7 +257,7 @@ def test_one_that_is_stopped_while_it_connects_does_not_serve(start, listen, mon
     monkeypatch.setattr(stub.runner, "Session", connected)
     runner, thread, reasons = start()
     listen()
-    thread.join(PATIENCE)
+    thread.join(TIMEOUT)
     assert not thread.is_alive()
     assert [str(reason) for reason in reasons] == ["the plugin was stopped"]
 
@@ -268,7 +268,7 @@ def test_updates_go_to_the_runtime_that_there_is(start, listen):
     runtime = listener.accept()
     runtime.start()
     gone = api.ContainerUpdate(container_id="gone")
-    assert runner.update_containers([gone], timeout=PATIENCE) == [gone]
+    assert runner.update_containers([gone], timeout=TIMEOUT) == [gone]
     listener.close()
     until(lambda: runner._session is None)
     with pytest.raises(NRIError, match=r"^not connected to a runtime$"):
@@ -285,6 +285,6 @@ def test_no_descriptor_and_no_thread_is_left(start, listen):
         until(lambda number=number: runner._plugin.synchronized == number + 1)
         runtime.close()
     runner.stop()
-    thread.join(PATIENCE)
+    thread.join(TIMEOUT)
     until(lambda: len(os.listdir("/proc/self/fd")) <= before)
     assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("register-")]

@@ -13,7 +13,7 @@ from nri.errors import NRIError
 from nri.stub import plugin as plugin_module
 from nri.stub import session as session_module
 from nri.ttrpc import Code, StatusError
-from tests.connected import PATIENCE, until
+from tests.connected import TIMEOUT, until
 from tests.v2host import NEW, Runtime
 
 IDENTITY = stub.Identity(name="tester", index="42")
@@ -71,14 +71,14 @@ def connect():
     yield make
     for _session, thread, runtime in made:
         runtime.close()
-        thread.join(PATIENCE)
+        thread.join(TIMEOUT)
         assert not thread.is_alive()
     assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("register-42-tester")]
 
 
 def test_a_plugin_registers_under_its_name_and_index(connect):
     session, runtime = connect(subscribed("run_pod_sandbox"))
-    assert runtime.registered.wait(PATIENCE)
+    assert runtime.registered.wait(TIMEOUT)
     assert runtime.registration == api.RegisterPluginRequest(
         plugin_name="tester", plugin_idx="42", NRI_version=session_module.NRI_VERSION
     )
@@ -283,7 +283,7 @@ def test_a_handler_that_hangs_is_answered_for_in_time(connect):
 
     class Hanging(stub.Plugin):
         def run_pod_sandbox(self, request, call):
-            release.wait(PATIENCE)
+            release.wait(TIMEOUT)
 
     _, runtime = connect(Hanging())
     runtime.start()
@@ -291,7 +291,7 @@ def test_a_handler_that_hangs_is_answered_for_in_time(connect):
     with pytest.raises(StatusError, match=r"RunPodSandbox was not done within its deadline") as caught:
         runtime.event(api.Event.RUN_POD_SANDBOX, timeout=0.5)
     assert caught.value.code == Code.DEADLINE_EXCEEDED
-    assert time.monotonic() - started < PATIENCE
+    assert time.monotonic() - started < TIMEOUT
     release.set()
 
 
@@ -299,14 +299,14 @@ def test_updates_go_to_the_runtime_and_those_that_failed_come_back(connect):
     session, runtime = connect(subscribed("run_pod_sandbox"))
     runtime.start()
     updates = [api.ContainerUpdate(container_id=name) for name in ("here", "gone")]
-    assert session.update_containers(updates, timeout=PATIENCE) == updates[1:]
+    assert session.update_containers(updates, timeout=TIMEOUT) == updates[1:]
     assert runtime.updates == updates
 
 
 def test_a_handler_may_update_containers(connect):
     class Updating(stub.Plugin):
         def run_pod_sandbox(self, request, call):
-            session.update_containers([api.ContainerUpdate(container_id="gone")], timeout=PATIENCE)
+            session.update_containers([api.ContainerUpdate(container_id="gone")], timeout=TIMEOUT)
 
     session, runtime = connect(Updating())
     runtime.start()
@@ -355,13 +355,13 @@ def test_whatever_the_phase_a_close_ends_it_and_leaves_no_thread(when):
         session.close("enough")
     thread.start()
     if when == "registered":
-        assert runtime.registered.wait(PATIENCE)
+        assert runtime.registered.wait(TIMEOUT)
     elif when == "configured":
         runtime.configure()
     elif when == "synchronized":
         runtime.start()
     session.close("enough")
-    thread.join(PATIENCE)
+    thread.join(TIMEOUT)
     assert reasons == ["enough"]
     assert not [thread for thread in threading.enumerate() if thread.name == "register-42-tester"]
     runtime.close()

@@ -11,10 +11,10 @@ import pytest
 
 from nri.api import PodSandbox
 from nri.errors import NRIError, bounded
-from nri.multiplex import Trunk
+from nri.multiplex import Mux
 from nri.ttrpc import MAX_DATA, Client, Code, Server, StatusError, codec
 from nri.ttrpc.ttrpc_pb2 import Request, Response
-from tests.connected import PATIENCE, SERVICE, at_work, by_hand, call, methods, running, serving, until
+from tests.connected import SERVICE, TIMEOUT, at_work, by_hand, call, methods, running, serving, until
 
 
 def echo(request, call):
@@ -46,14 +46,14 @@ def test_a_slow_call_does_not_delay_a_fast_one():
 
     def wait(request, call):
         slow.set()
-        assert release.wait(PATIENCE)
+        assert release.wait(TIMEOUT)
         return request
 
     with serving(Server(methods(Echo=echo, Wait=wait))) as client:
         answers = []
         caller = threading.Thread(target=lambda: answers.append(call(client, "Wait", "slow").name))
         caller.start()
-        assert slow.wait(PATIENCE)
+        assert slow.wait(TIMEOUT)
         assert call(client, "Echo", "fast").name == "fast"
         assert answers == []
         release.set()
@@ -122,7 +122,7 @@ def test_a_handler_that_hangs_is_answered_for_before_the_deadline_and_is_told():
 
     def hang(request, call):
         calls.append(call)
-        assert release.wait(PATIENCE)
+        assert release.wait(TIMEOUT)
         finished.set()
         return request
 
@@ -136,7 +136,7 @@ def test_a_handler_that_hangs_is_answered_for_before_the_deadline_and_is_told():
         assert time.monotonic() - started > 0.25
         assert calls[0].cancelled.is_set()
         release.set()  # what it comes to is discarded
-        assert finished.wait(PATIENCE)
+        assert finished.wait(TIMEOUT)
         assert call(client, "Echo", "next").name == "next"
 
 
@@ -157,7 +157,7 @@ def test_a_deadline_in_ages_harms_nobody(nanoseconds):
     release = threading.Event()
 
     def wait(request, call):
-        release.wait(PATIENCE)
+        release.wait(TIMEOUT)
         return request
 
     with by_hand(Server(methods(Echo=echo, Wait=wait))) as peer:
@@ -176,18 +176,18 @@ def test_a_negative_timeout_is_none():
 
 def client_by_hand():
     ours, theirs = socket.socketpair()
-    client, trunk = Client(), Trunk(ours)
-    client.send = trunk.open(1, client)
-    other = Trunk(theirs)
-    return client, trunk, other
+    client, mux = Client(), Mux(ours)
+    client.send = mux.open(1, client)
+    other = Mux(theirs)
+    return client, mux, other
 
 
 class Answering:
     """A server written by hand: what it gets is cut into messages, each is given to ``act`` with a way to answer."""
 
-    def __init__(self, trunk, act):
+    def __init__(self, mux, act):
         self._decoder, self._act = codec.MessageDecoder(), act
-        self._send = trunk.open(1, self)
+        self._send = mux.open(1, self)
 
     def receive(self, data):
         for message in self._decoder.feed(data):
@@ -212,7 +212,7 @@ class Answering:
 
 
 def test_a_client_gives_up_by_itself_and_drops_the_answer_that_comes_late():
-    client, trunk, other = client_by_hand()
+    client, mux, other = client_by_hand()
     streams = []
 
     def act(message, answer):
@@ -225,18 +225,18 @@ def test_a_client_gives_up_by_itself_and_drops_the_answer_that_comes_late():
             answer(streams[1], PodSandbox(name="mine").SerializeToString())
 
     Answering(other, act)
-    with running(trunk, other):
+    with running(mux, other):
         with pytest.raises(StatusError, match=r"^DEADLINE_EXCEEDED: Echo: no answer within 0\.05 s$"):
             call(client, "Echo", timeout=0.05)
         assert client._waiting == {}  # although no answer has come
-        assert call(client, "Echo", timeout=PATIENCE).name == "mine"
+        assert call(client, "Echo", timeout=TIMEOUT).name == "mine"
     assert streams == [1, 3]
     assert client._waiting == {}
 
 
 @pytest.mark.raw
 def test_a_header_and_its_data_may_come_in_frames_of_their_own():
-    client, trunk, other = client_by_hand()
+    client, mux, other = client_by_hand()
     data = Response(payload=PodSandbox(name="in parts").SerializeToString()).SerializeToString()
 
     def act(message, answer):
@@ -245,7 +245,7 @@ def test_a_header_and_its_data_may_come_in_frames_of_their_own():
         server.raw(data[3:])
 
     server = Answering(other, act)
-    with running(trunk, other):
+    with running(mux, other):
         assert call(client, "Echo").name == "in parts"
 
 
@@ -269,7 +269,7 @@ def test_a_header_and_its_data_may_come_in_frames_of_their_own():
     ],
 )
 def test_an_answer_that_is_none_is_an_error_of_its_call_and_the_connection_lives_on(answer, why):
-    client, trunk, other = client_by_hand()
+    client, mux, other = client_by_hand()
 
     def act(message, reply):
         if message.stream == 1:
@@ -278,7 +278,7 @@ def test_an_answer_that_is_none_is_an_error_of_its_call_and_the_connection_lives
             reply(message.stream)
 
     server = Answering(other, act)
-    with running(trunk, other):
+    with running(mux, other):
         with pytest.raises(StatusError, match=why):
             call(client, "Echo")
         assert call(client, "Echo") == PodSandbox()
@@ -304,7 +304,7 @@ def test_a_handlers_failure_becomes_its_status_and_the_connection_lives_on(caplo
     with serving(Server(methods(Echo=echo, **dict.fromkeys(failures, fail)))) as client:
         for method, (_, code, message) in failures.items():
             with pytest.raises(StatusError) as caught:
-                call(client, method, timeout=PATIENCE)
+                call(client, method, timeout=TIMEOUT)
             assert (caught.value.code, caught.value.message) == (code, message)
         assert call(client, "Echo", "alive").name == "alive"
     assert [record.message for record in caplog.records] == [
@@ -425,13 +425,13 @@ def test_who_waits_is_told_why_the_connection_was_closed_and_who_serves_that_nob
 
     def hang(request, call):
         serving_now.set()
-        assert call.cancelled.wait(PATIENCE)
+        assert call.cancelled.wait(TIMEOUT)
         told.set()
         return request
 
     ours, theirs = socket.socketpair()
-    trunk, other, client, server = Trunk(ours), Trunk(theirs), Client(), Server(methods(Hang=hang))
-    client.send, server.send = trunk.open(1, client), other.open(1, server)
+    mux, other, client, server = Mux(ours), Mux(theirs), Client(), Server(methods(Hang=hang))
+    client.send, server.send = mux.open(1, client), other.open(1, server)
     errors = []
 
     def ask():
@@ -440,23 +440,23 @@ def test_who_waits_is_told_why_the_connection_was_closed_and_who_serves_that_nob
         except NRIError as error:
             errors.append(str(error))
 
-    with running(trunk, other):
+    with running(mux, other):
         callers = [threading.Thread(target=ask) for _ in range(3)]
         for caller in callers:
             caller.start()
-        assert serving_now.wait(PATIENCE)
+        assert serving_now.wait(TIMEOUT)
         until(lambda: len(client._waiting) == 3)
-        trunk.close("we have seen enough")
+        mux.close("we have seen enough")
         for caller in callers:
-            caller.join(PATIENCE)
-        assert told.wait(PATIENCE)
+            caller.join(TIMEOUT)
+        assert told.wait(TIMEOUT)
     assert errors == ["we have seen enough"] * 3
     with pytest.raises(NRIError, match=r"^we have seen enough$"):
         call(client, "Hang")
 
 
 def test_two_servers_share_a_trunk():
-    ours, theirs = (Trunk(sock) for sock in socket.socketpair())
+    ours, theirs = (Mux(sock) for sock in socket.socketpair())
     clients = {}
     for connection, name in ((1, "first"), (2, "second")):
         server = Server(methods(Who=lambda request, call, name=name: PodSandbox(name=name)))
@@ -468,7 +468,7 @@ def test_two_servers_share_a_trunk():
 
 
 def test_each_end_may_call_the_other_while_it_is_called():
-    ours, theirs = (Trunk(sock) for sock in socket.socketpair())
+    ours, theirs = (Mux(sock) for sock in socket.socketpair())
     back = Client()
     back.send = theirs.open(2, back)
     forth = Client()
@@ -525,7 +525,7 @@ def test_a_client_that_was_told_of_the_end_sends_nothing_more():
     client = Client(send=sent.append)
     client.closed(NRIError("over"))
     with pytest.raises(NRIError, match=r"^over$"):
-        call(client, "Echo", timeout=PATIENCE)
+        call(client, "Echo", timeout=TIMEOUT)
     assert sent == []
 
 
@@ -533,12 +533,12 @@ def test_the_thread_that_reads_never_waits_for_the_peer_to_read():
     release, sent, serving_now = threading.Event(), [], threading.Event()
 
     def send(data):
-        assert release.wait(PATIENCE)
+        assert release.wait(TIMEOUT)
         sent.append(data)
 
     def hang(request, call):
         serving_now.set()
-        assert release.wait(PATIENCE)
+        assert release.wait(TIMEOUT)
         return request
 
     server = Server(methods(Hang=hang), send=send)
@@ -546,7 +546,7 @@ def test_the_thread_that_reads_never_waits_for_the_peer_to_read():
     (task,) = server.receive(codec.encode(1, codec.REQUEST, request))
     serving = threading.Thread(target=task)
     serving.start()
-    assert serving_now.wait(PATIENCE)
+    assert serving_now.wait(TIMEOUT)
     server.expire()
     assert server.due() is None
     server.receive(codec.encode(2, codec.REQUEST, b"") + codec.encode(3, codec.REQUEST, b"\xff"))

@@ -8,14 +8,15 @@ from jsonschema import Draft202012Validator
 
 from fuzz.documents import places
 from fuzz.targets.wire_messages import whole_number_with_a_point
-from nri.config import schemas
+from nri.config import json_schemas
+from nri.config.entries import ConfigList
 from nri.types import DecodeError
-from nri.types.v1 import ConfigList, Request, Result
+from nri.types.v1 import Request, Result
 from tests.unit.types.mutations import mutated
 from tests.unit.types.test_wire import GOLDEN, MISTAKES, read_file
 
 TYPES = {"request": Request, "result": Result, "configlist": ConfigList}
-VALIDATORS = {name: schemas.validator(name) for name in schemas.NAMES}
+VALIDATORS = {name: json_schemas.validator(name) for name in json_schemas.PLACES}
 
 RESULT = {
     "plugin": "a",
@@ -39,7 +40,7 @@ REQUEST = {
 CONFIG = {
     "version": "0.1",
     "plugins": [
-        {"type": "a", "conf": {}, "states": ["setup"], "failurePolicy": "fail", "timeout": 1.5, "ahead": "never"}
+        {"type": "a", "conf": {}, "states": ["setup"], "failurePolicy": "fail", "timeout": 1.5, "prefork": "never"}
     ],
 }
 DOCUMENTS = [
@@ -110,9 +111,9 @@ def test_a_lexical_exception_is_one(exception):
     assert not types_accept("request", document)
 
 
-@pytest.mark.parametrize("name", schemas.NAMES)
+@pytest.mark.parametrize("name", json_schemas.PLACES)
 def test_a_schema_is_one_and_explains_itself(name):
-    schema = schemas.load(name)
+    schema = json_schemas.load(name)
     Draft202012Validator.check_schema(schema)
     assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
     assert schema["$id"] == f"urn:nri:v0.1:{name}"
@@ -132,7 +133,7 @@ def any_case(name):
 
 @pytest.mark.parametrize("name", TYPES)
 def test_every_property_of_the_wire_has_its_pattern_for_other_cases(name):
-    schema = schemas.load(name)
+    schema = json_schemas.load(name)
     objects = [("#", schema), *[(f"#/$defs/{key}", inner) for key, inner in schema.get("$defs", {}).items()]]
     for where, described in objects:
         assert described["patternProperties"] == {
@@ -144,11 +145,12 @@ def test_the_schemas_have_the_keys_that_the_types_have():
     def keys(kind):
         return {field.key for field in kind.FIELDS}
 
-    request, configlist = schemas.load("request"), schemas.load("configlist")
-    from nri.types.v1 import Plugin, Spec
+    request, configlist = json_schemas.load("request"), json_schemas.load("configlist")
+    from nri.config.entries import PluginEntry
+    from nri.types.v1 import Spec
 
     assert set(request["properties"]) == keys(Request)
     assert set(request["$defs"]["spec"]["properties"]) == keys(Spec)
-    assert set(schemas.load("result")["properties"]) == keys(Result)
+    assert set(json_schemas.load("result")["properties"]) == keys(Result)
     assert set(configlist["properties"]) == keys(ConfigList)
-    assert set(configlist["$defs"]["plugin"]["properties"]) == keys(Plugin)
+    assert set(configlist["$defs"]["plugin"]["properties"]) == keys(PluginEntry)

@@ -7,8 +7,9 @@ import os
 import pytest
 from hypothesis import given
 
+from nri.config.entries import ConfigList, PluginEntry
 from nri.types import DecodeError, EncodeError
-from nri.types.v1 import STATES, ConfigList, Plugin, Request, Result, Spec, State
+from nri.types.v1 import STATES, Request, Result, Spec, State
 from tests.unit.types.mutations import values
 
 GOLDEN = sorted(glob.glob(os.path.join(os.path.dirname(__file__), "../../golden/*.json")))
@@ -158,7 +159,7 @@ def test_conf_and_resources_pass_through_unchanged(value):
 def test_a_conf_that_is_empty_is_still_a_conf(conf):
     written = json.loads(Request(state="create", id="a", conf=conf).to_json())
     assert repr(written["conf"]) == repr(conf)
-    entry = json.loads(ConfigList(plugins=[Plugin(type="a", conf=conf)]).to_json())["plugins"][0]
+    entry = json.loads(ConfigList(plugins=[PluginEntry(type="a", conf=conf)]).to_json())["plugins"][0]
     assert repr(entry["conf"]) == repr(conf)
 
 
@@ -204,17 +205,17 @@ MESSAGES = [
     Spec(resources={"cpu": {}}, namespaces={"pid": ""}, cgroups_path="/a", annotations={"a": "b"}),
     Result(plugin="a", error="b", metadata={"c": "d"}, cgroups_path="e", extra={"f": 1}),
     Request(state="create", id="a", sandbox_id="b", pid=1, spec=Spec(), labels={"a": "b"}, conf=1, results=[]),
-    Plugin(
+    PluginEntry(
         type="a",
         conf={},
         states=["setup"],
         failure_policy="fail",
         timeout=1.5,
-        ahead="never",
+        prefork="never",
         source="f",
         source_index=2,
     ),
-    ConfigList(plugins=[Plugin(type="a")]),
+    ConfigList(plugins=[PluginEntry(type="a")]),
 ]
 
 
@@ -265,8 +266,8 @@ def test_a_state_is_a_string_that_compares_as_one():
 
 
 def test_a_plugin_always_wants_create_and_delete():
-    assert [s for s in STATES if Plugin(type="a").wants(s)] == ["create", "delete"]
-    assert [s for s in STATES if Plugin(type="a", states=["setup"]).wants(s)] == ["setup", "create", "delete"]
+    assert [s for s in STATES if PluginEntry(type="a").wants(s)] == ["create", "delete"]
+    assert [s for s in STATES if PluginEntry(type="a", states=["setup"]).wants(s)] == ["setup", "create", "delete"]
 
 
 def test_a_new_result_is_of_the_requests_version():

@@ -17,8 +17,8 @@ from nri.v1bridge import configuration as module
 from nri.v1bridge.configuration import Configuration
 from tests.host import SOON, wait_until
 
-diagnosis = importlib.import_module("nri.config.diagnose")
-loading = importlib.import_module("nri.config.load")  # the package's `load` is the function
+diagnosis = importlib.import_module("nri.config.diagnostics")
+loading = importlib.import_module("nri.config.loading")  # the package's `load` is the function
 
 
 def text(*types, **options):
@@ -605,7 +605,7 @@ def test_nothing_of_a_huge_file_stays_in_memory(node):
     gc.disable()
     try:
         assert node.plugins == []
-        assert [each for each in gc.get_objects() if type(each).__module__ == "nri.config.locate"] == []
+        assert [each for each in gc.get_objects() if type(each).__module__ == "nri.config.source_positions"] == []
     finally:
         gc.enable()
 

@@ -12,9 +12,10 @@ import time
 import pytest
 
 from nri.client import Exchange, PluginError
-from nri.errors import printable
-from nri.types.v1 import Plugin, Request, Result, Spec
-from nri.v1bridge import Settings, logs
+from nri.config.entries import PluginEntry
+from nri.errors import escape
+from nri.types.v1 import Request, Result, Spec
+from nri.v1bridge import BridgeOptions, logs
 
 CONTAINER = "default/web/app"
 STAMP = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
@@ -40,7 +41,7 @@ class Log:
         self.path = path
 
     def set_up(self, **settings):
-        logs.set_up(Settings(log_file=str(self.path), **settings), launched=True)
+        logs.set_up(BridgeOptions(log_file=str(self.path), **settings), launched=True)
 
     @property
     def lines(self):
@@ -67,7 +68,7 @@ def request(state="create", *, sandbox=False, id="1f92344f3c93e2381e18c2b9d9ffb6
 
 
 def exchange(*, error="", metadata=None, plugin="konfine", seconds=0.01234):
-    made = Exchange(Plugin(type=plugin), b"{}")
+    made = Exchange(PluginEntry(type=plugin), b"{}")
     made.seconds = seconds
     if error:
         made.error = PluginError(plugin, error)
@@ -220,7 +221,7 @@ def test_in_json_any_text_is_a_value(log, evil):
     ok, failed, says = log.objects
     assert all(line.isascii() for line in log.lines)
     assert ok["container"] == failed["container"] == says["container"] == f"default/{evil}"
-    assert (ok["metadata"], failed["error"], says["line"]) == ({evil: evil}, printable(f"x{evil}"), evil)
+    assert (ok["metadata"], failed["error"], says["line"]) == ({evil: evil}, escape(f"x{evil}"), evil)
 
 
 OWN = [
@@ -314,7 +315,7 @@ def test_what_cannot_be_made_anew_goes_on_in_the_old_file(tmp_path, nri_logger):
 def test_a_file_that_cannot_be_written_is_said_on_stderr_and_so_is_the_rest(tmp_path, nri_logger, capsys, path):
     os.mkfifo(tmp_path / "fifo")  # that nobody reads
     (tmp_path / "file").write_text("")
-    logs.set_up(Settings(log_file=path.format(tmp_path)), launched=False)
+    logs.set_up(BridgeOptions(log_file=path.format(tmp_path)), launched=False)
     nri_logger.info("more")
     first, second = capsys.readouterr().err.splitlines()
     assert f" error the log file {path.format(tmp_path)} cannot be written: " in first
@@ -324,11 +325,11 @@ def test_a_file_that_cannot_be_written_is_said_on_stderr_and_so_is_the_rest(tmp_
 def test_a_full_disk_raises_nothing_and_is_said_once(nri_logger, capsys, monkeypatch, tmp_path):
     monkeypatch.setattr(logs, "SYSLOG", str(tmp_path / "none"))
     for _ in range(2):
-        logs.set_up(Settings(log_file="/dev/full"), launched=True)
+        logs.set_up(BridgeOptions(log_file="/dev/full"), launched=True)
         for _ in range(100):
             nri_logger.error("x" * 1000)
             logs.exchange_line(CONTAINER, request(), exchange(metadata={"a": "b"}))
-    logs.set_up(Settings(), launched=False)
+    logs.set_up(BridgeOptions(), launched=False)
     out, said = capsys.readouterr()
     what = "error the log file /dev/full cannot be written, lines are lost: No space left on device"
     assert out == ""
@@ -422,11 +423,11 @@ def syslog(tmp_path, monkeypatch, nri_logger):
         sock.settimeout(10)
         monkeypatch.setattr(logs, "SYSLOG", "log")
         yield sock
-        logs.set_up(Settings(), launched=False)
+        logs.set_up(BridgeOptions(), launched=False)
 
 
 def test_a_bridge_that_a_runtime_launched_logs_to_syslog(syslog, nri_logger, capsys):
-    logs.set_up(Settings(log_level="debug"), launched=True)
+    logs.set_up(BridgeOptions(log_level="debug"), launched=True)
     for level, priority in ((10, 31), (20, 30), (30, 28), (40, 27), (50, 26)):
         nri_logger.log(level, "hello\nworld")
         name = logging.getLevelName(level).lower()
@@ -435,7 +436,7 @@ def test_a_bridge_that_a_runtime_launched_logs_to_syslog(syslog, nri_logger, cap
 
 
 def test_syslog_gets_json_where_that_is_the_format(syslog, nri_logger):
-    logs.set_up(Settings(log_format="json"), launched=True)
+    logs.set_up(BridgeOptions(log_format="json"), launched=True)
     logs.exchange_line(CONTAINER, request(), exchange(metadata={"k": "\udc80ü"}))
     head, _, value = syslog.recv(9999).decode().partition(": ")
     assert head == f"<30>nri-v1bridge[{os.getpid()}]"
@@ -443,7 +444,7 @@ def test_syslog_gets_json_where_that_is_the_format(syslog, nri_logger):
 
 
 def test_a_plugin_that_says_much_still_gets_into_a_datagram(syslog, nri_logger):
-    logs.set_up(Settings(), launched=True)
+    logs.set_up(BridgeOptions(), launched=True)
     logs.exchange_line(CONTAINER, request(), exchange(error="\x01" * 1_000_000))
     logs.exchange_line(CONTAINER, request(), exchange(metadata={f"{n:0300}": "\x01" * 999 for n in range(99)}))
     assert b"error failed state=create" in syslog.recv(999_999)
@@ -451,15 +452,15 @@ def test_a_plugin_that_says_much_still_gets_into_a_datagram(syslog, nri_logger):
 
 
 def test_started_by_hand_it_logs_to_stderr_also_where_there_is_syslog(syslog, nri_logger, capsys):
-    logs.set_up(Settings(), launched=False)
+    logs.set_up(BridgeOptions(), launched=False)
     nri_logger.info("hello")
     assert re.fullmatch(rf"{STAMP} info hello\n", capsys.readouterr().err)
 
 
 def test_a_log_file_goes_before_syslog_and_one_that_cannot_be_written_is_said_there(syslog, tmp_path, nri_logger):
-    logs.set_up(Settings(log_file="/nowhere/bridge.log"), launched=True)
+    logs.set_up(BridgeOptions(log_file="/nowhere/bridge.log"), launched=True)
     assert b"error the log file /nowhere/bridge.log cannot be written: No such file" in syslog.recv(9999)
-    logs.set_up(Settings(log_file=str(tmp_path / "bridge.log")), launched=True)
+    logs.set_up(BridgeOptions(log_file=str(tmp_path / "bridge.log")), launched=True)
     nri_logger.info("hello")
     assert Log(tmp_path / "bridge.log").lines[0].endswith(" info hello")
 
@@ -471,13 +472,13 @@ def test_where_there_is_no_syslog_a_launched_one_logs_to_stderr(tmp_path, monkey
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
             if path == "dead":
                 sock.bind(logs.SYSLOG)
-        logs.set_up(Settings(), launched=True)
+        logs.set_up(BridgeOptions(), launched=True)
         nri_logger.info("to %s", path)
         assert capsys.readouterr().err.endswith(f" info to {path}\n")
 
 
 def test_a_syslog_that_takes_nothing_is_not_waited_for(syslog, nri_logger):
-    logs.set_up(Settings(), launched=True)
+    logs.set_up(BridgeOptions(), launched=True)
     slowest = 0.0
     for _ in range(2000):  # more than its queue holds
         started = time.monotonic()
@@ -493,8 +494,8 @@ def test_a_syslog_that_takes_nothing_is_not_waited_for(syslog, nri_logger):
 
 
 def test_after_a_pause_syslog_gets_lines_again(syslog, nri_logger, monkeypatch):
-    monkeypatch.setattr(logs, "SULK", 0.0)
-    logs.set_up(Settings(), launched=True)
+    monkeypatch.setattr(logs, "BACKOFF", 0.0)
+    logs.set_up(BridgeOptions(), launched=True)
     syslog.setblocking(False)
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other, pytest.raises(BlockingIOError):
         other.setblocking(False)
@@ -509,8 +510,8 @@ def test_after_a_pause_syslog_gets_lines_again(syslog, nri_logger, monkeypatch):
 
 
 def test_a_syslog_that_was_restarted_is_found_again(syslog, nri_logger, monkeypatch):
-    monkeypatch.setattr(logs, "SULK", 0.0)
-    logs.set_up(Settings(), launched=True)
+    monkeypatch.setattr(logs, "BACKOFF", 0.0)
+    logs.set_up(BridgeOptions(), launched=True)
     nri_logger.info("one")
     syslog.close()
     nri_logger.info("lost")

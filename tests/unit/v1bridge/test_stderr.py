@@ -115,11 +115,11 @@ def test_a_long_line_is_written_whole_to_a_reader_that_reads(place: Ends, logger
 
     thread = threading.Thread(target=drain)
     thread.start()
-    module_patience, module.PATIENCE = module.PATIENCE, SOON
+    module_patience, module.TIMEOUT = module.TIMEOUT, SOON
     try:
         logger.info(line)
     finally:
-        module.PATIENCE = module_patience
+        module.TIMEOUT = module_patience
         done.set()
         thread.join()
     assert "".join(read).replace("\n", "") == line

@@ -1,0 +1,61 @@
+"""The bridge's settings: whatever the text, they are read and nothing is raised; each key that is wrong is a fault
+in a line of a terminal, and stays at its default; each that is right counts, whatever stands beside it; and there
+is a OptionsError exactly where there are faults.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from nri.types import DecodeError, gojson
+from nri.v1bridge import BridgeOptions, OptionsError
+
+JSON = True
+_DEFAULTS = BridgeOptions()
+
+
+def check(data: bytes) -> None:
+    """Read the bytes as a runtime hands them over."""
+    text = data.decode("utf-8", "replace")
+    settings, faults = BridgeOptions.read(text)
+    for fault in faults:
+        assert fault
+        assert fault.isprintable()
+        assert len(fault) < 400, "a fault carries the settings"
+    try:
+        assert BridgeOptions.parse(text) == settings
+        assert not faults, "faults that do not count"
+    except OptionsError as error:
+        assert faults, "an error without a fault"
+        assert all(fault in str(error) for fault in faults)
+    try:
+        document = gojson.loads(text)
+    except DecodeError:
+        document = None
+    if not isinstance(document, dict):
+        assert settings == _DEFAULTS
+        assert len(faults) == (1 if text.strip() else 0)
+        return
+    alone = [BridgeOptions.read(gojson.dumps({key: value}).decode()) for key, value in document.items()]
+    assert faults == [fault for _, found in alone for fault in found]
+    expected = asdict(_DEFAULTS)
+    for single, found in alone:
+        assert len(found) <= 1
+        assert not found or single == _DEFAULTS
+        expected |= {key: value for key, value in asdict(single).items() if value != getattr(_DEFAULTS, key)}
+    assert asdict(settings) == expected
+
+
+SEEDS = (
+    (
+        b'{"confDir":"/etc/nri/resource.d","confFile":"/etc/nri/conf.json","binDirs":["/opt/nri/bin"],"failurePolicy":'
+        b'"ignore","pluginTimeout":2.5,"prefork":true,"logFile":"/var/log/a","logLevel":"debug","logFormat":"json","x-why":1}'
+    ),
+    b'{"logLevl":"info","confDir":null,"binDirs":[],"pluginTimeout":1e400}',
+    b'{"logLevel":["info"],"failurePolicy":{},"logFormat":1,"prefork":"no","binDirs":["a"]}',
+    b'{"\\u001b[2J":1,"confDir":"/\\u0000"}',
+    b'{"logLevel":"info","logLevel":"trace"}',
+    b"null",
+    b" \n",
+    b"{",
+)

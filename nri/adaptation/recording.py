@@ -1,0 +1,109 @@
+"""Lives in files: a line of JSON for each event, to be replayed.
+
+A line is an object with ``event``, the name of an event's call; ``pod``; and, where the event has them,
+``container``, ``resources`` (what is asked for) and ``overhead``. The last four are protobuf's JSON, with the names
+of the fields as they are in the ``.proto`` files. Empty lines are passed over, anything else is an error that says
+where it is.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, TextIO
+
+from google.protobuf import json_format
+
+from nri import api
+from nri.adaptation.errors import AdaptationError
+from nri.adaptation.lifecycle import Step
+from nri.api import events
+from nri.errors import escape
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
+MAX_LINE = 4 * 1024 * 1024
+"""Characters of a line; an event has to fit into a message of 4 MiB anyway."""
+
+_PARTS: dict[str, type[Message]] = {
+    "pod": api.PodSandbox,
+    "container": api.Container,
+    "resources": api.LinuxResources,
+    "overhead": api.LinuxResources,
+}
+
+
+def write(steps: Iterable[Step], file: TextIO) -> None:
+    """Write steps, a line for each."""
+    for step in steps:
+        line: dict[str, Any] = {"event": events.BY_EVENT[step.event].rpc}
+        for name in _PARTS:
+            message = getattr(step, name)
+            if message is not None:
+                line[name] = json_format.MessageToDict(message, preserving_proto_field_name=True)
+        file.write(json.dumps(line, ensure_ascii=False, sort_keys=True) + "\n")
+
+
+def read(path: str) -> list[Step]:
+    """The steps of a file.
+
+    :raises AdaptationError: when it can't be read, with the number of the line where it is not what it should be.
+    """
+    try:
+        with open(path, encoding="utf-8") as file:
+            return [_step(line, f"{escape(path)}:{number}") for number, line in _lines(file, path)]
+    except OSError as error:
+        raise AdaptationError(f"{escape(path)}: can't be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise AdaptationError(f"{escape(path)}: is not UTF-8 at byte {error.start}") from error
+
+
+def _lines(file: TextIO, path: str) -> Iterator[tuple[int, str]]:
+    number = 0
+    while line := file.readline(MAX_LINE + 1):
+        number += 1
+        if len(line) > MAX_LINE:
+            raise AdaptationError(f"{escape(path)}:{number}: is longer than {MAX_LINE} characters")
+        if line.strip():
+            yield number, line
+
+
+def _step(line: str, where: str) -> Step:
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        what = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
+        raise AdaptationError(f"{where}: is not JSON: {what}") from error
+    if not isinstance(value, dict):
+        raise AdaptationError(f"{where}: found a {type(value).__name__}, expected an object with event and pod")
+    event = value.get("event")
+    how = events.BY_RPC.get(event) if isinstance(event, str) else None
+    if how is None or how.event == api.Event.VALIDATE_CONTAINER_ADJUSTMENT:
+        raise AdaptationError(f"{where}: found the event {event!r}, expected one such as RunPodSandbox")
+    if unknown := value.keys() - _PARTS.keys() - {"event"}:
+        raise AdaptationError(f"{where}: found the key {min(unknown)!r}, expected {', '.join(['event', *_PARTS])}")
+    parts = {name: _part(value[name], name, where) for name in _PARTS if name in value}
+    fields = how.request.DESCRIPTOR.fields_by_name
+    wanted = {
+        "pod": True,
+        "container": "container" in fields,
+        "resources": "linux_resources" in fields,
+        "overhead": "overhead_linux_resources" in fields,
+    }
+    for name in ("pod", "container"):
+        if wanted[name] and (name not in parts or not parts[name].id):
+            raise AdaptationError(f"{where}: {how.rpc} has no {name} with an id")
+    for name in parts:
+        if not wanted[name]:
+            raise AdaptationError(f"{where}: found {name!r}, which {how.rpc} does not have")
+    return Step(event=how.event, **parts)
+
+
+def _part(value: Any, name: str, where: str) -> Any:
+    message = _PARTS[name]()
+    try:
+        json_format.ParseDict(value, message)
+    except (json_format.ParseError, TypeError, AttributeError, ValueError, RecursionError) as error:
+        raise AdaptationError(f"{where}: {name}: {escape(str(error))}") from error
+    return message

@@ -1,0 +1,126 @@
+"""The faults of a configuration file that :mod:`nri.config.validate` did not accept, each at its place.
+
+The search stops at a limit, and skips entries that are valid: a file of 20,000 entries takes a moment.
+"""
+
+from __future__ import annotations
+
+import codecs
+import functools
+import itertools
+from typing import TYPE_CHECKING, Any
+
+from jsonschema import Draft202012Validator
+
+from nri.config import json_schemas, validate
+from nri.config.faults import MAX_FAULTS, Fault, path_text
+from nri.config.findings import explain
+from nri.config.source_positions import Places, refused
+from nri.types import DecodeError, gojson
+from nri.types.v1 import STATES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from nri.config.findings import Error, Finding
+
+MINIMAL = '{"version": "0.1", "plugins": [{"type": "NAME"}]}'
+"""The shortest configuration that does something."""
+
+
+def diagnose(file: str, document: bytes, limit: int = MAX_FAULTS) -> tuple[Fault, ...]:
+    """The faults of a configuration file that is not good, from its top; never none, at most ``limit``.
+
+    Nothing more is said of a file that is not UTF-8, or not JSON: what comes after would be guesses.
+    """
+    faults: list[Fault] = []
+    if document.startswith(codecs.BOM_UTF8):
+        document = document.removeprefix(codecs.BOM_UTF8)
+        message = "found a byte order mark (U+FEFF) at the start of the file, expected UTF-8 without one"
+        faults.append(Fault(file=file, message=message))
+    try:
+        text = document.decode()
+        value = gojson.loads(text)
+    except UnicodeDecodeError as error:
+        before = document[: error.start].decode()
+        line, column = gojson.position(before, len(before))
+        message = f"found the byte 0x{document[error.start]:02x}, which is not UTF-8, expected a file in UTF-8"
+        return (*faults, Fault(file=file, line=line, column=column, message=message))
+    except DecodeError as error:
+        return (*faults, _not_json(file, text, error))
+    places = Places(text, limit)
+    faults += _duplicates(file, places)
+    try:
+        faults += [_fault(file, places, finding) for finding in explain(_errors(value, limit), limit)]
+    except RecursionError:  # to tell whether two states are the same, a validator goes down into both
+        faults.append(Fault(file=file, message="nested too deep to be checked, expected a handful of levels"))
+    if not faults:  # quick and schema differ; a test holds them together
+        faults.append(Fault(file=file, message="not accepted, and no rule says why; please report this as a bug"))
+    return tuple(sorted(faults, key=lambda fault: (fault.line, fault.column))[:limit])
+
+
+@functools.cache
+def _validators() -> tuple[Draft202012Validator, Draft202012Validator]:
+    """Return the validators of a document, and of an entry in its plugins."""
+    schema = json_schemas.load("host-config")
+    return Draft202012Validator(schema), Draft202012Validator({**schema["$defs"]["plugin"], "$defs": schema["$defs"]})
+
+
+def _errors(value: object, limit: int) -> Iterator[Error]:
+    """Yield a validator's errors for a document; of its entries it gets the first ``limit`` that are not valid."""
+    of_document, of_plugin = _validators()
+    plugins = value.get("plugins") if isinstance(value, dict) else None
+    if not isinstance(value, dict) or not isinstance(plugins, list):
+        yield from of_document.iter_errors(value)
+        return
+    yield from of_document.iter_errors({**value, "plugins": []})
+    bad = (index for index, plugin in enumerate(plugins) if not validate.is_good_plugin(plugin))
+    for index in itertools.islice(bad, limit):
+        for error in of_plugin.iter_errors(_shortened(plugins[index])):
+            error.path.extendleft((index, "plugins"))
+            yield error
+
+
+def _shortened(plugin: Any) -> Any:
+    """Return an entry with no more states than are needed for a fault in them."""
+    states = plugin.get("states") if isinstance(plugin, dict) else None
+    return {**plugin, "states": states[: len(STATES) + 1]} if isinstance(states, list) else plugin
+
+
+def _not_json(file: str, text: str, error: DecodeError) -> Fault:
+    if not text.strip(" \t\r\n"):
+        return Fault(file=file, message=f"found an empty file, expected at least {MINIMAL}")
+    line, column = (error.line, error.column) if error.line else refused(text)
+    return Fault(file=file, line=line, column=column, message=error.reason + _habit(text, line, column))
+
+
+def _habit(text: str, line: int, column: int) -> str:
+    """A word on what is at a syntax error, where it is something that other formats have."""
+    lines = text.split("\n")
+    before, after = lines[line - 1][: column - 1], lines[line - 1][column - 1 :]
+    if after.startswith(("//", "/*", "#")):
+        return '; JSON has no comments, notes go under a key that begins with "x-"'
+    if after.startswith("'"):
+        return '; JSON has strings in "double quotes" only'
+    if after.startswith(("}", "]")) and "\n".join([*lines[: line - 1], before]).rstrip().endswith(","):
+        return "; JSON has no comma after the last item"
+    return ""
+
+
+def _duplicates(file: str, places: Places) -> list[Fault]:
+    return [
+        Fault(
+            file=file,
+            line=duplicate.position.line,
+            column=duplicate.position.column,
+            path=path_text(duplicate.path),
+            message=f"the key is given again, expected it once; "
+            f"it was given first at line {duplicate.first.line} column {duplicate.first.column}",
+        )
+        for duplicate in places.duplicates
+    ]
+
+
+def _fault(file: str, places: Places, finding: Finding) -> Fault:
+    line, column = places.key(finding.path) if finding.at_key else places.value(finding.path)
+    return Fault(file=file, line=line, column=column, path=path_text(finding.path), message=finding.message)

@@ -1,0 +1,100 @@
+"""The types of the host configuration: which plugins run, in which order."""
+
+from __future__ import annotations
+
+from nri.types.jsonobject import Field, JSONObject, number, objects, opaque, string, strings
+from nri.types.v1 import VERSION, State
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+
+class PluginEntry(JSONObject):
+    """One entry of the host configuration."""
+
+    __slots__ = ("conf", "failure_policy", "prefork", "source", "source_index", "states", "timeout", "type")
+
+    type: str
+    """The name of the executable in the plugin directory."""
+    conf: Any
+    """Handed to the plugin as it is."""
+    states: tuple[str, ...]
+    """The states that the plugin is run for beside ``create`` and ``delete``, which are always sent."""
+    failure_policy: str
+    """``fail``, ``ignore``, or "" for the default of whoever runs the chain."""
+    timeout: float
+    """Seconds; 0 for the default of whoever runs the chain."""
+    prefork: str
+    """For a host that starts plugins ahead of requests: ``always`` also one that was not built with :mod:`nri.skel`,
+    which must do nothing before it has read its request; ``never``; "" for what the host finds."""
+    source: str
+    """The file that the entry comes from; not part of the document."""
+    source_index: int
+    """Its place among the plugins of that file, from 0; not part of the document."""
+
+    FIELDS = (
+        Field("type", "type", string, omit_empty=False),
+        Field("conf", "conf", opaque),
+        Field("states", "states", strings),
+        Field("failurePolicy", "failure_policy", string),
+        Field("timeout", "timeout", number),
+        Field("prefork", "prefork", string),
+    )
+
+    def __init__(
+        self,
+        *,
+        type: str,
+        conf: Any = None,
+        states: Iterable[str] = (),
+        failure_policy: str = "",
+        timeout: float = 0,
+        prefork: str = "",
+        source: str = "",
+        source_index: int = 0,
+    ) -> None:
+        put = object.__setattr__
+        put(self, "type", type)
+        put(self, "conf", conf)
+        put(self, "states", tuple(states))
+        put(self, "failure_policy", failure_policy)
+        put(self, "timeout", timeout)
+        put(self, "prefork", prefork)
+        put(self, "source", source)
+        put(self, "source_index", source_index)
+
+    @classmethod
+    def from_value(cls, value: object, where: str) -> PluginEntry:
+        """As :meth:`JSONObject.from_value`; the source is not part of the document."""
+        plugin = super().from_value(value, where)
+        object.__setattr__(plugin, "source", "")
+        object.__setattr__(plugin, "source_index", 0)
+        return plugin
+
+    def wants(self, state: str) -> bool:
+        """Whether the plugin is to be run for ``state``."""
+        return state in (State.CREATE, State.DELETE) or state in self.states
+
+
+def _plugins(value: object, where: str) -> tuple[PluginEntry, ...]:
+    return objects(PluginEntry, "plugins", value, where)
+
+
+class ConfigList(JSONObject):
+    """The host configuration: which plugins run, in which order."""
+
+    __slots__ = ("plugins", "version")
+
+    version: str
+    plugins: tuple[PluginEntry, ...]
+
+    FIELDS = (
+        Field("version", "version", string, omit_empty=False),
+        Field("plugins", "plugins", _plugins, omit_empty=False),
+    )
+
+    def __init__(self, *, plugins: Iterable[PluginEntry] = (), version: str = VERSION) -> None:
+        object.__setattr__(self, "version", version)
+        object.__setattr__(self, "plugins", tuple(plugins))

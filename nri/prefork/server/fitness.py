@@ -1,0 +1,174 @@
+"""Checks whether a loaded plugin can be forked: every child must be as good as a new process.
+
+A fork shares some things with all other children (open files, shared memory) and loses others (threads, timers).
+A plugin that has one of them when it is loaded is started for each request instead. Each check costs at most
+a few milliseconds, once, when ``TYPE prefork`` starts. Nothing is imported for them: a module that is not loaded has
+done nothing. docs/writing-a-plugin.md lists the checks, and what no check finds.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import stat
+import sys
+import time
+from _signal import SIG_DFL, SIGCHLD, getitimer, getsignal  # type: ignore[import-not-found] # signal imports enum
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+_THREAD_ENDS_WITHIN = 0.2  # seconds: a thread that was joined is known to the kernel for a moment longer
+_INTERVAL_TIMERS = (0, 1, 2)  # ITIMER_REAL, ITIMER_VIRTUAL, ITIMER_PROF
+
+_THREADING_ATEXITS = ("concurrent.futures.thread", "concurrent.futures.process")
+"""Modules of the standard library that register one function with ``threading._register_atexit`` each."""
+
+
+def unfit(control: int) -> str:
+    """Return why the processes forked from this one would not be as new; "" if they would.
+
+    :param control: a descriptor that is open and no fault: the socket to the host.
+    """
+    for found in (
+        _threads(),
+        _children(),
+        _open_files(control),
+        _redirected(),
+        _shared_memory(),
+        _timers(),
+        _signals(),
+        _finalizers(),
+        _exit_functions(),
+        _random_state(),
+    ):
+        if found:
+            return found
+    return ""
+
+
+def _threads() -> str:
+    until = time.monotonic() + _THREAD_ENDS_WITHIN
+    while (count := len(os.listdir("/proc/self/task"))) > 1:
+        if time.monotonic() >= until:
+            return f"it has threads beside the main one when it is loaded: {count - 1}"
+        time.sleep(0.005)
+    return ""
+
+
+def _children() -> str:
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return ""
+    return "it has a child process when it is loaded"
+
+
+def _open_files(control: int) -> str:
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) > 2 and int(name) != control and os.path.exists(f"/proc/self/fd/{name}"):
+            return f"it has a file open when it is loaded: {os.readlink(f'/proc/self/fd/{name}')}"
+    return ""
+
+
+def _redirected() -> str:
+    """The host has given one pipe for stdout and stderr; each child gets its own in their place."""
+    try:
+        out, err = os.fstat(1), os.fstat(2)
+    except OSError:
+        return "it has closed stdout or stderr when it is loaded"
+    if (out.st_dev, out.st_ino) != (err.st_dev, err.st_ino) or stat.S_ISREG(out.st_mode):
+        where = " and ".join([os.readlink(f"/proc/self/fd/{number}") for number in (1, 2)])
+        return f"it has redirected stdout or stderr when it is loaded: {where}"
+    return ""
+
+
+def _shared_memory() -> str:
+    """A writable shared mapping: of mmap(2), shared_memory, a semaphore of multiprocessing, shmat(2), io_uring."""
+    with open("/proc/self/maps", "rb") as file:
+        for line in file:
+            fields = line.split(None, 5)
+            if fields[1][1:2] == b"w" and fields[1][3:4] == b"s":
+                name = os.fsdecode(fields[5].strip()) if len(fields) > 5 else "anonymous"
+                return f"it has writable shared memory when it is loaded: {name}"
+    return ""
+
+
+def _timers() -> str:
+    running = any(getitimer(which)[0] > 0 for which in _INTERVAL_TIMERS)
+    try:
+        with open("/proc/self/timers", "rb") as file:  # of timer_create(2)
+            running = running or file.read(1) != b""
+    except OSError:
+        pass  # a kernel without CONFIG_CHECKPOINT_RESTORE
+    return "it has a timer running when it is loaded, such as signal.alarm" if running else ""
+
+
+def _signals() -> str:
+    """The helper's children end in the helper: a handler of the plugin would run there."""
+    return "" if getsignal(SIGCHLD) == SIG_DFL else "it handles or ignores SIGCHLD when it is loaded"
+
+
+def _finalizers() -> str:
+    """An object with a finalizer, as a TemporaryDirectory: the first child that ends would clean it up for all."""
+    weakref = sys.modules.get("weakref")
+    if weakref is not None:
+        for info in list(weakref.finalize._registry.values()):
+            if info.atexit:
+                return f"it has a weakref.finalize when it is loaded: {_name(info.func)}"
+    util = sys.modules.get("multiprocessing.util")
+    if util is not None and util._finalizer_registry:
+        return "it has a finalizer of multiprocessing when it is loaded"
+    return ""
+
+
+def _exit_functions() -> str:
+    """Functions that run at the end of the process, beside those that the standard library registers by itself."""
+    found = expected = 0
+    atexit = sys.modules.get("atexit")
+    if atexit is not None:
+        found += atexit._ncallbacks()
+        expected += sum([registers(sys.modules[name]) for name, registers in ATEXIT.items() if name in sys.modules])
+    threading = sys.modules.get("threading")
+    if threading is not None:
+        found += len(getattr(threading, "_threading_atexits", ()))
+        expected += len([name for name in _THREADING_ATEXITS if name in sys.modules])
+    if found > expected:
+        return f"it has registered functions with atexit when it is loaded: {found - expected}"
+    return ""
+
+
+ATEXIT: dict[str, Callable[[Any], bool]] = {
+    "logging": lambda _module: True,  # logging.shutdown
+    "multiprocessing.util": lambda _module: True,  # _exit_function
+    "rlcompleter": lambda module: bool(module._readline_available),
+    "weakref": lambda module: bool(module.finalize._registered_with_atexit),  # with the first finalize
+}
+"""Modules of the standard library that register one function with atexit, and whether they have done so.
+
+Source: a search for ``atexit.register`` in the libraries of Python 3.11, 3.12 and 3.13. A plugin that loads a module
+which does so and is not here is refused."""
+
+
+def _random_state() -> str:
+    """A generator of random numbers that is not seeded again after a fork: each child would get the same numbers.
+
+    ``random`` itself and OpenSSL are seeded again; ``random.SystemRandom`` has no state.
+    """
+    random, tempfile = sys.modules.get("random"), sys.modules.get("tempfile")
+    if random is None:
+        return ""
+    names = getattr(tempfile, "_name_sequence", None)
+    known = (random._inst, getattr(names, "_rng", None))  # tempfile seeds its own again in another process
+    for each in gc.get_objects():
+        kind = type(each)
+        is_seeded = issubclass(kind, random.Random) and not issubclass(kind, random.SystemRandom)
+        if is_seeded and not any(each is one for one in known):
+            return "it has a random.Random of its own when it is loaded"
+    return ""
+
+
+def _name(function: object) -> str:
+    return f"{getattr(function, '__module__', '?')}.{getattr(function, '__qualname__', type(function).__name__)}"

@@ -1,0 +1,161 @@
+"""Processes that were left behind, and that the kernel does not let go."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nri.process import launch, spawn, subreaper
+from tests.host import SOON, all_reaped, is_running, wait_until
+
+if TYPE_CHECKING:
+    import pytest
+
+
+class Powerless:
+    """As ``os``, but that nobody is killed: what an uninterruptible system call makes of it."""
+
+    def kill(self, pid: int, number: int) -> None:
+        pass
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(os, name)
+
+
+def sleeping() -> subprocess.Popen[bytes]:
+    """A process that sleeps, and is called so: the kernel renames it a moment after Popen has seen it begin."""
+    process = subprocess.Popen(["/bin/sleep", "1000"])
+    assert wait_until(lambda: Path(f"/proc/{process.pid}/comm").read_text() == "sleep\n", SOON)
+    return process
+
+
+def test_one_that_the_kernel_keeps_holds_nobody_up_is_said_once_and_reaped_when_it_goes(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING, "nri.client")
+    monkeypatch.setattr(subreaper, "_become_subreaper", lambda: True)
+    process = sleeping()
+    monkeypatch.setattr(subreaper, "_children", lambda: [process.pid])
+    _await = subreaper._await
+    left = subreaper.Subreaper()
+    waited: list[int] = []
+    monkeypatch.setattr(subreaper, "_await", lambda pid, until: (waited.append(pid), _await(pid, until)))
+    said = f"killed a process that a plugin has left behind: {process.pid} (sleep)"
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(subreaper, "os", Powerless())
+            for _ in range(20):
+                left.end()
+        assert waited == [process.pid]  # once, not each time
+        assert is_running(process.pid)
+        assert caplog.text.count(said) == 1
+        process.kill()
+        assert wait_until(lambda: left.end() is None and not os.path.exists(f"/proc/{process.pid}"), SOON)
+    finally:
+        process.kill()
+        process.wait()
+    assert all_reaped()
+
+
+def test_one_that_goes_is_gone_when_the_search_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subreaper, "_become_subreaper", lambda: True)
+    monkeypatch.setattr(subreaper, "ENDS_WITHIN", SOON)
+    process = sleeping()
+    alive = [process.pid]
+    monkeypatch.setattr(subreaper, "_children", lambda: [pid for pid in alive if os.path.exists(f"/proc/{pid}")])
+    subreaper.Subreaper().end()
+    assert not os.path.exists(f"/proc/{process.pid}")
+    process.wait()
+
+
+class Recording:
+    """As ``os``, with processes that are only numbers; none of them ends."""
+
+    WNOHANG = os.WNOHANG
+
+    def __init__(self) -> None:
+        self.killed: list[int] = []
+
+    def kill(self, pid: int, number: int) -> None:
+        self.killed.append(pid)
+
+    def waitpid(self, pid: int, options: int) -> tuple[int, int]:
+        return 0, 0
+
+    def pidfd_open(self, pid: int) -> int:
+        raise ProcessLookupError
+
+
+def test_a_number_that_another_process_has_later_is_not_taken_for_the_one_that_was_killed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(subreaper, "_become_subreaper", lambda: True)
+    recording = Recording()
+    monkeypatch.setattr(subreaper, "os", recording)
+    left = subreaper.Subreaper()
+    number = 1 << 30  # above what Linux gives to a process
+    for children in ([number], [number], [], [number]):
+        monkeypatch.setattr(subreaper, "_children", lambda children=children: children)
+        left.end()
+    assert recording.killed == [number, number]
+
+
+def test_those_that_make_others_for_ever_are_left_for_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subreaper, "_become_subreaper", lambda: True)
+    monkeypatch.setattr(subreaper, "ENDS_WITHIN", 0)
+    recording = Recording()
+    monkeypatch.setattr(subreaper, "os", recording)
+
+    def children() -> list[int]:
+        assert len(recording.killed) < 100, "it goes on for ever"
+        return [(1 << 30) + len(recording.killed)]
+
+    monkeypatch.setattr(subreaper, "_children", children)
+    subreaper.Subreaper().end()
+    assert len(recording.killed) == 1
+
+
+class Lock:
+    """A lock that tells when a thread wants it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.wanted_by: set[int] = set()
+
+    def __enter__(self) -> None:
+        self.wanted_by.add(threading.get_ident())
+        self._lock.acquire()
+
+    def __exit__(self, *_error: object) -> None:
+        self._lock.release()
+
+
+def test_a_plugin_that_is_being_started_is_not_taken_for_one_that_was_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The search begins when the plugin is a child already, and the caller does not know its number."""
+    monkeypatch.setattr(subreaper, "_become_subreaper", lambda: True)
+    before, children = set(subreaper._children()), subreaper._children
+    monkeypatch.setattr(subreaper, "_children", lambda: [pid for pid in children() if pid not in before])
+    lock = Lock()
+    monkeypatch.setattr(spawn, "starting", lock)
+    left = subreaper.Subreaper()
+    assert not left.there_are()
+    search = threading.Thread(target=left.end)
+
+    def posix_spawn(*arguments: Any, **options: Any) -> int:
+        pid = real(*arguments, **options)
+        assert left.there_are()
+        search.start()
+        assert wait_until(lambda: search.ident in lock.wanted_by or not search.is_alive())
+        return pid
+
+    real = os.posix_spawn
+    monkeypatch.setattr(os, "posix_spawn", posix_spawn)
+    output = launch.launch("/bin/cat", ["cat"], b"alive", time.monotonic() + SOON, log=lambda _line: None)
+    search.join(SOON)
+    assert not search.is_alive()
+    assert (output.status, output.stdout) == (0, b"alive")

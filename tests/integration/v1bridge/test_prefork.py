@@ -1,0 +1,144 @@
+"""The bridge and plugins that are ready before they are asked."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from nri import api
+from nri.config.entries import PluginEntry
+from nri.stub import Runtime
+from nri.ttrpc import StatusError
+from nri.v1bridge import Bridge
+from tests.host import SOON, has_zombie, wait_until
+from tests.v1node import call, container, pod, settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.host import Host
+
+SOURCE = str(Path(__file__).parents[3])
+PLUGIN = """#!{python}
+import sys
+sys.path.insert(0, {source!r})
+import os
+from nri import skel
+
+class Noting(skel.Plugin):
+    type = "noting"
+
+    def invoke(self, request):
+        with open({notes!r}, "a") as notes:
+            notes.write(f"{{os.getppid()}} ")
+        return request.new_result(self.type)
+
+if __name__ == "__main__":
+    with open({starts!r}, "a") as notes:
+        notes.write(sys.argv[1] + " ")
+    del notes
+    skel.main(Noting())
+"""
+
+
+class Node:
+    """A bridge, its one plugin, and a runtime that can tell it another word about ``ahead``."""
+
+    def __init__(self, host: Host) -> None:
+        self.host = host
+        self.notes, self.starts = host.root / "notes", host.root / "starts"
+        names = {"source": SOURCE, "notes": str(self.notes), "starts": str(self.starts)}
+        host.script("noting", PLUGIN.format(python=sys.executable, **names))
+        host.configure(PluginEntry(type="noting"))
+        self.bridge = Bridge(settings(host), lambda text: settings(host, prefork=text == "prefork"))
+
+    def say(self, text: str) -> None:
+        self.bridge.configure(text, Runtime(name="containerd", version="1.7.24"))
+
+    def start(self) -> bool:
+        """An event; whether it was a helper's child that had it."""
+        self.bridge.start_container(api.StartContainerRequest(pod=pod(), container=container()), call())
+        return int(self.notes.read_text().split()[-1]) != os.getpid()
+
+    def is_ready(self) -> bool:
+        """Whether a helper is."""
+        helpers = self.bridge._helpers
+        return helpers is not None and any(known.helper is not None for known in helpers._known.values())
+
+
+def is_quiet() -> bool:
+    """Whether nothing is being started ahead."""
+    return not any(thread.name == "prefork" for thread in threading.enumerate())
+
+
+@pytest.fixture
+def node(host: Host) -> Iterator[Node]:
+    node = Node(host)
+    yield node
+    node.say("no")
+    assert wait_until(is_quiet)
+    assert wait_until(lambda: not host.processes() and not has_zombie())
+
+
+def test_without_ahead_no_helper_is_ever_started(node: Node) -> None:
+    node.say("no")
+    assert [node.start() for _ in range(5)] == [False] * 5
+    assert node.starts.read_text() == "invoke " * 5
+
+
+def test_with_ahead_one_is_started_when_the_runtime_comes_and_the_first_event_finds_it(node: Node) -> None:
+    node.say("prefork")
+    assert wait_until(node.is_ready, SOON)
+    assert node.start()
+    assert node.starts.read_text().split() == ["version", "prefork"]
+
+
+def test_with_ahead_an_event_that_comes_before_one_is_ready_does_not_wait_for_it(node: Node) -> None:
+    node.host.configure()
+    node.say("prefork")
+    assert wait_until(is_quiet, SOON)  # it has seen that there is nothing to start
+    node.host.configure(PluginEntry(type="noting"))
+    assert not node.start()
+    assert wait_until(node.start, SOON)
+    starts = node.starts.read_text().split()
+    assert (starts.count("prefork"), starts.count("version")) == (1, 1)
+    assert "invoke" in starts
+
+
+def test_what_can_not_be_started_ahead_is_said_by_the_first_event_only(
+    node: Node, caplog: pytest.LogCaptureFixture
+) -> None:
+    node.host.configure(PluginEntry(type="missing"))
+    node.say("prefork")
+    assert wait_until(is_quiet, SOON)
+
+    def said() -> list[str]:
+        texts = [
+            f"{record.getMessage()} {vars(record)}" for record in caplog.records if record.levelno > logging.INFO
+        ]
+        return [text for text in texts if "missing" in text]
+
+    assert said() == []
+    with pytest.raises(StatusError, match="missing: not found"):
+        node.bridge.start_container(api.StartContainerRequest(pod=pod(), container=container()), call())
+    assert len(said()) == 1
+
+
+def test_a_plugin_that_is_configured_no_more_has_no_helper_and_a_runtime_may_end_them_all(node: Node) -> None:
+    node.say("prefork")
+    assert wait_until(node.start, SOON)
+    node.host.configure()
+    node.bridge.start_container(api.StartContainerRequest(pod=pod(), container=container()), call())
+    assert wait_until(lambda: not node.host.processes())
+    node.host.configure(PluginEntry(type="noting"))
+    assert not node.start()
+    assert wait_until(node.start, SOON)
+    node.say("no")
+    assert wait_until(lambda: not node.host.processes())
+    assert not node.start()

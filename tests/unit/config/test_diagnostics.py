@@ -1,0 +1,179 @@
+"""What an operator is told about a configuration that is wrong."""
+
+import pytest
+
+from nri.config.diagnostics import diagnose
+from nri.config.faults import MAX_FAULTS, path_text
+from nri.config.validate import parse
+
+
+def plugin(entry):
+    return '{"version":"0.1","plugins":[' + entry + "]}"
+
+
+def lines(document):
+    """The faults of a document, without the file's name."""
+    document = document if isinstance(document, bytes) else document.encode()
+    assert parse(document) is None
+    return [str(fault).removeprefix("f:") for fault in diagnose("f", document)]
+
+
+MINIMAL = '{"version": "0.1", "plugins": [{"type": "NAME"}]}'
+TYPE_RULE = "a file name of letters, digits, '.', '_' and '-' that begins with a letter or a digit"
+STATES = '"setup", "create", "update", "pause", "resume", "delete"'
+FAULTS = [
+    # not JSON
+    ("", ["1:1: (document): found an empty file, expected at least " + MINIMAL]),
+    (" \n\t", ["1:1: (document): found an empty file, expected at least " + MINIMAL]),
+    ("{}\n{}", ["2:1: (document): found '{}' after the document, expected its end"]),
+    (plugin('{"type":"a"} /* b */'), ["expecting ',' delimiter, found '/* b */]}'; JSON has no comments"]),
+    ("# a\n{}", ["1:1: (document): found '# a\\n{}', expected a value; JSON has no comments, notes go under a key"]),
+    ("{'version'}", [("1:2: (document): expecting property name", '; JSON has strings in "double quotes" only')]),
+    ('{"version":"0.1",\n "plugins":[NaN]}', ["2:13: (document): found NaN, which is not JSON"]),
+    ('{"a":"NaN",\n "b":[1, -Infinity]}', ["2:10: (document): found -Infinity, which is not JSON"]),
+    (plugin('{"type":"a","conf":[1e3, 1e999]}'), ["1:54: (document): the number 1e999 is out of range"]),
+    (plugin('{"type":"a","conf":' + "9" * 5000 + "}"), ["1:48: (document): a number has too many digits"]),
+    (plugin('{"type":"a","conf":' + "[" * 300 + "]" * 300 + "}"), ["1:301: (document): the document is nested too"]),
+    (b'{"version":\n"\xff"}', ["2:2: (document): found the byte 0xff, which is not UTF-8, expected a file in UTF-8"]),
+    (b"\xff\xfe{\x00}\x00", ["1:1: (document): found the byte 0xff, which is not UTF-8"]),
+    (b"\xef\xbb\xbf" + plugin("").encode(), ["1:1: (document): found a byte order mark (U+FEFF) at the start"]),
+    (b"\xef\xbb\xbf", ["found a byte order mark", "1:1: (document): found an empty file"]),
+    (b"\xef\xbb\xbf[]", ["found a byte order mark", "1:1: (document): found an array, expected an object"]),
+    # the document
+    ("[]", ["1:1: (document): found an array, expected an object (NRI v0.1 host configuration)"]),
+    ("\nnull", ["2:1: (document): found null, expected an object"]),
+    (
+        "{}",
+        [
+            '1:1: version: missing, expected "0.1" (the version of the contract)',
+            "1:1: plugins: missing, expected an array (the plugins, in the order they run)",
+        ],
+    ),
+    (
+        '{"version":"0.2","plugins":[]}',
+        ["1:12: version: found the string '0.2', expected \"0.1\" (the version of the"],
+    ),
+    ('{"version":0.1,"plugins":[]}', ['1:12: version: found the number 0.1, expected "0.1"']),
+    ('{"version":"0.1","plugins":{}}', ["1:28: plugins: found an object, expected an array"]),
+    ('{"version":"0.1","plugin":[]}', ['1:18: plugin: unknown key, did you mean "plugins"?']),
+    ('{"Version":"0.1","plugins":[]}', ['1:2: Version: unknown key, did you mean "version"?']),
+    (
+        '{"version":"0.1","plugins":[],"zzz":1}',
+        ['1:31: zzz: unknown key, expected one of "$schema", "version", "plugins", a key that begins with "x-"'],
+    ),
+    # an entry
+    (plugin("7"), ["1:29: plugins[0]: found the number 7, expected an object (one plugin)"]),
+    (plugin("{}"), [f"1:29: plugins[0].type: missing, expected {TYPE_RULE}"]),
+    (plugin('{"tpye":"a"}'), ['1:30: plugins[0].tpye: unknown key, did you mean "type"?']),
+    (plugin('{"type":"a","failure_policy":"fail"}'), ['failure_policy: unknown key, did you mean "failurePolicy"?']),
+    (plugin('{"type":"a","\\u0073tate":[]}'), ['1:41: plugins[0].state: unknown key, did you mean "states"?']),
+    (plugin('{"type":"a","ü b":1}'), ["1:41: plugins[0]['ü b']: unknown key, expected one of"]),
+    (plugin('{"type":5}'), ["1:37: plugins[0].type: found the number 5, expected a string"]),
+    (plugin('{"type":"a"},{"type":""}'), [f"1:50: plugins[1].type: found the string '', expected {TYPE_RULE}"]),
+    (plugin('{"type":"../a"}'), ["found the string '../a', expected a file name"]),
+    (plugin('{"type":"a\\n"}'), ["found the string 'a\\n', expected a file name"]),
+    (plugin('{"type":"' + "a" * 256 + '"}'), ["plugins[0].type: found 256 characters, expected at most 255"]),
+    (plugin('{"type":"a","timeout":0}'), ["found the number 0, expected a number greater than 0 (seconds that"]),
+    (plugin('{"type":"a","timeout":3601}'), ["expected a number that is at most 3600"]),
+    (plugin('{"type":"a","timeout":"1s"}'), ["1:51: plugins[0].timeout: found the string '1s', expected a number"]),
+    (plugin('{"type":"a","prefork":true}'), ["1:51: plugins[0].prefork: found the boolean true"]),
+    (plugin('{"type":"a","timeout":true}'), ["found the boolean true, expected a number"]),
+    (plugin('{"type":"a","timeout":null}'), ["found null, expected a number"]),
+    (
+        plugin('{"type":"a","failurePolicy":"Ignore"}'),
+        [('"fail", "ignore" (what a', 'did you mean "ignore"?')],
+    ),
+    (plugin('{"type":"a","states":"setup"}'), ["found the string 'setup', expected an array"]),
+    (
+        plugin('{"type":"a","states":["setup","creat",5]}'),
+        [
+            f"states[1]: found the string 'creat', expected one of {STATES}; did you mean \"create\"?",
+            f"states[2]: found the number 5, expected one of {STATES}",
+        ],
+    ),
+    (
+        plugin('{"type":"a","states":["setup","setup"]}'),
+        ["1:59: plugins[0].states[1]: found the string 'setup' again"],
+    ),
+    # keys that are given twice
+    (
+        '{"version":"0.1",\n"plugins":[],\n"version":"0.1"}',
+        ["3:1: version: the key is given again, expected it once; it was given first at line 1 column 2"],
+    ),
+    (plugin('{"type":"a","conf":{"b":[{"c":1,"\\u0063":1}]}}'), ["plugins[0].conf.b[0].c: the key is given again"]),
+    (
+        plugin('{"type":"a","timeout":1,\n"timeout":0}'),
+        ["2:1: plugins[0].timeout: the key is given again", "2:11: plugins[0].timeout: found the number 0"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("document", "expected"), FAULTS, ids=lambda case: repr(case)[:50])
+def test_a_fault_says_where_and_what_is_wrong_and_what_would_be_right(document, expected):
+    found = lines(document)
+    assert len(found) == len(expected)
+    for line, texts in zip(found, expected, strict=True):
+        for text in [texts] if isinstance(texts, str) else texts:
+            assert text in line
+    assert all(line.isprintable() and len(line) < 400 for line in found)
+
+
+def test_a_document_with_many_mistakes_has_each_once_from_the_top():
+    document = """{
+  "version": "1.0",
+  "plugins": [
+    {"tpye": "clearcfs", "timeout": -1},
+    {"type": "konfine", "states": ["start"], "conf": {"a": 1, "a": 2}}
+  ],
+  "comment": ""
+}"""
+    assert [line.split(": ")[:2] for line in lines(document)] == [
+        ["2:14", "version"],
+        ["4:6", "plugins[0].tpye"],
+        ["4:37", "plugins[0].timeout"],
+        ["5:36", "plugins[1].states[0]"],
+        ["5:63", "plugins[1].conf.a"],
+        ["7:3", "comment"],
+    ]
+
+
+def test_columns_count_characters():
+    (line,) = lines('{"version":"0.1","plugins":[],"x-note":"é😀","oops":1}')
+    assert line.startswith("1:45: oops: unknown key")
+
+
+def test_deep_values_where_states_are_due_are_explained():
+    deep = "[" * 240 + "]" * 240
+    assert lines(plugin(f'{{"type":"a","states":[{deep},{deep}]}}'))
+
+
+def test_many_faults_take_a_moment_only():
+    assert len(lines(plugin(",".join(["{}"] * 2000)))) == MAX_FAULTS
+
+
+def test_of_many_entries_those_are_named_that_are_wrong():
+    document = plugin(",".join(['{"type":"a"}'] * 20_000 + ["{}"] + ['{"type":"a"}'] * 20_000))
+    (line,) = lines(document)
+    assert line.startswith("1:260029: plugins[20000].type: missing, expected ")
+
+
+def test_faults_of_each_kind_are_found_up_to_the_limit():
+    document = plugin('{"type":1,"type":2}')[:-1] + ',"a":1,"b":2}'
+    assert len(lines(document)) == 4
+    assert len(diagnose("f", document.encode(), 3)) == 3
+    assert len(diagnose("f", document.encode(), 1)) == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ((), "(document)"),
+        (("a", 0, "b", 1, 2), "a[0].b[1][2]"),
+        ((0,), "[0]"),
+        (("$schema",), "$schema"),
+        (("x-a", "b.c", "", "d\n"), "x-a['b.c'][''][" + repr("d\n") + "]"),
+        (("k" * 1000,), "['" + "k" * 39 + "…" + "k" * 15 + "' (1002 characters)]"),
+    ],
+)
+def test_a_path_reads_as_in_a_program(path, text):
+    assert path_text(path) == text

@@ -1,0 +1,119 @@
+"""A plugin's conf against the schema that the plugin declares."""
+
+import urllib.request
+
+import pytest
+
+from nri.config import load
+from nri.config.entries import PluginEntry
+from nri.config.plugin_conf import check_conf, validate_conf
+
+SCHEMA = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "type": "object",
+    "required": ["cpus"],
+    "additionalProperties": False,
+    "properties": {
+        "cpus": {"title": "CPU list", "type": "string", "pattern": "^[0-9,-]+$"},
+        "mode": {"enum": ["soft", "hard"]},
+        "share": {"type": "number", "minimum": 0, "exclusiveMaximum": 1},
+        "nodes": {"type": "array", "items": {"type": "integer"}, "maxItems": 2, "uniqueItems": True},
+        "size": {"anyOf": [{"type": "string"}, {"type": "integer"}]},
+        "step": {"multipleOf": 5},
+        "name": {"minLength": 2},
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("conf", "messages"),
+    [
+        ({"cpus": "0-3", "mode": "soft", "share": 0.5, "nodes": [1, 2], "size": 1, "step": 10, "name": "ab"}, []),
+        ([], ["conf: found an array, expected an object"]),
+        ({}, ["conf.cpus: missing, expected CPU list"]),
+        (None, ["conf.cpus: missing, expected CPU list"]),
+        ({"cpu": "0"}, ['conf.cpu: unknown key, did you mean "cpus"?']),
+        ({"cpus": "a"}, ["conf.cpus: found the string 'a', expected CPU list"]),
+        ({"cpus": 1}, ["conf.cpus: found the number 1, expected a string (CPU list)"]),
+        ({"cpus": "1", "mode": "x"}, ["conf.mode: found the string 'x', expected one of \"soft\", \"hard\""]),
+        ({"cpus": "1", "share": 1}, ["conf.share: found the number 1, expected a number less than 1"]),
+        ({"cpus": "1", "share": -1}, ["conf.share: found the number -1, expected a number that is at least 0"]),
+        ({"cpus": "1", "nodes": [1, "a"]}, ["conf.nodes[1]: found the string 'a', expected an integer"]),
+        ({"cpus": "1", "nodes": [1, 2, 3]}, ["conf.nodes: found 3 items, expected at most 2"]),
+        ({"cpus": "1", "nodes": [1, 1]}, ["conf.nodes[1]: found the number 1 again, expected it once"]),
+        ({"cpus": "1", "size": []}, ["conf.size: found an array, expected a string or an integer"]),
+        ({"cpus": "1", "step": 7}, ["conf.step: found the number 7, expected a multiple of 5"]),
+        ({"cpus": "1", "name": "a"}, ["conf.name: found 1 characters, expected at least 2"]),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_said_with_its_path(conf, messages):
+    assert validate_conf(SCHEMA, conf) == messages
+
+
+@pytest.mark.parametrize(("schema", "conf"), [(True, None), (True, [1]), ({}, 5), ({"type": "null"}, None)])
+def test_what_a_schema_accepts_is_good(schema, conf):
+    assert validate_conf(schema, conf) == []
+
+
+def test_no_conf_is_as_good_as_an_empty_one():
+    assert validate_conf({"type": "object"}, None) == []
+
+
+DEEP: object = {}
+for _ in range(3000):
+    DEEP = {"not": DEEP}
+
+
+@pytest.mark.parametrize(
+    ("schema", "message"),
+    [
+        (5, "it is no JSON Schema: (document): found the number 5, expected"),
+        (None, "it is no JSON Schema"),
+        ({"type": "strin"}, "it is no JSON Schema: type:"),
+        ({"pattern": "("}, "it is no JSON Schema: pattern:"),
+        ({"patternProperties": {"(": True}}, "it is no JSON Schema"),
+        ({"$ref": "https://example.org/schema.json"}, "it refers to 'https://example.org/schema.json', which is not"),
+        ({"$ref": "file:///etc/passwd"}, "it refers to 'file:///etc/passwd'"),
+        ({"$ref": "#/$defs/gone"}, "it refers to '/$defs/gone', which is not in it"),
+        ({"$ref": "#"}, "refers to itself without end"),
+        ({"$dynamicRef": "#gone"}, "which is not in it"),
+        (DEEP, "nested too deep"),
+        ({"$id": 7}, "it is no JSON Schema"),
+        ({"$id": "http://[", "$ref": "x"}, "it cannot be applied: ValueError"),
+    ],
+)
+def test_whatever_is_wrong_with_a_schema_is_one_message_and_nothing_is_fetched(schema, message, monkeypatch):
+    def fetched(*args, **kwargs):
+        raise AssertionError("something was fetched")
+
+    monkeypatch.setattr(urllib.request, "urlopen", fetched)
+    (said,) = validate_conf(schema, {"a": 1})
+    assert said.startswith("conf: cannot be checked against the plugin's schema: ")
+    assert message in said
+    assert len(said) < 400
+
+
+def test_faults_have_their_places_in_the_file_after_all_files_were_merged(tmp_path):
+    (tmp_path / "a.conf").write_text('{"version":"0.1","plugins":[{"type":"z"}]}')
+    (tmp_path / "b.conf").write_text(
+        '{"version": "0.1", "plugins": [{"type": "y"},\n {"type": "x",\n  "conf": {"share": 2,\n   "modes": 1}}]}'
+    )
+    plugins = load(str(tmp_path), "/nonexistent").plugins
+    file = plugins[2].source
+    assert [str(fault) for fault in check_conf(plugins[2], SCHEMA)] == [
+        f"{file}:3:11: plugins[1].conf.cpus: missing, expected CPU list",
+        f"{file}:3:21: plugins[1].conf.share: found the number 2, expected a number less than 1",
+        f'{file}:4:4: plugins[1].conf.modes: unknown key, did you mean "mode"?',
+    ]
+    assert [str(fault) for fault in check_conf(plugins[1], SCHEMA)] == [
+        f"{file}:1:32: plugins[0].conf.cpus: missing, expected CPU list"
+    ]
+    assert check_conf(plugins[1], True) == ()
+
+
+def test_faults_have_no_place_where_the_file_is_gone():
+    plugin = PluginEntry(type="a", conf={}, source="/nonexistent/a.conf", source_index=4)
+    (fault,) = check_conf(plugin, SCHEMA)
+    assert str(fault) == "/nonexistent/a.conf:1:1: plugins[4].conf.cpus: missing, expected CPU list"
+    (fault,) = check_conf(plugin.replace(source=""), SCHEMA)
+    assert fault.file == "(no file)"

@@ -1,0 +1,98 @@
+"""Positions in a JSON text."""
+
+import json
+import time
+
+import pytest
+from hypothesis import given, settings
+
+from fuzz.documents import places
+from nri.config.source_positions import Places, refused
+from nri.types import DecodeError, gojson
+from tests.unit.types.mutations import values
+
+TEXT = """{
+  "a": [1, {"b": "x\\"]}", "é": null},
+    []],
+ "c" : -1.5e3 , "d":{ } }"""
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "key"),
+    [
+        ((), (1, 1), (1, 1)),
+        (("a",), (2, 8), (2, 3)),
+        (("a", 0), (2, 9), (2, 9)),
+        (("a", 1), (2, 12), (2, 12)),
+        (("a", 1, "b"), (2, 18), (2, 13)),
+        (("a", 1, "é"), (2, 32), (2, 27)),
+        (("a", 2), (3, 5), (3, 5)),
+        (("c",), (4, 8), (4, 2)),
+        (("d",), (4, 21), (4, 17)),
+        (("d", "gone"), (4, 21), (4, 17)),
+        (("gone", 5), (1, 1), (1, 1)),
+    ],
+)
+def test_a_value_and_its_key_have_places(path, value, key):
+    places = Places(TEXT)
+    assert places.value(path) == value
+    assert places.key(path) == key
+
+
+def at(text, path):
+    line, column = Places(text).value(path)
+    return "\n".join(text.split("\n")[line - 1 :])[column - 1 :]
+
+
+@settings(max_examples=300, deadline=None)
+@given(values)
+def test_at_the_place_of_a_value_stands_the_value(value):
+    for text in (json.dumps(value), json.dumps(value, indent=1, ensure_ascii=False)):
+        for path in places(value):
+            inner = value
+            for part in path:
+                inner = inner[part]
+            read, _ = json.JSONDecoder().raw_decode(at(text, path))
+            assert repr(read) == repr(inner)
+
+
+def test_keys_that_are_given_twice_are_found_wherever_they_are():
+    text = '{"a":1,\n"b":[{"c":1,"d":{},"c":2}],"\\u0061":{"a":1},\n"a":3}'
+    assert [tuple(duplicate) for duplicate in Places(text).duplicates] == [
+        (("b", 0, "c"), (2, 20), (2, 7)),
+        (("a",), (2, 28), (1, 2)),
+        (("a",), (3, 1), (2, 28)),
+    ]
+    assert Places(text).value(("a",)) == (3, 5)
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ('{"NaN":"NaN",\n "1e999":1, "a":NaN}', (2, 17)),
+        ("[1, -Infinity]", (1, 5)),
+        ("[1e999, NaN]", (1, 2)),
+        ("[" + "9" * 5000 + "]", (1, 2)),
+        ("\n" + "[" * 257 + "]" * 257, (2, 257)),
+        ('{"a":' * 300 + "1" + "}" * 300, (1, 256 * 5 + 1)),
+        ("[" * 100_000, (1, 257)),
+    ],
+    ids=lambda case: repr(case)[:30],
+)
+def test_what_gojson_refuses_without_a_place_has_one(text, place):
+    with pytest.raises(DecodeError) as raised:
+        gojson.loads(text)
+    assert raised.value.line == 0
+    assert refused(text) == place
+
+
+def test_a_file_of_the_greatest_size_takes_a_moment_only():
+    started = time.monotonic()
+    for text in (
+        "[" + "1," * 500_000 + "1]",
+        '{"a":"' + "\\\\" * 500_000 + '"}',
+        ("[" * 250 + "]" * 250 + ",") * 2000,
+    ):
+        places = Places(f"[{text.rstrip(',')}]")
+        places.value((0,) * 200)
+    assert time.monotonic() - started < 20

@@ -1,0 +1,130 @@
+"""The check of the good path comes to the schema's verdict, and costs nothing that it need not."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import nri
+from fuzz.targets import host_config
+from nri.config import json_schemas, validate
+from nri.types.v1 import STATES, VERSION
+from tests.unit.config.test_diagnostics import FAULTS
+from tests.unit.types.mutations import WORDS, mutated, values
+
+VALIDATOR = json_schemas.validator("host-config")
+FULL = {
+    "$schema": "urn:nri:v0.1:host-config",
+    "version": "0.1",
+    "x-note": {"a": 1},
+    "plugins": [
+        {
+            "type": "a",
+            "conf": {"b": [1]},
+            "states": ["setup", "update"],
+            "failurePolicy": "fail",
+            "timeout": 1.5,
+            "prefork": "always",
+        },
+        {"type": "b-1.0_c", "x-": None},
+    ],
+}
+
+
+@settings(max_examples=1000, deadline=None)
+@given(mutated([FULL, {"version": "0.1", "plugins": []}, {"version": "0.1", "plugins": [{"type": "a"}]}]))
+def test_the_quick_check_and_the_schema_agree_on_mutated_documents(value):
+    assert validate.is_good(value) == VALIDATOR.is_valid(value)
+    host_config.check(json.dumps(value).encode())
+
+
+@settings(max_examples=300, deadline=None)
+@given(values, st.sampled_from(["type", "states", "failurePolicy", "timeout", "prefork", "conf", "x-a", "Type"]))
+def test_the_quick_check_and_the_schema_agree_on_any_value_of_a_key(value, key):
+    document = {"version": "0.1", "plugins": [{"type": "a", key: value}]}
+    assert validate.is_good(document) == VALIDATOR.is_valid(document)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(WORDS), st.sampled_from(["1", '{"a":1,"\\u0061":2}', '{"a":[{}]}']))))
+def test_the_quick_check_sees_the_duplicates_that_are_located(pairs):
+    inner = ",".join(f"{json.dumps(key)}:{value}" for key, value in pairs)
+    host_config.check(f'{{"version":"0.1","plugins":[{{"type":"a","conf":{{{inner}}}}}]}}'.encode())
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(st.sampled_from("aZ09._-/\n é\u0660²"), max_size=6) | st.sampled_from(["a" * 255, "a" * 256]))
+def test_a_type_name_is_what_the_schema_says(name):
+    document = {"version": "0.1", "plugins": [{"type": name}]}
+    assert validate.is_type_name(name) == VALIDATOR.is_valid(document)
+
+
+@pytest.mark.parametrize("document", [document for document, _ in FAULTS], ids=lambda case: repr(case)[:50])
+def test_no_faulty_document_is_good(document):
+    host_config.check(document if isinstance(document, bytes) else document.encode())
+
+
+def test_the_full_document_is_good():
+    assert validate.parse(json.dumps(FULL).encode()) == FULL
+
+
+def test_the_rules_are_the_schemas():
+    schema = json_schemas.load("host-config")
+    entry = schema["$defs"]["plugin"]
+    properties = entry["properties"]
+    assert tuple(schema["properties"]) == validate.TOP_LEVEL_KEYS
+    assert tuple(properties) == validate.PLUGIN_KEYS
+    assert list(schema["patternProperties"]) == list(entry["patternProperties"]) == [f"^{validate.NOTE_PREFIX}"]
+    assert list(validate.FAILURE_POLICIES) == properties["failurePolicy"]["enum"]
+    assert list(STATES) == properties["states"]["items"]["enum"]
+    assert properties["timeout"]["maximum"] == validate.MAX_TIMEOUT
+    assert properties["type"]["maxLength"] == validate.MAX_TYPE_LENGTH
+    assert schema["properties"]["version"]["const"] == VERSION
+
+
+def test_a_good_configuration_is_read_without_anything_slow(tmp_path):
+    with open(tmp_path / "a.conf", "w") as file:
+        json.dump(FULL, file)
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "from nri import config\n"
+        "assert len(config.load(sys.argv[2], '/nonexistent').plugins) == 2\n"
+        "print(*sys.modules)"
+    )
+    root = os.path.dirname(os.path.dirname(nri.__file__))
+    ran = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", code, root, tmp_path], capture_output=True, text=True, check=True
+    )
+    loaded = set(ran.stdout.split())
+    slow = {
+        "re",
+        "json",
+        "typing",
+        "dataclasses",
+        "enum",
+        "pathlib",
+        "logging",
+        "collections",
+        "jsonschema",
+        "difflib",
+    }
+    assert not loaded & slow
+    assert {name for name in loaded if name.startswith("nri.")} == {
+        "nri.config",
+        "nri.config.entries",
+        "nri.config.faults",
+        "nri.config.loading",
+        "nri.config.validate",
+        "nri.errors",
+        "nri.filekind",
+        "nri.trust",
+        "nri.types",
+        "nri.types.errors",
+        "nri.types.gojson",
+        "nri.types.jsonobject",
+        "nri.types.v1",
+    }

@@ -1,0 +1,182 @@
+"""The bridge's own settings: what is good is taken, what is not is said, by key, with what would be right."""
+
+import json
+from dataclasses import fields
+
+import pytest
+
+from nri.errors import NRIError
+from nri.v1bridge import BridgeOptions, OptionsError
+
+GOOD = [
+    # key, value, attribute, what it is then
+    ("confDir", "/etc/other.d", "conf_dir", "/etc/other.d"),
+    ("confFile", "/etc/other.json", "conf_file", "/etc/other.json"),
+    ("binDirs", ["/a", "/b c"], "bin_dirs", ("/a", "/b c")),
+    ("failurePolicy", "fail", "failure_policy", "fail"),
+    ("failurePolicy", "ignore", "failure_policy", "ignore"),
+    ("pluginTimeout", 1, "plugin_timeout", 1),
+    ("pluginTimeout", 0.05, "plugin_timeout", 0.05),
+    ("pluginTimeout", 3600, "plugin_timeout", 3600),
+    ("prefork", False, "prefork", False),
+    ("prefork", True, "prefork", True),
+    ("checkOwner", False, "check_owner", False),
+    ("checkOwner", True, "check_owner", True),
+    ("logFile", "/var/log/nri.log", "log_file", "/var/log/nri.log"),
+    ("logLevel", "debug", "log_level", "debug"),
+    ("logLevel", "info", "log_level", "info"),
+    ("logLevel", "warning", "log_level", "warning"),
+    ("logLevel", "error", "log_level", "error"),
+    ("logFormat", "text", "log_format", "text"),
+    ("logFormat", "json", "log_format", "json"),
+]
+PATH = "expected an absolute path"
+SECONDS = "expected a number of seconds above 0, at most 3600"
+DIRS = "expected an array of absolute paths, at least one"
+BAD = [
+    ("confDir", "etc", f"confDir: found the string 'etc', {PATH}"),
+    ("confDir", "", f"confDir: found the string '', {PATH}"),
+    ("confDir", "/a\0b", rf"confDir: found the string '/a\x00b', {PATH}"),
+    ("confDir", 1, f"confDir: found the number 1, {PATH}"),
+    ("confFile", ["/a"], f"confFile: found an array, {PATH}"),
+    ("logFile", {}, f"logFile: found an object, {PATH}"),
+    ("logFile", True, f"logFile: found the boolean true, {PATH}"),
+    ("binDirs", "/a", f"binDirs: found the string '/a', {DIRS}"),
+    ("binDirs", [], f"binDirs: found an array, {DIRS}"),
+    ("binDirs", ["/a", "b"], f"binDirs: found an array, {DIRS}"),
+    ("binDirs", ["/a", None], f"binDirs: found an array, {DIRS}"),
+    ("failurePolicy", "Fail", "failurePolicy: found the string 'Fail', expected one of fail, ignore"),
+    ("failurePolicy", ["fail"], "failurePolicy: found an array, expected one of fail, ignore"),
+    ("failurePolicy", False, "failurePolicy: found the boolean false, expected one of fail, ignore"),
+    ("pluginTimeout", 0, f"pluginTimeout: found the number 0, {SECONDS}"),
+    ("pluginTimeout", -1, f"pluginTimeout: found the number -1, {SECONDS}"),
+    ("pluginTimeout", 3600.5, f"pluginTimeout: found the number 3600.5, {SECONDS}"),
+    ("pluginTimeout", 10**400, "pluginTimeout: found the number 1000"),
+    ("pluginTimeout", "2s", f"pluginTimeout: found the string '2s', {SECONDS}"),
+    ("pluginTimeout", True, f"pluginTimeout: found the boolean true, {SECONDS}"),
+    ("prefork", 1, "prefork: found the number 1, expected true or false"),
+    ("prefork", "no", "prefork: found the string 'no', expected true or false"),
+    ("checkOwner", 0, "checkOwner: found the number 0, expected true or false"),
+    ("checkOwner", "false", "checkOwner: found the string 'false', expected true or false"),
+    ("logLevel", "trace", "logLevel: found the string 'trace', expected one of debug, info, warning, error"),
+    ("logLevel", 3, "logLevel: found the number 3, expected one of debug, info, warning, error"),
+    ("logFormat", "logfmt", "logFormat: found the string 'logfmt', expected one of text, json"),
+    ("logFormat", {"a": 1}, "logFormat: found an object, expected one of text, json"),
+]
+
+
+@pytest.mark.parametrize("text", ["", " ", "\n\t ", "{}", " {} \n"])
+def test_settings_that_say_nothing_are_the_defaults(text):
+    settings = BridgeOptions.parse(text)
+    assert settings == BridgeOptions()
+    assert (settings.conf_dir, settings.conf_file) == ("/etc/nri/resource.d", "/etc/nri/conf.json")
+    assert (settings.bin_dirs, settings.failure_policy) == (("/opt/nri/bin",), "fail")
+    assert (settings.log_file, settings.log_level, settings.log_format) == ("", "info", "text")
+
+
+@pytest.mark.parametrize(("key", "value", "attribute", "expected"), GOOD)
+def test_each_key_is_taken_and_nothing_else_changes(key, value, attribute, expected):
+    settings = BridgeOptions.parse(json.dumps({key: value}))
+    assert getattr(settings, attribute) == expected
+    others = [each.name for each in fields(BridgeOptions) if each.name != attribute]
+    assert [getattr(settings, name) for name in others] == [getattr(BridgeOptions(), name) for name in others]
+
+
+def test_the_tables_here_have_every_key():
+    keys = {each.metadata["key"] for each in fields(BridgeOptions)}
+    assert {row[0] for row in GOOD} == {row[0] for row in BAD} == keys
+
+
+@pytest.mark.parametrize(("key", "value", "fault"), BAD, ids=range(len(BAD)))
+def test_a_wrong_value_is_said_and_the_default_stays(key, value, fault):
+    settings, faults = BridgeOptions.read(json.dumps({key: value}))
+    assert settings == BridgeOptions()
+    assert len(faults) == 1
+    assert faults[0].startswith(fault)
+    assert len(faults[0]) < 200
+
+
+@pytest.mark.parametrize("key", [each.metadata["key"] for each in fields(BridgeOptions)])
+def test_null_is_as_good_as_nothing(key):
+    assert BridgeOptions.parse(json.dumps({key: None})) == BridgeOptions()
+
+
+def test_notes_are_the_operators_own():
+    assert BridgeOptions.parse('{"x-note": {"any": [1, null]}, "x-": 1, "logLevel": "debug"}').log_level == "debug"
+
+
+@pytest.mark.parametrize(
+    ("key", "hint"),
+    [
+        ("logLevl", "unknown key 'logLevl', did you mean \"logLevel\"?"),
+        ("confdir", "unknown key 'confdir', did you mean \"confDir\"?"),
+        ("bin_dirs", "unknown key 'bin_dirs', did you mean \"binDirs\"?"),
+        ("X-note", "unknown key 'X-note', expected one of confDir, confFile, binDirs, failurePolicy, "),
+        ("", "unknown key '', expected one of confDir, "),
+        ("a\nb\x1b[2J", r"unknown key 'a\nb\x1b[2J', expected one of confDir, "),
+        ("\u202e" * 3, r"unknown key '\u202e\u202e\u202e', expected one of "),
+    ],
+)
+def test_an_unknown_key_is_named_with_what_may_be_meant(key, hint):
+    settings, faults = BridgeOptions.read(json.dumps({key: 1, "logFormat": "json"}))
+    assert settings == BridgeOptions(log_format="json")
+    assert len(faults) == 1
+    assert faults[0].startswith(hint)
+    assert faults[0].isprintable()
+
+
+def test_a_key_of_a_megabyte_makes_no_message_of_a_megabyte():
+    _, faults = BridgeOptions.read(json.dumps({"k" * 1_000_000: "v" * 1_000_000}))
+    assert len(faults[0]) < 300
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("{", "they are not JSON: "),
+        ("logLevel: debug", "they are not JSON: "),
+        ('{"logLevel": "debug",}', "they are not JSON: "),
+        ('{"pluginTimeout": NaN}', "they are not JSON: "),
+        ("{} {}", "they are not JSON: "),
+        ("[" * 100_000, "they are not JSON: "),
+        ("\0", "they are not JSON: "),
+        ("[]", "found an array, expected an object"),
+        ('"debug"', "found the string 'debug', expected an object"),
+        ("null", "found null, expected an object"),
+        ("1", "found the number 1, expected an object"),
+    ],
+    ids=range(11),
+)
+def test_what_is_no_json_object_is_one_fault(text, fault):
+    settings, faults = BridgeOptions.read(text)
+    assert settings == BridgeOptions()
+    assert [each[: len(fault)] for each in faults] == [fault]
+    with pytest.raises(OptionsError):
+        BridgeOptions.parse(text)
+
+
+def test_what_is_good_is_kept_beside_what_is_not():
+    text = '{"logLevel": "debug", "failurePolicy": "maybe", "pluginTimeout": 2, "binDirs": "/x", "wat": 1}'
+    settings, faults = BridgeOptions.read(text)
+    assert settings == BridgeOptions(log_level="debug", plugin_timeout=2)
+    assert [fault.partition(":")[0].partition(",")[0] for fault in faults] == [
+        "failurePolicy",
+        "binDirs",
+        "unknown key 'wat'",
+    ]
+
+
+def test_parse_raises_with_everything_that_is_wrong_in_one_line():
+    with pytest.raises(OptionsError) as refused:
+        BridgeOptions.parse('{"logLevel": "x", "failurePolicy": "y", "logFromat": "json"}')
+    assert str(refused.value) == (
+        "the bridge's settings: logLevel: found the string 'x', expected one of debug, info, warning, error; "
+        "failurePolicy: found the string 'y', expected one of fail, ignore; "
+        "unknown key 'logFromat', did you mean \"logFormat\"?"
+    )
+    assert isinstance(refused.value, NRIError)
+
+
+def test_settings_cannot_be_changed():
+    with pytest.raises(AttributeError):
+        BridgeOptions().log_level = "debug"
