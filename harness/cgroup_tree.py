@@ -1,0 +1,91 @@
+"""Made-up cgroup trees: ordinary files that look like v1, v2 or hybrid, and the mountinfo to match.
+
+For tests, and for a demonstration on a machine whose own cgroups are none of its business. Unlike the kernel
+a made-up tree accepts every value.
+"""
+
+from __future__ import annotations
+
+import os
+
+KNOBS = {
+    "cpu": {"cpu.cfs_quota_us": "-1\n", "cpu.cfs_period_us": "100000\n", "cpu.shares": "1024\n"},
+    "cpuset": {"cpuset.cpus": "\n", "cpuset.effective_cpus": "\n", "cpuset.mems": "\n"},
+    "": {"cpu.max": "max 100000\n", "cpuset.cpus": "\n", "cpuset.cpus.effective": "0-3\n"},
+}
+"""What a new cgroup holds, by v1 controller, and in v2 under ""."""
+
+
+class Tree:
+    """A made-up tree below *root*; *kind* is ``v1``, ``v2`` or ``hybrid``, *cpus* are the machine's."""
+
+    def __init__(self, root: object, kind: str, cpus: str = "0-3") -> None:
+        self.root = str(root)
+        self.points: dict[str, str] = {}
+        if kind != "v2":
+            self.points |= {name: f"{self.root}/{name}" for name in ("cpu", "cpuset")}
+        if kind != "v1":
+            self.points[""] = f"{self.root}/unified" if kind == "hybrid" else self.root
+        for point in self.points.values():
+            os.makedirs(point, exist_ok=True)
+        self.kind = kind
+        if kind == "v2":
+            write(f"{self.root}/cpuset.cpus.effective", f"{cpus}\n")
+        else:
+            for knob in ("cpuset.cpus", "cpuset.effective_cpus"):
+                write(f"{self.points['cpuset']}/{knob}", f"{cpus}\n")
+
+    @property
+    def mountinfo(self) -> str:
+        """The text of a mountinfo file that points at this tree."""
+        lines = []
+        for number, (controller, point) in enumerate(self.points.items(), start=40):
+            kind = f"cgroup cgroup rw,{controller}" if controller else "cgroup2 cgroup2 rw,nsdelegate"
+            lines.append(f"{number} 31 0:{number} / {escape(point)} rw,nosuid,nodev shared:9 - {kind}\n")
+        return "".join(lines)
+
+    def make(self, path: str, **values: str) -> None:
+        """Make the cgroup *path* in all hierarchies; *values* are for knobs, with "__" for the dot."""
+        for controller, point in self.points.items():
+            directory = point
+            for part in path.strip("/").split("/"):
+                directory += "/" + part
+                if not os.path.isdir(directory):
+                    os.mkdir(directory)
+                    knobs = KNOBS[controller] if controller or self.kind == "v2" else {}
+                    for name, value in knobs.items():
+                        write(f"{directory}/{name}", value)
+        for name, value in values.items():
+            self.put(path, name.replace("__", "."), value)
+
+    def file(self, path: str, knob: str) -> str:
+        """The file of a knob."""
+        return self.points["" if self.kind == "v2" else knob.partition(".")[0]] + path + "/" + knob
+
+    def put(self, path: str, knob: str, value: str) -> None:
+        """Set a knob."""
+        write(self.file(path, knob), value)
+
+    def get(self, path: str, knob: str) -> str:
+        """Return what a knob holds."""
+        with open(self.file(path, knob), encoding="ascii") as file:
+            return file.read().strip()
+
+
+def make_process(proc: object, pid: int, memberships: str) -> None:
+    """Make a made-up ``/proc/PID/cgroup`` below *proc*."""
+    os.makedirs(f"{proc}/{pid}")
+    write(f"{proc}/{pid}/cgroup", memberships)
+
+
+def escape(point: str) -> str:
+    """Write a path as mountinfo does."""
+    for sign in "\\ \t\n#":
+        point = point.replace(sign, f"\\{ord(sign):03o}")
+    return point
+
+
+def write(path: str, value: str) -> None:
+    """Make or replace a file."""
+    with open(path, "w", encoding="ascii") as file:
+        file.write(value)
