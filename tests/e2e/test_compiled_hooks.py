@@ -12,7 +12,7 @@ from harness.containerd import cgroups
 from harness.containerd.enclosure import HANGING, CommandFailedError
 from tests.e2e.bundle import Bundle, Runtime
 from tests.e2e.standin import StandIn
-from tests.host import wait_until
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.runtime
 

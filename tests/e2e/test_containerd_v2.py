@@ -16,8 +16,7 @@ from harness.containerd import cgroups, image
 from harness.containerd.cri import Cri
 from harness.containerd.enclosure import Enclosure
 from harness.containerd.instance import Containerd, Release
-from tests.e2e.standin import StandIn
-from tests.e2e.standin_v2 import StandInV2
+from tests.e2e.standin import StandIn, StandInV2
 
 pytestmark = pytest.mark.runtime
 
