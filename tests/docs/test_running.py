@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from nri import adaptation, api
-from tests.cgroup_tree import Tree
+from harness.cgroup_tree import Tree
 from tests.support.waiting import SOON, wait_until
 
 ROOT = Path(__file__).parent.parent.parent

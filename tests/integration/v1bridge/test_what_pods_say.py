@@ -13,7 +13,7 @@ from nri.config.entries import PluginEntry
 from nri.plugins.konfine import ANNOTATION
 from nri.stub import Identity, Session
 from nri.v1bridge import Bridge
-from tests.cgroup_tree import Tree
+from harness.cgroup_tree import Tree
 from tests.support.connected import at_work
 from tests.support.node import settings
 from tests.support.pods import container, pod

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from nri import skel
 from nri.types.v1 import Request, Result, Spec
-from tests.cgroup_tree import Tree
+from harness.cgroup_tree import Tree
 
 if TYPE_CHECKING:
     from pathlib import Path
