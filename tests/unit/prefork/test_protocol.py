@@ -5,7 +5,7 @@ from typing import NamedTuple
 import pytest
 
 from nri.prefork.protocol import LENGTH, MAX_PIECE, ResultDecoder, encode_request
-from tests.cutting import every_way
+from tests.support.cutting import every_way
 
 
 class Decoded(NamedTuple):
