@@ -387,9 +387,7 @@ def test_settings_that_others_can_write_to_end_it_whatever_they_say(host: Host, 
     assert bridge.wait() == 1
     host.root.chmod(0o700)
     said = only_line(bridge)
-    assert said.startswith(
-        f"{file}: bridge options: {(host.root / what).resolve()} is writable by others (mode"
-    )
+    assert said.startswith(f"{file}: bridge options: {(host.root / what).resolve()} is writable by others (mode")
 
 
 def test_it_says_once_that_there_is_no_runtime_and_ends_when_told(bridge: Process) -> None:
