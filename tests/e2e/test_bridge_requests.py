@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.e2e import image
-from tests.e2e.bridged import configure, prepared
-from tests.e2e.containerd import Containerd, Release
+from harness.containerd import image
+from harness.containerd.bridged import configure, prepared
+from harness.containerd.instance import Containerd, Release
 from tests.e2e.standin import StandIn
 from tests.support.golden import GOLDEN
 

@@ -12,10 +12,10 @@ from pathlib import Path
 import grpc
 import pytest
 
-from tests.e2e import cgroups, image
-from tests.e2e.containerd import Containerd, Release
-from tests.e2e.cri import Cri
-from tests.e2e.enclosure import Enclosure
+from harness.containerd import cgroups, image
+from harness.containerd.cri import Cri
+from harness.containerd.enclosure import Enclosure
+from harness.containerd.instance import Containerd, Release
 from tests.e2e.standin import StandIn, StandInV2
 
 pytestmark = pytest.mark.runtime

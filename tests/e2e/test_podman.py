@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e import cgroups, image
-from tests.e2e.enclosure import HANGING, CommandFailedError, Enclosure
+from harness.containerd import cgroups, image
+from harness.containerd.enclosure import HANGING, CommandFailedError, Enclosure
 from tests.e2e.standin import StandIn
 from tests.support.waiting import wait_until
 

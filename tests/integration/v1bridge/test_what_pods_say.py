@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from harness.cgroup_tree import Tree
 from nri import adaptation, stub
 from nri.config.entries import PluginEntry
 from nri.plugins.konfine import ANNOTATION
 from nri.stub import Identity, Session
 from nri.v1bridge import Bridge
-from tests.cgroup_tree import Tree
 from tests.support.connected import at_work
 from tests.support.node import settings
 from tests.support.pods import container, pod
