@@ -1,55 +1,37 @@
-"""Judges a plugin that does not answer the question ``TYPE version``: is it broken, or older than the question?
+"""Decides whether a plugin can be preforked: it was built with :mod:`nri.skel`, and says so itself.
 
-A plugin that was built with :mod:`nri.skel` knows the question, so it is broken. Another one need not know it; it is
-broken if its end shows that it can't run at all.
+A plugin whose file does not mention :mod:`nri.skel` is never asked: it may not know the question.
 """
 
 from __future__ import annotations
 
-from nri.process.unstartable import NOT_RUN
+import time
+from typing import TYPE_CHECKING
 
-TYPE_CHECKING = False
+from nri.prefork.pool.server_handle import ServerHandle
+from nri.prefork.pool.starting import stated_reason
+from nri.prefork.protocol import VERSION
+from nri.process import launch
+from nri.types import gojson
+from nri.types.gojson import shorten
+
 if TYPE_CHECKING:
-    from nri.process.launch import Output
+    from collections.abc import Callable
+
+ANSWER_WITHIN = 10.0
+"""Seconds that a plugin has to answer ``TYPE version``, and then to become ready."""
 
 MARKS = (b"nri.skel", b"nri import skel")
 """Text in the file of a plugin that was built with :mod:`nri.skel`."""
 
 MAX_FILE = 64 * 1024 * 1024
-"""Bytes of a file that are looked through."""
+"""Bytes of a file that are searched."""
 
-TRACEBACK = "Traceback (most recent call last):"
-"""The first line of what Python says of an exception."""
-
-BROKEN = (
-    TRACEBACK,
-    "SyntaxError: ",  # of Python, which shows no traceback for the program itself
-    "IndentationError: ",
-    "TabError: ",
-    "Syntax error: ",  # of dash
-    "syntax error near ",  # of bash
-    "syntax error: ",
-    "Failed to execute script ",  # of PyInstaller
-    "error while loading shared libraries: ",  # of the dynamic loader
-    "symbol lookup error: ",
-    "compilation aborted at ",  # of Perl
-    "aborted due to compilation errors",
-    "(node:internal/",  # of Node.js, in each of its stack traces
-    "goroutine 1 [running]:",  # of Go
-)
-"""Text that interpreters, loaders and runtimes of languages write to stderr when a program can't run."""
-
-# A program that wants a request, where there is none, runs as it should.
-_ASKS_IN_PYTHON = "json.decoder.JSONDecodeError: "  # at the end: it may also be the cause of another error
-_ASKS = (
-    "SyntaxError: Unexpected end of JSON input",  # of Node.js
-    "panic: EOF",  # of Go
-    "panic: unexpected end of JSON input",
-)
+FOREIGN = "it was not built with nri.skel"
 
 
 def is_built_with_skel(path: str) -> bool:
-    """Return whether the file says that the plugin was built with :mod:`nri.skel`.
+    """Return whether the file shows that the plugin was built with :mod:`nri.skel`.
 
     :raises OSError: when it can't be read.
     """
@@ -58,14 +40,48 @@ def is_built_with_skel(path: str) -> bool:
     return any(mark in content for mark in MARKS)
 
 
-def is_broken(output: Output, stderr: list[str]) -> bool:
-    """Return whether a plugin that gave no answer can't run: a signal ended it, or an interpreter gave it up.
+def why_not(path: str, plugin: str) -> str:
+    """Return why a plugin can't be preforked, or "" if it says that it can.
 
-    :param stderr: the lines of its stderr.
+    :raises OSError: when it can't be read or started.
     """
-    if output.status < 0 or output.status in NOT_RUN:
-        return True
-    said = [line for line in stderr if line.strip()]
-    if said and (said[-1].startswith(_ASKS_IN_PYTHON) or any(line.startswith(_ASKS) for line in said)):
-        return False
-    return any(sign in line for line in said for sign in BROKEN)
+    if not is_built_with_skel(path):
+        return FOREIGN
+    output = _ask(path, plugin, "version")
+    try:
+        about = gojson.loads(output.stdout)
+        number = about.get("prefork") if isinstance(about, dict) else None
+    except ValueError:
+        return "it does not answer 'version'" + (f": {shorten(output.stderr, 200)}" if output.stderr else "")
+    if number == VERSION:
+        return ""
+    if number is not None:
+        found = gojson.describe(number)
+        return f"it was built with another version of nri.skel: its prefork is {found}, expected {VERSION}"
+    # It says why, unless its nri.skel is older than this verb.
+    lines: list[str] = []
+    _ask(path, plugin, "prefork", lines.append)
+    reason = stated_reason("\n".join(lines).encode(), plugin)
+    return reason or "it was built with a version of nri.skel that can't"
+
+
+def try_prefork(path: str, plugin: str) -> str:
+    """Start and end a plugin's server; return "", or the reason why the plugin is started for each request.
+
+    A plugin that was not built with :mod:`nri.skel` is not run; the answer is "".
+    """
+    try:
+        why = why_not(path, plugin)
+        if why == "":
+            server = ServerHandle(path, plugin)
+            try:
+                why = server.prepare(ANSWER_WITHIN)
+            finally:
+                server.retire(wait=True)
+    except OSError as error:
+        return f"it cannot be started: {error.strerror}"
+    return "" if why == FOREIGN else why
+
+
+def _ask(path: str, plugin: str, verb: str, log: Callable[[str], None] = lambda _line: None) -> launch.Output:
+    return launch.launch(path, [plugin, verb], b"", time.monotonic() + ANSWER_WITHIN, log=log)

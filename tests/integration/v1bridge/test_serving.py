@@ -345,7 +345,7 @@ def test_debug_logs_what_info_does_and_more(host: Host, bridge: Process) -> None
         "debug event state=create container=default/web/app id=1f92 plugins=quick,other ms_left=",
         "debug answered state=create container=default/web/app id=1f92 ms=",
         "debug quick: starting a process for this request\n",
-        "debug quick: a preloaded process has got this request\n",
+        "debug quick: a waiting process takes this request\n",
     ):
         assert part in debug
         assert part not in info
