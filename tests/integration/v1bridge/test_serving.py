@@ -332,7 +332,7 @@ def test_debug_logs_what_info_does_and_more(host: Host, bridge: Process) -> None
         runtime.start()
         start_container(runtime)
         if level == "debug":  # until it has one that was loaded ahead
-            assert wait_until(lambda: start_container(runtime) is not None and "preloaded" in bridge.log)  # noqa: B023
+            assert wait_until(lambda: start_container(runtime) is not None and "a waiting process" in bridge.log)  # noqa: B023
         bridge.signal(signal.SIGTERM)
         assert bridge.wait() == 0
         logs.append(bridge.log)
