@@ -335,7 +335,7 @@ def test_debug_logs_what_info_does_and_more(host: Host, bridge: Process) -> None
         runtime.start()
         start_container(runtime)
         if level == "debug":  # until it has one that was loaded ahead
-            assert wait_until(lambda: start_container(runtime) is not None and "preloaded" in bridge.log)  # noqa: B023
+            assert wait_until(lambda: start_container(runtime) is not None and "a waiting process" in bridge.log)  # noqa: B023
         bridge.signal(signal.SIGTERM)
         assert bridge.wait() == 0
         logs.append(bridge.log)
@@ -348,7 +348,7 @@ def test_debug_logs_what_info_does_and_more(host: Host, bridge: Process) -> None
         "debug event state=create container=default/web/app id=1f92 plugins=quick,other ms_left=",
         "debug answered state=create container=default/web/app id=1f92 ms=",
         "debug quick: starting a process for this request\n",
-        "debug quick: a preloaded process has got this request\n",
+        "debug quick: a waiting process takes this request\n",
     ):
         assert part in debug
         assert part not in info
