@@ -20,7 +20,7 @@ import pytest
 
 from nri.client import Client
 from nri.config.entries import ConfigList, PluginEntry
-from nri.process import launch
+from nri.process import children
 from nri.types.v1 import Request, Spec
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ def all_reaped() -> bool:
     """Wait until all that have ended are reaped, also one that the kernel lets go late; return whether they are."""
 
     def reaped() -> bool:
-        launch.reap_late()
+        children.reap_late()
         return not has_zombie()
 
     return wait_until(reaped)

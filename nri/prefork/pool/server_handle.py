@@ -27,7 +27,8 @@ from typing import TYPE_CHECKING
 from nri.prefork.pool.worker_conversation import Worker, WorkerConversation
 from nri.process import launch
 from nri.process.lines import MAX_LINE, Lines, readable
-from nri.process.spawn import pipe, spawn_with
+from nri.process.spawn import pipe, spawn
+from nri.process.wait import end_child
 from nri.types.gojson import shorten
 
 if TYPE_CHECKING:
@@ -51,7 +52,6 @@ END_WITHIN = 2.0
 SCARCE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)
 """What has nothing to do with the plugin: the host is out of something."""
 
-_SIGKILL = 9
 _RIGHTS = 3
 _FILES = 65536  # bytes of the longest message
 _CHUNK = 65536
@@ -83,9 +83,7 @@ class ServerHandle:
         try:
             pipes = pipe()
             os.set_blocking(pipes[0], False)
-            actions = [(os.POSIX_SPAWN_DUP2, theirs.fileno(), 0)]
-            actions += [(os.POSIX_SPAWN_DUP2, pipes[1], number) for number in (1, 2)]
-            self._pid = spawn_with(path, [plugin, "prefork"], actions)
+            self._pid = spawn(path, [plugin, "prefork"], (theirs.fileno(), pipes[1], pipes[1]))
         except BaseException:
             ours.close()
             for number in pipes[:1]:
@@ -191,8 +189,7 @@ class ServerHandle:
                     self._take(deadline), stdin, lines, max_output, lambda: self._say(b"more")
                 )
                 try:
-                    output = exchange.hold(deadline)
-                    output.status = exchange.status(deadline)
+                    output = exchange.run(deadline)
                     self.is_suspect = self.is_suspect or output.stopped != ""
                 except OSError as error:
                     self.is_suspect = True
@@ -256,8 +253,9 @@ class ServerHandle:
             ready, self._ready = self._ready, None
             if ready is not None:
                 ready.close()
-        if wait or not in_background(_see_end, pid):
-            _see_end(pid)
+        # What the plugin started when it was loaded is left in the group, and is killed, as a stopped server is.
+        if wait or not in_background(end_child, pid, END_WITHIN):
+            end_child(pid, END_WITHIN)
 
     def _say(self, word: bytes) -> None:
         with self._lock:
@@ -354,31 +352,10 @@ def _last(said: bytes) -> str:
     return shorten(readable(lines[-1]), MAX_REASON) if lines else ""
 
 
-def in_background(what: Callable[..., None], *arguments: object) -> bool:
+def in_background(what: Callable[..., object], *arguments: object) -> bool:
     """Do something in a thread of its own; whether there could be one."""
     try:
         threading.Thread(target=what, args=arguments, name="prefork", daemon=True).start()
     except RuntimeError:
         return False
     return True
-
-
-def _see_end(pid: int) -> None:
-    """Reap a helper whose socket is closed. One that does not end, as it was stopped, is killed.
-
-    So is what is left of its process group: what the plugin has started when it was loaded.
-    """
-    try:
-        pidfd = os.pidfd_open(pid)
-        try:
-            ended = launch.ends(pidfd, END_WITHIN)
-        finally:
-            os.close(pidfd)
-    except OSError:
-        ended = False
-    for kill in (os.killpg,) if ended else (os.killpg, os.kill):  # it may have left its group
-        try:
-            kill(pid, _SIGKILL)
-        except OSError:
-            pass  # none is left, or it was reaped already: our caller ignores SIGCHLD
-    launch.await_end(pid, -1)

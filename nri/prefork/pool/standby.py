@@ -12,7 +12,9 @@ import time
 
 from nri.prefork.pool.server_handle import NoWorkerError, ServerGoneError, in_background
 from nri.process import launch
+from nri.process.conversation import Conversation
 from nri.process.lines import Lines
+from nri.process.wait import has_exited
 
 BUSY_WITHIN = 0.1
 """Seconds that a file which is being written is tried again."""
@@ -55,12 +57,12 @@ class Standby:
             raise NoWorkerError
         started = time.monotonic()
         pid, pipes = waiting
-        if launch.has_exited(pid):
+        if has_exited(pid):
             _discard(pid, pipes)
             log.warning("%s can't be started ahead: it does not wait for its request", self._plugin)
             self.has_answered = False  # if it has, the request came just in time
             raise ServerGoneError
-        output = launch.Conversation(pid, pipes, stdin, lines, max_output).run(deadline)
+        output = Conversation(pid, pipes, stdin, lines, max_output).run(deadline)
         output.seconds = time.monotonic() - started
         self.has_answered = True
         return output
@@ -105,4 +107,4 @@ class Standby:
 
 
 def _discard(pid: int, pipes: list[int]) -> None:
-    launch.Conversation(pid, pipes, b"", Lines(0, lambda _line: None), 0).end()
+    Conversation(pid, pipes, b"", Lines(0, lambda _line: None), 0).end()

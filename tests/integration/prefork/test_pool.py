@@ -20,6 +20,7 @@ import pytest
 
 from nri.client import ChainError
 from nri.prefork.pool import server_handle as host_end
+from nri.process import conversation
 from tests.host import SOON, is_running, kill, open_fds, wait_until
 from tests.integration.prefork.warm import SOURCE, Warm
 from tests.system_faults import ERRORS, Failing, name_of
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tests.host import Host
-
-launching = sys.modules["nri.process.launch"]  # the package has a function of that name
 
 
 @pytest.fixture
@@ -188,7 +187,7 @@ def test_what_it_had_open_is_closed_when_its_result_is_there(node: Warm, monkeyp
         "    fcntl.flock(FILES[-1], fcntl.LOCK_EX | fcntl.LOCK_NB)\n"
     ).replace("NAMES", repr([str(file) for file in files]))
     with monkeypatch.context() as patched:
-        patched.setattr(launching.Conversation, "_kill", lambda _self: None)
+        patched.setattr(conversation.Conversation, "_kill", lambda _self: None)
         found = node.run(do)
         assert found.extra["id"]["parent"] != os.getpid()
         assert is_running(found.extra["id"]["pid"])
@@ -411,7 +410,7 @@ def test_a_call_that_fails_is_an_error_that_names_it_or_none_at_all(
     seen = Failing(os, call, number)
     error = ""
     with monkeypatch.context() as patch:
-        patch.setattr(host_end if call == "set_blocking" else launching, "os", seen)
+        patch.setattr(host_end if call == "set_blocking" else conversation, "os", seen)
         try:
             if call == "set_blocking":  # made when a child is taken, and one is
                 node.run()
