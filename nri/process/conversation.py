@@ -17,15 +17,13 @@ if TYPE_CHECKING:
     from nri.process.lines import Lines
 
     class Decoder(Protocol):
-        """Takes in what is read of stdout."""
+        """Decodes the bytes that are read of stdout; ``is_over`` tells that no more are awaited."""
 
         stdout: bytearray
-        """What is decoded so far."""
         is_over: bool
-        """Whether the output is complete, so that the process's end is not awaited."""
 
         def feed(self, data: bytes) -> None:
-            """Take in the bytes that were read next."""
+            """Decode the bytes that were read next, and add them to ``stdout``."""
 
 
 _CHUNK = 65536
@@ -59,16 +57,13 @@ class Output:
 
 
 class PlainDecoder:
-    """Takes stdout as it is; only the process's end completes it."""
+    """Keeps stdout as it is; only the process's end completes it."""
 
     is_over = False
 
     def __init__(self) -> None:
         self.stdout = bytearray()
-
-    def feed(self, data: bytes) -> None:
-        """Take in the bytes that were read next."""
-        self.stdout += data
+        self.feed = self.stdout.extend
 
 
 class Conversation:
@@ -145,15 +140,13 @@ class Conversation:
             for fd, events in self._wait(left):
                 if fd == self._pidfd:
                     self._over = True
-                elif fd == self._stderr:
-                    self._read_stderr()
-                else:
-                    if fd == self._stdin and self._left:
-                        self._write()
-                    if fd == self._stdout and events != select.POLLOUT:
-                        self._read_stdout()
+                    continue
+                if fd == self._stdin and self._left:
+                    self._write()
+                if events != select.POLLOUT and (fd != self._stdin or self._is_socket):
+                    self._read(fd)
             if self._pidfd is None:
-                self._over = has_exited(self.pid)
+                self._over = self._over or has_exited(self.pid)
             if len(self._decoder.stdout) > self._limit:
                 output.stopped = "output"
                 break
@@ -212,15 +205,12 @@ class Conversation:
             return
         except OSError:  # the process does not read the rest; its output tells whether that is a fault
             if self._is_socket and len(self._left) == len(self._data):
-                self._refuse()
+                self.was_refused = self._over = True
             self._left = self._left[:0]
         if self._is_socket:
             self._poll.register(self._stdin, select.POLLIN)
         else:
             self._close(self._stdin)
-
-    def _refuse(self) -> None:
-        self.was_refused = self._over = True
 
     def _drain(self, deadline: float) -> None:
         """Read what the process wrote before it ended.
@@ -231,14 +221,14 @@ class Conversation:
         stdout; the time that a killed process has to end bounds what is read of stderr.
         """
         for _ in range(_PLAIN_READS):
-            if not (self._read_stdout() | self._read_stderr()):
+            if not (self._read(self._stdout) | self._read(self._stderr)):
                 return
         left = self._unread(self._stdout)
         while left > 0 and len(self._decoder.stdout) <= self._limit:
-            left -= self._read_stdout() or left
+            left -= self._read(self._stdout) or left
         left, give_up = self._unread(self._stderr), give_up_at(deadline)
         while left > 0 and time.monotonic() < give_up:
-            left -= self._read_stderr() or left
+            left -= self._read(self._stderr) or left
 
     def _unread(self, fd: int) -> int:
         """Return the number of bytes that a pipe or socket holds now."""
@@ -249,34 +239,25 @@ class Conversation:
             return 0
         return int.from_bytes(fcntl.ioctl(fd, termios.FIONREAD, bytes(4)), sys.byteorder)
 
-    def _read_stdout(self) -> int:
-        """Read once; return the number of bytes."""
-        data = self._read(self._stdout)
-        if data:
-            self._decoder.feed(data)
-            self._over = self._over or self._decoder.is_over
-        return len(data)
-
-    def _read_stderr(self) -> int:
-        """Read once; return the number of bytes."""
-        data = self._read(self._stderr)
-        if data:
-            self._lines.feed(data)
-        return len(data)
-
-    def _read(self, fd: int) -> bytes:
+    def _read(self, fd: int) -> int:
+        """Read once from stdout or stderr; return the number of bytes."""
         if fd not in self._open:
-            return b""
+            return 0
         try:
             data = os.read(fd, _CHUNK)
         except BlockingIOError:
-            return b""
+            return 0
         except ConnectionResetError:  # only of a socket
-            self._refuse()
+            self.was_refused = self._over = True
             data = b""
         if not data:
             self._close(fd)
-        return data
+        elif fd == self._stderr:
+            self._lines.feed(data)
+        else:
+            self._decoder.feed(data)
+            self._over = self._over or self._decoder.is_over
+        return len(data)
 
     def _close(self, fd: int) -> None:
         try:

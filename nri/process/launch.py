@@ -8,6 +8,7 @@ killed. The exception is a process that the kernel keeps in an uninterruptible c
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 
@@ -23,6 +24,8 @@ __all__ = ["MAX_OUTPUT", "BrokenOffError", "Output", "launch", "start"]
 
 MAX_OUTPUT = 1024 * 1024
 """Bytes of stdout, and of logged stderr, by default."""
+
+_BUSY_RETRY = 0.01  # seconds between attempts to run a file that is being written
 
 
 def launch(
@@ -51,6 +54,8 @@ def launch(
 def start(path: str, argv: list[str], deadline: float) -> tuple[int, list[int]]:
     """Start ``path``; return its pid, and our ends of its stdin, stdout and stderr.
 
+    A file that is being written (ETXTBSY) is tried again until ``deadline``.
+
     :raises OSError: when it cannot be started.
     """
     pipes: list[int] = []
@@ -61,7 +66,14 @@ def start(path: str, argv: list[str], deadline: float) -> tuple[int, list[int]]:
         ours = [to_child, from_child, from_stderr]
         for fd in ours:
             os.set_blocking(fd, False)
-        pid = spawn(path, argv, (child_in, child_out, child_err), retry_until=deadline)
+        while True:
+            try:
+                pid = spawn(path, argv, (child_in, child_out, child_err))
+                break
+            except OSError as error:
+                if error.errno != errno.ETXTBSY or time.monotonic() + _BUSY_RETRY >= deadline:
+                    raise
+                time.sleep(_BUSY_RETRY)
     except BaseException:
         for fd in pipes:
             os.close(fd)

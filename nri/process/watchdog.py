@@ -46,13 +46,10 @@ class Watchdog:
             os.kill(self.pid, SIGKILL)
         except ProcessLookupError:
             pass
-        self._reap()
+        self.sweep()
 
     def sweep(self) -> None:
         """Have it kill what is left, and reap it."""
-        self._reap()
-
-    def _reap(self) -> None:
         with children.lock:
             children.report_to(-1)
             os.close(self._told)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from nri.process import conversation, spawn, wait
+from nri.process import conversation, launch, wait
 from nri.stub.session import ANSWER_EARLY
 from nri.v1bridge import bridge as module
 from tests.host import SOON, kill, wait_until
@@ -299,7 +299,7 @@ def test_a_file_that_is_being_written_is_waited_for(
         is_busy.set()
         time.sleep(seconds)
 
-    monkeypatch.setattr(spawn, "time", SimpleNamespace(monotonic=time.monotonic, sleep=sleep))
+    monkeypatch.setattr(launch, "time", SimpleNamespace(monotonic=time.monotonic, sleep=sleep))
     with (host.root / "sh").open("ab"):  # the interpreter is what the kernel finds busy
         if runs_what_is_written(host.root / "sh"):
             pytest.skip("needs a kernel that does not run what is being written (not Linux 6.11 and 6.12)")
