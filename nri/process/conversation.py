@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from nri.process.lines import Lines
 
-    class Decoder(Protocol):
+    class StdoutDecoder(Protocol):
         """Decodes the bytes that are read of stdout; ``is_over`` tells that no more are awaited."""
 
         stdout: bytearray
@@ -56,7 +56,7 @@ class Output:
         return f"exit status {self.status}" if self.status else ""
 
 
-class PlainDecoder:
+class PlainStdout:
     """Keeps stdout as it is; only the process's end completes it."""
 
     is_over = False
@@ -88,7 +88,7 @@ class Conversation:
         limit: int,
         *,
         pidfd: int | None = None,
-        decoder: Decoder | None = None,
+        decoder: StdoutDecoder | None = None,
         pauses: list[tuple[float, Callable[[], None]]] | None = None,
     ) -> None:
         self.pid = pid
@@ -98,7 +98,7 @@ class Conversation:
         self._is_socket = self._stdin == self._stdout
         self._data = data
         self._left = memoryview(data)
-        self._decoder = PlainDecoder() if decoder is None else decoder
+        self._decoder = PlainStdout() if decoder is None else decoder
         self._limit = limit
         self._lines = lines
         self._pauses = pauses or []
