@@ -19,8 +19,8 @@ from nri.client import ChainError, Client, PluginError, find
 from nri.config import DEFAULT_CONF_FILE
 from nri.config.entries import ConfigList
 from nri.errors import NRIError, bounded, escape
+from nri.prefork.pool.background import in_background
 from nri.prefork.pool.pool import Pool
-from nri.prefork.pool.server_handle import in_background
 from nri.process import launch
 from nri.ttrpc import Code, StatusError
 from nri.types.gojson import shorten

@@ -71,7 +71,7 @@ class Node:
     def is_ready(self) -> bool:
         """Whether a helper is."""
         helpers = self.bridge._helpers
-        return helpers is not None and any(known.helper is not None for known in helpers._known.values())
+        return helpers is not None and any(known.server is not None for known in helpers._known.values())
 
 
 def is_quiet() -> bool:

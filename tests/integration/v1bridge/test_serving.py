@@ -206,7 +206,7 @@ def test_settings_that_are_wrong_are_said_and_it_serves_all_the_same(host: Host,
     start_container(runtime)
     assert bridge.node.steps == [("create", "1f92")]
     assert (
-        "error the bridge's settings: failurePolicy: found the string 'maybe', expected one of fail, ignore; "
+        "error bridge options: failurePolicy: found the string 'maybe', expected one of fail, ignore; "
         "the default is used instead\n"
     ) in bridge.log
     assert "unknown key 'logLevl', did you mean \"logLevel\"?; the default is used instead" in bridge.log
@@ -335,7 +335,7 @@ def test_debug_logs_what_info_does_and_more(host: Host, bridge: Process) -> None
         runtime.start()
         start_container(runtime)
         if level == "debug":  # until it has one that was loaded ahead
-            assert wait_until(lambda: start_container(runtime) is not None and "preloaded" in bridge.log)  # noqa: B023
+            assert wait_until(lambda: start_container(runtime) is not None and "a waiting process" in bridge.log)  # noqa: B023
         bridge.signal(signal.SIGTERM)
         assert bridge.wait() == 0
         logs.append(bridge.log)
@@ -348,7 +348,7 @@ def test_debug_logs_what_info_does_and_more(host: Host, bridge: Process) -> None
         "debug event state=create container=default/web/app id=1f92 plugins=quick,other ms_left=",
         "debug answered state=create container=default/web/app id=1f92 ms=",
         "debug quick: starting a process for this request\n",
-        "debug quick: a preloaded process has got this request\n",
+        "debug quick: a waiting process takes this request\n",
     ):
         assert part in debug
         assert part not in info
@@ -390,9 +390,7 @@ def test_settings_that_others_can_write_to_end_it_whatever_they_say(host: Host, 
     assert bridge.wait() == 1
     host.root.chmod(0o700)
     said = only_line(bridge)
-    assert said.startswith(
-        f"{file}: the bridge's settings: {(host.root / what).resolve()} is writable by others (mode"
-    )
+    assert said.startswith(f"{file}: bridge options: {(host.root / what).resolve()} is writable by others (mode")
 
 
 def test_it_says_once_that_there_is_no_runtime_and_ends_when_told(bridge: Process) -> None:
@@ -512,7 +510,7 @@ def only_line(bridge: Process) -> str:
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        (None, "settings.json: cannot be read: No such file or directory; expected the bridge's settings"),
+        (None, "settings.json: cannot be read: No such file or directory; expected the bridge options"),
         (b"{", "settings.json: the bridge's settings: they are not JSON: "),
         (b"\xff{}", "settings.json: is not UTF-8: "),
         (b"[]", "settings.json: the bridge's settings: found an array, expected an object"),
@@ -534,7 +532,7 @@ def test_settings_of_the_command_line_have_to_be_right(
 def test_a_directory_is_no_settings(bridge: Process) -> None:
     bridge.start(*COMMAND, "--config", "/", stderr=subprocess.PIPE)
     assert bridge.wait() == 1
-    assert only_line(bridge) == "/: cannot be read: Is a directory; expected the bridge's settings"
+    assert only_line(bridge) == "/: cannot be read: Is a directory; expected the bridge options"
 
 
 @pytest.mark.parametrize("index", ["1", "100", "ab", "1x", "-1", " 1", "١٢"])
