@@ -52,12 +52,16 @@ def test_the_table_has_the_contracts_in_their_order() -> None:
     assert [cells[0] for cells in table("| contract | forbids |")] == [contract["name"] for contract in contracts]
 
 
-def test_every_file_that_the_page_names_is_there() -> None:
-    paths = re.findall(r"`(nri/[\w/]+\.py)`", TEXT)
-    assert len(paths) >= 10
-    assert [path for path in paths if not (ROOT / path).exists()] == []
+def test_the_files_of_a_requests_way_are_there() -> None:
+    assert len(re.findall(r"`(nri/[\w/]+\.py)`", TEXT)) >= 10
     beside = re.findall(r"`(\w+\.py)`", TEXT)
     assert [name for name in beside if not list((ROOT / "nri").rglob(name))] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_file_of_the_repository_that_a_page_names_is_there(page: Path) -> None:
+    paths = re.findall(r"`((?:nri|tests|harness|tools|fuzz|conf|deploy|docs)/[\w./-]+)(?:::\w+)?`", page.read_text())
+    assert [path for path in paths if not (ROOT / path).exists() and "NAME" not in path] == []
 
 
 def anchors(page: Path) -> set[str]:
