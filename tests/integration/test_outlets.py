@@ -257,7 +257,7 @@ def test_the_bridges_own_settings_are_no_way_either(host: Host, capsys: pytest.C
     assert ran.status == 1
     assert_fit(ran.stdout + ran.stderr)
     with pytest.raises(NRIError, match="unknown key"):
-        serve(settings_file=str(file))
+        serve(options_file=str(file))
 
 
 # Out: a plugin itself

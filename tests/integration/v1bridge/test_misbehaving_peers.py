@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from harness.node import PLUGIN
 from nri import api
 from nri.errors import NRIError
 from nri.multiplex import codec as frames
@@ -24,7 +25,7 @@ from tests.support.connected import at_work
 from tests.support.host import plugin
 from tests.support.pods import pod
 from tests.support.processes import is_running
-from tests.support.runtime import PLUGIN, Runtime
+from tests.support.runtime import Runtime
 from tests.support.waiting import SOON, wait_until
 
 if TYPE_CHECKING:
