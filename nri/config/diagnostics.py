@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from jsonschema import Draft202012Validator
 
-from nri.config import json_schemas, validate
 from nri.config.faults import MAX_FAULTS, Fault, path_text
 from nri.config.findings import explain
-from nri.config.source_positions import Places, refused
+from nri.config.source_positions import SourcePositions, refused
+from nri.config.validate import HOST_CONFIG, PLUGIN
 from nri.types import DecodeError, gojson
+from nri.types.table import NOTE_PREFIX
 from nri.types.v1 import STATES
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def diagnose(file: str, document: bytes, limit: int = MAX_FAULTS) -> tuple[Fault
         return (*faults, Fault(file=file, line=line, column=column, message=message))
     except DecodeError as error:
         return (*faults, _not_json(file, text, error))
-    places = Places(text, limit)
+    places = SourcePositions(text, limit)
     faults += _duplicates(file, places)
     try:
         faults += [_fault(file, places, finding) for finding in explain(_errors(value, limit), limit)]
@@ -62,8 +63,7 @@ def diagnose(file: str, document: bytes, limit: int = MAX_FAULTS) -> tuple[Fault
 @functools.cache
 def _validators() -> tuple[Draft202012Validator, Draft202012Validator]:
     """Return the validators of a document, and of an entry in its plugins."""
-    schema = json_schemas.load("host-config")
-    return Draft202012Validator(schema), Draft202012Validator({**schema["$defs"]["plugin"], "$defs": schema["$defs"]})
+    return Draft202012Validator(HOST_CONFIG.schema()), Draft202012Validator(PLUGIN.schema())
 
 
 def _errors(value: object, limit: int) -> Iterator[Error]:
@@ -74,7 +74,7 @@ def _errors(value: object, limit: int) -> Iterator[Error]:
         yield from of_document.iter_errors(value)
         return
     yield from of_document.iter_errors({**value, "plugins": []})
-    bad = (index for index, plugin in enumerate(plugins) if not validate.is_good_plugin(plugin))
+    bad = (index for index, plugin in enumerate(plugins) if not PLUGIN.accepts(plugin))
     for index in itertools.islice(bad, limit):
         for error in of_plugin.iter_errors(_shortened(plugins[index])):
             error.path.extendleft((index, "plugins"))
@@ -99,7 +99,7 @@ def _habit(text: str, line: int, column: int) -> str:
     lines = text.split("\n")
     before, after = lines[line - 1][: column - 1], lines[line - 1][column - 1 :]
     if after.startswith(("//", "/*", "#")):
-        return '; JSON has no comments, notes go under a key that begins with "x-"'
+        return f'; JSON has no comments, notes go under a key that begins with "{NOTE_PREFIX}"'
     if after.startswith("'"):
         return '; JSON has strings in "double quotes" only'
     if after.startswith(("}", "]")) and "\n".join([*lines[: line - 1], before]).rstrip().endswith(","):
@@ -107,7 +107,7 @@ def _habit(text: str, line: int, column: int) -> str:
     return ""
 
 
-def _duplicates(file: str, places: Places) -> list[Fault]:
+def _duplicates(file: str, places: SourcePositions) -> list[Fault]:
     return [
         Fault(
             file=file,
@@ -121,6 +121,6 @@ def _duplicates(file: str, places: Places) -> list[Fault]:
     ]
 
 
-def _fault(file: str, places: Places, finding: Finding) -> Fault:
+def _fault(file: str, places: SourcePositions, finding: Finding) -> Fault:
     line, column = places.key(finding.path) if finding.at_key else places.value(finding.path)
     return Fault(file=file, line=line, column=column, path=path_text(finding.path), message=finding.message)

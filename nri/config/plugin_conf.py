@@ -14,7 +14,7 @@ from nri.config.loading import read
 if TYPE_CHECKING:
     from nri.config.entries import PluginEntry
     from nri.config.findings import Finding
-    from nri.config.source_positions import Places
+    from nri.config.source_positions import SourcePositions
 
 
 def validate_conf(schema: Any, conf: Any) -> list[str]:
@@ -82,9 +82,9 @@ def _findings(schema: Any, conf: Any) -> list[Finding]:
     return [Finding((), f"cannot be checked against the plugin's schema: {reason}")]
 
 
-def _places(file: str) -> Places | None:
+def _places(file: str) -> SourcePositions | None:
     """The places in ``file`` as it is now; None when it can no longer be read."""
-    from nri.config.source_positions import Places
+    from nri.config.source_positions import SourcePositions
     from nri.types import gojson
 
     try:
@@ -92,4 +92,4 @@ def _places(file: str) -> Places | None:
         gojson.loads(text)
     except (OSError, ConfigError, ValueError):
         return None
-    return Places(text)
+    return SourcePositions(text)

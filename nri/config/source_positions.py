@@ -62,7 +62,7 @@ class _Node:
         return tuple(reversed(path))
 
 
-class Places:
+class SourcePositions:
     """The places in a text that is JSON. Of a key that is given several times the last counts, as in its value.
 
     :param limit: duplicates that are kept, at most.
