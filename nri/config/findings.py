@@ -1,7 +1,7 @@
-"""What jsonschema found, in the words of a person: what is wrong, and what would be right.
+"""Turn the errors of jsonschema into messages for people: what was found, and what would be right.
 
-One mistake is one finding: a misspelt key is not also a missing one, a value of the wrong type is not also none of
-the values that are allowed.
+One mistake is one finding: a misspelt key is not reported as a missing one, too, nor a value of the wrong type as one
+that is not among the allowed values.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ _TYPES = {
 
 
 class Finding(NamedTuple):
-    """One thing that is wrong in a value."""
+    """A mistake in a value."""
 
     path: Path
     message: str
     at_key: bool = False
-    """Whether it is the key at ``path`` that is wrong, and not its value."""
+    """True if the key at ``path`` is wrong, not its value."""
     meant: Path | None = None
-    """For a key that is probably misspelt: the path that was meant."""
+    """For a key that is probably misspelt: the path with the right key."""
 
 
 def explain(errors: Iterable[Error], limit: int = MAX_FAULTS) -> list[Finding]:
-    """The findings for the errors that a validator has, each once, at most ``limit``.
+    """Return the findings for a validator's errors, each once, at most *limit*.
 
-    A few times as many errors are looked at, since one mistake may be several of them.
+    A few times as many errors are read, since one mistake may cause several errors.
     """
     looked_at = itertools.islice(errors, limit * _ERRORS_PER_FINDING)
     found: dict[tuple[Path, str], Finding] = {}
@@ -178,7 +178,7 @@ def _found(error: Error, expected: str) -> Finding:
 
 
 def _expectation(schema: Any) -> str:
-    """What a value should be, from its schema."""
+    """Return what a value should be, according to its schema."""
     if not isinstance(schema, dict):
         return "a value"
     if "const" in schema:
@@ -206,7 +206,7 @@ def _one_of(values: list[Any]) -> str:
 
 
 def _title(schema: Any) -> str:
-    """A schema's title as part of a sentence: without its capital, but for an abbreviation's."""
+    """Return a schema's title as part of a sentence: in lower case, unless it begins with an abbreviation."""
     title = schema.get("title", "") if isinstance(schema, dict) else ""
     return title if title[1:2].isupper() else title[:1].lower() + title[1:]
 
