@@ -9,6 +9,7 @@ explain (``diagnose``, ``explain``, ``locate``), or a plugin's own schema to hol
 """
 
 from nri.config.faults import ConfigError, Fault
-from nri.config.loading import DEFAULT_CONF_DIR, DEFAULT_CONF_FILE, load, load_files
+from nri.config.loading import load, load_files
+from nri.places import DEFAULT_CONF_DIR, DEFAULT_CONF_FILE
 
 __all__ = ["DEFAULT_CONF_DIR", "DEFAULT_CONF_FILE", "ConfigError", "Fault", "load", "load_files"]

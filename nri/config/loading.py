@@ -17,6 +17,7 @@ from nri import filekind, trust
 from nri.config import validate
 from nri.config.entries import ConfigList
 from nri.config.faults import ConfigError, Fault, Unexplained
+from nri.places import DEFAULT_CONF_DIR, DEFAULT_CONF_FILE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 
     Files = dict[str, tuple[PluginEntry, ...]]
 
-DEFAULT_CONF_DIR = "/etc/nri/resource.d"
-DEFAULT_CONF_FILE = "/etc/nri/conf.json"
 SUFFIX = ".conf"
 MAX_SIZE = 1024 * 1024
 """Bytes of a file that are accepted; a real one has some hundreds."""

@@ -12,9 +12,10 @@ A plugin is subscribed to the events whose handlers it defines. :func:`run` serv
 connects to one and does so again for as long as it lives; :class:`Session` is one connection, for those who need it.
 """
 
+from nri.places import DEFAULT_SOCKET
 from nri.stub.identity import Identity, IdentityError
 from nri.stub.plugin import Plugin, Runtime
-from nri.stub.runner import DEFAULT_SOCKET, Runner, run
+from nri.stub.runner import Runner, run
 from nri.stub.session import Session
 
 __all__ = ["DEFAULT_SOCKET", "Identity", "IdentityError", "Plugin", "Runner", "Runtime", "Session", "run"]

@@ -12,9 +12,8 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from nri.client.chain import DEFAULT_TIMEOUT
-from nri.client.lookup import DEFAULT_BIN_DIRS
-from nri.config import DEFAULT_CONF_DIR, DEFAULT_CONF_FILE
 from nri.errors import NRIError
+from nri.places import DEFAULT_BIN_DIRS, DEFAULT_CONF_DIR, DEFAULT_CONF_FILE
 from nri.types import gojson
 from nri.types.errors import DecodeError
 
