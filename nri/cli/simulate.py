@@ -54,7 +54,7 @@ WAIT_TIMEOUT = 60.0
     default=2.0,
     show_default=True,
     metavar="SECONDS",
-    type=options.Seconds(0, 3600, min_open=True),
+    type=options.Seconds(),
     help="That a plugin has for an answer.",
 )
 @options.as_json
@@ -77,7 +77,7 @@ def simulate(
     timeout: float,
     as_json: bool,
 ) -> None:
-    """Try v2 plugins on the lives of made-up pods, without a container runtime.
+    """Test v2 plugins with simulated pods, without a container runtime.
 
     Launches the plugins as a runtime does, sends them the events of some pods' lives, and prints what they do with
     each. Lines that a plugin prints stand below the event at which it did. The pods are the same each time.

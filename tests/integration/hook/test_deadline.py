@@ -18,7 +18,7 @@ import pytest
 from nri import hook
 from nri.client import read_config
 from nri.hook.deadline import Deadline
-from nri.hook.reporter import Outlet
+from nri.hook.reporter import Reporter
 from tests.host import OCI_CONFIG, SOON, has_zombie, is_running, plugin, wait_until
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def test_a_plugin_that_is_passed_over_leaves_nothing_either(host: Host) -> None:
     give(process, host.state())
     status, said = ended(process)
     assert status == 0
-    assert said == "nri: hanging: failed, and is passed over (failurePolicy: ignore): killed: no result after 1 s\n"
+    assert said == "nri: hanging: failed, ignored (failurePolicy: ignore): killed: no result after 1 s\n"
     assert wait_until(lambda: not any(map(is_running, hanging(host))), SOON)
 
 
@@ -154,7 +154,7 @@ def test_a_stdin_that_does_not_end_is_not_waited_for(host: Host, begun: bytes) -
     process.stdin.write(begun)
     process.stdin.flush()
     assert process.wait(SOON) == 1
-    what = f"the container's state on stdin has not come to its end, after {len(begun)} bytes"
+    what = f"the container's state on stdin is incomplete after {len(begun)} bytes"
     expected = "expected what an OCI runtime writes"
     assert ended(process) == (1, f"nri hook create: not done within 0.5 s: {what}; {expected}\n")
 
@@ -260,10 +260,10 @@ def test_a_log_that_can_not_be_opened_is_told_as_what_it_is(
     log = tmp_path / "log"
     with socket.socket(socket.AF_UNIX) as bound:
         bound.bind(str(log))
-    Outlet(sys.stderr, str(log)).say("hello")
+    Reporter(sys.stderr, str(log)).say("hello")
     assert capsys.readouterr().err.endswith(f"the log file {log} cannot be written: it is a socket\n")
     # A process that leads a session has no terminal, and opening /dev/tty fails as opening such a FIFO does.
-    program = "import sys; from nri.hook.reporter import Outlet; Outlet(sys.stderr, '/dev/tty').say('hello')"
+    program = "import sys; from nri.hook.reporter import Reporter; Reporter(sys.stderr, '/dev/tty').say('hello')"
     ran = subprocess.run(
         [sys.executable, "-c", program], stderr=subprocess.PIPE, text=True, check=True, start_new_session=True
     )
@@ -371,7 +371,7 @@ def test_the_line_has_what_was_done_when_the_time_was_over() -> None:
     assert 7 < deadline.left() <= 8
     assert Deadline(8, 0.0).left() in (0.0, pytest.approx(8, abs=8))
     assert deadline.passed("it was reading") == "not done within 8 s: it was reading"
-    Outlet(None).say("nothing happens")
+    Reporter(None).say("nothing happens")
 
 
 # The guard

@@ -208,7 +208,7 @@ def test_a_directory_that_is_gone_is_an_error_and_no_traceback(host: Host) -> No
     os.chdir(gone)
     gone.rmdir()
     assert failure(host, log_file="relative.log") == (
-        "nri hook create: relative.log: the current directory, from which it counts, is gone: "
+        "nri hook create: relative.log: is relative, and the current directory is gone: "
         "No such file or directory; expected an absolute path"
     )
 
@@ -327,7 +327,7 @@ def test_what_others_can_write_to_is_not_run(host: Host) -> None:
     host.configure(plugin("noop", failure_policy="ignore"))
     ran = Ran(host)
     assert ran.status == 0
-    assert "nri: noop: failed, and is passed over (failurePolicy: ignore): not run: " in ran.stderr
+    assert "nri: noop: failed, ignored (failurePolicy: ignore): not run: " in ran.stderr
 
 
 def test_what_others_can_write_to_is_not_read(host: Host) -> None:

@@ -117,16 +117,16 @@ def outcome(node: Warm, do: str, *, cold: bool) -> dict[str, Any]:
     seen: list[Any] = []
     found: dict[str, Any] = {}
     try:
-        node.run(do, cold=cold, on_exchange=seen.append)
+        node.run(do, cold=cold, on_step=seen.append)
     except ChainError as error:
         found["error"] = str(error).partition("; the end of its stderr: ")[0]
-    (exchange,) = seen
+    (step,) = seen
     try:
-        document = json.loads(exchange.stdout)
+        document = json.loads(step.stdout)
         document.pop("id", None)
         found["stdout"] = document
     except ValueError:
-        found["stdout"] = exchange.stdout
+        found["stdout"] = step.stdout
     found["lines"] = [line for line in node.lines if not line.startswith("noop:   ")]  # a traceback's places
     return json.loads(re.sub(r"0x[0-9a-f]+", "0x", json.dumps(found, default=repr)))  # type: ignore[no-any-return]
 
@@ -233,7 +233,7 @@ signal.signal(signal.SIGCHLD, signal.SIG_IGN)
 for fd in {closed.split()!r}:
     os.close(int(fd))
 os.set_inheritable(os.dup2(os.open("/", os.O_RDONLY), 50), True)
-from nri.client import Client
+from nri.client import Client, PoolInvoker
 from nri.prefork.pool.pool import Pool
 from nri.config.entries import ConfigList, PluginEntry
 from nri.types.v1 import Request
@@ -242,9 +242,11 @@ conf = {{"do": "print('said'); result.extra['n'] = os.path.exists('/proc/self/fd
 until = time.monotonic() + 10
 while time.monotonic() < until:
     lines = []
-    client = Client(ConfigList(plugins=[PluginEntry(type="noop", conf=conf)]), bin_dirs=[{str(node.host.bin)!r}],
-        run=helpers.launch, log=lambda *line: lines.append(line))
-    (result,) = client.invoke(Request(state="create", id="x"), "create")
+    client = Client(
+        ConfigList(plugins=[PluginEntry(type="noop", conf=conf)]), PoolInvoker(helpers, [{str(node.host.bin)!r}])
+    )
+    request = Request(state="create", id="x")
+    result = client.invoke(request, "create", log=lambda *line: lines.append(line))[0].result
     if result.extra["id"]["parent"] != os.getpid():
         break
 with open({str(answer)!r}, "w") as file:
@@ -361,15 +363,14 @@ def test_without_descriptors_the_error_is_clear_and_later_all_is_well(node: Warm
     answer = node.host.root / "answer"
     code = f"""
 import os, resource, sys, time
-from nri.client import ChainError, Client
+from nri.client import ChainError, Client, PoolInvoker
 from nri.prefork.pool.pool import Pool
 from nri.config.entries import ConfigList, PluginEntry
 from nri.types.v1 import Request
 helpers = Pool()
 def run():
-    client = Client(ConfigList(plugins=[PluginEntry(type="noop")]),
-                    bin_dirs=[{str(node.host.bin)!r}], run=helpers.launch)
-    (result,) = client.invoke(Request(state="create", id="x"), "create")
+    client = Client(ConfigList(plugins=[PluginEntry(type="noop")]), PoolInvoker(helpers, [{str(node.host.bin)!r}]))
+    result = client.invoke(Request(state="create", id="x"), "create")[0].result
     return result.extra["id"]["parent"] != os.getpid()
 def warm():
     until = time.monotonic() + 10
@@ -423,7 +424,7 @@ def test_a_call_that_fails_is_an_error_that_names_it_or_none_at_all(
     if call != "read" or number == errno.EAGAIN:
         assert error == ""
     else:
-        said = "killed: it could not be waited for or read any more"
+        said = "killed: it could not be waited for or read"
         assert error == f"plugin noop: {said}: {os.strerror(number)}"
     node.warm()
     node.take()
@@ -520,15 +521,15 @@ def test_when_the_host_is_killed_all_ends_also_one_at_work(node: Warm) -> None:
     pids = node.host.root / "pids"
     code = f"""
 import os, time
-from nri.client import Client
+from nri.client import Client, PoolInvoker
 from nri.prefork.pool.pool import Pool
 from nri.config.entries import ConfigList, PluginEntry
 from nri.types.v1 import Request
 helpers = Pool()
 def run(do=""):
     config = ConfigList(plugins=[PluginEntry(type="noop", conf={{"do": do}})])
-    client = Client(config, bin_dirs=[{str(node.host.bin)!r}], run=helpers.launch, timeout=100)
-    (result,) = client.invoke(Request(state="create", id="x"), "create")
+    client = Client(config, PoolInvoker(helpers, [{str(node.host.bin)!r}]), timeout=100)
+    result = client.invoke(Request(state="create", id="x"), "create")[0].result
     return result.extra["id"]["parent"]
 while run() == os.getpid():
     time.sleep(0.01)

@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from nri.client import Exchange, PluginError
+from nri.client import PluginError, Step
 from nri.config.entries import PluginEntry
 from nri.errors import escape
 from nri.types.v1 import Request, Result, Spec
@@ -67,8 +67,8 @@ def request(state="create", *, sandbox=False, id="1f92344f3c93e2381e18c2b9d9ffb6
     return Request(state=state, id=id, sandbox_id=id if sandbox else "6efd", spec=Spec())
 
 
-def exchange(*, error="", metadata=None, plugin="konfine", seconds=0.01234):
-    made = Exchange(PluginEntry(type=plugin), b"{}")
+def step(*, error="", metadata=None, plugin="konfine", seconds=0.01234):
+    made = Step(PluginEntry(type=plugin), b"{}")
     made.seconds = seconds
     if error:
         made.error = PluginError(plugin, error)
@@ -82,9 +82,9 @@ def exchange(*, error="", metadata=None, plugin="konfine", seconds=0.01234):
 
 def test_a_line_has_state_container_plugin_time_and_outcome(log):
     log.set_up()
-    logs.exchange_line(CONTAINER, request(), exchange(metadata={"cpus": "1-3", "note": "a b"}))
-    logs.exchange_line(CONTAINER, request("delete"), exchange(error="no CPU is left"))
-    logs.exchange_line("default/web", request(sandbox=True), exchange())
+    logs.step_line(CONTAINER, request(), step(metadata={"cpus": "1-3", "note": "a b"}))
+    logs.step_line(CONTAINER, request("delete"), step(error="no CPU is left"))
+    logs.step_line("default/web", request(sandbox=True), step())
     ok, failed, pod = [line.partition(" ") for line in log.lines]
     assert all(re.fullmatch(STAMP, stamp) for stamp, _, _ in (ok, failed, pod))
     assert ok[2] == (
@@ -100,8 +100,8 @@ def test_a_line_has_state_container_plugin_time_and_outcome(log):
 
 def test_in_json_a_line_is_an_object(log):
     log.set_up(log_format="json")
-    logs.exchange_line(CONTAINER, request(), exchange(metadata={"cpus": "1-3"}))
-    logs.exchange_line("default/web", request("delete", sandbox=True), exchange(error="no"))
+    logs.step_line(CONTAINER, request(), step(metadata={"cpus": "1-3"}))
+    logs.step_line("default/web", request("delete", sandbox=True), step(error="no"))
     logs.plugin_line(CONTAINER, request(), "konfine", "cpuset is busy")
     ok, failed, says = log.objects
     assert all(re.fullmatch(STAMP, value.pop("time")) for value in (ok, failed, says))
@@ -197,8 +197,8 @@ def fields(line):
 @pytest.mark.parametrize("evil", EVIL, ids=ascii)
 def test_no_text_leaves_its_field(log, evil):
     log.set_up()
-    logs.exchange_line(f"default/{evil}/app", request(), exchange(metadata={evil: "1", "k": evil}))
-    logs.exchange_line("default/web", request(sandbox=True, id=f"{evil}-id"), exchange(error=f"x{evil}"))
+    logs.step_line(f"default/{evil}/app", request(), step(metadata={evil: "1", "k": evil}))
+    logs.step_line("default/web", request(sandbox=True, id=f"{evil}-id"), step(error=f"x{evil}"))
     logs.plugin_line(f"default/{evil}/app", request(), "konfine", evil)
     lines = log.path.read_text("utf-8").split("\n")
     assert lines.pop() == ""
@@ -215,8 +215,8 @@ def test_no_text_leaves_its_field(log, evil):
 @pytest.mark.parametrize("evil", EVIL, ids=ascii)
 def test_in_json_any_text_is_a_value(log, evil):
     log.set_up(log_format="json")
-    logs.exchange_line(f"default/{evil}", request(), exchange(metadata={evil: evil}))
-    logs.exchange_line(f"default/{evil}", request(), exchange(error=f"x{evil}"))
+    logs.step_line(f"default/{evil}", request(), step(metadata={evil: evil}))
+    logs.step_line(f"default/{evil}", request(), step(error=f"x{evil}"))
     logs.plugin_line(f"default/{evil}", request(), "konfine", evil)
     ok, failed, says = log.objects
     assert all(line.isascii() for line in log.lines)
@@ -243,7 +243,7 @@ OWN = [
 @pytest.mark.parametrize("log_format", ["text", "json"])
 def test_metadata_replace_none_of_the_bridges_own_keys(log, log_format):
     log.set_up(log_format=log_format)
-    logs.exchange_line(CONTAINER, request(), exchange(metadata=dict.fromkeys(OWN, "forged")))
+    logs.step_line(CONTAINER, request(), step(metadata=dict.fromkeys(OWN, "forged")))
     if log_format == "json":
         (value,) = log.objects
         assert value.pop("metadata") == dict.fromkeys(OWN, "forged")
@@ -257,9 +257,9 @@ def test_metadata_replace_none_of_the_bridges_own_keys(log, log_format):
 def test_a_plugin_that_says_megabytes_gets_a_short_line(log, log_format):
     log.set_up(log_format=log_format)
     huge = "\x01" * 1_000_000
-    logs.exchange_line(CONTAINER, request(), exchange(metadata={huge: huge, "a": huge}))
-    logs.exchange_line(CONTAINER, request(), exchange(metadata=dict.fromkeys(map(str, range(100_000)), "x")))
-    logs.exchange_line(CONTAINER, request(), exchange(error=huge))
+    logs.step_line(CONTAINER, request(), step(metadata={huge: huge, "a": huge}))
+    logs.step_line(CONTAINER, request(), step(metadata=dict.fromkeys(map(str, range(100_000)), "x")))
+    logs.step_line(CONTAINER, request(), step(error=huge))
     logs.plugin_line(CONTAINER, request(), "konfine", huge)
     assert len(log.lines) == 4
     assert max(map(len, log.lines)) < 100_000
@@ -328,7 +328,7 @@ def test_a_full_disk_raises_nothing_and_is_said_once(nri_logger, capsys, monkeyp
         logs.set_up(BridgeOptions(log_file="/dev/full"), launched=True)
         for _ in range(100):
             nri_logger.error("x" * 1000)
-            logs.exchange_line(CONTAINER, request(), exchange(metadata={"a": "b"}))
+            logs.step_line(CONTAINER, request(), step(metadata={"a": "b"}))
     logs.set_up(BridgeOptions(), launched=False)
     out, said = capsys.readouterr()
     what = "error the log file /dev/full cannot be written, lines are lost: No space left on device"
@@ -437,7 +437,7 @@ def test_a_bridge_that_a_runtime_launched_logs_to_syslog(syslog, nri_logger, cap
 
 def test_syslog_gets_json_where_that_is_the_format(syslog, nri_logger):
     logs.set_up(BridgeOptions(log_format="json"), launched=True)
-    logs.exchange_line(CONTAINER, request(), exchange(metadata={"k": "\udc80ü"}))
+    logs.step_line(CONTAINER, request(), step(metadata={"k": "\udc80ü"}))
     head, _, value = syslog.recv(9999).decode().partition(": ")
     assert head == f"<30>nri-v1bridge[{os.getpid()}]"
     assert json.loads(value)["metadata"] == {"k": "\udc80ü"}
@@ -445,8 +445,8 @@ def test_syslog_gets_json_where_that_is_the_format(syslog, nri_logger):
 
 def test_a_plugin_that_says_much_still_gets_into_a_datagram(syslog, nri_logger):
     logs.set_up(BridgeOptions(), launched=True)
-    logs.exchange_line(CONTAINER, request(), exchange(error="\x01" * 1_000_000))
-    logs.exchange_line(CONTAINER, request(), exchange(metadata={f"{n:0300}": "\x01" * 999 for n in range(99)}))
+    logs.step_line(CONTAINER, request(), step(error="\x01" * 1_000_000))
+    logs.step_line(CONTAINER, request(), step(metadata={f"{n:0300}": "\x01" * 999 for n in range(99)}))
     assert b"error failed state=create" in syslog.recv(999_999)
     assert b"info ok state=create" in syslog.recv(999_999)
 
