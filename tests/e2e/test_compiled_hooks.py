@@ -12,7 +12,7 @@ from tests.e2e import cgroups
 from tests.e2e.bundle import Bundle, Runtime
 from tests.e2e.enclosure import HANGING, CommandFailedError
 from tests.e2e.standin import StandIn
-from tests.host import wait_until
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.runtime
 

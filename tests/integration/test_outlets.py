@@ -26,10 +26,11 @@ from nri.ttrpc import StatusError
 from nri.types.v1 import Request, Result
 from nri.v1bridge import BridgeOptions, logs
 from nri.v1bridge.serving import serve
-from tests.host import OCI_CONFIG, SOON, Host, plugin
 from tests.integration.adaptation.test_start import SERVE, STUB, install
 from tests.integration.cli.running import process
-from tests.v1node import Node
+from tests.support.host import OCI_CONFIG, Host, plugin
+from tests.support.node import Node
+from tests.support.waiting import SOON
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nri import adaptation
-from tests.host import SOON, wait_until
-from tests.v1node import container, pod
+from tests.support.pods import container, pod
+from tests.support.waiting import SOON, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

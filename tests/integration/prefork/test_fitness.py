@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.host import SOON, wait_until
 from tests.integration.prefork.warm import SOURCE, Warm
+from tests.support.waiting import SOON, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.host import Host
+    from tests.support.host import Host
 
 
 @pytest.fixture

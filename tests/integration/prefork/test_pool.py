@@ -20,14 +20,15 @@ import pytest
 
 from nri.client import ChainError
 from nri.prefork.pool import server_handle as host_end
-from tests.host import SOON, is_running, kill, open_fds, wait_until
 from tests.integration.prefork.warm import SOURCE, Warm
-from tests.system_faults import ERRORS, Failing, name_of
+from tests.support.processes import is_running, kill, open_fds
+from tests.support.system_faults import ERRORS, Failing, name_of
+from tests.support.waiting import SOON, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tests.host import Host
+    from tests.support.host import Host
 
 launching = sys.modules["nri.process.launch"]  # the package has a function of that name
 

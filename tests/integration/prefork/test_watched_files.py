@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nri.prefork.pool import pool, watched_files
-from tests.host import SOON, wait_until
 from tests.integration.prefork.warm import Warm
+from tests.support.waiting import SOON, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tests.host import Host
+    from tests.support.host import Host
 
 
 @pytest.fixture

@@ -14,7 +14,9 @@ import pytest
 from nri.client import ChainError
 from nri.process import launch
 from nri.process.lines import MAX_LINE, Lines
-from tests.host import SOON, Host, has_zombie, plugin, request, wait_until
+from tests.support.host import Host, plugin, request
+from tests.support.processes import has_zombie
+from tests.support.waiting import SOON, wait_until
 
 GOOD = '{"plugin":"noop","version":"0.1","error":"","metadata":{}}'
 

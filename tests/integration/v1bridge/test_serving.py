@@ -18,15 +18,18 @@ from nri import api
 from nri.build import describe
 from nri.errors import NRIError
 from nri.ttrpc import StatusError
-from tests.host import SOON, core_dumps, is_running, plugin, wait_until
 from tests.integration.cli.running import process
-from tests.v1node import Node, container, pod
-from tests.v2host import Runtime
+from tests.support.host import plugin
+from tests.support.node import Node
+from tests.support.pods import container, pod
+from tests.support.processes import core_dumps, is_running
+from tests.support.runtime import Runtime
+from tests.support.waiting import SOON, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.host import Host
+    from tests.support.host import Host
 
 SOURCE = str(Path(__file__).parents[3])
 COMMAND = [sys.executable, "-m", "nri.cli.bridge_entry"]

@@ -1,18 +1,17 @@
 """Requests of v0.1 out of v2 messages: field by field what the Go adapter sent, as recorded on real containerds."""
 
-import glob
 import json
 import os
 
 import pytest
 
-import tests
 from nri import api
 from nri.types.v1 import Request, State
 from nri.v1bridge import requests
 from nri.v1bridge.pods import Pods
+from tests.support.golden import recordings
 
-GOLDEN = sorted(glob.glob(os.path.join(os.path.dirname(tests.__file__), "golden", "*adapter*.json")))
+GOLDEN = recordings("*adapter*")
 ROOT = os.path.dirname(GOLDEN[0])
 
 

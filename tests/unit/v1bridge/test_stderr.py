@@ -13,8 +13,9 @@ import pytest
 
 from nri.v1bridge import stderr as module
 from nri.v1bridge.stderr import Outlet, StderrHandler, Stray
-from tests.blocked import KINDS, Ends, ends
-from tests.host import SOON, open_fds, wait_until
+from tests.support.blocked import KINDS, Ends, ends
+from tests.support.processes import open_fds
+from tests.support.waiting import SOON, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
