@@ -52,7 +52,7 @@ def main(arguments: Arguments, started: float) -> int:
     return hook.run(stdin)
 
 
-def run(arguments: Arguments, stdin: BinaryIO | None, stderr: TextIO) -> int:
+def run(arguments: Arguments, stdin: BinaryIO | None, stderr: TextIO | None) -> int:
     """Run the chain for the container on ``stdin``; return the exit status: 0, or 1 with the reason on ``stderr``.
 
     This changes the working directory and umask of the process.

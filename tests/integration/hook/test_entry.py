@@ -56,7 +56,8 @@ def seen(host: Host, state: bytes | None = None, verb: str = "create", **argumen
     host.script("noop", f"#!/bin/sh\ncat > {answer}\necho '{{}}'\n")
     ran = Ran(host, state, verb, **arguments)
     assert (ran.status, ran.stderr) == (0, "")
-    return json.loads(answer.read_text())
+    sent: dict[str, Any] = json.loads(answer.read_text())
+    return sent
 
 
 def failure(host: Host, state: bytes | None = None, verb: str = "create", **arguments: Any) -> str:
@@ -198,7 +199,8 @@ def test_a_stdin_that_cannot_be_read_is_named(host: Host, error: OSError | None,
     arguments = Arguments("create")
     arguments.conf_dir, arguments.conf_file = str(host.conf), "/nonexistent"
     stderr = io.StringIO()
-    assert run(arguments, Broken(error), stderr) == 1
+    broken: Any = Broken(error)
+    assert run(arguments, broken, stderr) == 1
     assert stderr.getvalue() == (
         f"nri hook create: the container's state on stdin: cannot be read: {why}; "
         "expected what an OCI runtime writes\n"
