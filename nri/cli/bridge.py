@@ -34,4 +34,4 @@ def bridge(path: str, index: str, settings_file: str) -> None:
     watchdog.start(make_session=False)
     from nri.v1bridge import serve
 
-    serve(path=path, index=index, settings_file=settings_file)
+    serve(path=path, index=index, options_file=settings_file)

@@ -12,8 +12,8 @@ from typing import Self
 import grpc
 import pytest
 
-from tests.e2e.bridged import LOG, configure, create, knob, log, outside, prepared, script
-from tests.e2e.containerd import Containerd, Release
+from harness.containerd.bridged import LOG, configure, create, knob, log, outside, prepared, script
+from harness.containerd.instance import Containerd, Release
 from tests.e2e.standin import StandIn
 
 pytestmark = pytest.mark.runtime

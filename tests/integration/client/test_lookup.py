@@ -10,7 +10,7 @@ import pytest
 
 from nri.client import ChainError, PluginError, find
 from nri.process import launch
-from tests.host import Host, plugin, request
+from tests.support.host import Host, plugin, request
 
 
 def failure(host: Host, type_: str = "noop", **options: object) -> str:

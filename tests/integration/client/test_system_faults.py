@@ -17,8 +17,10 @@ import pytest
 
 from nri.client import ChainError, find
 from nri.process import conversation, inherit, spawn, wait
-from tests.host import SOON, Host, all_reaped, open_fds, plugin, request
-from tests.system_faults import ERRORS, Failing, name_of
+from tests.support.host import Host, plugin, request
+from tests.support.processes import all_reaped, open_fds
+from tests.support.system_faults import ERRORS, Failing, name_of
+from tests.support.waiting import SOON
 
 if TYPE_CHECKING:
     from types import ModuleType

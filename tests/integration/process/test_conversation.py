@@ -15,7 +15,9 @@ from nri.client import ChainError
 from nri.process import conversation, launch
 from nri.process.lines import MAX_LINE, Lines
 from nri.process.wait import has_exited
-from tests.host import SOON, Host, has_zombie, plugin, request, wait_until
+from tests.support.host import Host, plugin, request
+from tests.support.processes import has_zombie
+from tests.support.waiting import SOON, wait_until
 
 if TYPE_CHECKING:
     from nri.types.v1 import Result

@@ -16,7 +16,9 @@ import pytest
 from nri.client import ChainError
 from nri.process import children, wait
 from nri.process.launch import launch
-from tests.host import SOON, Host, all_reaped, has_zombie, is_running, kill, open_fds, plugin, request, wait_until
+from tests.support.host import Host, plugin, request
+from tests.support.processes import all_reaped, has_zombie, is_running, kill, open_fds
+from tests.support.waiting import SOON, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nri.process import children, launch, subreaper
-from tests.host import SOON, all_reaped, is_running, wait_until
+from tests.support.processes import all_reaped, is_running
+from tests.support.waiting import SOON, wait_until
 
 if TYPE_CHECKING:
     import pytest

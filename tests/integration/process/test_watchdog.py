@@ -12,12 +12,13 @@ import pytest
 
 from nri.client import ChainError
 from nri.process import children, watchdog
-from tests.host import plugin, request, wait_until
+from tests.support.host import plugin, request
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.host import Host
+    from tests.support.host import Host
 
 
 @pytest.fixture

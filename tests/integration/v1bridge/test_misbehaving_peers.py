@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from harness.node import PLUGIN
 from nri import api
 from nri.errors import NRIError
 from nri.multiplex import codec as frames
@@ -18,17 +19,19 @@ from nri.multiplex import connection
 from nri.stub import runner
 from nri.ttrpc import Code, StatusError, codec
 from nri.ttrpc.ttrpc_pb2 import Request
-from tests.connected import at_work
-from tests.host import SOON, is_running, plugin, wait_until
 from tests.integration.v1bridge.test_serving import Process, start_container
 from tests.integration.v1bridge.test_time import Connected, ask
-from tests.v1node import pod
-from tests.v2host import PLUGIN, Runtime
+from tests.support.connected import at_work
+from tests.support.host import plugin
+from tests.support.pods import pod
+from tests.support.processes import is_running
+from tests.support.runtime import Runtime
+from tests.support.waiting import SOON, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.host import Host
+    from tests.support.host import Host
 
 
 @pytest.fixture
@@ -92,7 +95,7 @@ def test_what_makes_no_sense_is_passed_over_or_refused_and_the_next_event_served
         data = frames.encode(1, data[8:]) + b"".join(
             [frames.encode(1, b"\0" * (1 << 20)) for _ in range(4)] + [frames.encode(1, b"\0")]
         )
-    runtime._trunk._link.send(data)
+    runtime._mux._trunk.send(data)
     # Ids only grow, and what was sent by hand has used some.
     runtime._client._next_stream = 2001
     start_container(runtime)
@@ -104,7 +107,7 @@ def test_what_makes_no_sense_is_passed_over_or_refused_and_the_next_event_served
 @pytest.mark.parametrize("name", list(FATAL))
 def test_what_ends_a_connection_is_said_in_a_line_and_the_next_connection_served(bridge: Process, name: str) -> None:
     runtime = accepted(bridge)
-    runtime._trunk._link.send(FATAL[name])
+    runtime._mux._trunk.send(FATAL[name])
     if "half" in name:
         runtime.close()
     again = accepted(bridge, pods=[pod()])
@@ -233,7 +236,7 @@ def test_a_runtime_that_stops_reading_stops_no_chain_and_loses_the_connection(
     node.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
     host.configure(node.keeper("loud", ["error", "x" * 60_000]))
     gate = threading.Event()
-    node.fake._trunk.receive = lambda data: gate.wait(SOON) and None  # type: ignore[method-assign]
+    node.fake._mux.receive = lambda data: gate.wait(SOON) and None  # type: ignore[method-assign]
 
     def asked() -> None:
         with pytest.raises(NRIError):

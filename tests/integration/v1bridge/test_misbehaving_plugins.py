@@ -16,14 +16,15 @@ import pytest
 from nri.process import conversation, launch, wait
 from nri.stub.session import ANSWER_EARLY
 from nri.v1bridge import bridge as module
-from tests.host import SOON, kill, wait_until
 from tests.integration.v1bridge.site import Site
+from tests.support.processes import kill
+from tests.support.waiting import SOON, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from tests.host import Host
+    from tests.support.host import Host
 
 SHORT = 2.0
 """Seconds that a real runtime gives the bridge."""

@@ -13,16 +13,18 @@ import pytest
 
 from nri import api
 from nri.config.entries import PluginEntry
-from nri.stub import Runtime
+from nri.stub import RuntimeInfo
 from nri.ttrpc import StatusError
 from nri.v1bridge import Bridge
-from tests.host import SOON, has_zombie, wait_until
-from tests.v1node import call, container, pod, settings
+from tests.support.node import call, settings
+from tests.support.pods import container, pod
+from tests.support.processes import has_zombie
+from tests.support.waiting import SOON, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.host import Host
+    from tests.support.host import Host
 
 SOURCE = str(Path(__file__).parents[3])
 PLUGIN = """#!{python}
@@ -59,7 +61,7 @@ class Node:
         self.bridge = Bridge(settings(host), lambda text: settings(host, prefork=text == "prefork"))
 
     def say(self, text: str) -> None:
-        self.bridge.configure(text, Runtime(name="containerd", version="1.7.24"))
+        self.bridge.configure(text, RuntimeInfo(name="containerd", version="1.7.24"))
 
     def start(self) -> bool:
         """An event; whether it was a helper's child that had it."""
@@ -69,7 +71,7 @@ class Node:
     def is_ready(self) -> bool:
         """Whether a helper is."""
         helpers = self.bridge._helpers
-        return helpers is not None and any(known.helper is not None for known in helpers._known.values())
+        return helpers is not None and any(known.server is not None for known in helpers._known.values())
 
 
 def is_quiet() -> bool:

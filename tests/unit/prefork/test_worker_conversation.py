@@ -16,7 +16,8 @@ from nri.prefork.protocol import encode_request
 from nri.process.lines import Lines
 from nri.process.spawn import spawn
 from nri.process.wait import end_child, has_exited
-from tests.host import SOON, open_fds, wait_until
+from tests.support.processes import open_fds
+from tests.support.waiting import SOON, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -11,7 +11,7 @@ import pytest
 from nri.process import children
 from nri.process.spawn import spawn
 from nri.process.wait import has_exited
-from tests.host import wait_until
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,7 +18,8 @@ from nri.process.conversation import BrokenOffError, Conversation
 from nri.process.launch import start
 from nri.process.lines import Lines
 from nri.process.wait import end_child
-from tests.host import SOON, has_zombie, is_running, open_fds
+from tests.support.processes import has_zombie, is_running, open_fds
+from tests.support.waiting import SOON
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

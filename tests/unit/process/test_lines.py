@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nri.process.lines import MAX_LINE, Lines, readable
-from tests.cutting import every_way
+from tests.support.cutting import every_way
 
 
 @pytest.mark.parametrize(

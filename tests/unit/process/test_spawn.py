@@ -10,7 +10,8 @@ import pytest
 
 from nri.process.spawn import PLUGIN_ENVIRONMENT, pipe, spawn
 from nri.process.wait import end_child
-from tests.host import SOON, open_fds
+from tests.support.processes import open_fds
+from tests.support.waiting import SOON
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,7 +10,8 @@ import pytest
 
 from nri.process import children, wait
 from nri.process.spawn import spawn
-from tests.host import SOON, is_running, kill, wait_until
+from tests.support.processes import is_running, kill
+from tests.support.waiting import SOON, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
