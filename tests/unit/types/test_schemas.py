@@ -16,7 +16,8 @@ from nri.config.entries import ConfigList
 from nri.types import DecodeError
 from nri.types.v1 import Request, Result
 from tests.unit.types.mutations import mutated
-from tests.unit.types.test_wire import GOLDEN, MISTAKES, read_file
+from tests.unit.types.test_jsonobject import MISTAKES
+from tests.unit.types.test_v1 import GOLDEN, read_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -123,7 +123,7 @@ def test_an_exception_is_a_result_with_its_class_and_message_and_a_traceback_on_
     assert ran.status == 0
     assert ran.result["error"] == "ValueError: no such cgroup"
     assert "Traceback" in ran.stderr
-    assert "test_run.py" in ran.stderr
+    assert "test_process_run.py" in ran.stderr
 
 
 def test_a_message_that_says_nothing_by_itself_has_its_class_before_it() -> None:
