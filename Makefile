@@ -50,4 +50,4 @@ venv: ## the virtual environment in .venv
 
 clean: ## remove what was made, but for the virtual environment
 	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
-	find fuzz nri tests -name __pycache__ -type d -exec rm -rf {} +
+	find bench demo fuzz harness nri soak tests -name __pycache__ -type d -exec rm -rf {} +

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench import calls, costs, events, plugin_start, report, scale
+from harness.node import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,7 +21,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--only", default="", help="parts to measure, by the beginning of their titles: calls,events")
     parser.add_argument("--fast", action="store_true", help="a tenth of the runs: to see whether it works")
-    parser.add_argument("--json", default=str(report.ROOT / "build/bench.json"), help="where the figures go")
+    parser.add_argument("--json", default=str(ROOT / "build/bench.json"), help="where the figures go")
     arguments = parser.parse_args()
     less = 10 if arguments.fast else 1
     with tempfile.TemporaryDirectory(prefix="nri-bench-") as folder:

@@ -12,7 +12,7 @@ import threading
 import time
 from pathlib import Path
 
-from bench.node import Node, turns
+from bench.node import TimedNode, turns
 from bench.report import Row
 
 ROUNDS = 9
@@ -22,20 +22,20 @@ ROUNDS = 9
 def measure(scratch: Path, binaries: Path, *, events: int, sustained: int) -> list[Row]:
     """The rows. ``events`` are paced, of each kind; ``sustained`` are back to back."""
     nodes = {
-        "nothing": Node(scratch / "nothing", binaries, []),
-        "c": Node(scratch / "c", binaries, ["noop"]),
-        "cold": Node(scratch / "cold", binaries, ["clearcfs"], prefork=False),
-        "one": Node(scratch / "one", binaries, ["clearcfs"]),
-        "three": Node(scratch / "three", binaries, ["clearcfs", "clearcfs2", "clearcfs3"]),
+        "nothing": TimedNode(scratch / "nothing", binaries, []),
+        "c": TimedNode(scratch / "c", binaries, ["noop"]),
+        "cold": TimedNode(scratch / "cold", binaries, ["clearcfs"], prefork=False),
+        "one": TimedNode(scratch / "one", binaries, ["clearcfs"]),
+        "three": TimedNode(scratch / "three", binaries, ["clearcfs", "clearcfs2", "clearcfs3"]),
     }
     try:
         return _paced(nodes, events) + _back_to_back(nodes["one"], nodes["c"], sustained)
     finally:
         for node in nodes.values():
-            node.runtime.close()
+            node.close()
 
 
-def _paced(nodes: dict[str, Node], events: int) -> list[Row]:
+def _paced(nodes: dict[str, TimedNode], events: int) -> list[Row]:
     c = "C plugin, started for each"
     one, beside_one = turns(nodes["one"], nodes["c"], 2 * events)
     nothing, beside_nothing = turns(nodes["nothing"], nodes["c"], events)
@@ -65,9 +65,9 @@ def _row(name: str, times: list[float], beside: list[float], of: str, goal: floa
     return Row(name=name, figure=figure, unit="ms", reference=reference, of=of, goal=goal)
 
 
-def _back_to_back(one: Node, c: Node, events: int) -> list[Row]:
-    sustained: dict[Node, list[float]] = {one: [], c: []}
-    bursts: dict[Node, list[float]] = {one: [], c: []}
+def _back_to_back(one: TimedNode, c: TimedNode, events: int) -> list[Row]:
+    sustained: dict[TimedNode, list[float]] = {one: [], c: []}
+    bursts: dict[TimedNode, list[float]] = {one: [], c: []}
     for _ in range(ROUNDS):
         for node in (one, c):
             started = time.perf_counter()
@@ -76,7 +76,7 @@ def _back_to_back(one: Node, c: Node, events: int) -> list[Row]:
             sustained[node].append((time.perf_counter() - started) * 1000 / (events // ROUNDS))
     for _ in range(ROUNDS):
         for node in (one, c):
-            node.prepare_process()  # a burst comes after a pause
+            node.warm_up()  # a burst comes after a pause
             bursts[node].append(_burst(node, 100))
     return [
         Row(
@@ -98,7 +98,7 @@ def _back_to_back(one: Node, c: Node, events: int) -> list[Row]:
     ]
 
 
-def _burst(node: Node, pods: int) -> float:
+def _burst(node: TimedNode, pods: int) -> float:
     threads = [threading.Thread(target=node.event, args=(number,)) for number in range(pods)]
     started = time.perf_counter()
     for thread in threads:

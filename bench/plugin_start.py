@@ -14,13 +14,14 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 from bench.report import Row
-from tests.cgroup_tree import Tree
+from harness.cgroup_tree import Tree
 
 WARM_UP = 3
 
-REQUEST = {
+REQUEST: dict[str, Any] = {
     "version": "0.1",
     "state": "create",
     "id": "bench",

@@ -11,7 +11,7 @@ import subprocess
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from harness.node import BINARIES
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,16 +77,16 @@ def save(path: Path, parts: dict[str, list[Row]]) -> None:
 
 def binaries(scratch: Path) -> Path:
     """The compiled plugins, and the one in C; copies, which are ours whoever owns the checkout."""
-    if not (ROOT / "dist/nri/clearcfs").exists():
+    if not (BINARIES / "clearcfs").exists():
         raise SystemExit("dist/nri is not built; run: make binaries")
     directory = scratch / "nri"
-    shutil.copytree(ROOT / "dist/nri", directory, symlinks=True)
+    shutil.copytree(BINARIES, directory, symlinks=True)
     compiler = shutil.which("gcc") or shutil.which("cc")
     if compiler is None:
         raise SystemExit(
             "no C compiler for the reference plugin; install one (Debian: apt-get install gcc libc6-dev)"
         )
-    source = ROOT / "bench/noop.c"
+    source = Path(__file__).with_name("noop.c")
     subprocess.run([compiler, "-O2", "-Wall", "-Werror", "-o", directory / "noop", source], check=True)
     for name in ("clearcfs2", "clearcfs3"):  # a chain of three different ones
         (directory / name).symlink_to("clearcfs")

@@ -10,20 +10,17 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
 import click
 
-from tests.e2e import releases
-from tests.e2e.bridged import LOG, create, knob, prepared
-from tests.e2e.containerd import Containerd
-from tests.e2e.cri import Cri
-
-ROOT = Path(__file__).resolve().parent.parent
-NAMESPACE = "kube-system"
-"""The namespace of the pods: the one whose pods may say their class by the sample configuration."""
+from demo import NAMESPACE
+from harness.containerd import releases
+from harness.containerd.bridged import LOG, create, knob, prepared
+from harness.containerd.cri import Cri
+from harness.containerd.instance import Containerd
+from harness.node import ROOT
 
 
 def main() -> None:
@@ -82,4 +79,4 @@ def _show_knobs(containerd: Containerd, container: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -5,13 +5,14 @@ A pod's annotation ``fault`` is ``PLUGIN/FAULT``; every other plugin of the chai
 
 from __future__ import annotations
 
-import json
 import random
 import sys
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-ROOT = Path(__file__).resolve().parent.parent
+from harness.node import BINARIES, ROOT, BridgeNode
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 TIMEOUT = 1.0
 """Seconds that a plugin has by its entry: enough for a good one on a busy machine, and little for one that hangs."""
@@ -123,20 +124,21 @@ def choose(source: random.Random) -> tuple[str, str]:
     return plugin, source.choice([name for name, error in FAULTS[plugin].items() if (error == KILLED) == hangs])
 
 
-def lay_out(scratch: Path, bridge: Path) -> None:
-    """A node below ``scratch``: the bridge's executable and settings, the plugins and their configuration."""
-    for name in ("plugins", "conf.d", "resource.d", "bin"):
-        (scratch / name).mkdir()
-    (scratch / "plugins/10-v1bridge").symlink_to(bridge)
-    (scratch / "bin/clearcfs").symlink_to(ROOT / "dist/nri/clearcfs")
+def node(scratch: Path, bridge: Path, **runtime: Any) -> BridgeNode:
+    """Return a node below ``scratch`` with the plugins and their configuration; nothing is started.
+
+    :param bridge: the bridge's executable.
+    :param runtime: keyword arguments of :class:`nri.adaptation.Runtime`.
+    """
+    bin_dir = scratch / "bin"
+    bin_dir.mkdir()
+    (bin_dir / "clearcfs").symlink_to(BINARIES / "clearcfs")
     built = BUILT.format(python=sys.executable, root=str(ROOT))
     for name, text in {"script": SCRIPT, "early": SCRIPT, "built": built}.items():
-        (scratch / "bin" / name).write_text(text)
-        (scratch / "bin" / name).chmod(0o755)
+        (bin_dir / name).write_text(text)
+        (bin_dir / name).chmod(0o755)
     plugins: list[dict[str, Any]] = [{"type": name, "timeout": TIMEOUT} for name in FAULTS]
     plugins[1]["prefork"] = "always"
-    document = {"version": "0.1", "plugins": [{"type": "clearcfs"}, *plugins]}
-    (scratch / "resource.d/10.conf").write_text(json.dumps(document))
-    settings = {"confDir": str(scratch / "resource.d"), "binDirs": [str(scratch / "bin")], "logLevel": "error"}
-    settings["logFile"] = str(scratch / "log")
-    (scratch / "conf.d/10-v1bridge.conf").write_text(json.dumps(settings))
+    made = BridgeNode(scratch, bridge, bin_dirs=[bin_dir], options={"logLevel": "error"}, **runtime)
+    made.configure("10.conf", {"type": "clearcfs"}, *plugins)
+    return made

@@ -33,7 +33,8 @@ def check(data: bytes) -> None:
 
 
 def _decode(pieces: list[bytes]) -> tuple[dict[int, bytes], bool, FrameDecoder]:
-    decoder, streams, failed = FrameDecoder(), {}, False
+    decoder, failed = FrameDecoder(), False
+    streams: dict[int, bytes] = {}
     for piece in pieces:
         try:
             found = decoder.feed(piece)

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from google.protobuf.message import Message
 
-    from nri.adaptation.launched import Process
+    from nri.adaptation.launched import LaunchedPlugin
 
 
 _NAME = re.compile(r"[A-Za-z0-9_.+-]+")
@@ -105,7 +105,7 @@ class PluginConnection:
         index: str = "",
         name: str = "",
         config: str = "",
-        process: Process | None = None,
+        process: LaunchedPlugin | None = None,
         on_update: Callable[[PluginConnection, api.UpdateContainersRequest], list[api.ContainerUpdate]],
     ) -> None:
         self.index, self.base = index, name

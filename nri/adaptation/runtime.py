@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from nri import api
 from nri.adaptation.discover import configuration, discover
 from nri.adaptation.errors import AdaptationError, EventError
-from nri.adaptation.launched import Process
+from nri.adaptation.launched import LaunchedPlugin
 from nri.adaptation.listen import Listener
 from nri.adaptation.merge import Merger
 from nri.adaptation.plugin_connection import Exchange, PluginConnection, RuntimeOptions
@@ -318,7 +318,7 @@ class Runtime:
         on_line = None if output is None else lambda line: output(plugin, line)
         started = time.monotonic()
         try:
-            process = Process(path, index=index, name=name, on_line=on_line)
+            process = LaunchedPlugin(path, index=index, name=name, on_line=on_line)
         except AdaptationError as error:
             self._not_started(plugin, error, started)
             return

@@ -7,6 +7,7 @@ import time
 import click
 
 from nri.cli import options
+from nri.config.entries import MAX_TIMEOUT
 from nri.hook.arguments import DEFAULT_DEADLINE
 
 STARTED = time.monotonic()
@@ -21,7 +22,7 @@ STARTED = time.monotonic()
     default=DEFAULT_DEADLINE,
     show_default=True,
     metavar="SECONDS",
-    type=options.Seconds(0, 3600, min_open=True),
+    type=options.Seconds(0, MAX_TIMEOUT, min_open=True),
     help="For the whole hook, from its start: shorter than the runtime's own timeout for it.",
 )
 @click.option(

@@ -12,9 +12,11 @@ from nri import trust
 from nri.client.chain import DEFAULT_TIMEOUT
 from nri.client.lookup import DEFAULT_BIN_DIRS
 from nri.config import DEFAULT_CONF_DIR, DEFAULT_CONF_FILE
+from nri.config.entries import MAX_TIMEOUT
 from nri.errors import NRIError, escape
+from nri.types.v1 import STATES
 
-type_state = click.Choice(["setup", "create", "update", "pause", "resume", "delete"])
+type_state = click.Choice(STATES)
 
 
 class Seconds(click.FloatRange):
@@ -59,7 +61,7 @@ timeout = click.option(
     default=DEFAULT_TIMEOUT,
     show_default=True,
     metavar="SECONDS",
-    type=Seconds(0, 3600, min_open=True),
+    type=Seconds(0, MAX_TIMEOUT, min_open=True),
     help="For a plugin whose entry in the configuration has none.",
 )
 no_check_owner = click.option(

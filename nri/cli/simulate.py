@@ -18,6 +18,7 @@ from nri.adaptation.replay import Replayer
 from nri.adaptation.runtime import STYLES
 from nri.api import events
 from nri.cli import options, output
+from nri.config.entries import MAX_TIMEOUT
 from nri.errors import escape
 from nri.ttrpc import StatusError
 
@@ -54,7 +55,7 @@ WAIT_TIMEOUT = 60.0
     default=2.0,
     show_default=True,
     metavar="SECONDS",
-    type=options.Seconds(0, 3600, min_open=True),
+    type=options.Seconds(0, MAX_TIMEOUT, min_open=True),
     help="That a plugin has for an answer.",
 )
 @options.as_json

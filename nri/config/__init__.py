@@ -8,7 +8,17 @@ A hook loads the configuration each time a container starts. So a good one is re
 explain (``diagnose``, ``explain``, ``locate``), or a plugin's own schema to hold a ``conf`` against (``conf``).
 """
 
+from nri.config.entries import ConfigList, PluginEntry
 from nri.config.faults import ConfigError, Fault
 from nri.config.loading import DEFAULT_CONF_DIR, DEFAULT_CONF_FILE, load, load_files
 
-__all__ = ["DEFAULT_CONF_DIR", "DEFAULT_CONF_FILE", "ConfigError", "Fault", "load", "load_files"]
+__all__ = [
+    "DEFAULT_CONF_DIR",
+    "DEFAULT_CONF_FILE",
+    "ConfigError",
+    "ConfigList",
+    "Fault",
+    "PluginEntry",
+    "load",
+    "load_files",
+]

@@ -1,4 +1,4 @@
-"""The types of the host configuration: which plugins run, in which order."""
+"""The host configuration as data: its types, and the values that its keys may have."""
 
 from __future__ import annotations
 
@@ -9,6 +9,32 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
+
+FAILURE_POLICIES = ("fail", "ignore")
+"""What the failure of a plugin means for its container: the container does not start, or the failure is logged."""
+
+PREFORK = ("always", "never")
+"""The words that ``prefork`` accepts; see :attr:`PluginEntry.prefork`."""
+
+MAX_TIMEOUT = 3600
+"""The longest time that a plugin or a whole chain may be given, in seconds."""
+
+MAX_TYPE_LENGTH = 255
+"""Characters; the limit that Linux sets for a file name."""
+
+TYPE_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]*(?!\n)$"
+"""The regular expression of a plugin's type; :func:`is_type_name` is the same without ``re``."""
+
+
+def is_type_name(name: object) -> bool:
+    """Return whether *name* can be a plugin's type, which is also a file name: it has no slash and is no ``..``."""
+    return (
+        isinstance(name, str)
+        and name.isascii()
+        and name[:1].isalnum()
+        and len(name) <= MAX_TYPE_LENGTH
+        and name.replace(".", "0").replace("_", "0").replace("-", "0").isalnum()
+    )
 
 
 class PluginEntry(JSONObject):

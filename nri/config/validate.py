@@ -7,6 +7,7 @@ which costs more than all the rest of a hook. A test holds both to the same verd
 
 from __future__ import annotations
 
+from nri.config.entries import FAILURE_POLICIES, MAX_TIMEOUT, PREFORK, is_type_name
 from nri.types import gojson
 from nri.types.v1 import STATES, VERSION
 
@@ -14,11 +15,6 @@ TOP_LEVEL_KEYS = ("$schema", "version", "plugins")
 PLUGIN_KEYS = ("type", "conf", "states", "failurePolicy", "timeout", "prefork")
 NOTE_PREFIX = "x-"
 """A key that begins with it holds the operator's own notes."""
-FAILURE_POLICIES = ("fail", "ignore")
-PREFORK = ("always", "never")
-MAX_TIMEOUT = 3600
-"""Seconds."""
-MAX_TYPE_LENGTH = 255
 
 
 def parse(document: bytes) -> object:
@@ -46,17 +42,6 @@ def is_good(document: object) -> bool:
         return False
     plugins = document.get("plugins")
     return isinstance(plugins, list) and all(map(is_good_plugin, plugins))
-
-
-def is_type_name(name: object) -> bool:
-    """Whether ``name`` can be a plugin's type, and so the name of a file: it has no slash and is no ``..``."""
-    return (
-        isinstance(name, str)
-        and name.isascii()
-        and name[:1].isalnum()
-        and len(name) <= MAX_TYPE_LENGTH
-        and name.replace(".", "0").replace("_", "0").replace("-", "0").isalnum()
-    )
 
 
 def is_good_plugin(plugin: object) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from nri.client.chain import DEFAULT_TIMEOUT
 from nri.client.lookup import DEFAULT_BIN_DIRS
 from nri.config import DEFAULT_CONF_DIR, DEFAULT_CONF_FILE
+from nri.config.entries import MAX_TIMEOUT
 from nri.types.v1 import STATES
 
 TYPE_CHECKING = False
@@ -67,4 +68,4 @@ def parse(argv: Sequence[str]) -> Arguments | None:
         arguments.deadline = float(given["--deadline"][-1]) if given["--deadline"] else arguments.deadline
     except ValueError:
         return None
-    return arguments if 0 < arguments.timeout <= 3600 and 0 < arguments.deadline <= 3600 else None
+    return arguments if 0 < arguments.timeout <= MAX_TIMEOUT and 0 < arguments.deadline <= MAX_TIMEOUT else None

@@ -21,7 +21,7 @@ from nri.config.entries import ConfigList
 from nri.errors import NRIError, bounded, escape
 from nri.prefork.pool.background import in_background
 from nri.prefork.pool.pool import Pool
-from nri.process import launch
+from nri.process import children, launch
 from nri.ttrpc import Code, StatusError
 from nri.types.gojson import shorten
 from nri.types.v1 import State
@@ -194,11 +194,11 @@ class Bridge(stub.Plugin):
         helpers = self._helpers
         if helpers is not None:
             helpers.tidy()
-        launch.reap_late()
-        if self._orphans is not None and self._orphans.there_are():
+        children.reap_late()
+        if self._orphans is not None and self._orphans.may_have_orphans():
             with self._counting:
                 if self._busy == 0:
-                    self._orphans.end()
+                    self._orphans.end_orphans()
 
     def _use(self, settings: BridgeOptions) -> None:
         known = self._settings

@@ -14,11 +14,11 @@ from typing import Any
 from nri.client.chain import DEFAULT_TIMEOUT
 from nri.client.lookup import DEFAULT_BIN_DIRS
 from nri.config import DEFAULT_CONF_DIR, DEFAULT_CONF_FILE
+from nri.config.entries import FAILURE_POLICIES, MAX_TIMEOUT
 from nri.errors import NRIError
 from nri.types import gojson
 from nri.types.errors import DecodeError
 
-POLICIES = ("fail", "ignore")
 LEVELS = ("debug", "info", "warning", "error")
 FORMATS = ("text", "json")
 
@@ -41,8 +41,10 @@ class BridgeOptions:
     conf_dir: str = _key("confDir", DEFAULT_CONF_DIR, "an absolute path")
     conf_file: str = _key("confFile", DEFAULT_CONF_FILE, "an absolute path")
     bin_dirs: tuple[str, ...] = _key("binDirs", DEFAULT_BIN_DIRS, "an array of absolute paths, at least one")
-    failure_policy: str = _key("failurePolicy", "fail", f"one of {', '.join(POLICIES)}")
-    plugin_timeout: float = _key("pluginTimeout", DEFAULT_TIMEOUT, "a number of seconds above 0, at most 3600")
+    failure_policy: str = _key("failurePolicy", "fail", f"one of {', '.join(FAILURE_POLICIES)}")
+    plugin_timeout: float = _key(
+        "pluginTimeout", DEFAULT_TIMEOUT, f"a number of seconds above 0, at most {MAX_TIMEOUT}"
+    )
     prefork: bool = _key("prefork", True, "true or false")
     check_owner: bool = _key("checkOwner", True, "true or false")
     log_file: str = _key("logFile", "", "an absolute path")
@@ -100,9 +102,9 @@ _GOOD: dict[str, Callable[[Any], bool]] = {
     "confDir": _is_path,
     "confFile": _is_path,
     "binDirs": lambda value: isinstance(value, list) and bool(value) and all(map(_is_path, value)),
-    "failurePolicy": lambda value: value in POLICIES,
+    "failurePolicy": lambda value: value in FAILURE_POLICIES,
     "pluginTimeout": lambda value: (
-        isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= 3600
+        isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= MAX_TIMEOUT
     ),
     "prefork": lambda value: isinstance(value, bool),
     "checkOwner": lambda value: isinstance(value, bool),

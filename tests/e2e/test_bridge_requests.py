@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from tests.e2e import image
-from tests.e2e.bridged import configure, prepared
-from tests.e2e.containerd import Containerd, Release
+from harness.containerd import image
+from harness.containerd.bridged import configure, prepared
+from harness.containerd.instance import Containerd, Release
 from tests.e2e.standin import StandIn
+from tests.support.golden import GOLDEN
 
 pytestmark = pytest.mark.runtime
 
-GOLDEN = Path(__file__).parent.parent / "golden"
 RECORDED = {(1, 7): "containerd-1.7.24-adapter", (2,): "containerd-2.1.9-adapter"}
 UID = "0d9c5a4e-7b1e-4a53-9a0e-6f0f4b1f2f11"
 IMAGE = "docker.io/local/pause:1"

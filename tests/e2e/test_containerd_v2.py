@@ -12,12 +12,11 @@ from pathlib import Path
 import grpc
 import pytest
 
-from tests.e2e import cgroups, image
-from tests.e2e.containerd import Containerd, Release
-from tests.e2e.cri import Cri
-from tests.e2e.enclosure import Enclosure
-from tests.e2e.standin import StandIn
-from tests.e2e.standin_v2 import StandInV2
+from harness.containerd import cgroups, image
+from harness.containerd.cri import Cri
+from harness.containerd.enclosure import Enclosure
+from harness.containerd.instance import Containerd, Release
+from tests.e2e.standin import StandIn, StandInV2
 
 pytestmark = pytest.mark.runtime
 

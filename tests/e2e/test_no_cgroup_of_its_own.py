@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.e2e import cgroups, image
+from harness.containerd import cgroups, image
+from harness.containerd.enclosure import CommandFailedError, Enclosure
 from tests.e2e.bundle import Bundle, Runtime, empty_hybrid
-from tests.e2e.enclosure import CommandFailedError, Enclosure
 
 pytestmark = pytest.mark.runtime
 

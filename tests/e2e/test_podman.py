@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e import cgroups, image
-from tests.e2e.enclosure import HANGING, CommandFailedError, Enclosure
+from harness.containerd import cgroups, image
+from harness.containerd.enclosure import HANGING, CommandFailedError, Enclosure
 from tests.e2e.standin import StandIn
-from tests.host import wait_until
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.runtime
 

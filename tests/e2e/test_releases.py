@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e import releases
+from harness.containerd import releases
 
 
 @pytest.fixture

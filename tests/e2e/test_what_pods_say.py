@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e import image
-from tests.e2e.bridged import create, knob, log, prepared
-from tests.e2e.containerd import Containerd, Release
-from tests.e2e.cri import Cri
+from harness.containerd import image
+from harness.containerd.bridged import create, knob, log, prepared
+from harness.containerd.cri import Cri
+from harness.containerd.instance import Containerd, Release
 
 pytestmark = pytest.mark.runtime
 

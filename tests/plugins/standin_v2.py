@@ -1,4 +1,4 @@
-"""A stand-in for an NRI v2 plugin, as an executable of its own: see `tests.e2e.standin_v2`, which writes it.
+"""A stand-in for an NRI v2 plugin, as an executable of its own: see `tests.e2e.standin`, which installs it.
 
 It keeps how it was launched and every request it is given, and agrees to everything. It speaks as much ttRPC
 and protobuf as that takes, and uses nothing of this project, so what it shows is the runtime's doing.
@@ -123,4 +123,4 @@ def main(kept: str, behaviour: str) -> None:
         keep(kept, ended=type(error).__name__)
 
 
-# tests.e2e.standin_v2 adds the call of main
+# tests.e2e.standin adds the call of main

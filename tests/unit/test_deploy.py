@@ -19,7 +19,7 @@ import yaml
 from nri.stub import DEFAULT_SOCKET
 from nri.v1bridge import BridgeOptions
 from nri.v1bridge.serving import LAST_CALLS
-from tests.host import SOON, wait_until
+from tests.support.waiting import SOON, wait_until
 
 ROOT = Path(__file__).parent.parent.parent
 DEPLOY = ROOT / "deploy"

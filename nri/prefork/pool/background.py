@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def in_background(function: Callable[..., None], *arguments: object) -> bool:
+def in_background(function: Callable[..., object], *arguments: object) -> bool:
     """Call ``function`` in a daemon thread; return whether a thread could be started."""
     try:
         threading.Thread(target=function, args=arguments, name="prefork", daemon=True).start()

@@ -7,7 +7,6 @@ Requests go to the workers in the order in which these were forked.
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -17,7 +16,8 @@ from nri.prefork.pool.background import in_background
 from nri.prefork.pool.starting import StartedServer
 from nri.prefork.pool.worker_conversation import WorkerConversation
 from nri.prefork.pool.workers import ServerGoneError, WorkerQueue
-from nri.process import launch
+from nri.process.conversation import BrokenOffError, Output
+from nri.process.wait import end_child
 
 if TYPE_CHECKING:
     from nri.process.lines import Lines
@@ -30,8 +30,6 @@ MOST_REFUSED = 6
 
 END_WITHIN = 2.0
 """Seconds that a server has to end by itself."""
-
-_SIGKILL = 9
 
 
 class ServerHandle:
@@ -70,7 +68,7 @@ class ServerHandle:
             self._workers.ask(protocol.MORE)
         return "" if self._workers.comes(until) else "it does not become ready"
 
-    def launch(self, stdin: bytes, deadline: float, lines: Lines, max_output: int) -> launch.Output:
+    def launch(self, stdin: bytes, deadline: float, lines: Lines, max_output: int) -> Output:
         """Have a worker answer a request.
 
         :raises NoWorkerError: when there is no worker, and the server works as it should.
@@ -89,12 +87,11 @@ class ServerHandle:
                     worker, stdin, lines, max_output, lambda: self._workers.ask(protocol.MORE)
                 )
                 try:
-                    output = conversation.hold(deadline)
-                    output.status = conversation.status(deadline)
+                    output = conversation.run(deadline)
                     self.is_suspect = self.is_suspect or output.stopped != ""
                 except OSError as error:
                     self.is_suspect = True
-                    raise launch.BrokenOffError(error.errno, error.strerror) from error
+                    raise BrokenOffError(error.errno, error.strerror) from error
                 finally:
                     self._finished.append(conversation)
                 if not conversation.was_refused:
@@ -141,26 +138,6 @@ class ServerHandle:
             pid, self._pid = self._pid, 0
         self.tidy()
         self._workers.close()  # the server and all workers end
-        if wait or not in_background(_see_end, pid):
-            _see_end(pid)
-
-
-def _see_end(pid: int) -> None:
-    """Reap a server whose control socket is closed; kill it if it does not end, as when it is stopped.
-
-    The rest of its process group is killed, too: the plugin may have started processes while it was loaded.
-    """
-    try:
-        pidfd = os.pidfd_open(pid)
-        try:
-            ended = launch.ends(pidfd, END_WITHIN)
-        finally:
-            os.close(pidfd)
-    except OSError:
-        ended = False
-    for kill in (os.killpg,) if ended else (os.killpg, os.kill):  # it may have left its group
-        try:
-            kill(pid, _SIGKILL)
-        except OSError:
-            pass  # no process is left, or the kernel has reaped it because our caller ignores SIGCHLD
-    launch.await_end(pid, -1)
+        # Its process group is killed, too: the plugin may have started processes while it was loaded.
+        if wait or not in_background(end_child, pid, END_WITHIN):
+            end_child(pid, END_WITHIN)

@@ -13,7 +13,9 @@ import time
 from nri.prefork.pool.background import in_background
 from nri.prefork.pool.workers import NoWorkerError, ServerGoneError
 from nri.process import launch
+from nri.process.conversation import Conversation
 from nri.process.lines import Lines
+from nri.process.wait import has_exited
 
 BUSY_WITHIN = 0.1
 """Seconds during which a file that is being written (ETXTBSY) is tried again."""
@@ -56,12 +58,12 @@ class Standby:
             raise NoWorkerError
         started = time.monotonic()
         pid, pipes = waiting
-        if launch.has_exited(pid):
+        if has_exited(pid):
             _discard(pid, pipes)
             log.warning("%s has no standby process: it does not wait for its request", self._plugin)
             self.has_answered = False  # an earlier process may have been asked before it ended
             raise ServerGoneError
-        output = launch.Conversation(pid, pipes, stdin, lines, max_output).run(deadline)
+        output = Conversation(pid, pipes, stdin, lines, max_output).run(deadline)
         output.seconds = time.monotonic() - started
         self.has_answered = True
         return output
@@ -106,4 +108,4 @@ class Standby:
 
 
 def _discard(pid: int, pipes: list[int]) -> None:
-    launch.Conversation(pid, pipes, b"", Lines(0, lambda _line: None), 0).end()
+    Conversation(pid, pipes, b"", Lines(0, lambda _line: None), 0).end()

@@ -9,7 +9,7 @@ from _socket import AF_UNIX, SOCK_SEQPACKET, socket, socketpair
 
 from nri.prefork import protocol
 from nri.process.lines import MAX_LINE, readable
-from nri.process.spawn import pipe, spawn_with
+from nri.process.spawn import pipe, spawn
 from nri.types.gojson import shorten
 
 MAX_STDERR = 1024 * 1024
@@ -33,9 +33,7 @@ class StartedServer:
         try:
             pipes = pipe()
             os.set_blocking(pipes[0], False)
-            actions = [(os.POSIX_SPAWN_DUP2, theirs.fileno(), 0)]
-            actions += [(os.POSIX_SPAWN_DUP2, pipes[1], number) for number in (1, 2)]
-            self.pid = spawn_with(path, [plugin, "prefork"], actions)
+            self.pid = spawn(path, [plugin, "prefork"], (theirs.fileno(), pipes[1], pipes[1]))
         except BaseException:
             ours.close()
             for number in pipes[:1]:

@@ -16,8 +16,8 @@ from nri.adaptation.replay import Replayer
 from nri.adaptation.runtime import FAILING
 from nri.api import Event, events
 from nri.ttrpc import Code, StatusError
-from tests.host import SOON
-from tests.integration.adaptation.plugin import ALL, Plugin, adjusts, container, pod, quota, updates
+from tests.support.v2_plugin import ALL, Plugin, adjusts, container, pod, quota, updates
+from tests.support.waiting import SOON
 
 RPCS = {call.rpc: call.response() for call in events.CALLS}
 STATE_CHANGES = {call.rpc for call in events.CALLS if call.state_change}

@@ -10,9 +10,9 @@ import pytest
 
 from nri.adaptation import recording
 from nri.adaptation.lifecycle import PodTemplate
-from tests.host import SOON
 from tests.integration.adaptation.test_start import SERVE, STUB, install, outside
 from tests.integration.cli.running import Ran, process
+from tests.support.waiting import SOON
 
 if TYPE_CHECKING:
     from pathlib import Path

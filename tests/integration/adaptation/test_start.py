@@ -20,8 +20,9 @@ from nri.adaptation import AdaptationError, Exchange, Runtime
 from nri.adaptation.lifecycle import PodTemplate
 from nri.adaptation.sync import MAX_PART, parts
 from nri.ttrpc import MAX_DATA, StatusError
-from tests.host import SOON, is_running, wait_until
-from tests.integration.adaptation.plugin import Plugin, container, pod
+from tests.support.processes import is_running
+from tests.support.v2_plugin import Plugin, container, pod
+from tests.support.waiting import SOON, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,8 +10,9 @@ import pytest
 
 from nri.cli import check
 from nri.config.entries import PluginEntry
-from tests.host import SOON, Host, plugin
 from tests.integration.cli.running import SOURCE, command
+from tests.support.host import Host, plugin
+from tests.support.waiting import SOON
 
 PLUGINS = ("nri.plugins.clearcfs", "nri.plugins.konfine")
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nri.config.entries import PluginEntry
-from tests.host import SOON, wait_until
 from tests.integration.cli.running import command
+from tests.support.waiting import SOON, wait_until
 
 if TYPE_CHECKING:
-    from tests.host import Host
+    from tests.support.host import Host
 
 TEXT = """#!{python}
 import sys

@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
-from tests.host import OCI_CONFIG, SOON, Host, core_dumps, plugin, request
 from tests.integration.cli.running import COMMAND, SOURCE, Ran, command, process
+from tests.support.host import OCI_CONFIG, Host, plugin, request
+from tests.support.processes import core_dumps
+from tests.support.waiting import SOON
 
 
 @pytest.fixture

@@ -11,7 +11,8 @@ import pytest
 from nri.client import ChainError, Exchange, Sandbox, Task
 from nri.config.entries import PluginEntry
 from nri.types.v1 import STATES, Result, Spec
-from tests.host import OCI_CONFIG, SOON, Host, plugin, request
+from tests.support.host import OCI_CONFIG, Host, plugin, request
+from tests.support.waiting import SOON
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,7 +12,7 @@ import pytest
 
 from nri import hook
 from nri.cli.hook import hook as command
-from tests.host import OCI_CONFIG, Host, plugin
+from tests.support.host import OCI_CONFIG, Host, plugin
 
 SOURCE = str(Path(__file__).parents[3])
 FIELDS = ("state", "conf_dir", "conf_file", "bin_dirs", "check_owner", "timeout", "deadline", "log_file")

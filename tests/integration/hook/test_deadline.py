@@ -19,12 +19,14 @@ from nri import hook
 from nri.client import read_config
 from nri.hook.deadline import Deadline
 from nri.hook.reporter import Outlet
-from tests.host import OCI_CONFIG, SOON, has_zombie, is_running, plugin, wait_until
+from tests.support.host import OCI_CONFIG, plugin
+from tests.support.processes import has_zombie, is_running
+from tests.support.waiting import SOON, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.host import Host
+    from tests.support.host import Host
 
 SOURCE = str(Path(__file__).parents[3])
 NRI = [sys.executable, "-c", "from nri.cli.entry import main; main()"]
@@ -392,7 +394,7 @@ def test_a_hook_that_a_signal_ends_leaves_no_plugin(host: Host, number: int, how
 
 def guard_of(process: subprocess.Popen[bytes]) -> int:
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    (guard,) = [int(pid) for pid in children if Path(f"/proc/{pid}/comm").read_text() == "nri-guard\n"]
+    (guard,) = [int(pid) for pid in children if Path(f"/proc/{pid}/comm").read_text() == "nri-watchdog\n"]
     return guard
 
 

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from nri.hook import Arguments, run
-from tests.host import OCI_CONFIG, SOON, Host, core_dumps, plugin
+from tests.support.host import OCI_CONFIG, Host, plugin
+from tests.support.processes import core_dumps
+from tests.support.waiting import SOON
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

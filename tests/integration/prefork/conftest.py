@@ -11,7 +11,7 @@ from tests.integration.prefork.preforked import PreforkHost
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.host import Host
+    from tests.support.host import Host
 
 
 @pytest.fixture

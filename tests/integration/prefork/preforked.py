@@ -15,10 +15,12 @@ from nri.client import ChainError
 from nri.config.entries import PluginEntry
 from nri.prefork.pool import server_handle
 from nri.prefork.pool.pool import Pool
-from tests.host import SOON, has_zombie, is_running, request, wait_until
+from tests.support.host import request
+from tests.support.processes import has_zombie, is_running
+from tests.support.waiting import SOON, wait_until
 
 if TYPE_CHECKING:
-    from tests.host import Host
+    from tests.support.host import Host
 
 SOURCE = str(Path(__file__).parents[3])
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.host import SOON, wait_until
 from tests.integration.prefork.preforked import SOURCE, is_pool_idle, reasons
+from tests.support.waiting import SOON, wait_until
 
 if TYPE_CHECKING:
     from tests.integration.prefork.preforked import PreforkHost

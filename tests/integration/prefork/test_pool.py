@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.host import SOON, is_running, open_fds, wait_until
 from tests.integration.prefork.preforked import is_pool_idle
+from tests.support.processes import is_running, open_fds
+from tests.support.waiting import SOON, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable

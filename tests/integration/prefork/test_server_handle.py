@@ -15,14 +15,14 @@ import pytest
 
 from nri.client import ChainError
 from nri.prefork.pool import server_handle, workers
-from tests.host import SOON, kill, open_fds, wait_until
+from nri.process import conversation
 from tests.integration.prefork.preforked import SOURCE
-from tests.system_faults import ERRORS, Failing, name_of
+from tests.support.processes import kill, open_fds
+from tests.support.system_faults import ERRORS, Failing, name_of
+from tests.support.waiting import SOON, wait_until
 
 if TYPE_CHECKING:
     from tests.integration.prefork.preforked import PreforkHost
-
-launching = sys.modules["nri.process.launch"]  # the package has a function of that name
 
 
 @pytest.mark.parametrize("whom", ["server", "waiting", "both", "stopped", "stopped worker"])
@@ -106,7 +106,7 @@ def test_a_call_that_fails_is_an_error_that_names_it_or_none_at_all(
     seen = Failing(os, call, number)
     error = ""
     with monkeypatch.context() as patch:
-        patch.setattr(workers if call == "set_blocking" else launching, "os", seen)
+        patch.setattr(workers if call == "set_blocking" else conversation, "os", seen)
         try:
             if call == "set_blocking":  # made when a worker is received, and one is
                 node.run()

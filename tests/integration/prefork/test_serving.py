@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.host import SOON, is_running, wait_until
 from tests.integration.prefork.preforked import SOURCE
+from tests.support.processes import is_running
+from tests.support.waiting import SOON, wait_until
 
 if TYPE_CHECKING:
     from tests.integration.prefork.preforked import PreforkHost

@@ -14,14 +14,16 @@ from nri.client import ChainError
 from nri.config.entries import PluginEntry
 from nri.prefork.pool import pool
 from nri.prefork.pool.pool import Pool
-from tests.host import SOON, has_zombie, is_running, request, wait_until
 from tests.integration.prefork.preforked import is_pool_idle
+from tests.support.host import request
+from tests.support.processes import has_zombie, is_running
+from tests.support.waiting import SOON, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.host import Host
+    from tests.support.host import Host
 
 # It notes when it begins; what it does with its request is in the conf.
 FOREIGN = """#!/bin/sh

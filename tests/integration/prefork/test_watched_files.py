@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nri.prefork.pool import pool, watched_files
-from tests.host import SOON, wait_until
 from tests.integration.prefork.preforked import is_pool_idle, reasons
+from tests.support.waiting import SOON, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable

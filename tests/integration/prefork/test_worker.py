@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from nri.client import ChainError
-from tests.host import SOON, is_running, kill, wait_until
+from tests.support.processes import is_running, kill
+from tests.support.waiting import SOON, wait_until
 
 if TYPE_CHECKING:
     from tests.integration.prefork.preforked import PreforkHost

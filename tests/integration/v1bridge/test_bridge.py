@@ -15,14 +15,16 @@ from nri.stub.plugin import handlers
 from nri.ttrpc import Code, StatusError
 from nri.v1bridge import Bridge, BridgeOptions
 from nri.v1bridge import bridge as module
-from tests.host import SOON, plugin, wait_until
-from tests.v1node import Node, call, container, pod, settings
+from tests.support.host import plugin
+from tests.support.node import Node, call, settings
+from tests.support.pods import container, pod
+from tests.support.waiting import SOON, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tests.host import Host
+    from tests.support.host import Host
 
 Event = tuple[str, Any]
 

@@ -16,13 +16,15 @@ from nri.config.entries import PluginEntry
 from nri.stub import Runtime
 from nri.ttrpc import StatusError
 from nri.v1bridge import Bridge
-from tests.host import SOON, has_zombie, wait_until
-from tests.v1node import call, container, pod, settings
+from tests.support.node import call, settings
+from tests.support.pods import container, pod
+from tests.support.processes import has_zombie
+from tests.support.waiting import SOON, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.host import Host
+    from tests.support.host import Host
 
 SOURCE = str(Path(__file__).parents[3])
 PLUGIN = """#!{python}

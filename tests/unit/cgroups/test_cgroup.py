@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from harness.cgroup_tree import Tree, make_process, write
 from nri.cgroups import (
     Cgroup,
     CgroupError,
@@ -22,7 +23,6 @@ from nri.cgroups import (
     find,
     parse_cpus,
 )
-from tests.cgroup_tree import Tree, make_process, write
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.cgroup_tree import Tree, make_process
 from nri.cgroups import Cgroup, CgroupError, GoneError, Mounts, find, knobs
 from nri.cgroups.paths import is_named_after
-from tests.cgroup_tree import Tree, make_process
-from tests.system_faults import ERRORS, Failing, name_of
+from tests.support.system_faults import ERRORS, Failing, name_of
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,8 +9,9 @@ import pytest
 from nri.config import ConfigError, load
 from nri.v1bridge import configuration as bridge
 from nri.v1bridge.absence import GRACE
-from tests.host import SOON, open_fds
-from tests.system_faults import ERRORS, Failing, name_of
+from tests.support.processes import open_fds
+from tests.support.system_faults import ERRORS, Failing, name_of
+from tests.support.waiting import SOON
 
 loading = importlib.import_module("nri.config.loading")  # the package's `load` is the function
 DIRECTORY, FILE = "a directory of *.conf files that can be read", "a file of JSON that can be read"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import nri
 from fuzz.targets import host_config
-from nri.config import json_schemas, validate
+from nri.config import entries, json_schemas, validate
 from nri.types.v1 import STATES, VERSION
 from tests.unit.config.test_diagnostics import FAULTS
 from tests.unit.types.mutations import WORDS, mutated, values
@@ -60,7 +60,7 @@ def test_the_quick_check_sees_the_duplicates_that_are_located(pairs):
 @given(st.text(st.sampled_from("aZ09._-/\n é\u0660²"), max_size=6) | st.sampled_from(["a" * 255, "a" * 256]))
 def test_a_type_name_is_what_the_schema_says(name):
     document = {"version": "0.1", "plugins": [{"type": name}]}
-    assert validate.is_type_name(name) == VALIDATOR.is_valid(document)
+    assert entries.is_type_name(name) == VALIDATOR.is_valid(document)
 
 
 @pytest.mark.parametrize("document", [document for document, _ in FAULTS], ids=lambda case: repr(case)[:50])
@@ -79,10 +79,10 @@ def test_the_rules_are_the_schemas():
     assert tuple(schema["properties"]) == validate.TOP_LEVEL_KEYS
     assert tuple(properties) == validate.PLUGIN_KEYS
     assert list(schema["patternProperties"]) == list(entry["patternProperties"]) == [f"^{validate.NOTE_PREFIX}"]
-    assert list(validate.FAILURE_POLICIES) == properties["failurePolicy"]["enum"]
+    assert list(entries.FAILURE_POLICIES) == properties["failurePolicy"]["enum"]
     assert list(STATES) == properties["states"]["items"]["enum"]
-    assert properties["timeout"]["maximum"] == validate.MAX_TIMEOUT
-    assert properties["type"]["maxLength"] == validate.MAX_TYPE_LENGTH
+    assert properties["timeout"]["maximum"] == entries.MAX_TIMEOUT
+    assert properties["type"]["maxLength"] == entries.MAX_TYPE_LENGTH
     assert schema["properties"]["version"]["const"] == VERSION
 
 

@@ -10,7 +10,8 @@ import pytest
 
 from nri.errors import NRIError
 from nri.multiplex import ClosedError, Connection, Mux, codec, connection, encode, inherited
-from tests.connected import TIMEOUT, Recorder, running, until
+from tests.support.connected import Recorder, running
+from tests.support.waiting import TIMEOUT, until
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 
 from nri.multiplex import leader_followers
 from nri.multiplex.leader_followers import LeaderFollowers
-from tests.connected import TIMEOUT, until
+from tests.support.waiting import TIMEOUT, until
 
 
 class Source:

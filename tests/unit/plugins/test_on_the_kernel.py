@@ -13,7 +13,7 @@ import pytest
 
 from nri.plugins.konfine import ANNOTATION
 from nri.types.v1 import Request, Result, Spec
-from tests.real_cgroups import Real, real_cgroups
+from tests.support.real_cgroups import Real, real_cgroups
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

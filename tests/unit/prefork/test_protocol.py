@@ -16,7 +16,7 @@ from nri.prefork.protocol import (
     encode_piece,
     encode_request,
 )
-from tests.cutting import every_way
+from tests.support.cutting import every_way
 
 
 class Decoded(NamedTuple):

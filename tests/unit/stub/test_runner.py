@@ -10,8 +10,8 @@ import pytest
 from nri import api, stub
 from nri.errors import NRIError
 from nri.stub.identity import INDEX_VARIABLE, NAME_VARIABLE, SOCKET_VARIABLE
-from tests.connected import TIMEOUT, until
-from tests.v2host import Runtime
+from tests.support.runtime import Runtime
+from tests.support.waiting import TIMEOUT, until
 
 
 class Plugin(stub.Plugin):

@@ -14,7 +14,8 @@ from nri.errors import NRIError, bounded
 from nri.multiplex import Mux
 from nri.ttrpc import MAX_DATA, Client, Code, Server, StatusError, codec
 from nri.ttrpc.ttrpc_pb2 import Request, Response
-from tests.connected import SERVICE, TIMEOUT, at_work, by_hand, call, methods, running, serving, until
+from tests.support.connected import SERVICE, at_work, by_hand, call, methods, running, serving
+from tests.support.waiting import TIMEOUT, until
 
 
 def echo(request, call):
@@ -79,7 +80,7 @@ def test_calls_of_many_threads_get_their_own_answers():
 MANY_CALLERS = """
 import sys, threading
 from nri.ttrpc import Server
-from tests.connected import call, methods, serving
+from tests.support.connected import call, methods, serving
 sys.setswitchinterval(1e-6)
 answers = {}
 together = threading.Barrier(12)  # so that many threads serve at once, and finish at once

@@ -17,7 +17,7 @@ from nri.types import DecodeError
 from nri.types.v1 import Request, Result
 from tests.unit.types.mutations import mutated
 from tests.unit.types.test_jsonobject import MISTAKES
-from tests.unit.types.test_v1 import GOLDEN, read_file
+from tests.unit.types.test_v1 import GOLDEN
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,7 +74,7 @@ DOCUMENTS = [
     ("configlist", {"plugins": [None, {"type": None, "states": [None]}]}),
     ("configlist", {"plugins": [{"Timeout": "1"}]}),
     ("configlist", {"plugins": [{"type": 1}]}),
-    *[("request", json.loads(read_file(path))) for path in GOLDEN],
+    *[("request", json.loads(path.read_bytes())) for path in GOLDEN],
     *[(kind.__name__.lower(), json.loads(document)) for kind, document, _ in MISTAKES],
 ]
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import glob
 import json
-import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,39 +11,36 @@ from hypothesis import given
 from nri.config.entries import ConfigList, PluginEntry
 from nri.types import DecodeError
 from nri.types.v1 import STATES, Request, Result, State
+from tests.support.golden import recordings
 from tests.unit.types.mutations import values
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from nri.types.jsonobject import JSONObject
 
-GOLDEN = sorted(glob.glob(os.path.join(os.path.dirname(__file__), "../../golden/*.json")))
+GOLDEN = recordings()
 TYPES: list[type[JSONObject]] = [Request, Result, ConfigList]
-
-
-def read_file(path: str) -> bytes:
-    with open(path, "rb") as file:
-        return file.read()
 
 
 def test_there_are_golden_requests() -> None:
     assert len(GOLDEN) == 14
 
 
-@pytest.mark.parametrize("path", GOLDEN, ids=os.path.basename)
-def test_a_recorded_request_is_written_with_the_value_it_was_read_with(path: str) -> None:
-    document = read_file(path)
+@pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.name)
+def test_a_recorded_request_is_written_with_the_value_it_was_read_with(path: Path) -> None:
+    document = path.read_bytes()
     request = Request.from_json(document)
     assert json.loads(request.to_json()) == json.loads(document)
     assert Request.from_json(request.to_json()) == request
 
 
-@pytest.mark.parametrize("path", GOLDEN, ids=os.path.basename)
-def test_a_recorded_request_says_what_it_is_about(path: str) -> None:
-    request = Request.from_json(read_file(path))
-    name = os.path.basename(path)
+@pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.name)
+def test_a_recorded_request_says_what_it_is_about(path: Path) -> None:
+    request = Request.from_json(path.read_bytes())
     assert request.state in (State.CREATE, State.DELETE)
-    assert request.state == ("create" if "create" in name else "delete")
-    assert request.is_sandbox == (".pod-" in name)
+    assert request.state == ("create" if "create" in path.name else "delete")
+    assert request.is_sandbox == (".pod-" in path.name)
     assert request.version == "0.1"
 
 

@@ -15,7 +15,7 @@ import pytest
 from nri.v1bridge import absence
 from nri.v1bridge import configuration as module
 from nri.v1bridge.configuration import Configuration
-from tests.host import SOON, wait_until
+from tests.support.waiting import SOON, wait_until
 
 diagnosis = importlib.import_module("nri.config.diagnostics")
 loading = importlib.import_module("nri.config.loading")  # the package's `load` is the function

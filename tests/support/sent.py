@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from nri.multiplex import encode, mux
-from tests.go_reader import ConnectionOverError, GoReader
+from tests.support.go_reader import ConnectionOverError, GoReader
 
 RAW = "tests/unit/multiplex/"
 """Tests of trunks that carry no messages of ttRPC; single tests elsewhere have the mark ``raw``."""

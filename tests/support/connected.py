@@ -1,8 +1,7 @@
-"""Two connected ends for tests, each with a thread that reads; and waiting for a condition instead of a time."""
+"""Two connected ends of ttRPC, each with a thread that reads."""
 
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -12,20 +11,9 @@ from nri.multiplex import Connection, Mux
 from nri.ttrpc import Client, Server, codec
 from nri.ttrpc.server import unary
 from nri.ttrpc.ttrpc_pb2 import Request, Response
-
-TIMEOUT = 10.0
-"""Seconds after which what has not happened is taken to never happen."""
+from tests.support.waiting import TIMEOUT
 
 SERVICE = "test.Service"
-
-
-def until(condition: Callable[[], Any], what: str = "the condition") -> Any:
-    """Wait until ``condition`` holds; returns what it gave."""
-    end = time.monotonic() + TIMEOUT
-    while not (value := condition()):
-        assert time.monotonic() < end, f"{what} was never met"
-        time.sleep(0.002)
-    return value
 
 
 def at_work() -> list[str]:

@@ -8,28 +8,17 @@ from __future__ import annotations
 
 import json
 import os
-import resource
-import signal
 import sys
-import time
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import pytest
+from typing import Any
 
 from nri.client import Client
 from nri.config.entries import ConfigList, PluginEntry
-from nri.process import launch
 from nri.types.v1 import Request, Spec
+from tests.support.processes import command_lines
+from tests.support.waiting import SOON
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-SCRIPTED = Path(__file__).with_name("plugins") / "scripted.py"
-
-SOON = 30.0
-"""Seconds that are more than enough for what takes a moment, and much less than what hangs."""
+SCRIPTED = Path(__file__).parent.parent / "plugins/scripted.py"
 
 
 class Host:
@@ -63,7 +52,7 @@ class Host:
     def compiled(self, module: str) -> str:
         """Install a plugin of this project from its source; returns its type."""
         type_ = module.rpartition(".")[2]
-        source = str(Path(__file__).parent.parent)
+        source = str(Path(__file__).parents[2])
         code = (
             f"import runpy, sys\nsys.path.insert(0, {source!r})\nrunpy.run_module({module!r}, run_name='__main__')\n"
         )
@@ -143,84 +132,3 @@ OCI_CONFIG = {
     },
 }
 """A container's config.json, as far as it matters here."""
-
-
-def command_lines() -> Iterator[tuple[int, bytes]]:
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            try:
-                with open(f"/proc/{name}/cmdline", "rb") as file:
-                    yield int(name), file.read()
-            except OSError:
-                pass  # gone by now
-
-
-def has_zombie() -> bool:
-    """Whether this process has a child that has ended and was not waited for."""
-    try:
-        return os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
-    except ChildProcessError:
-        return False
-
-
-def all_reaped() -> bool:
-    """Wait until all that have ended are reaped, also one that the kernel lets go late; return whether they are."""
-
-    def reaped() -> bool:
-        launch.reap_late()
-        return not has_zombie()
-
-    return wait_until(reaped)
-
-
-def is_zombie(pid: int) -> bool:
-    try:
-        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
-            return file.read().rpartition(")")[2].split()[0] == "Z"
-    except OSError:
-        return False
-
-
-def is_running(pid: int) -> bool:
-    return os.path.exists(f"/proc/{pid}") and not is_zombie(pid)
-
-
-def open_fds() -> dict[str, str]:
-    """This process's descriptors and what they are, without that of the listing."""
-    found = {}
-    for fd in os.listdir("/proc/self/fd"):
-        try:
-            found[fd] = os.readlink(f"/proc/self/fd/{fd}")
-        except OSError:
-            pass
-    return found
-
-
-def wait_until(condition: Callable[[], object], seconds: float = SOON) -> bool:
-    """Whether the condition came true in time."""
-    give_up = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > give_up:
-            return False
-        time.sleep(0.005)
-    return True
-
-
-@contextmanager
-def core_dumps() -> Iterator[None]:
-    """Allow core dumps for this process and its children; a caller that forbids them would hide a fault."""
-    before = resource.getrlimit(resource.RLIMIT_CORE)
-    if before[1] == 0:
-        pytest.skip("needs a hard limit of core dumps above 0 (ulimit -Hc)")
-    resource.setrlimit(resource.RLIMIT_CORE, (before[1], before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_CORE, before)
-
-
-def kill(pid: int) -> None:
-    try:
-        os.kill(pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass

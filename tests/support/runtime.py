@@ -10,7 +10,7 @@ from nri.api import events
 from nri.multiplex import PLUGIN_SERVICE, RUNTIME_SERVICE, Mux
 from nri.ttrpc import Client, Server
 from nri.ttrpc.server import unary
-from tests.connected import TIMEOUT
+from tests.support.waiting import TIMEOUT
 
 PLUGIN, RUNTIME = "nri.pkg.api.v1alpha1.Plugin", "nri.pkg.api.v1alpha1.Runtime"
 NEW = {"NRI_version": "v0.12.2", "registration_timeout": 5000, "request_timeout": 2500}
@@ -32,7 +32,7 @@ class Runtime:
         update = unary(api.UpdateContainersRequest, self._update)
         server = Server({(RUNTIME, "RegisterPlugin"): register, (RUNTIME, "UpdateContainers"): update})
         server.send = self._trunk.open(RUNTIME_SERVICE, server)
-        self._thread = threading.Thread(target=self._trunk.run, name="v2host")
+        self._thread = threading.Thread(target=self._trunk.run, name="runtime")
         self._thread.start()
 
     def configure(self, config: str = "", **rest: Any) -> int:

@@ -10,36 +10,13 @@ from nri.stub import Runtime
 from nri.ttrpc import Call
 from nri.ttrpc.ttrpc_pb2 import Request
 from nri.v1bridge import Bridge, BridgeOptions
-from tests.host import SOON, plugin
+from tests.support.host import plugin
+from tests.support.pods import container, pod
+from tests.support.waiting import SOON
 
 if TYPE_CHECKING:
     from nri.config.entries import PluginEntry
-    from tests.host import Host
-
-POD: dict[str, Any] = {
-    "id": "6efd",
-    "name": "web",
-    "namespace": "default",
-    "pid": 4711,
-    "labels": {"app": "web"},
-    "annotations": {"qos.class": "ls"},
-    "linux": {"cgroups_path": "/kubepods/6efd", "namespaces": [{"type": "network", "path": "/proc/4711/ns/net"}]},
-}
-CONTAINER: dict[str, Any] = {
-    "id": "1f92",
-    "pod_sandbox_id": "6efd",
-    "name": "app",
-    "pid": 4712,
-    "linux": {"cgroups_path": "/kubepods/1f92", "resources": {"cpu": {"shares": {"value": 512}}}},
-}
-
-
-def pod(**changes: Any) -> api.PodSandbox:
-    return api.PodSandbox(**{**POD, **changes})
-
-
-def container(**changes: Any) -> api.Container:
-    return api.Container(**{**CONTAINER, **changes})
+    from tests.support.host import Host
 
 
 def call(seconds: float = SOON) -> Call:
