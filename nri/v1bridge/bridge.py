@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from nri.client import Exchange
     from nri.config.entries import PluginEntry
     from nri.process.subreaper import Subreaper
-    from nri.stub import Runtime
+    from nri.stub import RuntimeInfo
     from nri.ttrpc import Call
     from nri.types.v1 import Request
     from nri.v1bridge.options import BridgeOptions
@@ -57,7 +57,7 @@ Identified = TypeVar("Identified", api.PodSandbox, api.Container)
 log = logging.getLogger("nri.v1bridge")
 
 
-class Bridge(stub.Plugin):
+class Bridge(stub.V2Plugin):
     """Runs the v0.1 plugins of a node.
 
     :param adopt: makes settings of the text that a runtime hands over; without it, ``settings`` are those that count.
@@ -84,7 +84,7 @@ class Bridge(stub.Plugin):
         self._counting = threading.Lock()
         self._idle = threading.Condition(self._counting)
 
-    def configure(self, config: str, runtime: Runtime) -> None:
+    def configure(self, config: str, runtime: RuntimeInfo) -> None:
         """Take the settings, and note who the runtime is. Nothing is refused: see :meth:`BridgeOptions.read`."""
         if self._adopt is not None:
             self._use(self._adopt(config))
