@@ -45,7 +45,7 @@ def bridge(path: str, index: str, options_file: str) -> None:
     """
     from nri.process import watchdog
 
-    watchdog.keep(make_session=False)
+    watchdog.start(make_session=False)
     from nri.v1bridge import serve
 
-    serve(path=path, index=index, settings_file=options_file)
+    serve(path=path, index=index, options_file=options_file)

@@ -10,7 +10,7 @@ import os
 
 from nri import filekind, trust
 from nri.client.errors import PluginError
-from nri.config.validate import is_type_name
+from nri.config.entries import is_type_name
 from nri.places import DEFAULT_BIN_DIRS
 from nri.types.gojson import shorten
 

@@ -19,7 +19,7 @@ from nri.hook.deadline import Deadline
 from nri.hook.reporter import Reporter
 from nri.hook.state import OCIState, read_state
 from nri.process import watchdog
-from nri.process.spawn import prepare_process
+from nri.process.inherit import prepare_process
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ class _Hook:
 
 def _start_watchdog() -> watchdog.Watchdog:
     try:
-        return watchdog.keep(make_session=True)
+        return watchdog.start(make_session=True)
     except OSError as error:
         raise NRIError(f"the plugins' watchdog cannot be started: {error.strerror}") from error
 

@@ -17,8 +17,8 @@ from nri import api, stub
 from nri.cgroups.paths import expand
 from nri.client import ChainError
 from nri.errors import NRIError, bounded, escape
-from nri.prefork.pool.server_handle import in_background
-from nri.process import launch
+from nri.prefork.pool.background import in_background
+from nri.process import children
 from nri.ttrpc import Code, StatusError
 from nri.types.gojson import shorten
 from nri.types.v1 import State
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from nri.client import Step
     from nri.config.entries import PluginEntry
     from nri.process.subreaper import Subreaper
-    from nri.stub import Runtime
+    from nri.stub import RuntimeInfo
     from nri.ttrpc import Call
     from nri.types.v1 import Request
     from nri.v1bridge.options import BridgeOptions
@@ -51,7 +51,7 @@ Identified = TypeVar("Identified", api.PodSandbox, api.Container)
 log = logging.getLogger("nri.v1bridge")
 
 
-class Bridge(stub.Plugin):
+class Bridge(stub.V2Plugin):
     """Runs the v0.1 plugins of a node.
 
     :param adopt: makes options of the text that a runtime hands over; without it, ``options`` are final.
@@ -74,7 +74,7 @@ class Bridge(stub.Plugin):
         self._counting = threading.Lock()
         self._idle = threading.Condition(self._counting)
 
-    def configure(self, config: str, runtime: Runtime) -> None:
+    def configure(self, config: str, runtime: RuntimeInfo) -> None:
         """Take the options, and note which runtime it is. Nothing is refused: see :meth:`BridgeOptions.read`."""
         if self._adopt is not None:
             self._clients.use(self._adopt(config))
@@ -160,11 +160,11 @@ class Bridge(stub.Plugin):
         pool = self._clients.pool
         if pool is not None:
             pool.tidy()
-        launch.reap_late()
-        if self._subreaper is not None and self._subreaper.there_are():
+        children.reap_late()
+        if self._subreaper is not None and self._subreaper.may_have_orphans():
             with self._counting:
                 if self._busy == 0:
-                    self._subreaper.end()
+                    self._subreaper.end_orphans()
 
     def _accepted(self, plugin: PluginEntry, path: str) -> str:
         """Return the path if a container's cgroup can be there; "" if it cannot and the error is ignored.

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from nri.client import Client, DirectInvoker, PoolInvoker
 from nri.config.entries import ConfigList
 from nri.places import CONTAINERD_CONF_FILE
+from nri.prefork.pool.background import in_background
 from nri.prefork.pool.pool import Pool
-from nri.prefork.pool.server_handle import in_background
 from nri.v1bridge.configuration import Configuration
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from harness.cgroup_tree import Tree
 from nri import adaptation, api
-from tests.cgroup_tree import Tree
 from tests.support.waiting import SOON, wait_until
 
 ROOT = Path(__file__).parent.parent.parent

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.enclosure import Enclosure
+from harness.containerd.enclosure import Enclosure
 from tests.plugins.standin_v2 import fields
 
 _SCRIPT = """\

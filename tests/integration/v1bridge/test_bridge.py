@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from nri import api
-from nri.stub import Runtime
+from nri.stub import RuntimeInfo
 from nri.stub.plugin import handlers
 from nri.ttrpc import Code, StatusError
 from nri.v1bridge import Bridge, BridgeOptions
@@ -387,5 +387,5 @@ def test_a_bridge_that_is_never_synchronized_loads_what_it_may_need_too(
 ) -> None:
     loaded = threading.Event()
     monkeypatch.setattr("nri.v1bridge.preload.load", loaded.set)
-    node.bridge.configure("", Runtime(name="containerd", version="1.7.24"))
+    node.bridge.configure("", RuntimeInfo(name="containerd", version="1.7.24"))
     assert loaded.wait(SOON)

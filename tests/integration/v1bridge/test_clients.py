@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nri.stub import Runtime
+from nri.stub import RuntimeInfo
 from nri.ttrpc import StatusError
 from nri.v1bridge import Bridge, BridgeOptions, clients
 from tests.support.node import Node, settings
@@ -113,9 +113,9 @@ def test_settings_that_are_handed_over_count(host: Host) -> None:
     node = Node(host)
     node.bridge = adopting(host)
     host.configure(node.keeper("a", ["error", "no"]))
-    node.bridge.configure('{"failure_policy": "ignore"}', Runtime(name="fake", version="1"))
+    node.bridge.configure('{"failure_policy": "ignore"}', RuntimeInfo(name="fake", version="1"))
     node.start()
-    node.bridge.configure("", Runtime(name="fake", version="1"))
+    node.bridge.configure("", RuntimeInfo(name="fake", version="1"))
     with pytest.raises(StatusError):
         node.start()
 
@@ -123,11 +123,11 @@ def test_settings_that_are_handed_over_count(host: Host) -> None:
 def test_the_last_good_configuration_outlives_the_runtimes_restart(host: Host) -> None:
     node = Node(host)
     node.bridge = adopting(host)
-    node.bridge.configure("", Runtime(name="fake", version="1"))
+    node.bridge.configure("", RuntimeInfo(name="fake", version="1"))
     host.configure(node.keeper())
     node.run_pod()
     host.configure_text("{")
-    node.bridge.configure('{"failure_policy": "ignore"}', Runtime(name="fake", version="1"))
+    node.bridge.configure('{"failure_policy": "ignore"}', RuntimeInfo(name="fake", version="1"))
     node.start()
     assert node.steps == [("create", "6efd"), ("create", "1f92")]
 
@@ -136,7 +136,7 @@ def test_settings_of_the_command_line_count_more_and_that_is_said(
     host: Host, node: Node, caplog: pytest.LogCaptureFixture
 ) -> None:
     host.configure(node.keeper())
-    node.bridge.configure('{"confDir": "/nowhere"}', Runtime(name="fake", version="1"))
+    node.bridge.configure('{"confDir": "/nowhere"}', RuntimeInfo(name="fake", version="1"))
     assert "ignoring the options that the runtime hands over" in caplog.text
     node.run_pod()
     assert len(node.kept) == 1

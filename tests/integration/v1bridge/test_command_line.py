@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        (None, "settings.json: cannot be read: No such file or directory; expected the bridge's settings"),
-        (b"{", "settings.json: the bridge's settings: they are not JSON: "),
+        (None, "settings.json: cannot be read: No such file or directory; expected the bridge options"),
+        (b"{", "settings.json: bridge options: they are not JSON: "),
         (b"\xff{}", "settings.json: is not UTF-8: "),
-        (b"[]", "settings.json: the bridge's settings: found an array, expected an object"),
+        (b"[]", "settings.json: bridge options: found an array, expected an object"),
         (b'{"logLevl": 1, "a\\nb": 2}', "unknown key 'logLevl', did you mean \"logLevel\"?; unknown key 'a\\nb', "),
         (b'{"binDirs": []}', "binDirs: found an array, expected an array of absolute paths, at least one"),
     ],
@@ -40,7 +40,7 @@ def test_settings_of_the_command_line_have_to_be_right(
 def test_a_directory_is_no_settings(bridge: BridgeProcess) -> None:
     bridge.start(*COMMAND, "--config", "/", stderr=subprocess.PIPE)
     assert bridge.wait() == 1
-    assert bridge.only_line() == "/: cannot be read: Is a directory; expected the bridge's settings"
+    assert bridge.only_line() == "/: cannot be read: Is a directory; expected the bridge options"
 
 
 @pytest.mark.parametrize("index", ["1", "100", "ab", "1x", "-1", " 1", "١٢"])

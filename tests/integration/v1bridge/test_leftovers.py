@@ -124,7 +124,7 @@ def watchdog_of(bridge: BridgeProcess) -> int:
     """Return the watchdog once it has its name: then it waits."""
 
     def named() -> list[int]:
-        return [pid for pid in children(bridge) if Path(f"/proc/{pid}/comm").read_text() == "nri-guard\n"]
+        return [pid for pid in children(bridge) if Path(f"/proc/{pid}/comm").read_text() == "nri-watchdog\n"]
 
     assert wait_until(named)
     (watchdog,) = named()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from harness.node import PLUGIN
 from nri import api
 from nri.errors import NRIError
 from nri.multiplex import codec as frames
@@ -23,7 +24,7 @@ from tests.integration.v1bridge.session import Connected, ask
 from tests.support.host import plugin
 from tests.support.pods import pod
 from tests.support.processes import is_running
-from tests.support.runtime import PLUGIN, Runtime
+from tests.support.runtime import Runtime
 from tests.support.waiting import SOON, wait_until
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def test_what_makes_no_sense_is_passed_over_or_refused_and_the_next_event_served
         data = frames.encode(1, data[8:]) + b"".join(
             [frames.encode(1, b"\0" * (1 << 20)) for _ in range(4)] + [frames.encode(1, b"\0")]
         )
-    runtime._trunk._link.send(data)
+    runtime._mux._trunk.send(data)
     # Ids only grow, and what was sent by hand has used some.
     runtime._client._next_stream = 2001
     start_container(runtime)
@@ -106,7 +107,7 @@ def test_what_ends_a_connection_is_said_in_a_line_and_the_next_connection_served
     bridge: BridgeProcess, name: str
 ) -> None:
     runtime = accepted(bridge)
-    runtime._trunk._link.send(FATAL[name])
+    runtime._mux._trunk.send(FATAL[name])
     if "half" in name:
         runtime.close()
     again = accepted(bridge, pods=[pod()])
@@ -230,8 +231,8 @@ def test_a_runtime_that_stops_reading_stops_no_chain_and_loses_the_connection(
     connected.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
     host.configure(connected.keeper("loud", ["error", "x" * 60_000]))
     gate = threading.Event()
-    trunk: Any = connected.fake._trunk
-    trunk.receive = lambda data: gate.wait(SOON) and None
+    mux: Any = connected.fake._mux
+    mux.receive = lambda data: gate.wait(SOON) and None
 
     def asked() -> None:
         with pytest.raises(NRIError):

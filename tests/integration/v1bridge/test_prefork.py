@@ -13,7 +13,7 @@ import pytest
 
 from nri import api
 from nri.config.entries import PluginEntry
-from nri.stub import Runtime
+from nri.stub import RuntimeInfo
 from nri.ttrpc import StatusError
 from nri.v1bridge import Bridge
 from tests.support.node import call, settings
@@ -61,7 +61,7 @@ class Preforking:
         self.bridge = Bridge(settings(host), lambda text: settings(host, prefork=text == "prefork"))
 
     def say(self, text: str) -> None:
-        self.bridge.configure(text, Runtime(name="containerd", version="1.7.24"))
+        self.bridge.configure(text, RuntimeInfo(name="containerd", version="1.7.24"))
 
     def start(self) -> bool:
         """Send an event; return whether a worker served it."""
@@ -71,7 +71,7 @@ class Preforking:
     def is_ready(self) -> bool:
         """Return whether a server is ready."""
         pool = self.bridge._clients.pool
-        return pool is not None and any(known.helper is not None for known in pool._known.values())
+        return pool is not None and any(known.server is not None for known in pool._known.values())
 
 
 def is_quiet() -> bool:

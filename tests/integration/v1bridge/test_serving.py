@@ -80,7 +80,7 @@ def test_settings_that_are_wrong_are_said_and_it_serves_all_the_same(host: Host,
     start_container(runtime)
     assert bridge.node.steps == [("create", "1f92")]
     assert (
-        "error the bridge's settings: failurePolicy: found the string 'maybe', expected one of fail, ignore; "
+        "error bridge options: failurePolicy: found the string 'maybe', expected one of fail, ignore; "
         "the default is used instead\n"
     ) in bridge.log
     assert "unknown key 'logLevl', did you mean \"logLevel\"?; the default is used instead" in bridge.log
@@ -211,7 +211,7 @@ def test_debug_logs_what_info_does_and_more(host: Host, bridge: BridgeProcess) -
         runtime.start()
         start_container(runtime)
         if level == "debug":  # until a worker serves it
-            assert wait_until(lambda: start_container(runtime) is not None and "preloaded" in bridge.log)  # noqa: B023
+            assert wait_until(lambda: start_container(runtime) is not None and "a waiting process" in bridge.log)  # noqa: B023
         bridge.signal(signal.SIGTERM)
         assert bridge.wait() == 0
         logs.append(bridge.log)
@@ -224,7 +224,7 @@ def test_debug_logs_what_info_does_and_more(host: Host, bridge: BridgeProcess) -
         "debug event state=create container=default/web/app id=1f92 plugins=quick,other ms_left=",
         "debug answered state=create container=default/web/app id=1f92 ms=",
         "debug quick: starting a process for this request\n",
-        "debug quick: a preloaded process has got this request\n",
+        "debug quick: a waiting process takes this request\n",
     ):
         assert part in debug
         assert part not in info
@@ -235,7 +235,7 @@ def test_debug_logs_what_info_does_and_more(host: Host, bridge: BridgeProcess) -
 def test_from_outside_it_connects_and_again_when_the_runtime_is_back(host: Host, bridge: BridgeProcess) -> None:
     bridge.outside()
     assert wait_until(lambda: "no runtime at " in bridge.log)
-    assert f"warning no runtime at {bridge.path}: No such file or directory; trying again" in bridge.log
+    assert f"warning no runtime at {bridge.path}: No such file or directory; retrying" in bridge.log
     bridge.listen()
     first = bridge.accept()
     first.start()
@@ -268,9 +268,7 @@ def test_settings_that_others_can_write_to_end_it_whatever_they_say(
     assert bridge.wait() == 1
     host.root.chmod(0o700)
     said = bridge.only_line()
-    assert said.startswith(
-        f"{file}: the bridge's settings: {(host.root / what).resolve()} is writable by others (mode"
-    )
+    assert said.startswith(f"{file}: bridge options: {(host.root / what).resolve()} is writable by others (mode")
 
 
 def test_it_says_once_that_there_is_no_runtime_and_ends_when_told(bridge: BridgeProcess) -> None:

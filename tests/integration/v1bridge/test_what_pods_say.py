@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from harness.cgroup_tree import Tree
 from nri.config.entries import PluginEntry
 from nri.plugins.konfine import ANNOTATION
-from tests.cgroup_tree import Tree
 from tests.integration.v1bridge.site import Attached
 from tests.support.pods import container, pod
 

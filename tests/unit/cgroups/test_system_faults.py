@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from harness.cgroup_tree import Tree
 from nri.cgroups import Cgroup, CgroupError, GoneError, Mounts, find, knobs, parse_cpus
-from tests.cgroup_tree import Tree
 from tests.support.processes import open_fds
 from tests.support.system_faults import ERRORS, Failing, name_of
 

@@ -7,7 +7,7 @@
 containerd, its shims, its containers and the plugins live in an enclosure (see there). What is kept under
 /run, the v2 socket /var/run/nri/nri.sock included, exists only in it: reach it with `enclosure.run`.
 
-What depends on the version stands in `containerd_toml`, one function for each generation; `releases` finds them.
+What depends on the version stands in `toml`, one function for each generation; `releases` finds them.
 """
 
 import re
@@ -22,9 +22,9 @@ from typing import Any, Self
 
 import grpc
 
-from tests.e2e import containerd_toml, image
-from tests.e2e.cri import Cri
-from tests.e2e.enclosure import SYSTEM_PATH, Enclosure
+from harness.containerd import image, toml
+from harness.containerd.cri import Cri
+from harness.containerd.enclosure import SYSTEM_PATH, Enclosure
 
 READY_IN = 20.0  # seconds until a started containerd must answer
 
@@ -98,7 +98,7 @@ class Containerd:
         """Start containerd and wait until it answers; with `stop` before it, a restart that pods survive."""
         root, program = self.enclosure.root, self.release.programs / "containerd"
         config = root / "config.toml"
-        config.write_text(containerd_toml.config(self.release.version, root=root, socket=self.socket))
+        config.write_text(toml.config(self.release.version, root=root, socket=self.socket))
         # nsenter stays between us and containerd, so a file says which process of the enclosure to stop
         launch: list[str | Path] = ["sh", "-c", 'echo $$ > "$1"; shift; exec setsid "$@"', "sh", self._pid]
         with self.log.open("ab") as log:

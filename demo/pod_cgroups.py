@@ -1,4 +1,4 @@
-"""A node for the demonstration: cgroups with processes in them where these may be made, else a made-up tree."""
+"""The cgroups of the demonstration's pods: real ones with processes where possible, else a tree of plain files."""
 
 from __future__ import annotations
 
@@ -9,17 +9,19 @@ import time
 from pathlib import Path
 from typing import Self
 
+from harness.cgroup_tree import Tree
 from nri.cgroups import CgroupError, Mounts
-from tests.cgroup_tree import Tree
 
 PERIOD = "100000"
 
 
-class Node:
-    """Where pods and containers have their cgroups; everything is gone at the end of the ``with`` block.
+class PodCgroups:
+    """The cgroups of pods and containers; the end of the ``with`` block removes them.
 
-    :ivar where: what kind of cgroups these are, in words.
-    :ivar mountinfo: the file that says where they are mounted.
+    :ivar where: a description of the kind of cgroups.
+    :ivar mountinfo: the file that lists their mounts.
+    :ivar parent: the cgroup above those of all pods.
+    :ivar version: of the cgroup hierarchies, 1 or 2.
     """
 
     def __init__(self, scratch: Path) -> None:
@@ -32,11 +34,11 @@ class Node:
 
     def __enter__(self) -> Self:
         try:
-            self._begin_real()
+            self._use_real()
             self.where = f"real cgroups (v{self.version}), with real processes"
         except (OSError, CgroupError, _CannotError) as error:
             self._remove()
-            self._make_up()
+            self._use_plain_files()
             self.where = f"a made-up cgroup tree of plain files ({error})"
         self.quota_knob = "cpu.max" if self.version == 2 else "cpu.cfs_quota_us"
         return self
@@ -45,7 +47,7 @@ class Node:
         self._remove()
 
     def make(self, path: str, quota: str) -> None:
-        """A cgroup below :attr:`parent`, with a CPU quota, as a runtime makes it."""
+        """Make a cgroup below :attr:`parent` with a CPU quota, as a runtime does."""
         if self._tree is not None:
             self._tree.make(path)
         else:
@@ -53,7 +55,7 @@ class Node:
         self.limit(path, quota)
 
     def run(self, path: str) -> int:
-        """A process in a cgroup; returns its pid, 0 where the cgroup is made up."""
+        """Start a process in a cgroup; return its pid, or 0 when the tree is of plain files."""
         if self._tree is not None:
             return 0
         process = subprocess.Popen(["/bin/sleep", "infinity"], stdin=subprocess.DEVNULL)
@@ -63,7 +65,7 @@ class Node:
         return process.pid
 
     def limit(self, path: str, quota: str) -> None:
-        """Do what a runtime does with a CPU limit."""
+        """Write a CPU limit as a runtime does."""
         if self.version == 2:
             self._file(path, "cpu.max").write_text(f"{quota} {PERIOD}")
         else:
@@ -71,7 +73,7 @@ class Node:
             self._file(path, "cpu.cfs_quota_us").write_text(quota)
 
     def knobs(self, path: str) -> dict[str, str]:
-        """What the kernel (or the made-up tree) holds now; nothing for a cgroup that is not there."""
+        """Return the present values of quota and CPUs; an empty dictionary for a missing cgroup."""
         if not self._file(path, "cpuset.cpus").exists():
             return {}
         cpus = self._file(path, "cpuset.cpus").read_text().strip()
@@ -80,7 +82,7 @@ class Node:
     def _file(self, path: str, knob: str) -> Path:
         return Path(self._points[knob.partition(".")[0]] + path) / knob
 
-    def _begin_real(self) -> None:
+    def _use_real(self) -> None:
         mounts = Mounts.read()
         serving = {controller: mounts.serving(controller) for controller in ("cpu", "cpuset")}
         if os.geteuid() != 0:
@@ -109,11 +111,11 @@ class Node:
                     (above / "cgroup.subtree_control").write_text("+cpu +cpuset")
                 directory.mkdir()
                 self._made.append(directory)
-                for knob in ("cpuset.cpus", "cpuset.mems"):  # v1: a new cpuset has nothing, and takes no process
+                for knob in ("cpuset.cpus", "cpuset.mems"):  # v1: a new cpuset is empty and accepts no process
                     if self.version == 1 and (directory / knob).exists():
                         (directory / knob).write_text((above / knob).read_text().strip())
 
-    def _make_up(self) -> None:
+    def _use_plain_files(self) -> None:
         self._tree = Tree(self._scratch / "cgroup", "v2")
         self._tree.make(self.parent)
         mountinfo = self._scratch / "mountinfo"
@@ -130,10 +132,12 @@ class Node:
         while self._made:
             directory = self._made.pop()
             until = time.monotonic() + 5
-            while directory.exists() and time.monotonic() < until:  # the kernel takes a moment to let go of the dead
+            while (
+                directory.exists() and time.monotonic() < until
+            ):  # the kernel needs a moment after a process has ended
                 with contextlib.suppress(OSError):
                     directory.rmdir()
 
 
 class _CannotError(Exception):
-    """Why real cgroups can't be had."""
+    """The reason why real cgroups cannot be used."""

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.e2e.containerd import Release
+from harness.containerd.instance import Release
 
 SUITES = {(1, 6): "bookworm", (1, 7): "trixie", (2,): "sid"}
 OWN = Path("/usr/bin")

@@ -9,7 +9,7 @@ written out: in an enclosure /opt/nri, /etc/nri and /run are the test's.
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.e2e import image
+from harness.containerd import image
 
 _SNAPSHOTTERS = ("aufs", "blockfile", "btrfs", "devmapper", "erofs", "overlayfs", "zfs")
 _TRACING = ("io.containerd.tracing.processor.v1.otlp", "io.containerd.internal.v1.tracing")

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.e2e import cgroups, image
-from tests.e2e.containerd import Containerd
-from tests.e2e.cri import Cri
-from tests.e2e.enclosure import Enclosure
+from harness.containerd import cgroups, image
+from harness.containerd.cri import Cri
+from harness.containerd.enclosure import Enclosure
+from harness.containerd.instance import Containerd
 
 SOCKET = "/var/run/nri/nri.sock"
 LOG = "bridge.log"
