@@ -17,7 +17,7 @@ from nri.config.nearest import nearest
 from nri.errors import NRIError
 from nri.types import gojson
 from nri.types.errors import DecodeError
-from nri.types.table import Key, Rule, Table, array, flag, number, text, words
+from nri.types.table import FLAG, Key, Rule, Table, array, number, text, words
 
 
 class OptionsError(NRIError):
@@ -50,8 +50,8 @@ class BridgeOptions:
         DEFAULT_TIMEOUT,
         number(0, MAX_TIMEOUT, above=True, expected=f"a number of seconds above 0, at most {MAX_TIMEOUT}"),
     )
-    prefork: bool = _option("prefork", True, flag())
-    check_owner: bool = _option("checkOwner", True, flag())
+    prefork: bool = _option("prefork", True, FLAG)
+    check_owner: bool = _option("checkOwner", True, FLAG)
     log_file: str = _option("logFile", "", _PATH)
     log_level: str = _option("logLevel", "info", words("debug", "info", "warning", "error"))
     log_format: str = _option("logFormat", "text", words("text", "json"))
