@@ -25,7 +25,7 @@ class OptionsError(NRIError):
 
 
 def _option(name: str, default: Any, rule: Rule) -> Any:
-    return field(default=default, metadata={"key": Key(name, rule, default=default)})
+    return field(default=default, metadata={"key": name, "option": Key(name, rule, default=default)})
 
 
 _PATH = text(
@@ -82,7 +82,7 @@ class BridgeOptions:
             return cls(), [f"they are not JSON: {error}"]
         if not isinstance(value, dict):
             return cls(), [OPTIONS.why(value)]
-        attributes = {each.metadata["key"].name: each.name for each in fields(cls)}
+        attributes = {each.metadata["key"]: each.name for each in fields(cls)}
         faults: list[str] = []
         found: dict[str, Any] = {}
         for name, item in value.items():
@@ -99,5 +99,5 @@ class BridgeOptions:
         return cls(**found), faults
 
 
-OPTIONS = Table(*[each.metadata["key"] for each in fields(BridgeOptions)], notes=True, nulls=True)
+OPTIONS = Table(*[each.metadata["option"] for each in fields(BridgeOptions)], notes=True, nulls=True)
 """The keys of the JSON object."""
