@@ -1,4 +1,4 @@
-"""What the sample plugins share: their steps, the keys of each plugin conf, whose words count, the cgroup."""
+"""Code that the sample plugins share: the steps, the keys of a plugin conf, what a pod may say, the cgroup."""
 
 from __future__ import annotations
 
