@@ -27,7 +27,7 @@ from nri.types.v1 import Request, Result
 from nri.v1bridge import BridgeOptions, logs
 from nri.v1bridge.serving import serve
 from tests.host import OCI_CONFIG, SOON, Host, plugin
-from tests.integration.adaptation.test_start import SERVE, STUB, install
+from tests.integration.adaptation.starting import SERVE, STUB, install
 from tests.integration.cli.running import process
 from tests.v1node import Node
 

@@ -223,9 +223,9 @@ def test_rdt_that_is_removed_can_be_set_again() -> None:
     merger = merged(first, remove)
     assert merger.adjustment.linux.rdt == api.LinuxRdt(remove=True)
     assert merger.container.linux.rdt == api.LinuxRdt()
-    third = {"clos_id": {"value": "b"}, "schemata": {"value": ["x"]}, "enable_monitoring": {"value": False}}
+    third = api.LinuxRdt(clos_id={"value": "b"}, schemata={"value": ["x"]}, enable_monitoring={"value": False})
     merger.adjust(api.ContainerAdjustment(linux={"rdt": third}), "20-p")
-    assert merger.adjustment.linux.rdt == api.LinuxRdt(**third)
+    assert merger.adjustment.linux.rdt == third
 
 
 def test_a_zero_is_a_value() -> None:
