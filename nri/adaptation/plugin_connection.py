@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from nri import api
 from nri.adaptation.errors import AdaptationError, EventError
-from nri.adaptation.exchange import Exchange
+from nri.adaptation.runtime_options import Exchange
 from nri.adaptation.sync import MAX_PART, parts
 from nri.api import events, names
 from nri.api.events import PLUGIN, RUNTIME

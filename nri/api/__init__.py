@@ -12,110 +12,13 @@ nothing but protobuf, and nothing else of this project.
 An enum's values are attributes of the enum: ``api.Event.RUN_POD_SANDBOX``. Messages keep unknown fields.
 """
 
+# ruff: noqa: F403, F405 - __all__ has the names
 from nri.api import convert, events
-from nri.api.adjustment_pb2 import (
-    CompoundFieldOwners,
-    ContainerAdjustment,
-    ContainerEviction,
-    ContainerUpdate,
-    Field,
-    FieldOwners,
-    KeyValue,
-    LinuxContainerAdjustment,
-    LinuxContainerUpdate,
-    OwningPlugins,
-)
-from nri.api.container_pb2 import (
-    Container,
-    ContainerState,
-    Hook,
-    Hooks,
-    Image,
-    LinuxContainer,
-    LinuxPodSandbox,
-    Mount,
-    PodSandbox,
-    User,
-)
-from nri.api.linux_pb2 import (
-    CDIDevice,
-    HugepageLimit,
-    IOPrioClass,
-    LinuxCPU,
-    LinuxDevice,
-    LinuxDeviceCgroup,
-    LinuxIOPriority,
-    LinuxMemory,
-    LinuxMemoryPolicy,
-    LinuxNamespace,
-    LinuxNetDevice,
-    LinuxPids,
-    LinuxRdt,
-    LinuxResources,
-    LinuxScheduler,
-    LinuxSchedulerFlag,
-    LinuxSchedulerPolicy,
-    LinuxSeccomp,
-    LinuxSeccompArg,
-    LinuxSyscall,
-    MpolFlag,
-    MpolMode,
-    POSIXRlimit,
-    SecurityProfile,
-)
-from nri.api.optional_pb2 import (
-    OptionalBool,
-    OptionalFileMode,
-    OptionalInt,
-    OptionalInt32,
-    OptionalInt64,
-    OptionalRepeatedString,
-    OptionalString,
-    OptionalUInt32,
-    OptionalUInt64,
-)
-from nri.api.runtime_pb2 import (
-    ConfigureRequest,
-    ConfigureResponse,
-    CreateContainerRequest,
-    CreateContainerResponse,
-    Empty,
-    Event,
-    LogRequest,
-    PluginInstance,
-    PostCreateContainerRequest,
-    PostCreateContainerResponse,
-    PostStartContainerRequest,
-    PostStartContainerResponse,
-    PostUpdateContainerRequest,
-    PostUpdateContainerResponse,
-    PostUpdatePodSandboxRequest,
-    PostUpdatePodSandboxResponse,
-    RegisterPluginRequest,
-    RemoveContainerRequest,
-    RemoveContainerResponse,
-    RemovePodSandboxRequest,
-    RemovePodSandboxResponse,
-    RunPodSandboxRequest,
-    RunPodSandboxResponse,
-    StartContainerRequest,
-    StartContainerResponse,
-    StateChangeEvent,
-    StopContainerRequest,
-    StopContainerResponse,
-    StopPodSandboxRequest,
-    StopPodSandboxResponse,
-    SynchronizeRequest,
-    SynchronizeResponse,
-    UpdateContainerRequest,
-    UpdateContainerResponse,
-    UpdateContainersRequest,
-    UpdateContainersResponse,
-    UpdatePodSandboxRequest,
-    UpdatePodSandboxResponse,
-    ValidateContainerAdjustmentRequest,
-    ValidateContainerAdjustmentResponse,
-)
+from nri.api.adjustment_pb2 import *
+from nri.api.container_pb2 import *
+from nri.api.linux_pb2 import *
+from nri.api.optional_pb2 import *
+from nri.api.runtime_pb2 import *
 
 __all__ = [
     "CDIDevice",
