@@ -43,7 +43,7 @@ class Merger:
     """
 
     def __init__(self, event: str, container: api.Container | None = None) -> None:
-        self.container = copy_of(container or api.Container())
+        self.container = api.Container() if container is None else copy_of(container)
         self._args = list(self.container.args)
         self.adjustment = api.ContainerAdjustment()
         self.updates: dict[str, api.ContainerUpdate] = {}
