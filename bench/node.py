@@ -1,77 +1,86 @@
-"""An embedded runtime with the compiled bridge, and what can be seen of the bridge's processes from outside."""
+"""A node whose events are timed as the runtime sees them."""
 
 from __future__ import annotations
 
-import json
-import os
 import time
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from harness.node import BridgeNode
+from harness.processes import descendants
 from nri import adaptation, api
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 PAUSE = 0.005
 """Seconds between paced events: a node does not start pods back to back."""
 
 
-class Node:
-    """A runtime that has launched the bridge, whose plugins are those of one configuration file.
+class TimedNode(BridgeNode):
+    """A runtime that has launched the bridge, with one configuration file.
 
-    :param known: pods with one container each that there are before the bridge is started.
+    :param scratch: the node's directory, which is made.
+    :param plugins: types of the configured plugins.
+    :param known: number of pods, with one container each, that exist before the bridge starts.
+    :param options: more bridge options.
+    :ivar registered_in: seconds until the bridge was launched and registered.
+    :ivar synchronized_in: seconds that Synchronize took.
     """
 
-    def __init__(self, scratch: Path, binaries: Path, plugins: list[str], *, known: int = 0, **settings: Any) -> None:
+    def __init__(self, scratch: Path, binaries: Path, plugins: list[str], *, known: int = 0, **options: Any) -> None:
         scratch.mkdir()
-        for name in ("plugins", "conf.d", "resource.d"):
-            (scratch / name).mkdir()
-        (scratch / "plugins/10-v1bridge").symlink_to(binaries / "v1bridge")
-        document = {"version": "0.1", "plugins": [{"type": plugin} for plugin in plugins]}
-        (scratch / "resource.d/10.conf").write_text(json.dumps(document))
-        settings |= {"confDir": str(scratch / "resource.d"), "binDirs": [str(binaries)], "logLevel": "error"}
-        settings["logFile"] = str(scratch / "log")
-        (scratch / "conf.d/10-v1bridge.conf").write_text(json.dumps(settings))
-        self.synchronized_in = 0.0
-        self.runtime = adaptation.Runtime(
-            plugin_dir=str(scratch / "plugins"), config_dir=str(scratch / "conf.d"), on_exchange=self._note
+        super().__init__(
+            scratch,
+            binaries / "v1bridge",
+            bin_dirs=[binaries],
+            options={**options, "logLevel": "error"},
+            on_exchange=self._note,
         )
+        self.configure("10.conf", *({"type": plugin} for plugin in plugins))
+        self.synchronized_in = 0.0
         for number in range(known):
             pod = pod_number(number)
             self.runtime.store.pods[pod.id] = pod
             container = api.Container(id=f"container{number}", pod_sandbox_id=pod.id, name="app", labels=pod.labels)
             self.runtime.store.containers[container.id] = container
         started = time.perf_counter()
-        self.runtime.start()
+        self.start()
         self.registered_in = time.perf_counter() - started
-        self.pid = next(pid for pid in children(os.getpid()) if str(scratch).encode() in command(pid))
+        if not self.is_served:
+            raise SystemExit(f"the bridge did not register; its log: {self.log()}")
 
     def event(self, number: int = 0) -> float:
-        """One RunPodSandbox; how long it took, in milliseconds."""
+        """Send one RunPodSandbox; return its duration in milliseconds."""
         pod = pod_number(number)
         started = time.perf_counter()
         self.runtime.run_pod_sandbox(pod)
         return (time.perf_counter() - started) * 1000
 
-    def prepare_process(self) -> None:
-        """Wait until its plugins are ready, as they are a moment after the first event."""
+    def warm_up(self) -> None:
+        """Send events until the plugins are loaded, which happens a moment after the first one."""
         for _ in range(30):
             self.event()
             time.sleep(0.02)
 
     def family(self) -> list[int]:
-        """The processes that the bridge has started, and those that these have."""
-        found = children(self.pid)
-        return found + [pid for parent in found for pid in children(parent)]
+        """Return the processes below the bridge: watchdog, plugin servers and their workers."""
+        return descendants(self.pid)
 
     def _note(self, exchange: adaptation.Exchange) -> None:
         if exchange.event == "Synchronize":
             self.synchronized_in += exchange.seconds
 
 
-def turns(first: Node, second: Node, events: int, *, between: Node | None = None) -> tuple[list[float], list[float]]:
-    """How long paced events take of both, in milliseconds; ``between`` has one before each."""
+def turns(
+    first: TimedNode, second: TimedNode, events: int, *, between: TimedNode | None = None
+) -> tuple[list[float], list[float]]:
+    """Return the durations of paced events on two nodes in turns, in milliseconds.
+
+    :param between: a node that gets an event before each of them.
+    """
     times: tuple[list[float], list[float]] = ([], [])
     for node in (first, second):
-        node.prepare_process()
+        node.warm_up()
     for number in range(events):
         for node, taken in zip((first, second), times, strict=True):
             if between is not None:
@@ -82,50 +91,9 @@ def turns(first: Node, second: Node, events: int, *, between: Node | None = None
 
 
 def pod_number(number: int) -> api.PodSandbox:
-    """A pod as a runtime tells of it."""
+    """Return a pod as a runtime describes it."""
     pod = api.PodSandbox(id=f"pod{number}", name=f"bench-{number}", namespace="default", uid=f"uid-{number}")
     pod.labels["app"] = "bench"
     pod.annotations["io.kubernetes.cri.sandbox-name"] = "bench"
     pod.linux.cgroups_path = f"/kubepods/pod{number}"
     return pod
-
-
-def children(pid: int) -> list[int]:
-    """The living children of a process."""
-    found: list[int] = []
-    try:
-        for thread in os.listdir(f"/proc/{pid}/task"):
-            found += map(int, Path(f"/proc/{pid}/task/{thread}/children").read_text().split())
-    except OSError:
-        pass  # it, or one of its threads, has just ended
-    return [child for child in found if state(child) not in ("", "Z", "X")]
-
-
-def state(pid: int) -> str:
-    """The letter of a process's state; "" when there is none."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0].decode()
-    except OSError:
-        return ""
-
-
-def command(pid: int) -> bytes:
-    """The command line of a process."""
-    return Path(f"/proc/{pid}/cmdline").read_bytes()
-
-
-def name(pid: int) -> str:
-    """What a process calls itself."""
-    return Path(f"/proc/{pid}/comm").read_text().strip()
-
-
-def megabytes(pid: int, file: str, key: str) -> float:
-    """A line of ``status`` or ``smaps_rollup``."""
-    text = Path(f"/proc/{pid}/{file}").read_text()
-    line = next(line for line in text.splitlines() if line.startswith(key + ":"))
-    return int(line.split()[1]) / 1024
-
-
-def descriptors(pid: int) -> int:
-    """How many a process has open."""
-    return len(os.listdir(f"/proc/{pid}/fd"))

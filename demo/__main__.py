@@ -1,7 +1,7 @@
-"""Two pods live and die on an embedded runtime: it launches the real bridge, the bridge runs the real plugins.
+"""Two pods live and die on an embedded runtime: it launches the real bridge, which runs the real plugins.
 
-Shown is each event that the bridge got, what each v0.1 plugin made of it and how long it took, and the knobs of the
-container before and after.
+Prints each event that the bridge receives, the result and duration of each v0.1 plugin, and the container's knobs
+before and after.
 """
 
 from __future__ import annotations
@@ -10,38 +10,35 @@ import json
 import logging
 import os
 import shutil
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import click
 
-from demo.node import PERIOD, Node
+from demo import NAMESPACE
+from demo.pod_cgroups import PERIOD, PodCgroups
+from harness.node import BINARIES, ROOT, BridgeNode
 from nri import adaptation, api, config
 
-ROOT = Path(__file__).resolve().parent.parent
-BINARIES = ROOT / "dist/nri"
 QUOTA, NEW_QUOTA = 50_000, 70_000
-NAMESPACE = "kube-system"
-"""The namespace of the pods: the one whose pods may say their class by the sample configuration."""
 
 
 class Pod:
-    """A pod with one container, as a runtime would describe them."""
+    """A pod with one container, as a runtime describes them."""
 
-    def __init__(self, node: Node, name: str, qos: str) -> None:
+    def __init__(self, cgroups: PodCgroups, name: str, qos: str) -> None:
         self.name, self.qos = name, qos
         uid = {"web": "0d9c5a4e", "batch": "7b1e4a53"}[name]
-        self.path = f"{node.parent}/pod{uid}"
+        self.path = f"{cgroups.parent}/pod{uid}"
         self.container_path = f"{self.path}/app"
-        node.make(self.path, str(QUOTA))
+        cgroups.make(self.path, str(QUOTA))
         self.pod = api.PodSandbox(id=f"{uid}-pod", name=name, namespace=NAMESPACE, uid=uid)
         self.pod.labels["io.kubernetes.pod.namespace"] = NAMESPACE  # as the kubelet does
         self.pod.annotations["qos.class"] = qos
         self.pod.linux.cgroups_path = f"{self.path}/pause"
-        node.make(f"{self.path}/pause", "-1" if node.version == 1 else "max")
-        self.pod.pid = node.run(f"{self.path}/pause")
+        cgroups.make(f"{self.path}/pause", "-1" if cgroups.version == 1 else "max")
+        self.pod.pid = cgroups.run(f"{self.path}/pause")
         self.container = api.Container(id=f"{uid}-app", pod_sandbox_id=self.pod.id, name="app")
         self.container.linux.cgroups_path = self.container_path
         self.container.linux.resources.cpu.quota.value = QUOTA
@@ -49,19 +46,18 @@ class Pod:
 
 
 class Show:
-    """The runtime's side of the story, told as it happens."""
+    """Sends events and prints what happens."""
 
-    def __init__(self, runtime: adaptation.Runtime, node: Node, log: Path) -> None:
-        self._runtime, self._node, self._log = runtime, node, log
+    def __init__(self, node: BridgeNode, cgroups: PodCgroups, exchanges: list[adaptation.Exchange]) -> None:
+        self._node, self._cgroups, self._exchanges = node, cgroups, exchanges
         self._read = 0
-        self.exchanges: list[adaptation.Exchange] = []
 
     def event(self, rpc: str, pod: Pod, about: str = "") -> None:
-        """Send an event, and show what came of it."""
-        before = self._node.knobs(pod.container_path)
-        self.exchanges.clear()
-        outcome = self._runtime.send(rpc, pod.pod, pod.container if "Container" in rpc else None)
-        took = sum(exchange.seconds for exchange in self.exchanges) * 1000
+        """Send an event; print its outcome."""
+        before = self._cgroups.knobs(pod.container_path)
+        self._exchanges.clear()
+        outcome = self._node.runtime.send(rpc, pod.pod, pod.container if "Container" in rpc else None)
+        took = sum(exchange.seconds for exchange in self._exchanges) * 1000
         click.secho(f"{rpc:20} {pod.name:6}{took:6.1f} ms", bold=True, nl=False)
         click.echo(f"   {about}" if about else "")
         for line in self._new_lines():
@@ -71,13 +67,13 @@ class Show:
             )
         if outcome.error is not None:
             click.secho(f"    error: {outcome.error}", fg="red")
-        for knob, value in self._node.knobs(pod.container_path).items():
+        for knob, value in self._cgroups.knobs(pod.container_path).items():
             if before and value != before[knob]:
                 click.secho(f"    {knob}: {before[knob]} -> {value}", fg="yellow")
 
     def _new_lines(self) -> list[dict[str, Any]]:
-        """What the bridge has logged of plugins since the last time."""
-        lines = self._log.read_text().splitlines()
+        """Return the lines about plugins that the bridge has logged since the last call."""
+        lines = self._node.log().splitlines()
         new, self._read = lines[self._read :], len(lines)
         return [line for line in map(json.loads, new) if "plugin" in line and "ms" in line]
 
@@ -86,52 +82,46 @@ _COMMON = {"time", "level", "message", "state", "pod", "container", "id", "plugi
 
 
 def main() -> None:
-    """The demonstration."""
+    """Run the demonstration."""
     if not (BINARIES / "v1bridge").exists():
         raise SystemExit("dist/nri is not built; run: make demo")
-    logging.disable()  # what the embedded runtime would log is shown
-    with tempfile.TemporaryDirectory(prefix="nri-demo-") as folder, Node(Path(folder)) as node:
-        scratch = Path(folder)
-        log = scratch / "bridge.log"
-        _lay_out(scratch, node, log)
-        shown: list[Show] = []
-        runtime = adaptation.Runtime(
-            "nri-demo",
-            plugin_dir=str(scratch / "plugins"),
-            config_dir=str(scratch / "conf.d"),
-            on_exchange=lambda exchange: shown[0].exchanges.append(exchange) if shown else None,
+    logging.disable()  # the demonstration prints what the embedded runtime would log
+    with tempfile.TemporaryDirectory(prefix="nri-demo-") as folder, PodCgroups(Path(folder)) as cgroups:
+        # Copies belong to the current user. The checkout may not, and the bridge runs no other user's executables.
+        binaries = shutil.copytree(BINARIES, Path(folder) / "lib", symlinks=True)
+        exchanges: list[adaptation.Exchange] = []
+        node = BridgeNode(
+            Path(folder),
+            binaries / "v1bridge",
+            bin_dirs=[binaries],
+            options={"logFormat": "json"},
+            name="nri-demo",
+            on_exchange=exchanges.append,
         )
-        with runtime:
-            if runtime.plugins != ["10-v1bridge"]:
-                raise SystemExit(f"the bridge did not register; its log: {log.read_text() if log.exists() else ''}")
-            shown.append(Show(runtime, node, log))
-            _tell(shown[0], node, scratch)
+        _configure(node, cgroups)
+        with node:
+            if not node.is_served:
+                raise SystemExit(f"the bridge did not register; its log: {node.log()}")
+            _tell(Show(node, cgroups, exchanges), node, cgroups)
 
 
-def _lay_out(scratch: Path, node: Node, log: Path) -> None:
-    """What `make install` would put on a node, in a scratch directory."""
-    for directory in ("plugins", "conf.d", "resource.d"):
-        (scratch / directory).mkdir()
-    # Copies are ours: the bridge runs nothing of another user's, and the checkout may be one's.
-    binaries = shutil.copytree(BINARIES, scratch / "lib", symlinks=True)
-    (scratch / "plugins/10-v1bridge").symlink_to(binaries / "v1bridge")
+def _configure(node: BridgeNode, cgroups: PodCgroups) -> None:
+    """Write the sample configuration, as ``make install`` does, for these cgroups."""
     for file in sorted((ROOT / "conf/resource.d").glob("*.conf")):
-        document = json.loads(file.read_text())
-        for plugin in document["plugins"]:
-            if node.mountinfo != "/proc/self/mountinfo":
-                plugin["conf"]["mountinfo"] = node.mountinfo
-            plugin["failurePolicy"] = "fail"  # a demonstration hides nothing
-        (scratch / "resource.d" / file.name).write_text(json.dumps(document))
-    settings = {"confDir": str(scratch / "resource.d"), "binDirs": [str(binaries)], "logFile": str(log)}
-    (scratch / "conf.d/10-v1bridge.conf").write_text(json.dumps(settings | {"logFormat": "json"}))
+        plugins = json.loads(file.read_text())["plugins"]
+        for plugin in plugins:
+            if cgroups.mountinfo != "/proc/self/mountinfo":
+                plugin["conf"]["mountinfo"] = cgroups.mountinfo
+            plugin["failurePolicy"] = "fail"  # the demonstration shows every fault
+        node.configure(file.name, *plugins)
 
 
-def _tell(show: Show, node: Node, scratch: Path) -> None:
+def _tell(show: Show, node: BridgeNode, cgroups: PodCgroups) -> None:
     click.secho("\nThe Node Resource Interface v0.1 on a runtime that speaks NRI v2\n", bold=True)
-    click.echo(f"node       {node.where}")
-    click.echo(f"           {node.parent}")
+    click.echo(f"node       {cgroups.where}")
+    click.echo(f"           {cgroups.parent}")
     click.echo("runtime    embedded; it launched 10-v1bridge as containerd does, and sends it v2 events")
-    for plugin in config.load(str(scratch / "resource.d")).plugins:
+    for plugin in config.load(str(node.conf_dir)).plugins:
         conf = {key: value for key, value in plugin.conf.items() if key != "mountinfo"}
         file = Path(plugin.source).name
         click.echo(f"plugin     {plugin.type:9} {json.dumps(conf)}  from conf/resource.d/{file}")
@@ -139,16 +129,16 @@ def _tell(show: Show, node: Node, scratch: Path) -> None:
     click.echo(
         f"           Both are in the namespace {NAMESPACE}: the sample lets pods of no other say their class.\n"
     )
-    pods = [Pod(node, "web", "ls"), Pod(node, "batch", "batch")]
+    pods = [Pod(cgroups, "web", "ls"), Pod(cgroups, "batch", "batch")]
     for pod in pods:
         show.event("RunPodSandbox", pod, f"qos.class={pod.qos}")
         show.event("CreateContainer", pod)
-        node.make(pod.container_path, str(QUOTA))
-        pod.container.pid = node.run(pod.container_path)
+        cgroups.make(pod.container_path, str(QUOTA))
+        pod.container.pid = cgroups.run(pod.container_path)
         show.event("StartContainer", pod, "the process exists, and waits")
     web = pods[0]
     for path in (web.path, web.container_path):
-        node.limit(path, str(NEW_QUOTA))
+        cgroups.limit(path, str(NEW_QUOTA))
     web.container.linux.resources.cpu.quota.value = NEW_QUOTA
     show.event("PostUpdateContainer", web, "the runtime has written a new CPU limit, 0.7")
     for pod in pods:
@@ -164,4 +154,4 @@ def _pairs(values: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

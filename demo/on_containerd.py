@@ -1,7 +1,7 @@
-"""The same on the real thing: a private containerd launches the bridge, and starts two real pods.
+"""The same demonstration on a private, real containerd, which launches the bridge and starts two real pods.
 
-``make demo-containerd``; needs root, runc and busybox-static. The containerd is Debian's of the generation 2.x,
-beside whatever the machine has: nothing of the machine's is touched, and nothing is left.
+``make demo-containerd``; needs root, runc and busybox-static. The containerd is Debian's release 2.x, independent of
+the machine's own: the machine's files and containers are not touched, and nothing is left behind.
 """
 
 from __future__ import annotations
@@ -10,24 +10,21 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
 import click
 
-from tests.e2e import releases
-from tests.e2e.bridged import LOG, create, knob, prepared
-from tests.e2e.containerd import Containerd
-from tests.e2e.cri import Cri
-
-ROOT = Path(__file__).resolve().parent.parent
-NAMESPACE = "kube-system"
-"""The namespace of the pods: the one whose pods may say their class by the sample configuration."""
+from demo import NAMESPACE
+from harness.containerd import releases
+from harness.containerd.bridged import LOG, create, knob, prepared
+from harness.containerd.cri import Cri
+from harness.containerd.instance import Containerd
+from harness.node import ROOT
 
 
 def main() -> None:
-    """The demonstration."""
+    """Run the demonstration."""
     missing = [package for program, package in _NEEDED.items() if not shutil.which(program)]
     if os.geteuid() != 0 or missing:
         wanted = "root" if os.geteuid() != 0 else f"the Debian packages {', '.join(missing)}"
@@ -82,4 +79,4 @@ def _show_knobs(containerd: Containerd, container: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

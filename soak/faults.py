@@ -1,23 +1,25 @@
-"""What goes wrong in the soak: the plugins of the chain, their faults, and the error that each must lead to.
+"""The faults of the soak: the plugins of the chain, their faults, and the expected error of each.
 
-A pod's annotation ``fault`` is ``PLUGIN/FAULT``; every other plugin of the chain, and a pod without one, is fine.
+A pod's annotation ``fault`` is ``PLUGIN/FAULT``. All other plugins of the chain answer correctly, as do all plugins
+for a pod without this annotation.
 """
 
 from __future__ import annotations
 
-import json
 import random
 import sys
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-ROOT = Path(__file__).resolve().parent.parent
+from harness.node import BINARIES, ROOT, BridgeNode
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 TIMEOUT = 1.0
-"""Seconds that a plugin has by its entry: enough for a good one on a busy machine, and little for one that hangs."""
+"""The timeout of a plugin's entry in seconds: enough for a good one on a busy machine, short for one that hangs."""
 
 FAULTY, HANGING = 0.2, 0.05
-"""Of the events, those with a fault; and of these, those whose plugin hangs."""
+"""The share of events with a fault, and among these the share whose plugin hangs."""
 
 SCRIPT = """#!/bin/sh
 request=$(cat)
@@ -111,11 +113,11 @@ OF_BUILT = {
     "daemon": "",
 }
 FAULTS = {"script": OF_SCRIPTS, "early": OF_SCRIPTS, "built": OF_BUILT}
-"""The error of each fault of each plugin, as a pattern; "" where there is none."""
+"""The error of each fault of each plugin, as a pattern; "" for no error."""
 
 
 def choose(source: random.Random) -> tuple[str, str]:
-    """A plugin and its fault; "" and "" for most."""
+    """Return a plugin and its fault; "" and "" for no fault."""
     if source.random() >= FAULTY:
         return "", ""
     hangs = source.random() < HANGING
@@ -123,20 +125,21 @@ def choose(source: random.Random) -> tuple[str, str]:
     return plugin, source.choice([name for name, error in FAULTS[plugin].items() if (error == KILLED) == hangs])
 
 
-def lay_out(scratch: Path, bridge: Path) -> None:
-    """A node below ``scratch``: the bridge's executable and settings, the plugins and their configuration."""
-    for name in ("plugins", "conf.d", "resource.d", "bin"):
-        (scratch / name).mkdir()
-    (scratch / "plugins/10-v1bridge").symlink_to(bridge)
-    (scratch / "bin/clearcfs").symlink_to(ROOT / "dist/nri/clearcfs")
+def node(scratch: Path, bridge: Path, **runtime: Any) -> BridgeNode:
+    """Return a node below ``scratch`` with the plugins and their configuration; nothing is started.
+
+    :param bridge: the bridge's executable.
+    :param runtime: keyword arguments of :class:`nri.adaptation.Runtime`.
+    """
+    bin_dir = scratch / "bin"
+    bin_dir.mkdir()
+    (bin_dir / "clearcfs").symlink_to(BINARIES / "clearcfs")
     built = BUILT.format(python=sys.executable, root=str(ROOT))
     for name, text in {"script": SCRIPT, "early": SCRIPT, "built": built}.items():
-        (scratch / "bin" / name).write_text(text)
-        (scratch / "bin" / name).chmod(0o755)
+        (bin_dir / name).write_text(text)
+        (bin_dir / name).chmod(0o755)
     plugins: list[dict[str, Any]] = [{"type": name, "timeout": TIMEOUT} for name in FAULTS]
     plugins[1]["prefork"] = "always"
-    document = {"version": "0.1", "plugins": [{"type": "clearcfs"}, *plugins]}
-    (scratch / "resource.d/10.conf").write_text(json.dumps(document))
-    settings = {"confDir": str(scratch / "resource.d"), "binDirs": [str(scratch / "bin")], "logLevel": "error"}
-    settings["logFile"] = str(scratch / "log")
-    (scratch / "conf.d/10-v1bridge.conf").write_text(json.dumps(settings))
+    made = BridgeNode(scratch, bridge, bin_dirs=[bin_dir], options={"logLevel": "error"}, **runtime)
+    made.configure("10.conf", {"type": "clearcfs"}, *plugins)
+    return made

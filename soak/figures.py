@@ -1,31 +1,31 @@
-"""What the bridge takes: memory, descriptors, threads, processes; and whether it has grown."""
+"""Memory, descriptors, threads and processes of the bridge, and the growth that is allowed."""
 
 from __future__ import annotations
 
-import os
 import time
-from pathlib import Path
 from typing import NamedTuple
 
+from harness import processes
+
 CALM = 20.0
-"""Seconds for what has been killed to be gone, and for what is missing to be there again."""
+"""Seconds for killed processes to end, and for missing workers to be forked again."""
 
 PAUSE = 1.0
-"""Seconds between two looks; longer than a helper takes to reap, and to have the next child wait."""
+"""Seconds between two measurements; longer than a server takes to reap a worker and fork the next."""
 
 PROCESSES, DESCRIPTORS, THREADS = "processes below the bridge", "descriptors of the bridge", "threads of the bridge"
-BRIDGE, HELPERS = "the bridge, MB RSS", "its helpers, MB PSS"
+BRIDGE, SERVERS = "the bridge, MB RSS", "servers and workers, MB PSS"
 
-GROWTH = {PROCESSES: 0.0, DESCRIPTORS: 0.0, THREADS: 4.0, BRIDGE: 8.0, HELPERS: 3.0}
-"""What each may be more at the end.
+GROWTH = {PROCESSES: 0.0, DESCRIPTORS: 0.0, THREADS: 4.0, BRIDGE: 8.0, SERVERS: 3.0}
+"""The growth that is allowed for each figure.
 
-Threads are kept for as many events as there once were at a time. The bridge's memory goes up and down with every
-result that is cut off at 1 MiB, so a median of it counts; 400 bytes lost with each of 20,000 events would be more.
+The bridge keeps as many threads as there were events at a time. Its memory rises and falls with every result that is
+cut off at 1 MiB, so the median counts; 400 bytes lost with each of 20,000 events would exceed the limit.
 """
 
 
 class Row(NamedTuple):
-    """A figure, after the warm-up and at the end, and the most that it may be."""
+    """A figure after the warm-up and at the end, and its limit."""
 
     name: str
     start: float
@@ -34,64 +34,44 @@ class Row(NamedTuple):
 
     @property
     def holds(self) -> bool:
-        """Whether it is no more than it may."""
+        """Whether the figure is within its limit."""
         return self.end <= self.most
 
 
 def rows(start: dict[str, float], end: dict[str, float]) -> list[Row]:
-    """What has become of each figure."""
+    """Return a row for each figure."""
     return [Row(name, start[name], end[name], start[name] + more) for name, more in GROWTH.items()]
 
 
-def calm(pid: int, most: dict[str, float] | None = None) -> dict[str, float]:
-    """The figures of a bridge when they change no more, and where ``most`` is given are no more than that."""
+def settled(pid: int, start: dict[str, float] | None = None) -> dict[str, float]:
+    """Return the bridge's figures when they no longer change, and are within the limits.
+
+    :param start: the figures after the warm-up; without them there are no limits.
+    """
     before: dict[str, float] = {}
     give_up = time.monotonic() + CALM
     while time.monotonic() < give_up:
-        now = taken(pid)
+        now = measured(pid)
         counts = [now[name] == before.get(name) for name in (PROCESSES, DESCRIPTORS, THREADS)]
-        if all(counts) and (most is None or all(row.holds for row in rows(most, now))):
+        if all(counts) and (start is None or all(row.holds for row in rows(start, now))):
             break
         before = now
         time.sleep(PAUSE)
     return now
 
 
-def taken(pid: int) -> dict[str, float]:
-    """The figures now."""
-    family = below(pid)
+def measured(pid: int) -> dict[str, float]:
+    """Return the figures now. Zombies count as processes."""
+    family = processes.descendants(pid, zombies=True)
     return {
         PROCESSES: len(family),
-        DESCRIPTORS: len(os.listdir(f"/proc/{pid}/fd")),
-        THREADS: len(os.listdir(f"/proc/{pid}/task")),
+        DESCRIPTORS: processes.descriptors(pid),
+        THREADS: processes.threads(pid),
         BRIDGE: resident(pid),
-        HELPERS: round(sum(_kib(each, "smaps_rollup", "Pss") for each in family) / 1024, 1),
+        SERVERS: round(sum(processes.proportional(each) for each in family), 1),
     }
 
 
 def resident(pid: int) -> float:
-    """The memory of a process, in MB."""
-    return round(_kib(pid, "status", "VmRSS") / 1024, 1)
-
-
-def below(pid: int) -> list[int]:
-    """All processes that come from this one."""
-    parents: dict[int, list[int]] = {}
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            stat = Path(f"/proc/{name}/stat").read_bytes()
-        except OSError:
-            continue  # it has ended
-        parents.setdefault(int(stat.rpartition(b")")[2].split()[1]), []).append(int(name))
-    found = list(parents.get(pid, []))
-    for each in found:
-        found += parents.get(each, [])
-    return found
-
-
-def _kib(pid: int, file: str, key: str) -> int:
-    try:
-        lines = Path(f"/proc/{pid}/{file}").read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return 0  # it has ended
-    return next((int(line.split()[1]) for line in lines if line.startswith(key + ":")), 0)
+    """Return the resident memory of a process in MiB, rounded."""
+    return round(processes.resident(pid), 1)

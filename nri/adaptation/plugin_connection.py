@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from google.protobuf.message import Message
 
-    from nri.adaptation.launched import Process
+    from nri.adaptation.launched import LaunchedPlugin
     from nri.adaptation.runtime_options import RuntimeOptions
 
 Answer = TypeVar("Answer", bound="Message")
@@ -60,7 +60,7 @@ class PluginConnection:
         index: str = "",
         name: str = "",
         config: str = "",
-        process: Process | None = None,
+        process: LaunchedPlugin | None = None,
         on_update: Callable[[PluginConnection, api.UpdateContainersRequest], list[api.ContainerUpdate]],
     ) -> None:
         self.index, self.base = index, name

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from nri import api
 from nri.adaptation.discover import configuration, discover
 from nri.adaptation.errors import AdaptationError
-from nri.adaptation.launched import Process
+from nri.adaptation.launched import LaunchedPlugin
 from nri.adaptation.listener import Listener
 from nri.adaptation.plugin_connection import PluginConnection
 from nri.adaptation.runtime_options import Exchange
@@ -110,7 +110,7 @@ class PluginSet:
         on_line = None if output is None else lambda line: output(full_name, line)
         started = time.monotonic()
         try:
-            process = Process(path, index=index, name=name, on_line=on_line)
+            process = LaunchedPlugin(path, index=index, name=name, on_line=on_line)
             plugin = PluginConnection(
                 process.sock,
                 self._options,

@@ -1,6 +1,6 @@
-"""Where the executable ``v1bridge`` starts: as a runtime launches it, or with the arguments of ``nri bridge``.
+"""Entry point of the executable ``v1bridge``: launched by a runtime, or run with the options of ``nri bridge``.
 
-Launched by a runtime it has no command line, and does not pay for a library that reads one: it stays in memory.
+A runtime launches it without arguments; then click is not imported, since the process keeps it in memory.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ def main() -> None:
         bridge(prog_name="v1bridge", help_option_names=["-h", "--help"])
     from nri.process import watchdog
 
-    watchdog.keep(make_session=True)
+    watchdog.start(make_session=True)
     from nri.errors import NRIError, escape
     from nri.v1bridge import serve
 

@@ -69,7 +69,7 @@ WAIT_TIMEOUT = 60.0
     default=2.0,
     show_default=True,
     metavar="SECONDS",
-    type=options.Seconds(0, 3600, min_open=True),
+    type=options.Seconds(),
     help="Time that a plugin has to answer.",
 )
 @options.as_json

@@ -1,4 +1,4 @@
-"""A v2 plugin that runs plugins of v0.1: the events of a runtime become requests, results become responses.
+"""A v2 plugin that runs v0.1 plugins: a runtime's events become requests, and results become responses.
 
 | v2 event | v0.1 state | sent to |
 | --- | --- | --- |
@@ -7,9 +7,9 @@
 | CreateContainer | ``setup`` | plugins that list it in ``states`` |
 | PostUpdateContainer | ``update`` | plugins that list it in ``states`` |
 
-What the bridge promises: an invalid configuration, its own or the plugins', never stops a pod; a plugin that does not
-end is killed before the runtime loses patience with the bridge; what an event does not tell about a pod, the bridge
-remembers.
+The bridge guarantees: invalid bridge options or an invalid host configuration never stop a pod; a plugin that does
+not end is killed before the runtime's timeout for the bridge; the bridge remembers what later events do not tell
+about a pod.
 """
 
 from nri.v1bridge.bridge import Bridge

@@ -1,29 +1,31 @@
-"""A log that never makes a pod wait: what its destination does not take at once is lost, counted, and said."""
+"""Log handlers that never block: lines that the destination does not take at once are lost and counted."""
 
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
 class LossyHandler(logging.Handler):
-    """Writes lines, or loses them. The first line that is taken again is the number of those that are lost, and why.
+    """Writes lines or loses them. The first line after a loss tells the number of lost lines and the reason.
 
-    :param complain: told once, with the reason, whenever it begins to lose lines.
+    :param complain: called with the reason whenever the handler begins to lose lines.
+    :param full: the error, number and text, for a line that is not taken completely.
+    :param handler: keyword arguments of the next class.
     """
 
-    def __init__(self, complain: Callable[[str], None]) -> None:
-        super().__init__()
-        self._complain = complain
+    def __init__(self, complain: Callable[[str], None], full: tuple[int, str], **handler: Any) -> None:
+        self._complain, self._full = complain, full
         self._torn = False
         self._lost = 0
         self._why = ""
+        super().__init__(**handler)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write it, or lose it, and count what is lost."""
+        """Write a line, or lose and count it."""
         try:
             line = self.format(record)
         except Exception:
@@ -42,6 +44,15 @@ class LossyHandler(logging.Handler):
             if self._lost == 1:
                 self._complain(self._why)
 
+    def close(self) -> None:
+        """Close what was opened for the handler."""
+        self.acquire()
+        try:
+            self._close()
+        finally:
+            self.release()
+        super().close()
+
     def _put(self, line: str) -> None:
         data = f"{line}\n".encode("utf-8", "backslashreplace")
         if self._torn:  # the rest of a line that was cut short is never written
@@ -49,24 +60,24 @@ class LossyHandler(logging.Handler):
         written = self._send(data)
         self._torn = self._torn if written == 0 else written < len(data)
         if written < len(data):
-            raise self._full()
+            raise OSError(*self._full)
 
     def _is_ready(self) -> bool:
-        """Return whether there is something to write to; called before each line."""
+        """Return whether the destination is open; called before each line."""
         raise NotImplementedError
 
     def _send(self, data: bytes) -> int:
-        """Write what is taken at once; return how many bytes.
+        """Write what is taken at once; return the number of bytes.
 
-        :raises OSError: when nothing is.
+        :raises OSError: nothing was taken.
         """
         raise NotImplementedError
 
-    def _full(self) -> OSError:
-        """Return the error for a line that was not taken, or not to its end."""
+    def _close(self) -> None:
+        """Close the destination."""
         raise NotImplementedError
 
 
 def complaint(text: str) -> logging.LogRecord:
-    """A record that says what is wrong with the log itself."""
+    """Return a record about a fault of the log itself."""
     return logging.LogRecord("nri.v1bridge", logging.ERROR, "", 0, text, None, None)

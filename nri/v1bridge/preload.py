@@ -1,8 +1,8 @@
-"""Loads, before it is needed, what the bridge may ever need.
+"""Import in advance every module that the bridge may need later.
 
-An upgrade removes the folder that a running bridge was started from, sooner or later. What is loaded from there after
-that fails, and a compiled program is ended by it. So the modules that only a fault needs are loaded in the background
-as soon as the bridge serves its runtime; by importing them, and by doing once what imports the rest.
+An upgrade removes the directory that a running bridge was started from. An import from there then fails, and ends a
+compiled program. So the modules that only a fault needs are imported in the background as soon as the bridge serves
+its runtime: by name, and by running once the functions that import the rest.
 """
 
 from __future__ import annotations
@@ -36,38 +36,36 @@ MODULES = (
 )
 
 log = logging.getLogger("nri.v1bridge")
-
-
-_first = threading.Lock()  # taken by the first call, and never released
+_first = threading.Lock()  # the first call acquires it; it is never released
 
 
 def load() -> None:
-    """Load it all, if no other call has begun to; say in the log what cannot be loaded."""
+    """Import all of them, unless another call has begun to; log what cannot be imported."""
     if not _first.acquire(blocking=False):
         return
     with considerate():
         for name in MODULES:
             _try(name, functools.partial(importlib.import_module, name))
-        _try("what explains a configuration", _explain)
-        _try("what shows a traceback", _show_a_traceback)
-    log.debug("loaded what may be needed")
+        _try("diagnosis of a configuration", _diagnose)
+        _try("formatting of a traceback", _format_a_traceback)
+    log.debug("preloaded modules")
 
 
 def _try(what: str, step: Callable[[], object]) -> None:
     try:
         step()
-    except (Exception, SystemExit) as error:  # PyInstaller raises the latter where its files are gone
-        log.warning("cannot be loaded ahead: %s: %s: %s", what, type(error).__name__, error)
+    except (Exception, SystemExit) as error:  # PyInstaller raises SystemExit when its files are gone
+        log.warning("cannot preload %s: %s: %s", what, type(error).__name__, error)
 
 
-def _explain() -> None:
+def _diagnose() -> None:
     from nri.config.diagnostics import diagnose
 
     for document in _BROKEN:
         diagnose("", document)
 
 
-def _show_a_traceback() -> None:
+def _format_a_traceback() -> None:
     try:
         raise ValueError("é") from KeyError("a")
     except ValueError:

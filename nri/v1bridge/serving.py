@@ -1,4 +1,4 @@
-"""The process of the bridge: launched by a runtime, or connected to one from outside."""
+"""The bridge's process: launched by a runtime, or connected to its socket."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import threading
 
 from nri import stub, trust
 from nri.build import describe
-from nri.process.spawn import prepare_process
+from nri.process.inherit import prepare_process
 from nri.process.subreaper import Subreaper
 from nri.stub.identity import SOCKET_VARIABLE
 from nri.v1bridge.bridge import Bridge
@@ -19,13 +19,13 @@ from nri.v1bridge.options import BridgeOptions, OptionsError
 from nri.v1bridge.stderr import replace_stderr
 
 NAME, INDEX = "v1bridge", "10"
-"""Who the bridge is where nobody says otherwise."""
+"""The bridge's default name and index."""
 
 ENDING = (signal.SIGTERM, signal.SIGINT)
-"""What tells the bridge to end; after the first, the others do nothing."""
+"""The signals that end the bridge; only the first one counts."""
 
 LAST_CALLS = 5.0
-"""Seconds that chains which are running get when the bridge is told to end."""
+"""Seconds that running chains have when the bridge ends."""
 
 _M_ARENA_MAX, _M_MMAP_THRESHOLD = -8, -3
 _LARGE = 128 * 1024  # bytes
@@ -33,51 +33,53 @@ _LARGE = 128 * 1024  # bytes
 log = logging.getLogger("nri.v1bridge")
 
 
-def serve(*, path: str = stub.DEFAULT_SOCKET, index: str = "", settings_file: str = "") -> None:
-    """Run the bridge until its runtime is done with it, if one launched it; else until SIGTERM or SIGINT.
+def serve(*, path: str = stub.DEFAULT_SOCKET, index: str = "", options_file: str = "") -> None:
+    """Run the bridge until SIGTERM or SIGINT, or, if a runtime launched it, until that closes the connection.
 
-    :param settings_file: its settings; without one they are the runtime's to hand over.
-    :raises NRIError: when it can't even begin: settings that can't be read, an index that is none.
+    :param path: the runtime's socket.
+    :param index: the plugin's index, two digits; :data:`INDEX` by default.
+    :param options_file: the file of the bridge options; without one the runtime passes them.
+    :raises NRIError: the options cannot be read, or the index is invalid.
     """
     launched = SOCKET_VARIABLE in os.environ
-    path = os.path.abspath(path)  # before prepare_process, which leaves the directory that a relative one counts from
-    settings = _read(settings_file) if settings_file else BridgeOptions()
+    path = os.path.abspath(path)  # before prepare_process changes the directory
+    options = _read(options_file) if options_file else BridgeOptions()
     prepare_process()
     replace_stderr()
-    _give_back_memory()
+    _limit_heaps()
 
     begun: set[str] = set()
 
     def adopt(text: str) -> BridgeOptions:
-        settings, faults = BridgeOptions.read(text)
-        _begin_log(settings, begun, launched=launched)
+        options, faults = BridgeOptions.read(text)
+        _begin_log(options, begun, launched=launched)
         for fault in faults:
-            log.error("the bridge's settings: %s; the default is used instead", fault)
-        return settings
+            log.error("bridge options: %s; the default is used instead", fault)
+        return options
 
-    bridge = Bridge(settings, None if settings_file else adopt, Subreaper())
-    # The executable's name says nothing where it is `nri`.
+    bridge = Bridge(options, None if options_file else adopt, Subreaper())
+    # A launched bridge takes its name and index from the runtime. The executable's name may be just `nri`.
     name, index = ("", index) if launched else (NAME, index or INDEX)
     runner = stub.Runner(bridge, path=path, name=name, index=index, build=describe())
-    _begin_log(settings, begun, launched=launched)
+    _begin_log(options, begun, launched=launched)
 
-    # Waited for by a thread, and blocked in all others. A handler would run in this one, where Python gets to it only
-    # when what it is about to wait for has come: the next event, maybe tomorrow's. Plugins are started without it.
+    # A thread waits for these signals, and all others block them. A Python handler would run in this thread, and only
+    # after its blocking read has returned, with the next event. Plugins start with the signals unblocked.
     for number in ENDING:
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
     threading.Thread(target=_end, args=(runner,), name="end", daemon=True).start()
     runner.run()
-    # The runtime may be gone in the middle of a chain: nobody but us keeps its plugin's deadline.
+    # The runtime may have gone in the middle of a chain; only the bridge still enforces the plugin's deadline.
     if not bridge.wait_until_idle(LAST_CALLS):
-        log.warning("a chain is still running after %g s, and is left to itself", LAST_CALLS)
+        log.warning("exiting after %g s while a chain is still running", LAST_CALLS)
 
 
-def _give_back_memory() -> None:
-    """Let what a plugin's output once took not stay with us (mallopt(3), of glibc).
+def _limit_heaps() -> None:
+    """Return the memory of large plugin outputs to the kernel (mallopt(3) of glibc).
 
-    The C library would give each thread a heap of its own, although only one at a time runs Python; and when
-    something large has been given back once, it would keep the like in these heaps.
+    By default glibc gives each thread its own heap, although only one thread at a time runs Python; and after the
+    first large block was freed, it takes such blocks from these heaps and keeps them.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt
@@ -87,13 +89,16 @@ def _give_back_memory() -> None:
     mallopt(_M_MMAP_THRESHOLD, _LARGE)
 
 
-def _begin_log(settings: BridgeOptions, begun: set[str], *, launched: bool) -> None:
-    """Set up the log; its first line says which build this is. ``begun`` has the log files with such a line."""
-    set_up(settings, launched=launched)
-    if settings.log_file not in begun:
-        begun.add(settings.log_file)
+def _begin_log(options: BridgeOptions, begun: set[str], *, launched: bool) -> None:
+    """Set up the log; its first line names the build.
+
+    :param begun: the log files that have this line; updated.
+    """
+    set_up(options, launched=launched)
+    if options.log_file not in begun:
+        begun.add(options.log_file)
         log.info("v1bridge %s", describe())
-    if not settings.check_owner:
+    if not options.check_owner:
         log.warning('%s ("checkOwner": false)', trust.UNCHECKED)
 
 
@@ -105,13 +110,13 @@ def _end(runner: stub.Runner) -> None:
 def _read(path: str) -> BridgeOptions:
     try:
         with open(path, encoding="utf-8") as file:
-            # In any case: else a file that anybody can write to could say itself that this does not matter.
+            # Regardless of checkOwner, which a file that other users can write could switch off itself.
             if wrong := trust.judge_path(path, os.fstat(file.fileno())):
-                raise OptionsError(f"the bridge's settings: {wrong}")
+                raise OptionsError(f"bridge options: {wrong}")
             return BridgeOptions.parse(file.read(1024 * 1024))
     except OptionsError as error:
         raise OptionsError(f"{path}: {error}") from None
     except OSError as error:
-        raise OptionsError(f"{path}: cannot be read: {error.strerror}; expected the bridge's settings") from error
+        raise OptionsError(f"{path}: cannot be read: {error.strerror}; expected the bridge options") from error
     except UnicodeDecodeError as error:
-        raise OptionsError(f"{path}: is not UTF-8: {error.reason}; expected the bridge's settings") from None
+        raise OptionsError(f"{path}: is not UTF-8: {error.reason}; expected the bridge options") from None

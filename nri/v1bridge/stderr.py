@@ -1,8 +1,9 @@
-"""Standard error as a log that does not block: its reader may stand still (a stopped journal, a full pipe, a tty).
+"""Logging to standard error without blocking, even when its reader stops (a stopped journal, a full pipe, a
+terminal).
 
-The descriptor is shared with others (a shell, a service manager), so it is not made non-blocking itself. A pipe or a
-terminal is opened once more, through /proc; where that fails (it is another user's), a thread writes to it, which may
-wait for ever. A socket has a flag for each message; a file takes what it is given.
+Other processes share the descriptor (a shell, a service manager), so it cannot be made non-blocking. A pipe or a
+terminal is opened once more, through /proc; if that fails (it belongs to another user), a thread writes to it and may
+block for ever. A socket has a flag for each message. A regular file does not block.
 """
 
 from __future__ import annotations
@@ -27,22 +28,22 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 TIMEOUT = 0.01
-"""Seconds that the reader gets to make room for a line; none while lines are being lost."""
+"""Seconds that the reader has to make room for a line; 0 while lines are being lost."""
 
-_RETRY = 0.001  # seconds until a descriptor is tried again that is said to have room, and has too little
+_RETRY = 0.001  # seconds between attempts when poll reports room, but too little for a write
 _FLAGS = os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 
 
-class Outlet:
-    """A descriptor that is written to without waiting for its reader.
+class NonBlockingWriter:
+    """Writes to a descriptor without waiting for its reader.
 
-    :raises OSError: when it is not open.
+    :raises OSError: the descriptor is not open.
     """
 
     def __init__(self, fd: int) -> None:
         self._close: Callable[[], None] = lambda: None
         self._write: Callable[[bytes], int] = lambda data: os.write(fd, data)
-        self._wait: Callable[[float], bool] = lambda within: _has_room(fd, within)
+        self._wait: Callable[[float], bool] = lambda timeout: _has_room(fd, timeout)
         mode = os.fstat(fd).st_mode
         if stat.S_ISSOCK(mode):
             sock = socket.socket(fileno=os.dup(fd))
@@ -52,20 +53,20 @@ class Outlet:
             try:
                 own = os.open(f"/proc/self/fd/{fd}", _FLAGS)
             except OSError:  # no /proc, or it belongs to another user
-                writer = _Writer(fd)
-                self._write, self._wait, self._close = writer.write, writer.wait, writer.close
+                thread = _WriterThread(fd)
+                self._write, self._wait, self._close = thread.write, thread.wait, thread.close
             else:
                 self._close = lambda: os.close(own)
                 self._write = lambda data: os.write(own, data)
 
-    def send(self, data: bytes, patience: float) -> int:
-        """Write ``data``, or its beginning; return how many bytes were taken.
+    def send(self, data: bytes, timeout: float) -> int:
+        """Write ``data``, or its beginning; return the number of bytes that were taken.
 
-        :param patience: seconds that the reader gets to make room.
-        :raises OSError: when it is broken.
+        :param timeout: seconds that the reader has to make room.
+        :raises OSError: the descriptor is broken.
         """
         taken = 0
-        until = time.monotonic() + patience
+        until = time.monotonic() + timeout
         while taken < len(data):
             try:
                 taken += self._write(data[taken:])
@@ -77,12 +78,12 @@ class Outlet:
         return taken
 
     def close(self) -> None:
-        """Close what was opened for it."""
+        """Close what was opened for it; the descriptor itself stays open."""
         self._close()
 
 
-class _Writer:
-    """A thread that writes one line after the other; while it waits for the reader it takes no more."""
+class _WriterThread:
+    """A thread that writes line by line; it takes no line while it waits for the reader."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
@@ -105,78 +106,69 @@ class _Writer:
         self._lines.put(data)
         return len(data)
 
-    def wait(self, within: float) -> bool:
-        return self._free.wait(within)
+    def wait(self, timeout: float) -> bool:
+        return self._free.wait(timeout)
 
     def close(self) -> None:
         self._lines.put(b"")
         self._free.wait(TIMEOUT)
 
     def _run(self) -> None:
-        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # they are for others
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # other threads handle signals
         while data := self._lines.get():
             try:
                 while data:
                     data = data[os.write(self._fd, data) :]
             except OSError:
-                pass  # its reader is gone
+                pass  # the reader is gone
             self._free.set()
 
 
 class StderrHandler(LossyHandler):
-    """Logs to a descriptor, as a rule 2.
+    """Log to a descriptor, normally 2.
 
-    :raises OSError: when it is not open.
+    :raises OSError: the descriptor is not open.
     """
 
     def __init__(self, fd: int) -> None:
-        super().__init__(lambda _why: None)  # there is nowhere else to say it
-        self._outlet: Outlet | None = Outlet(fd)
-
-    def close(self) -> None:
-        """Close what was opened for it; the descriptor itself stays open."""
-        self.acquire()
-        try:
-            if self._outlet is not None:
-                self._outlet.close()
-            self._outlet = None
-        finally:
-            self.release()
-        super().close()
+        super().__init__(lambda _why: None, (errno.EAGAIN, "stderr took no more"))  # there is no other log
+        self._writer: NonBlockingWriter | None = NonBlockingWriter(fd)
 
     def _is_ready(self) -> bool:
-        return self._outlet is not None
+        return self._writer is not None
 
     def _send(self, data: bytes) -> int:
-        assert self._outlet is not None  # noqa: S101 - see _is_ready
-        return self._outlet.send(data, 0.0 if self._lost else TIMEOUT)
+        assert self._writer is not None  # noqa: S101 - see _is_ready
+        return self._writer.send(data, 0.0 if self._lost else TIMEOUT)
 
-    def _full(self) -> OSError:
-        return OSError(errno.EAGAIN, "stderr took no more")
+    def _close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+        self._writer = None
 
 
-class Stray(io.TextIOBase):
-    """Takes the place of ``sys.stderr``: what Python itself writes there (a traceback, a warning) blocks nothing."""
+class StderrStream(io.TextIOBase):
+    """A replacement for ``sys.stderr``: tracebacks and warnings that Python writes there do not block."""
 
     def __init__(self, fd: int) -> None:
         super().__init__()
         self._number = fd
-        self._outlet = Outlet(fd)
+        self._writer = NonBlockingWriter(fd)
 
     def write(self, text: str) -> int:
-        """Write it, or lose it."""
+        """Write the text, or lose it."""
         try:
-            self._outlet.send(text.encode("utf-8", "backslashreplace"), TIMEOUT)
+            self._writer.send(text.encode("utf-8", "backslashreplace"), TIMEOUT)
         except OSError:
-            pass  # its reader is gone
+            pass  # the reader is gone
         return len(text)
 
     def fileno(self) -> int:
-        """The descriptor."""
+        """Return the descriptor."""
         return self._number
 
     def isatty(self) -> bool:
-        """Return whether it is a terminal."""
+        """Return whether the descriptor is a terminal."""
         return os.isatty(self._number)
 
     def writable(self) -> bool:
@@ -185,26 +177,26 @@ class Stray(io.TextIOBase):
 
 
 def replace_stderr() -> None:
-    """Let nothing in this process wait for the reader of its stderr; to be called before there are threads.
+    """Make writes to ``sys.stderr`` non-blocking; call it before any thread starts.
 
-    A process in the background of a terminal with ``tostop`` is not stopped when it writes there either.
+    Also blocks SIGTTOU, so that a background process of a terminal with ``tostop`` is not stopped when it writes.
     """
     signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTTOU,))
     try:
-        sys.stderr = Stray(2)
+        sys.stderr = StderrStream(2)
     except OSError:
-        pass  # it is closed, and nothing is written
+        pass  # stderr is closed, and nothing is written
 
 
 def handler() -> logging.Handler:
-    """A handler for ``sys.stderr``, whatever it is now."""
+    """Return a handler for the present ``sys.stderr``."""
     try:
         return StderrHandler(sys.stderr.fileno())
-    except (OSError, AttributeError):  # no descriptor: a test, or a program that shows it elsewhere
+    except (OSError, AttributeError):  # it has no descriptor: a test, or an embedding program
         return logging.StreamHandler(sys.stderr)
 
 
-def _has_room(fd: int, within: float) -> bool:
+def _has_room(fd: int, timeout: float) -> bool:
     poll = select.poll()
     poll.register(fd, select.POLLOUT)
-    return bool(poll.poll(within * 1000))
+    return bool(poll.poll(timeout * 1000))

@@ -17,8 +17,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from tests.e2e import cgroups, image
-from tests.e2e.enclosure import Enclosure
+from harness.containerd import cgroups, image
+from harness.containerd.enclosure import Enclosure
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e import cgroups, releases
-from tests.e2e.containerd import Release
-from tests.e2e.enclosure import SYSTEM_PATH
+from harness.containerd import cgroups, releases
+from harness.containerd.enclosure import SYSTEM_PATH
+from harness.containerd.instance import Release
 
 ROOT = Path(__file__).parent.parent.parent
 CACHE = ROOT / ".cache/containerd"

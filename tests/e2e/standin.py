@@ -1,11 +1,16 @@
-"""A stand-in for a v0.1 plugin: keeps every request it is given, and answers as the test says.
+"""Stand-ins for plugins, which keep every request that a runtime gives them. They use nothing of this project.
 
-It is a shell script and needs nothing installed: it shows what a runtime does, and nothing of this project.
+A v0.1 plugin is a shell script that answers as the test says. A v2 plugin is ``tests/plugins/standin_v2.py``, which
+keeps how it was launched, too.
 """
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
+
+from harness.containerd.enclosure import Enclosure
+from tests.plugins.standin_v2 import fields
 
 _SCRIPT = """\
 #!/bin/sh
@@ -15,6 +20,18 @@ mv "$name.part" "$name.json"
 echo "$*" > "{kept}/arguments"
 printf '%s\\n' '{{"plugin":"{plugin}","version":"0.1","error":"'"$(cat "{kept}/error")"'"}}'
 """
+_SOURCE = Path(__file__).parent.parent / "plugins/standin_v2.py"
+# Event, by number; runtimes up to NRI 0.11 put these into StateChange
+_EVENTS = {
+    1: "RunPodSandbox",
+    2: "StopPodSandbox",
+    3: "RemovePodSandbox",
+    5: "PostCreateContainer",
+    6: "StartContainer",
+    7: "PostStartContainer",
+    9: "PostUpdateContainer",
+    11: "RemoveContainer",
+}
 
 
 class StandIn:
@@ -39,3 +56,42 @@ class StandIn:
     def requests(self) -> list[dict[str, Any]]:
         """The requests so far, oldest first."""
         return [json.loads(file.read_text()) for file in sorted(self.kept.glob("*.json"))]
+
+
+class StandInV2:
+    """A plugin `NN-name`; what it keeps is in the folder `kept`.
+
+    `behaviour` is `serve`, or before it has registered `exit` or `hang`.
+    """
+
+    def __init__(self, plugin: str, kept: Path, *, behaviour: str = "serve") -> None:
+        self.plugin, self.kept, self.behaviour = plugin, kept, behaviour
+        kept.mkdir(parents=True)
+
+    def install(self, enclosure: Enclosure) -> None:
+        """Put it into /opt/nri/plugins."""
+        file = enclosure.opt_nri / "plugins" / self.plugin
+        file.parent.mkdir(exist_ok=True)
+        call = f"main({str(self.kept)!r}, {self.behaviour!r})"
+        file.write_text(f"#!{sys.executable} -IS\n{_SOURCE.read_text()}\n{call}\n")
+        file.chmod(0o755)
+
+    def launches(self) -> list[dict[str, Any]]:
+        """How it was launched, each time."""
+        return [line["launched"] for line in self._lines() if "launched" in line]
+
+    def events(self) -> list[str]:
+        """The names of what it was told so far."""
+        return [_event(method, payload) for method, payload in self.calls()]
+
+    def calls(self) -> list[tuple[str, dict[int, int | bytes]]]:
+        """What it was told so far: the method, and the request's fields by number."""
+        return [(ln["method"], fields(bytes.fromhex(ln["payload"]))) for ln in self._lines() if "method" in ln]
+
+    def _lines(self) -> list[dict[str, Any]]:
+        file = self.kept / "lines"
+        return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+
+def _event(method: str, request: dict[int, int | bytes]) -> str:
+    return _EVENTS[int(request[1])] if method == "StateChange" else method

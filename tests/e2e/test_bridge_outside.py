@@ -12,8 +12,8 @@ from typing import Self
 import grpc
 import pytest
 
-from tests.e2e.bridged import LOG, configure, create, knob, log, outside, prepared, script
-from tests.e2e.containerd import Containerd, Release
+from harness.containerd.bridged import LOG, configure, create, knob, log, outside, prepared, script
+from harness.containerd.instance import Containerd, Release
 from tests.e2e.standin import StandIn
 
 pytestmark = pytest.mark.runtime
@@ -190,7 +190,7 @@ def test_sigterm_ends_it(containerd: Containerd, bridge: subprocess.Popen[bytes]
 
 def _is_bridge(pid: int) -> bool:
     try:
-        is_guard = Path(f"/proc/{pid}/comm").read_text() == "nri-guard\n"
+        is_guard = Path(f"/proc/{pid}/comm").read_text() == "nri-watchdog\n"
         return not is_guard and b"bridge" in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except OSError:
         return False

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from tests.e2e import cgroups
+from harness.containerd import cgroups
+from harness.containerd.enclosure import HANGING, CommandFailedError
 from tests.e2e.bundle import Bundle, Runtime
-from tests.e2e.enclosure import HANGING, CommandFailedError
 from tests.e2e.standin import StandIn
-from tests.host import wait_until
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.runtime
 

@@ -9,9 +9,9 @@ from typing import Any
 import grpc
 import pytest
 
-from tests.e2e import cgroups, image
-from tests.e2e.containerd import Containerd, Release
-from tests.e2e.cri import Cri
+from harness.containerd import cgroups, image
+from harness.containerd.cri import Cri
+from harness.containerd.instance import Containerd, Release
 
 pytestmark = pytest.mark.runtime
 

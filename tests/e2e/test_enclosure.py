@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e import cgroups
-from tests.e2e.enclosure import CommandFailedError, Enclosure
+from harness.containerd import cgroups
+from harness.containerd.enclosure import CommandFailedError, Enclosure
 
 pytestmark = pytest.mark.runtime
 

@@ -14,8 +14,8 @@ from pathlib import Path
 import grpc
 import pytest
 
-from tests.e2e.bridged import configure, create, log, outside, prepared, script
-from tests.e2e.containerd import Containerd, Release
+from harness.containerd.bridged import configure, create, log, outside, prepared, script
+from harness.containerd.instance import Containerd, Release
 from tests.e2e.standin import StandIn
 from tests.e2e.test_bridge_outside import connected, wait_for
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.e2e import cgroups, image
+from harness.containerd import cgroups, image
+from harness.containerd.enclosure import CommandFailedError
 from tests.e2e.bundle import Runtime
-from tests.e2e.enclosure import CommandFailedError
 
 pytestmark = pytest.mark.runtime
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e import cgroups, image
-from tests.e2e.enclosure import HANGING, CommandFailedError, Enclosure
+from harness.containerd import cgroups, image
+from harness.containerd.enclosure import HANGING, CommandFailedError, Enclosure
 from tests.e2e.standin import StandIn
-from tests.host import wait_until
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.runtime
 
@@ -39,8 +39,22 @@ def node(need: Callable[..., None], installed: Path) -> Iterator[Enclosure]:
 
 
 def podman(node: Enclosure, *arguments: str | Path) -> str:
-    places = ["--root", node.root / "storage", "--runroot", "/run/podman", "--storage-driver", "vfs"]
-    how = ["--cgroup-manager", "cgroupfs", "--runtime", "runc", "--hooks-dir", node.root / "hooks.d"]
+    places: list[str | Path] = [
+        "--root",
+        node.root / "storage",
+        "--runroot",
+        "/run/podman",
+        "--storage-driver",
+        "vfs",
+    ]
+    how: list[str | Path] = [
+        "--cgroup-manager",
+        "cgroupfs",
+        "--runtime",
+        "runc",
+        "--hooks-dir",
+        node.root / "hooks.d",
+    ]
     return node.run("podman", *places, *how, *arguments)
 
 
@@ -48,7 +62,7 @@ def run(node: Enclosure) -> str:
     """Start a container with half a CPU whose class is ls; its id."""
     limits = ["--cpu-period", "100000", "--cpu-quota", "50000", "--cgroup-parent", node.cgroup_parent]
     plain = ["--network", "host", "--security-opt", "seccomp=unconfined", "--annotation", "qos.class=ls"]
-    rootfs = ["--rootfs", node.root / "rootfs", "/bin/sleep", "1000"]
+    rootfs: list[str | Path] = ["--rootfs", node.root / "rootfs", "/bin/sleep", "1000"]
     return podman(node, "run", "-d", *limits, *plain, *rootfs).strip()
 
 

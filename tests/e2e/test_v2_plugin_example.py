@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.bridged import create
-from tests.e2e.containerd import Containerd, Release
+from harness.containerd.bridged import create
+from harness.containerd.instance import Containerd, Release
 from tests.e2e.test_bridge_outside import wait_for
 
 pytestmark = pytest.mark.runtime

@@ -3,20 +3,21 @@
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.e2e import image
-from tests.e2e.bridged import create, knob, log, prepared
-from tests.e2e.containerd import Containerd, Release
-from tests.e2e.cri import Cri
+from harness.containerd import image
+from harness.containerd.bridged import create, knob, log, prepared
+from harness.containerd.cri import Cri
+from harness.containerd.instance import Containerd, Release
 
 pytestmark = pytest.mark.runtime
 
 ANNOTATION = "cpus.konfine.nri.io"
 NAMESPACE = "io.kubernetes.pod.namespace"
-SYSTEM = {"namespace": "kube-system", "labels": {NAMESPACE: "kube-system"}}  # as the kubelet does
-SHOP = {"namespace": "shop", "labels": {NAMESPACE: "shop"}}
+SYSTEM: dict[str, Any] = {"namespace": "kube-system", "labels": {NAMESPACE: "kube-system"}}  # as the kubelet does
+SHOP: dict[str, Any] = {"namespace": "shop", "labels": {NAMESPACE: "shop"}}
 
 
 @pytest.fixture

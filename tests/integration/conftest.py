@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.host import Host, all_reaped, kill, open_fds, wait_until
-from tests.sent import readable_by_go
+from tests.support.host import Host
+from tests.support.processes import all_reaped, kill, open_fds
+from tests.support.sent import readable_by_go
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -26,10 +26,11 @@ from nri.ttrpc import StatusError
 from nri.types.v1 import Request, Result
 from nri.v1bridge import BridgeOptions, logs
 from nri.v1bridge.serving import serve
-from tests.host import OCI_CONFIG, SOON, Host, plugin
 from tests.integration.adaptation.starting import SERVE, STUB, install
 from tests.integration.cli.running import process
-from tests.v1node import Node
+from tests.support.host import OCI_CONFIG, Host, plugin
+from tests.support.node import Node
+from tests.support.waiting import SOON
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -256,7 +257,7 @@ def test_the_bridges_own_settings_are_no_way_either(host: Host, capsys: pytest.C
     assert ran.status == 1
     assert_fit(ran.stdout + ran.stderr)
     with pytest.raises(NRIError, match="unknown key"):
-        serve(settings_file=str(file))
+        serve(options_file=str(file))
 
 
 # Out: a plugin itself

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nri import adaptation
-from tests.host import SOON, wait_until
-from tests.v1node import container, pod
+from tests.support.pods import container, pod
+from tests.support.waiting import SOON, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -71,7 +71,7 @@ class Installed:
 
     def has_loaded(self) -> bool:
         """Return whether the bridge has loaded what it may need."""
-        return "debug loaded what may be needed" in self.log.read_text()
+        return "debug preloaded modules" in self.log.read_text()
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ def test_its_own_folder_may_be_gone_and_faults_are_still_explained(installed: In
     first = (installed.nri / "lib").resolve()
     assert installed.start_pod() == 1
     assert wait_until(installed.has_loaded, SOON)
-    assert "cannot be loaded ahead" not in installed.log.read_text()
+    assert "cannot preload" not in installed.log.read_text()
     installed.upgrade("two")
     shutil.rmtree(first)
     runs = installed.start_pod()

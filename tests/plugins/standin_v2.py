@@ -1,4 +1,4 @@
-"""A stand-in for an NRI v2 plugin, as an executable of its own: see `tests.e2e.standin_v2`, which writes it.
+"""A stand-in for an NRI v2 plugin, as an executable of its own: see `tests.e2e.standin`, which installs it.
 
 It keeps how it was launched and every request it is given, and agrees to everything. It speaks as much ttRPC
 and protobuf as that takes, and uses nothing of this project, so what it shows is the runtime's doing.
@@ -116,11 +116,11 @@ def main(kept: str, behaviour: str) -> None:
             connection, stream, _, data = mux.receive()
             if connection == PLUGIN:
                 call = fields(data)
-                method, payload = bytes(call[2]).decode(), bytes(call.get(3, b""))  # type: ignore[arg-type]
+                method, payload = bytes(call[2]).decode(), bytes(call.get(3, b""))
                 keep(kept, method=method, payload=payload.hex(), timeout=call.get(4, 0))
                 mux.send(PLUGIN, stream, RESPONSE, b"")
     except (EOFError, ConnectionError) as error:
         keep(kept, ended=type(error).__name__)
 
 
-# tests.e2e.standin_v2 adds the call of main
+# tests.e2e.standin adds the call of main

@@ -1,5 +1,5 @@
-"""The fixtures of all unit tests: see tests/sent.py."""
+"""The fixtures of all unit tests: see tests/support/sent.py."""
 
-from tests.sent import readable_by_go
+from tests.support.sent import readable_by_go
 
 __all__ = ["readable_by_go"]

@@ -29,7 +29,8 @@ def damaged(draw: st.DrawFn, target: ModuleType) -> bytes:
 @st.composite
 def nearly_right(draw: st.DrawFn, target: ModuleType) -> bytes:
     """A seed that is JSON, with other values, keys and spellings."""
-    data, random = draw(st.sampled_from(target.SEEDS)), draw(st.randoms(use_true_random=False))
+    data: bytes = draw(st.sampled_from(target.SEEDS))
+    random = draw(st.randoms(use_true_random=False))
     behind = 1 if hasattr(target, "CHOICES") else 0
     return data[:behind] + documents.mutate(data[behind:], random, draw(st.integers(1, 3)))
 

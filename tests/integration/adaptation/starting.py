@@ -8,8 +8,8 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import nri
-from tests.host import wait_until
-from tests.integration.adaptation.plugin import Plugin
+from tests.support.v2_plugin import Plugin
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from pathlib import Path

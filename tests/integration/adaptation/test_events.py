@@ -17,8 +17,8 @@ from nri.adaptation.replay import Replayer
 from nri.adaptation.runtime import FAILING
 from nri.api import Event, events
 from nri.ttrpc import Code, StatusError
-from tests.host import SOON
-from tests.integration.adaptation.plugin import ALL, Plugin, adjusts, container, pod, quota, updates
+from tests.support.v2_plugin import ALL, Plugin, adjusts, container, pod, quota, updates
+from tests.support.waiting import SOON
 
 RPCS: dict[str, Any] = {method.rpc: method.response() for method in events.METHODS}
 STATE_CHANGES = {method.rpc for method in events.METHODS if method.state_change}

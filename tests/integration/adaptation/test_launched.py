@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nri.adaptation import AdaptationError, Exchange, Runtime
-from tests.host import is_running, wait_until
-from tests.integration.adaptation.plugin import pod
 from tests.integration.adaptation.starting import SERVE, STUB, install
+from tests.support.processes import is_running
+from tests.support.v2_plugin import pod
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,9 +15,9 @@ import pytest
 from nri import api
 from nri.adaptation import AdaptationError, Runtime
 from nri.ttrpc import StatusError
-from tests.host import SOON, wait_until
-from tests.integration.adaptation.plugin import Plugin, pod
 from tests.integration.adaptation.starting import install, outside
+from tests.support.v2_plugin import Plugin, pod
+from tests.support.waiting import SOON, wait_until
 
 if TYPE_CHECKING:
     from pathlib import Path

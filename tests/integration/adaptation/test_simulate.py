@@ -10,9 +10,9 @@ import pytest
 
 from nri.adaptation import AdaptationError, recording
 from nri.adaptation.lifecycle import PodTemplate
-from tests.host import SOON
 from tests.integration.adaptation.starting import SERVE, STUB, install, outside
 from tests.integration.cli.running import Ran, process
+from tests.support.waiting import SOON
 
 if TYPE_CHECKING:
     from pathlib import Path

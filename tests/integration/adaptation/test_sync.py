@@ -15,8 +15,8 @@ from nri.adaptation import AdaptationError, Exchange, Runtime
 from nri.adaptation.lifecycle import PodTemplate
 from nri.adaptation.sync import MAX_PART, parts
 from nri.ttrpc import MAX_DATA
-from tests.host import SOON
-from tests.integration.adaptation.plugin import Plugin, container, pod
+from tests.support.v2_plugin import Plugin, container, pod
+from tests.support.waiting import SOON
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

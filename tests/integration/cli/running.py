@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from nri.cli.commands import nri
 
 if TYPE_CHECKING:
-    from tests.host import Host
+    from tests.support.host import Host
 
 SOURCE = str(Path(__file__).parents[3])
 COMMAND = [sys.executable, "-m", "nri.cli.entry"]

@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
-from tests.host import OCI_CONFIG, SOON, Host, core_dumps, plugin, request
 from tests.integration.cli.running import COMMAND, SOURCE, Ran, command, process
+from tests.support.host import OCI_CONFIG, Host, plugin, request
+from tests.support.processes import core_dumps
+from tests.support.waiting import SOON
 
 
 @pytest.fixture
@@ -145,8 +147,8 @@ def test_a_plugin_has_the_time_it_is_given(host: Host) -> None:
         ([], "expected one of --request and --spec"),
         (["--request", "a", "--spec", "b"], "expected one of --request and --spec"),
         (["--spec", "a"], "--spec needs the container's --id"),
-        (["--request", "a", "--id", "x"], "--id and --pid go with --spec"),
-        (["--request", "a", "--pid", "1"], "--id and --pid go with --spec"),
+        (["--request", "a", "--id", "x"], "--id and --pid need --spec"),
+        (["--request", "a", "--pid", "1"], "--id and --pid need --spec"),
         (["--spec", "a", "--id", "x", "--pid", "-1"], "'--pid'"),
         (["--request", "-", "--annotation", "a"], "found 'a', expected KEY=VALUE"),
         (["--request", "-", "--label", "=b"], "found '=b', expected KEY=VALUE"),

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from nri.config.entries import PluginEntry
-from tests.host import Host
 from tests.integration.cli.running import command
+from tests.support.host import Host
 
 
 def test_they_are_listed_in_order_with_states_binary_and_file(host: Host) -> None:

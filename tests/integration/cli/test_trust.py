@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.host import Host, plugin
 from tests.integration.cli.running import command
+from tests.support.host import Host, plugin
 
 WARNING = (
     "warning: owners and modes of plugins and configuration are not checked; whoever can write to one of them "

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import pytest
 
 from nri.client import ChainError, PluginError, find
-from nri.process import spawn
-from tests.host import Host, plugin, request
+from nri.process import launch
+from tests.support.host import Host, plugin, request
 
 
 def failure(host: Host, type_: str = "noop", **options: object) -> str:
@@ -152,7 +152,7 @@ def test_a_file_on_a_file_system_without_programs_is_told_so(host: Host, monkeyp
     path = host.script("noop", "#!/bin/sh\n")
     monkeypatch.setattr(os, "access", lambda _path, _mode: False)
     monkeypatch.setattr(os, "statvfs", lambda _path: SimpleNamespace(f_flag=os.ST_NOEXEC))
-    said = f"plugin noop: not run: {path} is not executable, for its file system is mounted with noexec"
+    said = f"plugin noop: not run: {path} is not executable, because its file system is mounted with noexec"
     assert failure(host) == said
 
 
@@ -169,7 +169,7 @@ class Busy:
         self.file = open(host.bin / "noop", "ab")  # noqa: SIM115
         self.attempts = attempts
         self.now = 0.0
-        monkeypatch.setattr(spawn, "time", SimpleNamespace(sleep=self.sleep, monotonic=lambda: self.now))
+        monkeypatch.setattr(launch, "time", SimpleNamespace(sleep=self.sleep, monotonic=lambda: self.now))
         try:
             os.posix_spawn(host.bin / "noop", ["noop"], {})
         except OSError as error:

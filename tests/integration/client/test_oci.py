@@ -11,7 +11,7 @@ from nri.client import read_config, spec_from_oci
 from nri.client.oci import MAX_CONFIG
 from nri.types import DecodeError
 from nri.types.v1 import Spec
-from tests.host import OCI_CONFIG, Host
+from tests.support.host import OCI_CONFIG, Host
 
 
 @pytest.mark.parametrize(

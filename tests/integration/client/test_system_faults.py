@@ -16,16 +16,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from nri.client import ChainError, find
-from nri.process import inherit, launch, spawn
-from tests.host import SOON, Host, all_reaped, open_fds, plugin, request
-from tests.system_faults import ERRORS, Failing, name_of
+from nri.process import conversation, inherit, spawn, wait
+from tests.support.host import Host, plugin, request
+from tests.support.processes import all_reaped, open_fds
+from tests.support.system_faults import ERRORS, Failing, name_of
+from tests.support.waiting import SOON
 
 if TYPE_CHECKING:
     from types import ModuleType
 
 SOURCE = str(Path(__file__).parents[3])
 NOT_STARTED = r"plugin noop: cannot be started: {bin}/noop: {error}"
-BROKEN_OFF = r"plugin noop: killed: it could not be waited for or read any more: {error}"
+BROKEN_OFF = r"plugin noop: killed: it could not be waited for or read: {error}"
 FAULTS = [
     # the module that sees it, the call, which one, what the error says ("" for none: there is another way)
     (find, "stat", 0, r"plugin noop: not run: {bin}/noop cannot be looked at: {error}"),
@@ -34,10 +36,10 @@ FAULTS = [
     (spawn, "pipe2", 2, NOT_STARTED),
     (inherit, "listdir", 0, NOT_STARTED),
     (spawn, "posix_spawn", 0, NOT_STARTED),
-    (launch, "pidfd_open", 0, ""),
-    (launch, "read", 0, BROKEN_OFF),
-    (launch, "read", 1, BROKEN_OFF),
-    (launch, "write", 0, r"plugin noop: no valid result: .*; exit status 3; the end of its stderr: no request"),
+    (wait, "pidfd_open", 0, ""),
+    (conversation, "read", 0, BROKEN_OFF),
+    (conversation, "read", 1, BROKEN_OFF),
+    (conversation, "write", 0, r"plugin noop: no valid result: .*; exit status 3; the end of its stderr: no request"),
 ]
 ONLY_LATER = {(call, errno.EAGAIN) for call in ("read", "write")}
 """Not failures: it is tried again when there is something."""
@@ -112,7 +114,7 @@ def test_a_process_that_cannot_be_waited_for_is_killed_and_reaped(
 
     before = open_fds()
     with monkeypatch.context() as patch:
-        patch.setattr(module_of(launch), "select", Select)
+        patch.setattr(conversation, "select", Select)
         error = serve(host)
     assert error == BROKEN_OFF.format(error=os.strerror(number))
     assert open_fds() == before
@@ -157,7 +159,7 @@ def test_a_failure_that_is_passed_over_is_one_of_the_plugins_whatever_failed(
         patch.setattr(module_of(spawn), "os", Failing(os, "posix_spawn", errno.ENOMEM))
         assert client.invoke(request(), "create") == []
     (line,) = said
-    assert line.startswith("noop: failed, and is passed over (failurePolicy: ignore): cannot be started: ")
+    assert line.startswith("noop: failed, ignored (failurePolicy: ignore): cannot be started: ")
 
 
 def run(code: str, *words: str) -> str:
@@ -178,10 +180,10 @@ def run(code: str, *words: str) -> str:
 def test_with_any_number_of_free_descriptors_it_is_served_or_told_and_none_is_lost(host: Host) -> None:
     code = """
 import os, resource, sys
-from nri.client import ChainError, Client
+from nri.client import ChainError, Client, DirectInvoker
 from nri.config.entries import ConfigList, PluginEntry
 from nri.types.v1 import Request
-client = Client(ConfigList(plugins=[PluginEntry(type="noop")]), bin_dirs=[sys.argv[1]])
+client = Client(ConfigList(plugins=[PluginEntry(type="noop")]), DirectInvoker([sys.argv[1]]))
 soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
 said = set()
 def count():
@@ -209,10 +211,10 @@ print(*sorted(said), sep="\\n")
 def test_with_no_process_left_to_its_user_it_is_told_and_later_served() -> None:
     code = """
 import os, resource, sys
-from nri.client import ChainError, Client
+from nri.client import ChainError, Client, DirectInvoker
 from nri.config.entries import ConfigList, PluginEntry
 from nri.types.v1 import Request
-client = Client(ConfigList(plugins=[PluginEntry(type="true")]), bin_dirs=["/bin"])
+client = Client(ConfigList(plugins=[PluginEntry(type="true")]), DirectInvoker(["/bin"]))
 def serve():
     try:
         client.invoke(Request(state="create", id="x"), "create")

@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from nri.client import ChainError
-from nri.process import spawn
+from nri.process import children, wait
 from nri.process.launch import launch
-from tests.host import SOON, Host, all_reaped, has_zombie, is_running, kill, open_fds, plugin, request, wait_until
+from tests.support.host import Host, plugin, request
+from tests.support.processes import all_reaped, has_zombie, is_running, kill, open_fds
+from tests.support.waiting import SOON, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -147,13 +149,14 @@ def test_a_caller_without_standard_descriptors_is_served_the_same(host: Host, cl
 import os
 for fd in {closed.split()!r}:
     os.close(int(fd))
-from nri.client import Client
+from nri.client import Client, DirectInvoker
 from nri.config.entries import ConfigList, PluginEntry
 from nri.types.v1 import Request
 plugin = PluginEntry(type="noop", conf={{"do": [["stderr", "said\\n"], ["echo"]]}})
 lines = []
-client = Client(ConfigList(plugins=[plugin]), bin_dirs=[{str(host.bin)!r}], log=lambda *line: lines.append(line))
-result, = client.invoke(Request(state="create", id="x"), "create")
+client = Client(ConfigList(plugins=[plugin]), DirectInvoker([{str(host.bin)!r}]))
+steps = client.invoke(Request(state="create", id="x"), "create", log=lambda *line: lines.append(line))
+result = steps[0].result
 with open({str(answer)!r}, "w") as file:
     print(sorted(result.extra["echo"]["fds"]), lines, file=file)
 """
@@ -185,7 +188,7 @@ def test_a_process_of_our_own_opens_the_standard_descriptors_that_are_closed(hos
     answer = host.root / "answer"
     code = f"""
 import os
-from nri.process.spawn import prepare_process
+from nri.process.inherit import prepare_process
 for fd in {closed.split()!r}:
     os.close(int(fd))
 prepare_process()
@@ -304,18 +307,18 @@ class Powerless:
 
 
 def test_one_that_the_kernel_lets_go_late_is_reaped_when_the_next_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = set(spawn.started)
+    before = set(children.started)
     with monkeypatch.context() as patch:
-        patch.setattr(sys.modules[launch.__module__], "os", Powerless())
+        patch.setattr(wait, "os", Powerless())
         output = launch("/bin/sleep", ["sleep", "1000"], b"", time.monotonic() + 0.1, log=ignore)
     assert (output.stopped, output.status) == ("deadline", -signal.SIGKILL)
-    (late,) = spawn.started - before
+    (late,) = children.started - before
     assert is_running(late)
     kill(late)
     assert wait_until(has_zombie)
     launch("/bin/true", ["true"], b"", soon(), log=ignore)
     assert not has_zombie()
-    assert spawn.started == before
+    assert children.started == before
 
 
 FAULTS: dict[str, list[list[Any]]] = {

@@ -16,12 +16,13 @@ from nri import adaptation, stub
 from nri.config.entries import PluginEntry
 from nri.stub import Identity, Session
 from nri.v1bridge import Bridge
-from tests.connected import at_work
-from tests.host import SOON, wait_until
-from tests.v1node import container, pod, settings
+from tests.support.connected import at_work
+from tests.support.node import settings
+from tests.support.pods import container, pod
+from tests.support.waiting import SOON, wait_until
 
 if TYPE_CHECKING:
-    from tests.host import Host
+    from tests.support.host import Host
 
 SOURCE = str(Path(__file__).parents[3])
 

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 from nri import adaptation
 from nri.config.entries import PluginEntry
-from tests.host import SOON, wait_until
-from tests.v1node import container, pod
+from tests.support.pods import container, pod
+from tests.support.waiting import SOON, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tests.host import Host
+    from tests.support.host import Host
 
 SOURCE = Path(__file__).parents[3]
 PAGE = (SOURCE / "docs/writing-a-plugin.md").read_text()

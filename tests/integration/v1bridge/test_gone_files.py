@@ -19,18 +19,19 @@ from nri import adaptation
 from nri.adaptation.lifecycle import PodTemplate
 from nri.adaptation.replay import Replayer
 from nri.config.entries import PluginEntry
-from tests.host import SOON, wait_until
 from tests.integration.v1bridge.site import FOREIGN, NOTING, SKEL, SOURCE
 from tests.integration.v1bridge.test_misbehaving_plugins import CASES, KILLED
 from tests.integration.v1bridge.test_misbehaving_plugins import FOREIGN as FOREIGN_WAYS
+from tests.support.node import settings
+from tests.support.pods import container, pod
+from tests.support.waiting import SOON, wait_until
 from tests.unit.config.test_diagnostics import FAULTS
-from tests.v1node import container, pod, settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from nri.v1bridge import BridgeOptions
-    from tests.host import Host
+    from tests.support.host import Host
 
 BRIDGE = """#!{python}
 import sys

@@ -15,15 +15,17 @@ import pytest
 from nri import api
 from nri.config.entries import PluginEntry
 from nri.errors import NRIError
-from tests.host import SOON, is_running, plugin, wait_until
 from tests.integration.v1bridge.test_serving import Process, slow, start_container
-from tests.v1node import container, pod
+from tests.support.host import plugin
+from tests.support.pods import container, pod
+from tests.support.processes import is_running
+from tests.support.waiting import SOON, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.host import Host
-    from tests.v2host import Runtime
+    from tests.support.host import Host
+    from tests.support.runtime import Runtime
 
 SOURCE = str(Path(__file__).parents[3])
 
@@ -132,7 +134,7 @@ def guard_of(bridge: Process) -> int:
     """The guard, once it has its name, which is the last that it does before it waits."""
 
     def named() -> list[int]:
-        return [pid for pid in children(bridge) if Path(f"/proc/{pid}/comm").read_text() == "nri-guard\n"]
+        return [pid for pid in children(bridge) if Path(f"/proc/{pid}/comm").read_text() == "nri-watchdog\n"]
 
     assert wait_until(named)
     (guard,) = named()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from harness.node import PLUGIN
 from nri import api
 from nri.errors import NRIError
 from nri.multiplex import codec as frames
@@ -18,17 +19,19 @@ from nri.multiplex import connection
 from nri.stub import runner
 from nri.ttrpc import Code, StatusError, codec
 from nri.ttrpc.ttrpc_pb2 import Request
-from tests.connected import at_work
-from tests.host import SOON, is_running, plugin, wait_until
 from tests.integration.v1bridge.test_serving import Process, start_container
 from tests.integration.v1bridge.test_time import Connected, ask
-from tests.v1node import pod
-from tests.v2host import PLUGIN, Runtime
+from tests.support.connected import at_work
+from tests.support.host import plugin
+from tests.support.pods import pod
+from tests.support.processes import is_running
+from tests.support.runtime import Runtime
+from tests.support.waiting import SOON, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.host import Host
+    from tests.support.host import Host
 
 
 @pytest.fixture

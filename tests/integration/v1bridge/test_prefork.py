@@ -16,13 +16,15 @@ from nri.config.entries import PluginEntry
 from nri.stub import RuntimeInfo
 from nri.ttrpc import StatusError
 from nri.v1bridge import Bridge
-from tests.host import SOON, has_zombie, wait_until
-from tests.v1node import call, container, pod, settings
+from tests.support.node import call, settings
+from tests.support.pods import container, pod
+from tests.support.processes import has_zombie
+from tests.support.waiting import SOON, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.host import Host
+    from tests.support.host import Host
 
 SOURCE = str(Path(__file__).parents[3])
 PLUGIN = """#!{python}
@@ -68,8 +70,8 @@ class Node:
 
     def is_ready(self) -> bool:
         """Whether a helper is."""
-        helpers = self.bridge._helpers
-        return helpers is not None and any(known.helper is not None for known in helpers._known.values())
+        pool = self.bridge._clients.pool
+        return pool is not None and any(known.server is not None for known in pool._known.values())
 
 
 def is_quiet() -> bool:

@@ -18,15 +18,18 @@ from nri import api
 from nri.build import describe
 from nri.errors import NRIError
 from nri.ttrpc import StatusError
-from tests.host import SOON, core_dumps, is_running, plugin, wait_until
 from tests.integration.cli.running import process
-from tests.v1node import Node, container, pod
-from tests.v2host import Runtime
+from tests.support.host import plugin
+from tests.support.node import Node
+from tests.support.pods import container, pod
+from tests.support.processes import core_dumps, is_running
+from tests.support.runtime import Runtime
+from tests.support.waiting import SOON, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.host import Host
+    from tests.support.host import Host
 
 SOURCE = str(Path(__file__).parents[3])
 COMMAND = [sys.executable, "-m", "nri.cli.bridge_entry"]
@@ -203,7 +206,7 @@ def test_settings_that_are_wrong_are_said_and_it_serves_all_the_same(host: Host,
     start_container(runtime)
     assert bridge.node.steps == [("create", "1f92")]
     assert (
-        "error the bridge's settings: failurePolicy: found the string 'maybe', expected one of fail, ignore; "
+        "error bridge options: failurePolicy: found the string 'maybe', expected one of fail, ignore; "
         "the default is used instead\n"
     ) in bridge.log
     assert "unknown key 'logLevl', did you mean \"logLevel\"?; the default is used instead" in bridge.log
@@ -332,7 +335,7 @@ def test_debug_logs_what_info_does_and_more(host: Host, bridge: Process) -> None
         runtime.start()
         start_container(runtime)
         if level == "debug":  # until it has one that was loaded ahead
-            assert wait_until(lambda: start_container(runtime) is not None and "preloaded" in bridge.log)  # noqa: B023
+            assert wait_until(lambda: start_container(runtime) is not None and "a waiting process" in bridge.log)  # noqa: B023
         bridge.signal(signal.SIGTERM)
         assert bridge.wait() == 0
         logs.append(bridge.log)
@@ -340,12 +343,12 @@ def test_debug_logs_what_info_does_and_more(host: Host, bridge: Process) -> None
     for part in (
         f"debug connecting to {bridge.path}\n",
         f"debug no runtime at {bridge.path}: No such file or directory; next attempt in 0.",
-        "debug the configuration was read (",
-        "debug the configuration is as before (",
+        "debug configuration read (",
+        "debug configuration unchanged (",
         "debug event state=create container=default/web/app id=1f92 plugins=quick,other ms_left=",
         "debug answered state=create container=default/web/app id=1f92 ms=",
         "debug quick: starting a process for this request\n",
-        "debug quick: a preloaded process has got this request\n",
+        "debug quick: a waiting process takes this request\n",
     ):
         assert part in debug
         assert part not in info
@@ -387,9 +390,7 @@ def test_settings_that_others_can_write_to_end_it_whatever_they_say(host: Host, 
     assert bridge.wait() == 1
     host.root.chmod(0o700)
     said = only_line(bridge)
-    assert said.startswith(
-        f"{file}: the bridge's settings: {(host.root / what).resolve()} is writable by others (mode"
-    )
+    assert said.startswith(f"{file}: bridge options: {(host.root / what).resolve()} is writable by others (mode")
 
 
 def test_it_says_once_that_there_is_no_runtime_and_ends_when_told(bridge: Process) -> None:
@@ -509,10 +510,10 @@ def only_line(bridge: Process) -> str:
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        (None, "settings.json: cannot be read: No such file or directory; expected the bridge's settings"),
-        (b"{", "settings.json: the bridge's settings: they are not JSON: "),
+        (None, "settings.json: cannot be read: No such file or directory; expected the bridge options"),
+        (b"{", "settings.json: bridge options: they are not JSON: "),
         (b"\xff{}", "settings.json: is not UTF-8: "),
-        (b"[]", "settings.json: the bridge's settings: found an array, expected an object"),
+        (b"[]", "settings.json: bridge options: found an array, expected an object"),
         (b'{"logLevl": 1, "a\\nb": 2}', "unknown key 'logLevl', did you mean \"logLevel\"?; unknown key 'a\\nb', "),
         (b'{"binDirs": []}', "binDirs: found an array, expected an array of absolute paths, at least one"),
     ],
@@ -531,7 +532,7 @@ def test_settings_of_the_command_line_have_to_be_right(
 def test_a_directory_is_no_settings(bridge: Process) -> None:
     bridge.start(*COMMAND, "--config", "/", stderr=subprocess.PIPE)
     assert bridge.wait() == 1
-    assert only_line(bridge) == "/: cannot be read: Is a directory; expected the bridge's settings"
+    assert only_line(bridge) == "/: cannot be read: Is a directory; expected the bridge options"
 
 
 @pytest.mark.parametrize("index", ["1", "100", "ab", "1x", "-1", " 1", "١٢"])

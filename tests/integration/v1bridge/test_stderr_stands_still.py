@@ -12,15 +12,15 @@ import pytest
 
 from nri import adaptation
 from nri.config.entries import PluginEntry
-from tests.blocked import KINDS, Ends, ends
-from tests.host import SOON, wait_until
 from tests.integration.v1bridge.test_serving import SOURCE
-from tests.v1node import container, pod
+from tests.support.blocked import KINDS, Ends, ends
+from tests.support.pods import container, pod
+from tests.support.waiting import SOON, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.host import Host
+    from tests.support.host import Host
 
 COMMANDS = {
     "from source": [sys.executable, "-c", "from nri.cli.entry import main; main()", "bridge"],

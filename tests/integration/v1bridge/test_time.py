@@ -16,15 +16,17 @@ from nri.stub import Identity, Session
 from nri.stub.session import ANSWER_EARLY
 from nri.ttrpc import Code, StatusError
 from nri.v1bridge import bridge as module
-from tests.connected import at_work
-from tests.host import SOON, plugin, wait_until
-from tests.v1node import Node, container, pod
-from tests.v2host import Runtime
+from tests.support.connected import at_work
+from tests.support.host import plugin
+from tests.support.node import Node
+from tests.support.pods import container, pod
+from tests.support.runtime import Runtime
+from tests.support.waiting import SOON, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tests.host import Host
+    from tests.support.host import Host
 
 SHORT = 2.0
 """Seconds until the deadline."""

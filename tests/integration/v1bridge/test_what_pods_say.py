@@ -8,20 +8,21 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from harness.cgroup_tree import Tree
 from nri import adaptation, stub
 from nri.config.entries import PluginEntry
 from nri.plugins.konfine import ANNOTATION
 from nri.stub import Identity, Session
 from nri.v1bridge import Bridge
-from tests.cgroup_tree import Tree
-from tests.connected import at_work
-from tests.host import SOON, wait_until
-from tests.v1node import container, pod, settings
+from tests.support.connected import at_work
+from tests.support.node import settings
+from tests.support.pods import container, pod
+from tests.support.waiting import SOON, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.host import Host
+    from tests.support.host import Host
 
 CONTAINER = "/kubepods/1f92"
 DEADLINE = 2.0

@@ -6,18 +6,17 @@ Source: ``tests/golden/nri-0.12/merge.json``, which pkg/adaptation of containerd
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 from google.protobuf import json_format
 
-import tests
 from nri import api
 from nri.adaptation import ConflictError, EventError
 from nri.adaptation.merge import Merger
+from tests.support.golden import GOLDEN
 
-RECORD = json.loads((Path(tests.__file__).parent / "golden/nri-0.12/merge.json").read_text())
+RECORD = json.loads((GOLDEN / "nri-0.12/merge.json").read_text())
 FAILS_OR_VALIDATES = {
     "plugin errs",
     "UpdateContainer errs",

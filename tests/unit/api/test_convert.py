@@ -1,17 +1,16 @@
 """v2 resources and namespaces in OCI's words: byte for byte what the Go adapter wrote."""
 
-import glob
 import json
 import os
 from typing import Any
 
 import pytest
 
-import tests
 from nri import api
 from nri.api import convert
+from tests.support.golden import recordings
 
-GOLDEN = sorted(glob.glob(os.path.join(os.path.dirname(tests.__file__), "golden", "*adapter*.json")))
+GOLDEN = recordings("*adapter*")
 SHARES = {"shares": {"value": 512}, "quota": {"value": 50000}, "period": {"value": 100000}}
 
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.cgroup_tree import Tree, make_process, write
 from nri.cgroups import Cgroup, CgroupError, CgroupPathError, GoneError, Mounts, find
 from nri.cgroups.paths import MAX_PATH, expand
-from tests.cgroup_tree import Tree, make_process, write
 
 if TYPE_CHECKING:
     from pathlib import Path

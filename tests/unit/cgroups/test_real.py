@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nri.cgroups import CgroupError, GoneError, Mounts, Quota, find
-from tests.real_cgroups import Real, real_cgroups
+from tests.support.real_cgroups import Real, real_cgroups
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

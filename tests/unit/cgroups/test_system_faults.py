@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from harness.cgroup_tree import Tree
 from nri.cgroups import Cgroup, CgroupError, GoneError, Mounts, find, knobs, parse_cpus
-from tests.cgroup_tree import Tree
-from tests.host import open_fds
-from tests.system_faults import ERRORS, Failing, name_of
+from tests.support.processes import open_fds
+from tests.support.system_faults import ERRORS, Failing, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -5,7 +5,7 @@ import threading
 import time
 
 from nri.multiplex import Connection, Receiver
-from tests.connected import Recorder
+from tests.support.connected import Recorder
 
 Pair = tuple[socket.socket, socket.socket]
 

@@ -3,7 +3,7 @@
 import pytest
 
 from nri.multiplex import MAX_PAYLOAD, OLD_MAX_PAYLOAD, FrameDecoder, FrameError, ProtocolError, codec, encode
-from tests.cutting import every_way
+from tests.support.cutting import every_way
 
 VECTORS = {
     "one byte": (1, b"a", "00000001 00000001 61"),

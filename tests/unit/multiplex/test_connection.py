@@ -10,7 +10,8 @@ import pytest
 
 from nri.errors import NRIError
 from nri.multiplex import ClosedError, Connection, Job, connection, inherited_socket
-from tests.connected import TIMEOUT, Recorder, running, until, until_there_are
+from tests.support.connected import Recorder, running
+from tests.support.waiting import TIMEOUT, until, until_there_are
 from tests.unit.multiplex.receivers import Due, Pair, Releasing, connected
 
 

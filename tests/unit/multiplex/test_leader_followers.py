@@ -11,7 +11,7 @@ import pytest
 
 from nri.multiplex import Job, leader_followers
 from nri.multiplex.leader_followers import LeaderFollowers
-from tests.connected import TIMEOUT, until, until_there_are
+from tests.support.waiting import TIMEOUT, until, until_there_are
 
 
 class Source:

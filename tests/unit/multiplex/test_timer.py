@@ -5,7 +5,7 @@ import select
 import time
 
 from nri.multiplex.timer import Timer
-from tests.connected import TIMEOUT
+from tests.support.waiting import TIMEOUT
 
 
 def goes_off(timer: Timer, within: float = TIMEOUT) -> bool:

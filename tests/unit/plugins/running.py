@@ -5,9 +5,9 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING, Any
 
+from harness.cgroup_tree import Tree
 from nri import skel
 from nri.types.v1 import Request, Result, Spec
-from tests.cgroup_tree import Tree
 
 if TYPE_CHECKING:
     from pathlib import Path

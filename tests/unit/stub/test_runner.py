@@ -17,8 +17,8 @@ from nri.multiplex import ClosedError
 from nri.stub import runner as runner_module
 from nri.stub.identity import INDEX_VARIABLE, NAME_VARIABLE, SOCKET_VARIABLE
 from nri.ttrpc import Call
-from tests.connected import TIMEOUT, until, until_there_are
-from tests.v2host import Runtime
+from tests.support.runtime import Runtime
+from tests.support.waiting import TIMEOUT, until, until_there_are
 
 
 class Plugin(stub.V2Plugin):

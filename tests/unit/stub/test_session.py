@@ -17,8 +17,8 @@ from nri.errors import NRIError
 from nri.stub import plugin as plugin_module
 from nri.stub import session as session_module
 from nri.ttrpc import Call, Code, StatusError
-from tests.connected import TIMEOUT, until
-from tests.v2host import NEW, Runtime
+from tests.support.runtime import NEW, Runtime
+from tests.support.waiting import TIMEOUT, until
 
 IDENTITY = stub.Identity(name="tester", index="42")
 POD = api.PodSandbox(id="pod-1", name="web")

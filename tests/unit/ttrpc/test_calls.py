@@ -13,7 +13,8 @@ import pytest
 from nri.api import PodSandbox
 from nri.multiplex import Mux
 from nri.ttrpc import MAX_DATA, Call, Code, RPCClient, RPCServer, StatusError
-from tests.connected import SERVICE, TIMEOUT, at_work, call, echo, methods, running, serving, until
+from tests.support.connected import SERVICE, at_work, call, echo, methods, running, serving
+from tests.support.waiting import TIMEOUT, until
 
 
 @pytest.mark.parametrize("mux", [True, False], ids=["on a trunk", "on a link"])
@@ -73,7 +74,7 @@ def test_calls_of_many_threads_get_their_own_answers() -> None:
 
 MANY_CALLERS = """
 import sys, threading
-from tests.connected import call, methods, serving
+from tests.support.connected import call, methods, serving
 sys.setswitchinterval(1e-6)
 answers = {}
 together = threading.Barrier(12)  # so that many threads serve at once, and finish at once

@@ -11,7 +11,8 @@ from nri.errors import NRIError
 from nri.multiplex import Mux, Receiver
 from nri.ttrpc import MAX_DATA, Call, MessageFrame, RPCClient, RPCServer, StatusError, codec
 from nri.ttrpc.ttrpc_pb2 import Response
-from tests.connected import TIMEOUT, Wire, call, methods, running, until
+from tests.support.connected import Wire, call, methods, running
+from tests.support.waiting import TIMEOUT, until
 
 Reply = Callable[..., None]
 

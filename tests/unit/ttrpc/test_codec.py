@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from nri import multiplex
 from nri.ttrpc import MAX_DATA, MessageDecoder, MessageFrame, Oversized, codec
-from tests.cutting import every_way
-from tests.go_reader import ConnectionOverError, GoReader
+from tests.support.cutting import every_way
+from tests.support.go_reader import ConnectionOverError, GoReader
 
 VECTORS = {
     "request": (MessageFrame(1, codec.REQUEST, 0, b"a"), "00000001 00000001 01 00 61"),

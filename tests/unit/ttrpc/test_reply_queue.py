@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 
 from nri.ttrpc.reply_queue import ReplyQueue
-from tests.connected import TIMEOUT, until
+from tests.support.waiting import TIMEOUT, until
 
 
 def test_they_are_sent_in_order_by_a_thread_that_ends() -> None:

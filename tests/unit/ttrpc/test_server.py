@@ -9,7 +9,8 @@ from nri.api import PodSandbox
 from nri.errors import NRIError, bounded
 from nri.ttrpc import MAX_DATA, Call, Code, MessageFrame, RPCServer, StatusError, codec
 from nri.ttrpc.ttrpc_pb2 import Request, Response
-from tests.connected import SERVICE, TIMEOUT, Wire, by_hand, call, echo, methods, serving, until
+from tests.support.connected import SERVICE, Wire, by_hand, call, echo, methods, serving
+from tests.support.waiting import TIMEOUT, until
 
 
 @pytest.mark.raw

@@ -1,6 +1,5 @@
 """The types of the wire: what runtimes really sent, and the rules of Go's decoder."""
 
-import glob
 import json
 import os
 
@@ -10,9 +9,10 @@ from hypothesis import given
 from nri.config.entries import ConfigList, PluginEntry
 from nri.types import DecodeError, EncodeError
 from nri.types.v1 import STATES, Request, Result, Spec, State
+from tests.support.golden import recordings
 from tests.unit.types.mutations import values
 
-GOLDEN = sorted(glob.glob(os.path.join(os.path.dirname(__file__), "../../golden/*.json")))
+GOLDEN = recordings()
 TYPES = [Request, Result, ConfigList]
 
 

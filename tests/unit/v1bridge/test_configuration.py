@@ -15,7 +15,7 @@ import pytest
 from nri.v1bridge import absence
 from nri.v1bridge import configuration as module
 from nri.v1bridge.configuration import Configuration
-from tests.host import SOON, wait_until
+from tests.support.waiting import SOON, wait_until
 
 diagnosis = importlib.import_module("nri.config.diagnostics")
 loading = importlib.import_module("nri.config.loading")  # the package's `load` is the function
@@ -417,7 +417,6 @@ def test_a_directory_that_cannot_be_listed_keeps_the_last_good_one(node, monkeyp
 
     with monkeypatch.context() as patched:
         patched.setattr(os, "listdir", refused)
-        patched.setattr(os, "scandir", refused)
         os.chmod(node.directory, 0)
         assert node.plugins == ["a"]
     os.chmod(node.directory, 0o755)

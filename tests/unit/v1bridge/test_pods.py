@@ -1,7 +1,10 @@
-"""What is remembered of pods, and what of it completes a later event."""
+"""The pods that the bridge remembers, and how they complete a later event."""
+
+from __future__ import annotations
 
 import random
 import threading
+from typing import Any
 
 import pytest
 
@@ -9,7 +12,7 @@ from nri.api import PodSandbox
 from nri.v1bridge import pods as module
 from nri.v1bridge.pods import Pods
 
-WHOLE = {
+WHOLE: dict[str, Any] = {
     "id": "6efd",
     "pid": 4711,
     "annotations": {"qos.class": "ls", "team": "red"},
@@ -22,19 +25,19 @@ WHOLE = {
 }
 
 
-def knowing(*pods):
+def knowing(*pods: PodSandbox) -> Pods:
     memory = Pods()
     for pod in pods:
         memory.remember(pod)
     return memory
 
 
-def test_a_pod_of_which_only_the_id_is_said_gets_all_that_was_said_before():
+def test_a_pod_of_which_only_the_id_is_said_gets_all_that_was_said_before() -> None:
     assert knowing(PodSandbox(**WHOLE)).complete(PodSandbox(id="6efd")) == PodSandbox(**WHOLE)
 
 
-def test_what_is_said_is_never_replaced():
-    said = {
+def test_what_is_said_is_never_replaced() -> None:
+    said: dict[str, Any] = {
         "id": "6efd",
         "pid": 12,
         "annotations": {"qos.class": "", "team": "blue"},
@@ -49,7 +52,7 @@ def test_what_is_said_is_never_replaced():
 
 
 @pytest.mark.parametrize("missing", ["pid", "cgroups_path", "cgroup_parent", "namespaces", "resources"])
-def test_exactly_the_part_that_is_missing_is_filled_in(missing):
+def test_exactly_the_part_that_is_missing_is_filled_in(missing: str) -> None:
     said = PodSandbox(**{**WHOLE, "pid": 12, "annotations": {"qos.class": "be", "team": "blue"}})
     said.linux.resources.cpu.shares.value = 512
     expected = PodSandbox()
@@ -67,30 +70,30 @@ def test_exactly_the_part_that_is_missing_is_filled_in(missing):
     assert knowing(known).complete(said) == expected
 
 
-def test_annotations_are_those_of_both_and_the_events_own_go_first():
+def test_annotations_are_those_of_both_and_the_events_own_go_first() -> None:
     said = PodSandbox(id="6efd", annotations={"team": "blue", "new": "", "k": "v"})
     whole = knowing(PodSandbox(**WHOLE)).complete(said)
     assert dict(whole.annotations) == {"qos.class": "ls", "team": "blue", "new": "", "k": "v"}
 
 
-def test_names_and_labels_are_the_events_own():
+def test_names_and_labels_are_the_events_own() -> None:
     said = PodSandbox(id="6efd", name="web", namespace="default", uid="u", labels={"app": "web"}, ips=["10.0.0.1"])
     whole = knowing(PodSandbox(**WHOLE, labels={"app": "old", "tier": "x"}, runtime_handler="kata")).complete(said)
     assert (whole.name, whole.namespace, whole.uid, dict(whole.labels)) == ("web", "default", "u", {"app": "web"})
     assert (list(whole.ips), whole.runtime_handler) == (["10.0.0.1"], "")
 
 
-def test_a_pod_that_nobody_knows_is_as_it_was():
+def test_a_pod_that_nobody_knows_is_as_it_was() -> None:
     said = PodSandbox(id="other", annotations={"a": "b"})
     assert knowing(PodSandbox(**WHOLE)).complete(said) is said
 
 
-def test_where_nothing_more_is_known_nothing_is_added():
+def test_where_nothing_more_is_known_nothing_is_added() -> None:
     said = PodSandbox(id="6efd")
     assert knowing(PodSandbox(id="6efd")).complete(said) == PodSandbox(id="6efd")
 
 
-def test_neither_the_events_message_nor_what_is_remembered_is_modified():
+def test_neither_the_events_message_nor_what_is_remembered_is_modified() -> None:
     told, said = PodSandbox(**WHOLE), PodSandbox(id="6efd")
     memory = knowing(told)
     whole = memory.complete(said)
@@ -105,13 +108,13 @@ def test_neither_the_events_message_nor_what_is_remembered_is_modified():
     assert memory.complete(said) == PodSandbox(**WHOLE)
 
 
-def test_what_was_said_last_counts():
+def test_what_was_said_last_counts() -> None:
     memory = knowing(PodSandbox(**WHOLE), PodSandbox(id="6efd", pid=12))
     assert len(memory) == 1
     assert memory.complete(PodSandbox(id="6efd")) == PodSandbox(id="6efd", pid=12)
 
 
-def test_a_pod_that_is_gone_is_forgotten():
+def test_a_pod_that_is_gone_is_forgotten() -> None:
     memory = knowing(PodSandbox(**WHOLE))
     memory.forget(PodSandbox(id="6efd"))
     memory.forget(PodSandbox(id="6efd"))
@@ -120,7 +123,7 @@ def test_a_pod_that_is_gone_is_forgotten():
     assert len(memory) == 0
 
 
-def test_after_a_synchronization_nothing_else_is_known():
+def test_after_a_synchronization_nothing_else_is_known() -> None:
     memory = knowing(PodSandbox(**WHOLE), PodSandbox(id="gone", pid=3))
     memory.replace([PodSandbox(id="6efd", pid=9), PodSandbox(id="new", pid=10)])
     assert len(memory) == 2
@@ -131,18 +134,18 @@ def test_after_a_synchronization_nothing_else_is_known():
     assert len(memory) == 0
 
 
-def test_there_is_a_bound_and_the_oldest_goes_first(monkeypatch):
+def test_there_is_a_bound_and_the_oldest_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_PODS", 3)
     memory = knowing(*[PodSandbox(id=str(number), pid=number) for number in range(1, 6)])
     assert len(memory) == 3
     assert [memory.complete(PodSandbox(id=str(number))).pid for number in range(1, 6)] == [0, 0, 3, 4, 5]
 
 
-def test_threads_may_use_it_at_once():
+def test_threads_may_use_it_at_once() -> None:
     memory = Pods()
-    failed = []
+    failed: list[Exception] = []
 
-    def use(seed):
+    def use(seed: int) -> None:
         numbers = random.Random(seed)
         try:
             for _ in range(300):

@@ -1,33 +1,36 @@
-"""Requests of v0.1 out of v2 messages: field by field what the Go adapter sent, as recorded on real containerds."""
+"""v0.1 requests from v2 messages: field by field what the Go adapter sent, as recorded on real containerds."""
 
-import glob
+from __future__ import annotations
+
 import json
 import os
+from typing import Any
 
 import pytest
 
-import tests
 from nri import api
 from nri.types.v1 import Request, State
 from nri.v1bridge import requests
 from nri.v1bridge.pods import Pods
+from tests.support.golden import recordings
 
-GOLDEN = sorted(glob.glob(os.path.join(os.path.dirname(tests.__file__), "golden", "*adapter*.json")))
+GOLDEN = recordings("*adapter*")
 ROOT = os.path.dirname(GOLDEN[0])
 
 
-def recorded(path):
+def recorded(path: str) -> dict[str, Any]:
     with open(path, encoding="utf-8") as file:
-        return json.load(file)
+        request: dict[str, Any] = json.load(file)
+    return request
 
 
-def is_of_a_pod(request):
-    return request["id"] == request["sandboxID"]
+def is_of_a_pod(request: dict[str, Any]) -> bool:
+    return bool(request["id"] == request["sandboxID"])
 
 
-def linux(spec):
+def linux(spec: dict[str, Any]) -> dict[str, Any]:
     """The ``linux`` that the runtime must have sent for ``spec`` to come out."""
-    said = {"cgroups_path": spec.get("cgroupsPath", "")}
+    said: dict[str, Any] = {"cgroups_path": spec.get("cgroupsPath", "")}
     said["namespaces"] = [{"type": kind, "path": path} for kind, path in spec.get("namespaces", {}).items()]
     oci = spec["resources"]
     if oci is not None:
@@ -40,8 +43,8 @@ def linux(spec):
     return said
 
 
-def messages(request):
-    """The pod, and the container where it is about one, that the runtime must have sent; as they arrive."""
+def messages(request: dict[str, Any]) -> tuple[api.PodSandbox, api.Container | None]:
+    """The pod, and the container if the request has one, that the runtime must have sent, as they arrive."""
     spec = request["spec"]
     told = {"pid": request.get("pid", 0), "annotations": spec.get("annotations", {}), "linux": linux(spec)}
     labels = request.get("labels", {})
@@ -53,28 +56,29 @@ def messages(request):
     return pod, api.Container.FromString(container.SerializeToString())
 
 
-def made(request, pod, container):
+def made(request: dict[str, Any], pod: api.PodSandbox, container: api.Container | None) -> Request:
     state = State(request["state"])
     return requests.of_pod(pod, state) if container is None else requests.of_container(pod, container, state)
 
 
-def sent(request):
-    """What a plugin reads, but for its conf."""
-    return json.loads(request.to_json())
+def sent(request: Request) -> dict[str, Any]:
+    """The request as a plugin reads it, without its conf."""
+    value: dict[str, Any] = json.loads(request.to_json())
+    return value
 
 
-def without_conf(request):
+def without_conf(request: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in request.items() if key != "conf"}
 
 
 @pytest.mark.parametrize("path", GOLDEN, ids=os.path.basename)
-def test_a_request_is_the_adapters(path):
+def test_a_request_is_the_adapters(path: str) -> None:
     request = recorded(path)
     assert sent(made(request, *messages(request))) == without_conf(request)
 
 
 @pytest.mark.parametrize("path", GOLDEN, ids=os.path.basename)
-def test_its_keys_are_in_the_adapters_order(path):
+def test_its_keys_are_in_the_adapters_order(path: str) -> None:
     request = recorded(path)
     ours = sent(made(request, *messages(request)))
     assert list(ours) == list(without_conf(request))
@@ -84,7 +88,7 @@ def test_its_keys_are_in_the_adapters_order(path):
 
 
 @pytest.mark.parametrize("release", ["1.7.24", "2.1.9"])
-def test_a_pods_end_is_told_with_all_that_its_beginning_was(release):
+def test_a_pods_end_is_told_with_all_that_its_beginning_was(release: str) -> None:
     begun = recorded(f"{ROOT}/containerd-{release}-adapter.pod-create.json")
     ended = recorded(f"{ROOT}/containerd-{release}-adapter.pod-delete.json")
     pods = Pods()
@@ -94,11 +98,12 @@ def test_a_pods_end_is_told_with_all_that_its_beginning_was(release):
 
 
 @pytest.mark.parametrize("release", ["1.7.24", "2.1.9"])
-def test_a_container_has_its_pods_annotations_overlaid_by_its_own(release):
+def test_a_container_has_its_pods_annotations_overlaid_by_its_own(release: str) -> None:
     of_pod = recorded(f"{ROOT}/containerd-{release}-adapter.pod-create.json")
     of_container = recorded(f"{ROOT}/containerd-{release}-adapter.container-create.json")
     pod, _ = messages(of_pod)
     _, container = messages(of_container)
+    assert container is not None
     request = sent(requests.of_container(pod, container, State.CREATE))
     expected = without_conf(of_container)
     theirs, own = of_pod["spec"]["annotations"], of_container["spec"]["annotations"]
@@ -108,7 +113,7 @@ def test_a_container_has_its_pods_annotations_overlaid_by_its_own(release):
     assert "io.kubernetes.cri.sandbox-log-directory" in request["spec"]["annotations"]
 
 
-def test_making_requests_modifies_no_message():
+def test_making_requests_modifies_no_message() -> None:
     for path in GOLDEN:
         request = recorded(path)
         pod, container = messages(request)
@@ -117,7 +122,7 @@ def test_making_requests_modifies_no_message():
         assert [message.SerializeToString(deterministic=True) for message in (pod, container) if message] == before
 
 
-def test_a_pod_of_which_nothing_is_said():
+def test_a_pod_of_which_nothing_is_said() -> None:
     request = requests.of_pod(api.PodSandbox(id="6efd"), State.DELETE)
     assert sent(request) == {
         "version": "0.1",
@@ -129,7 +134,7 @@ def test_a_pod_of_which_nothing_is_said():
     assert request.is_sandbox
 
 
-def test_a_container_without_a_linux_section():
+def test_a_container_without_a_linux_section() -> None:
     request = requests.of_container(api.PodSandbox(id="6efd"), api.Container(id="1f92", name="app"), State.SETUP)
     assert sent(request) == {
         "version": "0.1",
@@ -141,8 +146,8 @@ def test_a_container_without_a_linux_section():
     assert not request.is_sandbox
 
 
-def test_an_empty_linux_section_is_none_and_empty_resources_are_not():
-    linux = {"linux": api.LinuxContainer()}
+def test_an_empty_linux_section_is_none_and_empty_resources_are_not() -> None:
+    linux: dict[str, Any] = {"linux": api.LinuxContainer()}
     request = requests.of_container(api.PodSandbox(id="6efd"), api.Container(id="1f92", **linux), State.CREATE)
     assert sent(request)["spec"] == {"resources": None}
     linux = {"linux": api.LinuxContainer(resources={})}
@@ -150,13 +155,13 @@ def test_an_empty_linux_section_is_none_and_empty_resources_are_not():
     assert sent(request)["spec"] == {"resources": {"memory": {}, "cpu": {}}}
 
 
-def test_a_containers_own_word_on_its_sandbox_goes_first():
+def test_a_containers_own_word_on_its_sandbox_goes_first() -> None:
     pod = api.PodSandbox(id="6efd")
     assert requests.of_container(pod, api.Container(id="1", pod_sandbox_id="0000"), "create").sandbox_id == "0000"
     assert requests.of_container(pod, api.Container(id="1"), "create").sandbox_id == "6efd"
 
 
-def test_the_labels_are_the_pods():
+def test_the_labels_are_the_pods() -> None:
     pod = api.PodSandbox(id="6efd", labels={"app": "web", "": "x"})
     container = api.Container(id="1f92", labels={"io.kubernetes.container.name": "app"})
     assert requests.of_container(pod, container, State.CREATE).labels == {"app": "web", "": "x"}
@@ -164,20 +169,21 @@ def test_the_labels_are_the_pods():
 
 
 @pytest.mark.parametrize("pid", [1, 2**22, 2**31, 2**32 - 1])
-def test_a_pid_is_as_it_was_said(pid):
+def test_a_pid_is_as_it_was_said(pid: int) -> None:
     pod = api.PodSandbox(id="6efd", pid=pid)
     assert sent(requests.of_pod(pod, State.CREATE))["pid"] == pid
     container = api.Container(id="1f92", pid=pid)
     assert sent(requests.of_container(api.PodSandbox(id="6efd"), container, State.CREATE))["pid"] == pid
 
 
-def test_a_pod_without_a_container_process_gives_no_pid():
+def test_a_pod_without_a_container_process_gives_no_pid() -> None:
     pod = api.PodSandbox(id="6efd", pid=4711)
     assert "pid" not in sent(requests.of_container(pod, api.Container(id="1f92"), State.SETUP))
 
 
 @pytest.mark.parametrize("value", ["", "a\nb", "\x00\x1b", 'q"uo\\te', "ü€😀", "x" * 100_000])
-def test_any_text_arrives_as_it_was(value):
+def test_any_text_arrives_as_it_was(value: str) -> None:
     pod = api.PodSandbox(id="6efd", annotations={value: value}, labels={value: value})
     read = Request.from_json(requests.of_pod(pod, State.CREATE).to_json())
+    assert read.spec is not None
     assert (read.spec.annotations, read.labels) == ({value: value}, {value: value})

@@ -1,4 +1,4 @@
-"""The log on stderr, whose reader may stand still: nothing waits, and what is lost is counted and said."""
+"""The log on stderr, whose reader may stop: nothing blocks, and lost lines are counted and reported."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nri.v1bridge import stderr as module
-from nri.v1bridge.stderr import Outlet, StderrHandler, Stray
-from tests.blocked import KINDS, Ends, ends
-from tests.host import SOON, open_fds, wait_until
+from nri.v1bridge.stderr import NonBlockingWriter, StderrHandler, StderrStream
+from tests.support.blocked import KINDS, Ends, ends
+from tests.support.processes import open_fds
+from tests.support.waiting import SOON, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,15 +30,15 @@ def place(request: pytest.FixtureRequest) -> Iterator[Ends]:
 
 @pytest.fixture(params=["a pipe", "a terminal"])
 def strange(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ends]:
-    """Another user's: it can't be opened once more."""
+    """A descriptor of another user, which cannot be opened once more."""
 
     def refused(path: str, *_arguments: object) -> int:
         raise PermissionError(path)
 
     with ends(request.param) as made, monkeypatch.context() as patched:
-        patched.setattr(module.os, "open", refused)
+        patched.setattr(os, "open", refused)
         yield made
-        made.read()  # whoever waits for it goes on
+        made.read()  # unblocks a thread that waits for room
         assert wait_until(lambda: made.read() == "" and not writers())
 
 
@@ -86,9 +87,14 @@ def test_lines_that_are_lost_are_counted_and_said(place: Ends, logger: logging.L
 def test_the_reader_is_waited_for_once_and_not_for_each_line(
     place: Ends, logger: logging.Logger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    waits = []
+    waits: list[float] = []
     real = module._has_room
-    monkeypatch.setattr(module, "_has_room", lambda fd, within: waits.append(within) or real(fd, within))
+
+    def has_room(fd: int, timeout: float) -> bool:
+        waits.append(timeout)
+        return real(fd, timeout)
+
+    monkeypatch.setattr(module, "_has_room", has_room)
     place.fill()
     for _ in range(1000):
         logger.info("lost")
@@ -115,11 +121,11 @@ def test_a_long_line_is_written_whole_to_a_reader_that_reads(place: Ends, logger
 
     thread = threading.Thread(target=drain)
     thread.start()
-    module_patience, module.TIMEOUT = module.TIMEOUT, SOON
+    before, module.TIMEOUT = module.TIMEOUT, SOON
     try:
         logger.info(line)
     finally:
-        module.TIMEOUT = module_patience
+        module.TIMEOUT = before
         done.set()
         thread.join()
     assert "".join(read).replace("\n", "") == line
@@ -156,23 +162,23 @@ def test_a_file_is_written_to_where_it_stands(tmp_path: Path) -> None:
 
 
 def test_what_python_writes_there_itself_blocks_nothing_either(place: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
-    stray = Stray(place.fd)
-    monkeypatch.setattr(sys, "stderr", stray)
+    stream = StderrStream(place.fd)
+    monkeypatch.setattr(sys, "stderr", stream)
     place.fill()
     for _ in range(3):
         sys.excepthook(ValueError, ValueError("lost"), None)
     logging.lastResort.handle(logging.LogRecord("", 40, "", 0, "lost", None, None))  # type: ignore[union-attr]
     print("lost", file=sys.stderr, flush=True)
     assert place.read() == ""
-    thread = threading.Thread(target=lambda: {}["key"], name="strayed")
+    thread = threading.Thread(target=lambda: dict[str, str]()["key"], name="raising")
     monkeypatch.setattr(threading, "excepthook", threading.__excepthook__)
     thread.start()
     thread.join(SOON)
     said = place.read()
-    assert "Exception in thread strayed" in said
+    assert "Exception in thread raising" in said
     assert said.splitlines()[-1] == "KeyError: 'key'"
-    assert (stray.fileno(), stray.isatty(), stray.writable()) == (place.fd, place.kind == "a terminal", True)
-    stray._outlet.close()
+    assert (stream.fileno(), stream.isatty(), stream.writable()) == (place.fd, place.kind == "a terminal", True)
+    stream._writer.close()
 
 
 def test_it_takes_the_place_of_stderr_and_a_terminal_stops_nobody(capfd: pytest.CaptureFixture[str]) -> None:
@@ -190,9 +196,9 @@ def test_it_takes_the_place_of_stderr_and_a_terminal_stops_nobody(capfd: pytest.
     assert capfd.readouterr().err == "said\n"
 
 
-def test_an_outlet_that_is_not_open_is_an_error() -> None:
+def test_a_descriptor_that_is_not_open_is_an_error() -> None:
     with pytest.raises(OSError, match="Bad file descriptor"):
-        Outlet(999_999)
+        NonBlockingWriter(999_999)
 
 
 # Another user's pipe or terminal
@@ -219,12 +225,17 @@ def test_only_that_thread_waits_for_its_reader_and_the_other_lines_are_counted(s
         say("lost")
     assert len(writers()) == 1
     said: list[str] = []
-    assert wait_until(lambda: bool(said.extend(strange.read().splitlines()) or said))
-    assert handler._outlet is not None
-    assert handler._outlet._wait(SOON)
+
+    def has_said(lines: int) -> bool:
+        said.extend(strange.read().splitlines())
+        return len(said) >= lines
+
+    assert wait_until(lambda: has_said(1))
+    assert handler._writer is not None
+    assert handler._writer._wait(SOON)
     say("next")
     handler.close()
-    assert wait_until(lambda: bool(said.extend(strange.read().splitlines()) or len(said) >= 3))
+    assert wait_until(lambda: has_said(3))
     assert said == ["late", "100 lines before this one are lost: stderr took no more", "next"]
 
 

@@ -1,0 +1,11 @@
+"""What benchmark, demonstration, soak and tests share: a node with the bridge, outside of the package.
+
+| module | what it has |
+| --- | --- |
+| :mod:`harness.node` | ``BridgeNode``: the compiled bridge, launched by the embedded runtime in a scratch directory |
+| :mod:`harness.processes` | processes, their memory and descriptors, as ``/proc`` shows them |
+| :mod:`harness.cgroup_tree` | ``Tree``: cgroups that are plain files, for machines whose own must not be touched |
+| :mod:`harness.containerd` | a private, real containerd with a CRI client |
+
+Imports ``nri``; never imports ``tests``, ``bench``, ``demo``, ``soak`` or ``fuzz``.
+"""

@@ -1,0 +1,69 @@
+"""A containerd with the bridge: what the tests of the bridge share."""
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from harness.containerd import cgroups, image
+from harness.containerd.cri import Cri
+from harness.containerd.enclosure import Enclosure
+from harness.containerd.instance import Containerd
+
+SOCKET = "/var/run/nri/nri.sock"
+LOG = "bridge.log"
+
+
+def prepared(installed: Path, *, launched: bool = True, **settings: Any) -> Callable[[Enclosure], None]:
+    """Before containerd starts: what is installed, with the bridge among the plugins if it is to be launched."""
+
+    def prepare(enclosure: Enclosure) -> None:
+        enclosure.install(installed)
+        if not launched:
+            (enclosure.opt_nri / "plugins/10-v1bridge").unlink()
+        (enclosure.etc_nri / "conf.d").mkdir()
+        text = json.dumps({"logFile": str(enclosure.root / LOG), "logLevel": "debug"} | settings)
+        (enclosure.etc_nri / "conf.d/10-v1bridge.conf").write_text(text)
+
+    return prepare
+
+
+def configure(containerd: Containerd, *plugins: dict[str, Any], version: str = "0.1") -> None:
+    """Replace /etc/nri/resource.d/10.conf, in one step."""
+    directory = containerd.enclosure.etc_nri / "resource.d"
+    directory.mkdir(exist_ok=True)
+    part = directory / ".10.conf.part"
+    part.write_text(json.dumps({"version": version, "plugins": list(plugins)}))
+    part.rename(directory / "10.conf")
+
+
+def script(containerd: Containerd, name: str, body: str) -> None:
+    """A plugin that is a shell script."""
+    path = containerd.enclosure.opt_nri / "bin" / name
+    path.write_text(f"#!/bin/sh\n{body}\n")
+    path.chmod(0o755)
+
+
+def create(cri: Cri, pod: str) -> str:
+    """A container with a quota of half a CPU."""
+    return cri.create_container(
+        pod, "app", image=image.NAME, command=image.FOREVER, cpu_quota=50_000, cpu_period=100_000
+    )
+
+
+def knob(containerd: Containerd, identity: str, name: str) -> str:
+    """A knob of a pod's or a container's cgroup."""
+    return cgroups.knob(f"{containerd.enclosure.cgroup_parent}/{identity}", name)
+
+
+def log(containerd: Containerd) -> str:
+    """What the bridge has logged."""
+    return (containerd.enclosure.root / LOG).read_text()
+
+
+def outside(containerd: Containerd) -> subprocess.Popen[bytes]:
+    """The compiled `nri bridge`, started by hand in the enclosure."""
+    settings = containerd.enclosure.etc_nri / "conf.d/10-v1bridge.conf"
+    command = ["/opt/nri/lib/nri", "bridge", "--config", "/etc/nri/conf.d/" + settings.name]
+    return subprocess.Popen(containerd.enclosure.command(command), stdin=subprocess.DEVNULL, env={})

@@ -1,0 +1,160 @@
+"""A private containerd: directories, sockets, namespaces and cgroups of its own, and nothing left afterwards.
+
+    with Containerd(bin_dir=plugins, conf={"version": "0.1", "plugins": [...]}) as containerd:
+        with containerd.cri() as cri:
+            pod = cri.run_pod("web")
+
+containerd, its shims, its containers and the plugins live in an enclosure (see there). What is kept under
+/run, the v2 socket /var/run/nri/nri.sock included, exists only in it: reach it with `enclosure.run`.
+
+What depends on the version stands in `toml`, one function for each generation; `releases` finds them.
+"""
+
+import re
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import grpc
+
+from harness.containerd import image, toml
+from harness.containerd.cri import Cri
+from harness.containerd.enclosure import SYSTEM_PATH, Enclosure
+
+READY_IN = 20.0  # seconds until a started containerd must answer
+
+
+@dataclass(frozen=True, kw_only=True)
+class Release:
+    """A containerd on this machine: the directory of its programs, and its version (1, 6, 20)."""
+
+    programs: Path
+    version: tuple[int, ...]
+
+    @classmethod
+    def at(cls, programs: Path) -> Self:
+        """Ask the containerd in `programs`, such as /usr/bin or an unpacked package's usr/bin."""
+        command: list[str | Path] = [programs / "containerd", "--version"]
+        said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        version = re.search(r" v?(\d+)\.(\d+)\.(\d+)", said)
+        if version is None:
+            raise RuntimeError(f"{command[0]}: no version in {said!r}")
+        return cls(programs=programs, version=tuple(map(int, version.groups())))
+
+
+class Containerd:
+    """A containerd that runs for as long as the `with` block; `release` is Debian's own unless given.
+
+    `bin_dir` and `conf` are the enclosure's: the plugins in /opt/nri/bin, and /etc/nri/conf.json. `prepare` is
+    called with the enclosure before containerd starts: it may put NRI v2 plugins into /opt/nri/plugins.
+    """
+
+    def __init__(
+        self,
+        *,
+        bin_dir: Path | None = None,
+        conf: Mapping[str, Any] | None = None,
+        release: Release | None = None,
+        prepare: Callable[[Enclosure], object] | None = None,
+    ) -> None:
+        self.release = release or Release.at(Path("/usr/bin"))
+        self.enclosure = Enclosure(bin_dir=bin_dir, conf=conf)
+        self._prepare = prepare
+        self._process: subprocess.Popen[bytes] | None = None
+        self._owned = ExitStack()
+
+    def __enter__(self) -> Self:
+        with ExitStack() as owned:  # undone from the last to the first, also when a later step fails
+            owned.callback(self._reap)
+            root = owned.enter_context(self.enclosure).root
+            self.socket, self.log, self._pid = root / "containerd.sock", root / "log", root / "pid"
+            (root / "tmp").mkdir()
+            if self._prepare is not None:
+                self._prepare(self.enclosure)
+            self.start()
+            self._import_image()
+            self._owned = owned.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End containerd, its shims and containers, and remove all they made; a second time does nothing."""
+        self._owned.close()
+
+    def cri(self) -> Cri:
+        """A new client; its pods go into this instance's own cgroup."""
+        return Cri(self.socket, cgroup_parent=self.enclosure.cgroup_parent)
+
+    def start(self) -> None:
+        """Start containerd and wait until it answers; with `stop` before it, a restart that pods survive."""
+        root, program = self.enclosure.root, self.release.programs / "containerd"
+        config = root / "config.toml"
+        config.write_text(toml.config(self.release.version, root=root, socket=self.socket))
+        # nsenter stays between us and containerd, so a file says which process of the enclosure to stop
+        launch: list[str | Path] = ["sh", "-c", 'echo $$ > "$1"; shift; exec setsid "$@"', "sh", self._pid]
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                self.enclosure.command([*launch, program, "--config", config]),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env={"PATH": f"{self.release.programs}:{SYSTEM_PATH}", "TMPDIR": str(root / "tmp")},
+            )
+        self._wait_until("answers", self._answers)
+
+    def stop(self) -> None:
+        """Stop containerd alone; its shims and containers stay."""
+        self.enclosure.run("sh", "-c", f"kill {int(self._pid.read_text())}")  # kill is a program only with procps
+        self._reap()
+
+    def kill(self) -> None:
+        """Kill containerd alone, without a chance to say or finish anything; its shims and containers stay."""
+        self.enclosure.run("sh", "-c", f"kill -9 {int(self._pid.read_text())}")
+        self._reap()
+
+    def _reap(self) -> None:
+        if self._process is not None:
+            self._process.wait(READY_IN)
+            self._process = None
+
+    def _import_image(self) -> None:
+        archive = self.enclosure.root / "image.tar"
+        image.write_image(archive)
+        ctr: list[str | Path] = [
+            self.release.programs / "ctr",
+            "--address",
+            self.socket,
+            "--namespace",
+            "k8s.io",
+        ]
+        self.enclosure.run(*ctr, "images", "import", "--snapshotter", "native", archive)
+        with self.cri() as cri:  # CRI learns of an import by an event, some time later
+            self._wait_until(f"knows {image.NAME}", lambda: cri.has_image(image.NAME))
+
+    def _answers(self) -> bool:
+        try:
+            with self.cri() as cri:
+                return bool(cri.version(within=1))
+        except grpc.RpcError:
+            return False
+
+    def _wait_until(self, what: str, condition: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + READY_IN
+        while not condition():
+            ended = self._process is None or self._process.poll() is not None
+            if ended or time.monotonic() > deadline:
+                why = "it has ended" if ended else f"after {READY_IN:.0f} s"
+                raise RuntimeError(f"containerd: never {what}: {why}; the end of its log:\n{self._log_end()}")
+            time.sleep(0.02)
+
+    def _log_end(self, lines: int = 30) -> str:
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])

@@ -1,0 +1,161 @@
+"""containerd of other generations than the machine's own, beside it: Debian has three, one in each suite.
+
+    release = find((1, 7), cache=Path(".cache/containerd"))
+
+The machine's own containerd is taken if it is of the generation. Otherwise the package of the suite that has it is
+downloaded with the machine's own apt-get from the machine's own Debian mirror, verified, and unpacked into
+`cache`, where the next run finds it; delete the directory to get a newer one. Nothing is installed, and no file of
+the machine's apt is changed: sources, lists and cache are private. Only containerd comes from the suite: its
+runc needs a newer libc than an older Debian has, so runc is the machine's.
+"""
+
+import fcntl
+import os
+import platform
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from harness.containerd.instance import Release
+
+SUITES = {(1, 6): "bookworm", (1, 7): "trixie", (2,): "sid"}
+OWN = Path("/usr/bin")
+# What each of these suites is signed with is in the keyring of any of the others (bookworm's since 12.10).
+KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
+TIMEOUT = 300.0  # seconds for one command of apt-get
+
+# The machine's Post-Invoke commands empty its package cache or index what was downloaded: not our business.
+# `_apt`, the user that downloads by default, may be unable to reach a checkout. Trying again is `_fetch`'s part.
+# A mirror may be weeks behind, which a suite like sid does not forgive; what is old is signed all the same.
+_APT_CONF = """\
+Dir::Etc::SourceList "{work}/debian.sources";
+Dir::Etc::SourceParts "-";
+Dir::State::Lists "{work}/lists";
+Dir::Cache "{work}/cache";
+APT::Sandbox::User "root";
+Acquire::Retries "0";
+Acquire::Check-Valid-Until "false";
+#clear APT::Update::Post-Invoke;
+#clear APT::Update::Post-Invoke-Success;
+"""
+
+_SOURCES = """\
+Types: deb
+URIs: {mirrors}
+Suites: {suite}
+Components: main
+Targets: Packages
+Languages: none
+Signed-By: {keyring}
+"""
+
+
+class UnavailableError(RuntimeError):
+    """There is no containerd of this generation, and none could be fetched; the message says why."""
+
+
+def find(generation: tuple[int, ...], *, cache: Path, pauses: Sequence[float] = ()) -> Release:
+    """A containerd of `generation`, such as (1, 7) or (2,). Raises UnavailableError.
+
+    A download that failed is tried again after each of `pauses`, in seconds.
+    """
+    cache, found = cache.absolute(), []
+    for programs in (OWN, cache / SUITES[generation] / "usr/bin"):
+        if programs != OWN:
+            _fetch(SUITES[generation], cache, pauses)
+        if (programs / "containerd").exists():
+            release = Release.at(programs)
+            if release.version[: len(generation)] == generation:
+                return release
+            found.append(f"{_dotted(release.version)} in {programs}")
+    raise UnavailableError(f"needs containerd {_dotted(generation)}, found {', '.join(found)}")
+
+
+def _dotted(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version))
+
+
+def _fetch(suite: str, cache: Path, pauses: Sequence[float]) -> None:
+    """Have the suite's containerd unpacked in `cache`/`suite`; the first of several processes does it for all."""
+    cache.mkdir(parents=True, exist_ok=True)
+    with _lock(cache / f"{suite}.lock"):
+        for pause in (*pauses, None):
+            if (cache / suite).exists():
+                return
+            try:
+                _download(suite, cache)
+            except UnavailableError:
+                if pause is None:
+                    raise
+                time.sleep(pause)
+
+
+@contextmanager
+def _lock(path: Path) -> Iterator[None]:
+    with path.open("w") as file:  # the kernel unlocks it, also for a process that was killed
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _download(suite: str, cache: Path) -> None:
+    work = cache / f"{suite}.part"
+    shutil.rmtree(work, ignore_errors=True)  # left by a run that was killed
+    (work / "lists").mkdir(parents=True)
+    try:
+        (work / "apt.conf").write_text(_APT_CONF.format(work=work))
+        sources = _SOURCES.format(mirrors=" ".join(_mirrors()), suite=suite, keyring=KEYRING)
+        (work / "debian.sources").write_text(sources)
+        # With several mirrors one may fail; whether the package came is what counts.
+        updated = _run(work, "apt-get", "-qq", "-c", "apt.conf", "update")
+        loaded = _run(work, "apt-get", "-qq", "-c", "apt.conf", "download", f"containerd/{suite}")
+        packages = list(work.glob("containerd_*.deb"))
+        if not packages:
+            raise UnavailableError(f"no containerd from Debian's suite {suite}:\n{updated}{loaded}")
+        unpacked = _run(work, "dpkg", "--extract", packages[0], "tree")
+        if not (work / "tree/usr/bin/containerd").exists():
+            raise UnavailableError(f"{packages[0].name} cannot be unpacked:\n{unpacked}")
+        (work / "tree").rename(cache / suite)  # whole, or not there
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _mirrors() -> list[str]:
+    """Debian's mirrors by the machine's own apt sources, in whichever format these are written."""
+    system = platform.freedesktop_os_release()
+    suites = {system.get("VERSION_CODENAME"), "stable", "testing", "unstable", "sid"}
+    # without --no-release-info it lists only what `apt-get update` has fetched already
+    listed = _run(
+        Path("/"),
+        *("apt-get", "indextargets", "--no-release-info", "--format", "$(REPO_URI) $(RELEASE) $(COMPONENT)"),
+        "Created-By: Packages",
+    )
+    rows = [line.split() for line in listed.splitlines()]
+    archives = {row[0] for row in rows if len(row) == 3 and row[1] in suites and row[2] == "main"}
+    found = {uri for uri in archives if not uri.startswith("cdrom:")}  # the medium it was installed from
+    # others beside Debian call a suite so; the keyring refuses what is not Debian's, this only spares the try
+    mirrors = [uri for uri in sorted(found) if uri.rstrip("/").endswith("/debian")] or sorted(found)
+    if not mirrors:
+        raise UnavailableError("no Debian mirror in this machine's apt sources")
+    return mirrors
+
+
+def _run(cwd: Path, *command: str | Path) -> str:
+    """All that the command said; that it failed shows in what it has not done."""
+    try:
+        done = subprocess.run(
+            command,
+            cwd=cwd,
+            env={**os.environ, "LC_ALL": "C.UTF-8"},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=TIMEOUT,
+            check=False,
+        )
+    except (FileNotFoundError, subprocess.TimeoutExpired) as error:
+        raise UnavailableError(f"needs Debian's {command[0]}: {error}") from error
+    return done.stdout

@@ -1,0 +1,109 @@
+"""containerd's config.toml for the tests, one function for each generation of containerd.
+
+What all have in common: everything that is kept lies below `root` and at `socket`; no snapshotter but
+`native`, which works on any file system; no CNI and no AppArmor; the pod's own container is made of the tests'
+image; a machine that may not lower an OOM score is put up with. The NRI paths are containerd's own defaults,
+written out: in an enclosure /opt/nri, /etc/nri and /run are the test's.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from harness.containerd import image
+
+_SNAPSHOTTERS = ("aufs", "blockfile", "btrfs", "devmapper", "erofs", "overlayfs", "zfs")
+_TRACING = ("io.containerd.tracing.processor.v1.otlp", "io.containerd.internal.v1.tracing")
+
+
+def config(version: tuple[int, ...], *, root: Path, socket: Path) -> str:
+    """The text of a config.toml for a containerd of this version."""
+    for generation, text in _GENERATIONS.items():
+        if version[: len(generation)] == generation:
+            return text(root, socket)
+    raise RuntimeError(f"no configuration for containerd {version}, only for {sorted(_GENERATIONS)}")
+
+
+def _places(root: Path, socket: Path) -> str:
+    disabled = [*(f"io.containerd.snapshotter.v1.{name}" for name in _SNAPSHOTTERS), *_TRACING]
+    return f"""\
+root = "{root}/root"
+state = "{root}/state"
+oom_score = 0
+disabled_plugins = {disabled}
+
+[grpc]
+  address = "{socket}"
+
+[plugins."io.containerd.internal.v1.opt"]
+  path = "{root}/opt"
+"""
+
+
+def _config_1_6(root: Path, socket: Path) -> str:
+    """Configuration version 2. NRI v0.1 has no switch: it is on when /etc/nri/conf.json is there."""
+    return f"""\
+version = 2
+{_places(root, socket)}
+[plugins."io.containerd.grpc.v1.cri"]
+  sandbox_image = "{image.NAME}"
+  restrict_oom_score_adj = true
+  disable_apparmor = true
+  disable_tcp_service = true
+
+[plugins."io.containerd.grpc.v1.cri".cni]
+  bin_dir = "{root}/cni/bin"
+  conf_dir = "{root}/cni/net.d"
+
+[plugins."io.containerd.grpc.v1.cri".containerd]
+  snapshotter = "native"
+"""
+
+
+_NRI_V2 = """
+[plugins."io.containerd.nri.v1.nri"]
+  disable = false
+  disable_connections = false
+  socket_path = "/var/run/nri/nri.sock"
+  plugin_path = "/opt/nri/plugins"
+  plugin_config_path = "/etc/nri/conf.d"
+"""
+
+
+def _config_1_7(root: Path, socket: Path) -> str:
+    """Configuration version 2 as well; NRI is v2, and off unless it is switched on."""
+    return _config_1_6(root, socket) + _NRI_V2
+
+
+def _config_2(root: Path, socket: Path) -> str:
+    """Configuration version 3: CRI is several plugins. NRI v2 is on by default, v0.1 has no switch here either."""
+    return f"""\
+version = 3
+{_places(root, socket)}
+[plugins."io.containerd.grpc.v1.cri"]
+  disable_tcp_service = true
+
+[[plugins."io.containerd.transfer.v1.local".unpack_config]]
+  platform = "linux"
+  snapshotter = "native"
+  differ = "walking"
+
+[plugins."io.containerd.cri.v1.images"]
+  snapshotter = "native"
+
+[plugins."io.containerd.cri.v1.images".pinned_images]
+  sandbox = "{image.NAME}"
+
+[plugins."io.containerd.cri.v1.runtime"]
+  restrict_oom_score_adj = true
+  disable_apparmor = true
+
+[plugins."io.containerd.cri.v1.runtime".cni]
+  conf_dir = "{root}/cni/net.d"
+{_NRI_V2}"""
+
+
+_GENERATIONS: dict[tuple[int, ...], Callable[[Path, Path], str]] = {
+    (1, 6): _config_1_6,
+    (1, 7): _config_1_7,
+    (2,): _config_2,
+}

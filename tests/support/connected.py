@@ -1,0 +1,144 @@
+"""Two connected ends of ttRPC, each with a thread that reads."""
+
+import socket
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from nri.api import PodSandbox
+from nri.multiplex import ClosedError, Connection, Job, Mux, Receiver
+from nri.ttrpc import RPCClient, RPCServer, codec
+from nri.ttrpc.server import unary
+from nri.ttrpc.ttrpc_pb2 import Request, Response
+from tests.support.waiting import TIMEOUT
+
+SERVICE = "test.Service"
+
+
+def at_work() -> list[str]:
+    """The names of this process's threads that read connections, serve calls, or send answers."""
+    return sorted(thread.name for thread in threading.enumerate() if thread.name.startswith(("connection", "ttrpc")))
+
+
+class Recorder(Receiver):
+    """A receiver that keeps what it is given."""
+
+    def __init__(self) -> None:
+        self.data = b""
+        self.reasons: list[str] = []
+
+    def receive(self, data: bytes) -> Sequence[Job] | None:
+        self.data += data
+        return None
+
+    def closed(self, reason: ClosedError) -> None:
+        self.reasons.append(str(reason))
+
+
+@contextmanager
+def running(*ends: Connection | Mux) -> Iterator[None]:
+    """Each end's reader in a thread of its own; afterwards they are closed, and the threads are gone."""
+    threads = [threading.Thread(target=end.run, name="test-reader") for end in ends]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        for end in ends:
+            end.close("the test is over")
+        for thread in threads:
+            thread.join(TIMEOUT)
+            assert not thread.is_alive()
+
+
+class Wire:
+    """A channel in memory: keeps what is sent."""
+
+    def __init__(self, send: Callable[[bytes], object] | None = None) -> None:
+        self.sent: list[bytes] = []
+        self.receiver = Receiver()
+        self._send = send or self.sent.append
+
+    def attach(self, receiver: Receiver) -> None:
+        self.receiver = receiver
+
+    def send(self, message: bytes) -> None:
+        self._send(message)
+
+    def wait(self, done: threading.Lock, timeout: float | None = None) -> bool:
+        return done.acquire(timeout=-1 if timeout is None else max(0.0, timeout))
+
+
+@contextmanager
+def serving(handlers: Any, *, mux: bool = True, **options: Any) -> Iterator[RPCClient]:
+    """A client of a server with ``handlers``, on a channel of a trunk or on a connection of their own."""
+    ours, theirs = socket.socketpair()
+    if mux:
+        trunks = Mux(ours), Mux(theirs)
+        client = RPCClient(trunks[0].open(1))
+        RPCServer(trunks[1].open(1), handlers, **options)
+        with running(*trunks):
+            yield client
+    else:
+        connections = Connection(ours), Connection(theirs)
+        client = RPCClient(connections[0])
+        RPCServer(connections[1], handlers, **options)
+        with running(*connections):
+            yield client
+
+
+class PeerByHand:
+    """The raw other end of a server's connection: writes messages by hand, reads answers by hand."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.sock = sock
+        self.sock.settimeout(TIMEOUT)
+        self._decoder = codec.MessageDecoder()
+        self._found: list[codec.MessageFrame | codec.Oversized] = []
+
+    def request(
+        self, stream: int, method: str = "Echo", payload: bytes = b"", *, flags: int = 0, **rest: Any
+    ) -> None:
+        data = Request(service=SERVICE, method=method, payload=payload, **rest).SerializeToString()
+        self.sock.sendall(codec.encode(stream, codec.REQUEST, data, flags))
+
+    def message(self) -> codec.MessageFrame | codec.Oversized:
+        while not self._found:
+            data = self.sock.recv(1 << 20)
+            assert data, "the server has closed the connection"
+            self._found += self._decoder.feed(data)
+        return self._found.pop(0)
+
+    def answer(self) -> tuple[int, int, str, bytes]:
+        """Stream, status code, status message, payload."""
+        message = self.message()
+        assert isinstance(message, codec.MessageFrame)
+        assert message.type == codec.RESPONSE
+        response = Response.FromString(message.data)
+        return message.stream, response.status.code, response.status.message, response.payload
+
+
+@contextmanager
+def by_hand(handlers: Any) -> Iterator[PeerByHand]:
+    """The raw peer of a server with ``handlers``, which is on a connection of its own."""
+    ours, theirs = socket.socketpair()
+    connection = Connection(theirs)
+    RPCServer(connection, handlers)
+    with ours, running(connection):
+        yield PeerByHand(ours)
+
+
+def methods(**functions: Callable[..., Any]) -> dict[tuple[str, str], Any]:
+    """Handlers of the test's service, all of which take a PodSandbox."""
+    return {(SERVICE, name): unary(PodSandbox, function) for name, function in functions.items()}
+
+
+def call(client: RPCClient, method: str, name: str = "", **options: Any) -> PodSandbox:
+    """Call a method of the test's service with a PodSandbox of that name."""
+    return client.call(SERVICE, method, PodSandbox(name=name), PodSandbox, **options)
+
+
+def echo(request: PodSandbox, call: Any) -> PodSandbox:
+    """A handler of the test's service."""
+    return request

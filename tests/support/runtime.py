@@ -1,0 +1,85 @@
+"""A small v2 runtime for tests: the other end of a plugin's connection, each step of which a test makes."""
+
+import socket
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from nri import api
+from nri.api import events
+from nri.multiplex import PLUGIN_SERVICE, RUNTIME_SERVICE, Mux
+from nri.ttrpc import RPCClient, RPCServer
+from nri.ttrpc.server import unary
+from tests.support.waiting import TIMEOUT
+
+PLUGIN, RUNTIME = "nri.pkg.api.v1alpha1.Plugin", "nri.pkg.api.v1alpha1.Runtime"
+NEW: dict[str, Any] = {"NRI_version": "v0.12.2", "registration_timeout": 5000, "request_timeout": 2500}
+"""What a runtime with NRI 0.12 adds to its ConfigureRequest."""
+
+
+class Runtime:
+    """One connection to a plugin."""
+
+    def __init__(self, sock: socket.socket, *, refuse: Callable[[], Exception] | None = None) -> None:
+        self.registered = threading.Event()
+        self.registration = api.RegisterPluginRequest()
+        self.updates: list[api.ContainerUpdate] = []
+        self._refuse = refuse
+        self._mux = Mux(sock)
+        self._client = RPCClient(self._mux.open(PLUGIN_SERVICE))
+        register = unary(api.RegisterPluginRequest, self._register)
+        update = unary(api.UpdateContainersRequest, self._update)
+        handlers = {(RUNTIME, "RegisterPlugin"): register, (RUNTIME, "UpdateContainers"): update}
+        RPCServer(self._mux.open(RUNTIME_SERVICE), handlers)
+        self._thread = threading.Thread(target=self._mux.run, name="v2host")
+        self._thread.start()
+
+    def configure(self, config: str = "", **rest: Any) -> int:
+        """Wait until the plugin has registered, and configure it; returns the mask of its events."""
+        assert self.registered.wait(TIMEOUT), "the plugin did not register"
+        request = api.ConfigureRequest(config=config, runtime_name="fake", runtime_version="1.2", **rest)
+        response: api.ConfigureResponse = self.call("Configure", request, api.ConfigureResponse)
+        return response.events
+
+    def synchronize(self, pods: Any = (), containers: Any = (), *, more: bool = False) -> api.SynchronizeResponse:
+        request = api.SynchronizeRequest(pods=pods, containers=containers, more=more)
+        response: api.SynchronizeResponse = self.call("Synchronize", request, api.SynchronizeResponse)
+        return response
+
+    def start(self, **rest: Any) -> int:
+        """The whole handshake."""
+        mask = self.configure(**rest)
+        self.synchronize()
+        return mask
+
+    def event(self, event: int, request: Any = None, timeout: float = TIMEOUT) -> Any:
+        """An event by the call of its own, as from NRI 0.12 on."""
+        method = events.BY_EVENT[event]
+        return self.call(method.rpc, request or method.request(), method.response, timeout=timeout)
+
+    def state_change(self, event: Any, **parts: Any) -> api.Empty:
+        """An event as up to NRI 0.11."""
+        response: api.Empty = self.call("StateChange", api.StateChangeEvent(event=event, **parts), api.Empty)
+        return response
+
+    def call(self, method: str, request: Any, response: Any, timeout: float = TIMEOUT) -> Any:
+        return self._client.call(PLUGIN, method, request, response, timeout=timeout)
+
+    def is_closed(self) -> bool:
+        return self._mux.reason is not None
+
+    def close(self) -> None:
+        self._mux.close("the runtime ends")
+        self._thread.join(TIMEOUT)
+        assert not self._thread.is_alive()
+
+    def _register(self, request: api.RegisterPluginRequest, call: Any) -> api.Empty:
+        if self._refuse is not None:
+            raise self._refuse()
+        self.registration = request
+        self.registered.set()
+        return api.Empty()
+
+    def _update(self, request: api.UpdateContainersRequest, call: Any) -> api.UpdateContainersResponse:
+        self.updates += request.update
+        return api.UpdateContainersResponse(failed=[u for u in request.update if u.container_id == "gone"])

@@ -1,0 +1,39 @@
+"""Wait for a condition, never for a time."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sized
+
+SOON = 30.0
+"""Seconds that are more than enough for what takes a moment, and much less than what hangs."""
+
+TIMEOUT = 10.0
+"""Seconds after which what has not happened is taken to never happen."""
+
+
+def wait_until(condition: Callable[[], object], seconds: float = SOON) -> bool:
+    """Whether the condition came true in time."""
+    give_up = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > give_up:
+            return False
+        time.sleep(0.005)
+    return True
+
+
+def until(condition: Callable[[], Any], what: str = "the condition") -> Any:
+    """Wait until ``condition`` holds; returns what it gave."""
+    end = time.monotonic() + TIMEOUT
+    while not (value := condition()):
+        assert time.monotonic() < end, f"{what} was never met"
+        time.sleep(0.002)
+    return value
+
+
+def until_there_are(count: int, items: Sized) -> None:
+    """Wait until ``items`` has that many elements."""
+    until(lambda: len(items) == count, f"a length of {count}")

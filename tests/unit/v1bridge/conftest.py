@@ -1,0 +1,46 @@
+"""The fixtures of the log's tests: the logger, a log file, and the socket of syslog."""
+
+from __future__ import annotations
+
+import logging
+import socket
+from typing import TYPE_CHECKING
+
+import pytest
+
+from nri.v1bridge import BridgeOptions, logs
+from tests.unit.v1bridge.log_lines import Log
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture
+def nri_logger() -> Iterator[logging.Logger]:
+    """The parent of all ``nri`` loggers, restored afterwards."""
+    logger = logging.getLogger("nri")
+    before = logger.handlers[:], logger.level, logger.propagate, logging.raiseExceptions
+    yield logger
+    for handler in logger.handlers[:]:
+        logger.removeHandler(handler)
+        handler.close()
+    logger.handlers, logger.propagate, logging.raiseExceptions = before[0], before[2], before[3]
+    logger.setLevel(before[1])
+
+
+@pytest.fixture
+def log(tmp_path: Path, nri_logger: logging.Logger) -> Log:
+    return Log(tmp_path / "bridge.log")
+
+
+@pytest.fixture
+def syslog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nri_logger: logging.Logger) -> Iterator[socket.socket]:
+    """A datagram socket in place of /dev/log."""
+    monkeypatch.chdir(tmp_path)  # the path of a socket must be short
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
+        sock.bind("log")
+        sock.settimeout(10)
+        monkeypatch.setattr(logs, "SYSLOG", "log")
+        yield sock
+        logs.set_up(BridgeOptions(), launched=False)

@@ -1,0 +1,57 @@
+"""Builders for the tests of the bridge's log."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from nri.client import PluginError, Step
+from nri.config.entries import PluginEntry
+from nri.types.v1 import Request, Result, Spec
+from nri.v1bridge import BridgeOptions, logs
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CONTAINER = "default/web/app"
+STAMP = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
+
+
+class Log:
+    """A log's file, and what it has."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def set_up(self, **options: Any) -> None:
+        logs.set_up(BridgeOptions(log_file=str(self.path), **options), launched=True)
+
+    @property
+    def lines(self) -> list[str]:
+        return self.path.read_text(encoding="utf-8").splitlines()
+
+    @property
+    def objects(self) -> list[dict[str, Any]]:
+        """The lines as JSON objects, in which no key stands twice."""
+
+        def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+            assert len(dict(pairs)) == len(pairs)
+            return dict(pairs)
+
+        return [json.loads(line, object_pairs_hook=unique) for line in self.path.read_text("utf-8").split("\n")[:-1]]
+
+
+def request(state: str = "create", *, sandbox: bool = False, id: str = "1f92344f3c93e2381e18c2b9d9ffb698") -> Request:
+    return Request(state=state, id=id, sandbox_id=id if sandbox else "6efd", spec=Spec())
+
+
+def step(
+    *, error: str = "", metadata: dict[str, str] | None = None, plugin: str = "konfine", seconds: float = 0.01234
+) -> Step:
+    made = Step(PluginEntry(type=plugin), b"{}")
+    made.seconds = seconds
+    if error:
+        made.error = PluginError(plugin, error)
+    else:
+        made.result = Result(plugin=plugin, metadata=metadata)
+    return made
