@@ -41,5 +41,5 @@ def install(folder: Path, name: str, text: str, mode: int = 0o755) -> Path:
 
 def outside(path: Path, **options: Any) -> Plugin:
     sock = socket.socket(socket.AF_UNIX)
-    assert wait_until(lambda: sock.connect_ex(str(path)) == 0), "nobody listens"
+    assert wait_until(lambda: sock.connect_ex(str(path)) == 0), "no runtime listens"
     return Plugin(sock=sock, **options).start()

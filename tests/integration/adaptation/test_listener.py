@@ -1,4 +1,4 @@
-"""Plugins from outside: the socket, who may connect to it, and their registration."""
+"""Plugins from outside: the socket, the permission to connect, and registration."""
 
 from __future__ import annotations
 

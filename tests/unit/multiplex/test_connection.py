@@ -154,7 +154,7 @@ def test_a_thread_that_waits_reads_what_comes_itself(pair: Pair) -> None:
     end = connected(pair[1], receiver)
 
     def send() -> None:
-        until(end._reading.locked)  # by who waits
+        until(end._reading.locked)  # by the thread that waits
         pair[0].sendall(b"answer")
 
     sender = threading.Thread(target=send)

@@ -17,7 +17,7 @@ from tests.support.connected import SERVICE, at_work, call, echo, methods, runni
 from tests.support.waiting import TIMEOUT, until
 
 
-@pytest.mark.parametrize("mux", [True, False], ids=["on a trunk", "on a link"])
+@pytest.mark.parametrize("mux", [True, False], ids=["on a trunk", "on a connection"])
 def test_a_call_is_answered(mux: bool) -> None:
     seen: list[tuple[Any, ...]] = []
 

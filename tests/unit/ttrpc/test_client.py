@@ -119,7 +119,7 @@ def test_an_answer_that_is_none_is_an_error_of_its_call_and_the_connection_lives
         assert call(client, "Echo") == PodSandbox()
 
 
-def test_who_waits_is_told_why_the_connection_was_closed_and_who_serves_that_nobody_waits() -> None:
+def test_a_closed_connection_ends_pending_calls_with_its_reason_and_cancels_handlers() -> None:
     serving_now, told = threading.Event(), threading.Event()
 
     def hang(request: PodSandbox, call: Call) -> PodSandbox:

@@ -62,7 +62,7 @@ def test_a_deadline_that_is_shorter_than_what_is_kept_for_the_answer_is_not_over
 
 
 @pytest.mark.parametrize("nanoseconds", [2**63 - 1, 10**18, 3_000_000 * 10**9])
-def test_a_deadline_in_ages_harms_nobody(nanoseconds: int) -> None:
+def test_a_deadline_in_ages_does_no_harm(nanoseconds: int) -> None:
     release = threading.Event()
 
     def wait(request: PodSandbox, call: Call) -> PodSandbox:
@@ -119,7 +119,7 @@ def test_what_a_handler_returns_by_mistake_is_a_status(caplog: pytest.LogCapture
 
 
 @pytest.mark.parametrize(("service", "method"), [(SERVICE, "Nothing"), ("nobody", "Echo"), ("", "")])
-def test_what_nobody_implements_is_unimplemented(service: str, method: str) -> None:
+def test_a_method_without_a_handler_is_unimplemented(service: str, method: str) -> None:
     with serving(methods(Echo=echo)) as client:
         with pytest.raises(StatusError, match=f"^UNIMPLEMENTED: /{service}/{method} is not implemented$") as caught:
             client.call(service, method, PodSandbox(), PodSandbox)
