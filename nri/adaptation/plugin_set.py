@@ -105,20 +105,14 @@ class PluginSet:
         self.admitted = [plugin for plugin in self.admitted if not plugin.closed]
 
     def _launch(self, index: str, name: str, path: str, config: str) -> None:
-        full_name = f"{index}-{name}"
-        output = self._options.on_output
+        full_name, options = f"{index}-{name}", self._options
+        output = options.on_output
         on_line = None if output is None else lambda line: output(full_name, line)
         started = time.monotonic()
         try:
             process = LaunchedPlugin(path, index=index, name=name, on_line=on_line)
             plugin = PluginConnection(
-                process.sock,
-                self._options,
-                index=index,
-                name=name,
-                config=config,
-                process=process,
-                on_update=self._update,
+                process.sock, options, index=index, name=name, config=config, process=process, on_update=self._update
             )
             self._admit(plugin)
         except AdaptationError as error:
@@ -151,15 +145,9 @@ class PluginSet:
 
     def _report_failed_start(self, plugin: str, error: AdaptationError, started: float) -> None:
         log.error("%s", error)
+        event, request, seconds = "RegisterPlugin", api.RegisterPluginRequest(), time.monotonic() - started
         self._options.on_exchange(
-            Exchange(
-                event="RegisterPlugin",
-                plugin=plugin,
-                request=api.RegisterPluginRequest(),
-                error=error,
-                cut_off=True,
-                seconds=time.monotonic() - started,
-            )
+            Exchange(event=event, plugin=plugin, request=request, error=error, cut_off=True, seconds=seconds)
         )
 
     def _forget(self, plugin: PluginConnection) -> None:

@@ -230,12 +230,9 @@ class Runtime:
             self.store.note(method.event, pod, result)
             updates = tuple(merger.updates.values())
             self.store.update(updates)
+        evictions = tuple(merger.evictions)
         return Outcome(
-            container=result,
-            adjustment=merger.adjustment,
-            updates=updates,
-            evictions=tuple(merger.evictions),
-            error=error,
+            container=result, adjustment=merger.adjustment, updates=updates, evictions=evictions, error=error
         )
 
     def _ask(self, method: events.EventMethod, given: dict[str, Any], merger: Merger) -> None:
