@@ -132,7 +132,7 @@ class PluginSet:
             plugin.start()
             with self.lock:
                 if self._closed:
-                    raise AdaptationError(f"plugin {plugin.name} came when the runtime was going down")
+                    raise AdaptationError(f"plugin {plugin.name} connected while the runtime was closing")
                 updates = plugin.synchronize(self._store.pods.values(), self._store.containers.values())
                 self._store.update(updates)
                 self.admitted = sorted([*self.admitted, plugin], key=lambda each: each.index)

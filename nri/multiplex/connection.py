@@ -193,5 +193,5 @@ def inherited_socket(descriptor: int) -> socket.socket:
     except OSError as error:
         if sock is not None:
             sock.detach()  # do not close what is not ours
-        raise NRIError(f"descriptor {descriptor} is no connected socket: {error.strerror}") from error
+        raise NRIError(f"descriptor {descriptor} is not a connected socket: {error.strerror}") from error
     return sock

@@ -1,4 +1,4 @@
-"""What plugins are sent, in which order, and what becomes of their answers."""
+"""The events that plugins are sent, their order, and the use of the answers."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ def test_an_old_socket_is_replaced_and_a_file_is_not(tmp_path: Path) -> None:
     with Runtime(socket_path=str(path)):
         pass
     path.write_text("precious")
-    with pytest.raises(AdaptationError, match="it is there, and is no socket"):
+    with pytest.raises(AdaptationError, match="it exists and is not a socket"):
         Runtime(socket_path=str(path)).start()
     assert path.read_text() == "precious"
 

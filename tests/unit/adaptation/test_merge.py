@@ -158,7 +158,7 @@ def test_only_the_first_minus_of_a_key_takes_it_away(path: str) -> None:
 
 
 def message_of(container: api.Container, path: str) -> api.ContainerAdjustment:
-    """What of a container stands at this path, as an adjustment."""
+    """Return the part of a container at this path as an adjustment."""
     found = api.ContainerAdjustment()
     if path == "env":
         found.env.extend([api.KeyValue(key=text.partition("=")[0]) for text in container.env])

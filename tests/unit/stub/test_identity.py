@@ -1,4 +1,4 @@
-"""Who a plugin is."""
+"""A plugin's name and index, and where they come from."""
 
 import pytest
 

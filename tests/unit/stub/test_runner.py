@@ -1,4 +1,4 @@
-"""How a plugin lives: launched, or from outside."""
+"""A plugin that a runtime launched, and one that connects from outside."""
 
 import logging
 import os
@@ -137,7 +137,7 @@ def test_a_socket_number_that_is_none_is_refused(value: str) -> None:
 def test_a_descriptor_that_is_no_socket_is_refused(tmp_path: Path) -> None:
     with open(tmp_path / "file", "w") as file:
         for number in (file.fileno(), 999999):
-            with pytest.raises(NRIError, match=f"^descriptor {number} is no connected socket: "):
+            with pytest.raises(NRIError, match=f"^descriptor {number} is not a connected socket: "):
                 stub.Runner(Plugin(), name="a", index="10", environment={SOCKET_VARIABLE: str(number)})
 
 
