@@ -88,9 +88,7 @@ def _prepare(directory: str) -> None:
     os.makedirs(directory, mode=0o700, exist_ok=True)
     status = os.stat(directory)
     if wrong := trust.judge(status):
-        raise AdaptationError(
-            f"can't listen in {directory}: it {wrong}, or a path that does not exist, to create it"
-        )
+        raise AdaptationError(f"can't listen in {directory}: it {wrong}, or a path that does not exist, to create it")
     if status.st_mode & 0o077:
         log.warning("%s has mode %04o: others can see who listens there", directory, status.st_mode & 0o7777)
 
