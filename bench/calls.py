@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 WARM_UP = 100
 
 
-class Nothing(stub.Plugin):
+class Nothing(stub.V2Plugin):
     """Has a handler, which does nothing."""
 
     def run_pod_sandbox(self, request: api.RunPodSandboxRequest, call: Call) -> None:

@@ -60,8 +60,8 @@ def _known(few: TimedNode, many: TimedNode, events: int) -> list[Row]:
 
 def _footprint(node: TimedNode, idle: float, registered_in: float) -> list[Row]:
     time.sleep(0.2)  # those that have answered are gone by then
-    helpers = [pid for pid in node.family() if processes.name(pid) != "nri-guard"]
-    guards = [pid for pid in node.family() if processes.name(pid) == "nri-guard"]
+    helpers = [pid for pid in node.family() if processes.name(pid) != "nri-watchdog"]
+    guards = [pid for pid in node.family() if processes.name(pid) == "nri-watchdog"]
     rows = {
         "launch to registered": (registered_in, "s", 0.5),
         "bridge, idle": (idle, "MB RSS", 45.0),

@@ -1,29 +1,29 @@
-"""The root of every error that this project raises on purpose.
+"""The base class of every error that this project raises on purpose, and functions for texts in messages.
 
-Below it errors are told apart by whose fault they are: ``nri.types.DecodeError`` (a document),
+Its subclasses tell whose fault it is: ``nri.types.DecodeError`` (a document),
 ``nri.cgroups.CgroupError`` (the kernel or a path), ``nri.config.ConfigError`` (the host configuration) and
 ``nri.client.PluginError`` (a plugin).
 """
 
 
 class NRIError(Exception):
-    """An error whose message is meant for a person: it names the thing, what was found, what would be right."""
+    """An error whose message is meant for people: it names the thing, what was found, and what would be right."""
 
 
 def escape(text: str) -> str:
-    """``text`` fit for one line of a log or a terminal: control characters and lone surrogates are escaped."""
+    """Return ``text`` for one line of a log or terminal, with control characters and lone surrogates escaped."""
     if text.isprintable():
         return text
     return "".join([sign if sign.isprintable() else repr(sign)[1:-1] for sign in text])
 
 
 def bounded(text: str, limit: int) -> str:
-    """Return ``text`` in at most ``limit`` bytes of UTF-8; of a longer one the middle is left out.
+    """Return ``text`` in at most ``limit`` bytes of UTF-8; the middle of a longer text is left out.
 
-    For peers, whose messages are counted in bytes and not in characters. A lone surrogate, which UTF-8 does not have,
-    becomes a question mark.
+    For peers that limit messages in bytes, not in characters. A lone surrogate, which UTF-8 does not have, becomes a
+    question mark.
 
-    :param limit: bytes, at least 128: room for the end of the text and for its length.
+    :param limit: bytes, at least 128, to have room for the end of the text and for its length.
     """
     data = text.encode("utf-8", "replace")
     if len(data) <= limit:

@@ -1,4 +1,4 @@
-"""The kind of a file in words, for messages that say what was found in the place of a regular file."""
+"""The kind of a file in words, for messages about a file that is not a regular one."""
 
 import stat
 
@@ -13,5 +13,5 @@ _KINDS = {
 
 
 def describe(mode: int) -> str:
-    """Return the kind of a file with this ``st_mode``, as in ``a FIFO``."""
+    """Return the kind of a file with this ``st_mode``, for example ``a FIFO``."""
     return _KINDS.get(stat.S_IFMT(mode), "something that is no file")

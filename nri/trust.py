@@ -1,12 +1,11 @@
-"""Whose a file is: what we run, and what tells us to, must be such that only root and we ourselves can change it.
+"""Trust: only root and our own user may be able to change the files that we run and the files that configure us.
 
-Who can write to a plugin, to its directory, or to the configuration is who runs us, as a rule root. What is judged at
-a path: the thing itself, at the end of all links; the directory that it is named in there; and the directory that
-each link on the way is named in, also of a link in the middle of the path, and of one that another link leads to. The
-directories above these are not looked at.
+Whoever can write to a plugin, to its directory, or to the configuration can run code as our user, usually root. For a
+path these are judged: the file itself, at the end of all links; the directory that contains it; and the directory
+that contains each link on the way, also a link in the middle of the path, and a link that another link leads to. The
+directories above these are not judged.
 
-For everything that reads or starts something on a host, and so outside of the wings. Nothing is imported that a hook
-would have to wait for.
+All wings may import this module. It imports nothing that would delay a hook.
 """
 
 from __future__ import annotations
@@ -15,20 +14,20 @@ import errno
 import os
 
 MAX_LINKS = 40
-"""Links on the way of one path; the kernel follows no more either."""
+"""Links on the way of one path at most, the same as in the kernel."""
 
 UNCHECKED = (
     "owners and modes of plugins and configuration are not checked; "
     "whoever can write to one of them decides what is run here"
 )
-"""Said wherever that is switched off."""
+"""The warning that is given where the check is switched off."""
 
 
 def judge(status: os.stat_result) -> str:
-    """What is wrong with the owner and mode of a file or directory, and what would be right; "" for nothing.
+    """Return what is wrong with the owner and mode of a file or directory, and what would be right; or "".
 
-    It must be root's or our effective user's, and nobody else may write to it: not all, sticky directory or not, and
-    not a group but root's and our own.
+    It must belong to root or to our effective user. No other user may write to it, even in a sticky directory, and no
+    group except root's and our own.
     """
     user = os.geteuid()
     mode = status.st_mode & 0o7777
@@ -46,9 +45,9 @@ def judge(status: os.stat_result) -> str:
 
 
 def judge_path(path: str, status: os.stat_result) -> str:
-    """The first thing that is wrong at ``path``, beginning with the path that it is wrong with; "" for nothing.
+    """Return the first fault at ``path``, beginning with the path at fault, or "" if there is none.
 
-    :param status: of what ``path`` leads to.
+    :param status: the status of the file that ``path`` leads to.
     :raises OSError: when one of the directories can't be looked at, or there are more than :data:`MAX_LINKS` links.
     """
     if wrong := judge(status):
@@ -60,7 +59,7 @@ def judge_path(path: str, status: os.stat_result) -> str:
 
 
 def directories(path: str, plain: set[str] | None = None) -> list[str]:
-    """Return the directories that decide what ``path`` is: of each link on its way, then of its end; each once.
+    """Return the directories that contain the links on the way of ``path``, then the one of its end; each once.
 
     :param plain: as for :func:`follow`.
     :raises OSError: as :func:`follow` does.
@@ -70,11 +69,11 @@ def directories(path: str, plain: set[str] | None = None) -> list[str]:
 
 
 def follow(path: str, plain: set[str] | None = None) -> tuple[str, list[str]]:
-    """Follow ``path`` as the kernel does; return where it ends, and the directory that each link is named in.
+    """Follow ``path`` as the kernel does; return its end, and the directory that contains each link.
 
-    What does not exist at the very end is no error: the text of a link in /proc need not be a path.
+    It is no error if the end does not exist: the text of a link in /proc need not be a path.
 
-    :param plain: paths that are known to be no links, and not looked at again; what is found out is added.
+    :param plain: paths that are known to be no links, and are not looked at again; new ones are added.
     :raises OSError: when a part can't be looked at, or there are more than :data:`MAX_LINKS` links.
     """
     plain = set() if plain is None else plain
@@ -107,7 +106,7 @@ def follow(path: str, plain: set[str] | None = None) -> tuple[str, list[str]]:
 
 
 def at_end(path: str) -> str:
-    """For a link the beginning of what is said about its end; "" for anything else."""
+    """Return the beginning of a message about the end of a link, or "" if ``path`` is no link."""
     try:
         return f"is a link to {follow(path)[0]}, which " if _is_link(path) else ""
     except OSError:
@@ -119,12 +118,12 @@ def _is_link(path: str) -> bool:
 
 
 def _parts(path: str) -> list[str]:
-    """The parts of a path, the first at the end."""
+    """Return the parts of a path in reverse order."""
     return [part for part in reversed(path.split("/")) if part not in ("", ".")]
 
 
 def _above(place: str) -> str:
-    """The directory above one that is reached without links."""
+    """Return the parent of a directory that is reached without links."""
     if not place or place == ".." or place.endswith("/.."):
         return f"{place}/..".lstrip("/")
     return os.path.dirname(place)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 
 from fuzz.cutting import LIMIT, held, limited, ways
-from nri.ttrpc import Message, MessageDecoder, Oversized, codec
+from nri.ttrpc import MessageDecoder, MessageFrame, Oversized, codec
 
 _HEADER = struct.Struct(">IIBB")
 
@@ -20,12 +20,12 @@ def check(data: bytes) -> None:
         expected, inside = _model(stream)
         for pieces in cuts:
             assert _decode(pieces) == (expected, inside)
-        whole = [message for message in expected if isinstance(message, Message)]
+        whole = [message for message in expected if isinstance(message, MessageFrame)]
         wire = b"".join(codec.encode(each.stream, each.type, each.data, each.flags) for each in whole)
         assert _decode([wire]) == (whole, False)
 
 
-def _decode(pieces: list[bytes]) -> tuple[list[Message | Oversized], bool]:
+def _decode(pieces: list[bytes]) -> tuple[list[MessageFrame | Oversized], bool]:
     decoder, found = MessageDecoder(), []
     for piece in pieces:
         found += decoder.feed(piece)
@@ -33,16 +33,16 @@ def _decode(pieces: list[bytes]) -> tuple[list[Message | Oversized], bool]:
     return found, decoder.inside
 
 
-def _model(stream: bytes) -> tuple[list[Message | Oversized], bool]:
+def _model(stream: bytes) -> tuple[list[MessageFrame | Oversized], bool]:
     """What the format says that the bytes are, and whether a message has begun."""
-    found: list[Message | Oversized] = []
+    found: list[MessageFrame | Oversized] = []
     while len(stream) >= _HEADER.size:
         length, number, kind, flags = _HEADER.unpack_from(stream)
         data, stream = stream[_HEADER.size :][:length], stream[_HEADER.size + length :]
         if length > LIMIT:
             found.append(Oversized(number, kind, length))
         elif len(data) == length:
-            found.append(Message(number, kind, flags, data))
+            found.append(MessageFrame(number, kind, flags, data))
         if len(data) < length:
             return found, True
     return found, bool(stream)

@@ -13,10 +13,11 @@ from google.protobuf.message import DecodeError
 
 from fuzz.cutting import limited, ways
 from nri.errors import NRIError
-from nri.ttrpc import Code, Message, MessageDecoder, Oversized, Server, StatusError, codec
+from nri.ttrpc import Code, MessageDecoder, MessageFrame, Oversized, RPCServer, StatusError, codec
 from nri.ttrpc.ttrpc_pb2 import Request, Response
 
 if TYPE_CHECKING:
+    from nri.multiplex import Receiver
     from nri.ttrpc import Call
 
 TIMEOUT = 20.0
@@ -34,7 +35,7 @@ def check(data: bytes) -> None:
         stream, (*_, pieces) = ways(data)
         expected = _expected(stream)
         answers = _Answers()
-        server = Server(HANDLERS, send=answers.take)
+        server = RPCServer(answers, HANDLERS)
         try:
             for piece in pieces:
                 for task in server.receive(piece):
@@ -53,19 +54,26 @@ def check(data: bytes) -> None:
 
 
 class _Answers:
-    """What a server sends."""
+    """The channel of a server: it keeps what is sent."""
 
     def __init__(self) -> None:
         self._wires: list[bytes] = []
         self._came = threading.Condition()
 
-    def take(self, wire: bytes) -> None:
+    def attach(self, receiver: Receiver) -> None:
+        """Do nothing: :func:`check` calls the server."""
+
+    def wait(self, done: threading.Lock, timeout: float | None = None) -> bool:
+        """Raise: a server does not wait."""
+        raise NotImplementedError
+
+    def send(self, message: bytes) -> None:
         """Keep it; this is called by the server's threads, which nobody would hear complain."""
         with self._came:
-            self._wires.append(wire)
+            self._wires.append(message)
             self._came.notify_all()
 
-    def wait_for(self, count: int, server: Server) -> bool:
+    def wait_for(self, count: int, server: RPCServer) -> bool:
         """Wait for that many answers; whoever runs a server tells it of the time, here it is done as we wait."""
         for _ in range(int(TIMEOUT / 0.05)):
             with self._came:
@@ -79,7 +87,7 @@ class _Answers:
         found = []
         for wire in self._wires:
             (message,) = MessageDecoder().feed(wire)
-            assert isinstance(message, Message), "an answer that is too long"
+            assert isinstance(message, MessageFrame), "an answer that is too long"
             assert message.type == codec.RESPONSE
             found.append((message.stream, Response.FromString(message.data).status.code))
         return found
@@ -107,7 +115,7 @@ def _expected(stream: bytes) -> list[tuple[int, tuple[int, ...]]]:
     return [(number, (*codes, Code.RESOURCE_EXHAUSTED) if seen[number] == 1 else ()) for number, codes in found]
 
 
-def _status(message: Message) -> tuple[int, ...]:
+def _status(message: MessageFrame) -> tuple[int, ...]:
     try:
         request = Request.FromString(message.data)
     except DecodeError:

@@ -1,4 +1,4 @@
-"""Finds the plugins that a runtime launches, and their configuration.
+"""Find the plugins that a runtime launches, and their configuration.
 
 Source: ``discoverPlugins`` in pkg/adaptation/adaptation.go, ``getPluginConfig`` in plugin.go of containerd/nri.
 """
@@ -6,28 +6,26 @@ Source: ``discoverPlugins`` in pkg/adaptation/adaptation.go, ``getPluginConfig``
 from __future__ import annotations
 
 import os
-import re
 
 from nri.adaptation.errors import AdaptationError
-
-_NAME = re.compile(r"([0-9]{2})-([A-Za-z0-9_.+-]+)")
+from nri.api import names
 
 
 def parse_name(file: str) -> tuple[str, str]:
-    """The index and name of the executable ``NN-name``.
+    """Return the index and name of the executable ``NN-name``.
 
-    :raises AdaptationError: when it is called otherwise.
+    :raises AdaptationError: when it has another name.
     """
-    match = _NAME.fullmatch(file)
-    if match is None:
+    index, name = names.split_executable(file) or ("", "")
+    if names.find_fault(name, index):
         raise AdaptationError(f"found {file!r}, expected a plugin's name such as 10-logger")
-    return match[1], match[2]
+    return index, name
 
 
 def discover(directory: str | None) -> list[tuple[str, str, str]]:
-    """Index, name and path of the executables in a plugin directory, by name; none without a directory.
+    """Return index, name and path of the executables in a plugin directory, sorted; none without a directory.
 
-    :raises AdaptationError: when it can't be read, or one is not called ``NN-name``.
+    :raises AdaptationError: when the directory can't be read, or an executable is not called ``NN-name``.
     """
     if directory is None:
         return []
@@ -42,9 +40,9 @@ def discover(directory: str | None) -> list[tuple[str, str, str]]:
 
 
 def configuration(directory: str | None, index: str, name: str) -> str:
-    """The text of a plugin's drop-in file, ``NN-name.conf`` or else ``name.conf``; "" where there is none.
+    """Return the text of a plugin's drop-in file, ``NN-name.conf`` or else ``name.conf``; "" where there is none.
 
-    :raises AdaptationError: when it can't be read, or is no text.
+    :raises AdaptationError: when it can't be read, or is not UTF-8.
     """
     if directory is None:
         return ""

@@ -1,4 +1,4 @@
-"""What goes wrong between a runtime and its plugins."""
+"""Errors between a runtime and its plugins."""
 
 from nri.errors import NRIError
 
@@ -11,8 +11,8 @@ class EventError(NRIError):
     """A plugin made an event fail: it answered with an error in time.
 
     :ivar event: the event's name, as ``StartContainer``.
-    :ivar plugin: the plugin's, as ``10-v1bridge``.
-    :ivar message: what it said.
+    :ivar plugin: the plugin's name, as ``10-v1bridge``.
+    :ivar message: the plugin's message.
     """
 
     def __init__(self, event: str, plugin: str, message: str) -> None:
@@ -25,9 +25,9 @@ class EventError(NRIError):
 class ConflictError(EventError):
     """Two plugins set the same thing, so the event fails.
 
-    :ivar field: the path of the field in the message, and the key in it where it has some:
-        ``linux.resources.cpu.quota``, ``env PATH``.
-    :ivar plugins: the one that had set it, and the one that came later, in this order.
+    :ivar field: the path of the field in the message, with the key of an entry: ``linux.resources.cpu.quota``,
+        ``env PATH``.
+    :ivar plugins: the plugin that had set it, and the later one.
     """
 
     def __init__(self, event: str, field: str, first: str, second: str, container: str) -> None:

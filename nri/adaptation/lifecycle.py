@@ -1,9 +1,9 @@
-"""Makes up the lives of pods and containers that look like containerd's.
+"""Made-up lives of pods and containers that look like containerd's.
 
-What is made up follows from a seed: the same one gives the same ids, uids and times. The order of events is that of
-containerd: first every pod is run and its containers are started, then each container gets new resources, then all
-are stopped and removed. Process numbers are above what Linux gives to a process, so that a plugin which looks one up
-finds nothing, unless :class:`PodTemplate` says which to use.
+All values follow from a seed: the same seed gives the same ids, uids and times. The order of events is containerd's:
+first every pod is run and its containers are started, then each container gets new resources, then all are stopped
+and removed. Process numbers are above those that Linux gives to processes, so that a plugin that looks one up finds
+nothing, unless :class:`PodTemplate` sets one.
 """
 
 from __future__ import annotations
@@ -12,15 +12,10 @@ import hashlib
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar
 
 from nri import api
 from nri.api import Event
-
-if TYPE_CHECKING:
-    from google.protobuf.message import Message
-
-M = TypeVar("M", bound="Message")
+from nri.api.messages import copy_of
 
 NO_PROCESS = 1 << 22
 """The first process number that Linux does not give to any process (``PID_MAX_LIMIT``)."""
@@ -34,34 +29,34 @@ _UPDATED = api.LinuxResources(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Step:
-    """An event of a life, and what it is about."""
+class LifecycleEvent:
+    """One event of a pod's life, with its pod and container."""
 
     event: int
     pod: api.PodSandbox
     container: api.Container | None = None
     resources: api.LinuxResources | None = None
-    """What is asked for, of UpdateContainer and UpdatePodSandbox."""
+    """The requested resources of UpdateContainer and UpdatePodSandbox."""
     overhead: api.LinuxResources | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class PodTemplate:
-    """What the pods and containers have in common."""
+    """The values that the made-up pods and containers have in common."""
 
     seed: int = 0
     annotations: Mapping[str, str] = field(default_factory=dict)
-    """Of each pod. containerd does not pass them on to the containers."""
+    """Annotations of each pod. containerd does not pass them on to the containers."""
     labels: Mapping[str, str] = field(default_factory=dict)
-    """Of each pod."""
+    """Labels of each pod."""
     cgroup_parent: str = "/kubepods/burstable"
-    """Of all pods: a path, or a slice as in ``kubepods-burstable.slice``."""
+    """The pods' parent cgroup: a path, or a slice as in ``kubepods-burstable.slice``."""
     pid: int = 0
-    """Of every process; 0 makes one up for each."""
+    """Process number of every process; 0 makes one up for each."""
     namespace: str = "default"
 
     def pod(self, number: int = 0) -> api.PodSandbox:
-        """A pod whose process runs."""
+        """Return a pod whose process runs."""
         id_, uid = self._id("pod", number), str(uuid.UUID(self._id("uid", number)[:32]))
         name = f"web-{number}"
         log_directory = f"/var/log/pods/{self.namespace}_{name}_{uid}"
@@ -106,7 +101,7 @@ class PodTemplate:
         )
 
     def container(self, pod: api.PodSandbox, number: int = 0) -> api.Container:
-        """A container of this pod that is about to be created."""
+        """Return a container of ``pod`` that is about to be created."""
         id_, name = self._id("container", f"{pod.id}/{number}"), f"app-{number}"
         joined = {"network": "net", "ipc": "ipc", "uts": "uts"}
         namespaces = [api.LinuxNamespace(type="pid"), api.LinuxNamespace(type="mount")]
@@ -151,48 +146,48 @@ class PodTemplate:
             created_at=_START + number * _SECOND,
         )
 
-    def lives(self, pods: int = 1, containers: int = 1) -> Iterator[Step]:
-        """The lives of so many pods, each with so many containers."""
+    def lives(self, pods: int = 1, containers: int = 1) -> Iterator[LifecycleEvent]:
+        """Yield the events of so many pods' lives, each with so many containers."""
         everything = []
         for number in range(pods):
             pod = self.pod(number)
             everything.append((pod, [self.container(pod, index) for index in range(containers)]))
         for pod, members in everything:
-            yield Step(event=Event.RUN_POD_SANDBOX, pod=pod)
+            yield LifecycleEvent(event=Event.RUN_POD_SANDBOX, pod=pod)
             for index, container in enumerate(members):
-                yield Step(event=Event.CREATE_CONTAINER, pod=pod, container=_copy(container))
-                yield Step(event=Event.POST_CREATE_CONTAINER, pod=pod, container=_copy(container))
+                yield LifecycleEvent(event=Event.CREATE_CONTAINER, pod=pod, container=copy_of(container))
+                yield LifecycleEvent(event=Event.POST_CREATE_CONTAINER, pod=pod, container=copy_of(container))
                 container.pid = self.pid or pod.pid + 1 + index
-                yield Step(event=Event.START_CONTAINER, pod=pod, container=_copy(container))
+                yield LifecycleEvent(event=Event.START_CONTAINER, pod=pod, container=copy_of(container))
                 container.state = api.ContainerState.CONTAINER_RUNNING
                 container.started_at = container.created_at + _SECOND
-                yield Step(event=Event.POST_START_CONTAINER, pod=pod, container=_copy(container))
+                yield LifecycleEvent(event=Event.POST_START_CONTAINER, pod=pod, container=copy_of(container))
         for pod, members in everything:
             for container in members:
-                yield Step(
-                    event=Event.UPDATE_CONTAINER, pod=pod, container=_copy(container), resources=_copy(_UPDATED)
+                yield LifecycleEvent(
+                    event=Event.UPDATE_CONTAINER, pod=pod, container=copy_of(container), resources=copy_of(_UPDATED)
                 )
                 container.linux.resources.cpu.CopyFrom(_UPDATED.cpu)
                 container.linux.resources.memory.CopyFrom(_UPDATED.memory)
-                yield Step(event=Event.POST_UPDATE_CONTAINER, pod=pod, container=_copy(container))
+                yield LifecycleEvent(event=Event.POST_UPDATE_CONTAINER, pod=pod, container=copy_of(container))
         for pod, members in everything:
             for container in members:
-                yield Step(event=Event.STOP_CONTAINER, pod=pod, container=_copy(container))
+                yield LifecycleEvent(event=Event.STOP_CONTAINER, pod=pod, container=copy_of(container))
                 container.state = api.ContainerState.CONTAINER_STOPPED
                 container.finished_at = container.started_at + 60 * _SECOND
                 container.pid = 0
-            gone = _copy(pod)
+            gone = copy_of(pod)
             gone.pid = 0
-            yield Step(event=Event.STOP_POD_SANDBOX, pod=gone)
+            yield LifecycleEvent(event=Event.STOP_POD_SANDBOX, pod=gone)
             for container in members:
-                yield Step(event=Event.REMOVE_CONTAINER, pod=gone, container=_copy(container))
-            yield Step(event=Event.REMOVE_POD_SANDBOX, pod=gone)
+                yield LifecycleEvent(event=Event.REMOVE_CONTAINER, pod=gone, container=copy_of(container))
+            yield LifecycleEvent(event=Event.REMOVE_POD_SANDBOX, pod=gone)
 
     def _id(self, kind: str, number: object) -> str:
         return hashlib.sha256(f"{self.seed}/{kind}/{number}".encode()).hexdigest()
 
     def _cgroups(self, uid: str, id_: str) -> tuple[str, str]:
-        """The pod's cgroup, and its sandbox's, as kubelet and containerd call them."""
+        """Return the cgroups of a pod and its sandbox, as kubelet and containerd name them."""
         if self.cgroup_parent.endswith(".slice"):
             stem = self.cgroup_parent.removesuffix(".slice")
             parent = f"{stem}-pod{uid.replace('-', '_')}.slice"
@@ -203,9 +198,3 @@ class PodTemplate:
     @staticmethod
     def _below(parent: str, id_: str) -> str:
         return f"{parent}:cri-containerd:{id_}" if parent.endswith(".slice") else f"{parent}/{id_}"
-
-
-def _copy(message: M) -> M:
-    copy = type(message)()
-    copy.CopyFrom(message)
-    return copy

@@ -1,14 +1,14 @@
-"""One connected plugin, as the runtime sees it: who it is, what it wants, and how it is called.
+"""One connected plugin, as the runtime sees it: its identity, its subscriptions, and its calls.
 
-How a call ends, and what is done about it, is the real runtime's way:
+A call of a plugin ends as with a real runtime:
 
-| what happens | what is done |
+| what the plugin does | result of the call |
 | --- | --- |
-| it answers | the answer is handed out |
+| it answers | the answer |
 | it answers with an error | :class:`EventError`; it stays connected |
-| it does not answer in time | the connection is closed; None, as if it had not been asked |
-| its connection is, or gets, closed | None |
-| from NRI 0.12: it does not implement an event's call | it is sent a ``StateChange``, where the event had that |
+| it does not answer in time | None, as if it had not been asked; the connection is closed |
+| its connection is closed, or closes | None |
+| from NRI 0.12: it does not implement an event's method | it gets a ``StateChange``, where the event had that |
 
 Source: pkg/adaptation/plugin.go of containerd/nri.
 """
@@ -16,165 +16,119 @@ Source: pkg/adaptation/plugin.go of containerd/nri.
 from __future__ import annotations
 
 import logging
-import re
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
 from nri import api
 from nri.adaptation.errors import AdaptationError, EventError
+from nri.adaptation.exchange import Exchange
 from nri.adaptation.sync import MAX_PART, parts
-from nri.api import events
+from nri.api import events, names
 from nri.api.events import PLUGIN, RUNTIME
-from nri.api.runtimes import CUTS_SYNCHRONIZE, MAX_REQUEST
+from nri.api.runtimes import MAX_REQUEST, SPLITS_SYNCHRONIZE
 from nri.errors import NRIError, escape
 from nri.multiplex import OLD_MAX_PAYLOAD, PLUGIN_SERVICE, RUNTIME_SERVICE, Mux
-from nri.ttrpc import Call, Client, Code, DeadlineError, Server, StatusError
+from nri.ttrpc import Call, Code, DeadlineError, RPCClient, RPCServer, StatusError
 from nri.ttrpc.server import unary
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from google.protobuf.message import Message
 
-    from nri.adaptation.launched import Process
+    from nri.adaptation.launched import LaunchedPlugin
+    from nri.adaptation.runtime_options import RuntimeOptions
 
-
-_NAME = re.compile(r"[A-Za-z0-9_.+-]+")
-_INDEX = re.compile(r"[0-9]{2}")
 Answer = TypeVar("Answer", bound="Message")
 log = logging.getLogger("nri.adaptation")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Exchange:
-    """One call of a plugin, and how it ended.
-
-    ``event`` is the name of the method, also where a ``StateChange`` carried it. Of ``response`` and ``error`` one is
-    None. ``cut_off`` says that the error made the runtime close the connection.
-    """
-
-    event: str
-    plugin: str
-    request: Message
-    response: Message | None = None
-    error: NRIError | None = None
-    cut_off: bool = False
-    seconds: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class RuntimeOptions:
-    """What the runtime says of itself, and the times that it gives, in seconds."""
-
-    name: str
-    version: str
-    nri_version: events.Version
-    rpc: bool
-    """Whether every event has a call of its own, or (up to NRI 0.11) most come as StateChange."""
-    request_timeout: float
-    registration_timeout: float
-    on_exchange: Callable[[Exchange], None] = field(default=lambda exchange: None)
-
-    def configure(self, config: str) -> api.ConfigureRequest:
-        """The request that configures a plugin."""
-        request = api.ConfigureRequest(config=config, runtime_name=self.name, runtime_version=self.version)
-        if self.nri_version >= (0, 7):
-            request.registration_timeout = int(self.registration_timeout * 1000)
-            request.request_timeout = int(self.request_timeout * 1000)
-        if self.nri_version >= (0, 12):
-            request.NRI_version = "v{}.{}.0".format(*self.nri_version)
-        return request
 
 
 class PluginConnection:
     """A plugin at the other end of a connected socket, which it owns.
 
-    :param process: the plugin's, when the runtime has launched it; it is ended with the connection.
-    :param on_update: called when the plugin wants containers updated; returns those updates that failed.
+    :param process: the plugin's process when the runtime has launched it; it is ended with the connection.
+    :param on_update: called when the plugin asks for updates of containers; returns the updates that failed.
     """
 
     def __init__(
         self,
         sock: socket.socket,
-        terms: RuntimeOptions,
+        options: RuntimeOptions,
         *,
         index: str = "",
         name: str = "",
         config: str = "",
-        process: Process | None = None,
+        process: LaunchedPlugin | None = None,
         on_update: Callable[[PluginConnection, api.UpdateContainersRequest], list[api.ContainerUpdate]],
     ) -> None:
         self.index, self.base = index, name
         self.process = process
-        self._terms = terms
+        self._options = options
         self._config = config
         self._launched = bool(name)
         self._on_update = on_update
         self._mask = 0
         self._registered = threading.Event()
         self._refusal = ""
-        self._cuts = terms.nri_version >= CUTS_SYNCHRONIZE
-        self._trunk = Mux(sock, max_payload=None if self._cuts else OLD_MAX_PAYLOAD)
-        self._client = Client(wait=self._trunk.wait, max_request=None if self._cuts else MAX_REQUEST)
-        self._client.send = self._trunk.open(PLUGIN_SERVICE, self._client)
+        self._splits = options.nri_version >= SPLITS_SYNCHRONIZE
+        self._mux = Mux(sock, max_payload=None if self._splits else OLD_MAX_PAYLOAD)
+        self._client = RPCClient(self._mux.open(PLUGIN_SERVICE), max_request=None if self._splits else MAX_REQUEST)
         methods = {
             (RUNTIME, "RegisterPlugin"): unary(api.RegisterPluginRequest, self._register),
             (RUNTIME, "UpdateContainers"): unary(api.UpdateContainersRequest, self._update_containers),
         }
-        self._server = Server(methods)
-        self._server.send = self._trunk.open(RUNTIME_SERVICE, self._server)
-        self._thread = threading.Thread(target=self._run, name=f"nri-peer-{self.name}", daemon=True)
+        RPCServer(self._mux.open(RUNTIME_SERVICE), methods)
+        self._thread = threading.Thread(target=self._run, name=f"nri-plugin-{self.name}", daemon=True)
 
     @property
     def name(self) -> str:
-        """As in ``10-logger``."""
+        """The plugin's index and name, as in ``10-logger``."""
         return f"{self.index or '??'}-{self.base or 'plugin'}"
 
     @property
     def closed(self) -> bool:
-        """Whether the connection is."""
-        return self._trunk.reason is not None
+        """True when the connection is closed."""
+        return self._mux.reason is not None
 
     def wants(self, event: int) -> bool:
-        """Whether the plugin is subscribed to this event."""
+        """Return whether the plugin is subscribed to ``event``."""
         return bool(self._mask & 1 << (event - 1))
 
     def start(self) -> None:
-        """Wait until it has registered, and configure it.
+        """Wait until the plugin has registered, and configure it.
 
-        :raises AdaptationError: when it does not register in time, refuses its configuration or wants the impossible.
+        :raises AdaptationError: when it does not register in time, refuses its configuration, or subscribes to an
+            event that the runtime does not have.
         """
         self._thread.start()
-        if not self._registered.wait(self._terms.registration_timeout):
-            raise self._lost(f"did not register within {self._terms.registration_timeout:g} s")
+        if not self._registered.wait(self._options.registration_timeout):
+            raise self._lost(f"did not register within {self._options.registration_timeout:g} s")
         if self._refusal:
-            self._thread.join(0.1)  # it shall read the answer
+            self._thread.join(0.1)  # time for the plugin to read the answer
             raise self._lost(f"did not register: {self._refusal}")
-        if self._trunk.reason is not None:
-            raise self._lost(f"did not register: {self._trunk.reason}")
+        if self._mux.reason is not None:
+            raise self._lost(f"did not register: {self._mux.reason}")
         try:
-            response = self._call("Configure", self._terms.configure(self._config), api.ConfigureResponse)
+            response = self._call("Configure", self._options.configure(self._config), api.ConfigureResponse)
         except NRIError as error:
             raise self._lost(f"could not be configured: {error}") from error
-        valid = events.valid(self._terms.nri_version)
+        valid = events.valid(self._options.nri_version)
         if extra := response.events & ~valid:
-            version = "{}.{}".format(*self._terms.nri_version)
+            version = "{}.{}".format(*self._options.nri_version)
             raise self._lost(f"wants events that NRI {version} does not have: {extra & 0xFFFFFFFF:#x}")
         self._mask = response.events or valid
 
     def synchronize(
         self, pods: Iterable[api.PodSandbox], containers: Iterable[api.Container]
     ) -> list[api.ContainerUpdate]:
-        """Tell it what there is; returns the updates that it asks for.
+        """Send the plugin all pods and containers; returns the updates that it asks for.
 
         :raises AdaptationError: when that fails; the connection is closed then.
         """
-        deadline = time.monotonic() + self._terms.request_timeout  # for all parts together
-        for part in parts(pods, containers, MAX_PART if self._cuts else MAX_REQUEST):
+        deadline = time.monotonic() + self._options.request_timeout  # for all parts together
+        for part in parts(pods, containers, MAX_PART if self._splits else MAX_REQUEST):
             try:
                 left = max(0.001, deadline - time.monotonic())
                 response = self._call("Synchronize", part, api.SynchronizeResponse, timeout=left)
@@ -184,44 +138,44 @@ class PluginConnection:
                 raise self._lost("does not handle a Synchronize in several parts")
         return list(response.update)
 
-    def send(self, how: events.Call, request: Message) -> Message | None:
-        """Tell it of an event; None when it is, or has now been, disconnected.
+    def send(self, method: events.EventMethod, request: Message) -> Message | None:
+        """Send the plugin an event; returns None when the connection is closed, or closes.
 
-        :raises EventError: when it answers with an error.
+        :raises EventError: when the plugin answers with an error.
         """
         if self.closed:
             return None
         try:
-            if not how.state_change:
-                return self._call(how.rpc, request, how.response)
-            if self._terms.rpc:
+            if not method.state_change:
+                return self._call(method.rpc, request, method.response)
+            if self._options.rpc:
                 try:
-                    return self._call(how.rpc, request, how.response, quiet=Code.UNIMPLEMENTED)
+                    return self._call(method.rpc, request, method.response, quiet=Code.UNIMPLEMENTED)
                 except StatusError as error:
                     if error.code != Code.UNIMPLEMENTED:
                         raise
-            change = api.StateChangeEvent(event=how.event)
+            change = api.StateChangeEvent(event=method.event)
             for part, value in request.ListFields():
                 getattr(change, part.name).CopyFrom(value)
-            self._call("StateChange", change, api.Empty, event=how.rpc)
-            return how.response()
+            self._call("StateChange", change, api.Empty, event=method.rpc)
+            return method.response()
         except _LostError:
             return None
         except StatusError as error:
-            raise EventError(how.rpc, self.name, escape(error.message)) from error
+            raise EventError(method.rpc, self.name, escape(error.message)) from error
 
     def close(self, reason: str) -> None:
-        """Close the connection; a process that we launched is ended in the background: see :meth:`join`."""
-        self._trunk.close(reason)
+        """Close the connection. A launched process is ended in the background: see :meth:`join`."""
+        self._mux.close(reason)
 
     def join(self) -> None:
-        """Wait until the connection is closed and everything that belonged to it is gone."""
+        """Wait until the connection is closed, and its thread and process are gone."""
         if self._thread.ident is not None and self._thread is not threading.current_thread():
             self._thread.join()
 
     def _run(self) -> None:
         try:
-            reason = self._trunk.run()
+            reason = self._mux.run()
             log.info("connection to plugin %s closed: %s", self.name, reason)
             self._registered.set()
         finally:
@@ -231,12 +185,9 @@ class PluginConnection:
     def _register(self, request: api.RegisterPluginRequest, call: Call) -> api.Empty:
         if self._registered.is_set():
             raise StatusError(Code.FAILED_PRECONDITION, f"{self.name} is registered")
-        if not self._launched:  # one that we launched is called what we called it
-            if not _NAME.fullmatch(request.plugin_name):
-                self._refusal = f"found the name {request.plugin_name!r}, expected letters, digits and _ . + -"
-            elif not _INDEX.fullmatch(request.plugin_idx):
-                self._refusal = f"found the index {request.plugin_idx!r}, expected two digits, as in 10"
-            else:
+        if not self._launched:  # a launched plugin keeps the name of its file
+            self._refusal = names.find_fault(request.plugin_name, request.plugin_idx)
+            if not self._refusal:
                 self.base, self.index = request.plugin_name, request.plugin_idx
         self._registered.set()
         if self._refusal:
@@ -256,13 +207,13 @@ class PluginConnection:
         timeout: float | None = None,
         quiet: int | None = None,
     ) -> Answer:
-        """Make a call, and tell of it, unless it ends with the status ``quiet``.
+        """Make a call, and report the exchange unless the call ends with the status ``quiet``.
 
         :raises StatusError: when the plugin answers with an error.
-        :raises _LostError: when the plugin does not answer in time, or is gone.
+        :raises _LostError: when the plugin does not answer in time, or its connection is closed.
         """
         started = time.monotonic()
-        timeout = timeout or self._terms.request_timeout
+        timeout = timeout or self._options.request_timeout
         answer: Answer | None = None
         failure: NRIError | None = None
         try:
@@ -276,8 +227,8 @@ class PluginConnection:
         seconds = time.monotonic() - started
         answered = failure is None or (isinstance(failure, StatusError) and not isinstance(failure, DeadlineError))
         if self.process is not None:
-            self.process.drain()  # what it printed comes before its answer
-        self._terms.on_exchange(
+            self.process.drain()  # report what it printed before its answer
+        self._options.on_exchange(
             Exchange(
                 event=event or method,
                 plugin=self.name,
@@ -294,7 +245,7 @@ class PluginConnection:
             raise _LostError(str(failure)) from failure
         if failure is not None:
             raise failure
-        assert answer is not None  # noqa: S101 - there is one or the other
+        assert answer is not None  # noqa: S101 - one of the two is set
         return answer
 
     def _lost(self, why: str) -> AdaptationError:

@@ -1,9 +1,8 @@
-"""Lives in files: a line of JSON for each event, to be replayed.
+"""Recordings of lifecycle events: files with a line of JSON for each event.
 
-A line is an object with ``event``, the name of an event's call; ``pod``; and, where the event has them,
-``container``, ``resources`` (what is asked for) and ``overhead``. The last four are protobuf's JSON, with the names
-of the fields as they are in the ``.proto`` files. Empty lines are passed over, anything else is an error that says
-where it is.
+A line is an object with ``event``, the name of the event's method; ``pod``; and, where the event has them,
+``container``, ``resources`` (the requested ones) and ``overhead``. The last four are protobuf's JSON, with the
+fields' names of the ``.proto`` files. Empty lines are ignored; an error names the place of anything else.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from google.protobuf import json_format
 
 from nri import api
 from nri.adaptation.errors import AdaptationError
-from nri.adaptation.lifecycle import Step
+from nri.adaptation.lifecycle import LifecycleEvent
 from nri.api import events
 from nri.errors import escape
 
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from google.protobuf.message import Message
 
 MAX_LINE = 4 * 1024 * 1024
-"""Characters of a line; an event has to fit into a message of 4 MiB anyway."""
+"""Characters of the longest line; an event has to fit into a message of 4 MiB anyway."""
 
 _PARTS: dict[str, type[Message]] = {
     "pod": api.PodSandbox,
@@ -34,25 +33,25 @@ _PARTS: dict[str, type[Message]] = {
 }
 
 
-def write(steps: Iterable[Step], file: TextIO) -> None:
-    """Write steps, a line for each."""
-    for step in steps:
-        line: dict[str, Any] = {"event": events.BY_EVENT[step.event].rpc}
+def write(lifecycle: Iterable[LifecycleEvent], file: TextIO) -> None:
+    """Write the events, a line for each."""
+    for item in lifecycle:
+        line: dict[str, Any] = {"event": events.BY_EVENT[item.event].rpc}
         for name in _PARTS:
-            message = getattr(step, name)
+            message = getattr(item, name)
             if message is not None:
                 line[name] = json_format.MessageToDict(message, preserving_proto_field_name=True)
         file.write(json.dumps(line, ensure_ascii=False, sort_keys=True) + "\n")
 
 
-def read(path: str) -> list[Step]:
-    """The steps of a file.
+def read(path: str) -> list[LifecycleEvent]:
+    """Return the events of a file.
 
-    :raises AdaptationError: when it can't be read, with the number of the line where it is not what it should be.
+    :raises AdaptationError: when it can't be read, or a line is invalid; the message has the number of the line.
     """
     try:
         with open(path, encoding="utf-8") as file:
-            return [_step(line, f"{escape(path)}:{number}") for number, line in _lines(file, path)]
+            return [_event(line, f"{escape(path)}:{number}") for number, line in _lines(file, path)]
     except OSError as error:
         raise AdaptationError(f"{escape(path)}: can't be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
@@ -69,7 +68,7 @@ def _lines(file: TextIO, path: str) -> Iterator[tuple[int, str]]:
             yield number, line
 
 
-def _step(line: str, where: str) -> Step:
+def _event(line: str, where: str) -> LifecycleEvent:
     try:
         value = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -78,13 +77,13 @@ def _step(line: str, where: str) -> Step:
     if not isinstance(value, dict):
         raise AdaptationError(f"{where}: found a {type(value).__name__}, expected an object with event and pod")
     event = value.get("event")
-    how = events.BY_RPC.get(event) if isinstance(event, str) else None
-    if how is None or how.event == api.Event.VALIDATE_CONTAINER_ADJUSTMENT:
+    method = events.BY_RPC.get(event) if isinstance(event, str) else None
+    if method is None or method.event == api.Event.VALIDATE_CONTAINER_ADJUSTMENT:
         raise AdaptationError(f"{where}: found the event {event!r}, expected one such as RunPodSandbox")
     if unknown := value.keys() - _PARTS.keys() - {"event"}:
         raise AdaptationError(f"{where}: found the key {min(unknown)!r}, expected {', '.join(['event', *_PARTS])}")
     parts = {name: _part(value[name], name, where) for name in _PARTS if name in value}
-    fields = how.request.DESCRIPTOR.fields_by_name
+    fields = method.request.DESCRIPTOR.fields_by_name
     wanted = {
         "pod": True,
         "container": "container" in fields,
@@ -93,11 +92,11 @@ def _step(line: str, where: str) -> Step:
     }
     for name in ("pod", "container"):
         if wanted[name] and (name not in parts or not parts[name].id):
-            raise AdaptationError(f"{where}: {how.rpc} has no {name} with an id")
+            raise AdaptationError(f"{where}: {method.rpc} has no {name} with an id")
     for name in parts:
         if not wanted[name]:
-            raise AdaptationError(f"{where}: found {name!r}, which {how.rpc} does not have")
-    return Step(event=how.event, **parts)
+            raise AdaptationError(f"{where}: found {name!r}, which {method.rpc} does not have")
+    return LifecycleEvent(event=method.event, **parts)
 
 
 def _part(value: Any, name: str, where: str) -> Any:

@@ -1,4 +1,4 @@
-"""Takes pods and containers through their lives: step after step, as far as the plugins let them come."""
+"""Replay the events of pods' lives on a runtime, as far as the plugins allow."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from nri import api
 from nri.adaptation import merge
 from nri.adaptation.errors import EventError
 from nri.api import Event
+from nri.api.messages import copy_of
 
 if TYPE_CHECKING:
-    from nri.adaptation.lifecycle import Step
+    from nri.adaptation.lifecycle import LifecycleEvent
     from nri.adaptation.runtime import Outcome, Runtime
 
 _NEVER = frozenset(Event.values())
@@ -22,66 +23,67 @@ SKIPPED: dict[int, frozenset[int]] = {
     Event.UPDATE_CONTAINER: frozenset([Event.POST_UPDATE_CONTAINER]),
     Event.UPDATE_POD_SANDBOX: frozenset([Event.POST_UPDATE_POD_SANDBOX]),
 }
-"""What of a pod or container does not come any more after an event of it has failed."""
+"""The events of a pod or container that are skipped after one of its events has failed."""
 
 
 class Replayer:
-    """Plays steps on a runtime.
+    """Replays events on a runtime.
 
-    What plugins have adjusted stays with a container: the later steps show it so.
+    The plugins' adjustments of a container are shown in its later events.
 
-    :param on_step: told of each step, after it: with its outcome, or the error that made it fail.
-    :ivar failed: how many steps have failed, or had an error that was logged.
+    :param on_event: called after each event, with its outcome or the error that made it fail.
+    :ivar failed: the number of events that failed, or had an error that was logged.
     """
 
     def __init__(
-        self, runtime: Runtime, on_step: Callable[[Step, Outcome | None, EventError | None], None] | None = None
+        self,
+        runtime: Runtime,
+        on_event: Callable[[LifecycleEvent, Outcome | None, EventError | None], None] | None = None,
     ) -> None:
         self.failed = 0
         self._runtime = runtime
-        self._on_step = on_step
+        self._on_event = on_event
         self._skipped: dict[str, frozenset[int]] = {}
         self._changes: dict[str, api.ContainerAdjustment] = {}
 
-    def play(self, steps: Iterable[Step]) -> None:
-        """Send what the steps say, without those that an earlier failure has made impossible."""
-        for step in steps:
-            subjects = [step.pod.id] + ([step.container.id] if step.container is not None else [])
-            if not any(step.event in self._skipped.get(id_, ()) for id_ in subjects):
-                self._step(step)
+    def replay(self, lifecycle: Iterable[LifecycleEvent]) -> None:
+        """Send the events, without those that an earlier failure has made impossible."""
+        for item in lifecycle:
+            subjects = [item.pod.id] + ([item.container.id] if item.container is not None else [])
+            if not any(item.event in self._skipped.get(id_, ()) for id_ in subjects):
+                self._send(item)
 
-    def _step(self, step: Step) -> None:
-        container = self._shown(step.container)
+    def _send(self, item: LifecycleEvent) -> None:
+        container = self._shown(item.container)
         outcome: Outcome | None = None
         error: EventError | None = None
         try:
             outcome = self._runtime.send(
-                step.event, step.pod, container, resources=step.resources, overhead=step.overhead
+                item.event, item.pod, container, resources=item.resources, overhead=item.overhead
             )
         except EventError as failure:
             error = failure
-            subject = container.id if container is not None else step.pod.id
-            self._skipped[subject] = SKIPPED.get(step.event, frozenset())
+            subject = container.id if container is not None else item.pod.id
+            self._skipped[subject] = SKIPPED.get(item.event, frozenset())
         else:
-            if container is not None and step.event == Event.CREATE_CONTAINER:
+            if container is not None and item.event == Event.CREATE_CONTAINER:
                 self._changes[container.id] = outcome.adjustment
             updates = list(outcome.updates)
-            if container is not None and step.resources is not None:
-                asked = api.LinuxContainerUpdate(resources=step.resources)
-                updates.insert(0, api.ContainerUpdate(container_id=container.id, linux=asked))
+            if container is not None and item.resources is not None:
+                requested = api.LinuxContainerUpdate(resources=item.resources)
+                updates.insert(0, api.ContainerUpdate(container_id=container.id, linux=requested))
             for update in updates:
                 change = self._changes.setdefault(update.container_id, api.ContainerAdjustment())
                 merge.add(update, change)
         if error is not None or (outcome is not None and outcome.error is not None):
             self.failed += 1
-        if self._on_step is not None:
-            self._on_step(step, outcome, error)
+        if self._on_event is not None:
+            self._on_event(item, outcome, error)
 
     def _shown(self, container: api.Container | None) -> api.Container | None:
-        """The container as it is with what plugins have changed."""
+        """Return the container with the plugins' changes."""
         if container is None or container.id not in self._changes:
             return container
-        shown = api.Container()
-        shown.CopyFrom(container)
+        shown = copy_of(container)
         merge.adjust(shown, self._changes[container.id])
         return shown

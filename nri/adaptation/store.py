@@ -1,4 +1,4 @@
-"""The pods and containers that there are, so that a plugin that comes later can be told of them."""
+"""The pods and containers that exist, with which a plugin that connects later is synchronized."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from nri import api
 from nri.adaptation import merge
+from nri.api.messages import copy_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -15,35 +16,34 @@ _STATES = {
     api.Event.START_CONTAINER: api.ContainerState.CONTAINER_RUNNING,
     api.Event.STOP_CONTAINER: api.ContainerState.CONTAINER_STOPPED,
 }
-"""What state a container is in after an event."""
+"""The state of a container after an event."""
 
 
 class Store:
-    """Pods and containers by id, in the order in which they came."""
+    """Pods and containers by id, in the order of their first event."""
 
     def __init__(self) -> None:
         self.pods: dict[str, api.PodSandbox] = {}
         self.containers: dict[str, api.Container] = {}
 
     def note(self, event: int, pod: api.PodSandbox, container: api.Container | None) -> None:
-        """Take note of an event that has succeeded; a pod or container that was not known is from now on."""
+        """Record an event that has succeeded, and so a pod or container that was not known."""
         if event == api.Event.REMOVE_POD_SANDBOX:
             self.pods.pop(pod.id, None)
         else:
-            self.pods[pod.id] = _copy_pod(pod)
+            self.pods[pod.id] = copy_of(pod)
         if container is None:
             return
         if event == api.Event.REMOVE_CONTAINER:
             self.containers.pop(container.id, None)
             return
-        copy = api.Container()
-        copy.CopyFrom(container)
+        copy = copy_of(container)
         earlier = self.containers.get(container.id)
         copy.state = _STATES.get(event, earlier.state if earlier is not None else copy.state)  # type: ignore[call-overload]
         self.containers[container.id] = copy
 
     def update(self, updates: Iterable[api.ContainerUpdate]) -> list[api.ContainerUpdate]:
-        """Change containers' resources; returns the updates of those that are not there."""
+        """Change containers' resources; returns the updates of containers that don't exist."""
         failed = []
         for update in updates:
             container = self.containers.get(update.container_id)
@@ -52,9 +52,3 @@ class Store:
             else:
                 merge.update(container, update.linux.resources)
         return failed
-
-
-def _copy_pod(pod: api.PodSandbox) -> api.PodSandbox:
-    copy = api.PodSandbox()
-    copy.CopyFrom(pod)
-    return copy

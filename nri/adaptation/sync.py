@@ -1,4 +1,4 @@
-"""Synchronize: what there is, in as few messages as fit."""
+"""Synchronize: all pods and containers, in as few messages as possible."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 MAX_PART = MAX_DATA - 1024
-"""Bytes of the longest part: a message, less what is around it."""
+"""Bytes of the longest part: a message frame without its envelope."""
 
 _AROUND = 6  # bytes of an element's tag and length in a part
 
@@ -19,9 +19,9 @@ _AROUND = 6  # bytes of an element's tag and length in a part
 def parts(
     pods: Iterable[PodSandbox], containers: Iterable[Container], limit: int = MAX_PART
 ) -> Iterator[SynchronizeRequest]:
-    """The requests, pods first, in order; ``more`` is set on all but the last. At least one, if it is empty.
+    """Yield the requests in order, pods first; ``more`` is set on all but the last. At least one, maybe empty.
 
-    One pod or container that is longer than the limit is a part of its own; that it can't be sent, the sender finds.
+    A pod or container that is longer than the limit is a part of its own, and the sender refuses to send it.
     """
     part, size = SynchronizeRequest(), 0
     items: list[PodSandbox | Container] = [*pods, *containers]

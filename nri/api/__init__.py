@@ -4,12 +4,12 @@
 
     api.ContainerUpdate(container_id="4f1e", linux={"resources": {"cpu": {"quota": {"value": -1}}}})
 
-What belongs here is the protobuf API itself, generated from ``proto/*.proto`` (where each field is explained) by
-``tools/protoc``, the table of events (:mod:`nri.api.events`) and what v2 messages are in OCI's words
-(:mod:`nri.api.convert`). What does not: sockets, ttRPC, anything that decides. Nothing but protobuf is imported, and
-nothing of the rest of this project.
+This package holds the protobuf API, generated from ``proto/*.proto`` (which explain each field) by ``tools/protoc``;
+the table of events (:mod:`nri.api.events`); the rules for plugins' names (:mod:`nri.api.names`); and the conversion
+of v2 messages to OCI's JSON (:mod:`nri.api.convert`). Sockets, ttRPC and decisions don't belong here. It imports
+nothing but protobuf, and nothing else of this project.
 
-An enum's values hang on the enum: ``api.Event.RUN_POD_SANDBOX``. Messages keep the fields that they do not know.
+An enum's values are attributes of the enum: ``api.Event.RUN_POD_SANDBOX``. Messages keep unknown fields.
 """
 
 from nri.api import convert, events

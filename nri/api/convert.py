@@ -1,9 +1,10 @@
-"""From v2 messages to the JSON of an OCI runtime configuration, which is what v0.1 plugins are given.
+"""Convert v2 messages to the JSON of an OCI runtime configuration, which v0.1 plugins get.
 
-The result is, key for key and in the same order, what the Go adapter writes: ``ToOCI()`` (``pkg/api/resources.go``)
-and ``encoding/json`` over the runtime specification's Go types. Two things look odd there and are kept, since
-existing plugins have seen nothing else: ``memory`` and ``cpu`` are there even when empty, and of ``pids`` without
-a limit the bare object is left. ``blockio_class`` and ``rdt_class`` have no place in OCI's resources and are dropped.
+The result equals, key for key and in the same order, the output of the Go adapter: ``ToOCI()``
+(``pkg/api/resources.go``) and ``encoding/json`` over the runtime specification's Go types. Two oddities are kept,
+since existing plugins have seen nothing else: ``memory`` and ``cpu`` are present even when empty, and ``pids``
+without a limit is an empty object. ``blockio_class`` and ``rdt_class`` have no place in OCI's resources and are
+dropped.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from nri.api.container_pb2 import LinuxContainer, LinuxPodSandbox
     from nri.api.linux_pb2 import LinuxDeviceCgroup, LinuxNamespace, LinuxResources
 
-# Field of the message -> key in OCI's JSON; all of them in messages of their own (Optional...).
+# Field of the message -> key in OCI's JSON. Each field is a message of its own (Optional...).
 _MEMORY = {
     "limit": "limit",
     "reservation": "reservation",
@@ -40,12 +41,12 @@ _DEVICE = {"major": "major", "minor": "minor"}
 
 
 def resources_of(linux: LinuxPodSandbox | LinuxContainer) -> LinuxResources | None:
-    """The ``resources`` of a pod's or container's ``linux``, None when they are absent."""
+    """Return the ``resources`` of a pod's or container's ``linux``; None when they are absent."""
     return linux.resources if linux.HasField("resources") else None
 
 
 def resources_to_oci(resources: LinuxResources | None) -> dict[str, Any] | None:
-    """OCI's ``linux.resources``; None (JSON's null) for None."""
+    """Return OCI's ``linux.resources``; None (JSON's null) for None."""
     if resources is None:
         return None
     oci: dict[str, Any] = {}
@@ -69,7 +70,7 @@ def resources_to_oci(resources: LinuxResources | None) -> dict[str, Any] | None:
 
 
 def namespaces_to_paths(namespaces: Iterable[LinuxNamespace]) -> dict[str, str]:
-    """A v0.1 spec's ``namespaces``: type -> path, the path empty for a namespace that the container got new."""
+    """Return a v0.1 spec's ``namespaces``: type -> path; the path of a new namespace is empty."""
     return {namespace.type: namespace.path for namespace in namespaces}
 
 
@@ -84,5 +85,5 @@ def _device(rule: LinuxDeviceCgroup) -> dict[str, Any]:
 
 
 def _present(message: Message, keys: dict[str, str]) -> dict[str, Any]:
-    """Of the optional values in ``keys`` those that are set, zero or not."""
+    """Return the optional values in ``keys`` that are set, also when they are zero."""
     return {key: getattr(message, field).value for field, key in keys.items() if message.HasField(field)}

@@ -1,6 +1,6 @@
-"""The events of a pod's and a container's life: how each reaches a plugin, and the mask that subscribes to them.
+"""The events of a pod's and a container's life: the method that carries each, and the mask that subscribes to them.
 
-:data:`CALLS` is the one table; what else there is in here, and what a stub dispatches by, follows from it.
+:data:`METHODS` is the one table; the rest of this module, and the dispatching of a stub, follow from it.
 """
 
 from __future__ import annotations
@@ -16,80 +16,83 @@ if TYPE_CHECKING:
 
 PLUGIN: str = pb.DESCRIPTOR.services_by_name["Plugin"].full_name
 RUNTIME: str = pb.DESCRIPTOR.services_by_name["Runtime"].full_name
-"""The services, as a call names them: the one of a plugin, and that of a runtime."""
+"""Full names of the services of a plugin and of a runtime."""
 
 Version = tuple[int, int]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Call:
-    """How one event reaches a plugin.
-
-    ``rpc`` is the method of the service ``Plugin``; from NRI 0.12 on it is called for every event. ``state_change``
-    says that a runtime up to NRI 0.11 sends a ``StateChange`` instead. ``since`` is the first NRI that has the event.
-    """
+class EventMethod:
+    """The method of the service ``Plugin`` that carries one event."""
 
     event: pb.Event
     rpc: str
+    """Name of the method. From NRI 0.12 on, a runtime calls it for every event."""
     request: type[Message]
     response: type[Message]
     state_change: bool = False
+    """True where a runtime up to NRI 0.11 sends a ``StateChange`` instead."""
     since: Version = (0, 2)
+    """The first NRI that has the event."""
 
 
-def _call(rpc: str, event: pb.Event, *, state_change: bool = False, since: Version = (0, 2)) -> Call:
+def _method(rpc: str, event: pb.Event, *, state_change: bool = False, since: Version = (0, 2)) -> EventMethod:
     request, response = getattr(pb, rpc + "Request"), getattr(pb, rpc + "Response")
-    return Call(event=event, rpc=rpc, request=request, response=response, state_change=state_change, since=since)
+    return EventMethod(
+        event=event, rpc=rpc, request=request, response=response, state_change=state_change, since=since
+    )
 
 
-CALLS: tuple[Call, ...] = (
-    _call("RunPodSandbox", pb.RUN_POD_SANDBOX, state_change=True),
-    _call("StopPodSandbox", pb.STOP_POD_SANDBOX, state_change=True),
-    _call("RemovePodSandbox", pb.REMOVE_POD_SANDBOX, state_change=True),
-    _call("CreateContainer", pb.CREATE_CONTAINER),
-    _call("PostCreateContainer", pb.POST_CREATE_CONTAINER, state_change=True),
-    _call("StartContainer", pb.START_CONTAINER, state_change=True),
-    _call("PostStartContainer", pb.POST_START_CONTAINER, state_change=True),
-    _call("UpdateContainer", pb.UPDATE_CONTAINER),
-    _call("PostUpdateContainer", pb.POST_UPDATE_CONTAINER, state_change=True),
-    _call("StopContainer", pb.STOP_CONTAINER),
-    _call("RemoveContainer", pb.REMOVE_CONTAINER, state_change=True),
-    _call("UpdatePodSandbox", pb.UPDATE_POD_SANDBOX, since=(0, 10)),
-    _call("PostUpdatePodSandbox", pb.POST_UPDATE_POD_SANDBOX, state_change=True, since=(0, 10)),
-    _call("ValidateContainerAdjustment", pb.VALIDATE_CONTAINER_ADJUSTMENT, since=(0, 10)),
+METHODS: tuple[EventMethod, ...] = (
+    _method("RunPodSandbox", pb.RUN_POD_SANDBOX, state_change=True),
+    _method("StopPodSandbox", pb.STOP_POD_SANDBOX, state_change=True),
+    _method("RemovePodSandbox", pb.REMOVE_POD_SANDBOX, state_change=True),
+    _method("CreateContainer", pb.CREATE_CONTAINER),
+    _method("PostCreateContainer", pb.POST_CREATE_CONTAINER, state_change=True),
+    _method("StartContainer", pb.START_CONTAINER, state_change=True),
+    _method("PostStartContainer", pb.POST_START_CONTAINER, state_change=True),
+    _method("UpdateContainer", pb.UPDATE_CONTAINER),
+    _method("PostUpdateContainer", pb.POST_UPDATE_CONTAINER, state_change=True),
+    _method("StopContainer", pb.STOP_CONTAINER),
+    _method("RemoveContainer", pb.REMOVE_CONTAINER, state_change=True),
+    _method("UpdatePodSandbox", pb.UPDATE_POD_SANDBOX, since=(0, 10)),
+    _method("PostUpdatePodSandbox", pb.POST_UPDATE_POD_SANDBOX, state_change=True, since=(0, 10)),
+    _method("ValidateContainerAdjustment", pb.VALIDATE_CONTAINER_ADJUSTMENT, since=(0, 10)),
 )
-"""Every event that this package knows, by number."""
+"""All events, in the order of their numbers."""
 
-BY_EVENT: dict[int, Call] = {call.event: call for call in CALLS}
-BY_RPC: dict[str, Call] = {call.rpc: call for call in CALLS}
+BY_EVENT: dict[int, EventMethod] = {method.event: method for method in METHODS}
+BY_RPC: dict[str, EventMethod] = {method.rpc: method for method in METHODS}
 
 
 def mask(events: Iterable[int]) -> int:
-    """The mask for ``ConfigureResponse.events``: bit N-1 for event number N.
+    """Return the mask for ``ConfigureResponse.events``: bit N-1 for event number N.
 
-    No events give 0, which a runtime reads as *all that I know*. Raises ValueError for a number that is no event.
+    No events give 0, which a runtime reads as all events that it knows.
+
+    :raises ValueError: for a number that is not an event's.
     """
     bits = 0
     for event in events:
         if event not in BY_EVENT:
-            raise ValueError(f"{event} is not the number of an event; those are 1 to {len(CALLS)}")
+            raise ValueError(f"{event} is not the number of an event; those are 1 to {len(METHODS)}")
         bits |= 1 << (event - 1)
     return bits
 
 
-def events(mask: int) -> tuple[pb.Event, ...]:
-    """The events that ``mask`` has a bit for, by number; none for 0, whatever the receiver makes of that.
+def in_mask(mask: int) -> tuple[pb.Event, ...]:
+    """Return the events that ``mask`` has a bit for, in the order of their numbers; none for 0.
 
-    Raises ValueError for a bit that stands for no event, as a runtime does that gets one.
+    :raises ValueError: for a bit that stands for no event; a runtime refuses it, too.
     """
     if unknown := mask & ~VALID:
         raise ValueError(f"the event mask {mask:#x} has bits that stand for no event: {unknown & 0xFFFFFFFF:#x}")
-    return tuple(call.event for call in CALLS if mask & 1 << (call.event - 1))
+    return tuple(method.event for method in METHODS if mask & 1 << (method.event - 1))
 
 
 def valid(version: Version) -> int:
-    """The mask of all events that a runtime with NRI ``version``, such as ``(0, 8)``, knows."""
-    return mask(call.event for call in CALLS if call.since <= version)
+    """Return the mask of all events that a runtime with NRI ``version``, such as ``(0, 8)``, knows."""
+    return mask(method.event for method in METHODS if method.since <= version)
 
 
 VALID: int = mask(BY_EVENT)

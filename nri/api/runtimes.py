@@ -1,13 +1,13 @@
 """The abilities of a container runtime, by the NRI that it was built with: its events, the size of its messages.
 
-From NRI 0.12 on a runtime says so itself, in ``ConfigureRequest.nri_version``. What it says there is not always a
+From NRI 0.12 on a runtime sends its NRI's version in ``ConfigureRequest.nri_version``. The value is not always a
 version: a Go binary without module information, as Debian builds containerd, says ``0.0.0-unknown`` or ``(devel)``
-(``UnknownVersion`` in pkg/version of containerd/nri). The field itself is the proof then: its sender has 0.12 or
+(``UnknownVersion`` in pkg/version of containerd/nri). The field alone is the proof then: its sender has 0.12 or
 newer.
 
-A runtime that says nothing has 0.11 or older, and is looked up by its name and version in :data:`RELEASES`. Of one
-that is not listed only the events are known that every NRI has: a plugin that subscribes to an event that the runtime
-does not know is disconnected.
+A runtime that does not send it has 0.11 or older, and is looked up by its name and version in :data:`RELEASES`. One
+that is not listed is taken to know only the events that every NRI has: a plugin that subscribes to an event that the
+runtime does not know is disconnected.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import re
 
 from nri.api.events import Version
 
-SAYS_ITS_VERSION: Version = (0, 12)
+SENDS_VERSION: Version = (0, 12)
 """The first NRI that sends its version."""
 
-CUTS_SYNCHRONIZE: Version = (0, 7)
-"""The first NRI that sends Synchronize in several messages of at most 4 MiB; before, it is one, however long.
+SPLITS_SYNCHRONIZE: Version = (0, 7)
+"""The first NRI that sends Synchronize in several messages of at most 4 MiB. Older ones send one of any length.
 
 Source: ``plugin.synchronize`` in pkg/adaptation/plugin.go of containerd/nri, v0.6.1 and v0.7.0.
 """
@@ -29,7 +29,7 @@ MAX_REQUEST = 64 * 1024 * 1024
 """Bytes of a runtime's longest request: some 35,000 pods with a container each in one Synchronize."""
 
 UNKNOWN: Version = (0, 9)
-"""The NRI of a runtime that is not listed: up to this one, all have the same events."""
+"""The NRI assumed for a runtime that is not listed: up to this one, all have the same events."""
 
 RELEASES: dict[str, tuple[tuple[tuple[int, int, int], Version], ...]] = {
     "containerd": (
@@ -51,7 +51,7 @@ RELEASES: dict[str, tuple[tuple[tuple[int, int, int], Version], ...]] = {
         ((1, 35, 0), (0, 11)),
     ),
 }
-"""By the name that a runtime gives itself: its first release with each NRI, oldest first.
+"""By a runtime's name for itself: its first release with each NRI, oldest first.
 
 Source: ``github.com/containerd/nri`` in go.mod of each release tag of containerd/containerd and cri-o/cri-o; the
 names are ``Name`` of containerd's version package and ``runtimeName`` of internal/nri/nri.go of CRI-O. A
@@ -65,14 +65,14 @@ _NRI = re.compile(r"v?([0-9]{1,6})\.([0-9]{1,6})(?![0-9])")
 def nri_version(name: str, version: str, said: str = "") -> Version:
     """Return the version of a runtime's NRI.
 
-    :param name: what the runtime calls itself, as in ``containerd``.
+    :param name: the runtime's name for itself, as in ``containerd``.
     :param version: the runtime's own version, as in ``v2.1.9`` or ``1.7.24~ds1``.
-    :param said: its NRI's version in its own words; "" where it says nothing.
+    :param said: its NRI's version as it sends it; "" where it sends none.
     """
     if said:
         match = _NRI.match(said)
         known = (int(match[1]), int(match[2])) if match else (0, 0)
-        return known if known > (0, 0) else SAYS_ITS_VERSION
+        return known if known > (0, 0) else SENDS_VERSION
     match = _RUNTIME.match(version)
     release = (int(match[1]), int(match[2]), int(match[3] or 0)) if match else (0, 0, 0)
     found = [nri for first, nri in RELEASES.get(name, ()) if first <= release]

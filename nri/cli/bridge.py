@@ -31,7 +31,7 @@ def bridge(path: str, index: str, settings_file: str) -> None:
     """
     from nri.process import watchdog
 
-    watchdog.keep(make_session=False)
+    watchdog.start(make_session=False)
     from nri.v1bridge import serve
 
     serve(path=path, index=index, options_file=settings_file)

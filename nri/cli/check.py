@@ -9,14 +9,14 @@ import click
 
 from nri import config
 from nri.cli import options, output
+from nri.cli.broken import TRACEBACK, is_broken
 from nri.client import PluginError, find
 from nri.config import Fault
 from nri.config.entries import PluginEntry
 from nri.config.openness import openness_note
 from nri.config.plugin_conf import check_conf, fault_at
 from nri.errors import escape
-from nri.prefork.pool.about import TRACEBACK, is_broken, is_built_with_skel
-from nri.prefork.pool.pool import try_prefork
+from nri.prefork.pool.eligibility import is_built_with_skel, try_prefork
 from nri.process.launch import Output, launch
 from nri.process.unstartable import NOT_RUN, WINDOWS, explain, has_windows_ends
 from nri.types import gojson

@@ -14,8 +14,8 @@ from nri.cli import options, output
 from nri.client import ChainError, Client, Exchange, Sandbox, Task, read_config, spec_from_oci
 from nri.config.entries import ConfigList
 from nri.errors import NRIError, escape
+from nri.process.inherit import prepare_process
 from nri.process.lines import readable
-from nri.process.spawn import prepare_process
 from nri.types.errors import DecodeError
 from nri.types.v1 import MAX_REQUEST, Request
 

@@ -19,7 +19,7 @@ from nri.hook.deadline import Deadline
 from nri.hook.reporter import Outlet
 from nri.hook.state import State, read
 from nri.process import watchdog
-from nri.process.spawn import prepare_process
+from nri.process.inherit import prepare_process
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ class _Hook:
 
 def _guard() -> watchdog.Watchdog:
     try:
-        return watchdog.keep(make_session=True)
+        return watchdog.start(make_session=True)
     except OSError as error:
         raise NRIError(f"the guard of the plugins cannot be started: {error.strerror}") from error
 

@@ -1,10 +1,11 @@
-"""Several connections over one socket: the trunk between an NRI v2 runtime and a plugin.
+"""Several channels over one socket: the trunk between an NRI v2 runtime and a plugin.
 
-:mod:`nri.multiplex.codec` is the wire, without any I/O; a :class:`Mux` is a socket that speaks it, a
-:class:`Connection` one that carries a single connection. What is said on a connection, this package does not know: it
-hands bytes to a :class:`Receiver` as they come.
+:mod:`nri.multiplex.codec` is the wire format, without I/O. A :class:`Connection` is one socket with the threads that
+read it; a :class:`Mux` carries several channels over a connection. A :class:`Channel` sends whole messages and hands
+the bytes that arrive to a :class:`Receiver`; this package does not interpret them.
 """
 
+from nri.multiplex.channel import Channel, Job, Receiver
 from nri.multiplex.codec import (
     MAX_PAYLOAD,
     OLD_MAX_PAYLOAD,
@@ -14,9 +15,8 @@ from nri.multiplex.codec import (
     FrameError,
     encode,
 )
-from nri.multiplex.connection import Connection, Receiver, inherited
+from nri.multiplex.connection import Connection, inherited_socket
 from nri.multiplex.errors import ClosedError, ProtocolError
-from nri.multiplex.leader_followers import Task
 from nri.multiplex.mux import Mux
 
 __all__ = [
@@ -24,14 +24,15 @@ __all__ = [
     "OLD_MAX_PAYLOAD",
     "PLUGIN_SERVICE",
     "RUNTIME_SERVICE",
+    "Channel",
     "ClosedError",
     "Connection",
     "FrameDecoder",
     "FrameError",
+    "Job",
     "Mux",
     "ProtocolError",
     "Receiver",
-    "Task",
     "encode",
-    "inherited",
+    "inherited_socket",
 ]

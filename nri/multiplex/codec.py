@@ -1,22 +1,22 @@
-"""Frames of a trunk: bytes in, pieces of connections out. No I/O.
+"""Frames of a trunk: bytes in, pieces of channels out. No I/O.
 
-A frame is a connection's id and a payload's length, each an unsigned 32-bit number in network order, then the
-payload. There is no handshake: both ends know the ids.
+A frame is a channel's id and a payload's length, each an unsigned 32-bit number in network order, then the
+payload. There is no handshake: both ends know the ids. (Go calls a channel a connection.)
 
 Reading and writing follow different rules. A reader must take payloads as pieces of a byte stream, since Go's writer
-cuts messages anywhere. A writer must not cut anywhere, since Go's reader is no byte stream: one ``Read`` takes one
-frame, and ends the connection if the frame is longer than the buffer that it is given (``conn.Read`` in
-pkg/net/multiplex/mux.go of containerd/nri). ttRPC reads the beginning of a message into a buffer of 4096 bytes, and
-then asks for exactly the rest. So :func:`encode` makes frames of one message: the first has at most
-:data:`FIRST_PAYLOAD` bytes, the rest follows in one frame, and two messages never share a frame. Many small frames
-would do as well, but the Go reader's queue holds 256 of them, and overflowing it ends the connection, too.
+cuts messages anywhere. A writer must not cut anywhere, since Go's reader is not a byte stream: one ``Read`` takes one
+frame, and ends the connection if the frame is longer than its buffer (``conn.Read`` in pkg/net/multiplex/mux.go of
+containerd/nri). ttRPC reads the beginning of a message into a buffer of 4096 bytes, and then asks for exactly the
+rest. So :func:`encode` makes frames of one message: the first has at most :data:`FIRST_PAYLOAD` bytes, the rest
+follows in one frame, and two messages never share a frame. Many small frames would also be read, but the Go reader's
+queue holds 256 of them, and overflowing it ends the connection, too.
 
-What is done about malformed input:
+Malformed input is handled so:
 
-- a length above the decoder's limit is a :class:`FrameError`, and the trunk is lost: where the next frame begins
-  can't be known. Nothing is allocated for a length: what has come of a payload is handed out at once.
-- an id that nobody listens to is not this module's affair; id 0 is reserved, and is handed out like any other.
-- an empty payload is no piece at all.
+- a length above the decoder's limit is a :class:`FrameError`, and the trunk is lost: the beginning of the next frame
+  is unknown. A length allocates nothing: the bytes of a payload are handed out as they arrive.
+- an unknown id is handed out like any other, and so is id 0, which is reserved.
+- an empty payload makes no piece.
 - a stream that ends within a frame leaves :attr:`FrameDecoder.inside` true.
 """
 
@@ -42,18 +42,18 @@ FIRST_PAYLOAD = 4096
 """Bytes of a message's first frame at most: the size of Go's ``bufio.Reader``, through which ttRPC reads a header."""
 
 PLUGIN_SERVICE = 1
-"""The connection on which the plugin is the server."""
+"""The channel on which the plugin is the server."""
 
 RUNTIME_SERVICE = 2
-"""The connection on which the runtime is the server."""
+"""The channel on which the runtime is the server."""
 
 
 class FrameError(ProtocolError):
-    """The peer sent what can't be a frame. The trunk can't be used any more."""
+    """The peer sent bytes that are not a frame. The trunk cannot be used any more."""
 
 
 class FrameDecoder:
-    """Cuts the bytes of a trunk into pieces of its connections.
+    """Cuts the bytes of a trunk into pieces of its channels.
 
     :param limit: bytes of the longest payload; by default :data:`MAX_PAYLOAD`.
     """
@@ -61,18 +61,18 @@ class FrameDecoder:
     def __init__(self, limit: int | None = None) -> None:
         self._limit = MAX_PAYLOAD if limit is None else limit
         self._header = b""
-        self._connection = 0
+        self._channel = 0
         self._left = 0
 
     @property
     def inside(self) -> bool:
-        """Whether a frame has begun and not ended."""
+        """True while a frame has begun and not ended."""
         return self._left > 0 or bool(self._header)
 
     def feed(self, data: bytes) -> list[tuple[int, bytes]]:
-        """The pieces that ``data`` holds, in order, each with the id of its connection.
+        """Return the pieces that ``data`` holds, in order, each with the id of its channel.
 
-        :raises FrameError: for a length that no frame has; the pieces before it are lost with the trunk.
+        :raises FrameError: for a length above the limit; the pieces before it are lost with the trunk.
         """
         pieces = []
         at, size = 0, len(data)
@@ -84,28 +84,28 @@ class FrameDecoder:
                     self._header = head
                     break
                 self._header = b""
-                self._connection, self._left = HEADER.unpack(head)
-            if self._left > self._limit:  # and stays so: nothing is read after it
+                self._channel, self._left = HEADER.unpack(head)
+            if self._left > self._limit:  # it stays above: nothing is read after this
                 raise FrameError(
-                    f"a frame of connection {self._connection} says it has {self._left} bytes, "
+                    f"a frame of channel {self._channel} says it has {self._left} bytes, "
                     f"expected at most {self._limit}"
                 )
             piece = data[at : at + self._left]
             at += len(piece)
             self._left -= len(piece)
             if piece:
-                pieces.append((self._connection, piece))
+                pieces.append((self._channel, piece))
         return pieces
 
 
-def encode(connection: int, message: bytes, limit: int | None = None) -> bytes:
-    """Return one whole message as frames of ``connection``; no frame for an empty one.
+def encode(channel: int, message: bytes, limit: int | None = None) -> bytes:
+    """Return one whole message as frames of ``channel``; no frame for an empty one.
 
-    :param message: a message of whatever is spoken on the connection, from its first byte to its last.
+    :param message: a message of the protocol on the channel, from its first byte to its last.
     :param limit: bytes of the longest payload; by default :data:`MAX_PAYLOAD`.
     """
     if len(message) <= FIRST_PAYLOAD:
-        return HEADER.pack(connection, len(message)) + message if message else b""
+        return HEADER.pack(channel, len(message)) + message if message else b""
     cuts = [0, *range(FIRST_PAYLOAD, len(message), limit or MAX_PAYLOAD), len(message)]
     pieces = [message[start:end] for start, end in itertools.pairwise(cuts)]
-    return b"".join([part for piece in pieces for part in (HEADER.pack(connection, len(piece)), piece)])
+    return b"".join([part for piece in pieces for part in (HEADER.pack(channel, len(piece)), piece)])

@@ -1,11 +1,11 @@
-"""Why a link ends."""
+"""Reasons for which a connection ends."""
 
 from nri.errors import NRIError
 
 
 class ClosedError(NRIError):
-    """The link is closed; ``str()`` says why. Expected whenever a peer goes away."""
+    """The connection is closed; ``str()`` says why. Expected whenever a peer goes away."""
 
 
 class ProtocolError(NRIError):
-    """The peer sent what makes no sense, and nothing after it can be trusted. Raised by a receiver, it closes."""
+    """The peer broke the protocol, and nothing after that can be trusted. A receiver that raises it closes."""

@@ -1,9 +1,9 @@
-"""Threads that take turns at reading: who has read a task does it, and another reads on.
+"""A leader/followers pool: the thread that has read something does the work, and another thread reads on.
 
-A task may take as long as its deadline allows, and nothing must wait for it: so before a thread begins with one,
-there is another that waits for more. Nobody has to be woken for that; passing each task to another thread would wake
-one for each, which takes longer than most tasks. Of those that wait in an epoll, the kernel wakes one, the one that
-was at work last (``ep_poll`` in fs/eventpoll.c of Linux).
+A job may take as long as its deadline allows, and nothing may wait for it. So before a thread starts a job, another
+thread waits for input. Handing each job to another thread instead would wake one for each, which takes longer than
+most jobs. Of the threads that wait in an epoll, the kernel wakes one, the one that worked last (``ep_poll`` in
+fs/eventpoll.c of Linux).
 """
 
 from __future__ import annotations
@@ -13,132 +13,132 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 
-Task = Callable[[], None]
+from nri.multiplex.channel import Job
 
 MAX_THREADS = 64
-"""Tasks that are under way at once, less one; what comes beyond that waits."""
+"""Threads of a pool. One of them reads; jobs beyond the others wait."""
 
-_WAITING_KEPT = 4
+_MAX_IDLE = 4
 
 log = logging.getLogger("nri.multiplex")
 
 
 class LeaderFollowers:
-    """Threads named ``NAME-1``, ``NAME-2`` and so on, started as they are needed.
+    """A pool of threads named ``NAME-1``, ``NAME-2`` and so on, started as they are needed.
 
-    :param turn: waits until something has come, and returns the tasks that it amounts to. It is called by several
-        threads at once. When it is over, it must return at once, in all of them.
+    :param read: waits for input, and returns the jobs that it amounts to. Several threads call it at once. After
+        :meth:`stop` it must return at once, in all of them.
     """
 
-    def __init__(self, name: str, turn: Callable[[], Sequence[Task]]) -> None:
+    def __init__(self, name: str, read: Callable[[], Sequence[Job]]) -> None:
         self._name = name
-        self._turn = turn
-        self._lock = threading.Lock()  # taken as such, since a condition's own way takes four calls of Python
+        self._read = read
+        self._lock = threading.Lock()  # taken directly: through the condition it would take four calls of Python
         self._changed = threading.Condition(self._lock)
-        self._backlog: deque[Task] = deque()
+        self._backlog: deque[Job] = deque()
         self._count = 0
-        self._waiting = 0  # for their turn, or about to
+        self._idle = 0  # threads that wait for input, or are about to
         self._started = 0
-        self._is_over = False
+        self._is_stopped = False
 
     def run(self) -> None:
-        """Have turns taken until it is over, or until the last thread has ended because of an error.
+        """Read and work until :meth:`stop`, or until the last thread has ended because of an error.
 
-        :raises RuntimeError: when there can't be a thread.
+        :raises RuntimeError: when the system has no thread left.
         """
         with self._lock:
-            if not self._is_over:
+            if not self._is_stopped:
                 self._start()
-            self._changed.wait_for(lambda: self._is_over or self._count == 0)
+            self._changed.wait_for(lambda: self._is_stopped or self._count == 0)
 
-    def hand_out(self, tasks: Sequence[Task], *, own: int = 0) -> None:
-        """Have tasks done soon, in threads of ours; not at all when it is over. They must not raise.
+    def submit(self, jobs: Sequence[Job], *, own: int = 0) -> None:
+        """Have the pool's threads do ``jobs`` soon; drop them after :meth:`stop`.
 
-        :param own: how many of them the thread that calls will come to itself.
+        :param own: the number of jobs that the calling thread will take itself.
         """
         with self._lock:
-            if not self._is_over:
-                self._backlog += tasks
-                for _ in tasks[own:]:
+            if not self._is_stopped:
+                self._backlog += jobs
+                for _ in jobs[own:]:
                     self._start_another()
 
-    def end(self) -> None:
-        """It is over: the threads end, each after what it is at; what nobody has begun is dropped."""
+    def stop(self) -> None:
+        """Drop the jobs that no thread has begun; each thread ends after its current job."""
         with self._lock:
-            self._is_over = True
+            self._is_stopped = True
             self._backlog.clear()
             self._changed.notify_all()
 
     def join(self) -> None:
-        """Wait until no thread waits for its turn. Those that are at a task are not waited for."""
+        """Wait until no thread waits for input. Threads that are doing a job are not waited for."""
         with self._lock:
-            self._changed.wait_for(lambda: self._waiting == 0)
+            self._changed.wait_for(lambda: self._idle == 0)
 
     def _start(self) -> None:
-        # A daemon: a task that hangs must not keep the process from ending.
+        # A daemon: a job that hangs must not keep the process from ending.
         threading.Thread(target=self._work, name=f"{self._name}-{self._started + 1}", daemon=True).start()
         self._started += 1
         self._count += 1
-        self._waiting += 1
+        self._idle += 1
 
     def _start_another(self) -> bool:
-        """Start a thread, if there may be and can be one more."""
+        """Start a thread and return True, if the limit and the system allow one more."""
         if self._count >= MAX_THREADS:
             return False
         try:
             self._start()
-        except RuntimeError as error:  # the system has none left
-            log.error("no thread for what comes next: %s", error)
+        except RuntimeError as error:  # the system has no thread left
+            log.error("can't start another reading thread: %s", error)
             return False
         return True
 
     def _work(self) -> None:
         try:
-            while (task := self._next()) is not None:
-                _do(task)
-                del task  # drop the reference before waiting
+            while (job := self._next()) is not None:
+                _do(job)
+                del job  # drop the reference before blocking
                 with self._lock:
-                    self._waiting += 1
+                    self._idle += 1
         except BaseException:
-            log.exception("a reading thread has ended")
+            log.exception("a reading thread has failed")
             with self._lock:
-                self._count_out()
+                self._discount()
 
-    def _count_out(self) -> None:
-        """Count the calling thread, one of those that wait, no longer. To be called with the lock held."""
+    def _discount(self) -> None:
+        """Remove the calling thread, which is idle, from the counts. Call this with the lock held."""
         self._count -= 1
-        self._waiting -= 1
+        self._idle -= 1
         self._changed.notify_all()
 
-    def _next(self) -> Task | None:
-        """Return the next task, or None when the thread is to end; it is then counted out already.
+    def _next(self) -> Job | None:
+        """Return the calling idle thread's next job, or None when the thread must end; it is discounted by then.
 
-        The decision to end and the count change under one lock: several threads that finish together must not all
-        count on each other to stay. Only for a thread that is counted among those that wait.
+        One lock holds the decision to end and the change of the count: several threads that finish together must
+        not all rely on each other to stay.
         """
         while True:
             with self._lock:
                 if self._backlog and self._may_leave():
-                    self._waiting -= 1
+                    self._idle -= 1
                     return self._backlog.popleft()
-                if self._is_over or self._waiting > _WAITING_KEPT:
-                    self._count_out()
+                if self._is_stopped or self._idle > _MAX_IDLE:
+                    self._discount()
                     return None
-            tasks = self._turn()
-            if tasks:
-                self.hand_out(tasks, own=1)
+            jobs = self._read()
+            if jobs:
+                self.submit(jobs, own=1)
 
     def _may_leave(self) -> bool:
-        """Whether one may leave those that wait: another stays, or none can be had.
+        """Return whether another reader remains or can be started, or none can be had below the limit.
 
-        Not where all the others are at work: the first that has done will come to what is to be done.
+        At the limit, with all other threads at work, the first that finishes takes the next job.
         """
-        return self._waiting > 1 or self._start_another() or self._count < MAX_THREADS
+        return self._idle > 1 or self._start_another() or self._count < MAX_THREADS
 
 
-def _do(task: Task) -> None:
-    """Do a task. One that raises is a bug, and must not cost the link its last reading thread."""
+def _do(job: Job) -> None:
+    """Do a job. One that raises is a bug, and must not cost the connection its last reading thread."""
     try:
-        task()
+        job()
     except BaseException:
-        log.exception("a task has failed")
+        log.exception("a job has failed")

@@ -1,25 +1,26 @@
-"""A trunk: a link that several connections share."""
+"""A trunk: one socket that carries several channels."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from nri.multiplex.channel import Receiver
 from nri.multiplex.codec import FrameDecoder, encode
-from nri.multiplex.connection import Connection, Receiver
-from nri.multiplex.errors import ClosedError
+from nri.multiplex.connection import Connection
 
 if TYPE_CHECKING:
     import socket
     import threading
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-    from nri.multiplex.leader_followers import Task
+    from nri.multiplex.channel import Channel, Job
+    from nri.multiplex.errors import ClosedError
 
 
-class Mux:
-    """A connected stream socket, which it owns, that carries several connections.
+class Mux(Receiver):
+    """A connected stream socket, which it owns, that carries several channels.
 
-    What :mod:`nri.multiplex.connection` promises holds for each of them. Data for a connection that is not open are
+    The contract of :mod:`nri.multiplex.connection` holds for each of them. Data for a channel that is not open are
     dropped.
 
     :param max_payload: bytes of the longest payload in either direction; by default
@@ -27,57 +28,76 @@ class Mux:
     """
 
     def __init__(self, sock: socket.socket, *, max_payload: int | None = None) -> None:
-        self._link = Connection(sock, self)
+        self._trunk = Connection(sock)
+        self._trunk.attach(self)
         self._decoder = FrameDecoder(max_payload)
         self._max_payload = max_payload
         self._receivers: dict[int, Receiver] = {}
 
     @property
     def reason(self) -> ClosedError | None:
-        """Why it is closed; None while it is open."""
-        return self._link.reason
+        """The reason for which it is closed; None while it is open."""
+        return self._trunk.reason
 
-    def open(self, connection: int, receiver: Receiver) -> Callable[[bytes], None]:
-        """Open a connection; returns the function that sends one whole message on it, and raises ClosedError.
-
-        One call is one message: a Go peer can't read two in a frame, nor one in other pieces than
-        :func:`nri.multiplex.encode` makes. To be done before :meth:`run`, or what comes in between is dropped.
-        """
-        self._receivers[connection] = receiver
-        return lambda message: self._link.send(encode(connection, message, self._max_payload))
+    def open(self, number: int) -> Channel:
+        """Open a channel. Attach its receiver before :meth:`run`: data that arrive earlier are dropped."""
+        return _MuxChannel(number, self._trunk, self._receivers, self._max_payload)
 
     def run(self) -> ClosedError:
         """Read until the trunk is closed, by the peer or by us; returns the reason."""
-        return self._link.run()
-
-    def wait(self, done: threading.Lock, timeout: float | None = None) -> bool:
-        """As :meth:`nri.multiplex.Connection.wait`."""
-        return self._link.wait(done, timeout)
+        return self._trunk.run()
 
     def close(self, reason: str) -> ClosedError:
-        """Close the trunk, unless it is closed already; returns the reason that sticks."""
-        return self._link.close(reason)
+        """Close the trunk, unless it is closed already; returns the first reason."""
+        return self._trunk.close(reason)
 
-    def receive(self, data: bytes) -> Sequence[Task]:
-        """For the link: hand out what came."""
-        tasks: list[Task] = []
-        for connection, piece in self._decoder.feed(data):
-            receiver = self._receivers.get(connection)
+    def receive(self, data: bytes) -> Sequence[Job]:
+        """Hand each channel's pieces to its receiver."""
+        jobs: list[Job] = []
+        for number, piece in self._decoder.feed(data):
+            receiver = self._receivers.get(number)
             if receiver is not None:
-                tasks += receiver.receive(piece) or ()
-        return tasks
+                jobs += receiver.receive(piece) or ()
+        return jobs
 
     def closed(self, reason: ClosedError) -> None:
-        """For the link: tell every connection."""
+        """Tell every receiver."""
         for receiver in list(self._receivers.values()):
             receiver.closed(reason)
 
     def due(self) -> float | None:
-        """For the link: the earliest of all connections."""
+        """Return the earliest time of all receivers."""
         dues = [due for receiver in self._receivers.values() if (due := receiver.due()) is not None]
         return min(dues) if dues else None
 
     def expire(self) -> None:
-        """For the link: whatever is due on any connection."""
+        """Do what is due on any channel."""
         for receiver in self._receivers.values():
             receiver.expire()
+
+
+class _MuxChannel:
+    """One channel of a trunk.
+
+    One call of :meth:`send` is one message: a Go peer can read neither two in a frame nor one in other pieces than
+    :func:`nri.multiplex.encode` makes.
+    """
+
+    __slots__ = ("_max_payload", "_number", "_receivers", "_trunk")
+
+    def __init__(
+        self, number: int, trunk: Connection, receivers: dict[int, Receiver], max_payload: int | None
+    ) -> None:
+        self._number = number
+        self._trunk = trunk
+        self._receivers = receivers
+        self._max_payload = max_payload
+
+    def attach(self, receiver: Receiver) -> None:
+        self._receivers[self._number] = receiver
+
+    def send(self, message: bytes) -> None:
+        self._trunk.send(encode(self._number, message, self._max_payload))
+
+    def wait(self, done: threading.Lock, timeout: float | None = None) -> bool:
+        return self._trunk.wait(done, timeout)

@@ -1,14 +1,62 @@
-"""The protocol between a plugin's prefork server and a host's pool: a codec without I/O.
+"""The protocol between a plugin's prefork server and a host's pool: its words and a codec without I/O.
 
-A worker reads one request from its socket: the length (:data:`LENGTH` bytes, network order), then the request.
-It writes its stdout in pieces: the length of a piece (the same form, not 0), then the piece. Last come zeros in
-place of a length, and the exit status in one byte.
+Starting an interpreter and loading a plugin takes many times longer than the work of most plugins, and pods wait for
+it. So a host may start a plugin once, as ``TYPE prefork``: a server that has everything loaded and only forks. Each
+request is still answered by a new process, a worker, which answers once. A worker is forked from the server, which
+has seen no request, so it carries nothing over from an earlier request.
+
+The server's stdin is the control socket (SOCK_SEQPACKET); the host has the other end. A message is a word, and where
+it has an argument a blank and the argument:
+
+=======  =================  ==========================================================================================
+word     sent by            meaning
+=======  =================  ==========================================================================================
+files    server, first      The plugin is loaded. The argument lists the files it was loaded from, except its
+                            executable and the interpreter's own library, each ended by a NUL. The host checks these
+                            files before each request.
+refused  server, instead    The workers would not be as good as new processes (:mod:`nri.prefork.server.fitness`), or
+                            the plugin cannot be loaded. The argument is the reason, which is on stderr, too. The
+                            server exits with status 2.
+more     host               Fork a worker.
+done     host               The host has finished with the worker with this PID.
+next     host               ``done PID`` and ``more`` in one message.
+ready    server             A worker with this PID waits. With the message come three descriptors: a pidfd, the
+                            worker's socket (SOCK_STREAM), and a pipe from the worker's stdout and stderr.
+=======  =================  ==========================================================================================
+
+A worker reads one request from its socket: the length (:data:`LENGTH` bytes, network order), then the request. It
+writes what ``TYPE invoke`` would write to stdout, in pieces: the length of a piece (the same form, not 0), then the
+piece. Last come zeros in place of a length, and the exit status in one byte. By then the worker has closed its files;
+it waits until the host closes the socket or kills it, because to exit takes longer than to answer, and would compete
+with the host for the CPU. If a worker ends before it has read the request, the host sees that the socket was reset,
+and gives the request to another worker. A plugin that forks in ``invoke`` and returns in both processes writes two
+results, as it does as ``TYPE invoke``: the second process writes a piece, and no end.
+
+If there is no control socket, or a module is missing, the plugin writes ``TYPE prefork: REASON`` to stderr. The host
+reads stderr until it receives ``files``; after that, the server's stderr is /dev/null.
+
+When the host closes the control socket or ends, the server kills all workers, also those at work, and ends. A change
+of this protocol changes :data:`VERSION`.
 """
 
 from __future__ import annotations
 
+import os
+
 VERSION = 5
 """The version of the protocol, which ``TYPE version`` tells."""
+
+MAX_MESSAGE = 65536
+"""Bytes of a message on the control socket at most."""
+
+MAX_ARGUMENT = 60_000
+"""Bytes of the argument of ``files`` or ``refused`` at most. A plugin with longer file names is refused."""
+
+FILES, REFUSED, READY = b"files", b"refused", b"ready"
+"""The words of a server."""
+
+MORE, DONE, NEXT = b"more", b"done", b"next"
+"""The words of a host."""
 
 LENGTH = 4
 """Bytes of the length of a request or of a piece."""
@@ -19,9 +67,69 @@ MAX_PIECE = 1 << 28
 _END = bytes(LENGTH)
 
 
+def encode_message(word: bytes, argument: bytes | int | None = None) -> bytes:
+    """Return a message of the control socket; an integer argument is a process id."""
+    if argument is None:
+        return word
+    return word + b" " + (b"%d" % argument if isinstance(argument, int) else argument)
+
+
+def decode_message(data: bytes) -> tuple[bytes, bytes]:
+    """Return the word of a message and its argument; the word is empty at the end of the socket."""
+    word, _, argument = data.partition(b" ")
+    return word, argument
+
+
+def decode_pid(argument: bytes) -> int:
+    """Return the process id in an argument, or 0 if the argument is no process id."""
+    return int(argument) if argument.isdigit() else 0
+
+
+def encode_files(paths: list[str]) -> bytes:
+    """Return the argument of ``files``."""
+    return b"".join([os.fsencode(path) + b"\0" for path in paths])
+
+
+def decode_files(argument: bytes) -> list[str]:
+    """Return the paths in the argument of ``files``."""
+    return [os.fsdecode(path) for path in argument.split(b"\0") if path]
+
+
 def encode_request(data: bytes) -> bytes:
     """Return the bytes that a worker reads for the request ``data``."""
     return len(data).to_bytes(LENGTH, "big") + data
+
+
+class RequestDecoder:
+    """Decodes what a host writes to a worker's socket, in whatever pieces it arrives."""
+
+    __slots__ = ("_head", "left")
+
+    def __init__(self) -> None:
+        self.left: int | None = None
+        """Bytes of the request that are still to come; None until its length is known."""
+        self._head = b""
+
+    def feed(self, data: bytes) -> bytes:
+        """Return the part of the request in ``data``, the bytes that were read next."""
+        if self.left is None:
+            self._head += data
+            if len(self._head) < LENGTH:
+                return b""
+            self.left = int.from_bytes(self._head[:LENGTH], "big")
+            data = self._head[LENGTH:]
+        self.left -= len(data)
+        return data
+
+
+def encode_piece(data: bytes) -> bytes:
+    """Return the bytes that a worker writes for a piece of its stdout; none for an empty piece."""
+    return encode_request(data) if data else b""
+
+
+def encode_end(status: int) -> bytes:
+    """Return the bytes that a worker writes last."""
+    return _END + bytes([status & 0xFF])
 
 
 class ResultDecoder:

@@ -1,6 +1,7 @@
-"""What a new process would get of its caller's, and shall not: descriptors, and what is done about signals.
+"""Process state that children inherit: descriptors, signal dispositions, directory, umask and the core limit.
 
-For both kinds of plugins, and so outside of both wings. Nothing is imported that a hook would have to wait for.
+``os.posix_spawn`` closes descriptors and resets signals in the child (:mod:`nri.process.spawn`). It cannot change the
+directory, the umask or limits there: a process of our own sets these for itself with :func:`prepare_process`.
 """
 
 from __future__ import annotations
@@ -8,13 +9,14 @@ from __future__ import annotations
 import os
 
 SIGNALS = tuple([number for number in range(1, 65) if number not in (9, 19, 32, 33, 34)])
-"""The signals to be set back for a new process: what is ignored stays so across exec. Python ignores SIGPIPE and
-SIGXFSZ, and who knows what our caller did. All but SIGKILL and SIGSTOP, which can't be ignored, and 32 to 34, which C
-libraries keep. (The signal module has a function for this, and would import enum.)"""
+"""The signals that are reset to their defaults in a child, since an ignored signal stays ignored across exec.
+
+Python ignores SIGPIPE and SIGXFSZ, and our caller may ignore any. SIGKILL and SIGSTOP cannot be ignored; C libraries
+reserve 32 to 34. (``signal.valid_signals`` would import enum.)"""
 
 
 def inheritable() -> list[int]:
-    """The descriptors above 2 that a child would get: those that our own caller left open to us."""
+    """Return the descriptors above 2 that a child would inherit: our caller left them open."""
     found = []
     for name in os.listdir("/proc/self/fd"):
         fd = int(name)
@@ -22,5 +24,25 @@ def inheritable() -> list[int]:
             if fd > 2 and os.get_inheritable(fd):
                 found.append(fd)
         except OSError:
-            pass  # the descriptor of that very listing, or one that another thread has closed
+            pass  # the descriptor of this listing, or one that another thread has closed
     return found
+
+
+def prepare_process() -> None:
+    """Prepare a process of our own whose children are plugins: directory, umask, no core dumps, open 0 to 2.
+
+    A core dump would contain a request with all annotations of a pod. Where the caller ignores SIGCHLD, the kernel
+    would keep no exit status of a child, so its default is restored.
+    """
+    import _signal  # type: ignore[import-not-found] # the signal module would import enum
+    import resource
+
+    if _signal.getsignal(_signal.SIGCHLD) == _signal.SIG_IGN:
+        _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
+
+    while (fd := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(fd, True)
+    os.close(fd)
+    os.chdir("/")
+    os.umask(0o022)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))

@@ -1,4 +1,4 @@
-"""A plugin's stderr as lines of a log: bounded in length and number, and without anything that a terminal obeys."""
+"""The stderr of a plugin as lines of a log: bounded in length and number, without control characters."""
 
 from __future__ import annotations
 
@@ -9,13 +9,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 MAX_LINE = 4096
-"""Bytes of one line, and of the end of stderr that an error carries; more is cut."""
+"""Bytes of one line, and of the end of stderr that an error carries; the rest is cut."""
 
-_LINE_COST = 64  # bytes that a line counts beside its own: a million empty ones are much work for whoever logs
+_LINE_COST = 64  # bytes that each line adds to its own: logging a million empty lines is much work
 
 
 class Lines:
-    """Cuts stderr into lines for a log, bounded in length and number, and remembers its end."""
+    """Cuts stderr into lines for a log, and keeps its end.
+
+    :param limit: bytes that are logged at most.
+    :param log: called with each line, control characters escaped.
+    """
 
     def __init__(self, limit: int, log: Callable[[str], None]) -> None:
         self._log = log
@@ -24,7 +28,7 @@ class Lines:
         self._end = b""
 
     def feed(self, data: bytes) -> None:
-        """Take what was read, and log the lines that are whole now."""
+        """Take in the bytes that were read next, and log the lines that are complete."""
         self._end = (self._end + data)[-MAX_LINE:]
         if self._left < 0:
             return
@@ -43,10 +47,10 @@ class Lines:
             self._log(readable(self._line))
 
     def tail(self) -> str:
-        """The end of all that was read, in one line."""
+        """Return the end of all that was read, in one line."""
         return readable(self._end.strip().replace(b"\n", b" | ")) if self._end else ""
 
 
 def readable(text: bytes) -> str:
-    """``text`` as :func:`nri.errors.escape` has it; what is not UTF-8 is escaped too, a tab becomes a blank."""
+    """Return ``text`` as :func:`nri.errors.escape` does; bytes that are not UTF-8 are escaped, a tab is a blank."""
     return escape(text.decode("utf-8", "backslashreplace").rstrip("\r").replace("\t", " "))

@@ -1,9 +1,9 @@
-"""What plugins leave behind: processes that have left their group, and whose parent has ended.
+"""Ends orphans: processes that left a plugin's process group, and whose parent has ended.
 
-The group of a plugin is killed when the plugin has ended (:mod:`nri.process.launch`), but a process that has called
-``setsid`` or ``setpgid`` is in another, and one that was forked twice is nobody's child. A host that stays can ask
-the kernel for these: as a child subreaper (prctl(2)) it becomes their parent, so whatever is our child and was not
-started by us has been left by a plugin.
+A plugin's group is killed when the plugin has ended (:mod:`nri.process.launch`), but a process that has called
+``setsid`` or ``setpgid`` is in another group, and a process that was forked twice has lost its parent. The kernel
+makes a child subreaper (prctl(2)) the parent of such orphans. So a child that a long-running host did not start is an
+orphan of a plugin.
 """
 
 from __future__ import annotations
@@ -13,53 +13,53 @@ import os
 import time
 
 from nri.errors import escape
-from nri.process import launch, spawn
+from nri.process import children
+from nri.process.wait import SIGKILL, ends, pidfd_or_none
 
 ENDS_WITHIN = 0.1
-"""Seconds for all of them together: the next event may be waiting. Who takes longer is looked at again after that."""
+"""Seconds to wait for all orphans together: the next event may be waiting. The rest is checked after that event."""
 
 _PR_SET_CHILD_SUBREAPER = 36
-_SIGKILL = 9
 
 log = logging.getLogger("nri.client")
 
 
 class Subreaper:
-    """Finds and ends them, where the kernel lets us; for a program that starts nothing but plugins."""
+    """Finds and ends orphans, where the kernel supports it; for a program that starts nothing but plugins."""
 
     def __init__(self) -> None:
-        self.are_ours = _become_subreaper()
-        """Whether orphans come to us."""
-        self._killed: set[int] = set()  # and not gone yet: the kernel may keep one for long
+        self.is_subreaper = _become_subreaper()
+        """Whether orphans become children of this process."""
+        self._killed: set[int] = set()  # orphans that have not ended yet
 
-    def there_are(self) -> bool:
-        """Whether there may be any: a quick look, at any time."""
-        return self.are_ours and not spawn.started.issuperset(_children())
+    def may_have_orphans(self) -> bool:
+        """Return whether there may be orphans: a quick check, allowed at any time."""
+        return self.is_subreaper and not children.started.issuperset(_children())
 
-    def end(self) -> None:
-        """Kill all that were left. Not while a plugin is at work: its children may still be of use to it."""
-        if not self.are_ours:
+    def end_orphans(self) -> None:
+        """Kill and reap all orphans. Not while a plugin is running: it may still use its children."""
+        if not self.is_subreaper:
             return
         until = time.monotonic() + ENDS_WITHIN
-        while new := self._kill_new():  # each may leave children of its own
+        while new := self._kill_new():  # the orphans' children become orphans
             for pid in new:
                 _await(pid, until)
             if time.monotonic() >= until:
                 log.warning(
-                    "processes that plugins have left behind are killed, and not all gone: looking again later"
+                    "some processes that plugins have left behind are killed but not gone; checking again later"
                 )
                 return
 
     def _kill_new(self) -> list[int]:
-        """Reap those that have ended, kill those that have not been killed; returns the latter."""
-        with spawn.starting:  # one that is being started is a child that nobody knows yet
-            left = [pid for pid in _children() if pid not in spawn.started]
-        left = [pid for pid in left if not _is_reaped(pid)]  # nothing else can have its number until then
+        """Reap the orphans that have ended, kill those that were not killed yet; return the latter."""
+        with children.lock:  # a child that is being started is not in `started` yet
+            left = [pid for pid in _children() if pid not in children.started]
+        left = [pid for pid in left if not _is_reaped(pid)]  # until it is reaped, no other process gets its number
         self._killed.intersection_update(left)
         new = [pid for pid in left if pid not in self._killed]
         for pid in new:
             log.warning("killed a process that a plugin has left behind: %d (%s)", pid, _name(pid))
-            os.kill(pid, _SIGKILL)
+            os.kill(pid, SIGKILL)
         self._killed.update(new)
         return new
 
@@ -68,36 +68,29 @@ def _is_reaped(pid: int) -> bool:
     try:
         return os.waitpid(pid, os.WNOHANG)[0] == pid
     except ChildProcessError:
-        return True  # by somebody else
+        return True  # another thread, or the kernel, has reaped it
 
 
 def _await(pid: int, until: float) -> None:
+    pidfd = pidfd_or_none(pid)
+    if pidfd is None:
+        return  # it is checked again
     try:
-        pidfd = os.pidfd_open(pid)
-    except OSError:
-        return  # it is looked at again
-    try:
-        launch.ends(pidfd, until - time.monotonic())
+        ends(pidfd, until - time.monotonic())
     finally:
         os.close(pidfd)
 
 
 def _children() -> list[int]:
-    """The children of our main thread. Who has lost its parent comes to that one, as long as it lives.
+    """Return the children of the main thread, which the kernel makes the parent of orphans while it lives.
 
     Source: ``find_new_reaper`` in kernel/exit.c of Linux.
     """
-    pieces = []
     try:
-        file = os.open(f"/proc/self/task/{os.getpid()}/children", os.O_RDONLY)
+        with open(f"/proc/self/task/{os.getpid()}/children", "rb", buffering=0) as file:
+            return [int(pid) for pid in file.readall().split()]
     except OSError:
-        return []  # no descriptor is left; they are looked for again
-    try:
-        while piece := os.read(file, 4096):
-            pieces.append(piece)
-    finally:
-        os.close(file)
-    return [int(pid) for pid in b"".join(pieces).split()]
+        return []  # no free descriptor: they are looked for again
 
 
 def _name(pid: int) -> str:

@@ -1,4 +1,4 @@
-"""Explains why an executable that exists can't be started, as far as its file tells."""
+"""Explains why an executable that exists cannot be started, from what its file contains."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import errno
 WINDOWS = "it has Windows line ends (CRLF), expected Unix ones (LF)"
 
 NOT_RUN = (126, 127)
-"""Exit statuses of shells and env(1): a command was found and not executed, or not found."""
+"""Exit statuses of shells and env(1): a command was found but not executed, or not found."""
 
-_FIRST_LINE = 256  # bytes that the kernel looks at
+_FIRST_LINE = 256  # bytes that the kernel reads
 
 
 def explain(path: str, error: OSError) -> str:
@@ -19,11 +19,11 @@ def explain(path: str, error: OSError) -> str:
         return f"{what}; expected a program for this machine, or a script with an interpreter in its first line"
     if error.errno != errno.ENOENT:
         return what
-    # The file was there a moment ago: what is missing is what the kernel needs to start it.
+    # The file existed a moment ago, so an interpreter or loader is missing.
     line = _first_line(path)
     if not line.startswith(b"#!"):
         return f"{what}: where the file exists, the loader that it names does not"
-    # As the kernel reads it: blanks separate, a CR belongs to the name.
+    # The kernel splits at blanks and takes a CR as part of the name.
     interpreter = line[2:].replace(b"\t", b" ").lstrip(b" ").partition(b" ")[0]
     name = repr(interpreter.decode(errors="backslashreplace"))
     also = f"; {WINDOWS}" if line.endswith(b"\r") else ""
@@ -31,7 +31,7 @@ def explain(path: str, error: OSError) -> str:
 
 
 def has_windows_ends(path: str) -> bool:
-    """Return whether ``path`` is a script whose first line ends in CR and LF."""
+    """Return whether ``path`` is a script whose first line ends with CR LF."""
     line = _first_line(path)
     return line.startswith(b"#!") and line.endswith(b"\r")
 

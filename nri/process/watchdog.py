@@ -1,17 +1,17 @@
-"""The guard: a process that kills what a host was running, when the host ends without doing so itself.
+"""The watchdog: a process that kills what a host was running, when the host is killed and cannot do so itself.
 
-A host that is told to end sees to its plugins itself. One that is killed (SIGKILL, out of memory, a crash of the
-interpreter) can't, and a plugin at work would go on without a deadline. So a host forks the guard when it begins. The
-guard waits until the host is gone, kills what is left of the host's processes, and ends. It finds them by their
-session, which a process leaves only by ``setsid``. There are two cases:
+A host that is told to end ends its plugins itself. A host that is killed (SIGKILL, out of memory, a crash of the
+interpreter) cannot, and a running plugin would go on without a deadline. So a host forks a watchdog when it starts.
+The watchdog waits until the host is gone, kills what is left of the host's processes, and ends. It finds them by
+their session, which a process leaves only by ``setsid``. There are two cases:
 
-- The host leads a session, or can make one: hosts that a runtime or systemd starts, and hooks. What it starts is in
+- The host leads a session, or can create one: hosts that a runtime or systemd starts, and hooks. Its children are in
   that session.
-- The session is another's, as that of a shell in which a bridge is started as a job. Then each process that the host
-  starts gets a session of its own, and the host reports these to the guard (:func:`nri.process.spawn.report_to`).
+- The session belongs to another process, such as a shell that runs a bridge as a job. Then each child gets a session
+  of its own, and the host reports its children to the watchdog (:func:`nri.process.children.report_to`).
 
-The guard holds nothing of the host's: its descriptors 0, 1 and 2 are /dev/null, its directory is the root, and it is
-in a session of its own. So a runtime that waits for the end of a hook's stderr does not wait for the guard.
+The watchdog holds nothing of the host: its descriptors 0, 1 and 2 are /dev/null, its directory is the root, and it
+leads a session of its own. So a runtime that waits for the end of a hook's stderr does not wait for the watchdog.
 """
 
 from __future__ import annotations
@@ -20,54 +20,53 @@ import _signal  # type: ignore[import-not-found] # the signal module would impor
 import os
 import time
 
-from nri.process import spawn
+from nri.process import children
+from nri.process.spawn import pipe
+from nri.process.wait import SIGKILL, stat_fields
 
 ROUNDS = 100
-"""Times that the guard looks again: a process may fork while its siblings are killed."""
+"""Times that the watchdog looks for processes: one may fork while its siblings are killed."""
 
 TIMEOUT = 0.5
-"""Seconds that the guard looks for a process which the host was starting when it ended."""
+"""Seconds that the watchdog looks for a process that the host was starting when it ended."""
 
 _IGNORED = (_signal.SIGTERM, _signal.SIGINT, _signal.SIGHUP, _signal.SIGQUIT, _signal.SIGALRM)
 
 
 class Watchdog:
-    """The guard's process, seen by the host."""
+    """The watchdog's process, as the host sees it."""
 
     def __init__(self, pid: int, told: int) -> None:
         self.pid = pid
         self._told = told
 
     def dismiss(self) -> None:
-        """End it and reap it: nothing is running that it would have to kill."""
+        """End and reap it: the host runs nothing that would have to be killed."""
         try:
-            os.kill(self.pid, _signal.SIGKILL)
+            os.kill(self.pid, SIGKILL)
         except ProcessLookupError:
             pass
-        self._reap()
+        self.sweep()
 
     def sweep(self) -> None:
         """Have it kill what is left, and reap it."""
-        self._reap()
-
-    def _reap(self) -> None:
-        with spawn.starting:
-            spawn.report_to(-1)
+        with children.lock:
+            children.report_to(-1)
             os.close(self._told)
             try:
                 os.waitpid(self.pid, 0)
             except ChildProcessError:
                 pass  # SIGCHLD is ignored, and the kernel has reaped it
-            spawn.started.discard(self.pid)
+            children.started.discard(self.pid)
 
 
-def keep(*, make_session: bool) -> Watchdog:
-    """Fork the guard.
+def start(*, make_session: bool) -> Watchdog:
+    """Fork the watchdog.
 
-    To be called before there are threads, and before much is loaded: the guard keeps a copy of it in memory.
+    Call it before there are threads, and before much is loaded: the watchdog keeps a copy of the memory.
 
-    :param make_session: leave the session of the caller, so that the guard can go by the session.
-    :raises OSError: when there can be no other process.
+    :param make_session: leave the caller's session, if possible, so that the host leads one of its own.
+    :raises OSError: when no process can be forked.
     """
     host = os.getpid()
     is_shared = os.getsid(0) != host
@@ -76,8 +75,8 @@ def keep(*, make_session: bool) -> Watchdog:
             os.setsid()
             is_shared = False
         except PermissionError:
-            pass  # it leads a process group, as the job of a shell does
-    waits, told = spawn.pipe()  # no other process has the writing end, so the pipe ends with this process
+            pass  # it leads a process group, as a shell's job does
+    waits, told = pipe()  # no other process has the writing end, so the pipe ends with this process
     try:
         pid = os.fork()
     except BaseException:
@@ -86,29 +85,29 @@ def keep(*, make_session: bool) -> Watchdog:
         raise
     if pid == 0:
         try:
-            _guard(waits, host, is_shared)
+            _watch(waits, host, is_shared)
         finally:
             os._exit(0)
     os.close(waits)
-    with spawn.starting:
-        spawn.started.add(pid)  # it is no orphan of a plugin
+    with children.lock:
+        children.started.add(pid)  # it is no orphan of a plugin
     if is_shared:
-        spawn.report_to(told)
+        children.report_to(told)
     return Watchdog(pid, told)
 
 
-def _guard(waits: int, host: int, is_shared: bool) -> None:
+def _watch(waits: int, host: int, is_shared: bool) -> None:
     os.setsid()
     for number in _IGNORED:
         _signal.signal(number, _signal.SIG_IGN)
-    nothing = os.open(os.devnull, os.O_RDWR)
+    null = os.open(os.devnull, os.O_RDWR)
     for number in (0, 1, 2):
-        os.dup2(nothing, number)
-    os.closerange(3, waits)  # above all the connection to the runtime, which has to see that the host is gone
+        os.dup2(null, number)
+    os.closerange(3, waits)  # the connection to the runtime, too, which must see that the host is gone
     os.closerange(waits + 1, 1 << 20)
     os.chdir("/")
     _rename()
-    sessions, files = _await_end(waits)
+    sessions, files = _read_reports(waits)
     if not is_shared:
         sessions = {host}
     if files:
@@ -119,16 +118,16 @@ def _guard(waits: int, host: int, is_shared: bool) -> None:
             return
         for pid in left:
             try:
-                os.kill(pid, _signal.SIGKILL)
+                os.kill(pid, SIGKILL)
             except OSError:
                 pass  # it has ended
 
 
-def _await_end(waits: int) -> tuple[set[int], set[str]]:
-    """Wait until the host is gone; return what it has reported (:func:`nri.process.spawn.report_to`).
+def _read_reports(waits: int) -> tuple[set[int], set[str]]:
+    """Read the reports of :func:`nri.process.children.report_to` until the host is gone.
 
-    These are the sessions whose leader it has not reaped, and the standard files of a process that it was about to
-    start when it ended.
+    :returns: the sessions whose leader the host has not reaped, and the standard files of a process that the host was
+        about to start when it ended.
     """
     sessions: set[int] = set()
     files: set[str] = set()
@@ -150,9 +149,9 @@ def _await_end(waits: int) -> tuple[set[int], set[str]]:
 
 
 def _leaders_with(files: set[str]) -> set[int]:
-    """Return the leader of a session that has one of these as a standard file: a plugin's pipes are its own.
+    """Return the leader of a session that has one of ``files`` as a standard file: no two plugins share a pipe.
 
-    The process may be about to get there, or may never have come to be: it is looked for :data:`TIMEOUT` long.
+    The process may be about to become a leader, or may never have started, so look for it for :data:`TIMEOUT`.
     """
     until = time.monotonic() + TIMEOUT
     while time.monotonic() < until:
@@ -177,8 +176,7 @@ def _of_sessions(sessions: set[int]) -> list[int]:
         if not name.isdigit():
             continue
         try:
-            with open(f"/proc/{name}/stat", "rb") as file:
-                fields = file.read().rpartition(b")")[2].split()
+            fields = stat_fields(name)
         except OSError:
             continue  # it has ended
         if int(fields[3]) in sessions and fields[0] not in b"ZX":
@@ -187,9 +185,9 @@ def _of_sessions(sessions: set[int]) -> list[int]:
 
 
 def _rename() -> None:
-    """Tell it from the host in a list of processes."""
+    """Give it a name of its own in a list of processes."""
     try:
         with open("/proc/self/comm", "w", encoding="ascii") as file:
-            file.write("nri-guard")
+            file.write("nri-watchdog")
     except OSError:
-        pass  # it is a courtesy
+        pass  # the name is a courtesy

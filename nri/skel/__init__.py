@@ -1,4 +1,4 @@
-"""What a plugin executable links against.
+"""The skeleton of a plugin: a base class, and the process around it.
 
     from nri import skel
 
@@ -11,9 +11,9 @@
     if __name__ == "__main__":
         skel.main(Hello())
 
-:func:`main` is the process wrapper, :func:`run` the same with its arguments and streams given, for tests;
-:func:`scoped` looks up an annotation the way the field writes them. Standard library only, as in
-:mod:`nri.types`: whatever is imported here, every start of every plugin pays for.
+:func:`main` runs a plugin as a process; :func:`run` does the same with arguments and streams as parameters, for
+tests; :func:`scoped` looks up an annotation with a scope. Standard library only, as in :mod:`nri.types`: each import
+here adds to the start-up time of every plugin.
 """
 
 from nri.skel.plugin import Plugin

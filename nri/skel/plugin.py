@@ -1,4 +1,4 @@
-"""What a plugin is: a type, one method, and what it says about itself."""
+"""The base class of a plugin: its type, one method, and its description."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ if TYPE_CHECKING:
 
     from nri.types.v1 import Request, Result
 
-
 NO_INVOKE = "defines no method invoke(self, request)"
 
 
@@ -18,22 +17,22 @@ class Plugin:
     """The base of a plugin. A subclass sets ``type`` and defines :meth:`invoke`."""
 
     type: str = ""
-    """The plugin's name: that of its executable, and of its entry in the host configuration."""
+    """The plugin's name: the name of its executable, and the ``type`` of its entry in the host configuration."""
     version: str = ""
-    """The plugin's own version, shown by ``TYPE version``."""
+    """The plugin's own version, which ``TYPE version`` prints."""
     description: str = ""
-    """What it does, in a line or two, shown by ``TYPE --help``."""
+    """A description in a line or two, which ``TYPE --help`` prints."""
     conf_schema: dict[str, Any] | None = None
-    """A JSON Schema (2020-12) of its ``conf``, shown by ``TYPE schema`` and used by ``nri check``."""
+    """A JSON Schema (2020-12) of the plugin conf, which ``TYPE schema`` prints and ``nri check`` uses."""
 
     uses: tuple[str, ...] = ()
-    """Modules that :meth:`invoke` imports when it needs them; a host that keeps the plugin ready has them loaded."""
+    """Modules that :meth:`invoke` imports late; a prefork server loads them before it forks."""
 
     def invoke(self, request: Request) -> Result:
-        """Do the plugin's work for one step of a container's life.
+        """Do the plugin's work for one step of a container's life, ``request.state``.
 
-        ``request.state`` tells which; a state that means nothing to the plugin is answered with
-        ``request.new_result(self.type)``. An exception becomes the result's ``error``, its class and its message, and
-        its traceback goes to stderr; of an :class:`nri.errors.NRIError` it is the message only.
+        For a state that it does not handle, a plugin returns ``request.new_result(self.type)``. The class and message
+        of an exception become the result's ``error``, and its traceback goes to stderr; of an
+        :class:`nri.errors.NRIError` only the message is reported.
         """
         raise NRIError(f"class {type(self).__name__} {NO_INVOKE}")

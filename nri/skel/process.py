@@ -1,8 +1,8 @@
-"""The process of a plugin: ``TYPE invoke``, one request on stdin, one result on stdout.
+"""The process of a plugin: ``TYPE invoke`` reads one request from stdin and writes one result to stdout.
 
-Exit status: 0 when a result was written, also one with an error in it; 1 when there is no request to answer or no
-way to write the answer; 2 for a wrong command line, and for ``version`` of a plugin that can't be invoked. An
-unknown verb is answered with a result whose error is ``invalid arg X``, as Go's skel does.
+Exit status: 0 if a result was written, even one with an error in it; 1 if the request cannot be read or the result
+cannot be written; 2 for a wrong command line, and for ``version`` of a plugin that can't be invoked. An unknown verb
+is answered with a result whose error is ``invalid arg X``, as Go's skel does.
 """
 
 from __future__ import annotations
@@ -22,62 +22,79 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any, NoReturn
 
-
-_PIECE = 65536
+_CHUNK = 65536
 
 
 def main(plugin: Plugin) -> NoReturn:
-    """Run ``plugin`` as the process that this is, and exit.
+    """Run ``plugin`` as this process, and exit.
 
-    What the plugin prints to stdout by mistake, also from C code or a child process, goes to stderr: the
-    descriptor 1 is stderr's from here on, and the result has one of its own.
+    What the plugin prints to stdout by mistake, also from C code or a child process, goes to stderr: descriptor 1
+    becomes a copy of stderr's, and the result is written to a descriptor of its own.
     """
     if sys.argv[1:2] == ["prefork"]:
-        try:
-            from nri.prefork.server.serving import serve
-        except ImportError as error:
-            _say(sys.stderr, f"{plugin.type} prefork: a module is missing in the executable: {error.name}")
-            sys.exit(2)
-        serve(plugin)
+        _prefork(plugin)
     try:
         os.fstat(1)
         while (spare := os.open(os.devnull, os.O_RDWR)) <= 2:
-            pass  # one that was closed: the result's descriptor must not become stdin or stderr
+            pass  # keep it: the result's descriptor must not become stdin or stderr
         os.close(spare)
-        # Unbuffered: a buffer that could not be written would complain again when the interpreter ends.
+        # Unbuffered: the interpreter would report a buffer that cannot be written a second time at its end.
         stdout = os.fdopen(os.dup(1), "wb", buffering=0)
         os.dup2(2, 1)
     except OSError as error:
         _say(sys.stderr, f"{plugin.type}: stdout cannot be used: {error.strerror}; expected open descriptors 0, 1, 2")
         sys.exit(1)
-    speak_on_stderr()
     stdin = sys.stdin.buffer if sys.stdin is not None else open(os.devnull, "rb")  # noqa: SIM115
-    try:
-        status = run(plugin, sys.argv, stdin, stdout, sys.stderr)
-    except KeyboardInterrupt:
-        status = 130
+    status = _answer(plugin, stdin, stdout)
     stdout.close()
     try:
         sys.stderr.flush()
     except (OSError, ValueError, AttributeError):
-        # Nobody is left to be told; the interpreter would try again, and exit with 120 although there is a result.
+        # The interpreter would flush again, and exit with 120 although the result was written.
         sys.stdout = sys.stderr = None
     sys.exit(status)
 
 
-def speak_on_stderr() -> None:
-    """Let what the plugin prints and logs go to stderr: stdout is the result's."""
+def _prefork(plugin: Plugin) -> NoReturn:
+    """Run ``plugin`` as a prefork server, and exit."""
+    try:
+        from nri.prefork.server.answering import Program
+        from nri.prefork.server.serving import serve
+    except ImportError as error:
+        _say(sys.stderr, f"{plugin.type} prefork: a module is missing in the executable: {error.name}")
+        sys.exit(2)
+
+    class Rehearsal(Plugin):
+        def invoke(self, request: Request) -> Result:
+            return request.new_result("", metadata={"": ""})
+
+    program = Program(
+        plugin.type,
+        uses=plugin.uses,
+        answer=lambda stdin, stdout: _answer(plugin, stdin, stdout),
+        rehearse=lambda stdin, stdout: _answer(Rehearsal(), stdin, stdout),
+        classes=[kind for kind in type(plugin).__mro__ if kind not in Plugin.__mro__],
+    )
+    serve(program)
+
+
+def _answer(plugin: Plugin, stdin: Any, stdout: Any) -> int:
+    """Run ``plugin`` once with the process's command line; what it prints and logs goes to stderr."""
     sys.stdout = sys.stderr
     if "logging" in sys.modules:
         sys.modules["logging"].basicConfig(stream=sys.stderr, format="%(levelname)s: %(message)s", level="INFO")
+    try:
+        return run(plugin, sys.argv, stdin, stdout, sys.stderr)
+    except KeyboardInterrupt:
+        return 130
 
 
 def run(plugin: Plugin, argv: Sequence[str], stdin: Any, stdout: Any, stderr: Any) -> int:
-    """Run ``plugin`` once, as Go's ``skel.Run``; returns the exit status.
+    """Run ``plugin`` once, as Go's ``skel.Run`` does, and return the exit status.
 
     :param argv: as ``sys.argv``: the program's name, then the verb.
-    :param stdin: a file to read the request from, of bytes or of text.
-    :param stdout: a file to write the result to, of bytes or of text.
+    :param stdin: a binary or text file with the request.
+    :param stdout: a binary or text file for the result.
     :param stderr: a text file for everything else.
     """
     if len(argv) < 2:
@@ -118,11 +135,11 @@ def _invoke(plugin: Plugin, request: Request, stderr: Any) -> Result:
     except Exception as error:
         if why := _why_not(plugin):
             return _failure(plugin, request, why)
-        if not isinstance(error, NRIError):  # those say all that there is to say
+        if not isinstance(error, NRIError):  # an NRIError's message is enough
             import traceback
 
             for part in traceback.format_exception(error):
-                # The message may be anybody's text: it stays one line.
+                # The message is not ours, and stays one line.
                 is_ours = part.startswith(("Traceback", "  ", "\n"))
                 for line in part.rstrip("\n").split("\n") if is_ours else [part.rstrip("\n")]:
                     _say(stderr, line)
@@ -134,7 +151,7 @@ def _invoke(plugin: Plugin, request: Request, stderr: Any) -> Result:
 
 
 def _why_not(plugin: Plugin) -> str:
-    """Return why the plugin can't be invoked, whatever the request; "" if it can."""
+    """Return why the plugin can't be invoked with any request, or "" if it can."""
     if isinstance(plugin, type):
         return f"found the class {plugin.__name__}, expected an object of it: skel.main({plugin.__name__}())"
     method = getattr(plugin, "invoke", None)
@@ -144,7 +161,7 @@ def _why_not(plugin: Plugin) -> str:
 
 
 def _named(error: Exception) -> str:
-    """Return the error as a message, with its class: ``KeyError: 'max'``, not ``'max'``."""
+    """Return the error's message with its class: ``KeyError: 'max'``, not ``'max'``."""
     name, text = type(error).__name__, str(error)
     if isinstance(error, NRIError):
         return text or name
@@ -152,7 +169,7 @@ def _named(error: Exception) -> str:
 
 
 def _failure(plugin: Plugin, request: Request, message: str) -> Result:
-    # containerd 1.6 shows a result's error as it is.
+    # containerd 1.6 prints a result's error unescaped.
     return request.new_result(plugin.type, error=escape(message))
 
 
@@ -179,7 +196,7 @@ def _version(plugin: Plugin) -> str:
 
     about: dict[str, Any] = {"type": plugin.type, "version": plugin.version, "nri": VERSION}
     try:
-        import nri.prefork.server.serving  # noqa: F401 - a compiled plugin may have been built without what it needs
+        import nri.prefork.server.serving  # noqa: F401 - may be missing in a compiled plugin
     except ImportError:
         pass
     else:
@@ -194,18 +211,18 @@ def _schema(plugin: Plugin) -> str:
 
 
 ABOUT = {"-h": _help, "--help": _help, "help": _help, "version": _version, "--version": _version, "schema": _schema}
-"""The verbs that need no request."""
+"""The verbs that need no request, and the functions that make their answers."""
 
 
 def _read(stdin: Any) -> Any:
-    """All of ``stdin``, or more than a request may have.
+    """Return all of ``stdin``, or more than :data:`MAX_REQUEST` bytes of it.
 
-    In pieces: else memory for the longest would be set aside at once.
+    It is read in chunks, so that memory is allocated only for what arrives.
     """
     pieces = []
     size = 0
     while size <= MAX_REQUEST:
-        piece = stdin.read(_PIECE)
+        piece = stdin.read(_CHUNK)
         if piece is None:
             raise BlockingIOError(EAGAIN, "there is nothing yet, and it is not to be waited for")
         if not piece:
@@ -222,7 +239,7 @@ def _write(plugin: Plugin, answer: bytes, stdout: Any, stderr: Any) -> int:
         while left:
             try:
                 written = binary.write(left)
-            except TypeError:  # a file of text, which takes it all
+            except TypeError:  # a text file, which writes everything
                 stdout.write(answer.decode())
                 break
             if not written:
@@ -240,4 +257,4 @@ def _say(stderr: Any, line: str) -> None:
         stderr.write(escape(line) + "\n")
         stderr.flush()
     except (OSError, ValueError, AttributeError):
-        pass  # nobody is left to be told
+        pass  # there is no other place to report it

@@ -1,7 +1,7 @@
-"""Annotations with a scope: one key that is said for a pod or for one of its containers.
+"""Annotations with a scope: one key for a pod or for one of its containers.
 
-The convention is that of the field's v2 plugins: ``KEY/container.NAME`` is stronger than ``KEY/pod``, and that is
-stronger than ``KEY`` alone.
+The convention is the same as in NRI's v2 plugins: ``KEY/container.NAME`` overrides ``KEY/pod``, which overrides
+``KEY`` alone.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ CONTAINER_NAME_KEYS = (
     "io.kubernetes.cri-o.ContainerName",  # CRI-O
     "io.kubernetes.container.name",  # CRI-O, the kubelet's own label
 )
-"""The annotations that tell a container's name, by runtime."""
+"""The annotations that hold a container's name, by runtime."""
 
 
 def scoped(request: Request, key: str) -> tuple[str, str] | None:
-    """What is said under ``key`` for the request's container: in the annotations, then in the sandbox's labels.
+    """Return the value of ``key`` for the request's container: of its annotations, then of the sandbox's labels.
 
-    Returns the key as it was found, with its scope, and its value; None where nothing is said.
+    :returns: the key as it was found, with its scope, and its value; None if no such key exists.
     """
     annotations = request.spec.annotations if request.spec is not None else {}
     scopes = [f"{key}/pod", key]
@@ -30,8 +30,8 @@ def scoped(request: Request, key: str) -> tuple[str, str] | None:
             if name_key in annotations:
                 scopes.insert(0, f"{key}/container.{annotations[name_key]}")
                 break
-    for said in (annotations, request.labels):
+    for values in (annotations, request.labels):
         for scope in scopes:
-            if scope in said:
-                return scope, said[scope]
+            if scope in values:
+                return scope, values[scope]
     return None

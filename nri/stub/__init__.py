@@ -1,20 +1,21 @@
-"""What an NRI v2 plugin is made with: connect, register, be configured and synchronized, handle events.
+"""Build an NRI v2 plugin: connect, register, be configured and synchronized, handle events.
 
     from nri import stub
 
-    class Logger(stub.Plugin):
+    class Logger(stub.V2Plugin):
         def run_pod_sandbox(self, request, call):
             print(request.pod.namespace, request.pod.name)
 
     stub.run(Logger(), name="logger", index="10")
 
-A plugin is subscribed to the events whose handlers it defines. :func:`run` serves the runtime that launched it, or
-connects to one and does so again for as long as it lives; :class:`Session` is one connection, for those who need it.
+A plugin is subscribed to the events for which it defines handlers. :func:`run` serves the runtime that launched the
+plugin; otherwise it connects to a runtime, and connects again whenever the connection ends. :class:`Session` is one
+connection.
 """
 
 from nri.stub.identity import Identity, IdentityError
-from nri.stub.plugin import Plugin, Runtime
+from nri.stub.plugin import RuntimeInfo, V2Plugin
 from nri.stub.runner import DEFAULT_SOCKET, Runner, run
 from nri.stub.session import Session
 
-__all__ = ["DEFAULT_SOCKET", "Identity", "IdentityError", "Plugin", "Runner", "Runtime", "Session", "run"]
+__all__ = ["DEFAULT_SOCKET", "Identity", "IdentityError", "Runner", "RuntimeInfo", "Session", "V2Plugin", "run"]

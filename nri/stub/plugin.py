@@ -1,8 +1,8 @@
-"""What a v2 plugin is: a class with a method for each event that it wants to see.
+"""The base of a v2 plugin: a class with a method for each event that it handles.
 
-The names of the methods follow from the table of events (:mod:`nri.api.events`): ``RunPodSandbox`` is handled by
-``run_pod_sandbox``. Each is called with the request of that event and the call that it came with, also where an
-older runtime sent a ``StateChange``, and returns the event's response, or None for an empty one:
+The names of the methods follow from the table of events (:mod:`nri.api.events`): ``run_pod_sandbox`` handles
+``RunPodSandbox``. A handler takes the event's request and the call that carried it, also where an older runtime sent
+a ``StateChange``. It returns the event's response, or None for an empty one:
 
 | handler | request has | response has |
 | --- | --- | --- |
@@ -17,8 +17,8 @@ older runtime sent a ``StateChange``, and returns the event's response, or None 
 | ``remove_container`` | pod, container | |
 | ``validate_container_adjustment`` | pod, container, adjust, update, owners, plugins | reject, … |
 
-A handler that raises refuses: the runtime is told the exception's message, and what it was about to do fails. It has
-as long as ``call.remaining()`` says; a runtime that gets no answer in time drops the plugin, and goes on without it.
+A handler that raises refuses: the runtime gets the exception's message, and its operation fails. A handler has
+``call.remaining()`` seconds; a runtime that gets no answer in time drops the plugin, and goes on without it.
 """
 
 from __future__ import annotations
@@ -39,55 +39,55 @@ if TYPE_CHECKING:
     from nri.api import Container, ContainerUpdate, PodSandbox
     from nri.ttrpc import Call
 
-    Handler = Callable[[Any, Call], Message | None]
+    EventHandler = Callable[[Any, Call], Message | None]
 
 HANDLERS: dict[int, str] = {
-    int(call.event): re.sub(r"(?<=[a-z])(?=[A-Z])", "_", call.rpc).lower() for call in events.CALLS
+    int(method.event): re.sub(r"(?<=[a-z])(?=[A-Z])", "_", method.rpc).lower() for method in events.METHODS
 }
-"""Each event's handler."""
+"""The name of each event's handler."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Runtime:
-    """What a runtime says about itself when it configures a plugin."""
+class RuntimeInfo:
+    """A runtime's description of itself, which it sends when it configures a plugin."""
 
     name: str
     """``containerd``, ``cri-o``, …"""
     version: str
     nri_version: str = ""
-    """Of the NRI that it was built with, in its own words; "" where it says nothing, as up to NRI 0.11."""
+    """Version of the NRI that it was built with, as it sends it; "" up to NRI 0.11."""
     registration_timeout: float | None = None
-    """Seconds; None where it does not say, as up to NRI 0.6."""
+    """Seconds; None up to NRI 0.6, which does not send it."""
     request_timeout: float | None = None
-    """Seconds that a plugin has for a request; likewise."""
+    """Seconds that a plugin has for a request; None up to NRI 0.6."""
 
     @property
     def knows(self) -> int:
-        """The mask of the events that it can deliver; one that it does not know would end the plugin."""
+        """The mask of the events that it can deliver. It disconnects a plugin that subscribes to another."""
         return events.valid(nri_version(self.name, self.version, self.nri_version))
 
 
-class Plugin:
-    """The base of a v2 plugin. A subclass defines handlers, see the table above, and may override what is below."""
+class V2Plugin:
+    """The base of a v2 plugin. A subclass defines handlers (see the table above), and may override these methods."""
 
-    def configure(self, config: str, runtime: Runtime) -> None:
+    def configure(self, config: str, runtime: RuntimeInfo) -> None:
         """Take the configuration: the text of a file, or "" where there is none. An exception refuses to serve."""
 
     def synchronize(
         self, pods: Sequence[PodSandbox], containers: Sequence[Container]
     ) -> Sequence[ContainerUpdate] | None:
-        """Take note of everything that exists when the plugin has connected; may return updates of containers."""
+        """Take the pods and containers that exist when the plugin connects; may return updates of containers."""
 
     def shutdown(self) -> None:
-        """The runtime is about to close the connection."""
+        """Take note that the runtime is about to close the connection."""
 
 
-def handlers(plugin: Plugin) -> dict[int, Handler]:
-    """The handlers that ``plugin`` defines, by event.
+def handlers(plugin: V2Plugin) -> dict[int, EventHandler]:
+    """Return the handlers that ``plugin`` defines, by event.
 
     :raises NRIError: when there are none: such a plugin would be subscribed to everything.
     """
-    found: dict[int, Handler] = {
+    found: dict[int, EventHandler] = {
         event: getattr(plugin, name) for event, name in HANDLERS.items() if hasattr(plugin, name)
     }
     if not found:

@@ -1,9 +1,8 @@
-"""How a plugin lives: launched by a runtime, it serves that one; else it looks for one, and never gives up.
+"""Keep a plugin connected: to the runtime that launched it, or to any runtime that listens.
 
-A runtime that launches a plugin leaves it a connected socket, and its number in the environment. When that is
-closed, the runtime is gone or has done with the plugin, and the process has nothing more to do. A plugin from
-outside connects to the runtime's socket, and when it is closed, again: a runtime restarts, and its plugins shall be
-there when it is back.
+A plugin that a runtime launches inherits a connected socket, with its number in the environment. When the runtime
+closes it, the process has nothing more to do. A plugin from outside connects to the runtime's socket, and connects
+again whenever the connection ends: a runtime may restart, and must find its plugins then.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from nri.errors import NRIError
-from nri.multiplex import inherited
+from nri.multiplex import inherited_socket
 from nri.stub.identity import SOCKET_VARIABLE, Identity
 from nri.stub.plugin import handlers
 from nri.stub.session import Session
@@ -27,13 +26,13 @@ if TYPE_CHECKING:
 
     from nri.api import ContainerUpdate
     from nri.multiplex import ClosedError
-    from nri.stub.plugin import Plugin
+    from nri.stub.plugin import V2Plugin
 
 DEFAULT_SOCKET = "/var/run/nri/nri.sock"
-"""Where a runtime listens for plugins from outside."""
+"""The path at which a runtime listens for plugins from outside."""
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 0.8
-"""Seconds between attempts to connect: doubled each time, and jittered, so that plugins do not come all at once."""
+"""Seconds between attempts to connect: doubled each time, with jitter so that plugins don't connect all at once."""
 
 log = logging.getLogger("nri.stub")
 
@@ -41,13 +40,13 @@ log = logging.getLogger("nri.stub")
 class Runner:
     """Keeps a plugin connected.
 
-    :param sock: a connected socket, instead of the environment's and of ``path``.
-    :param build: what the log says of the plugin's build, beside its name.
+    :param sock: a connected socket to use instead of the environment's and of ``path``.
+    :param build: the plugin's build, which the log shows beside its name.
     """
 
     def __init__(
         self,
-        plugin: Plugin,
+        plugin: V2Plugin,
         *,
         name: str = "",
         index: str = "",
@@ -57,49 +56,49 @@ class Runner:
         executable: str = "",
         build: str = "",
     ) -> None:
-        handlers(plugin)  # refuse early
+        handlers(plugin)  # raises early
         self.identity = Identity.find(environment, executable or sys.argv[0], name=name, index=index)
         self._plugin = plugin
         self._path = path
         self._build = build
-        self._given = sock if sock is not None else _left_to_us(environment)
+        self._connected = sock if sock is not None else _inherited(environment)
         self._stopped = threading.Event()
         self._session: Session | None = None
 
     def run(self) -> ClosedError | None:
-        """Serve the connection that was given, until it is closed; or connect, again and again, until stopped.
+        """Serve the given or inherited connection until it is closed; otherwise connect, repeatedly, until stopped.
 
-        Returns why the last connection was closed, None where there was none.
+        :returns: the reason why the last connection was closed; None where there was none.
         """
-        if self._given is not None:
-            return self._serve(Session(self._plugin, self.identity, self._given))
+        if self._connected is not None:
+            return self._serve(Session(self._plugin, self.identity, self._connected))
         reason = None
-        pause, complained = FIRST_PAUSE, ""
+        pause, reported = FIRST_PAUSE, ""
         while not self._stopped.is_set():
             log.debug("connecting to %s", self._path)
             try:
                 sock = _connect(self._path)
             except OSError as error:
-                complaint = f"no runtime at {self._path}: {error.strerror or error}"
+                failure = f"no runtime at {self._path}: {error.strerror or error}"
             else:
                 session = Session(self._plugin, self.identity, sock)
                 reason = self._serve(session)
-                complaint = "" if session.synchronized else f"not accepted at {self._path}: {reason}"
-            if not complaint:
+                failure = "" if session.synchronized else f"not accepted at {self._path}: {reason}"
+            if not failure:
                 pause = FIRST_PAUSE
-            elif complaint != complained and not self._stopped.is_set():  # a runtime may be away for hours
-                log.warning("%s; trying again until there is one that accepts the plugin", complaint)
-            complained = complaint
+            elif failure != reported and not self._stopped.is_set():  # a runtime may be away for hours
+                log.warning("%s; retrying until a runtime accepts the connection", failure)
+            reported = failure
             wait = pause * random.uniform(0.5, 1.0)  # noqa: S311 - not a secret
-            log.debug("%s; next attempt in %.2f s", complaint or "disconnected", wait)
+            log.debug("%s; next attempt in %.2f s", failure or "disconnected", wait)
             self._stopped.wait(wait)
             pause = min(2 * pause, LONGEST_PAUSE)
         return reason
 
     def stop(self, *, grace: float = 0.0) -> None:
-        """Close the connection, and connect no more: :meth:`run` returns. For another thread.
+        """Close the connection, and make :meth:`run` return. Another thread calls this.
 
-        :param grace: seconds that the handlers which are at work get until their answers are sent.
+        :param grace: seconds to wait until the handlers that are at work have sent their answers.
         """
         self._stopped.set()
         session = self._session
@@ -109,9 +108,9 @@ class Runner:
     def update_containers(
         self, updates: Sequence[ContainerUpdate], *, timeout: float | None = None
     ) -> list[ContainerUpdate]:
-        """As :meth:`Session.update_containers`, on the connection that there is now.
+        """Call :meth:`Session.update_containers` on the current connection.
 
-        :raises NRIError: also when there is none.
+        :raises NRIError: also when the plugin is not connected.
         """
         session = self._session
         if session is None:
@@ -131,27 +130,27 @@ class Runner:
         return reason
 
 
-def run(plugin: Plugin, *, name: str = "", index: str = "", path: str = DEFAULT_SOCKET) -> None:
-    """Serve ``plugin`` until its runtime, if it was launched by one, is done with it; else for ever.
+def run(plugin: V2Plugin, *, name: str = "", index: str = "", path: str = DEFAULT_SOCKET) -> None:
+    """Serve ``plugin``: until its connection is closed, if a runtime launched it; otherwise for ever.
 
-    :raises NRIError: when its name and index can't be told, or it handles no event.
+    :raises NRIError: when its name or index is unknown, or it handles no event.
     """
     Runner(plugin, name=name, index=index, path=path).run()
 
 
-def _left_to_us(environment: Mapping[str, str]) -> socket.socket | None:
+def _inherited(environment: Mapping[str, str]) -> socket.socket | None:
     number = environment.get(SOCKET_VARIABLE)
     if number is None:
         return None
     if not number.isascii() or not number.isdigit() or len(number) > 6:
         raise NRIError(f"{SOCKET_VARIABLE} is {number!r}, expected the number of a descriptor")
-    return inherited(int(number))
+    return inherited_socket(int(number))
 
 
 def _connect(path: str) -> socket.socket:
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        sock.setblocking(False)  # a local connection is made at once or, where too many wait for theirs, not at all
+        sock.setblocking(False)  # a local connect() succeeds at once or, when the backlog is full, fails at once
         sock.connect(path)
     except BaseException:
         sock.close()

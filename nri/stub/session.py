@@ -1,4 +1,4 @@
-"""One connection of a plugin to a runtime: from registration until either end closes it."""
+"""One connection of a plugin to a runtime, from registration until either end closes it."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from nri.api.events import PLUGIN, RUNTIME
 from nri.api.runtimes import MAX_REQUEST
 from nri.errors import NRIError
 from nri.multiplex import OLD_MAX_PAYLOAD, PLUGIN_SERVICE, RUNTIME_SERVICE, Mux
-from nri.stub.plugin import Plugin, Runtime, handlers
-from nri.ttrpc import Call, Client, Code, Server, StatusError
+from nri.stub.plugin import RuntimeInfo, V2Plugin, handlers
+from nri.ttrpc import Call, Code, RPCClient, RPCServer, StatusError
 from nri.ttrpc.server import unary
 
 if TYPE_CHECKING:
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
 
     from nri.multiplex import ClosedError
     from nri.stub.identity import Identity
-    from nri.stub.plugin import Handler
-    from nri.ttrpc.server import Handler as Method
+    from nri.stub.plugin import EventHandler
+    from nri.ttrpc.server import MethodHandler
 
 NRI_VERSION = "v0.12.2"
-"""The NRI whose messages :mod:`nri.api` has."""
+"""The NRI release that :mod:`nri.api` follows."""
 
 REGISTRATION_TIMEOUT = 5.0
-"""Seconds that a runtime gives a plugin to register and be configured, by default."""
+"""Seconds that a plugin has to register and be configured; runtimes' default."""
 
 ANSWER_EARLY = 0.05
-"""Seconds before its deadline at which a request is answered for a handler that is not done."""
+"""Seconds before a request's deadline at which it is answered for a handler that has not finished."""
 
 log = logging.getLogger("nri.stub")
 
@@ -42,49 +42,51 @@ log = logging.getLogger("nri.stub")
 class Session:
     """Serves one connected socket, which it owns.
 
-    :ivar runtime: who is at the other end; None until it has configured the plugin.
-    :ivar synchronized: whether the plugin has been told of everything that exists. Up to containerd 1.7, one that the
-        runtime launched is not.
+    :ivar runtime: the runtime's description of itself; None until it has configured the plugin.
+    :ivar synchronized: True when the plugin has received everything that exists. containerd up to 1.7 does not
+        synchronize a plugin that it launched.
     """
 
-    def __init__(self, plugin: Plugin, identity: Identity, sock: socket.socket) -> None:
+    def __init__(self, plugin: V2Plugin, identity: Identity, sock: socket.socket) -> None:
         self._plugin = plugin
         self._identity = identity
         self._handlers = handlers(plugin)
-        self._trunk = Mux(sock, max_payload=OLD_MAX_PAYLOAD)
-        self._client = Client(wait=self._trunk.wait)
-        self._client.send = self._trunk.open(RUNTIME_SERVICE, self._client)
-        self._server = Server(self._methods(), early=ANSWER_EARLY, max_request=MAX_REQUEST)
-        self._server.send = self._trunk.open(PLUGIN_SERVICE, self._server)
+        self._mux = Mux(sock, max_payload=OLD_MAX_PAYLOAD)
+        self._client = RPCClient(self._mux.open(RUNTIME_SERVICE))
+        self._server = RPCServer(
+            self._mux.open(PLUGIN_SERVICE), self._methods(), early=ANSWER_EARLY, max_request=MAX_REQUEST
+        )
         self._pods: list[api.PodSandbox] = []
         self._containers: list[api.Container] = []
-        self._over = threading.Event()  # the registration, well or not
+        self._registration_over = threading.Event()  # also when it failed
         self.synchronized = False
-        self.runtime: Runtime | None = None
+        self.runtime: RuntimeInfo | None = None
 
     def run(self) -> ClosedError:
-        """Register, and serve until the connection is closed; returns why it was."""
+        """Register, and serve until the connection is closed; returns the reason."""
         registering = threading.Thread(target=self._register, name=f"register-{self._identity}", daemon=True)
         registering.start()
         try:
-            return self._trunk.run()
+            return self._mux.run()
         finally:
-            self._over.set()
+            self._registration_over.set()
             registering.join()
 
     def close(self, reason: str, *, grace: float = 0.0) -> None:
         """Close the connection; :meth:`run` returns.
 
-        :param grace: seconds that the handlers which are at work get until their answers are sent.
+        :param grace: seconds to wait until the handlers that are at work have sent their answers.
         """
         if grace > 0:
             self._server.wait_until_answered(grace)
-        self._trunk.close(reason)
+        self._mux.close(reason)
 
     def update_containers(
         self, updates: Sequence[api.ContainerUpdate], *, timeout: float | None = None
     ) -> list[api.ContainerUpdate]:
-        """Ask the runtime to update containers, at any time after synchronization; returns those that failed.
+        """Ask the runtime to update containers, at any time after synchronization.
+
+        :returns: the updates that failed.
 
         :raises NRIError: when the runtime refuses, or the connection is closed.
         """
@@ -102,23 +104,23 @@ class Session:
         except NRIError as error:
             self.close(f"the runtime did not register {self._identity}: {error}")
             return
-        if not self._over.wait(REGISTRATION_TIMEOUT):
+        if not self._registration_over.wait(REGISTRATION_TIMEOUT):
             self.close(f"the runtime registered {self._identity}, but did not configure it")
 
-    def _methods(self) -> dict[tuple[str, str], Method]:
-        methods = {
+    def _methods(self) -> dict[tuple[str, str], MethodHandler]:
+        by_name = {
             "Configure": unary(api.ConfigureRequest, self._configure),
             "Synchronize": unary(api.SynchronizeRequest, self._synchronize),
             "Shutdown": unary(api.Empty, self._shutdown),
             "StateChange": unary(api.StateChangeEvent, self._state_change),
         }
         for event, handler in self._handlers.items():
-            how = events.BY_EVENT[event]
-            methods[how.rpc] = unary(how.request, _answering(how, handler))
-        return {(PLUGIN, name): method for name, method in methods.items()}
+            method = events.BY_EVENT[event]
+            by_name[method.rpc] = unary(method.request, _checked(method, handler))
+        return {(PLUGIN, name): handle for name, handle in by_name.items()}
 
     def _configure(self, request: api.ConfigureRequest, call: Call) -> api.ConfigureResponse:
-        runtime = Runtime(
+        runtime = RuntimeInfo(
             name=request.runtime_name,
             version=request.runtime_version,
             nri_version=request.NRI_version,
@@ -129,14 +131,14 @@ class Session:
         wanted = events.mask(self._handlers)
         mask = wanted & runtime.knows
         if mask != wanted:
-            names = ", ".join(events.BY_EVENT[event].rpc for event in events.events(wanted & ~mask))
+            names = ", ".join(events.BY_EVENT[event].rpc for event in events.in_mask(wanted & ~mask))
             log.warning("%s %s can't deliver %s", runtime.name, runtime.version, names)
-        if mask == 0:  # which would mean everything
+        if mask == 0:  # this would mean all events
             raise StatusError(
                 Code.FAILED_PRECONDITION, "the runtime knows none of the events that the plugin handles"
             )
         self.runtime = runtime
-        self._over.set()  # containerd 1.7 does not synchronize a plugin that it launched
+        self._registration_over.set()  # containerd 1.7 does not synchronize a plugin that it launched
         return api.ConfigureResponse(events=mask)
 
     def _synchronize(self, request: api.SynchronizeRequest, call: Call) -> api.SynchronizeResponse:
@@ -157,24 +159,26 @@ class Session:
 
     def _state_change(self, change: api.StateChangeEvent, call: Call) -> api.Empty:
         handler = self._handlers.get(change.event)
-        how = events.BY_EVENT.get(change.event)
-        if handler is None or how is None or not how.state_change:
-            log.info("passed over a StateChange with event %d, which the plugin does not handle", change.event)
+        method = events.BY_EVENT.get(change.event)
+        if handler is None or method is None or not method.state_change:
+            log.info("ignored a StateChange with event %d, which the plugin does not handle", change.event)
             return api.Empty()
-        request = how.request()
+        request = method.request()
         for part in ("pod", "container"):
-            if change.HasField(part) and part in how.request.DESCRIPTOR.fields_by_name:
+            if change.HasField(part) and part in method.request.DESCRIPTOR.fields_by_name:
                 getattr(request, part).CopyFrom(getattr(change, part))
-        _answering(how, handler)(request, call)
+        _checked(method, handler)(request, call)
         return api.Empty()
 
 
-def _answering(how: events.Call, handler: Handler) -> Callable[[Message, Call], Message]:
+def _checked(method: events.EventMethod, handler: EventHandler) -> Callable[[Message, Call], Message]:
+    """Return ``handler`` with its result checked, and None replaced by an empty response."""
+
     def answer(request: Message, call: Call) -> Message:
         response = handler(request, call)
-        if response is not None and not isinstance(response, how.response):
-            what = f"{how.rpc} returned a {type(response).__name__}, expected {how.response.__name__} or None"
+        if response is not None and not isinstance(response, method.response):
+            what = f"{method.rpc} returned a {type(response).__name__}, expected {method.response.__name__} or None"
             raise StatusError(Code.INTERNAL, what)
-        return how.response() if response is None else response
+        return method.response() if response is None else response
 
     return answer

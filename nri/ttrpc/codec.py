@@ -1,14 +1,14 @@
-"""Messages of ttRPC: bytes in, messages out. No I/O.
+"""Message frames of ttRPC: bytes in, frames out. No I/O.
 
-A message is a header of ten bytes (the length of its data, its stream's id, both unsigned 32-bit numbers in network
-order; its type; its flags), then its data. Source: PROTOCOL.md of containerd/ttrpc.
+A message frame is a header of ten bytes (the length of its data, its stream's id, both unsigned 32-bit numbers in
+network order; its type; its flags), then its data. Source: PROTOCOL.md of containerd/ttrpc.
 
-What is done about malformed input:
+Malformed input is handled so:
 
-- a length above the decoder's limit is an :class:`Oversized`: its data are passed over as they come, nothing is kept,
-  and the message after it is read as any other. The connection is not lost.
-- types, flags and ids are handed out as they are; what they may be is the server's or the client's to say.
-- a stream that ends within a message leaves :attr:`MessageDecoder.inside` true.
+- a length above the decoder's limit is an :class:`Oversized`: its data are skipped as they arrive, nothing is kept,
+  and the frame after it is read as any other. The connection is not lost.
+- types, flags and ids are handed out as they are; the server and the client check them.
+- a stream that ends within a frame leaves :attr:`MessageDecoder.inside` true.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from typing import NamedTuple
 HEADER = struct.Struct(">IIBB")
 
 MAX_DATA = 4 * 1024 * 1024
-"""Bytes of the longest data of a message, of ttRPC's own making. A peer with an older one may send longer ones."""
+"""Bytes of the longest data of a message frame. A peer with an older ttRPC may send more."""
 
 REQUEST, RESPONSE, DATA = 1, 2, 3
-"""Types of a message."""
+"""Types of a message frame."""
 
 FLAG_REMOTE_CLOSED, FLAG_REMOTE_OPEN, FLAG_NO_DATA = 1, 2, 4
-"""Flags of a message: the sender sends no more; more will come; this one carries nothing."""
+"""Flags of a message frame: the sender sends no more; more will follow; this one carries no data."""
 
 
-class Message(NamedTuple):
-    """A whole message."""
+class MessageFrame(NamedTuple):
+    """A whole message frame."""
 
     stream: int
     type: int
@@ -38,7 +38,7 @@ class Message(NamedTuple):
 
 
 class Oversized(NamedTuple):
-    """A message that was too long, and whose data are gone."""
+    """A message frame that was too long; its data are skipped."""
 
     stream: int
     type: int
@@ -46,10 +46,10 @@ class Oversized(NamedTuple):
 
 
 class MessageDecoder:
-    """Cuts a connection's bytes into messages.
+    """Cuts a channel's bytes into message frames.
 
-    :param limit: bytes of the longest data; by default :data:`MAX_DATA`. Memory is taken for what has come, and not
-        for what a header says.
+    :param limit: bytes of the longest data; by default :data:`MAX_DATA`. Memory is taken for the bytes that have
+        arrived, and not for what a header says.
     """
 
     def __init__(self, limit: int | None = None) -> None:
@@ -60,12 +60,12 @@ class MessageDecoder:
 
     @property
     def inside(self) -> bool:
-        """Whether a message has begun and not ended."""
+        """True while a frame has begun and not ended."""
         return bool(self._buffer) or self._header is not None or self._skip > 0
 
-    def feed(self, data: bytes) -> list[Message | Oversized]:
-        """The messages that end in ``data``, and the oversized ones that begin there, in order."""
-        found: list[Message | Oversized] = []
+    def feed(self, data: bytes) -> list[MessageFrame | Oversized]:
+        """Return the frames that end in ``data``, and the oversized ones that begin there, in order."""
+        found: list[MessageFrame | Oversized] = []
         if self._skip:
             passed = min(self._skip, len(data))
             self._skip -= passed
@@ -89,11 +89,11 @@ class MessageDecoder:
             if len(buffer) < length:
                 return found
             with memoryview(buffer) as view:
-                found.append(Message(stream, kind, flags, bytes(view[:length])))
+                found.append(MessageFrame(stream, kind, flags, bytes(view[:length])))
             del buffer[:length]
             self._header = None
 
 
 def encode(stream: int, kind: int, data: bytes, flags: int = 0) -> bytes:
-    """A message; the caller sees to it that ``data`` are at most :data:`MAX_DATA` bytes."""
+    """Return a message frame; the caller checks that ``data`` are at most :data:`MAX_DATA` bytes."""
     return HEADER.pack(len(data), stream, kind, flags) + data

@@ -1,7 +1,7 @@
-"""Answers that are sent for somebody who must not wait.
+"""Send replies from a background thread, so that the thread that reads never blocks.
 
-If the thread that reads waited for the peer to read, and the peer did the same, neither would read again. And the
-threads of the handlers may all hang.
+If it waited for the peer to read, and the peer did the same, neither would read again; and the handlers' threads may
+all hang.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class ReplyQueue:
-    """Sends in order, in one thread, which there is as long as there is something to send."""
+    """Sends replies in order, in one thread that exists while there are replies to send."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -23,23 +23,23 @@ class ReplyQueue:
         self._is_sending = False
         self._is_over = False
 
-    def send(self, answer: Callable[[], None]) -> None:
-        """Have ``answer`` called soon; not at all when it is over. It must not raise."""
+    def send(self, reply: Callable[[], None]) -> None:
+        """Have ``reply`` called soon; drop it after :meth:`end`. It must not raise."""
         with self._lock:
             if self._is_over:
                 return
-            self._waiting.append(answer)
+            self._waiting.append(reply)
             if self._is_sending:
                 return
             self._is_sending = True
         try:
             # A daemon: a peer that does not read must not keep the process from ending.
             threading.Thread(target=self._send, name="ttrpc-reply", daemon=True).start()
-        except RuntimeError:  # the system has none left; the next answer tries again
+        except RuntimeError:  # the system has no thread left; the next reply tries again
             self._is_sending = False
 
     def end(self) -> None:
-        """Send nothing more."""
+        """Drop what waits, and send nothing more."""
         with self._lock:
             self._is_over = True
             self._waiting.clear()
@@ -50,5 +50,5 @@ class ReplyQueue:
                 if not self._waiting:
                     self._is_sending = False
                     return
-                answer = self._waiting.popleft()
-            answer()
+                reply = self._waiting.popleft()
+            reply()

@@ -1,19 +1,19 @@
-"""The server's end of a ttRPC connection.
+"""The server's end of a ttRPC channel.
 
-What it promises: each call is a task of its own for whoever reads the connection, so that calls don't wait for each
-other; each is answered once; one that is not done when its deadline passes is answered ``DEADLINE_EXCEEDED``, and
-what it comes to is discarded. What it does about a peer that does not play by the rules:
+Each call is a job of its own for the threads that read the channel, so that calls don't wait for each other. Each is
+answered once. A call that is not finished at its deadline is answered ``DEADLINE_EXCEEDED``, and its result is
+discarded. A peer that breaks the rules is answered so:
 
-| what comes | what is done |
+| what comes | answer |
 | --- | --- |
 | a request of an unknown service or method | ``UNIMPLEMENTED`` |
 | a request that can't be decoded | ``INVALID_ARGUMENT`` |
-| a request that is longer than allowed | ``RESOURCE_EXHAUSTED``, the connection lives on |
+| a request that is longer than allowed | ``RESOURCE_EXHAUSTED``; the connection stays open |
 | a request on an even stream, or on one that was used before | ``INVALID_ARGUMENT`` |
 | a streaming call | ``UNIMPLEMENTED`` |
-| a handler that raises | its status, where it is a StatusError; else ``UNKNOWN`` with its message (as Go does) |
+| a handler that raises | the status of a StatusError; otherwise ``UNKNOWN`` with its message (as Go does) |
 | an answer that is too long | ``RESOURCE_EXHAUSTED`` |
-| a response, or data of a stream that is not open | nothing, it is dropped |
+| a response, or data of a stream that is not open | none; it is dropped |
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, TypeVar
 from google.protobuf.message import DecodeError
 
 from nri.errors import NRIError, bounded, escape
+from nri.multiplex import Receiver
 from nri.ttrpc import codec
 from nri.ttrpc.reply_queue import ReplyQueue
 from nri.ttrpc.status import Code, StatusError
@@ -36,19 +37,20 @@ if TYPE_CHECKING:
 
     from google.protobuf.message import Message
 
-    Task = Callable[[], None]
-    Handler = Callable[[bytes, "Call"], bytes]
+    from nri.multiplex import Channel, Job
+
+    MethodHandler = Callable[[bytes, "Call"], bytes]
 
 In = TypeVar("In", bound="Message")
 MAX_MESSAGE = 65536
-"""Bytes of an error that a peer is told."""
+"""Bytes of the longest error message that is sent."""
 
 _making_event = threading.Lock()
 log = logging.getLogger("nri.ttrpc")
 
 
 class Call:
-    """What a handler may want to know of the call that it serves."""
+    """One call that a handler serves."""
 
     __slots__ = (
         "_event",
@@ -68,19 +70,19 @@ class Call:
         self.method = request.method
         seconds = request.timeout_nano / 1e9
         self.deadline = None if seconds <= 0 else time.monotonic() + seconds
-        """Of :func:`time.monotonic`; None where the client set none."""
+        """Time of :func:`time.monotonic`; None where the client set no timeout."""
         self.answer_by = None if self.deadline is None else self.deadline - min(early, seconds / 2)
-        """When it is answered for the handler, if that is not done."""
+        """Time at which the server answers for the handler, if that has not finished."""
         self.metadata: Mapping[str, str] = {pair.key: pair.value for pair in request.metadata}
         self.is_cancelled = False
-        """Whether nobody waits for the answer any more: the deadline has passed, or the connection is closed."""
+        """True when the answer is not awaited any more: the deadline has passed, or the connection is closed."""
         self._event: threading.Event | None = None
         self.afterwards: list[Callable[[], object]] = []
-        """What the handler leaves to be done, in its thread, when the answer has been sent. It must not raise."""
+        """Functions to call in the handler's thread after the answer has been sent. They must not raise."""
 
     @property
     def cancelled(self) -> threading.Event:
-        """``is_cancelled``, for a handler that wants to wait for it; made when it is asked for."""
+        """``is_cancelled`` as an event that a handler can wait for; made on first use."""
         with _making_event:
             if self._event is None:
                 self._event = threading.Event()
@@ -89,36 +91,35 @@ class Call:
             return self._event
 
     def cancel(self) -> None:
-        """For the server: nobody waits any more."""
+        """Set ``is_cancelled``. Only the server calls this."""
         with _making_event:
             self.is_cancelled = True
             if self._event is not None:
                 self._event.set()
 
     def remaining(self) -> float | None:
-        """Seconds until the deadline; None where there is none."""
+        """Return the seconds until the deadline; None where there is none."""
         return None if self.deadline is None else self.deadline - time.monotonic()
 
 
-class Server:
-    """Answers the calls of one connection.
+class RPCServer(Receiver):
+    """Answers the calls that arrive on ``channel``.
 
-    :param handlers: by service and method; given the payload of the request, they return that of the response.
-    :param send: sends bytes to the client; raises NRIError when it can't.
-    :param early: seconds before a call's deadline at which it is answered for its handler, so that the answer
-        arrives in time; at most half of the time that it has.
+    :param handlers: by service and method; each takes the payload of the request and returns that of the response.
+    :param early: seconds before a call's deadline at which the server answers for its handler, so that the answer
+        arrives in time; at most half of the call's timeout.
     :param max_request: bytes of the longest request that is accepted; by default :data:`nri.ttrpc.MAX_DATA`.
     """
 
     def __init__(
         self,
-        handlers: Mapping[tuple[str, str], Handler],
+        channel: Channel,
+        handlers: Mapping[tuple[str, str], MethodHandler],
         *,
-        send: Callable[[bytes], None] | None = None,
         early: float = 0.0,
         max_request: int | None = None,
     ) -> None:
-        self.send = send
+        self._channel = channel
         self._handlers = handlers
         self._replies = ReplyQueue()
         self._early = early
@@ -126,14 +127,15 @@ class Server:
         self._decoder = codec.MessageDecoder(self._max_request)
         self._last_stream = -1
         self._calls: dict[int, Call] = {}
-        self._lock = threading.Lock()  # taken as such, since a condition's own way takes four calls of Python
+        self._lock = threading.Lock()  # taken directly: through the condition it would take four calls of Python
         self._changed = threading.Condition(self._lock)
         self._begun = 0
         self._closed = False
+        channel.attach(self)
 
-    def receive(self, data: bytes) -> list[Task]:
-        """Take a piece of the connection's bytes; returns the calls that are to be served."""
-        tasks: list[Task] = []
+    def receive(self, data: bytes) -> list[Job]:
+        """Take a piece of the channel's bytes; returns a job for each call to serve."""
+        jobs: list[Job] = []
         for message in self._decoder.feed(data):
             if isinstance(message, codec.Oversized):
                 if message.type == codec.REQUEST:
@@ -141,15 +143,15 @@ class Server:
                     what = f"a request of {message.length} bytes, at most {self._max_request} are taken"
                     self._refuse(message.stream, Code.RESOURCE_EXHAUSTED, what)
             elif message.type == codec.REQUEST:
-                task = self._request(message)
-                if task is not None:
-                    tasks.append(task)
+                job = self._request(message)
+                if job is not None:
+                    jobs.append(job)
             else:
                 log.debug("dropped a message of type %d on stream %d", message.type, message.stream)
-        return tasks
+        return jobs
 
     def closed(self, reason: NRIError) -> None:
-        """Take note that the connection is closed."""
+        """Cancel every call, and send nothing more."""
         with self._lock:
             self._closed = True
             self._changed.notify_all()
@@ -160,20 +162,23 @@ class Server:
         self._replies.end()
 
     def wait_until_answered(self, timeout: float) -> bool:
-        """Wait until no handler is at work and every answer is sent, at most ``timeout`` seconds; whether that is so.
+        """Wait until no handler is at work and every answer is sent, or the connection is closed.
 
-        Also when the connection is closed; not to be called by a handler.
+        A handler must not call this.
+
+        :param timeout: seconds.
+        :returns: False when the time was over before.
         """
         with self._lock:
             return self._changed.wait_for(lambda: self._begun == 0 or self._closed, timeout)
 
     def due(self) -> float | None:
-        """When the next call has to be answered for its handler."""
+        """Return the time at which the server must answer for the next handler."""
         with self._lock:
             return min([call.answer_by for call in self._calls.values() if call.answer_by is not None], default=None)
 
     def expire(self) -> None:
-        """Answer the calls whose time is over."""
+        """Answer for the handlers whose time is over."""
         now = time.monotonic()
         with self._lock:
             late = [call for call in self._calls.values() if call.answer_by is not None and call.answer_by <= now]
@@ -184,7 +189,7 @@ class Server:
                     continue
             self._reply(call.stream, Code.DEADLINE_EXCEEDED, f"{call.method} was not done within its deadline")
 
-    def _request(self, message: codec.Message) -> Task | None:
+    def _request(self, message: codec.MessageFrame) -> Job | None:
         stream = message.stream
         if stream % 2 == 0 or stream <= self._last_stream:
             what = f"a request on stream {stream}, expected an odd number above {self._last_stream}"
@@ -205,38 +210,38 @@ class Server:
             return None
         call = Call(stream, request, self._early)
         with self._lock:
-            if self._closed:  # by another thread, while this one hands out what had come
+            if self._closed:  # by another thread meanwhile
                 return None
             self._calls[stream] = call
             self._begun += 1
         return lambda: self._serve(handler, request.payload, call)
 
-    def _serve(self, handler: Handler, payload: bytes, call: Call) -> None:
+    def _serve(self, handler: MethodHandler, payload: bytes, call: Call) -> None:
         try:
-            if not call.is_cancelled:  # while it waited for a thread
+            if not call.is_cancelled:  # while the call waited for a thread
                 self._answer(call, self._handle(handler, payload, call))
-            for task in call.afterwards:
-                task()
+            for function in call.afterwards:
+                function()
         finally:
             with self._lock:
                 self._begun -= 1
                 self._changed.notify_all()
 
-    def _handle(self, handler: Handler, payload: bytes, call: Call) -> Response:
+    def _handle(self, handler: MethodHandler, payload: bytes, call: Call) -> Response:
         try:
             return Response(payload=handler(payload, call))
         except StatusError as error:
             return _failure(error.code, error.message)
         except NRIError as error:
             return _failure(Code.UNKNOWN, escape(str(error)))
-        except BaseException as error:  # also sys.exit(), which would end a thread and answer nothing
+        except BaseException as error:  # also sys.exit(), which would end the thread without an answer
             log.exception("%s failed", call.method)
             return _failure(Code.UNKNOWN, escape(str(error)) or type(error).__name__)
 
     def _answer(self, call: Call, response: Response) -> None:
         with self._lock:
             if self._calls.pop(call.stream, None) is None:
-                return  # it was answered for its handler, or the connection is closed
+                return  # the server has answered for the handler, or the connection is closed
         self._respond(call.stream, response)
 
     def _refuse(self, stream: int, code: Code, message: str) -> None:
@@ -247,19 +252,18 @@ class Server:
         self._replies.send(lambda: self._respond(stream, _failure(code, message)))
 
     def _respond(self, stream: int, response: Response) -> None:
-        assert self.send is not None  # noqa: S101 - set before anything is received
         data = response.SerializeToString()
         if len(data) > codec.MAX_DATA:
             what = f"an answer of {len(data)} bytes, at most {codec.MAX_DATA} can be sent"
             data = _failure(Code.RESOURCE_EXHAUSTED, what).SerializeToString()
         try:
-            self.send(codec.encode(stream, codec.RESPONSE, data))
+            self._channel.send(codec.encode(stream, codec.RESPONSE, data))
         except NRIError as error:
-            log.info("an answer could not be sent: %s", error)
+            log.info("can't send an answer: %s", error)
 
 
-def unary(request: type[In], function: Callable[[In, Call], Message]) -> Handler:
-    """A handler of bytes out of a function of messages."""
+def unary(request: type[In], function: Callable[[In, Call], Message]) -> MethodHandler:
+    """Return a handler of payloads that calls a function of messages."""
 
     def handle(payload: bytes, call: Call) -> bytes:
         try:
@@ -274,7 +278,7 @@ def unary(request: type[In], function: Callable[[In, Call], Message]) -> Handler
 
 def _failure(code: int, message: str) -> Response:
     response = Response()
-    # OK would make a success of it, and what is no int32 can't be sent.
+    # OK would make it a success, and a code beyond int32 can't be sent.
     response.status.code = code if 0 < code < 2**31 else Code.UNKNOWN
-    response.status.message = bounded(message, MAX_MESSAGE)  # a peer logs it, and may show it to whoever asked
+    response.status.message = bounded(message, MAX_MESSAGE)  # a peer logs it, and may show it to its user
     return response

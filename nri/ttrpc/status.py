@@ -1,4 +1,4 @@
-"""Status codes and the error that carries them: those of gRPC (google.golang.org/grpc/codes)."""
+"""Status codes and the error that carries them. The codes are gRPC's (google.golang.org/grpc/codes)."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ _NAMES = {int(code): code.name for code in Code}
 
 
 class StatusError(NRIError):
-    """A call ended with another status than OK.
+    """A call ended with a status other than OK.
 
-    A server's handler raises it to choose the status; a client's call raises it with what the server sent.
+    A server's handler raises it to choose the status; a client's call raises it with the status that the server sent.
     ``code`` is a plain number where the peer sent one that has no name.
     """
 
@@ -47,7 +47,7 @@ class StatusError(NRIError):
 
 
 class DeadlineError(StatusError):
-    """A call's deadline has passed without an answer: it is the client that says so, the server said nothing."""
+    """A call's deadline has passed without an answer. The client says so: the server has sent nothing."""
 
     def __init__(self, message: str) -> None:
         super().__init__(Code.DEADLINE_EXCEEDED, message)

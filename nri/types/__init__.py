@@ -1,10 +1,10 @@
-"""The v0.1 wire: what stands on a plugin's stdin and stdout, and in the host configuration.
+"""The v0.1 wire: the JSON documents on a plugin's stdin and stdout.
 
-Standard library only, and little of it: a plugin executable imports this package at every start. So no ``re``,
-``typing``, ``dataclasses``, ``enum`` or ``json`` in here; a test holds it to that.
+Standard library only, and little of it: a plugin executable imports this package at every start. A test checks that
+it does not import ``re``, ``typing``, ``dataclasses``, ``enum`` or ``json``.
 
-:mod:`nri.types.v1` has the types. Each reads itself with ``X.from_json(bytes | str)`` and writes itself with
-``x.to_json() -> bytes``; a document that is not what it should be is one :class:`DecodeError`.
+:mod:`nri.types.v1` has the types. ``X.from_json(bytes | str)`` reads one, ``x.to_json() -> bytes`` writes it; a
+document of another form raises :class:`DecodeError`.
 """
 
 from nri.types.errors import DecodeError, EncodeError

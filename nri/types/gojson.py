@@ -1,12 +1,11 @@
 """JSON as Go's ``encoding/json`` reads and writes it, for programs whose start-up time counts.
 
-``import json`` loads ``re``, and with it a quarter of a plugin's start-up time. The scanner and the encoder that
-do the work are the C functions in ``_json``; this module drives them directly and falls back to ``json`` where an
-interpreter has none.
+``import json`` loads ``re``, which takes a quarter of a plugin's start-up time. The scanner and the encoder are C
+functions in ``_json``; this module calls them directly, and falls back to ``json`` if an interpreter lacks them.
 
 Like Go, and unlike ``json.loads``: ``NaN`` and ``Infinity`` are refused; bytes that are not UTF-8 and lone
-surrogates become U+FFFD. Stricter than Go: nesting is limited to :data:`MAX_DEPTH`, so that whatever was read can
-be written again at any depth of the caller's stack, and a number must fit a double.
+surrogates become U+FFFD. Stricter than Go: nesting is limited to :data:`MAX_DEPTH`, so that every document that was
+read can be written again at any depth of the caller's stack, and a number must fit a double.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ def _parse_float(text: str) -> float:
 
 
 class _Context:
-    """What the scanner asks of a ``JSONDecoder``."""
+    """The attributes of a ``JSONDecoder`` that the scanner reads."""
 
     strict = True
     object_hook = None
@@ -60,7 +59,7 @@ def _make_codec() -> tuple[Callable[[_Context], Scanner], Callable[[object], str
         from _json import encode_basestring_ascii, make_encoder, make_scanner
 
         def encode(value: object) -> str:
-            # A new encoder each time: the first argument is its memory of what it is inside of, to find circles.
+            # A new encoder each time: its first argument holds the containers it is inside of, to find cycles.
             return "".join(
                 make_encoder({}, _refuse, encode_basestring_ascii, None, ":", ",", False, False, False)(value, 0)
             )
@@ -88,11 +87,11 @@ _scan = _make_scanner(_Context())
 
 
 def loads(document: bytes | bytearray | memoryview | str, pairs_hook: PairsHook | None = None) -> object:
-    """The value of a JSON document: dict, list, str, int, float, bool or None.
+    """Return the value of a JSON document: dict, list, str, int, float, bool or None.
 
-    :param pairs_hook: makes the value of an object from its keys and values, as ``json.loads`` has it: the one way
-        to see a key that is given twice.
-    :raises DecodeError: with line and column where it is not JSON.
+    :param pairs_hook: makes the value of an object from its keys and values, as in ``json.loads``: the only way to
+        see duplicate keys.
+    :raises DecodeError: with the line and column where the document is not JSON.
     """
     if not isinstance(document, str):
         text = str(document, "utf-8", "replace")
@@ -124,7 +123,7 @@ def loads(document: bytes | bytearray | memoryview | str, pairs_hook: PairsHook 
     except RecursionError:
         raise _too_deep() from None
     except SystemError:
-        # Up to CPython 3.11 the scanner can only raise its syntax error where json.decoder has been loaded.
+        # Up to CPython 3.11 the scanner can raise its syntax error only if json.decoder is loaded.
         if "json.decoder" in sys.modules:
             raise
         import json.decoder  # noqa: F401
@@ -143,9 +142,9 @@ def loads(document: bytes | bytearray | memoryview | str, pairs_hook: PairsHook 
 
 
 def dumps(value: object) -> bytes:
-    """``value`` as compact JSON, in ASCII.
+    """Return ``value`` as compact JSON, in ASCII.
 
-    :raises EncodeError: for what JSON cannot say.
+    :raises EncodeError: for a value that JSON does not have.
     """
     try:
         return _encode(value).encode("ascii")
@@ -158,7 +157,7 @@ def dumps(value: object) -> bytes:
 
 
 def describe(value: object) -> str:
-    """``value`` as an error message names it: its JSON type, and a glimpse of it where that is short."""
+    """Return the JSON type of ``value`` for an error message, with the value itself, shortened, if it is a scalar."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -173,14 +172,14 @@ def describe(value: object) -> str:
 
 
 def shorten(text: str, limit: int = 60) -> str:
-    """``text``, cut in the middle of a long one: a message must not carry somebody's megabyte."""
+    """Return ``text``, without its middle if it is longer than ``limit`` characters, for a message."""
     return text if len(text) <= limit else f"{text[: limit - 20]}…{text[-16:]} ({len(text)} characters)"
 
 
 def _number(value: float) -> str:
     try:
         return repr(value)
-    except ValueError:  # more digits than the interpreter is willing to write
+    except ValueError:  # more digits than the interpreter's limit
         return "of thousands of digits"
 
 
@@ -190,7 +189,7 @@ def _too_deep() -> DecodeError:
 
 def _syntax_error(text: str, error: ValueError) -> DecodeError:
     at = getattr(error, "pos", None)
-    if at is None:  # int() has a limit of its own
+    if at is None:  # the limit of digits of int()
         return DecodeError("a number has too many digits; expected one that fits 64 bits")
     expected = str(getattr(error, "msg", error))
     return _error_at(text, at, f"{expected[:1].lower()}{expected[1:]}, found {_glimpse(text, at)}")
@@ -202,7 +201,7 @@ def _error_at(text: str, at: int, reason: str) -> DecodeError:
 
 
 def position(text: str, at: int) -> tuple[int, int]:
-    """Line and column of the character ``text[at]``, both from 1, the column in characters."""
+    """Return the line and column of the character ``text[at]``, both from 1, the column in characters."""
     return text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
 
 

@@ -1,10 +1,10 @@
-"""Messages of the v0.1 wire as tables: which JSON key is which attribute, of which kind.
+"""The base class of the wire's types: a table of fields maps JSON keys to attributes.
 
-A message lists its fields once; reading, writing, comparing and printing follow from that. The rules are those of
-Go's ``encoding/json``: ``null`` leaves a field at its zero value, keys match in any case, the last one of several
-wins, keys that nobody knows are ignored, a value of another kind is an error.
+A type lists its fields once; reading, writing, comparing and printing follow from that table. The rules are the ones
+of Go's ``encoding/json``: ``null`` leaves a field at its zero value, keys match in any case, the last of several
+equal keys wins, unknown keys are ignored, a value of another kind is an error.
 
-Plain classes instead of dataclasses: those cost a plugin more start-up time than all of its own work.
+Plain classes instead of dataclasses: importing those takes longer than all of a plugin's own work.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 
 def fold(key: str) -> str:
-    """A key as Go compares it: without case, where U+017F folds to ``s`` and U+212A to ``k``."""
+    """Return a key as Go compares it: in lower case, with U+017F folded to ``s`` and U+212A to ``k``."""
     return key.lower().replace("\u017f", "s")
 
 
 def string(value: object, where: str) -> str:
-    """A kind: a string, "" for null."""
+    """Return a string; "" for null. A kind, as all functions up to :func:`string_map`."""
     if isinstance(value, str):
         return value
     if value is None:
@@ -36,7 +36,7 @@ def string(value: object, where: str) -> str:
 
 
 def integer(value: object, where: str) -> int:
-    """A kind: an integer of 64 bits, written without fraction or exponent; 0 for null."""
+    """Return an integer of 64 bits, written without fraction or exponent; 0 for null."""
     if value is None:
         return 0
     if not isinstance(value, int) or isinstance(value, bool):
@@ -47,7 +47,7 @@ def integer(value: object, where: str) -> int:
 
 
 def number(value: object, where: str) -> float:
-    """A kind: a number; 0 for null."""
+    """Return a number; 0 for null."""
     if value is None:
         return 0.0
     if isinstance(value, int | float) and not isinstance(value, bool):
@@ -56,12 +56,12 @@ def number(value: object, where: str) -> float:
 
 
 def opaque(value: object, where: str) -> object:
-    """A kind: any JSON value, passed through as it is."""
+    """Return any JSON value unchanged."""
     return value
 
 
 def strings(value: object, where: str) -> tuple[str, ...]:
-    """A kind: an array of strings; empty for null."""
+    """Return an array of strings; empty for null."""
     if value is None:
         return ()
     if not isinstance(value, list | tuple):
@@ -70,7 +70,7 @@ def strings(value: object, where: str) -> tuple[str, ...]:
 
 
 def string_map(value: object, where: str) -> dict[str, str]:
-    """A kind: an object whose values are strings; empty for null."""
+    """Return an object whose values are strings; empty for null."""
     if value is None:
         return {}
     if not isinstance(value, dict):
@@ -86,12 +86,18 @@ def string_map(value: object, where: str) -> dict[str, str]:
 
 
 def mismatch(value: object, where: str, expected: str) -> DecodeError:
-    """The error for a value of another kind than the field's."""
+    """Return the error for a value of another kind than the field's."""
     return DecodeError(f"{where}: found {gojson.describe(value)}, expected {expected}")
 
 
 class Field:
-    """One field: its JSON key, its attribute, its kind, and whether an empty value is left out."""
+    """A field of a type.
+
+    :param key: its JSON key.
+    :param attribute: the name of its attribute.
+    :param kind: checks a decoded value, whose path is the second argument, and returns the attribute's value.
+    :param omit_empty: leaves an empty value out of the JSON.
+    """
 
     __slots__ = ("attribute", "key", "kind", "omit_empty")
 
@@ -103,7 +109,7 @@ class Field:
 
 
 class JSONObject:
-    """The base of the wire's types: frozen, compared by value, read from and written to JSON by its fields."""
+    """The base class of the wire's types: frozen, compared by value, read from and written to JSON."""
 
     __slots__: tuple[str, ...] = ()
     FIELDS: ClassVar[tuple[Field, ...]] = ()
@@ -116,17 +122,18 @@ class JSONObject:
 
     @classmethod
     def from_json(cls, document: bytes | str) -> Self:
-        """Read one message.
+        """Return the object of a JSON document.
 
-        :raises DecodeError: when it is not JSON, or a value is not of the kind that its field has.
+        :raises DecodeError: when it is not JSON, or a value is not of its field's kind.
         """
         return cls.from_value(gojson.loads(document), cls.__name__.lower())
 
     @classmethod
     def from_value(cls, value: object, where: str) -> Self:
-        """The message of a decoded JSON object; ``where`` names it in errors.
+        """Return the object of a decoded JSON object.
 
-        :raises DecodeError: when a value is not of the kind that its field has.
+        :param where: the path of ``value``, for errors.
+        :raises DecodeError: when a value is not of its field's kind.
         """
         if value is None:
             value = {}
@@ -151,16 +158,16 @@ class JSONObject:
         return message
 
     def to_json(self) -> bytes:
-        """The message as compact JSON; what is empty is left out where the wire says so.
+        """Return compact JSON, without the empty values of fields with ``omit_empty``.
 
-        :raises EncodeError: when a field holds what it may not.
+        :raises EncodeError: when a value is not of its field's kind.
         """
         return gojson.dumps(self.to_value())
 
     def to_value(self) -> dict[str, Any]:
-        """The message as ``json.dumps`` would take it.
+        """Return the JSON object as a dictionary.
 
-        :raises EncodeError: when a field holds what it may not.
+        :raises EncodeError: when a value is not of its field's kind.
         """
         value: dict[str, Any] = {}
         where = type(self).__name__.lower()
@@ -179,7 +186,7 @@ class JSONObject:
         return value
 
     def replace(self, **changes: Any) -> Self:
-        """A copy with some attributes changed."""
+        """Return a copy with some attributes changed."""
         message = type(self).__new__(type(self))
         for name in self.__slots__:
             object.__setattr__(message, name, changes.pop(name) if name in changes else getattr(self, name))
@@ -188,7 +195,7 @@ class JSONObject:
         return message
 
     def _keep_unknown(self, key: str, value: object) -> None:
-        """Called for a key that no field has; ignored as Go does."""
+        """Handle a key that no field has: ignore it, as Go does."""
 
     def __setattr__(self, name: str, value: object = None) -> None:
         raise AttributeError(
@@ -208,7 +215,7 @@ class JSONObject:
 
 
 def objects(kind: type[Listed], what: str, value: object, where: str) -> tuple[Listed, ...]:
-    """A kind, for one kind of object: an array of them, without its nulls; empty for null."""
+    """Return an array of one type of objects, without its nulls; empty for null. For a kind."""
     if value is None:
         return ()
     if not isinstance(value, list | tuple):

@@ -1,9 +1,9 @@
-"""The types of the v0.1 contract: what a plugin is sent, what it answers.
+"""The types of the v0.1 contract: the request that a plugin receives and the result that it returns.
 
-The source is Go's ``github.com/containerd/nri/types/v1`` at v0.1.0; where its README promises more than that code
+The source is Go's ``github.com/containerd/nri/types/v1`` at v0.1.0. Where its README promises more than that code
 does, this follows the README: the states ``setup``, ``pause``, ``resume`` and ``update``, and a result that moves a
-container's cgroup. All types are frozen; the dictionaries inside belong to their message and are to be read only,
-but for ``Result.metadata``, which a plugin fills.
+container's cgroup. All types are frozen. The dictionaries inside belong to their object and must not be changed,
+except ``Result.metadata``, which a plugin fills.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
     from typing import Any, ClassVar
 
 VERSION = "0.1"
-"""The version of the contract, as it stands in requests, results and configurations."""
+"""The version of the contract in requests, results and host configurations."""
 
 MAX_REQUEST = 64 * 1024 * 1024
-"""Bytes of a request that are read; a longer one is refused (a real one has some thousands)."""
+"""Bytes of a request at most; a longer one is refused (real ones have some thousands)."""
 
 
 class State(str):
-    """A step of a container's life. Any string can be one: a plugin passes over states that it does not know."""
+    """A step of a container's life. Any string can be a state: a plugin ignores states that it does not know."""
 
     __slots__ = ()
 
     SETUP: ClassVar[State]
-    """Before the container is created; only a v2 runtime can tell."""
+    """Before the container is created; only v2 runtimes report it."""
     CREATE: ClassVar[State]
-    """The process exists and waits for its start: pid and cgroup are there."""
+    """The container's process exists and waits for its start; it has a pid and a cgroup."""
     UPDATE: ClassVar[State]
     """The container's resources have changed."""
     PAUSE: ClassVar[State]
@@ -48,7 +48,7 @@ State.RESUME = State("resume")
 State.DELETE = State("delete")
 
 STATES = (State.SETUP, State.CREATE, State.UPDATE, State.PAUSE, State.RESUME, State.DELETE)
-"""The states that the contract names, in the order of a life."""
+"""The states that the contract names, in the order of a container's life."""
 
 
 def _state(value: object, where: str) -> State:
@@ -64,14 +64,14 @@ def _results(value: object, where: str) -> tuple[Result, ...]:
 
 
 class Spec(JSONObject):
-    """What a plugin needs to know of a container's OCI specification."""
+    """The part of a container's OCI specification that plugins receive."""
 
     __slots__ = ("annotations", "cgroups_path", "namespaces", "resources")
 
     resources: Any
-    """``linux.resources`` of the OCI specification (or ``windows.resources``), as it is; None where there is none."""
+    """``linux.resources`` (or ``windows.resources``) of the OCI specification, unchanged; None if it is missing."""
     namespaces: dict[str, str]
-    """Type of the namespace (as the OCI specification spells it) to its path; "" for one that is made anew."""
+    """The path of each type of namespace (in the OCI specification's spelling); "" for a new namespace."""
     cgroups_path: str
     """``linux.cgroupsPath``: below each hierarchy's mount, or ``slice:prefix:name`` with the systemd driver."""
     annotations: dict[str, str]
@@ -99,21 +99,21 @@ class Spec(JSONObject):
 
 
 class Result(JSONObject):
-    """What a plugin answers."""
+    """The answer of a plugin."""
 
     __slots__ = ("cgroups_path", "error", "extra", "metadata", "plugin", "version")
 
     plugin: str
-    """The type of the plugin that answers."""
+    """The type of the plugin."""
     version: str
     error: str
-    """"" or what went wrong; an error stops the chain, but for ``delete``."""
+    """The reason for a failure, or "". An error stops the chain, except for ``delete``."""
     metadata: dict[str, str]
-    """What was done, for the plugins that follow and for whoever reads it."""
+    """A description of what was done, for the plugins that follow and for readers."""
     cgroups_path: str
-    """In answer to ``setup``: where the container's cgroup is to be; "" to leave it."""
+    """In answer to ``setup``: the new place of the container's cgroup; "" to leave it."""
     extra: dict[str, Any]
-    """Keys of the document that the contract does not know; the next plugin sees them as they were."""
+    """Keys of the document that the contract does not know; the next plugins receive them unchanged."""
 
     FIELDS = (
         Field("plugin", "plugin", string, omit_empty=False),
@@ -143,14 +143,14 @@ class Result(JSONObject):
 
     @classmethod
     def from_value(cls, value: object, where: str) -> Result:
-        """As :meth:`JSONObject.from_value`; unknown keys go to ``extra``."""
+        """Return the same as :meth:`JSONObject.from_value`, with unknown keys in ``extra``."""
         result = super().from_value(value, where)
         if not hasattr(result, "extra"):
             object.__setattr__(result, "extra", {})
         return result
 
     def to_value(self) -> dict[str, Any]:
-        """As :meth:`JSONObject.to_value`, with ``extra`` after the known keys."""
+        """Return the same as :meth:`JSONObject.to_value`, with ``extra`` after the known keys."""
         value = super().to_value()
         if not isinstance(self.extra, dict):
             raise EncodeError(str(mismatch(self.extra, "result.extra", "an object")))
@@ -165,25 +165,25 @@ class Result(JSONObject):
 
 
 class Request(JSONObject):
-    """What a plugin is sent."""
+    """The request that a plugin receives."""
 
     __slots__ = ("conf", "id", "labels", "pid", "results", "sandbox_id", "spec", "state", "version")
 
     conf: Any
-    """The plugin's own configuration, from the host configuration; None where there is none."""
+    """The plugin conf, from the host configuration; None if its entry has none."""
     version: str
     state: State
     id: str
-    """The container's."""
+    """The container's id."""
     sandbox_id: str
-    """The pod sandbox that the container belongs to; "" for a container without one."""
+    """The id of the container's pod sandbox; "" for a container without one."""
     pid: int
-    """Of the container's init process, in the host's pid namespace; 0 (or -1) where there is none."""
+    """The pid of the container's init process in the host's pid namespace; 0 (or -1) if there is none."""
     spec: Spec | None
     labels: dict[str, str]
-    """The sandbox's."""
+    """The labels of the pod sandbox."""
     results: tuple[Result, ...]
-    """Of the plugins that ran before, in order."""
+    """The results of the plugins that ran before, in order."""
 
     FIELDS = (
         Field("conf", "conf", opaque),
@@ -223,11 +223,11 @@ class Request(JSONObject):
 
     @property
     def is_sandbox(self) -> bool:
-        """Whether this is about the pod sandbox itself."""
+        """Whether the request is for the pod sandbox itself."""
         return self.id == self.sandbox_id
 
     def new_result(self, plugin: str, *, metadata: Mapping[str, str] | None = None, error: str = "") -> Result:
-        """An answer to this request, of its version."""
+        """Return an answer to this request, with its version."""
         return Result(plugin=plugin, version=self.version, metadata=metadata, error=error)
 
 

@@ -19,9 +19,9 @@ from nri.client import ChainError, Client, PluginError, find
 from nri.config import DEFAULT_CONF_FILE
 from nri.config.entries import ConfigList
 from nri.errors import NRIError, bounded, escape
+from nri.prefork.pool.background import in_background
 from nri.prefork.pool.pool import Pool
-from nri.prefork.pool.server_handle import in_background
-from nri.process import launch
+from nri.process import children, launch
 from nri.ttrpc import Code, StatusError
 from nri.types.gojson import shorten
 from nri.types.v1 import State
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from nri.client import Exchange
     from nri.config.entries import PluginEntry
     from nri.process.subreaper import Subreaper
-    from nri.stub import Runtime
+    from nri.stub import RuntimeInfo
     from nri.ttrpc import Call
     from nri.types.v1 import Request
     from nri.v1bridge.options import BridgeOptions
@@ -57,7 +57,7 @@ Identified = TypeVar("Identified", api.PodSandbox, api.Container)
 log = logging.getLogger("nri.v1bridge")
 
 
-class Bridge(stub.Plugin):
+class Bridge(stub.V2Plugin):
     """Runs the v0.1 plugins of a node.
 
     :param adopt: makes settings of the text that a runtime hands over; without it, ``settings`` are those that count.
@@ -84,7 +84,7 @@ class Bridge(stub.Plugin):
         self._counting = threading.Lock()
         self._idle = threading.Condition(self._counting)
 
-    def configure(self, config: str, runtime: Runtime) -> None:
+    def configure(self, config: str, runtime: RuntimeInfo) -> None:
         """Take the settings, and note who the runtime is. Nothing is refused: see :meth:`BridgeOptions.read`."""
         if self._adopt is not None:
             self._use(self._adopt(config))
@@ -194,11 +194,11 @@ class Bridge(stub.Plugin):
         helpers = self._helpers
         if helpers is not None:
             helpers.tidy()
-        launch.reap_late()
-        if self._orphans is not None and self._orphans.there_are():
+        children.reap_late()
+        if self._orphans is not None and self._orphans.may_have_orphans():
             with self._counting:
                 if self._busy == 0:
-                    self._orphans.end()
+                    self._orphans.end_orphans()
 
     def _use(self, settings: BridgeOptions) -> None:
         known = self._settings

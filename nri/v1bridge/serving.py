@@ -10,7 +10,7 @@ import threading
 
 from nri import stub, trust
 from nri.build import describe
-from nri.process.spawn import prepare_process
+from nri.process.inherit import prepare_process
 from nri.process.subreaper import Subreaper
 from nri.stub.identity import SOCKET_VARIABLE
 from nri.v1bridge.bridge import Bridge

@@ -158,7 +158,7 @@ def on_the_page() -> dict[str, str]:
 def test_the_table_of_events_is_ours() -> None:
     rows = re.findall(r"^\| (\d+) \| (\w+) \| (.*?) \| (.*?) \|", PAGE.read_text(), re.MULTILINE)
     expected = []
-    for how in events.CALLS:
+    for how in events.METHODS:
         before = "`StateChange`" if how.state_change else "its own call"
         since = ", from 0.10 on" if how.since > (0, 2) else ""
         expected.append((str(int(how.event)), how.rpc, before + since, "its own call"))
@@ -174,7 +174,7 @@ def test_a_dump_is_what_our_codecs_write(name: str) -> None:
     assert on_the_page()[name] == annotated(CONVERSATION[name])
 
 
-class Demo(stub.Plugin):
+class Demo(stub.V2Plugin):
     """The page's plugin: it wants two events, and refuses one."""
 
     def run_pod_sandbox(self, request: api.RunPodSandboxRequest, call: Call) -> None:

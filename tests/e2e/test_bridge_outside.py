@@ -190,7 +190,7 @@ def test_sigterm_ends_it(containerd: Containerd, bridge: subprocess.Popen[bytes]
 
 def _is_bridge(pid: int) -> bool:
     try:
-        is_guard = Path(f"/proc/{pid}/comm").read_text() == "nri-guard\n"
+        is_guard = Path(f"/proc/{pid}/comm").read_text() == "nri-watchdog\n"
         return not is_guard and b"bridge" in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except OSError:
         return False

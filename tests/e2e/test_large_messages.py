@@ -29,7 +29,7 @@ import sys
 sys.path.insert(0, {str(ROOT)!r})
 from nri import api, stub
 
-class Adjusting(stub.Plugin):
+class Adjusting(stub.V2Plugin):
     def synchronize(self, pods, containers):
         print("synchronized", flush=True)
 

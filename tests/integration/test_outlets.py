@@ -21,7 +21,7 @@ from nri.adaptation.lifecycle import PodTemplate
 from nri.errors import NRIError
 from nri.hook import Arguments
 from nri.hook import run as run_hook
-from nri.stub import Runtime
+from nri.stub import RuntimeInfo
 from nri.ttrpc import StatusError
 from nri.types.v1 import Request, Result
 from nri.v1bridge import BridgeOptions, logs
@@ -234,7 +234,7 @@ def test_pods_and_runtimes_are_called_what_they_like(host: Host, log_format: str
     host.configure(plugin("noop", states=["update"]))
     with bridge(host, log_format) as (node, path):
         node.runtime(EVIL, EVIL)
-        node.bridge.configure("", Runtime(name=EVIL, version=f"v2.{EVIL}"))
+        node.bridge.configure("", RuntimeInfo(name=EVIL, version=f"v2.{EVIL}"))
         node.run_pod(name=EVIL, namespace=EVIL, id=EVIL, annotations={EVIL: EVIL})
         for event in (node.start, node.update, node.stop):
             event(name=EVIL, id=EVIL)

@@ -2,13 +2,13 @@
 
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from nri.api import PodSandbox
-from nri.multiplex import Connection, Mux
-from nri.ttrpc import Client, Server, codec
+from nri.multiplex import ClosedError, Connection, Job, Mux, Receiver
+from nri.ttrpc import RPCClient, RPCServer, codec
 from nri.ttrpc.server import unary
 from nri.ttrpc.ttrpc_pb2 import Request, Response
 from tests.support.waiting import TIMEOUT
@@ -17,29 +17,23 @@ SERVICE = "test.Service"
 
 
 def at_work() -> list[str]:
-    """The names of this process's threads that read links, serve calls, or send answers."""
-    return sorted(thread.name for thread in threading.enumerate() if thread.name.startswith(("link", "ttrpc")))
+    """The names of this process's threads that read connections, serve calls, or send answers."""
+    return sorted(thread.name for thread in threading.enumerate() if thread.name.startswith(("connection", "ttrpc")))
 
 
-class Recorder:
+class Recorder(Receiver):
     """A receiver that keeps what it is given."""
 
     def __init__(self) -> None:
         self.data = b""
         self.reasons: list[str] = []
-        self.send: Callable[[bytes], None] = lambda data: None
 
-    def receive(self, data: bytes) -> None:
+    def receive(self, data: bytes) -> Sequence[Job] | None:
         self.data += data
+        return None
 
-    def closed(self, reason: Exception) -> None:
+    def closed(self, reason: ClosedError) -> None:
         self.reasons.append(str(reason))
-
-    def due(self) -> None:
-        pass
-
-    def expire(self) -> None:
-        pass
 
 
 @contextmanager
@@ -58,31 +52,50 @@ def running(*ends: Connection | Mux) -> Iterator[None]:
             assert not thread.is_alive()
 
 
+class Wire:
+    """A channel in memory: keeps what is sent."""
+
+    def __init__(self, send: Callable[[bytes], object] | None = None) -> None:
+        self.sent: list[bytes] = []
+        self.receiver = Receiver()
+        self._send = send or self.sent.append
+
+    def attach(self, receiver: Receiver) -> None:
+        self.receiver = receiver
+
+    def send(self, message: bytes) -> None:
+        self._send(message)
+
+    def wait(self, done: threading.Lock, timeout: float | None = None) -> bool:
+        return done.acquire(timeout=-1 if timeout is None else max(0.0, timeout))
+
+
 @contextmanager
-def serving(server: Server, *, mux: bool = True, connection: int = 1) -> Iterator[Client]:
-    """A client of ``server``, on a trunk's connection or on a link of their own."""
+def serving(handlers: Any, *, mux: bool = True, **options: Any) -> Iterator[RPCClient]:
+    """A client of a server with ``handlers``, on a channel of a trunk or on a connection of their own."""
     ours, theirs = socket.socketpair()
-    client = Client()
-    ends: list[Connection | Mux]
     if mux:
-        ends = [Mux(ours), Mux(theirs)]
-        client.send, server.send = ends[0].open(connection, client), ends[1].open(connection, server)
+        trunks = Mux(ours), Mux(theirs)
+        client = RPCClient(trunks[0].open(1))
+        RPCServer(trunks[1].open(1), handlers, **options)
+        with running(*trunks):
+            yield client
     else:
-        ends = [Connection(ours, client), Connection(theirs, server)]
-        client.send, server.send = ends[0].send, ends[1].send
-    client.wait = ends[0].wait
-    with running(*ends):
-        yield client
+        connections = Connection(ours), Connection(theirs)
+        client = RPCClient(connections[0])
+        RPCServer(connections[1], handlers, **options)
+        with running(*connections):
+            yield client
 
 
-class PluginConnection:
-    """The raw other end of a link that a server sits on: writes messages by hand, reads answers by hand."""
+class PeerByHand:
+    """The raw other end of a server's connection: writes messages by hand, reads answers by hand."""
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
         self.sock.settimeout(TIMEOUT)
         self._decoder = codec.MessageDecoder()
-        self._found: list[codec.Message | codec.Oversized] = []
+        self._found: list[codec.MessageFrame | codec.Oversized] = []
 
     def request(
         self, stream: int, method: str = "Echo", payload: bytes = b"", *, flags: int = 0, **rest: Any
@@ -90,7 +103,7 @@ class PluginConnection:
         data = Request(service=SERVICE, method=method, payload=payload, **rest).SerializeToString()
         self.sock.sendall(codec.encode(stream, codec.REQUEST, data, flags))
 
-    def message(self) -> codec.Message | codec.Oversized:
+    def message(self) -> codec.MessageFrame | codec.Oversized:
         while not self._found:
             data = self.sock.recv(1 << 20)
             assert data, "the server has closed the connection"
@@ -100,20 +113,20 @@ class PluginConnection:
     def answer(self) -> tuple[int, int, str, bytes]:
         """Stream, status code, status message, payload."""
         message = self.message()
-        assert isinstance(message, codec.Message)
+        assert isinstance(message, codec.MessageFrame)
         assert message.type == codec.RESPONSE
         response = Response.FromString(message.data)
         return message.stream, response.status.code, response.status.message, response.payload
 
 
 @contextmanager
-def by_hand(server: Server) -> Iterator[PluginConnection]:
-    """The raw peer of ``server``, which is on a link of its own."""
+def by_hand(handlers: Any) -> Iterator[PeerByHand]:
+    """The raw peer of a server with ``handlers``, which is on a connection of its own."""
     ours, theirs = socket.socketpair()
-    link = Connection(theirs, server)
-    server.send = link.send
-    with ours, running(link):
-        yield PluginConnection(ours)
+    connection = Connection(theirs)
+    RPCServer(connection, handlers)
+    with ours, running(connection):
+        yield PeerByHand(ours)
 
 
 def methods(**functions: Callable[..., Any]) -> dict[tuple[str, str], Any]:
@@ -121,6 +134,6 @@ def methods(**functions: Callable[..., Any]) -> dict[tuple[str, str], Any]:
     return {(SERVICE, name): unary(PodSandbox, function) for name, function in functions.items()}
 
 
-def call(client: Client, method: str, name: str = "", **options: Any) -> PodSandbox:
+def call(client: RPCClient, method: str, name: str = "", **options: Any) -> PodSandbox:
     """Call a method of the test's service with a PodSandbox of that name."""
     return client.call(SERVICE, method, PodSandbox(name=name), PodSandbox, **options)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import struct
 from collections import deque
 
-from nri.ttrpc import Message
+from nri.ttrpc import MessageFrame
 
 QUEUE = 256
 BUFFER = 4096
@@ -34,7 +34,7 @@ class GoReader:
         self._trunk = b""
         self._queues: dict[int, _Connection] = {}
 
-    def messages(self, wire: bytes) -> list[tuple[int, Message]]:
+    def messages(self, wire: bytes) -> list[tuple[int, MessageFrame]]:
         """Queue all frames before any is read, as a busy peer does, then read every message.
 
         :raises ConnectionOverError: where the Go side ends the connection.
@@ -58,13 +58,13 @@ class _Connection:
         self.frames: deque[bytes] = deque()
         self._buffered = b""
 
-    def receive(self) -> list[Message]:
+    def receive(self) -> list[MessageFrame]:
         found = []
         while self._buffered or self.frames:
             length, stream, kind, flags = _HEADER.unpack(self._read_full(_HEADER.size))
             if length > MESSAGE_MAX:
                 raise ConnectionOverError(f"message length {length} exceed maximum message size of {MESSAGE_MAX}")
-            found.append(Message(stream, kind, flags, self._read_full(length)))
+            found.append(MessageFrame(stream, kind, flags, self._read_full(length)))
         return found
 
     def _read_full(self, size: int) -> bytes:

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from nri import api
-from nri.stub import Runtime
+from nri.stub import RuntimeInfo
 from nri.ttrpc import Call
 from nri.ttrpc.ttrpc_pb2 import Request
 from nri.v1bridge import Bridge, BridgeOptions
@@ -54,7 +54,7 @@ class Node:
         return [(request["state"], request["id"]) for request in self.kept]
 
     def runtime(self, name: str = "containerd", version: str = "1.7.24") -> None:
-        self.bridge.configure("", Runtime(name=name, version=version))
+        self.bridge.configure("", RuntimeInfo(name=name, version=version))
 
     # The events, of the pod and the container above but for what is said
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nri.process import launch
+from nri.process import children
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def all_reaped() -> bool:
     """Wait until all that have ended are reaped, also one that the kernel lets go late; return whether they are."""
 
     def reaped() -> bool:
-        launch.reap_late()
+        children.reap_late()
         return not has_zombie()
 
     return wait_until(reaped)

@@ -8,7 +8,7 @@ from typing import Any
 from nri import api
 from nri.api import events
 from nri.multiplex import PLUGIN_SERVICE, RUNTIME_SERVICE, Mux
-from nri.ttrpc import Client, Server
+from nri.ttrpc import RPCClient, RPCServer
 from nri.ttrpc.server import unary
 from tests.support.waiting import TIMEOUT
 
@@ -25,14 +25,13 @@ class Runtime:
         self.registration = api.RegisterPluginRequest()
         self.updates: list[api.ContainerUpdate] = []
         self._refuse = refuse
-        self._trunk = Mux(sock)
-        self._client = Client()
-        self._client.send = self._trunk.open(PLUGIN_SERVICE, self._client)
+        self._mux = Mux(sock)
+        self._client = RPCClient(self._mux.open(PLUGIN_SERVICE))
         register = unary(api.RegisterPluginRequest, self._register)
         update = unary(api.UpdateContainersRequest, self._update)
-        server = Server({(RUNTIME, "RegisterPlugin"): register, (RUNTIME, "UpdateContainers"): update})
-        server.send = self._trunk.open(RUNTIME_SERVICE, server)
-        self._thread = threading.Thread(target=self._trunk.run, name="runtime")
+        handlers = {(RUNTIME, "RegisterPlugin"): register, (RUNTIME, "UpdateContainers"): update}
+        RPCServer(self._mux.open(RUNTIME_SERVICE), handlers)
+        self._thread = threading.Thread(target=self._mux.run, name="v2host")
         self._thread.start()
 
     def configure(self, config: str = "", **rest: Any) -> int:
@@ -53,8 +52,8 @@ class Runtime:
 
     def event(self, event: int, request: Any = None, timeout: float = TIMEOUT) -> Any:
         """An event by the call of its own, as from NRI 0.12 on."""
-        how = events.BY_EVENT[event]
-        return self.call(how.rpc, request or how.request(), how.response, timeout=timeout)
+        method = events.BY_EVENT[event]
+        return self.call(method.rpc, request or method.request(), method.response, timeout=timeout)
 
     def state_change(self, event: int, **parts: Any) -> api.Empty:
         """An event as up to NRI 0.11."""
@@ -64,7 +63,7 @@ class Runtime:
         return self._client.call(PLUGIN, method, request, response, timeout=timeout)
 
     def close(self) -> None:
-        self._trunk.close("the runtime ends")
+        self._mux.close("the runtime ends")
         self._thread.join(TIMEOUT)
         assert not self._thread.is_alive()
 

@@ -15,8 +15,8 @@ RAW = "tests/unit/multiplex/"
 def readable_by_go(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     wrong: list[str] = []
 
-    def checked(connection: int, message: bytes, limit: int | None) -> bytes:
-        wire = encode(connection, message, limit)
+    def checked(channel: int, message: bytes, limit: int | None) -> bytes:
+        wire = encode(channel, message, limit)
         try:
             read = [message for _, message in GoReader().messages(wire)]
             if len(read) != 1:

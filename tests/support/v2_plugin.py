@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 from nri import api
 from nri.adaptation import Runtime
-from nri.adaptation.plugin_connection import PLUGIN, RUNTIME
 from nri.api import events
+from nri.api.events import PLUGIN, RUNTIME
 from nri.multiplex import PLUGIN_SERVICE, RUNTIME_SERVICE, Mux
-from nri.ttrpc import Call, Client, Server
+from nri.ttrpc import Call, RPCClient, RPCServer
 from nri.ttrpc.server import unary
 
 if TYPE_CHECKING:
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
     from google.protobuf.message import Message
 
-ALL = tuple(int(call.event) for call in events.CALLS if call.rpc != "ValidateContainerAdjustment")
+ALL = tuple(int(method.event) for method in events.METHODS if method.rpc != "ValidateContainerAdjustment")
 
 
-class Deadlineless(Server):
+class Deadlineless(RPCServer):
     """A server that leaves deadlines to its client."""
 
     def due(self) -> None:
@@ -49,20 +49,17 @@ class Plugin:
         self.index, self.name = index, name
         self.asked: list[tuple[str, Any]] = []
         self.ours, theirs = socket.socketpair() if sock is None else (None, sock)
-        self._trunk = Mux(theirs)
-        self.runtime = Client()
-        self.runtime.send = self._trunk.open(RUNTIME_SERVICE, self.runtime)
+        self._mux = Mux(theirs)
+        self.runtime = RPCClient(self._mux.open(RUNTIME_SERVICE))
         self._configured = api.ConfigureResponse(events=events.mask(wants))
         handshake = {
             "Configure": self._configured,
             "Synchronize": lambda part: api.SynchronizeResponse(more=part.more),
         }
         methods = {**handshake, **answers}
-        self._server = Deadlineless(
-            {(PLUGIN, method): self._answering(method, methods[method]) for method in methods}
-        )
-        self._server.send = self._trunk.open(PLUGIN_SERVICE, self._server)
-        self._thread = threading.Thread(target=self._trunk.run, name=f"plugin-{index}-{name}", daemon=True)
+        handlers = {(PLUGIN, method): self._answering(method, methods[method]) for method in methods}
+        Deadlineless(self._mux.open(PLUGIN_SERVICE), handlers)
+        self._thread = threading.Thread(target=self._mux.run, name=f"plugin-{index}-{name}", daemon=True)
 
     @property
     def events(self) -> list[str]:
@@ -100,7 +97,7 @@ class Plugin:
         return list(answer.failed)
 
     def hang_up(self) -> None:
-        self._trunk.close("the plugin hangs up")
+        self._mux.close("the plugin hangs up")
 
     def gone(self, timeout: float = 5) -> bool:
         """Wait until the connection is closed."""
@@ -112,7 +109,7 @@ class Plugin:
             "Configure": api.ConfigureRequest,
             "Synchronize": api.SynchronizeRequest,
             "StateChange": api.StateChangeEvent,
-            **{call.rpc: call.request for call in events.CALLS},
+            **{method.rpc: method.request for method in events.METHODS},
         }
 
         def handle(request: Message, call: Call) -> Message:

@@ -1,7 +1,7 @@
-"""A plugin that waits for its request: for those that have no helper, and whose configuration says that they may.
+"""A standby process: a plugin without a prefork server, started before its request if its entry allows that.
 
-It is started as ``TYPE invoke``, as ever, but before there is a request; the next one is started when that has
-answered. What it does before it reads its stdin it does ahead of time, and for nobody if no request comes.
+It is started as ``TYPE invoke``, before there is a request; the next one is started when it has answered. What it
+does before it reads its stdin is done in advance, and in vain if no request comes.
 """
 
 from __future__ import annotations
@@ -10,18 +10,21 @@ import logging
 import threading
 import time
 
-from nri.prefork.pool.server_handle import NoWorkerError, ServerGoneError, in_background
+from nri.prefork.pool.background import in_background
+from nri.prefork.pool.workers import NoWorkerError, ServerGoneError
 from nri.process import launch
+from nri.process.conversation import Conversation
 from nri.process.lines import Lines
+from nri.process.wait import has_exited
 
 BUSY_WITHIN = 0.1
-"""Seconds that a file which is being written is tried again."""
+"""Seconds during which a file that is being written (ETXTBSY) is tried again."""
 
 log = logging.getLogger("nri.client")
 
 
 class Standby:
-    """One plugin, of which one process waits. All methods may be called from any thread.
+    """A plugin with one process that waits. All methods may be called from any thread.
 
     :raises OSError: when it can't be started.
     """
@@ -43,10 +46,10 @@ class Standby:
         return ""
 
     def launch(self, stdin: bytes, deadline: float, lines: Lines, max_output: int) -> launch.Output:
-        """Have the process that waits answer.
+        """Have the waiting process answer.
 
-        :raises NoWorkerError: when none does just now.
-        :raises ServerGoneError: when it did not wait for a request, but has ended. Nobody has taken it.
+        :raises NoWorkerError: when no process waits.
+        :raises ServerGoneError: when the process has ended without a request. The request was not read.
         """
         with self._lock:
             waiting, self._waiting = self._waiting, None
@@ -55,22 +58,22 @@ class Standby:
             raise NoWorkerError
         started = time.monotonic()
         pid, pipes = waiting
-        if launch.has_exited(pid):
+        if has_exited(pid):
             _discard(pid, pipes)
-            log.warning("%s can't be started ahead: it does not wait for its request", self._plugin)
-            self.has_answered = False  # if it has, the request came just in time
+            log.warning("%s has no standby process: it does not wait for its request", self._plugin)
+            self.has_answered = False  # an earlier process may have been asked before it ended
             raise ServerGoneError
-        output = launch.Conversation(pid, pipes, stdin, lines, max_output).run(deadline)
+        output = Conversation(pid, pipes, stdin, lines, max_output).run(deadline)
         output.seconds = time.monotonic() - started
         self.has_answered = True
         return output
 
     def tidy(self) -> None:
-        """Have the next one started, if none waits."""
+        """Start the next process in the background, if none waits."""
         self._begin()
 
     def retire(self) -> None:
-        """End what waits."""
+        """End the waiting process, and start no other."""
         with self._lock:
             self._retired = True
             waiting, self._waiting = self._waiting, None
@@ -81,7 +84,7 @@ class Standby:
         return launch.start(self._path, [self._plugin, "invoke"], time.monotonic() + BUSY_WITHIN)
 
     def _begin(self) -> None:
-        """Have the next one started, unless that is under way."""
+        """Start the next process in the background, unless one waits or is being started."""
         with self._lock:
             if self._starting or self._retired or self._waiting is not None:
                 return
@@ -94,7 +97,7 @@ class Standby:
         try:
             waiting = self._start()
         except OSError as error:
-            log.warning("%s can't be started ahead: %s", self._plugin, error.strerror)
+            log.warning("%s has no standby process: %s", self._plugin, error.strerror)
         with self._lock:
             self._starting = False
             is_wanted = not self._retired
@@ -105,4 +108,4 @@ class Standby:
 
 
 def _discard(pid: int, pipes: list[int]) -> None:
-    launch.Conversation(pid, pipes, b"", Lines(0, lambda _line: None), 0).end()
+    Conversation(pid, pipes, b"", Lines(0, lambda _line: None), 0).end()

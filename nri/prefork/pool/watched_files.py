@@ -1,8 +1,8 @@
-"""The files that a plugin was loaded from, as they were: any difference, and its helper is asked no more.
+"""The identity of the files that a plugin was loaded from: after any change its server gets no more requests.
 
-A file is told from another of the same name by device, inode, size and time of change (ctime). That time has a grain,
-and comes from a clock that may be set back. Files are trusted if none has changed since before the plugin was
-started: by the clock, or, where the clock does not show it, because they are the same as at an earlier look.
+A file is identified by device, inode, size and time of change (ctime). That time is coarse, and comes from a clock
+that may be set back. Files are trusted if none has changed since before the plugin was started: by the clock, or,
+where the clock cannot tell, because they are the same as at an earlier look.
 """
 
 from __future__ import annotations
@@ -12,26 +12,26 @@ import time
 from typing import NamedTuple
 
 GRAIN = 20_000_000
-"""Nanoseconds by which a file's time of change may be behind the clock."""
+"""Nanoseconds by which a file's time of change may lag behind the clock."""
 
 DRIFT = 1_000_000_000
-"""Nanoseconds that the clock may gain or lose while a plugin is loaded; by more, and it was set."""
+"""Nanoseconds that the clock may gain or lose while a plugin is loaded; if it is more, the clock was set."""
 
 Identity = tuple[int, int, int, int]
 Files = dict[str, Identity]
 
 
 def identity(path: str) -> Identity:
-    """Return what tells this file from another one of the same name.
+    """Return the identity of the file at ``path``.
 
-    :raises OSError: when there is no file.
+    :raises OSError: when it can't be looked at.
     """
     status = os.stat(path)
     return status.st_dev, status.st_ino, status.st_size, status.st_ctime_ns
 
 
 def first_changed(files: Files) -> str:
-    """Return the first file that is not what it was; "" when all are."""
+    """Return the first file whose identity differs, or "" if there is none."""
     for path, known in files.items():
         try:
             if identity(path) != known:
@@ -42,7 +42,7 @@ def first_changed(files: Files) -> str:
 
 
 def wait_until_settled(known: Identity) -> None:
-    """Wait until a change of this file would give it another time."""
+    """Wait until a change of this file would change its ctime."""
     if 0 <= time.time_ns() - known[3] < GRAIN:
         time.sleep(GRAIN / 1e9)
 
@@ -55,9 +55,9 @@ class Seen(NamedTuple):
 
 
 class Look:
-    """A look at a plugin's files before it is started, and what it says about those that it was loaded from.
+    """A look at a plugin's files before it is started, to be compared with the files that it was loaded from.
 
-    :param before: files of the plugin as an earlier attempt has seen them.
+    :param before: the plugin's files as an earlier attempt saw them.
     """
 
     def __init__(self, before: Seen | None) -> None:
@@ -65,13 +65,13 @@ class Look:
         self._started = time.monotonic_ns()
         self._unchanged: Files = {}
         if before is not None and self._started - before.at > GRAIN:
-            # A change from now on gives another time: those that are the same at the end are the same all the time.
+            # A change from now on changes the ctime, so a file that is the same at the end did not change in between.
             self._unchanged = {
                 path: known for path, known in before.files.items() if not first_changed({path: known})
             }
 
     def changed(self, files: Files) -> str:
-        """Return why these files, as they are now, may not be those that were loaded; "" when they are."""
+        """Return why these files, as they are now, may not be the ones that were loaded, or "" if they are."""
         passed = time.monotonic_ns() - self._started
         clock_was_set = abs(time.time_ns() - self._wall - passed) > DRIFT
         for path, known in files.items():

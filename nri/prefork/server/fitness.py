@@ -1,9 +1,9 @@
-"""Checks whether a loaded plugin can be forked: every child must be as good as a new process.
+"""Checks whether a loaded plugin can be forked: every worker must be as good as a new process.
 
-A fork shares some things with all other children (open files, shared memory) and loses others (threads, timers).
-A plugin that has one of them when it is loaded is started for each request instead. Each check costs at most
-a few milliseconds, once, when ``TYPE prefork`` starts. Nothing is imported for them: a module that is not loaded has
-done nothing. docs/writing-a-plugin.md lists the checks, and what no check finds.
+A fork shares some resources with all other workers (open files, shared memory) and loses others (threads, timers). A
+plugin that has one of them when it is loaded is started for each request instead. Each check takes at most a few
+milliseconds, once, when ``TYPE prefork`` starts. The checks import nothing: a module that is not loaded has no
+effect. docs/writing-a-plugin.md lists the checks, and what they cannot find.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-_THREAD_ENDS_WITHIN = 0.2  # seconds: a thread that was joined is known to the kernel for a moment longer
+_THREAD_ENDS_WITHIN = 0.2  # seconds: a joined thread exists in the kernel for a moment longer
 _INTERVAL_TIMERS = (0, 1, 2)  # ITIMER_REAL, ITIMER_VIRTUAL, ITIMER_PROF
 
 _THREADING_ATEXITS = ("concurrent.futures.thread", "concurrent.futures.process")
@@ -28,9 +28,9 @@ _THREADING_ATEXITS = ("concurrent.futures.thread", "concurrent.futures.process")
 
 
 def unfit(control: int) -> str:
-    """Return why the processes forked from this one would not be as new; "" if they would.
+    """Return why processes forked from this one would not be as good as new ones, or "" if they would.
 
-    :param control: a descriptor that is open and no fault: the socket to the host.
+    :param control: the descriptor of the control socket, which may be open.
     """
     for found in (
         _threads(),
@@ -74,7 +74,7 @@ def _open_files(control: int) -> str:
 
 
 def _redirected() -> str:
-    """The host has given one pipe for stdout and stderr; each child gets its own in their place."""
+    """Compare stdout and stderr: the host opened one pipe for both, and each worker replaces both by its own."""
     try:
         out, err = os.fstat(1), os.fstat(2)
     except OSError:
@@ -86,7 +86,7 @@ def _redirected() -> str:
 
 
 def _shared_memory() -> str:
-    """A writable shared mapping: of mmap(2), shared_memory, a semaphore of multiprocessing, shmat(2), io_uring."""
+    """Find a writable shared mapping: mmap(2), shared_memory, a semaphore of multiprocessing, shmat(2), io_uring."""
     with open("/proc/self/maps", "rb") as file:
         for line in file:
             fields = line.split(None, 5)
@@ -107,12 +107,12 @@ def _timers() -> str:
 
 
 def _signals() -> str:
-    """The helper's children end in the helper: a handler of the plugin would run there."""
+    """Look at SIGCHLD: the plugin's handler would run in the server when a worker ends."""
     return "" if getsignal(SIGCHLD) == SIG_DFL else "it handles or ignores SIGCHLD when it is loaded"
 
 
 def _finalizers() -> str:
-    """An object with a finalizer, as a TemporaryDirectory: the first child that ends would clean it up for all."""
+    """Find an object with a finalizer, such as a TemporaryDirectory: the first worker that ends would clean it up."""
     weakref = sys.modules.get("weakref")
     if weakref is not None:
         for info in list(weakref.finalize._registry.values()):
@@ -125,7 +125,7 @@ def _finalizers() -> str:
 
 
 def _exit_functions() -> str:
-    """Functions that run at the end of the process, beside those that the standard library registers by itself."""
+    """Count the functions that run at the end of the process, without those that the standard library registers."""
     found = expected = 0
     atexit = sys.modules.get("atexit")
     if atexit is not None:
@@ -148,20 +148,20 @@ ATEXIT: dict[str, Callable[[Any], bool]] = {
 }
 """Modules of the standard library that register one function with atexit, and whether they have done so.
 
-Source: a search for ``atexit.register`` in the libraries of Python 3.11, 3.12 and 3.13. A plugin that loads a module
-which does so and is not here is refused."""
+Source: a search for ``atexit.register`` in the libraries of Python 3.11, 3.12 and 3.13. A plugin that loads another
+module which does so is refused."""
 
 
 def _random_state() -> str:
-    """A generator of random numbers that is not seeded again after a fork: each child would get the same numbers.
+    """Find a generator of random numbers that is not reseeded after a fork: all workers would get the same numbers.
 
-    ``random`` itself and OpenSSL are seeded again; ``random.SystemRandom`` has no state.
+    ``random`` itself and OpenSSL are reseeded; ``random.SystemRandom`` has no state.
     """
     random, tempfile = sys.modules.get("random"), sys.modules.get("tempfile")
     if random is None:
         return ""
     names = getattr(tempfile, "_name_sequence", None)
-    known = (random._inst, getattr(names, "_rng", None))  # tempfile seeds its own again in another process
+    known = (random._inst, getattr(names, "_rng", None))  # tempfile reseeds its own in another process
     for each in gc.get_objects():
         kind = type(each)
         is_seeded = issubclass(kind, random.Random) and not issubclass(kind, random.SystemRandom)

@@ -1,14 +1,14 @@
-"""The files that this process was loaded from: a host looks at them to see that a plugin has been replaced.
+"""The files that this process was loaded from, which a host watches to notice that a plugin was replaced.
 
-They are found where the interpreter keeps them:
+The interpreter knows them from:
 
-- modules, ``__main__`` included; from a zip archive it is the archive, without a source the compiled file;
-- functions, whose code names its file: also of a script that was run by ``runpy`` or ``exec`` and is no module;
-- what is mapped as code: the interpreter, extension modules, and the libraries that these load.
+- modules, including ``__main__``: the source, the compiled file if there is no source, or the zip archive;
+- the code of functions, also of a script that was run by ``runpy`` or ``exec`` and is no module;
+- executable mappings: the interpreter, extension modules, and the libraries that these load.
 
-The interpreter's own library is left out, as the interpreter stands for it. So is the C library: after its upgrade
-the host itself goes on with the old one. A compiled plugin's modules are in its executable, which the host knows.
-Files that a plugin reads by itself are not known here.
+Python's standard library is left out, because it changes with the interpreter. So is the C library: after an upgrade
+the host itself continues with the old one. A compiled plugin's modules are in its executable, which the host knows.
+Files that a plugin reads by itself are not listed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import sys
 
 _FUNCTION = type(lambda: None)
 _C_LIBRARY = ("ld-linux", "ld-musl", "libc.", "libdl.", "libm.", "libpthread.", "librt.", "libutil.")
-_UNCHECKED = 0b01  # flags of a .pyc that is used whatever its source says; see PEP 552
+_UNCHECKED = 0b01  # flags of a .pyc that is used without a check of its source; see PEP 552
 
 
 def files() -> list[str]:
@@ -46,7 +46,7 @@ def _mapped() -> set[str]:
         for line in file:
             fields = line.rstrip(b"\n").split(None, 5)
             if len(fields) > 5 and fields[1][2:3] == b"x" and fields[5].startswith(b"/"):
-                # Replaced in the meantime: the new file is the one that a new process would load.
+                # If the file was replaced, a new process would load the new one.
                 path = os.fsdecode(fields[5].removesuffix(b" (deleted)"))
                 if not os.path.basename(path).startswith(_C_LIBRARY):
                     found.add(_file(path))
@@ -54,7 +54,7 @@ def _mapped() -> set[str]:
 
 
 def _file(path: object) -> str:
-    """Return the file that something was loaded from: the archive, for a path in an archive; "" for none."""
+    """Return the existing file of ``path``, which is the archive for a path in an archive, or "" if there is none."""
     if not isinstance(path, str) or not path:
         return ""
     path = os.path.abspath(path)
@@ -66,13 +66,13 @@ def _file(path: object) -> str:
 
 
 def _is_of_the_interpreter(path: str) -> bool:
-    # PyInstaller's library is an archive beside the executable: a part of the plugin.
+    # PyInstaller puts the library into an archive beside the executable, as a part of the plugin.
     library = os.path.dirname(os.__file__) + "/"
     return path.startswith(library) and "/site-packages/" not in path and not hasattr(sys, "frozen")
 
 
 def _unchecked(cached: object) -> str:
-    """Return a module's compiled file if that is used without a look at the source; "" otherwise."""
+    """Return a module's compiled file if it is used without a check of the source, or ""."""
     if not isinstance(cached, str) or _is_of_the_interpreter(cached):
         return ""
     try:

@@ -19,15 +19,15 @@ from nri.ttrpc import Code, StatusError
 from tests.support.v2_plugin import ALL, Plugin, adjusts, container, pod, quota, updates
 from tests.support.waiting import SOON
 
-RPCS = {call.rpc: call.response() for call in events.CALLS}
-STATE_CHANGES = {call.rpc for call in events.CALLS if call.state_change}
+RPCS = {call.rpc: call.response() for call in events.METHODS}
+STATE_CHANGES = {call.rpc for call in events.METHODS if call.state_change}
 OWN_CALLS = {rpc: answer for rpc, answer in RPCS.items() if rpc not in STATE_CHANGES}
 LIFE = [events.BY_EVENT[step.event].rpc for step in PodTemplate().lives()]
 
 
 def play(runtime: Runtime, pods: int = 1, containers: int = 1) -> Replayer:
     player = Replayer(runtime)
-    player.play(PodTemplate().lives(pods, containers))
+    player.replay(PodTemplate().lives(pods, containers))
     return player
 
 
@@ -65,10 +65,10 @@ def test_a_plugin_without_the_new_calls_gets_state_changes_from_a_new_runtime() 
 def test_a_plugin_made_with_the_stub_sees_the_same_in_either_style(style: Any) -> None:
     seen: list[str] = []
 
-    class Logger(stub.Plugin):
+    class Logger(stub.V2Plugin):
         pass
 
-    for call in events.CALLS:
+    for call in events.METHODS:
         name = stub.plugin.HANDLERS[call.event]
         setattr(Logger, name, lambda self, request, call, rpc=call.rpc: seen.append(rpc))
     with Runtime(style=style) as runtime:

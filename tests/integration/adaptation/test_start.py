@@ -34,7 +34,7 @@ import os, sys
 sys.path.insert(0, {SOURCE!r})
 from nri import stub
 
-class Plugin(stub.Plugin):
+class Plugin(stub.V2Plugin):
     def configure(self, config, runtime):
         print("config", repr(config), flush=True)
 
@@ -289,9 +289,9 @@ def test_a_plugin_from_outside_comes_whenever_it_likes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("index", "name", "complaint"),
     [
-        ("1", "a", "found the index '1'"),
-        ("1a", "a", "found the index"),
-        ("10", "a b", "found the name 'a b'"),
+        ("1", "a", "found the plugin index '1'"),
+        ("1a", "a", "found the plugin index"),
+        ("10", "a b", "found the plugin name 'a b'"),
         ("10", "", "name"),
     ],
 )
@@ -377,7 +377,7 @@ def test_twenty_thousand_containers_come_in_parts(tmp_path: Path) -> None:
 def test_up_to_nri_0_6_everything_comes_in_one_message_however_long_and_a_stub_takes_it() -> None:
     taken = []
 
-    class Taking(stub.Plugin):
+    class Taking(stub.V2Plugin):
         def run_pod_sandbox(self, request: object, call: object) -> None:
             pass
 

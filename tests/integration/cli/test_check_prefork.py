@@ -56,7 +56,7 @@ def test_why_a_plugin_is_started_for_each_request_is_a_note_and_no_fault(
     host: Host, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if name == "hangs":
-        monkeypatch.setattr("nri.prefork.pool.pool.ANSWER_WITHIN", 1.0)
+        monkeypatch.setattr("nri.prefork.pool.eligibility.ANSWER_WITHIN", 1.0)
         monkeypatch.setattr("nri.prefork.pool.server_handle.END_WITHIN", 0.1)
     loads, why = CASES[name]
     path = install(host, loads)

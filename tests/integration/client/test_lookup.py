@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from nri.client import ChainError, PluginError, find
-from nri.process import spawn
+from nri.process import launch
 from tests.support.host import Host, plugin, request
 
 
@@ -169,7 +169,7 @@ class Busy:
         self.file = open(host.bin / "noop", "ab")  # noqa: SIM115
         self.attempts = attempts
         self.now = 0.0
-        monkeypatch.setattr(spawn, "time", SimpleNamespace(sleep=self.sleep, monotonic=lambda: self.now))
+        monkeypatch.setattr(launch, "time", SimpleNamespace(sleep=self.sleep, monotonic=lambda: self.now))
         try:
             os.posix_spawn(host.bin / "noop", ["noop"], {})
         except OSError as error:

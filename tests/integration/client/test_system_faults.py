@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from nri.client import ChainError, find
-from nri.process import inherit, launch, spawn
+from nri.process import conversation, inherit, spawn, wait
 from tests.support.host import Host, plugin, request
 from tests.support.processes import all_reaped, open_fds
 from tests.support.system_faults import ERRORS, Failing, name_of
@@ -36,10 +36,10 @@ FAULTS = [
     (spawn, "pipe2", 2, NOT_STARTED),
     (inherit, "listdir", 0, NOT_STARTED),
     (spawn, "posix_spawn", 0, NOT_STARTED),
-    (launch, "pidfd_open", 0, ""),
-    (launch, "read", 0, BROKEN_OFF),
-    (launch, "read", 1, BROKEN_OFF),
-    (launch, "write", 0, r"plugin noop: no valid result: .*; exit status 3; the end of its stderr: no request"),
+    (wait, "pidfd_open", 0, ""),
+    (conversation, "read", 0, BROKEN_OFF),
+    (conversation, "read", 1, BROKEN_OFF),
+    (conversation, "write", 0, r"plugin noop: no valid result: .*; exit status 3; the end of its stderr: no request"),
 ]
 ONLY_LATER = {(call, errno.EAGAIN) for call in ("read", "write")}
 """Not failures: it is tried again when there is something."""
@@ -114,7 +114,7 @@ def test_a_process_that_cannot_be_waited_for_is_killed_and_reaped(
 
     before = open_fds()
     with monkeypatch.context() as patch:
-        patch.setattr(module_of(launch), "select", Select)
+        patch.setattr(conversation, "select", Select)
         error = serve(host)
     assert error == BROKEN_OFF.format(error=os.strerror(number))
     assert open_fds() == before

@@ -6,43 +6,29 @@ import json
 import os
 import re
 import subprocess
-import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.integration.prefork.warm import SOURCE, Warm
+from tests.integration.prefork.preforked import SOURCE, is_pool_idle, reasons
 from tests.support.waiting import SOON, wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.support.host import Host
+    from tests.integration.prefork.preforked import PreforkHost
 
 
-@pytest.fixture
-def node(host: Host) -> Iterator[Warm]:
-    node = Warm(host)
-    yield node
-    node.close()
-
-
-def install(node: Warm, loads: str) -> Path:
+def install(node: PreforkHost, loads: str) -> Path:
     """Install a plugin that does this when it is loaded."""
     path = node.install()
     path.write_text(node.text().replace("COUNT = 0", f"COUNT = 0\n{loads}"))
     return path
 
 
-def settled(node: Warm) -> None:
+def settled(node: PreforkHost) -> None:
     """Have it tried, and wait until the verdict is there."""
     node.run()
-    assert wait_until(lambda: not any(thread.name == "prefork" for thread in threading.enumerate()), SOON)
-
-
-def said(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [text for record in caplog.records if "for each request" in (text := record.getMessage())]
+    assert wait_until(is_pool_idle, SOON)
 
 
 SPAWN = "import subprocess; CHILD = subprocess.Popen(['sleep', '1000'], stdin=subprocess.DEVNULL)"
@@ -97,19 +83,20 @@ UNFIT = {
 
 @pytest.mark.parametrize("name", UNFIT)
 def test_one_whose_processes_would_not_be_as_new_is_started_for_each_request_and_the_log_says_why_once(
-    node: Warm, name: str, caplog: pytest.LogCaptureFixture
+    node: PreforkHost, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     loads, why = UNFIT[name]
     path = install(node, loads)
     for _ in range(3):
         settled(node)
-        assert not node.is_warm()
-    (line,) = said(caplog)
+        assert not node.is_preforked()
+    (line,) = reasons(caplog)
     assert line.startswith(f"noop is started for each request: {why}")
     assert wait_until(lambda: not node.host.processes(), 5)
+    assert wait_until(is_pool_idle, SOON)  # a file that is being written cannot be started
     path.write_text(node.text())  # a version that is better
-    node.warm()
-    assert said(caplog) == [line]
+    node.wait_for_server()
+    assert reasons(caplog) == [line]
 
 
 def test_the_page_for_authors_has_each_reason() -> None:
@@ -140,117 +127,121 @@ FIT = {
 
 @pytest.mark.parametrize("name", FIT)
 def test_what_the_standard_library_does_when_it_is_loaded_makes_no_plugin_unfit(
-    node: Warm, name: str, caplog: pytest.LogCaptureFixture
+    node: PreforkHost, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     install(node, FIT[name])
-    node.warm()
-    assert said(caplog) == []
+    node.wait_for_server()
+    assert reasons(caplog) == []
 
 
 # What became of pods before
 
 
-def test_a_temporary_directory_of_a_module_is_there_for_every_request(node: Warm) -> None:
+def test_a_temporary_directory_of_a_module_is_there_for_every_request(node: PreforkHost) -> None:
     install(node, "import tempfile; D = tempfile.TemporaryDirectory()")
     for _ in range(4):
         assert node.run("result.extra['there'] = os.path.isdir(D.name)").extra["there"]
         settled(node)
 
 
-def test_shared_memory_shows_no_request_to_the_next(node: Warm) -> None:
+def test_shared_memory_shows_no_request_to_the_next(node: PreforkHost) -> None:
     install(node, "import mmap; M = mmap.mmap(-1, 4)")
     for _ in range(4):
         assert node.run("result.extra['seen'] = M[0]; M[0] = 7").extra["seen"] == 0
         settled(node)
 
 
-def test_a_lock_that_a_killed_one_holds_is_free_for_the_next(node: Warm) -> None:
+def test_a_lock_that_a_killed_one_holds_is_free_for_the_next(node: PreforkHost) -> None:
     install(node, "import multiprocessing; L = multiprocessing.Lock()")
     settled(node)
     assert "killed: no result after" in node.failure("L.acquire(); time.sleep(1000)", timeout=1.0)
     assert node.run("L.acquire()").metadata == {"version": "1"}
 
 
-def test_a_helper_whose_child_was_killed_at_its_deadline_is_replaced(node: Warm) -> None:
+def test_a_server_whose_worker_was_killed_at_its_deadline_is_replaced(node: PreforkHost) -> None:
     node.install()
-    node.warm()
-    helper = node.helper()
+    node.wait_for_server()
+    server = node.server()
     assert "killed: no result after" in node.failure("time.sleep(1000)", timeout=0.5)
-    assert node.run().extra["id"]["parent"] != helper
-    assert wait_until(lambda: not os.path.exists(f"/proc/{helper}"), SOON)
-    node.warm()
-    assert node.helper() != helper
+    assert node.run().extra["id"]["parent"] != server
+    assert wait_until(lambda: not os.path.exists(f"/proc/{server}"), SOON)
+    node.wait_for_server()
+    assert node.server() != server
 
 
 # What is said
 
 
-def test_the_end_of_one_that_can_not_be_loaded_is_in_the_log(node: Warm, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_end_of_one_that_can_not_be_loaded_is_in_the_log(
+    node: PreforkHost, caplog: pytest.LogCaptureFixture
+) -> None:
     install(node, "if 'prefork' in sys.argv: raise OSError('no such\\tdevice')")
     settled(node)
-    assert said(caplog) == ["noop is started for each request: it ends while it is loaded: OSError: no such device"]
+    assert reasons(caplog) == [
+        "noop is started for each request: it ends while it is loaded: OSError: no such device"
+    ]
 
 
 @pytest.mark.parametrize("module", ["_socket", "select", "nri.prefork.server.fitness"])
 def test_a_module_that_is_missing_in_the_executable_is_named_and_version_does_not_claim_more(
-    node: Warm, module: str, caplog: pytest.LogCaptureFixture
+    node: PreforkHost, module: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = install(node, f"sys.modules[{module!r}] = None")
     assert "prefork" not in json.loads(subprocess.check_output([path, "version"]))
     settled(node)
-    assert said(caplog) == [f"noop is started for each request: a module is missing in the executable: {module}"]
+    assert reasons(caplog) == [f"noop is started for each request: a module is missing in the executable: {module}"]
 
 
-def test_a_module_of_uses_that_is_missing_is_named(node: Warm, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_module_of_uses_that_is_missing_is_named(node: PreforkHost, caplog: pytest.LogCaptureFixture) -> None:
     path = install(node, "")
     path.write_text(
         node.text().replace("class Scripted(skel.Plugin):", "class Scripted(skel.Plugin):\n    uses = ('gone',)")
     )
     settled(node)
     why = "its `uses` names a module that cannot be imported: No module named 'gone'"
-    assert said(caplog) == [f"noop is started for each request: {why}"]
+    assert reasons(caplog) == [f"noop is started for each request: {why}"]
 
 
-def test_one_of_an_older_build_is_named(node: Warm, caplog: pytest.LogCaptureFixture) -> None:
+def test_one_of_an_older_build_is_named(node: PreforkHost, caplog: pytest.LogCaptureFixture) -> None:
     install(node, "import nri.prefork.protocol as protocol; protocol.VERSION = 3")
     settled(node)
     why = "it was built with another version of nri.skel: its prefork is the number 3, expected "
-    (line,) = said(caplog)
+    (line,) = reasons(caplog)
     assert line.startswith(f"noop is started for each request: {why}")
 
 
 def test_one_that_floods_stderr_while_it_is_loaded_is_ended_and_the_log_has_one_line(
-    node: Warm, caplog: pytest.LogCaptureFixture
+    node: PreforkHost, caplog: pytest.LogCaptureFixture
 ) -> None:
     install(node, "if 'prefork' in sys.argv:\n    while True: os.write(2, b'x' * 65536)")
     settled(node)
     why = "it writes too much while it is loaded: more than 1048576 bytes"
-    assert said(caplog) == [f"noop is started for each request: {why}"]
+    assert reasons(caplog) == [f"noop is started for each request: {why}"]
     assert wait_until(lambda: not node.host.processes(), SOON)
 
 
-def test_what_one_writes_while_it_is_loaded_does_not_hold_it_up(node: Warm) -> None:
+def test_what_one_writes_while_it_is_loaded_does_not_hold_it_up(node: PreforkHost) -> None:
     install(node, "if 'prefork' in sys.argv: os.write(2, b'x' * 500_000)")
-    node.warm()
+    node.wait_for_server()
 
 
 def test_one_that_hangs_while_it_is_loaded_is_ended_and_named(
-    node: Warm, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    node: PreforkHost, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nri.prefork.pool.pool.ANSWER_WITHIN", 1.0)
+    monkeypatch.setattr("nri.prefork.pool.eligibility.ANSWER_WITHIN", 1.0)
     monkeypatch.setattr("nri.prefork.pool.server_handle.END_WITHIN", 0.2)
     install(node, "if 'prefork' in sys.argv: print('waiting for a lock', file=sys.stderr); time.sleep(1000)")
     settled(node)
-    assert said(caplog) == ["noop is started for each request: it does not become ready: waiting for a lock"]
+    assert reasons(caplog) == ["noop is started for each request: it does not become ready: waiting for a lock"]
     assert wait_until(lambda: not node.host.processes(), SOON)
 
 
 def test_one_whose_forked_processes_end_by_themselves_is_started_for_each_request_and_the_log_says_so_once(
-    node: Warm, caplog: pytest.LogCaptureFixture
+    node: PreforkHost, caplog: pytest.LogCaptureFixture
 ) -> None:
     install(node, "os.register_at_fork(after_in_child=lambda: os._exit(9))")
     settled(node)
     for _ in range(5):
         assert node.run().extra["id"]["parent"] == os.getpid()
-    assert said(caplog) == ["noop is started for each request: its helper ends, or what it forks"]
+    assert reasons(caplog) == ["noop is started for each request: its server or a worker ends by itself"]
     assert wait_until(lambda: not node.host.processes(), SOON)

@@ -14,6 +14,7 @@ from nri.client import ChainError
 from nri.config.entries import PluginEntry
 from nri.prefork.pool import pool
 from nri.prefork.pool.pool import Pool
+from tests.integration.prefork.preforked import is_pool_idle
 from tests.support.host import request
 from tests.support.processes import has_zombie, is_running
 from tests.support.waiting import SOON, wait_until
@@ -37,7 +38,7 @@ class Foreign:
     def __init__(self, host: Host) -> None:
         self.host = host
         self.notes = host.root / "notes"
-        self.helpers = Pool()
+        self.pool = Pool()
         self.path = self.install()
         self.say("always")
 
@@ -45,7 +46,7 @@ class Foreign:
         return self.host.script("foreign", FOREIGN.format(notes=self.notes))
 
     def say(self, prefork: str) -> None:
-        self.helpers.keep([("foreign", prefork)])
+        self.pool.keep([("foreign", prefork)])
 
     def pids(self) -> list[int]:
         return [int(pid) for pid in self.notes.read_text().split()] if self.notes.exists() else []
@@ -53,105 +54,105 @@ class Foreign:
     def run(self, do: str = "", **options: Any) -> int:
         """The pid of the process that has answered."""
         client = self.host.client(
-            PluginEntry(type="foreign", conf={"do": do}), run=self.helpers.launch, log=lambda *_: None, **options
+            PluginEntry(type="foreign", conf={"do": do}), run=self.pool.launch, log=lambda *_: None, **options
         )
         (result,) = client.invoke(request(labels={}), "create")
         return int(result.metadata["pid"])
 
-    def is_ahead(self) -> bool:
+    def is_waiting(self) -> bool:
         """Whether one has answered that had begun before it was asked."""
         before = self.pids()
         return self.run() in before
 
 
 @pytest.fixture
-def node(host: Host) -> Iterator[Foreign]:
-    node = Foreign(host)
-    yield node
-    node.helpers.close()
+def foreign(host: Host) -> Iterator[Foreign]:
+    foreign = Foreign(host)
+    yield foreign
+    foreign.pool.close()
     assert wait_until(lambda: not host.processes(), 5)
-    assert wait_until(lambda: not any(thread.name == "prefork" for thread in threading.enumerate()), 5)
+    assert wait_until(is_pool_idle, 5)
     assert wait_until(lambda: not has_zombie(), 5)
 
 
-def test_one_that_may_is_started_before_it_is_asked_and_each_time_anew(node: Foreign) -> None:
-    assert not node.is_ahead()
-    assert wait_until(node.is_ahead, SOON)
-    answered = [node.run() for _ in range(5)]
+def test_one_that_may_is_started_before_it_is_asked_and_each_time_anew(foreign: Foreign) -> None:
+    assert not foreign.is_waiting()
+    assert wait_until(foreign.is_waiting, SOON)
+    answered = [foreign.run() for _ in range(5)]
     assert len(set(answered)) == 5
 
 
 @pytest.mark.parametrize("prefork", ["", "never"])
-def test_one_that_may_not_is_never_started_without_a_request(node: Foreign, prefork: str) -> None:
-    node.say(prefork)
+def test_one_that_may_not_is_never_started_without_a_request(foreign: Foreign, prefork: str) -> None:
+    foreign.say(prefork)
     for number in range(1, 6):
-        node.run()
-        assert len(node.pids()) == number
-    assert wait_until(lambda: not node.host.processes(), 5)
+        foreign.run()
+        assert len(foreign.pids()) == number
+    assert wait_until(lambda: not foreign.host.processes(), 5)
 
 
 @pytest.mark.parametrize("words", [("always", "never"), ("never", "always"), ("always", ""), ("", "always")])
-def test_of_several_entries_for_one_plugin_the_most_careful_decides(node: Foreign, words: tuple[str, str]) -> None:
-    node.helpers.keep([("foreign", word) for word in words])
+def test_of_several_entries_for_one_plugin_the_most_careful_decides(foreign: Foreign, words: tuple[str, str]) -> None:
+    foreign.pool.keep([("foreign", word) for word in words])
     for number in range(1, 6):
-        node.run()
-        assert wait_until(lambda: not any(thread.name == "prefork" for thread in threading.enumerate()), 5)
-        assert len(node.pids()) == number
+        foreign.run()
+        assert wait_until(is_pool_idle, 5)
+        assert len(foreign.pids()) == number
 
 
-def test_when_it_may_no_longer_what_waits_ends(node: Foreign) -> None:
-    assert wait_until(node.is_ahead, SOON)
-    node.say("never")
-    assert wait_until(lambda: not node.host.processes(), 5)
-    assert not node.is_ahead()
+def test_when_it_may_no_longer_what_waits_ends(foreign: Foreign) -> None:
+    assert wait_until(foreign.is_waiting, SOON)
+    foreign.say("never")
+    assert wait_until(lambda: not foreign.host.processes(), 5)
+    assert not foreign.is_waiting()
 
 
-def test_one_that_hangs_is_killed_at_its_deadline_and_one_that_fails_is_told(node: Foreign) -> None:
-    assert wait_until(node.is_ahead, SOON)
+def test_one_that_hangs_is_killed_at_its_deadline_and_one_that_fails_is_told(foreign: Foreign) -> None:
+    assert wait_until(foreign.is_waiting, SOON)
     with pytest.raises(ChainError, match=r"killed: no result after 0\.3 s"):
-        node.run("sleep 1000", timeout=0.3)
-    assert wait_until(node.is_ahead, SOON)
+        foreign.run("sleep 1000", timeout=0.3)
+    assert wait_until(foreign.is_waiting, SOON)
     with pytest.raises(ChainError, match="exit status 7"):
-        node.run("exit 7")
-    assert wait_until(node.is_ahead, SOON)
+        foreign.run("exit 7")
+    assert wait_until(foreign.is_waiting, SOON)
 
 
-def test_one_that_was_replaced_counts_at_once(node: Foreign) -> None:
-    assert wait_until(node.is_ahead, SOON)
-    waiting = node.pids()
-    node.path.unlink()
-    node.install()
-    assert node.run() not in waiting
+def test_one_that_was_replaced_counts_at_once(foreign: Foreign) -> None:
+    assert wait_until(foreign.is_waiting, SOON)
+    waiting = foreign.pids()
+    foreign.path.unlink()
+    foreign.install()
+    assert foreign.run() not in waiting
     assert wait_until(lambda: not any(is_running(pid) for pid in waiting), 5)
 
 
-def test_one_that_was_killed_while_it_waited_costs_no_request(node: Foreign) -> None:
-    assert wait_until(node.is_ahead, SOON)
-    node.helpers.tidy()
-    assert wait_until(lambda: is_running(node.pids()[-1]), SOON)
-    os.kill(node.pids()[-1], 9)
-    assert wait_until(lambda: not is_running(node.pids()[-1]), SOON)
+def test_one_that_was_killed_while_it_waited_costs_no_request(foreign: Foreign) -> None:
+    assert wait_until(foreign.is_waiting, SOON)
+    foreign.pool.tidy()
+    assert wait_until(lambda: is_running(foreign.pids()[-1]), SOON)
+    os.kill(foreign.pids()[-1], 9)
+    assert wait_until(lambda: not is_running(foreign.pids()[-1]), SOON)
     for _ in range(3):
-        assert node.run()
+        assert foreign.run()
 
 
-def test_one_that_does_not_wait_is_started_as_ever(
-    node: Foreign, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+def test_one_that_does_not_wait_is_started_for_each_request(
+    foreign: Foreign, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pool, "RETRY", SOON * 10)  # else it is tried again while the test counts
     answer = json.dumps({"plugin": "foreign", "version": "0.1", "metadata": {"pid": "1"}})
-    node.host.script("foreign", f"#!/bin/sh\necho $$ >> {node.notes}\necho '{answer}'\n")
-    assert wait_until(lambda: node.run() == 1 and "does not wait for its request" in caplog.text, SOON)
-    began = len(node.pids())
+    foreign.host.script("foreign", f"#!/bin/sh\necho $$ >> {foreign.notes}\necho '{answer}'\n")
+    assert wait_until(lambda: foreign.run() == 1 and "does not wait for its request" in caplog.text, SOON)
+    began = len(foreign.pids())
     for number in range(1, 5):
-        assert node.run() == 1
-        assert len(node.pids()) == began + number
+        assert foreign.run() == 1
+        assert len(foreign.pids()) == began + number
 
 
-def test_many_at_once_are_all_answered_by_processes_of_their_own(node: Foreign) -> None:
-    assert wait_until(node.is_ahead, SOON)
+def test_many_at_once_are_all_answered_by_processes_of_their_own(foreign: Foreign) -> None:
+    assert wait_until(foreign.is_waiting, SOON)
     answered: list[int] = []
-    threads = [threading.Thread(target=lambda: answered.append(node.run("sleep 0.1"))) for _ in range(8)]
+    threads = [threading.Thread(target=lambda: answered.append(foreign.run("sleep 0.1"))) for _ in range(8)]
     started = time.monotonic()
     for thread in threads:
         thread.start()

@@ -15,24 +15,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nri.prefork.pool import pool, watched_files
-from tests.integration.prefork.warm import Warm
+from tests.integration.prefork.preforked import is_pool_idle, reasons
 from tests.support.waiting import SOON, wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
-    from tests.support.host import Host
-
-
-@pytest.fixture
-def node(host: Host) -> Iterator[Warm]:
-    node = Warm(host)
-    yield node
-    node.close()
-
-
-def said(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [text for record in caplog.records if "for each request" in (text := record.getMessage())]
+    from tests.integration.prefork.preforked import PreforkHost
 
 
 def put(path: Path, text: str | bytes) -> None:
@@ -44,14 +33,14 @@ def put(path: Path, text: str | bytes) -> None:
     part.rename(path)
 
 
-def wrapper(node: Warm, command: str) -> None:
+def wrapper(node: PreforkHost, command: str) -> None:
     """Have a shell script that runs this command be the plugin."""
     path = node.host.bin / "noop"
     if not path.exists():
         put(path, f'#!/bin/sh\n# runs a plugin of nri.skel\n{command} "$@"\n')
 
 
-def importing(node: Warm, place: Path) -> None:
+def importing(node: PreforkHost, place: Path) -> None:
     """Install a plugin that answers with the version of a module in ``place``."""
     path = node.host.bin / "noop"
     if not path.exists():
@@ -59,12 +48,12 @@ def importing(node: Warm, place: Path) -> None:
         put(path, node.text().replace("VERSION = 1", lines))
 
 
-def package(node: Warm, version: int) -> None:
+def package(node: PreforkHost, version: int) -> None:
     put(node.host.root / "lib/mine/__main__.py", node.text(VERSION=str(version)))
     wrapper(node, f"PYTHONPATH={node.host.root}/lib exec {sys.executable} -B -m mine")
 
 
-def package_with_a_short_main(node: Warm, version: int) -> None:
+def package_with_a_short_main(node: PreforkHost, version: int) -> None:
     """Nothing of ``__main__`` is left when it waits but the module itself."""
     lib = node.host.root / "lib/mine"
     if not (lib / "plugin.py").exists():
@@ -76,46 +65,46 @@ def package_with_a_short_main(node: Warm, version: int) -> None:
     wrapper(node, f"PYTHONPATH={node.host.root}/lib exec {sys.executable} -B -m mine")
 
 
-def script(node: Warm, version: int) -> None:
+def script(node: PreforkHost, version: int) -> None:
     put(node.host.root / "lib/mine.py", node.text(VERSION=str(version)))
     wrapper(node, f"exec {sys.executable} {node.host.root}/lib/mine.py")
 
 
-def wrapper_itself(node: Warm, version: int) -> None:
+def wrapper_itself(node: PreforkHost, version: int) -> None:
     put(node.host.root / f"lib/mine{version}.py", node.text(VERSION=str(version)))
     (node.host.bin / "noop").unlink(missing_ok=True)
     wrapper(node, f"exec {sys.executable} {node.host.root}/lib/mine{version}.py")
 
 
-def archive(node: Warm, version: int) -> None:
+def archive(node: PreforkHost, version: int) -> None:
     write_zip(node.host.root / "lib/mine.zip", "__main__.py", node.text(VERSION=str(version)))
     wrapper(node, f"exec {sys.executable} {node.host.root}/lib/mine.zip")
 
 
-def module_in_archive(node: Warm, version: int) -> None:
+def module_in_archive(node: PreforkHost, version: int) -> None:
     write_zip(node.host.root / "lib/mine.zip", "mine/part.py", f"VERSION = {version}")
     importing(node, node.host.root / "lib/mine.zip")
 
 
-def module(node: Warm, version: int) -> None:
+def module(node: PreforkHost, version: int) -> None:
     put(node.host.root / "lib/mine/part.py", f"VERSION = {version}")
     put(node.host.root / "lib/mine/__init__.py", "")
     importing(node, node.host.root / "lib")
 
 
-def module_of_a_namespace(node: Warm, version: int) -> None:
+def module_of_a_namespace(node: PreforkHost, version: int) -> None:
     put(node.host.root / "lib/mine/part.py", f"VERSION = {version}")
     importing(node, node.host.root / "lib")
 
 
-def compiled_without_source(node: Warm, version: int) -> None:
+def compiled_without_source(node: PreforkHost, version: int) -> None:
     put(node.host.root / "lib/part.py", f"VERSION = {version}")
     source = node.host.root / "lib/part.py"
     put(node.host.root / "lib/mine/part.pyc", compiled(source, py_compile.PycInvalidationMode.CHECKED_HASH))
     importing(node, node.host.root / "lib")
 
 
-def compiled_and_unchecked(node: Warm, version: int) -> None:
+def compiled_and_unchecked(node: PreforkHost, version: int) -> None:
     """Of a module whose compiled file is used without a look at its source, only that file is replaced."""
     place = node.host.root / "lib/mine/part.py"
     if not place.exists():
@@ -127,7 +116,7 @@ def compiled_and_unchecked(node: Warm, version: int) -> None:
     importing(node, node.host.root / "lib")
 
 
-def run_by_path(node: Warm, version: int) -> None:
+def run_by_path(node: PreforkHost, version: int) -> None:
     put(node.host.root / "lib/mine.py", node.text(VERSION=str(version)))
     path = node.host.bin / "noop"
     if not path.exists():
@@ -135,7 +124,7 @@ def run_by_path(node: Warm, version: int) -> None:
         put(path, f"#!{sys.executable}\n# a plugin of nri.skel\n{code}\n")
 
 
-def executed(node: Warm, version: int) -> None:
+def executed(node: PreforkHost, version: int) -> None:
     """No module has the name of the file, only its code."""
     path, mine = node.host.bin / "noop", node.host.root / "lib/mine.py"
     put(mine, node.text(VERSION=str(version)))
@@ -144,7 +133,7 @@ def executed(node: Warm, version: int) -> None:
         put(path, f"#!{sys.executable}\n# a plugin of nri.skel\n{code}\n")
 
 
-def library(node: Warm, version: int) -> None:
+def library(node: PreforkHost, version: int) -> None:
     """A library is code that nothing in Python knows of, so the version is said by a file that is read each time."""
     maps = Path("/proc/self/maps").read_text().splitlines()
     put(
@@ -183,25 +172,25 @@ LAYOUTS = [
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_when_a_file_that_it_was_loaded_from_is_replaced_the_very_next_request_has_the_new_one(
-    node: Warm, layout: Callable[[Warm, int], None]
+    node: PreforkHost, layout: Callable[[PreforkHost, int], None]
 ) -> None:
     layout(node, 1)
     path = node.host.bin / "noop"
     if "MODULE" in path.read_text():
         put(path, path.read_text().replace("MODULE", "mine.part"))
-    node.warm()
+    node.wait_for_server()
     assert node.run().metadata == {"version": "1"}
     for version in (2, 3):
         layout(node, version)
         found = node.run()
         assert found.metadata == {"version": str(version)}
         assert found.extra["id"]["parent"] == os.getpid()
-        node.warm()
+        node.wait_for_server()
         assert node.run().metadata == {"version": str(version)}
 
 
-def test_a_file_that_changes_while_it_is_loaded_is_loaded_again(node: Warm) -> None:
-    """Its first helper has the old one loaded when the new one comes, and only then says what it has loaded."""
+def test_a_file_that_changes_while_it_is_loaded_is_loaded_again(node: PreforkHost) -> None:
+    """Its first server has the old one loaded when the new one comes, and only then says what it has loaded."""
     node.host.folder("lib")
     loaded, go = node.host.root / "loaded", node.host.root / "go"
     module(node, 1)
@@ -216,26 +205,26 @@ def test_a_file_that_changes_while_it_is_loaded_is_loaded_again(node: Warm) -> N
     assert wait_until(loaded.exists, SOON)
     module(node, 2)
     go.touch()
-    node.warm()
+    node.wait_for_server()
     assert {node.run().metadata["version"] for _ in range(5)} == {"2"}
 
 
 def test_a_clock_that_was_set_back_keeps_no_plugin_from_being_ready(
-    node: Warm, monkeypatch: pytest.MonkeyPatch
+    node: PreforkHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = time.time_ns
-    monkeypatch.setattr(watched_files.time, "time_ns", lambda: now() - 3_600_000_000_000)
+    monkeypatch.setattr(time, "time_ns", lambda: now() - 3_600_000_000_000)
     module(node, 1)
     put(node.host.bin / "noop", (node.host.bin / "noop").read_text().replace("MODULE", "mine.part"))
-    node.warm()
+    node.wait_for_server()
     module(node, 2)
     assert node.run().metadata == {"version": "2"}
-    node.warm()
+    node.wait_for_server()
     assert node.run().metadata == {"version": "2"}
 
 
 def test_a_clock_that_is_set_back_while_a_plugin_is_loaded_hides_no_change(
-    node: Warm, monkeypatch: pytest.MonkeyPatch
+    node: PreforkHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module(node, 1)
     files = {
@@ -245,7 +234,7 @@ def test_a_clock_that_is_set_back_while_a_plugin_is_loaded_hides_no_change(
     look = watched_files.Look(None)
     assert look.changed(files) == ""
     now = time.time_ns
-    monkeypatch.setattr(watched_files.time, "time_ns", lambda: now() - 3_600_000_000_000)
+    monkeypatch.setattr(time, "time_ns", lambda: now() - 3_600_000_000_000)
     assert look.changed(files).startswith("the clock was set while it was loaded")
 
 
@@ -257,7 +246,7 @@ def test_a_file_from_the_future_is_not_trusted_and_the_reason_says_so() -> None:
 
 
 def test_files_that_never_come_to_rest_are_said_once_and_tried_ever_more_rarely(
-    node: Warm, caplog: pytest.LogCaptureFixture
+    node: PreforkHost, caplog: pytest.LogCaptureFixture
 ) -> None:
     module(node, 1)
     path = node.host.bin / "noop"
@@ -276,20 +265,20 @@ def test_files_that_never_come_to_rest_are_said_once_and_tried_ever_more_rarely(
         until = time.monotonic() + 3 * pool.RETRY
         while time.monotonic() < until:
             assert node.run().metadata == {"version": "1"}
-        assert wait_until(lambda: not any(each.name == "prefork" for each in threading.enumerate()), SOON)
+        assert wait_until(is_pool_idle, SOON)
         count = len(starts.read_text())
     finally:
         over.set()
         thread.join()
-    (line,) = said(caplog)
+    (line,) = reasons(caplog)
     assert line.startswith("noop is started for each request: a file changes while it is loaded: ")
     assert line.endswith("/mine/part.py")
     assert count <= 3 * pool.AT_ONCE  # at the beginning, after one RETRY, and after two more
-    node.warm()  # when they are at rest
+    node.wait_for_server()  # when they are at rest
 
 
 def test_one_that_changes_its_own_files_is_said_once_and_tried_ever_more_rarely(
-    node: Warm, caplog: pytest.LogCaptureFixture
+    node: PreforkHost, caplog: pytest.LogCaptureFixture
 ) -> None:
     module(node, 1)
     path = node.host.bin / "noop"
@@ -301,12 +290,12 @@ def test_one_that_changes_its_own_files_is_said_once_and_tried_ever_more_rarely(
     while time.monotonic() < until:
         os.utime(mine)
         node.run()
-        assert wait_until(lambda: not any(each.name == "prefork" for each in threading.enumerate()), SOON)
-    (line,) = said(caplog)
+        assert wait_until(is_pool_idle, SOON)
+    (line,) = reasons(caplog)
     assert line == f"noop is started for each request: its files change again and again: {mine}"
     assert len(starts.read_text()) <= 4 * pool.AT_ONCE
 
 
 def test_one_that_has_failed_for_a_year_is_still_tried() -> None:
-    known = pool._Known({"file": (0, 0, 0, 0)}, attempts=100_000).failed()
+    known = pool._Known("noop", {"file": (0, 0, 0, 0)}, attempts=100_000).failed()
     assert pool.RETRY_AT_MOST - 1 < known.retry_at - time.monotonic() <= pool.RETRY_AT_MOST

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from nri.client import ChainError
-from nri.process import spawn
+from nri.process import children, wait
 from nri.process.launch import launch
 from tests.support.host import Host, plugin, request
 from tests.support.processes import all_reaped, has_zombie, is_running, kill, open_fds
@@ -187,7 +187,7 @@ def test_a_process_of_our_own_opens_the_standard_descriptors_that_are_closed(hos
     answer = host.root / "answer"
     code = f"""
 import os
-from nri.process.spawn import prepare_process
+from nri.process.inherit import prepare_process
 for fd in {closed.split()!r}:
     os.close(int(fd))
 prepare_process()
@@ -306,18 +306,18 @@ class Powerless:
 
 
 def test_one_that_the_kernel_lets_go_late_is_reaped_when_the_next_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = set(spawn.started)
+    before = set(children.started)
     with monkeypatch.context() as patch:
-        patch.setattr(sys.modules[launch.__module__], "os", Powerless())
+        patch.setattr(wait, "os", Powerless())
         output = launch("/bin/sleep", ["sleep", "1000"], b"", time.monotonic() + 0.1, log=ignore)
     assert (output.stopped, output.status) == ("deadline", -signal.SIGKILL)
-    (late,) = spawn.started - before
+    (late,) = children.started - before
     assert is_running(late)
     kill(late)
     assert wait_until(has_zombie)
     launch("/bin/true", ["true"], b"", soon(), log=ignore)
     assert not has_zombie()
-    assert spawn.started == before
+    assert children.started == before
 
 
 FAULTS: dict[str, list[list[Any]]] = {

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from nri.client import ChainError
-from nri.process import launch
+from nri.process import conversation, launch
 from nri.process.lines import MAX_LINE, Lines
+from nri.process.wait import has_exited
 from tests.support.host import Host, plugin, request
 from tests.support.processes import has_zombie
 from tests.support.waiting import SOON, wait_until
@@ -190,12 +191,12 @@ class Refilled:
 def test_a_pipe_that_is_filled_for_ever_is_not_read_for_ever(monkeypatch: pytest.MonkeyPatch, fd: int) -> None:
     deadline = time.monotonic() + SOON
     pid, pipes = launch.start("/bin/sh", ["sh", "-c", "echo first; echo first >&2"], deadline)
-    assert wait_until(lambda: launch.has_exited(pid))
+    assert wait_until(lambda: has_exited(pid))
     refilled = Refilled(pipes[fd])
-    monkeypatch.setattr(launch, "os", refilled)
+    monkeypatch.setattr(conversation, "os", refilled)
     try:
         lines = Lines(launch.MAX_OUTPUT, lambda _line: None)
-        output = launch.Conversation(pid, pipes, b"", lines, launch.MAX_OUTPUT).run(deadline)
+        output = conversation.Conversation(pid, pipes, b"", lines, launch.MAX_OUTPUT).run(deadline)
     finally:
         refilled.close_writer()
     assert refilled.reads > 1

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nri.process import launch, spawn, subreaper
+from nri.process import children, launch, subreaper
 from tests.support.processes import all_reaped, is_running
 from tests.support.waiting import SOON, wait_until
 
@@ -51,12 +51,12 @@ def test_one_that_the_kernel_keeps_holds_nobody_up_is_said_once_and_reaped_when_
         with monkeypatch.context() as patch:
             patch.setattr(subreaper, "os", Powerless())
             for _ in range(20):
-                left.end()
+                left.end_orphans()
         assert waited == [process.pid]  # once, not each time
         assert is_running(process.pid)
         assert caplog.text.count(said) == 1
         process.kill()
-        assert wait_until(lambda: left.end() is None and not os.path.exists(f"/proc/{process.pid}"), SOON)
+        assert wait_until(lambda: left.end_orphans() is None and not os.path.exists(f"/proc/{process.pid}"), SOON)
     finally:
         process.kill()
         process.wait()
@@ -69,7 +69,7 @@ def test_one_that_goes_is_gone_when_the_search_ends(monkeypatch: pytest.MonkeyPa
     process = sleeping()
     alive = [process.pid]
     monkeypatch.setattr(subreaper, "_children", lambda: [pid for pid in alive if os.path.exists(f"/proc/{pid}")])
-    subreaper.Subreaper().end()
+    subreaper.Subreaper().end_orphans()
     assert not os.path.exists(f"/proc/{process.pid}")
     process.wait()
 
@@ -100,9 +100,9 @@ def test_a_number_that_another_process_has_later_is_not_taken_for_the_one_that_w
     monkeypatch.setattr(subreaper, "os", recording)
     left = subreaper.Subreaper()
     number = 1 << 30  # above what Linux gives to a process
-    for children in ([number], [number], [], [number]):
-        monkeypatch.setattr(subreaper, "_children", lambda children=children: children)
-        left.end()
+    for found in ([number], [number], [], [number]):
+        monkeypatch.setattr(subreaper, "_children", lambda found=found: found)
+        left.end_orphans()
     assert recording.killed == [number, number]
 
 
@@ -112,12 +112,12 @@ def test_those_that_make_others_for_ever_are_left_for_later(monkeypatch: pytest.
     recording = Recording()
     monkeypatch.setattr(subreaper, "os", recording)
 
-    def children() -> list[int]:
+    def endless() -> list[int]:
         assert len(recording.killed) < 100, "it goes on for ever"
         return [(1 << 30) + len(recording.killed)]
 
-    monkeypatch.setattr(subreaper, "_children", children)
-    subreaper.Subreaper().end()
+    monkeypatch.setattr(subreaper, "_children", endless)
+    subreaper.Subreaper().end_orphans()
     assert len(recording.killed) == 1
 
 
@@ -139,17 +139,17 @@ class Lock:
 def test_a_plugin_that_is_being_started_is_not_taken_for_one_that_was_left(monkeypatch: pytest.MonkeyPatch) -> None:
     """The search begins when the plugin is a child already, and the caller does not know its number."""
     monkeypatch.setattr(subreaper, "_become_subreaper", lambda: True)
-    before, children = set(subreaper._children()), subreaper._children
-    monkeypatch.setattr(subreaper, "_children", lambda: [pid for pid in children() if pid not in before])
+    before, real_children = set(subreaper._children()), subreaper._children
+    monkeypatch.setattr(subreaper, "_children", lambda: [pid for pid in real_children() if pid not in before])
     lock = Lock()
-    monkeypatch.setattr(spawn, "starting", lock)
+    monkeypatch.setattr(children, "lock", lock)
     left = subreaper.Subreaper()
-    assert not left.there_are()
-    search = threading.Thread(target=left.end)
+    assert not left.may_have_orphans()
+    search = threading.Thread(target=left.end_orphans)
 
     def posix_spawn(*arguments: Any, **options: Any) -> int:
         pid = real(*arguments, **options)
-        assert left.there_are()
+        assert left.may_have_orphans()
         search.start()
         assert wait_until(lambda: search.ident in lock.wanted_by or not search.is_alive())
         return pid

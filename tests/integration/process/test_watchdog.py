@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nri.client import ChainError
-from nri.process import spawn, watchdog
+from nri.process import children, watchdog
 from tests.support.host import plugin, request
 from tests.support.waiting import wait_until
 
@@ -26,9 +26,9 @@ def reports() -> Iterator[int]:
     """The reading end of the pipe that the reports go to."""
     reads, writes = os.pipe()
     os.set_blocking(reads, False)
-    spawn.report_to(writes)
+    children.report_to(writes)
     yield reads
-    spawn.report_to(-1)
+    children.report_to(-1)
     os.close(writes)
     os.close(reads)
 
@@ -82,28 +82,28 @@ def test_a_guard_that_does_not_read_keeps_no_plugin_waiting(host: Host, reports:
 def test_a_guard_that_is_gone_harms_no_plugin(host: Host) -> None:
     reads, writes = os.pipe()
     os.close(reads)
-    spawn.report_to(writes)
+    children.report_to(writes)
     try:
         host.install("a")
         assert len(host.client(plugin("a", ["echo"])).invoke(request(), "create")) == 1
     finally:
-        spawn.report_to(-1)
+        children.report_to(-1)
         os.close(writes)
 
 
 KILLED_IN_BETWEEN = """
 import os, signal, sys
-from nri.process import watchdog
-from nri.process import spawn
-watchdog.keep(make_session=False)
-report = spawn._report
+from nri.process import children, watchdog
+from nri.process.spawn import pipe, spawn
+watchdog.start(make_session=False)
+report = children.report
 def die(sign, what=""):
     if sign == "+":
         os.kill(os.getpid(), signal.SIGKILL)
     report(sign, what)
-spawn._report = die
-pipes = [fd for _ in range(3) for fd in spawn.pipe()]
-spawn.spawn(sys.argv[1], ["hanging", "invoke"], pipes, 0)
+children.report = die
+pipes = [pipe() for _ in range(3)]
+spawn(sys.argv[1], ["hanging", "invoke"], (pipes[0][0], pipes[1][1], pipes[2][1]))
 """
 
 
@@ -124,6 +124,6 @@ def test_of_the_reports_the_sessions_that_run_and_the_one_that_was_about_to_begi
     os.write(told, b"?pipe:[1]\n+5\n-5\n?pipe:[2]\n!\n+7\n?pipe:[3] socket:[4] /dev/null\n")
     os.close(told)
     try:
-        assert watchdog._await_end(waits) == ({7}, {"pipe:[3]", "socket:[4]"})
+        assert watchdog._read_reports(waits) == ({7}, {"pipe:[3]", "socket:[4]"})
     finally:
         os.close(waits)

@@ -136,7 +136,7 @@ class Site:
 
     def close(self) -> None:
         self._prefork = False
-        self.bridge.configure("", stub.Runtime(name="over", version="1.0"))
+        self.bridge.configure("", stub.RuntimeInfo(name="over", version="1.0"))
         self.runtime.close()
         self._session.join(SOON)
         assert not self._session.is_alive()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from nri import api
-from nri.stub import Runtime
+from nri.stub import RuntimeInfo
 from nri.stub.plugin import handlers
 from nri.ttrpc import Code, StatusError
 from nri.v1bridge import Bridge, BridgeOptions
@@ -426,9 +426,9 @@ def test_settings_that_are_handed_over_count(host: Host) -> None:
     node = Node(host)
     node.bridge = adopting(host)
     host.configure(node.keeper("a", ["error", "no"]))
-    node.bridge.configure('{"failure_policy": "ignore"}', Runtime(name="fake", version="1"))
+    node.bridge.configure('{"failure_policy": "ignore"}', RuntimeInfo(name="fake", version="1"))
     node.start()
-    node.bridge.configure("", Runtime(name="fake", version="1"))
+    node.bridge.configure("", RuntimeInfo(name="fake", version="1"))
     with pytest.raises(StatusError):
         node.start()
 
@@ -436,11 +436,11 @@ def test_settings_that_are_handed_over_count(host: Host) -> None:
 def test_the_last_good_configuration_outlives_the_runtimes_restart(host: Host) -> None:
     node = Node(host)
     node.bridge = adopting(host)
-    node.bridge.configure("", Runtime(name="fake", version="1"))
+    node.bridge.configure("", RuntimeInfo(name="fake", version="1"))
     host.configure(node.keeper())
     node.run_pod()
     host.configure_text("{")
-    node.bridge.configure('{"failure_policy": "ignore"}', Runtime(name="fake", version="1"))
+    node.bridge.configure('{"failure_policy": "ignore"}', RuntimeInfo(name="fake", version="1"))
     node.start()
     assert node.steps == [("create", "6efd"), ("create", "1f92")]
 
@@ -449,7 +449,7 @@ def test_settings_of_the_command_line_count_more_and_that_is_said(
     host: Host, node: Node, caplog: pytest.LogCaptureFixture
 ) -> None:
     host.configure(node.keeper())
-    node.bridge.configure('{"confDir": "/nowhere"}', Runtime(name="fake", version="1"))
+    node.bridge.configure('{"confDir": "/nowhere"}', RuntimeInfo(name="fake", version="1"))
     assert "which do not count beside those of the command line" in caplog.text
     node.run_pod()
     assert len(node.kept) == 1
@@ -549,5 +549,5 @@ def test_a_bridge_that_is_never_synchronized_loads_what_it_may_need_too(
 ) -> None:
     loaded = threading.Event()
     monkeypatch.setattr("nri.v1bridge.preload.load", loaded.set)
-    node.bridge.configure("", Runtime(name="containerd", version="1.7.24"))
+    node.bridge.configure("", RuntimeInfo(name="containerd", version="1.7.24"))
     assert loaded.wait(SOON)

@@ -172,7 +172,7 @@ def test_pods_live_their_whole_lives(launch: Any) -> None:
     say = "result = result.replace(cgroups_path='/there') if request.state == 'setup' else result"
     node.configure(say, states=("setup", "update"))
     player = Replayer(node.runtime)
-    player.play(PodTemplate(annotations={"é": "\U0001f600"}).lives(2, 2))
+    player.replay(PodTemplate(annotations={"é": "\U0001f600"}).lives(2, 2))
     assert player.failed == 0
     assert not node.late.exists(), node.late.read_text()
 

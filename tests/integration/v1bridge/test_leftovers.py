@@ -134,7 +134,7 @@ def guard_of(bridge: Process) -> int:
     """The guard, once it has its name, which is the last that it does before it waits."""
 
     def named() -> list[int]:
-        return [pid for pid in children(bridge) if Path(f"/proc/{pid}/comm").read_text() == "nri-guard\n"]
+        return [pid for pid in children(bridge) if Path(f"/proc/{pid}/comm").read_text() == "nri-watchdog\n"]
 
     assert wait_until(named)
     (guard,) = named()

@@ -95,7 +95,7 @@ def test_what_makes_no_sense_is_passed_over_or_refused_and_the_next_event_served
         data = frames.encode(1, data[8:]) + b"".join(
             [frames.encode(1, b"\0" * (1 << 20)) for _ in range(4)] + [frames.encode(1, b"\0")]
         )
-    runtime._trunk._link.send(data)
+    runtime._mux._trunk.send(data)
     # Ids only grow, and what was sent by hand has used some.
     runtime._client._next_stream = 2001
     start_container(runtime)
@@ -107,7 +107,7 @@ def test_what_makes_no_sense_is_passed_over_or_refused_and_the_next_event_served
 @pytest.mark.parametrize("name", list(FATAL))
 def test_what_ends_a_connection_is_said_in_a_line_and_the_next_connection_served(bridge: Process, name: str) -> None:
     runtime = accepted(bridge)
-    runtime._trunk._link.send(FATAL[name])
+    runtime._mux._trunk.send(FATAL[name])
     if "half" in name:
         runtime.close()
     again = accepted(bridge, pods=[pod()])
@@ -236,7 +236,7 @@ def test_a_runtime_that_stops_reading_stops_no_chain_and_loses_the_connection(
     node.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
     host.configure(node.keeper("loud", ["error", "x" * 60_000]))
     gate = threading.Event()
-    node.fake._trunk.receive = lambda data: gate.wait(SOON) and None  # type: ignore[method-assign]
+    node.fake._mux.receive = lambda data: gate.wait(SOON) and None  # type: ignore[method-assign]
 
     def asked() -> None:
         with pytest.raises(NRIError):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from nri.process import launch, spawn
+from nri.process import conversation, launch, wait
 from nri.stub.session import ANSWER_EARLY
 from nri.v1bridge import bridge as module
 from tests.integration.v1bridge.site import Site
@@ -188,7 +188,7 @@ def test_one_that_closes_its_stdin_unread_may_while_a_megabyte_is_sent(
 
 
 def test_what_the_bridge_keeps_of_its_time_is_enough_to_wait_for_one_that_was_killed() -> None:
-    assert launch.REAP_LATE < module.MARGIN - ANSWER_EARLY
+    assert wait.REAP_LATE < module.MARGIN - ANSWER_EARLY
 
 
 @pytest.mark.parametrize("way", ANY)
@@ -196,11 +196,11 @@ def test_a_killed_one_that_the_kernel_does_not_let_go_delays_no_answer_and_is_re
     host: Host, sites: Callable[..., Site], way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As one in an uninterruptible call: here it is not killed at all."""
-    monkeypatch.setattr(module, "MARGIN", launch.REAP_WITHIN / 2)
-    site = sites(host, way, timeout=2 * launch.REAP_WITHIN)
+    monkeypatch.setattr(module, "MARGIN", wait.REAP_WITHIN / 2)
+    site = sites(host, way, timeout=2 * wait.REAP_WITHIN)
     site.make_ready()
     with monkeypatch.context() as patched:
-        patched.setattr(launch.Conversation, "_kill", lambda _self: None)
+        patched.setattr(conversation.Conversation, "_kill", lambda _self: None)
         site.configure("time.sleep(1000)", failure_policy="ignore")
         assert site.start() == ""
         assert site.keeps_the_bridge()
@@ -300,7 +300,7 @@ def test_a_file_that_is_being_written_is_waited_for(
         is_busy.set()
         time.sleep(seconds)
 
-    monkeypatch.setattr(spawn, "time", SimpleNamespace(monotonic=time.monotonic, sleep=sleep))
+    monkeypatch.setattr(launch, "time", SimpleNamespace(monotonic=time.monotonic, sleep=sleep))
     with (host.root / "sh").open("ab"):  # the interpreter is what the kernel finds busy
         if runs_what_is_written(host.root / "sh"):
             pytest.skip("needs a kernel that does not run what is being written (not Linux 6.11 and 6.12)")

@@ -13,7 +13,7 @@ import pytest
 
 from nri import api
 from nri.config.entries import PluginEntry
-from nri.stub import Runtime
+from nri.stub import RuntimeInfo
 from nri.ttrpc import StatusError
 from nri.v1bridge import Bridge
 from tests.support.node import call, settings
@@ -61,7 +61,7 @@ class Node:
         self.bridge = Bridge(settings(host), lambda text: settings(host, prefork=text == "prefork"))
 
     def say(self, text: str) -> None:
-        self.bridge.configure(text, Runtime(name="containerd", version="1.7.24"))
+        self.bridge.configure(text, RuntimeInfo(name="containerd", version="1.7.24"))
 
     def start(self) -> bool:
         """An event; whether it was a helper's child that had it."""
@@ -71,7 +71,7 @@ class Node:
     def is_ready(self) -> bool:
         """Whether a helper is."""
         helpers = self.bridge._helpers
-        return helpers is not None and any(known.helper is not None for known in helpers._known.values())
+        return helpers is not None and any(known.server is not None for known in helpers._known.values())
 
 
 def is_quiet() -> bool:

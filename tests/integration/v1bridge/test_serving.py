@@ -335,7 +335,7 @@ def test_debug_logs_what_info_does_and_more(host: Host, bridge: Process) -> None
         runtime.start()
         start_container(runtime)
         if level == "debug":  # until it has one that was loaded ahead
-            assert wait_until(lambda: start_container(runtime) is not None and "preloaded" in bridge.log)  # noqa: B023
+            assert wait_until(lambda: start_container(runtime) is not None and "a waiting process" in bridge.log)  # noqa: B023
         bridge.signal(signal.SIGTERM)
         assert bridge.wait() == 0
         logs.append(bridge.log)
@@ -348,7 +348,7 @@ def test_debug_logs_what_info_does_and_more(host: Host, bridge: Process) -> None
         "debug event state=create container=default/web/app id=1f92 plugins=quick,other ms_left=",
         "debug answered state=create container=default/web/app id=1f92 ms=",
         "debug quick: starting a process for this request\n",
-        "debug quick: a preloaded process has got this request\n",
+        "debug quick: a waiting process takes this request\n",
     ):
         assert part in debug
         assert part not in info
@@ -359,7 +359,7 @@ def test_debug_logs_what_info_does_and_more(host: Host, bridge: Process) -> None
 def test_from_outside_it_connects_and_again_when_the_runtime_is_back(host: Host, bridge: Process) -> None:
     bridge.outside()
     assert wait_until(lambda: "no runtime at " in bridge.log)
-    assert f"warning no runtime at {bridge.path}: No such file or directory; trying again" in bridge.log
+    assert f"warning no runtime at {bridge.path}: No such file or directory; retrying" in bridge.log
     bridge.listen()
     first = bridge.accept()
     first.start()

@@ -75,7 +75,7 @@ class Site:
 
     def close(self) -> None:
         self.bridge._adopt = lambda _text: settings(self.host, prefork=False)
-        self.bridge.configure("", stub.Runtime(name="over", version="1.0"))
+        self.bridge.configure("", stub.RuntimeInfo(name="over", version="1.0"))
         self.runtime.close()
         self._session.join(SOON)
         assert not self._session.is_alive()

@@ -8,8 +8,9 @@ import pytest
 from google.protobuf.descriptor import FieldDescriptor
 
 from nri import api
-from nri.adaptation import ConflictError, EventError, merge
-from nri.adaptation.merge import ADDED, FIELDS, LIST, MAP, Merger
+from nri.adaptation import ConflictError, EventError
+from nri.adaptation.fields import ADDED, FIELDS, LIST, MAP, changed_fields
+from nri.adaptation.merge import Merger
 
 RESOURCES = "linux.resources."
 SETTABLE = [path for path, rule in FIELDS.items() if rule.kind != ADDED]
@@ -100,7 +101,7 @@ def test_a_field_that_two_plugins_set_is_a_conflict_that_names_it_and_both(path:
 @pytest.mark.parametrize("path", [path for path, rule in FIELDS.items() if rule.kind in (MAP, LIST)])
 def test_other_keys_are_no_conflict(path: str) -> None:
     merger = merged(message(path, 1, key="a"), message(path, 2, key="b"))
-    assert merge.fields(merger.adjustment) == [f"{path} a", f"{path} b"]
+    assert changed_fields(merger.adjustment) == [f"{path} a", f"{path} b"]
 
 
 @pytest.mark.parametrize("path", [path for path, rule in FIELDS.items() if rule.kind == ADDED])
@@ -114,7 +115,7 @@ def test_hooks_and_device_rules_of_several_plugins_are_added_up(path: str) -> No
     merger = merged(one, one)
     assert merger.adjustment.hooks.ByteSize() + merger.adjustment.linux.resources.ByteSize() > 0
     if parents == ["hooks"]:
-        assert merger.owners.owners["app"].simple[api.Field.OciHooks] == "00-p,10-p"
+        assert merger.owners.message.owners["app"].simple[api.Field.OciHooks] == "00-p,10-p"
         assert len(getattr(merger.adjustment.hooks, name)) == len(getattr(merger.container.hooks, name)) == 2
 
 
@@ -122,11 +123,11 @@ def test_hooks_and_device_rules_of_several_plugins_are_added_up(path: str) -> No
 def test_what_is_taken_away_can_be_set_again(path: str) -> None:
     container = api.Container(id="app")
     merger = merged(message(path, 1), message(path, 0, key="-key"), container=container)
-    assert merge.fields(merger.adjustment) == [f"{path} -key"]
-    assert merge.fields(message_of(merger.container, path)) == []
+    assert changed_fields(merger.adjustment) == [f"{path} -key"]
+    assert changed_fields(message_of(merger.container, path)) == []
     merger.adjust(message(path, 2), "20-p")
-    assert f"{path} key" in merge.fields(merger.adjustment)
-    assert merger.owners.owners["app"].compound[FIELDS[path].owner].owners["key"] == "20-p"
+    assert f"{path} key" in changed_fields(merger.adjustment)
+    assert merger.owners.message.owners["app"].compound[FIELDS[path].owner].owners["key"] == "20-p"
     with pytest.raises(ConflictError, match="20-p and 30-p both set"):
         merger.adjust(message(path, 3), "30-p")
 
@@ -142,15 +143,18 @@ def test_these_can_be_taken_away_by_key() -> None:
 )
 def test_where_nothing_can_be_taken_away_a_minus_is_a_part_of_the_key(path: str) -> None:
     merger = merged(message(path, 1), message(path, 2, key="-key"))
-    assert set(merge.fields(merger.adjustment)) == {f"{path} key", f"{path} -key"}
-    assert dict(merger.owners.owners["app"].compound[FIELDS[path].owner].owners) == {"key": "00-p", "-key": "10-p"}
+    assert set(changed_fields(merger.adjustment)) == {f"{path} key", f"{path} -key"}
+    assert dict(merger.owners.message.owners["app"].compound[FIELDS[path].owner].owners) == {
+        "key": "00-p",
+        "-key": "10-p",
+    }
 
 
 @pytest.mark.parametrize("path", [path for path, rule in FIELDS.items() if rule.removable])
 def test_only_the_first_minus_of_a_key_takes_it_away(path: str) -> None:
     one, other = message(path, 1, key="-key-"), message(path, 2, key="key")
     merger = merged(one, other, message(path, 0, key="--key-"))
-    assert set(merge.fields(merger.adjustment)) == {f"{path} --key-", f"{path} key"}
+    assert set(changed_fields(merger.adjustment)) == {f"{path} --key-", f"{path} key"}
 
 
 def message_of(container: api.Container, path: str) -> api.ContainerAdjustment:
@@ -201,7 +205,7 @@ def test_what_the_container_has_is_replaced_and_taken_away() -> None:
 def test_a_command_line_is_replaced_after_an_empty_first_argument() -> None:
     merger = merged(api.ContainerAdjustment(args=["a"]), api.ContainerAdjustment(args=["", "b", "c"]))
     assert list(merger.adjustment.args) == list(merger.container.args) == ["b", "c"]
-    assert merger.owners.owners["app"].simple[api.Field.Args] == "10-p"
+    assert merger.owners.message.owners["app"].simple[api.Field.Args] == "10-p"
 
 
 def test_a_command_line_that_is_taken_away_only_is_the_containers_own_again() -> None:

@@ -13,7 +13,7 @@ NO_EVENTS = {"Configure", "Synchronize", "Shutdown", "StateChange"}
 
 def test_every_event_is_in_the_table_once_and_in_order():
     values = api.Event.values()
-    assert [call.event for call in events.CALLS] == values[1:-1]
+    assert [call.event for call in events.METHODS] == values[1:-1]
     assert (values[0], values[-1]) == (api.Event.UNKNOWN, api.Event.LAST)
 
 
@@ -21,7 +21,7 @@ def test_every_call_of_the_service_that_is_an_event_is_in_the_table():
     assert set(events.BY_RPC) == set(PLUGIN) - NO_EVENTS
 
 
-@pytest.mark.parametrize("call", events.CALLS, ids=lambda call: call.rpc)
+@pytest.mark.parametrize("call", events.METHODS, ids=lambda call: call.rpc)
 def test_a_call_takes_and_gives_what_the_service_says(call):
     assert call.request.DESCRIPTOR is PLUGIN[call.rpc].input_type
     assert call.response.DESCRIPTOR is PLUGIN[call.rpc].output_type
@@ -30,7 +30,7 @@ def test_a_call_takes_and_gives_what_the_service_says(call):
 
 
 def test_state_change_brings_what_has_no_call_of_its_own_up_to_nri_0_11():
-    own = {call.rpc for call in events.CALLS if not call.state_change}
+    own = {call.rpc for call in events.METHODS if not call.state_change}
     assert own == {
         "CreateContainer",
         "UpdateContainer",
@@ -38,7 +38,7 @@ def test_state_change_brings_what_has_no_call_of_its_own_up_to_nri_0_11():
         "UpdatePodSandbox",
         "ValidateContainerAdjustment",
     }
-    for call in events.CALLS:
+    for call in events.METHODS:
         if call.state_change:  # a StateChangeEvent has nothing else to fill a request from
             assert {field.name for field in call.request.DESCRIPTOR.fields} <= {"pod", "container"}
             assert not call.response.DESCRIPTOR.fields
@@ -57,12 +57,12 @@ def test_state_change_brings_what_has_no_call_of_its_own_up_to_nri_0_11():
 )
 def test_a_mask_has_bit_n_minus_1_for_event_n(wanted, mask):
     assert events.mask(wanted) == mask
-    assert events.events(mask) == tuple(sorted(set(wanted)))
+    assert events.in_mask(mask) == tuple(sorted(set(wanted)))
 
 
 @given(st.sets(st.sampled_from(sorted(events.BY_EVENT))))
 def test_events_of_a_mask_are_those_that_it_was_made_of(wanted):
-    assert set(events.events(events.mask(wanted))) == wanted
+    assert set(events.in_mask(events.mask(wanted))) == wanted
 
 
 @pytest.mark.parametrize("number", [-1, 0, 15, 16, 99])
@@ -74,7 +74,7 @@ def test_what_is_no_event_gets_no_bit(number):
 @pytest.mark.parametrize(("mask", "bits"), [(0x4000, "0x4000"), (0x4001, "0x4000"), (-1, "0xffffc000")])
 def test_a_bit_that_stands_for_no_event_is_refused(mask, bits):
     with pytest.raises(ValueError, match=rf"bits that stand for no event: {bits}$"):
-        events.events(mask)
+        events.in_mask(mask)
 
 
 @pytest.mark.parametrize(

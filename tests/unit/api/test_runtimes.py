@@ -4,7 +4,7 @@ import pytest
 
 from nri.api import events
 from nri.api.runtimes import RELEASES, nri_version
-from nri.stub import Runtime
+from nri.stub import RuntimeInfo
 
 OLD, NEW = events.valid((0, 9)), events.VALID
 
@@ -34,7 +34,7 @@ OLD, NEW = events.valid((0, 9)), events.VALID
 )
 def test_one_that_says_nothing_of_its_nri_is_looked_up(name, version, expected):
     assert nri_version(name, version) == expected
-    assert Runtime(name=name, version=version).knows == events.valid(expected)
+    assert RuntimeInfo(name=name, version=version).knows == events.valid(expected)
 
 
 @pytest.mark.parametrize(
@@ -53,12 +53,12 @@ def test_one_that_says_nothing_of_its_nri_is_looked_up(name, version, expected):
 )
 def test_one_that_says_of_its_nri_what_is_no_version_has_0_12_or_newer(said, expected):
     assert nri_version("containerd", "v1.7.24", said) == expected
-    assert Runtime(name="containerd", version="v1.7.24", nri_version=said).knows == NEW
+    assert RuntimeInfo(name="containerd", version="v1.7.24", nri_version=said).knows == NEW
 
 
 def test_only_nri_0_10_and_newer_are_told_of_events_that_older_ones_refuse():
-    assert Runtime(name="cri-o", version="1.36.3").knows == NEW != OLD
-    assert Runtime(name="containerd", version="v2.1.9").knows == OLD
+    assert RuntimeInfo(name="cri-o", version="1.36.3").knows == NEW != OLD
+    assert RuntimeInfo(name="containerd", version="v2.1.9").knows == OLD
 
 
 @pytest.mark.parametrize("name", RELEASES)

@@ -5,68 +5,69 @@ import pytest
 from nri.multiplex import MAX_PAYLOAD, OLD_MAX_PAYLOAD, FrameDecoder, FrameError, ProtocolError, codec, encode
 from tests.support.cutting import every_way
 
-VECTORS = [
-    pytest.param(1, b"a", "00000001 00000001 61", id="one byte"),
-    pytest.param(2, b"\x00\x00\x00\x01", "00000002 00000004 00000001", id="a payload that looks like a header"),
-    pytest.param(0, b"zero", "00000000 00000004 7a65726f", id="the reserved id"),
-    pytest.param(0xFFFFFFFF, b"far", "ffffffff 00000003 666172", id="the highest id"),
-    pytest.param(0x01020304, bytes(16), "01020304 00000010" + "00" * 16, id="network order"),
-]
-ALL = [(vector.values[0], vector.values[1], bytes.fromhex(vector.values[2])) for vector in VECTORS]
+VECTORS = {
+    "one byte": (1, b"a", "00000001 00000001 61"),
+    "a payload that looks like a header": (2, b"\x00\x00\x00\x01", "00000002 00000004 00000001"),
+    "the reserved id": (0, b"zero", "00000000 00000004 7a65726f"),
+    "the highest id": (0xFFFFFFFF, b"far", "ffffffff 00000003 666172"),
+    "network order": (0x01020304, bytes(16), "01020304 00000010" + "00" * 16),
+}
+ALL = [(channel, payload, bytes.fromhex(wire)) for channel, payload, wire in VECTORS.values()]
 
 
 def decode(parts: list[bytes]) -> tuple[dict[int, bytes], FrameDecoder]:
-    """What each connection got, its pieces joined."""
-    decoder, streams = FrameDecoder(), {}
+    """The bytes of each channel."""
+    decoder = FrameDecoder()
+    streams: dict[int, bytes] = {}
     for part in parts:
-        for connection, piece in decoder.feed(part):
+        for channel, piece in decoder.feed(part):
             assert piece
-            streams[connection] = streams.get(connection, b"") + piece
+            streams[channel] = streams.get(channel, b"") + piece
     return streams, decoder
 
 
-@pytest.mark.parametrize(("connection", "payload", "frame"), VECTORS)
-def test_a_frame_is_written_as_the_table_says(connection, payload, frame):
-    assert encode(connection, payload) == bytes.fromhex(frame)
+@pytest.mark.parametrize(("channel", "payload", "frame"), VECTORS.values(), ids=VECTORS)
+def test_a_frame_is_written_as_the_table_says(channel: int, payload: bytes, frame: str) -> None:
+    assert encode(channel, payload) == bytes.fromhex(frame)
 
 
-@pytest.mark.parametrize(("connection", "payload", "frame"), VECTORS)
-def test_a_frame_is_read_however_it_is_cut(connection, payload, frame):
+@pytest.mark.parametrize(("channel", "payload", "frame"), VECTORS.values(), ids=VECTORS)
+def test_a_frame_is_read_however_it_is_cut(channel: int, payload: bytes, frame: str) -> None:
     for parts in every_way(bytes.fromhex(frame)):
         streams, decoder = decode(parts)
-        assert streams == {connection: payload}
+        assert streams == {channel: payload}
         assert not decoder.inside
 
 
-def test_frames_that_are_glued_together_are_read_however_they_are_cut():
+def test_frames_that_are_glued_together_are_read_however_they_are_cut() -> None:
     for parts in every_way(b"".join([frame for _, _, frame in ALL])):
         streams, decoder = decode(parts)
-        assert streams == {connection: payload for connection, payload, _ in ALL}
+        assert streams == {channel: payload for channel, payload, _ in ALL}
         assert not decoder.inside
 
 
 @pytest.mark.parametrize(
     "tail", [b"\x00", bytes(7), b"\x00\x00\x00\x01\x00\x00\x00\x05", b"\0\0\0\x01\0\0\0\x05half"]
 )
-def test_a_tail_is_a_frame_that_has_begun(tail):
+def test_a_tail_is_a_frame_that_has_begun(tail: bytes) -> None:
     _, _, frame = ALL[0]
     _, decoder = decode([frame + tail])
     assert decoder.inside
 
 
-def test_nothing_is_no_frame():
+def test_nothing_is_no_frame() -> None:
     assert encode(1, b"") == b""
     assert FrameDecoder().feed(b"") == []
 
 
-def test_an_empty_payload_is_passed_over():
+def test_an_empty_payload_is_passed_over() -> None:
     for parts in every_way(bytes.fromhex("00000001 00000000 00000002 00000000") + ALL[0][2]):
         streams, decoder = decode(parts)
         assert streams == {1: b"a"}
         assert not decoder.inside
 
 
-def test_a_payload_is_handed_out_as_it_comes_and_not_kept():
+def test_a_payload_is_handed_out_as_it_comes_and_not_kept() -> None:
     decoder = FrameDecoder()
     assert decoder.feed(codec.HEADER.pack(7, MAX_PAYLOAD)) == []
     for _ in range(4):
@@ -97,7 +98,7 @@ def lengths(wire: bytes) -> list[int]:
         (2 * MAX_PAYLOAD + 4097, [4096, MAX_PAYLOAD, MAX_PAYLOAD, 1]),
     ],
 )
-def test_a_message_is_a_short_frame_and_one_for_the_rest(size, expected):
+def test_a_message_is_a_short_frame_and_one_for_the_rest(size: int, expected: list[int]) -> None:
     data = (bytes(range(256)) * (size // 256 + 1))[:size]
     wire = encode(3, data)
     assert lengths(wire) == expected
@@ -106,7 +107,7 @@ def test_a_message_is_a_short_frame_and_one_for_the_rest(size, expected):
     assert not decoder.inside
 
 
-def test_a_trunk_of_an_old_nri_has_longer_frames():
+def test_a_trunk_of_an_old_nri_has_longer_frames() -> None:
     data = bytes(OLD_MAX_PAYLOAD)
     wire = encode(1, data, OLD_MAX_PAYLOAD)
     assert lengths(wire) == [4096, OLD_MAX_PAYLOAD - 4096]
@@ -117,11 +118,11 @@ def test_a_trunk_of_an_old_nri_has_longer_frames():
 
 
 @pytest.mark.parametrize("length", [MAX_PAYLOAD + 1, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF])
-def test_a_length_that_no_frame_has_is_refused_for_good(length):
+def test_a_length_that_no_frame_has_is_refused_for_good(length: int) -> None:
     for parts in every_way(codec.HEADER.pack(5, length)):
         decoder = FrameDecoder()
         with pytest.raises(
-            FrameError, match=rf"^a frame of connection 5 says it has {length} bytes, expected at most {MAX_PAYLOAD}$"
+            FrameError, match=rf"^a frame of channel 5 says it has {length} bytes, expected at most {MAX_PAYLOAD}$"
         ):
             for part in [*parts, b"x"]:
                 assert decoder.feed(part) == []

@@ -8,13 +8,13 @@ from nri.multiplex.timer import Timer
 from tests.support.waiting import TIMEOUT
 
 
-def goes_off(timer, within=TIMEOUT):
+def goes_off(timer: Timer, within: float = TIMEOUT) -> bool:
     poll = select.poll()
     poll.register(timer, select.POLLIN)
     return bool(poll.poll(within * 1000))
 
 
-def test_it_goes_off_at_the_earliest_time_and_not_before():
+def test_it_goes_off_at_the_earliest_time_and_not_before() -> None:
     timer = Timer()
     at = time.monotonic() + 0.05
     for when in (at + 1000, at, at + 500):
@@ -24,7 +24,7 @@ def test_it_goes_off_at_the_earliest_time_and_not_before():
     timer.close()
 
 
-def test_it_is_silent_until_it_is_set_and_when_it_is_cleared():
+def test_it_is_silent_until_it_is_set_and_when_it_is_cleared() -> None:
     timer = Timer()
     assert not goes_off(timer, 0.01)
     timer.set(time.monotonic() - 5)
@@ -37,14 +37,14 @@ def test_it_is_silent_until_it_is_set_and_when_it_is_cleared():
     timer.close()
 
 
-def test_a_time_in_ages_is_never():
+def test_a_time_in_ages_is_never() -> None:
     timer = Timer()
     timer.set(3e300)
     assert not goes_off(timer, 0.01)
     timer.close()
 
 
-def test_its_descriptor_is_nobody_elses_and_given_back():
+def test_its_descriptor_is_nobody_elses_and_given_back() -> None:
     timer = Timer()
     number = timer.fileno()
     assert not os.get_inheritable(number)

@@ -1,10 +1,21 @@
-"""The codec of a worker's socket, fed whole, byte by byte, and with results that are glued together."""
+"""The codecs of the control socket and of a worker's socket, fed whole, byte by byte, and with glued messages."""
 
 from typing import NamedTuple
 
 import pytest
 
-from nri.prefork.protocol import LENGTH, MAX_PIECE, ResultDecoder, encode_request
+from nri.prefork import protocol
+from nri.prefork.protocol import (
+    LENGTH,
+    MAX_PIECE,
+    RequestDecoder,
+    ResultDecoder,
+    decode_message,
+    encode_end,
+    encode_message,
+    encode_piece,
+    encode_request,
+)
 from tests.support.cutting import every_way
 
 
@@ -65,3 +76,62 @@ def test_a_result_is_decoded_however_it_is_cut(data: bytes, expected: Decoded) -
 )
 def test_a_request_is_encoded_with_its_length(request_data: bytes, encoded: str) -> None:
     assert encode_request(request_data) == bytes.fromhex(encoded)
+
+
+@pytest.mark.parametrize("text", [b"", b"{}", bytes(300)], ids=["an empty request", "a short request", "zeros"])
+def test_a_request_is_decoded_however_it_is_cut(text: bytes) -> None:
+    for parts in every_way(encode_request(text)):
+        decoder = RequestDecoder()
+        decoded = b"".join([decoder.feed(part) for part in parts])
+        assert (decoded, decoder.left) == (text, 0), parts
+
+
+def test_the_bytes_of_a_request_that_are_still_to_come_are_known() -> None:
+    decoder = RequestDecoder()
+    assert (decoder.feed(bytes(3)), decoder.left) == (b"", None)
+    assert (decoder.feed(b"\x05he"), decoder.left) == (b"he", 3)
+    assert (decoder.feed(b"llo"), decoder.left) == (b"llo", 0)
+
+
+def test_a_worker_and_its_host_agree_on_a_result() -> None:
+    assert encode_piece(b"") == b""
+    decoder = ResultDecoder()
+    decoder.feed(encode_piece(b"one") + encode_piece(b"two") + encode_end(3))
+    assert (bytes(decoder.stdout), decoder.status) == (b"onetwo", 3)
+    assert encode_end(256 + 7) == encode_end(7) == bytes.fromhex("00000000 07")
+
+
+MESSAGES = [
+    (b"more", protocol.MORE, None),
+    (b"done 17", protocol.DONE, 17),
+    (b"next 17", protocol.NEXT, 17),
+    (b"ready 4194304", protocol.READY, 4194304),
+    (b"refused it has a timer", protocol.REFUSED, b"it has a timer"),
+    (b"files /a b\0/c\xff\0", protocol.FILES, b"/a b\0/c\xff\0"),
+    (b"files ", protocol.FILES, b""),
+]
+
+
+@pytest.mark.parametrize(("data", "word", "argument"), MESSAGES)
+def test_a_message_is_a_word_and_its_argument(data: bytes, word: bytes, argument: bytes | int | None) -> None:
+    assert encode_message(word, argument) == data
+    found, rest = decode_message(data)
+    assert found == word
+    if isinstance(argument, int):
+        assert protocol.decode_pid(rest) == argument
+    else:
+        assert rest == (argument or b"")
+
+
+def test_the_end_of_the_socket_is_a_message_without_a_word() -> None:
+    assert decode_message(b"") == (b"", b"")
+
+
+@pytest.mark.parametrize("argument", [b"", b"-1", b"x", b"1 2", b"\xd9\xa1"])
+def test_what_is_no_process_id_is_0(argument: bytes) -> None:
+    assert protocol.decode_pid(argument) == 0
+
+
+@pytest.mark.parametrize("paths", [[], ["/a"], ["/a b", "/not UTF-8: \udcff", "/é"]])
+def test_the_names_of_files_arrive_as_they_are(paths: list[str]) -> None:
+    assert protocol.decode_files(protocol.encode_files(paths)) == paths

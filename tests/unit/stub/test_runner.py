@@ -14,7 +14,7 @@ from tests.support.runtime import Runtime
 from tests.support.waiting import TIMEOUT, until
 
 
-class Plugin(stub.Plugin):
+class Plugin(stub.V2Plugin):
     def __init__(self):
         self.pods, self.synchronized = [], 0
 
@@ -129,8 +129,8 @@ def test_a_descriptor_that_is_no_socket_is_refused(tmp_path):
 
 
 def test_what_can_never_serve_is_refused_at_once():
-    with pytest.raises(NRIError, match=r"^Plugin handles no event"):
-        stub.Runner(stub.Plugin(), name="a", index="10", environment={})
+    with pytest.raises(NRIError, match=r"^V2Plugin handles no event"):
+        stub.Runner(stub.V2Plugin(), name="a", index="10", environment={})
     with pytest.raises(stub.IdentityError):
         stub.Runner(Plugin(), executable="plugin", environment={})
 
@@ -160,7 +160,7 @@ def test_one_that_finds_no_runtime_says_so_once(start, listen, caplog, monkeypat
     monkeypatch.setattr(stub.runner, "_connect", lambda path: attempts.append(path) or connect(path))
     start()
     until(lambda: len(attempts) > 5)
-    why = "trying again until there is one that accepts the plugin"
+    why = "retrying until a runtime accepts the connection"
     assert warnings(caplog) == [f"no runtime at nri.sock: No such file or directory; {why}"]
     listener = listen()
     runtime = listener.accept()
@@ -178,13 +178,13 @@ def test_one_that_is_refused_tries_again_and_says_so_once(start, listen, caplog)
     runner, *_ = start()
     for _ in range(3):
         runtime = listener.accept(refuse=lambda: NRIError("not you"))
-        until(lambda runtime=runtime: runtime._trunk.reason)
+        until(lambda runtime=runtime: runtime._mux.reason)
     listener.accept().start()
     until(lambda: runner._plugin.synchronized == 1)
     assert warnings(caplog) == [
         (
             "not accepted at nri.sock: the runtime did not register 42-tester: UNKNOWN: not you; "
-            "trying again until there is one that accepts the plugin"
+            "retrying until a runtime accepts the connection"
         )
     ]
 
@@ -219,7 +219,7 @@ def test_stopping_ends_it_in_every_phase(start, listen, phase, caplog):
         until(lambda: warnings(caplog))
     elif phase == "refused":
         runtime = listener.accept(refuse=lambda: NRIError("not you"))
-        until(lambda: runtime._trunk.reason)
+        until(lambda: runtime._mux.reason)
     elif phase != "connected":
         runtime = listener.accept()
         assert runtime.registered.wait(TIMEOUT)

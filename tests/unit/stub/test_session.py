@@ -24,7 +24,7 @@ CONTAINER = api.Container(id="container-1", pod_sandbox_id="pod-1")
 def subscribed(*names):
     """A plugin with these handlers, which keeps what they were called with in ``seen``."""
 
-    class Some(stub.Plugin):
+    class Some(stub.V2Plugin):
         def __init__(self):
             self.seen, self.configured, self.synchronized, self.ended = [], [], [], 0
             self.answer = None
@@ -97,7 +97,7 @@ def test_a_plugin_is_configured_with_what_the_runtime_says(connect, sent, expect
     plugin = subscribed("run_pod_sandbox")
     session, runtime = connect(plugin)
     assert runtime.configure("text: ü\n", **sent) == 1
-    known = stub.Runtime(name="fake", version="1.2", **expected)
+    known = stub.RuntimeInfo(name="fake", version="1.2", **expected)
     assert plugin.configured == [("text: ü\n", known)]
     assert session.runtime == known
 
@@ -140,13 +140,13 @@ def test_a_plugin_without_handlers_is_refused():
     with (
         ours,
         theirs,
-        pytest.raises(NRIError, match=r"^Plugin handles no event; expected at least one method of run_"),
+        pytest.raises(NRIError, match=r"^V2Plugin handles no event; expected at least one method of run_"),
     ):
-        stub.Session(stub.Plugin(), IDENTITY, ours)
+        stub.Session(stub.V2Plugin(), IDENTITY, ours)
 
 
 def test_a_plugin_that_refuses_its_configuration_tells_the_runtime_why(connect):
-    class Strict(stub.Plugin):
+    class Strict(stub.V2Plugin):
         def configure(self, config, runtime):
             raise NRIError(f"expected nothing, found {config!r}")
 
@@ -187,7 +187,7 @@ def test_pods_and_containers_come_in_several_parts_and_the_plugin_gets_them_at_o
     assert plugin.synchronized == [([], [])]
 
 
-@pytest.mark.parametrize("how", events.CALLS, ids=lambda how: how.rpc)
+@pytest.mark.parametrize("how", events.METHODS, ids=lambda how: how.rpc)
 def test_an_event_reaches_its_handler_whichever_way_it_comes(connect, how):
     plugin = subscribed(*EVERYTHING)
     _, runtime = connect(plugin)
@@ -281,7 +281,7 @@ def test_a_handler_that_raises_refuses_and_the_session_lives_on(connect, error, 
 def test_a_handler_that_hangs_is_answered_for_in_time(connect):
     release = threading.Event()
 
-    class Hanging(stub.Plugin):
+    class Hanging(stub.V2Plugin):
         def run_pod_sandbox(self, request, call):
             release.wait(TIMEOUT)
 
@@ -304,7 +304,7 @@ def test_updates_go_to_the_runtime_and_those_that_failed_come_back(connect):
 
 
 def test_a_handler_may_update_containers(connect):
-    class Updating(stub.Plugin):
+    class Updating(stub.V2Plugin):
         def run_pod_sandbox(self, request, call):
             session.update_containers([api.ContainerUpdate(container_id="gone")], timeout=TIMEOUT)
 
@@ -318,7 +318,7 @@ def test_updates_without_a_connection_fail(connect):
     session, runtime = connect(subscribed("run_pod_sandbox"))
     runtime.start()
     runtime.close()
-    until(lambda: session._trunk.reason)
+    until(lambda: session._mux.reason)
     with pytest.raises(NRIError, match=r"^the peer closed the connection$"):
         session.update_containers([])
 
@@ -333,15 +333,15 @@ def test_a_plugin_is_told_of_the_end(connect):
 
 def test_a_registration_that_is_refused_closes(connect):
     session, _ = connect(subscribed("run_pod_sandbox"), refuse=lambda: NRIError("name is taken"))
-    until(lambda: session._trunk.reason)
-    assert str(session._trunk.reason) == "the runtime did not register 42-tester: UNKNOWN: name is taken"
+    until(lambda: session._mux.reason)
+    assert str(session._mux.reason) == "the runtime did not register 42-tester: UNKNOWN: name is taken"
 
 
 def test_a_runtime_that_registers_but_does_not_configure_is_left(connect, monkeypatch):
     monkeypatch.setattr(session_module, "REGISTRATION_TIMEOUT", 0.2)
     session, _runtime = connect(subscribed("run_pod_sandbox"))
-    until(lambda: session._trunk.reason)
-    assert str(session._trunk.reason) == "the runtime registered 42-tester, but did not configure it"
+    until(lambda: session._mux.reason)
+    assert str(session._mux.reason) == "the runtime registered 42-tester, but did not configure it"
 
 
 @pytest.mark.parametrize("when", ["before", "registered", "configured", "synchronized"])

@@ -11,10 +11,10 @@ import pytest
 
 from nri.api import PodSandbox
 from nri.errors import NRIError, bounded
-from nri.multiplex import Mux
-from nri.ttrpc import MAX_DATA, Client, Code, Server, StatusError, codec
+from nri.multiplex import Mux, Receiver
+from nri.ttrpc import MAX_DATA, Code, RPCClient, RPCServer, StatusError, codec
 from nri.ttrpc.ttrpc_pb2 import Request, Response
-from tests.support.connected import SERVICE, at_work, by_hand, call, methods, running, serving
+from tests.support.connected import SERVICE, Wire, at_work, by_hand, call, methods, running, serving
 from tests.support.waiting import TIMEOUT, until
 
 
@@ -30,7 +30,7 @@ def test_a_call_is_answered(mux):
         seen.append((call.service, call.method, call.stream % 2, call.metadata, call.remaining(), call.deadline))
         return request
 
-    with serving(Server(methods(Echo=take)), mux=mux) as client:
+    with serving(methods(Echo=take), mux=mux) as client:
         assert call(client, "Echo", "pod-1").name == "pod-1"
         assert call(client, "Echo", "pod-2", timeout=30, metadata={"trace": "4f", "": "ü"}).name == "pod-2"
     (*first, none, nothing), (*second, left, deadline) = seen
@@ -50,7 +50,7 @@ def test_a_slow_call_does_not_delay_a_fast_one():
         assert release.wait(TIMEOUT)
         return request
 
-    with serving(Server(methods(Echo=echo, Wait=wait))) as client:
+    with serving(methods(Echo=echo, Wait=wait)) as client:
         answers = []
         caller = threading.Thread(target=lambda: answers.append(call(client, "Wait", "slow").name))
         caller.start()
@@ -63,7 +63,7 @@ def test_a_slow_call_does_not_delay_a_fast_one():
 
 
 def test_calls_of_many_threads_get_their_own_answers():
-    with serving(Server(methods(Echo=echo))) as client:
+    with serving(methods(Echo=echo)) as client:
         answers = {}
 
         def ask(number):
@@ -79,7 +79,6 @@ def test_calls_of_many_threads_get_their_own_answers():
 
 MANY_CALLERS = """
 import sys, threading
-from nri.ttrpc import Server
 from tests.support.connected import call, methods, serving
 sys.setswitchinterval(1e-6)
 answers = {}
@@ -87,7 +86,7 @@ together = threading.Barrier(12)  # so that many threads serve at once, and fini
 def echo(request, call):
     together.wait(60)
     return request
-with serving(Server(methods(Echo=echo))) as client:
+with serving(methods(Echo=echo)) as client:
     def ask(number):
         answers[number] = [call(client, "Echo", f"{number}-{turn}", timeout=60).name for turn in range(250)]
     threads = [threading.Thread(target=ask, args=(number,)) for number in range(12)]
@@ -108,7 +107,7 @@ def test_many_callers_in_many_processes_get_their_answers_on_a_busy_machine():
 
 @pytest.mark.raw
 def test_a_server_takes_requests_up_to_its_own_limit():
-    with serving(Server(methods(Echo=lambda request, call: PodSandbox()), max_request=MAX_DATA + 100)) as client:
+    with serving(methods(Echo=lambda request, call: PodSandbox()), max_request=MAX_DATA + 100) as client:
         client._max_request = 2 * MAX_DATA
         assert call(client, "Echo", "x" * MAX_DATA) == PodSandbox()
         with pytest.raises(
@@ -127,7 +126,7 @@ def test_a_handler_that_hangs_is_answered_for_before_the_deadline_and_is_told():
         finished.set()
         return request
 
-    with serving(Server(methods(Echo=echo, Hang=hang), early=0.1)) as client:
+    with serving(methods(Echo=echo, Hang=hang), early=0.1) as client:
         started = time.monotonic()
         with pytest.raises(
             StatusError, match=r"^DEADLINE_EXCEEDED: Hang was not done within its deadline$"
@@ -148,7 +147,7 @@ def test_a_deadline_that_is_shorter_than_what_is_kept_for_the_answer_is_not_over
         answered_by.append(call.answer_by - time.monotonic())
         return request
 
-    with serving(Server(methods(Echo=note), early=1e6)) as client:
+    with serving(methods(Echo=note), early=1e6) as client:
         assert call(client, "Echo", "x", timeout=30).name == "x"
     assert 5 < answered_by[0] <= 15
 
@@ -161,7 +160,7 @@ def test_a_deadline_in_ages_harms_nobody(nanoseconds):
         release.wait(TIMEOUT)
         return request
 
-    with by_hand(Server(methods(Echo=echo, Wait=wait))) as peer:
+    with by_hand(methods(Echo=echo, Wait=wait)) as peer:
         peer.request(1, "Wait", timeout_nano=nanoseconds)
         peer.request(3, timeout_nano=nanoseconds)
         assert peer.answer()[:2] == (3, 0)
@@ -170,25 +169,25 @@ def test_a_deadline_in_ages_harms_nobody(nanoseconds):
 
 
 def test_a_negative_timeout_is_none():
-    with by_hand(Server(methods(Echo=echo))) as peer:
+    with by_hand(methods(Echo=echo)) as peer:
         peer.request(1, timeout_nano=-5)
         assert peer.answer() == (1, 0, "", b"")
 
 
 def client_by_hand():
     ours, theirs = socket.socketpair()
-    client, mux = Client(), Mux(ours)
-    client.send = mux.open(1, client)
-    other = Mux(theirs)
-    return client, mux, other
+    mux, other = Mux(ours), Mux(theirs)
+    return RPCClient(mux.open(1)), mux, other
 
 
-class Answering:
+class Answering(Receiver):
     """A server written by hand: what it gets is cut into messages, each is given to ``act`` with a way to answer."""
 
     def __init__(self, mux, act):
         self._decoder, self._act = codec.MessageDecoder(), act
-        self._send = mux.open(1, self)
+        channel = mux.open(1)
+        channel.attach(self)
+        self.raw = channel.send
 
     def receive(self, data):
         for message in self._decoder.feed(data):
@@ -198,18 +197,7 @@ class Answering:
         response = Response(payload=payload)
         if code:
             response.status.code, response.status.message = code, message
-        self._send(codec.encode(stream, kind, response.SerializeToString()))
-
-    def raw(self, data):
-        self._send(data)
-
-    def closed(self, reason):
-        pass
-
-    def due(self):
-        pass
-
-    expire = due
+        self.raw(codec.encode(stream, kind, response.SerializeToString()))
 
 
 def test_a_client_gives_up_by_itself_and_drops_the_answer_that_comes_late():
@@ -229,10 +217,10 @@ def test_a_client_gives_up_by_itself_and_drops_the_answer_that_comes_late():
     with running(mux, other):
         with pytest.raises(StatusError, match=r"^DEADLINE_EXCEEDED: Echo: no answer within 0\.05 s$"):
             call(client, "Echo", timeout=0.05)
-        assert client._waiting == {}  # although no answer has come
+        assert client._pending == {}  # although no answer has come
         assert call(client, "Echo", timeout=TIMEOUT).name == "mine"
     assert streams == [1, 3]
-    assert client._waiting == {}
+    assert client._pending == {}
 
 
 @pytest.mark.raw
@@ -302,7 +290,7 @@ def test_a_handlers_failure_becomes_its_status_and_the_connection_lives_on(caplo
     def fail(request, call):
         raise failures[call.method][0]
 
-    with serving(Server(methods(Echo=echo, **dict.fromkeys(failures, fail)))) as client:
+    with serving(methods(Echo=echo, **dict.fromkeys(failures, fail))) as client:
         for method, (_, code, message) in failures.items():
             with pytest.raises(StatusError) as caught:
                 call(client, method, timeout=TIMEOUT)
@@ -314,16 +302,15 @@ def test_a_handlers_failure_becomes_its_status_and_the_connection_lives_on(caplo
 
 
 def test_what_a_handler_returns_by_mistake_is_a_status(caplog):
-    server = Server(methods(Nothing=lambda request, call: None))
     why = r"^UNKNOWN: 'NoneType' object has no attribute 'SerializeToString'$"
-    with serving(server) as client, pytest.raises(StatusError, match=why):
+    with serving(methods(Nothing=lambda request, call: None)) as client, pytest.raises(StatusError, match=why):
         call(client, "Nothing")
     assert [record.message for record in caplog.records] == ["Nothing failed"]
 
 
 @pytest.mark.parametrize(("service", "method"), [(SERVICE, "Nothing"), ("nobody", "Echo"), ("", "")])
 def test_what_nobody_implements_is_unimplemented(service, method):
-    with serving(Server(methods(Echo=echo))) as client:
+    with serving(methods(Echo=echo)) as client:
         with pytest.raises(StatusError, match=f"^UNIMPLEMENTED: /{service}/{method} is not implemented$") as caught:
             client.call(service, method, PodSandbox(), PodSandbox)
         assert caught.value.code == Code.UNIMPLEMENTED
@@ -331,7 +318,7 @@ def test_what_nobody_implements_is_unimplemented(service, method):
 
 
 def test_a_payload_that_is_none_is_an_invalid_argument():
-    with by_hand(Server(methods(Echo=echo))) as peer:
+    with by_hand(methods(Echo=echo)) as peer:
         peer.request(1, payload=b"\xff")
         assert peer.answer()[:3] == (
             1, Code.INVALID_ARGUMENT, "the payload of Echo is not a nri.pkg.api.v1alpha1.PodSandbox"
@@ -341,7 +328,7 @@ def test_a_payload_that_is_none_is_an_invalid_argument():
 
 
 def test_what_a_peer_must_not_send_is_refused_or_dropped_and_the_connection_lives_on():
-    with by_hand(Server(methods(Echo=echo))) as peer:
+    with by_hand(methods(Echo=echo)) as peer:
         peer.sock.sendall(codec.encode(1, codec.REQUEST, b"\xff\xff"))
         assert peer.answer() == (1, Code.INVALID_ARGUMENT, "the request is not a ttrpc.Request", b"")
         peer.request(1)
@@ -372,7 +359,7 @@ def test_what_a_peer_must_not_send_is_refused_or_dropped_and_the_connection_live
 
 
 def test_a_request_that_is_too_long_is_refused_before_it_has_come_and_the_next_is_served():
-    with by_hand(Server(methods(Echo=echo))) as peer:
+    with by_hand(methods(Echo=echo)) as peer:
         peer.sock.sendall(codec.HEADER.pack(MAX_DATA + 1, 1, codec.REQUEST, 0))
         what = "a request of 4194305 bytes, at most 4194304 are taken"
         assert peer.answer()[:3] == (1, Code.RESOURCE_EXHAUSTED, what)
@@ -395,7 +382,7 @@ def test_an_answer_may_be_as_long_as_a_message_and_no_longer():
         return pod_of(int(request.name))
 
     longest = MAX_DATA - 5
-    with serving(Server(methods(Answer=answer))) as client:
+    with serving(methods(Answer=answer)) as client:
         assert call(client, "Answer", str(longest)).ByteSize() == longest
         with pytest.raises(StatusError, match=r"an answer of 4194305 bytes, at most 4194304 can be sent") as caught:
             call(client, "Answer", str(longest + 1))
@@ -412,7 +399,7 @@ def test_a_request_may_be_as_long_as_a_message_and_no_longer():
 
     envelope = 2 + len(SERVICE) + 2 + len("Take") + 5
     longest = MAX_DATA - envelope
-    with serving(Server(methods(Take=take))) as client:
+    with serving(methods(Take=take)) as client:
         client.call(SERVICE, "Take", pod_of(longest), PodSandbox)
         with pytest.raises(StatusError, match=r"a request of 4194305 bytes, at most 4194304 can be sent") as caught:
             client.call(SERVICE, "Take", pod_of(longest + 1), PodSandbox)
@@ -430,9 +417,8 @@ def test_who_waits_is_told_why_the_connection_was_closed_and_who_serves_that_nob
         told.set()
         return request
 
-    ours, theirs = socket.socketpair()
-    mux, other, client, server = Mux(ours), Mux(theirs), Client(), Server(methods(Hang=hang))
-    client.send, server.send = mux.open(1, client), other.open(1, server)
+    client, mux, other = client_by_hand()
+    RPCServer(other.open(1), methods(Hang=hang))
     errors = []
 
     def ask():
@@ -446,7 +432,7 @@ def test_who_waits_is_told_why_the_connection_was_closed_and_who_serves_that_nob
         for caller in callers:
             caller.start()
         assert serving_now.wait(TIMEOUT)
-        until(lambda: len(client._waiting) == 3)
+        until(lambda: len(client._pending) == 3)
         mux.close("we have seen enough")
         for caller in callers:
             caller.join(TIMEOUT)
@@ -459,25 +445,18 @@ def test_who_waits_is_told_why_the_connection_was_closed_and_who_serves_that_nob
 def test_two_servers_share_a_trunk():
     ours, theirs = (Mux(sock) for sock in socket.socketpair())
     clients = {}
-    for connection, name in ((1, "first"), (2, "second")):
-        server = Server(methods(Who=lambda request, call, name=name: PodSandbox(name=name)))
-        server.send = theirs.open(connection, server)
-        clients[connection] = Client()
-        clients[connection].send = ours.open(connection, clients[connection])
+    for number, name in ((1, "first"), (2, "second")):
+        RPCServer(theirs.open(number), methods(Who=lambda request, call, name=name: PodSandbox(name=name)))
+        clients[number] = RPCClient(ours.open(number))
     with running(ours, theirs):
-        assert [call(clients[connection], "Who").name for connection in (2, 1, 2)] == ["second", "first", "second"]
+        assert [call(clients[number], "Who").name for number in (2, 1, 2)] == ["second", "first", "second"]
 
 
 def test_each_end_may_call_the_other_while_it_is_called():
     ours, theirs = (Mux(sock) for sock in socket.socketpair())
-    back = Client()
-    back.send = theirs.open(2, back)
-    forth = Client()
-    forth.send = ours.open(1, forth)
-    inner = Server(methods(Inner=lambda request, _: PodSandbox(name=f"inner {request.name}")))
-    inner.send = ours.open(2, inner)
-    outer = Server(methods(Outer=lambda request, _: call(back, "Inner", request.name)))
-    outer.send = theirs.open(1, outer)
+    back, forth = RPCClient(theirs.open(2)), RPCClient(ours.open(1))
+    RPCServer(ours.open(2), methods(Inner=lambda request, _: PodSandbox(name=f"inner {request.name}")))
+    RPCServer(theirs.open(1), methods(Outer=lambda request, _: call(back, "Inner", request.name)))
     with running(ours, theirs):
         assert call(forth, "Outer", "x").name == "inner x"
 
@@ -486,7 +465,7 @@ def test_no_thread_and_no_descriptor_is_left():
     until(lambda: not at_work(), "the end of earlier tests' threads")
     descriptors = len(os.listdir("/proc/self/fd"))
     for _ in range(5):
-        with serving(Server(methods(Echo=echo))) as client:
+        with serving(methods(Echo=echo)) as client:
             for _ in range(10):
                 call(client, "Echo")
     until(lambda: not at_work(), "the threads' end")
@@ -495,7 +474,7 @@ def test_no_thread_and_no_descriptor_is_left():
 
 def test_a_request_that_is_handed_out_after_the_end_is_not_served():
     served = []
-    server = Server(methods(Echo=lambda request, call: served.append(call)), send=lambda data: None)
+    server = RPCServer(Wire(), methods(Echo=lambda request, call: served.append(call)))
     server.closed(NRIError("over"))
     request = codec.encode(1, codec.REQUEST, b"")
     assert server.receive(request) == []
@@ -506,28 +485,28 @@ def test_a_request_that_is_handed_out_after_the_end_is_not_served():
 
 
 def test_a_call_whose_deadline_passes_before_a_thread_takes_it_does_not_reach_its_handler():
-    served, sent = [], []
-    server = Server(methods(Echo=lambda request, call: served.append(call)), send=sent.append)
+    served, wire = [], Wire()
+    server = RPCServer(wire, methods(Echo=lambda request, call: served.append(call)))
     request = Request(service=SERVICE, method="Echo", timeout_nano=1)
-    (task,) = server.receive(codec.encode(1, codec.REQUEST, request.SerializeToString()))
+    (job,) = server.receive(codec.encode(1, codec.REQUEST, request.SerializeToString()))
     until(lambda: server.due() <= time.monotonic())
     server.expire()
-    until(lambda: sent)
-    task()
+    until(lambda: wire.sent)
+    job()
     assert served == []
-    (answer,) = codec.MessageDecoder().feed(b"".join(sent))
+    (answer,) = codec.MessageDecoder().feed(b"".join(wire.sent))
     assert Response.FromString(answer.data).status.code == Code.DEADLINE_EXCEEDED
     assert server.wait_until_answered(0)
     server.closed(NRIError("over"))
 
 
 def test_a_client_that_was_told_of_the_end_sends_nothing_more():
-    sent = []
-    client = Client(send=sent.append)
+    wire = Wire()
+    client = RPCClient(wire)
     client.closed(NRIError("over"))
     with pytest.raises(NRIError, match=r"^over$"):
         call(client, "Echo", timeout=TIMEOUT)
-    assert sent == []
+    assert wire.sent == []
 
 
 def test_the_thread_that_reads_never_waits_for_the_peer_to_read():
@@ -542,10 +521,10 @@ def test_the_thread_that_reads_never_waits_for_the_peer_to_read():
         assert release.wait(TIMEOUT)
         return request
 
-    server = Server(methods(Hang=hang), send=send)
+    server = RPCServer(Wire(send), methods(Hang=hang))
     request = Request(service=SERVICE, method="Hang", timeout_nano=1).SerializeToString()
-    (task,) = server.receive(codec.encode(1, codec.REQUEST, request))
-    serving = threading.Thread(target=task)
+    (job,) = server.receive(codec.encode(1, codec.REQUEST, request))
+    serving = threading.Thread(target=job)
     serving.start()
     assert serving_now.wait(TIMEOUT)
     server.expire()

@@ -7,17 +7,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nri import multiplex
-from nri.ttrpc import MAX_DATA, Message, MessageDecoder, Oversized, codec
+from nri.ttrpc import MAX_DATA, MessageDecoder, MessageFrame, Oversized, codec
 from tests.support.cutting import every_way
 from tests.support.go_reader import ConnectionOverError, GoReader
 
 VECTORS = [
-    pytest.param(Message(1, codec.REQUEST, 0, b"a"), "00000001 00000001 01 00 61", id="request"),
-    pytest.param(Message(1, codec.RESPONSE, 0, b""), "00000000 00000001 02 00", id="response without data"),
-    pytest.param(Message(3, codec.DATA, 5, b"data"), "00000004 00000003 03 05 64617461", id="data with flags"),
-    pytest.param(Message(0, 0, 0, b"\0"), "00000001 00000000 00 00 00", id="stream 0, type 0"),
-    pytest.param(Message(0xFFFFFFFF, 255, 255, b"z"), "00000001 ffffffff ff ff 7a", id="everything at its highest"),
-    pytest.param(Message(0x01020304, 1, 0, bytes(12)), "0000000c 01020304 01 00" + "00" * 12, id="network order"),
+    pytest.param(MessageFrame(1, codec.REQUEST, 0, b"a"), "00000001 00000001 01 00 61", id="request"),
+    pytest.param(MessageFrame(1, codec.RESPONSE, 0, b""), "00000000 00000001 02 00", id="response without data"),
+    pytest.param(MessageFrame(3, codec.DATA, 5, b"data"), "00000004 00000003 03 05 64617461", id="data with flags"),
+    pytest.param(MessageFrame(0, 0, 0, b"\0"), "00000001 00000000 00 00 00", id="stream 0, type 0"),
+    pytest.param(
+        MessageFrame(0xFFFFFFFF, 255, 255, b"z"), "00000001 ffffffff ff ff 7a", id="everything at its highest"
+    ),
+    pytest.param(
+        MessageFrame(0x01020304, 1, 0, bytes(12)), "0000000c 01020304 01 00" + "00" * 12, id="network order"
+    ),
 ]
 ALL = [(vector.values[0], bytes.fromhex(vector.values[1])) for vector in VECTORS]
 
@@ -59,7 +63,7 @@ SIZES = [0, 1, 4000, 4085, 4086, 4087, 4096, 4097, 5000, 8181, 8182, 8183, 8192,
 
 @pytest.mark.parametrize("size", SIZES)
 def test_a_message_of_any_size_on_a_trunk_is_read_by_a_go_peer(size):
-    message = Message(3, codec.RESPONSE, 0, bytes(range(251)) * (size // 251) + bytes(size % 251))
+    message = MessageFrame(3, codec.RESPONSE, 0, bytes(range(251)) * (size // 251) + bytes(size % 251))
     peer = GoReader()
     wire = multiplex.encode(2, codec.encode(message.stream, message.type, message.data))
     assert peer.messages(wire) == [(2, message)]
@@ -68,7 +72,9 @@ def test_a_message_of_any_size_on_a_trunk_is_read_by_a_go_peer(size):
 
 @given(st.lists(st.tuples(st.sampled_from([1, 2]), st.integers(0, 3 * 4096)), max_size=40))
 def test_any_messages_on_both_connections_are_read_by_a_go_peer(sizes):
-    sent = [(number, Message(2 * at + 1, codec.REQUEST, 0, bytes(size))) for at, (number, size) in enumerate(sizes)]
+    sent = [
+        (number, MessageFrame(2 * at + 1, codec.REQUEST, 0, bytes(size))) for at, (number, size) in enumerate(sizes)
+    ]
     wire = b"".join([multiplex.encode(number, codec.encode(*message[:2], message.data)) for number, message in sent])
     assert GoReader().messages(wire) == sorted(sent, key=lambda item: [found[0] for found in sent].index(item[0]))
 
@@ -105,7 +111,7 @@ def test_a_tail_is_a_message_that_has_begun(size):
 def test_the_longest_message_is_read():
     data = bytes(MAX_DATA)
     found, decoder = decode([codec.encode(1, codec.REQUEST, data)])
-    assert found == [Message(1, codec.REQUEST, 0, data)]
+    assert found == [MessageFrame(1, codec.REQUEST, 0, data)]
     assert not decoder.inside
 
 

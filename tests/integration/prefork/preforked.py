@@ -1,4 +1,4 @@
-"""A host whose plugins are ready before they are asked, and do what a test tells them to."""
+"""A host whose plugins are preforked, and do what a test tells them to."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 from nri.client import ChainError
 from nri.config.entries import PluginEntry
-from nri.prefork.pool import server_handle as host_end
+from nri.prefork.pool import server_handle
 from nri.prefork.pool.pool import Pool
 from tests.support.host import request
 from tests.support.processes import has_zombie, is_running
@@ -79,12 +79,12 @@ if __name__ == "__main__":
 """
 
 
-class Warm:
-    """A host with such plugins, and their helpers."""
+class PreforkHost:
+    """A host with such plugins, and the pool of their servers."""
 
     def __init__(self, host: Host) -> None:
         self.host = host
-        self.helpers = Pool()
+        self.pool = Pool()
         self.lines: list[str] = []
 
     def text(self, type_: str = "noop", **changes: str) -> str:
@@ -96,51 +96,51 @@ class Warm:
     def install(self, type_: str = "noop", **changes: str) -> Path:
         return self.host.script(type_, self.text(type_, **changes))
 
-    def run(self, do: str = "", type_: str = "noop", *, cold: bool = False, **options: Any) -> Any:
+    def run(self, do: str = "", type_: str = "noop", *, prefork: bool = True, **options: Any) -> Any:
         labels = options.pop("labels", {})
-        if not cold:
-            options["run"] = self.helpers.launch
+        if prefork:
+            options["run"] = self.pool.launch
         options.setdefault("log", lambda name, line: self.lines.append(f"{name}: {line}"))
         client = self.host.client(PluginEntry(type=type_, conf={"do": do}), **options)
         (result,) = client.invoke(request(labels=labels), "create")
         return result
 
-    def is_warm(self, type_: str = "noop") -> bool:
+    def is_preforked(self, type_: str = "noop") -> bool:
         return bool(self.run(type_=type_).extra["id"]["parent"] != os.getpid())
 
-    def warm(self, type_: str = "noop") -> None:
-        assert wait_until(lambda: self.is_warm(type_), SOON)
+    def wait_for_server(self, type_: str = "noop") -> None:
+        assert wait_until(lambda: self.is_preforked(type_), SOON)
         self.lines.clear()
 
-    def take(self, type_: str = "noop") -> None:
-        """Wait until a child is taken for the next request."""
+    def wait_for_worker(self, type_: str = "noop") -> None:
+        """Wait until a worker is received for the next request."""
 
         def is_taken() -> bool:
-            self.helpers.tidy()
-            helper = self.helpers._known[f"{self.host.bin}/{type_}"].helper
-            return isinstance(helper, host_end.ServerHandle) and helper._ready is not None
+            self.pool.tidy()
+            server = self.pool._known[f"{self.host.bin}/{type_}"].server
+            return isinstance(server, server_handle.ServerHandle) and server._workers._ready is not None
 
         assert wait_until(is_taken, SOON)
 
     def seen(self, do: str) -> Any:
-        """Return the view of a helper's child; on a busy machine a request may start a new process, so try again."""
+        """Return what a worker sees; on a busy machine a request may start a new process, so try again."""
         found: list[Any] = []
 
-        def is_warm() -> bool:
+        def is_preforked() -> bool:
             found.append(self.run(do).extra)
             return bool(found[-1]["id"]["parent"] != os.getpid())
 
-        assert wait_until(is_warm, SOON)
+        assert wait_until(is_preforked, SOON)
         return found[-1]["seen"]
 
-    def helper(self, type_: str = "noop") -> int:
+    def server(self, type_: str = "noop") -> int:
         while (parent := int(self.run(type_=type_).extra["id"]["parent"])) == os.getpid():
             time.sleep(0.01)
         return parent
 
-    def waiting(self, helper: int) -> list[int]:
-        """The children that a helper has, living."""
-        with open(f"/proc/{helper}/task/{helper}/children", encoding="ascii") as file:
+    def workers(self, server: int) -> list[int]:
+        """Return the workers of a server that run."""
+        with open(f"/proc/{server}/task/{server}/children", encoding="ascii") as file:
             return [int(pid) for pid in file.read().split() if is_running(int(pid))]
 
     def failure(self, do: str, **options: Any) -> str:
@@ -149,7 +149,17 @@ class Warm:
         return str(caught.value)
 
     def close(self) -> None:
-        self.helpers.close()
+        self.pool.close()
         assert wait_until(lambda: not self.host.processes(), 5)
-        assert wait_until(lambda: not any(thread.name == "prefork" for thread in threading.enumerate()), 5)
+        assert wait_until(is_pool_idle, 5)
         assert wait_until(lambda: not has_zombie(), 5)
+
+
+def is_pool_idle() -> bool:
+    """Return whether no thread starts or ends a server."""
+    return not any(thread.name == "prefork" for thread in threading.enumerate())
+
+
+def reasons(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """Return the logged reasons why plugins are started for each request."""
+    return [text for record in caplog.records if "for each request" in (text := record.getMessage())]

@@ -1,7 +1,7 @@
-"""The socket at which plugins from outside connect. Only root, and the user that runs us, may.
+"""The socket at which plugins from outside connect. Only root and the user of this process may connect.
 
-That is said by the modes of socket and directory, and asked of the kernel for each connection (SO_PEERCRED, unix(7)):
-whoever is a plugin decides about every container.
+A plugin decides about every container, so two things enforce that: the modes of the socket and its directory, and the
+peer's credentials, which the kernel gives for each connection (SO_PEERCRED, unix(7)).
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ log = logging.getLogger("nri.adaptation")
 class Listener:
     """Listens at ``path``: a socket with mode 0600, in a directory that is made with mode 0700 where there is none.
 
-    One that is there must be such that nobody else can write to it, and put another socket in the place of this one.
+    No other user may be able to write to an existing directory, and so to replace the socket.
 
-    :param accept: given each connection, in a thread of its own. The socket is its to close.
-    :raises AdaptationError: when that can't be done.
+    :param accept: called with each connection, in a thread of its own. It closes the socket.
+    :raises AdaptationError: when it can't listen, or others could replace the socket.
     """
 
     def __init__(self, path: str, accept: Callable[[socket.socket], object]) -> None:
@@ -42,7 +42,7 @@ class Listener:
             _prepare(os.path.dirname(path) or ".")
             _remove_old(path)
             self._socket.bind(path)
-            os.chmod(path, 0o600)  # nobody can connect before it listens
+            os.chmod(path, 0o600)  # no connection is possible before listen()
             self._socket.listen()
         except OSError as error:
             self._socket.close()
@@ -55,7 +55,7 @@ class Listener:
         self._thread.start()
 
     def close(self) -> None:
-        """Take no more connections, and remove the socket."""
+        """Accept no more connections, and remove the socket."""
         self._closing = True
         try:
             self._socket.shutdown(socket.SHUT_RDWR)  # wakes accept()
@@ -66,7 +66,7 @@ class Listener:
         try:
             os.unlink(self.path)
         except OSError:
-            pass  # somebody has tidied up
+            pass  # it may already be gone
 
     def _run(self) -> None:
         while not self._closing:
@@ -74,7 +74,7 @@ class Listener:
                 sock, _ = self._socket.accept()
             except OSError as error:
                 if not self._closing:
-                    log.error("no more connections are taken at %s: %s", self.path, error.strerror)
+                    log.error("no more connections are accepted at %s: %s", self.path, error.strerror)
                 return
             pid, user, _ = struct.unpack("3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS))
             if user not in (0, os.geteuid()):

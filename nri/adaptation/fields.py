@@ -1,0 +1,113 @@
+"""The table of what plugins can ask for, and the walk over a message by it.
+
+A message is walked by its descriptors. A field that is not in the table, as of a newer NRI, is ignored.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from nri import api
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from google.protobuf.message import Message
+
+VALUE, MAP, LIST, ADDED = "value", "map", "list", "added"
+"""The kinds of fields: set as a whole; merged by keys; merged by a field of the elements; appended."""
+
+
+class Rule(NamedTuple):
+    """The rule for merging one field."""
+
+    owner: int
+    """Number of the field in an owner's record; 0 for a field without owners."""
+    kind: str = VALUE
+    key: str = ""
+    """Name of the field that identifies a list's elements."""
+    removable: bool = False
+    """True where a key with a minus in front of it removes an entry."""
+
+
+F = api.Field
+_RESOURCES = {
+    "memory.limit": Rule(F.MemLimit),
+    "memory.reservation": Rule(F.MemReservation),
+    "memory.swap": Rule(F.MemSwapLimit),
+    "memory.kernel": Rule(F.MemKernelLimit),
+    "memory.kernel_tcp": Rule(F.MemTCPLimit),
+    "memory.swappiness": Rule(F.MemSwappiness),
+    "memory.disable_oom_killer": Rule(F.MemDisableOomKiller),
+    "memory.use_hierarchy": Rule(F.MemUseHierarchy),
+    "cpu.shares": Rule(F.CPUShares),
+    "cpu.quota": Rule(F.CPUQuota),
+    "cpu.period": Rule(F.CPUPeriod),
+    "cpu.realtime_runtime": Rule(F.CPURealtimeRuntime),
+    "cpu.realtime_period": Rule(F.CPURealtimePeriod),
+    "cpu.cpus": Rule(F.CPUSetCPUs),
+    "cpu.mems": Rule(F.CPUSetMems),
+    "pids": Rule(F.PidsLimit),
+    "hugepage_limits": Rule(F.HugepageLimits, LIST, "page_size"),
+    "blockio_class": Rule(F.BlockioClass),
+    "rdt_class": Rule(F.RdtClass),
+    "unified": Rule(F.CgroupsUnified, MAP),
+    "devices": Rule(0, ADDED),
+}
+_HOOKS = ("prestart", "create_runtime", "create_container", "start_container", "poststart", "poststop")
+
+FIELDS: dict[str, Rule] = {
+    "annotations": Rule(F.Annotations, MAP, removable=True),
+    "mounts": Rule(F.Mounts, LIST, "destination", removable=True),
+    "env": Rule(F.Env, LIST, "key", removable=True),
+    "args": Rule(F.Args),
+    "rlimits": Rule(F.Rlimits, LIST, "type"),
+    "CDI_devices": Rule(F.CdiDevices, LIST, "name"),
+    **{f"hooks.{kind}": Rule(F.OciHooks, ADDED) for kind in _HOOKS},
+    "linux.devices": Rule(F.Devices, LIST, "path", removable=True),
+    **{f"linux.resources.{name}": rule for name, rule in _RESOURCES.items()},
+    "linux.cgroups_path": Rule(F.CgroupsPath),
+    "linux.oom_score_adj": Rule(F.OomScoreAdj),
+    "linux.io_priority": Rule(F.IoPriority),
+    "linux.seccomp_policy": Rule(F.SeccompPolicy),
+    "linux.namespaces": Rule(F.Namespace, LIST, "type", removable=True),
+    "linux.sysctl": Rule(F.Sysctl, MAP, removable=True),
+    "linux.net_devices": Rule(F.LinuxNetDevices, MAP, removable=True),
+    "linux.scheduler": Rule(F.LinuxSched),
+    "linux.rdt.clos_id": Rule(F.RdtClosID),
+    "linux.rdt.schemata": Rule(F.RdtSchemata),
+    "linux.rdt.enable_monitoring": Rule(F.RdtEnableMonitoring),
+    "linux.memory_policy": Rule(F.MemoryPolicy),
+}
+"""The fields of an adjustment by path; an update has those below ``linux.resources``."""
+
+
+def walk(message: Message, prefix: str = "") -> Iterator[tuple[str, Rule, tuple[str, ...], Any]]:
+    """Yield every set field of the table: its path, its rule, the path as a tuple, its value."""
+    for descriptor, value in message.ListFields():
+        path = prefix + descriptor.name
+        rule = FIELDS.get(path)
+        if rule is not None:
+            yield path, rule, tuple(path.split(".")), value
+        elif descriptor.message_type is not None and not descriptor.is_repeated:
+            yield from walk(value, f"{path}.")
+
+
+def changed_fields(message: Message) -> list[str]:
+    """Return the paths, with keys, that an adjustment or update changes; for display."""
+    names = []
+    for path, rule, _, value in walk(message):
+        keys = list(by_key(value, rule)) if rule.kind in (MAP, LIST) else [""]
+        names += [f"{path} {key}".rstrip() for key in keys]
+    return names
+
+
+def by_key(value: Any, rule: Rule) -> dict[str, Any]:
+    """Return the entries of a map or keyed list by key."""
+    return dict(sorted(value.items())) if rule.kind == MAP else {getattr(item, rule.key): item for item in value}
+
+
+def split_keys(keys: Iterable[str], rule: Rule) -> tuple[list[str], list[str]]:
+    """Return the keys that are set, and those that are removed."""
+    removed = [key[1:] for key in keys if rule.removable and key.startswith("-")]
+    return [key for key in keys if not (rule.removable and key.startswith("-"))], removed

@@ -1,0 +1,143 @@
+"""The output of ``nri simulate``: a line for each call of a plugin, or JSON."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from nri import api
+from nri.adaptation.fields import changed_fields
+from nri.api import events
+from nri.cli import output
+from nri.errors import escape
+from nri.ttrpc import StatusError
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
+    from nri.adaptation import EventError, Exchange, Outcome
+    from nri.adaptation.lifecycle import LifecycleEvent
+
+
+class Row(NamedTuple):
+    """A line of the timeline."""
+
+    event: str
+    pod: str
+    container: str
+    plugin: str
+    result: str
+    error: str
+    seconds: float | None
+    lines: list[str]
+
+
+class Timeline:
+    """Prints a line for each call of a plugin as it ends; or all of them as JSON at the end.
+
+    :ivar failed: True when a call of a plugin has failed.
+    """
+
+    def __init__(self, *, as_json: bool) -> None:
+        self.failed = False
+        self._as_json = as_json
+        self._rows: list[Row] = []
+        self._lines: dict[str, list[str]] = {}
+        self._calls = 0
+        self._lock = threading.Lock()
+        if not as_json:
+            click.secho(_columns("EVENT", "POD", "PLUGIN", "RESULT", "TIME"), bold=True)
+
+    def line(self, plugin: str, line: str) -> None:
+        """Keep a line that a plugin has printed."""
+        with self._lock:
+            self._lines.setdefault(plugin, []).append(line)
+
+    def exchange(self, exchange: Exchange) -> None:
+        """Print a call of a plugin, with the lines that the plugin has printed."""
+        error = ""
+        if exchange.error is not None:
+            reason = exchange.error.message if isinstance(exchange.error, StatusError) else str(exchange.error)
+            error = ("cut off: " if exchange.cut_off else "error: ") + reason
+            self.failed = True
+        pod, container = _subject(exchange.request)
+        with self._lock:
+            lines = self._lines.pop(exchange.plugin, [])
+            result = error or _result(exchange.request, exchange.response)
+            self._calls += 1
+            self._add(Row(exchange.event, pod, container, exchange.plugin, result, error, exchange.seconds, lines))
+
+    def event(self, item: LifecycleEvent, outcome: Outcome | None, error: EventError | None) -> None:
+        """Print the end of an event, if it failed or no plugin was called."""
+        event, container = events.BY_EVENT[item.event].rpc, item.container.name if item.container is not None else ""
+        with self._lock:
+            if error is not None:
+                result = f"{event} fails: {error.message}"
+                self._add(Row(event, item.pod.name, container, "", result, result, None, []))
+            elif self._calls == 0:
+                self._add(Row(event, item.pod.name, container, "", "no plugin wants it", "", None, []))
+            self._calls = 0
+
+    def end(self) -> None:
+        """Print the lines that are left, and the JSON."""
+        for plugin, lines in self._lines.items():
+            if lines:
+                self._add(Row("(closed)", "", "", plugin, "", "", None, lines))
+        if self._as_json:
+            output.print_json([_value(row) for row in self._rows])
+
+    def _add(self, row: Row) -> None:
+        if self._as_json:
+            self._rows.append(row)
+            return
+        pod = f"{row.pod}/{row.container}" if row.container else row.pod
+        milliseconds = f"{row.seconds * 1000:.1f} ms" if row.seconds is not None else ""
+        text = _columns(row.event, pod or "-", row.plugin or "-", row.result, milliseconds)
+        click.secho(text, fg="red" if row.error else None, dim=not row.plugin and not row.error)
+        for line in row.lines:
+            click.secho(f"    {escape(line)}", dim=True)
+
+
+def _columns(*cells: str) -> str:
+    widths = (20, 16, 16, 32, 0)
+    return "  ".join([escape(cell).ljust(width) for cell, width in zip(cells, widths, strict=True)]).rstrip()
+
+
+def _subject(request: Message) -> tuple[str, str]:
+    known = request.DESCRIPTOR.fields_by_name
+    pod = request.pod.name if "pod" in known else ""  # type: ignore[attr-defined]
+    container = request.container.name if "container" in known else ""  # type: ignore[attr-defined]
+    return pod, container
+
+
+def _result(request: Message, response: Message | None) -> str:
+    """Return the result of a plugin's call in words."""
+    words: list[str] = []
+    if isinstance(response, api.ConfigureResponse):
+        wanted = [events.BY_EVENT[event].rpc for event in events.in_mask(response.events & events.VALID)]
+        words.append(f"wants {', '.join(wanted) or 'everything'}")
+    if isinstance(request, api.SynchronizeRequest):
+        words.append(f"{len(request.pods)} pods, {len(request.containers)} containers")
+    if isinstance(response, api.CreateContainerResponse) and (names := changed_fields(response.adjust)):
+        words.append(f"sets {', '.join(names)}")
+    if isinstance(response, api.ValidateContainerAdjustmentResponse) and response.reject:
+        words.append(f"rejects: {response.reason}")
+    updates, evictions = getattr(response, "update", ()), getattr(response, "evict", ())
+    words += [f"updates {update.container_id[:12]}: {', '.join(changed_fields(update))}" for update in updates]
+    words += [f"evicts {eviction.container_id[:12]}: {eviction.reason}" for eviction in evictions]
+    return "; ".join(words) or "ok"
+
+
+def _value(row: Row) -> dict[str, Any]:
+    return {
+        "event": row.event,
+        "pod": row.pod or None,
+        "container": row.container or None,
+        "plugin": row.plugin or None,
+        "result": row.result,
+        "error": row.error or None,
+        "seconds": row.seconds,
+        "output": row.lines,
+    }

@@ -1,0 +1,58 @@
+"""The two sides of a channel: what sends messages on it, and what takes the bytes that arrive."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Sequence
+
+    from nri.multiplex.errors import ClosedError
+
+Job = Callable[[], object]
+"""A unit of work for a reading thread. Its result is ignored; it must not raise."""
+
+
+class Receiver:
+    """Takes what arrives on a channel or connection. This base class drops it."""
+
+    def receive(self, data: bytes) -> Sequence[Job] | None:
+        """Take the next bytes without blocking.
+
+        :returns: the jobs that they amount to, which may block.
+        :raises ProtocolError: when the connection cannot be used any more.
+        """
+
+    def closed(self, reason: ClosedError) -> None:
+        """Take note that the connection is closed. Called once."""
+
+    def due(self) -> float | None:
+        """Return the time of :func:`time.monotonic` at which to call :meth:`expire`; None for never.
+
+        Asked when reading begins, after each :meth:`receive` that returns jobs, and after each :meth:`expire`.
+        """
+
+    def expire(self) -> None:
+        """Do what is due by now."""
+
+
+class Channel(Protocol):
+    """One stream of messages in each direction: a channel of a Mux, or a Connection of its own."""
+
+    def attach(self, receiver: Receiver) -> None:
+        """Hand what arrives to ``receiver``. Do it before the connection runs: until then, bytes are dropped."""
+
+    def send(self, message: bytes) -> None:
+        """Send one whole message. Any thread may call this.
+
+        :raises ClosedError: when the connection is closed, or closes because the message cannot be sent.
+        """
+
+    def wait(self, done: threading.Lock, timeout: float | None = None) -> bool:
+        """Acquire ``done``, which the receiver releases when the awaited bytes have arrived.
+
+        :param timeout: seconds; None waits without a limit.
+        :returns: False when the time was over before.
+        """

@@ -1,0 +1,83 @@
+"""The children that this process has started and not reaped yet, and the reports on them to a watchdog.
+
+The state is global because a process has one set of children: whoever starts, reaps or looks for one needs all of it.
+"""
+
+from __future__ import annotations
+
+import os
+from _thread import allocate_lock
+
+started: set[int] = set()
+"""The children that were started and are not reaped. A subreaper kills all others."""
+
+lock = allocate_lock()
+"""Held while a child is started or reaped: meanwhile ``started`` does not match the kernel's list."""
+
+_late: list[int] = []  # killed children that took too long to end; taken out one by one, so each has one owner
+_reports = -1  # the descriptor that reports go to
+
+
+def reap(pid: int) -> int | None:
+    """Reap a child that has ended and return its exit status; None while it runs.
+
+    A negative status is a signal. The status is 0 where the caller ignores SIGCHLD: then the kernel keeps none.
+    """
+    with lock:
+        try:
+            # Report it first: once it is reaped, another process may get its number.
+            if _reports >= 0 and os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
+                report("-", pid)
+            reaped, status = os.waitpid(pid, os.WNOHANG)
+        except ChildProcessError:
+            started.discard(pid)
+            report("-", pid)
+            return 0
+        if not reaped:
+            return None
+        started.discard(pid)
+    return os.waitstatus_to_exitcode(status)
+
+
+def reap_later(pid: int) -> None:
+    """Leave a killed child that does not end, as in an uninterruptible system call, to :func:`reap_late`."""
+    _late.append(pid)
+
+
+def reap_late() -> None:
+    """Reap the children that were left to this, as far as they have ended."""
+    for _ in range(len(_late)):
+        try:
+            pid = _late.pop(0)
+        except IndexError:
+            return  # another thread took the rest
+        if reap(pid) is None:
+            _late.append(pid)
+
+
+def report_to(fd: int) -> None:
+    """Report each child that is started or reaped from now on to ``fd``, one line each; with -1 report nothing.
+
+    ``?LINK LINK …`` comes before a start: the standard files of the child, as links in /proc/PID/fd name them.
+    ``+PID`` follows when it has started, or ``!`` if that failed; ``-PID`` when it is about to be reaped. Each child
+    then leads a session of its own, which identifies its descendants. A line that the reader does not take at once is
+    lost.
+    """
+    global _reports  # noqa: PLW0603 - see the module's docstring
+    if fd >= 0:
+        os.set_blocking(fd, False)
+    _reports = fd
+
+
+def are_reported() -> bool:
+    """Return whether children are reported to a watchdog."""
+    return _reports >= 0
+
+
+def report(sign: str, what: object = "") -> None:
+    """Write one line of those that :func:`report_to` describes."""
+    if _reports >= 0:
+        try:
+            os.write(_reports, f"{sign}{what}\n".encode())
+        except OSError:
+            pass  # the watchdog is gone or stopped

@@ -1,0 +1,140 @@
+"""A server that fails, or a host that is short of something: the next request is answered as it should be."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from nri.client import ChainError
+from nri.prefork.pool import server_handle, workers
+from nri.process import conversation
+from tests.integration.prefork.preforked import SOURCE
+from tests.support.processes import kill, open_fds
+from tests.support.system_faults import ERRORS, Failing, name_of
+from tests.support.waiting import SOON, wait_until
+
+if TYPE_CHECKING:
+    from tests.integration.prefork.preforked import PreforkHost
+
+
+@pytest.mark.parametrize("whom", ["server", "waiting", "both", "stopped", "stopped worker"])
+def test_a_server_that_is_killed_or_stopped_costs_no_request(
+    node: PreforkHost, whom: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workers, "MISSED_WITHIN", 0.2)
+    monkeypatch.setattr(server_handle, "END_WITHIN", 0.2)
+    node.install()
+    node.wait_for_server()
+    server = node.server()
+    assert wait_until(lambda: node.workers(server), 5)
+    for pid in node.workers(server) if whom in ("waiting", "both") else []:
+        kill(pid)
+    if whom in ("server", "both"):
+        kill(server)
+    if whom == "stopped":
+        os.kill(server, signal.SIGSTOP)
+    if whom == "stopped worker":
+        for pid in node.workers(server):
+            os.kill(pid, signal.SIGSTOP)
+    for number in range(5):
+        started = time.monotonic()
+        assert node.run(f"result.metadata['n'] = '{number}'", timeout=5.0).metadata["n"] == str(number)
+        assert time.monotonic() - started < 3
+    node.wait_for_server()
+
+
+def test_without_descriptors_the_error_is_clear_and_later_all_is_well(node: PreforkHost) -> None:
+    node.install()
+    answer = node.host.root / "answer"
+    code = f"""
+import os, resource, sys, time
+from nri.client import ChainError, Client
+from nri.prefork.pool.pool import Pool
+from nri.config.entries import ConfigList, PluginEntry
+from nri.types.v1 import Request
+pool = Pool()
+def run():
+    client = Client(ConfigList(plugins=[PluginEntry(type="noop")]),
+                    bin_dirs=[{str(node.host.bin)!r}], run=pool.launch)
+    (result,) = client.invoke(Request(state="create", id="x"), "create")
+    return result.extra["id"]["parent"] != os.getpid()
+def warm():
+    until = time.monotonic() + 10
+    while not run() and time.monotonic() < until:
+        time.sleep(0.01)
+    return run()
+said = [warm()]
+pool.tidy()
+top = max(int(fd) for fd in os.listdir("/proc/self/fd")) + 1
+errors = []
+for limit in range(3, top + 14):
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+    try:
+        run()
+    except ChainError as error:
+        errors.append(str(error))
+resource.setrlimit(resource.RLIMIT_NOFILE, (1024, 4096))
+said += [run() in (True, False), warm()]
+pool.close()
+with open({str(answer)!r}, "w") as file:
+    print(said, len(errors) > 0, set(errors), file=file)
+"""
+    subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": SOURCE}, timeout=SOON, check=True)
+    text = answer.read_text()
+    assert text.startswith("[True, True, True] True {'plugin noop: "), text
+    assert "Too many open files" in text
+    assert "signal" not in text
+
+
+@pytest.mark.parametrize("number", ERRORS, ids=name_of)
+@pytest.mark.parametrize("call", ["read", "write", "set_blocking"])
+def test_a_call_that_fails_is_an_error_that_names_it_or_none_at_all(
+    node: PreforkHost, monkeypatch: pytest.MonkeyPatch, call: str, number: int
+) -> None:
+    node.install()
+    node.wait_for_server()
+    node.wait_for_worker()
+    before = kinds(open_fds())
+    seen = Failing(os, call, number)
+    error = ""
+    with monkeypatch.context() as patch:
+        patch.setattr(workers if call == "set_blocking" else conversation, "os", seen)
+        try:
+            if call == "set_blocking":  # made when a worker is received, and one is
+                node.run()
+            node.run("result.metadata['a'] = 'b'")
+        except ChainError as failure:
+            error = str(failure)
+    assert seen.failed == 1
+    # Where nobody has read the request it is given to another, or sent again.
+    if call != "read" or number == errno.EAGAIN:
+        assert error == ""
+    else:
+        said = "killed: it could not be waited for or read any more"
+        assert error == f"plugin noop: {said}: {os.strerror(number)}"
+    node.wait_for_server()
+    node.wait_for_worker()
+    assert wait_until(lambda: kinds(open_fds()) == before, 5)
+
+
+def kinds(descriptors: dict[str, str]) -> list[str]:
+    """What descriptors are, without what tells one pipe or socket from another."""
+    return sorted(re.sub("[0-9]+", "", link) for link in descriptors.values())
+
+
+def test_a_stopped_server_ends_too(node: PreforkHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_handle, "END_WITHIN", 0.2)
+    node.install()
+    node.wait_for_server()
+    server = node.server()
+    os.kill(server, signal.SIGSTOP)
+    node.pool.close()
+    assert wait_until(lambda: not os.path.exists(f"/proc/{server}"), 5)

@@ -1,0 +1,133 @@
+"""Waiting for processes, killing and reaping them; with and without a pidfd."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from nri.process import children, wait
+from nri.process.spawn import spawn
+from tests.support.processes import is_running, kill
+from tests.support.waiting import SOON, wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def shell(text: str) -> int:
+    null = os.open(os.devnull, os.O_RDWR)
+    try:
+        return spawn("/bin/sh", ["sh", "-c", text], (null, null, null))
+    finally:
+        os.close(null)
+
+
+@pytest.fixture(params=["pidfd", "no pidfd"], autouse=True)
+def kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A kernel with or without pidfds."""
+
+    def pidfd_open(_pid: int) -> int:
+        raise OSError(38, "Function not implemented")
+
+    if request.param == "no pidfd":
+        monkeypatch.setattr(os, "pidfd_open", pidfd_open)
+    return str(request.param)
+
+
+@pytest.fixture(autouse=True)
+def nothing_left() -> Iterator[None]:
+    before = set(children.started)
+    yield
+    children.reap_late()
+    assert children.started == before
+
+
+def test_a_pidfd_is_there_or_not(kernel: str) -> None:
+    pidfd = wait.pidfd_or_none(os.getpid())
+    assert (pidfd is None) == (kernel == "no pidfd")
+    if pidfd is not None:
+        assert not wait.ends(pidfd, 0)
+        os.close(pidfd)
+
+
+def test_a_process_that_has_exited_stays_to_be_reaped() -> None:
+    pid = shell("exit 3")
+    assert wait_until(lambda: wait.has_exited(pid))
+    assert wait.has_exited(pid)
+    assert wait.await_end(pid, None) == 3
+
+
+def test_a_child_that_ends_in_time_is_not_killed() -> None:
+    assert wait.end_child(shell("exit 3"), SOON) == 3
+
+
+def test_a_child_that_does_not_end_in_time_is_killed_with_its_group() -> None:
+    pid = shell("sleep 1000 & sleep 1000")
+    assert wait_until(lambda: len(group(pid)) == 3)
+    started = time.monotonic()
+    assert wait.end_child(pid, 0.05) == -wait.SIGKILL
+    assert 0.05 <= time.monotonic() - started < SOON
+    assert wait_until(lambda: group(pid) == [])
+
+
+def test_what_a_child_that_ended_left_in_its_group_is_killed() -> None:
+    pid = shell("sleep 1000 & exit 0")
+    assert wait.end_child(pid, SOON) == 0
+    assert wait_until(lambda: group(pid) == [])
+
+
+def group(leader: int) -> list[int]:
+    """The running processes of a group."""
+    found = []
+    for name in os.listdir("/proc"):
+        try:
+            if name.isdigit() and os.getpgid(int(name)) == leader and is_running(int(name)):
+                found.append(int(name))
+        except OSError:
+            pass
+    return found
+
+
+def test_a_child_that_the_kernel_keeps_is_left_to_be_reaped_late() -> None:
+    pid = shell("exec sleep 1000")  # it is not killed, as if that had no effect yet
+    pidfd = wait.pidfd_or_none(pid)
+    assert wait.await_end(pid, pidfd, time.monotonic() + 0.02) == -wait.SIGKILL
+    children.reap_late()
+    assert pid in children.started
+    kill(pid)
+    assert wait_until(lambda: wait.has_exited(pid))
+    children.reap_late()
+    assert pid not in children.started
+    assert not os.path.exists(f"/proc/{pid}")
+    if pidfd is not None:
+        os.close(pidfd)
+
+
+def test_a_killed_process_is_waited_for_a_moment_after_its_deadline() -> None:
+    now = time.monotonic()
+    assert now + wait.REAP_LATE <= wait.give_up_at(now) < now + wait.REAP_WITHIN
+    assert now + wait.REAP_LATE <= wait.give_up_at(now - 100) < now + wait.REAP_WITHIN
+    assert now + wait.REAP_WITHIN <= wait.give_up_at(now + 100) < now + 100
+
+
+def test_the_fields_of_stat_begin_with_the_state_whatever_the_name() -> None:
+    assert wait.stat_fields(os.getpid())[:4] == [
+        b"R",
+        *[b"%d" % number for number in (os.getppid(), os.getpgrp(), os.getsid(0))],
+    ]
+    with open("/proc/self/comm", "r+", encoding="ascii") as file:
+        name = file.read().rstrip()
+        file.write("a) Z (b")
+    try:
+        assert wait.stat_fields("self")[1] == b"%d" % os.getppid()
+    finally:
+        with open("/proc/self/comm", "w", encoding="ascii") as file:
+            file.write(name)
+
+
+def test_a_process_that_is_gone_has_no_fields() -> None:
+    with pytest.raises(FileNotFoundError):
+        wait.stat_fields(1 << 30)
