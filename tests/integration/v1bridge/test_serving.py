@@ -343,8 +343,8 @@ def test_debug_logs_what_info_does_and_more(host: Host, bridge: Process) -> None
     for part in (
         f"debug connecting to {bridge.path}\n",
         f"debug no runtime at {bridge.path}: No such file or directory; next attempt in 0.",
-        "debug the configuration was read (",
-        "debug the configuration is as before (",
+        "debug configuration read (",
+        "debug configuration unchanged (",
         "debug event state=create container=default/web/app id=1f92 plugins=quick,other ms_left=",
         "debug answered state=create container=default/web/app id=1f92 ms=",
         "debug quick: starting a process for this request\n",
@@ -511,9 +511,9 @@ def only_line(bridge: Process) -> str:
     ("content", "why"),
     [
         (None, "settings.json: cannot be read: No such file or directory; expected the bridge options"),
-        (b"{", "settings.json: the bridge's settings: they are not JSON: "),
+        (b"{", "settings.json: bridge options: they are not JSON: "),
         (b"\xff{}", "settings.json: is not UTF-8: "),
-        (b"[]", "settings.json: the bridge's settings: found an array, expected an object"),
+        (b"[]", "settings.json: bridge options: found an array, expected an object"),
         (b'{"logLevl": 1, "a\\nb": 2}', "unknown key 'logLevl', did you mean \"logLevel\"?; unknown key 'a\\nb', "),
         (b'{"binDirs": []}', "binDirs: found an array, expected an array of absolute paths, at least one"),
     ],
