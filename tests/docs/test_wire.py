@@ -5,10 +5,10 @@ import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
-from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
 from nri import api, multiplex, stub
@@ -16,6 +16,12 @@ from nri.api import events
 from nri.stub.session import PLUGIN, RUNTIME, Session
 from nri.ttrpc import Call, Code, StatusError, codec
 from nri.ttrpc.ttrpc_pb2 import Request, Response
+
+if TYPE_CHECKING:
+    from google._upb._message import Descriptor as UpbDescriptor
+    from google.protobuf.descriptor import Descriptor as PythonDescriptor
+
+    Descriptor = PythonDescriptor | UpbDescriptor
 
 PAGE = Path(__file__).parent.parent.parent / "docs/wire.md"
 BLOCK = re.compile(r"^```text (?P<name>\S+)\.hex\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -109,7 +115,7 @@ def spaced(data: bytes, *sizes: int) -> str:
     return "  ".join(parts)
 
 
-def fields(data: bytes, kind: Descriptor, payload: Descriptor, indent: str) -> Iterator[tuple[str, str]]:
+def fields(data: bytes, kind: "Descriptor", payload: "Descriptor", indent: str) -> Iterator[tuple[str, str]]:
     at = 0
     while at < len(data):
         start = at

@@ -44,14 +44,16 @@ def without_numbers(request: dict[str, Any]) -> dict[str, Any]:
 def test_requests_equal_the_recorded_ones_but_for_what_is_meant_to_be_better(
     containerd_v2: Release, installed: Path, tmp_path: Path
 ) -> None:
-    settings = {"annotations": {"qos.class": "ls"}, "labels": {"app": "web", "tier": "front"}}
-    cpu = {"cpu_shares": 512, "cpu_quota": 50_000, "cpu_period": 100_000}
+    annotations, labels = {"qos.class": "ls"}, {"app": "web", "tier": "front"}
+    cpu: dict[str, Any] = {"cpu_shares": 512, "cpu_quota": 50_000, "cpu_period": 100_000}
     with Containerd(release=containerd_v2, prepare=prepared(installed)) as containerd, containerd.cri() as cri:
         keeper = StandIn(containerd.enclosure.opt_nri / "bin", "keeper", tmp_path / "kept")
         configure(containerd, {"type": "keeper", "conf": {"a": [0, 1]}})
-        pod = cri.run_pod("web", uid=UID, log_directory="/var/log/pods/default_web_0", **settings)
+        pod = cri.run_pod(
+            "web", uid=UID, log_directory="/var/log/pods/default_web_0", annotations=annotations, labels=labels
+        )
         container = cri.create_container(
-            pod, "app", image=image.NAME, command=image.FOREVER, annotations=settings["annotations"], **cpu
+            pod, "app", image=image.NAME, command=image.FOREVER, annotations=annotations, **cpu
         )
         cri.start(container)
         cri.update_resources(container, cpu_shares=700, cpu_quota=70_000, cpu_period=100_000)

@@ -118,7 +118,7 @@ def test_a_plugin_is_told_its_configuration_and_every_step(containerd_v2: Releas
     assert plugin.events() == [*first, *BEGIN, *UPDATE, *END]
     configuration = plugin.calls()[0][1]
     assert (configuration[1], configuration[2]) == (b"anything: at all\n", b"containerd")
-    assert bytes(configuration[3]).startswith(b"%d.%d." % containerd_v2.version[:2])  # type: ignore[arg-type]
+    assert bytes(configuration[3]).startswith(b"%d.%d." % containerd_v2.version[:2])
 
 
 def test_after_a_restart_a_plugin_hears_little_of_the_pods_there_were(containerd_v2: Release, tmp_path: Path) -> None:

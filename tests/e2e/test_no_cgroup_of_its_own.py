@@ -122,8 +122,15 @@ def test_podman_without_cgroups_and_the_callers_cgroup(
             (hooks / file.name).write_text(json.dumps(document))
         image.unpack_rootfs(node.root / "rootfs")
         caller = Caller(node, "shell")
-        places = ["--root", node.root / "storage", "--runroot", "/run/podman", "--storage-driver", "vfs"]
-        how = ["--cgroup-manager", "cgroupfs", "--runtime", "crun", "--hooks-dir", hooks]
+        places: list[str | Path] = [
+            "--root",
+            node.root / "storage",
+            "--runroot",
+            "/run/podman",
+            "--storage-driver",
+            "vfs",
+        ]
+        how: list[str | Path] = ["--cgroup-manager", "cgroupfs", "--runtime", "crun", "--hooks-dir", hooks]
         plain = ["--network", "host", "--security-opt", "seccomp=unconfined", "--annotation", "qos.class=ls"]
         container = caller.run(
             "podman", *places, *how, "run", "-d", "--cgroups=disabled", *plain, "--rootfs", node.root / "rootfs",

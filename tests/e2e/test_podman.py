@@ -39,8 +39,22 @@ def node(need: Callable[..., None], installed: Path) -> Iterator[Enclosure]:
 
 
 def podman(node: Enclosure, *arguments: str | Path) -> str:
-    places = ["--root", node.root / "storage", "--runroot", "/run/podman", "--storage-driver", "vfs"]
-    how = ["--cgroup-manager", "cgroupfs", "--runtime", "runc", "--hooks-dir", node.root / "hooks.d"]
+    places: list[str | Path] = [
+        "--root",
+        node.root / "storage",
+        "--runroot",
+        "/run/podman",
+        "--storage-driver",
+        "vfs",
+    ]
+    how: list[str | Path] = [
+        "--cgroup-manager",
+        "cgroupfs",
+        "--runtime",
+        "runc",
+        "--hooks-dir",
+        node.root / "hooks.d",
+    ]
     return node.run("podman", *places, *how, *arguments)
 
 
@@ -48,7 +62,7 @@ def run(node: Enclosure) -> str:
     """Start a container with half a CPU whose class is ls; its id."""
     limits = ["--cpu-period", "100000", "--cpu-quota", "50000", "--cgroup-parent", node.cgroup_parent]
     plain = ["--network", "host", "--security-opt", "seccomp=unconfined", "--annotation", "qos.class=ls"]
-    rootfs = ["--rootfs", node.root / "rootfs", "/bin/sleep", "1000"]
+    rootfs: list[str | Path] = ["--rootfs", node.root / "rootfs", "/bin/sleep", "1000"]
     return podman(node, "run", "-d", *limits, *plain, *rootfs).strip()
 
 

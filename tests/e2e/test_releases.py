@@ -1,5 +1,6 @@
 """Fetching containerd: what is used, what is tried again, and what is said when there is none. No network here."""
 
+import platform
 import threading
 from pathlib import Path
 
@@ -94,7 +95,7 @@ def test_a_machine_without_a_debian_mirror_is_told_so(cache: Path, monkeypatch: 
     ],
 )
 def test_the_mirror_is_the_machines_own(monkeypatch: pytest.MonkeyPatch, targets: str, mirrors: str | None) -> None:
-    monkeypatch.setattr(releases.platform, "freedesktop_os_release", lambda: {"VERSION_CODENAME": "newest"})
+    monkeypatch.setattr(platform, "freedesktop_os_release", lambda: {"VERSION_CODENAME": "newest"})
     monkeypatch.setattr(releases, "_run", lambda *_: targets.replace("CODENAME", "newest"))
     if mirrors is None:
         with pytest.raises(releases.UnavailableError):

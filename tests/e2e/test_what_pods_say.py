@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,8 +16,8 @@ pytestmark = pytest.mark.runtime
 
 ANNOTATION = "cpus.konfine.nri.io"
 NAMESPACE = "io.kubernetes.pod.namespace"
-SYSTEM = {"namespace": "kube-system", "labels": {NAMESPACE: "kube-system"}}  # as the kubelet does
-SHOP = {"namespace": "shop", "labels": {NAMESPACE: "shop"}}
+SYSTEM: dict[str, Any] = {"namespace": "kube-system", "labels": {NAMESPACE: "kube-system"}}  # as the kubelet does
+SHOP: dict[str, Any] = {"namespace": "shop", "labels": {NAMESPACE: "shop"}}
 
 
 @pytest.fixture

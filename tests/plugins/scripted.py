@@ -4,21 +4,29 @@ The steps are ``conf.do`` of its request, each a verb and its arguments; or STEP
 puts into a plugin's executable for one that must not read its stdin. Nothing of this project is used here.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import signal
 import sys
 import time
 
-STEPS = None
+TYPE_CHECKING = False  # typing is start-up time
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+STEPS: list[list[object]] | None = None
 
 
 class Answer:
     """What is said at the end, unless a step says otherwise."""
 
-    def __init__(self, request: dict) -> None:
+    def __init__(self, request: dict[str, object]) -> None:
         self.request = request
-        self.value = {"plugin": os.path.basename(sys.argv[0]), "version": "0.1", "error": "", "metadata": {}}
+        self.is_due = True
+        name = os.path.basename(sys.argv[0])
+        self.value: dict[str, object] = {"plugin": name, "version": "0.1", "error": "", "metadata": {}}
 
     # What it answers
 
@@ -30,10 +38,10 @@ class Answer:
 
     def answer(self) -> None:
         write(1, json.dumps(self.value).encode())
-        self.value = None
+        self.is_due = False
 
     def nothing(self) -> None:
-        self.value = None
+        self.is_due = False
 
     def write(self, text: str, times: int = 1) -> None:
         """Write that, again and again, with a call for each."""
@@ -132,7 +140,7 @@ class Answer:
             notes.write(text + "\n")
 
 
-def spawn(pid_file: str, prepare) -> None:
+def spawn(pid_file: str, prepare: Callable[[], None]) -> None:
     ready, done = os.pipe()
     if os.fork() == 0:
         prepare()
@@ -156,8 +164,8 @@ def main() -> None:
     steps = STEPS if STEPS is not None else (request.get("conf") or {}).get("do", [])
     answer = Answer(request)
     for verb, *arguments in steps:
-        getattr(answer, verb)(*arguments)
-    if answer.value is not None:
+        getattr(answer, str(verb))(*arguments)
+    if answer.is_due:
         answer.answer()
     os._exit(0)
 

@@ -116,7 +116,7 @@ def main(kept: str, behaviour: str) -> None:
             connection, stream, _, data = mux.receive()
             if connection == PLUGIN:
                 call = fields(data)
-                method, payload = bytes(call[2]).decode(), bytes(call.get(3, b""))  # type: ignore[arg-type]
+                method, payload = bytes(call[2]).decode(), bytes(call.get(3, b""))
                 keep(kept, method=method, payload=payload.hex(), timeout=call.get(4, 0))
                 mux.send(PLUGIN, stream, RESPONSE, b"")
     except (EOFError, ConnectionError) as error:

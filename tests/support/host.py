@@ -38,7 +38,7 @@ class Host:
 
     def install(self, *types: str, into: Path | None = None, do: list[Any] | None = None) -> None:
         """Install the scripted plugin under these names; with ``do`` its steps are not those of its conf."""
-        text = SCRIPTED.read_text().replace("STEPS = None", f"STEPS = {do!r}")
+        text = SCRIPTED.read_text().replace("| None = None", f"| None = {do!r}")
         for type_ in types:
             self.script(type_, f"#!{sys.executable} -IS\n{text}", into=into)
 

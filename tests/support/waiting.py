@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sized
 
 SOON = 30.0
 """Seconds that are more than enough for what takes a moment, and much less than what hangs."""
@@ -32,3 +32,8 @@ def until(condition: Callable[[], Any], what: str = "the condition") -> Any:
         assert time.monotonic() < end, f"{what} was never met"
         time.sleep(0.002)
     return value
+
+
+def until_there_are(count: int, items: Sized) -> None:
+    """Wait until ``items`` has that many elements."""
+    until(lambda: len(items) == count, f"a length of {count}")

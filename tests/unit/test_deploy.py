@@ -64,7 +64,8 @@ def test_without_rights_it_stops_before_anything_is_done_and_says_why() -> None:
         shut = Path(folder) / "shut"
         shut.mkdir(mode=0o555)
         (shut / "usr").mkdir(mode=0o555)
-        user = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}
+        nobody = 65534
+        user: dict[str, Any] = {"user": nobody, "group": nobody, "extra_groups": []} if os.geteuid() == 0 else {}
         for command in (["tools/install", str(shut)], ["make", "--silent", "install", f"DESTDIR={shut}"]):
             done = subprocess.run(command, cwd=checkout, capture_output=True, text=True, check=False, **user)
             assert done.returncode != 0

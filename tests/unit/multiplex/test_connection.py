@@ -10,8 +10,8 @@ import pytest
 
 from nri.errors import NRIError
 from nri.multiplex import ClosedError, Connection, Job, connection, inherited_socket
-from tests.support.connected import Recorder, running, until_there_are
-from tests.support.waiting import TIMEOUT, until
+from tests.support.connected import Recorder, running
+from tests.support.waiting import TIMEOUT, until, until_there_are
 from tests.unit.multiplex.receivers import Due, Pair, Releasing, connected
 
 

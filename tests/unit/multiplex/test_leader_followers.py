@@ -11,8 +11,7 @@ import pytest
 
 from nri.multiplex import Job, leader_followers
 from nri.multiplex.leader_followers import LeaderFollowers
-from tests.support.connected import until_there_are
-from tests.support.waiting import TIMEOUT, until
+from tests.support.waiting import TIMEOUT, until, until_there_are
 
 
 class Source:

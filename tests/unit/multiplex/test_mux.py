@@ -9,8 +9,8 @@ import time
 import pytest
 
 from nri.multiplex import Mux, codec, encode
-from tests.support.connected import Recorder, running, until_there_are
-from tests.support.waiting import TIMEOUT, until
+from tests.support.connected import Recorder, running
+from tests.support.waiting import TIMEOUT, until, until_there_are
 from tests.unit.multiplex.receivers import Due, Pair, Releasing
 
 

@@ -79,8 +79,6 @@ def test_calls_of_many_threads_get_their_own_answers():
 
 MANY_CALLERS = """
 import sys, threading
-from nri.ttrpc import Server
-from tests.support.connected import call, methods, serving
 from tests.support.connected import call, methods, serving
 sys.setswitchinterval(1e-6)
 answers = {}
