@@ -24,13 +24,8 @@ if TYPE_CHECKING:
 WARM_UP = 100
 
 
-<<<<<<< HEAD
-class Nothing(stub.V2Plugin):
-    """Has a handler, which does nothing."""
-=======
-class Empty(stub.Plugin):
+class Empty(stub.V2Plugin):
     """A v2 plugin with an empty handler."""
->>>>>>> wt-f
 
     def run_pod_sandbox(self, request: api.RunPodSandboxRequest, call: Call) -> None:
         """Return at once."""

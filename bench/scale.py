@@ -62,15 +62,9 @@ def _known(few: TimedNode, many: TimedNode, events: int) -> list[Row]:
 
 
 def _footprint(node: TimedNode, idle: float, registered_in: float) -> list[Row]:
-<<<<<<< HEAD
-    time.sleep(0.2)  # those that have answered are gone by then
-    helpers = [pid for pid in node.family() if processes.name(pid) != "nri-watchdog"]
-    guards = [pid for pid in node.family() if processes.name(pid) == "nri-watchdog"]
-=======
     time.sleep(0.2)  # workers that have answered are reaped by then
     prefork = [pid for pid in node.family() if processes.name(pid) != "nri-watchdog"]
     watchdogs = [pid for pid in node.family() if processes.name(pid) == "nri-watchdog"]
->>>>>>> wt-f
     rows = {
         "launch to registered": (registered_in, "s", 0.5),
         "bridge, idle": (idle, "MB RSS", 45.0),

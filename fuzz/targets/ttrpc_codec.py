@@ -33,15 +33,9 @@ def _decode(pieces: list[bytes]) -> tuple[list[MessageFrame | Oversized], bool]:
     return found, decoder.inside
 
 
-<<<<<<< HEAD
 def _model(stream: bytes) -> tuple[list[MessageFrame | Oversized], bool]:
-    """What the format says that the bytes are, and whether a message has begun."""
-    found: list[MessageFrame | Oversized] = []
-=======
-def _model(stream: bytes) -> tuple[list[Message | Oversized], bool]:
     """Return the messages in the bytes by the format, and whether another has begun."""
-    found: list[Message | Oversized] = []
->>>>>>> wt-f
+    found: list[MessageFrame | Oversized] = []
     while len(stream) >= _HEADER.size:
         length, number, kind, flags = _HEADER.unpack_from(stream)
         data, stream = stream[_HEADER.size :][:length], stream[_HEADER.size + length :]

@@ -54,17 +54,12 @@ def check(data: bytes) -> None:
 
 
 class _Answers:
-<<<<<<< HEAD
-    """The channel of a server: it keeps what is sent."""
-=======
     """The messages that a server sends."""
->>>>>>> wt-f
 
     def __init__(self) -> None:
         self._wires: list[bytes] = []
         self._came = threading.Condition()
 
-<<<<<<< HEAD
     def attach(self, receiver: Receiver) -> None:
         """Do nothing: :func:`check` calls the server."""
 
@@ -73,22 +68,13 @@ class _Answers:
         raise NotImplementedError
 
     def send(self, message: bytes) -> None:
-        """Keep it; this is called by the server's threads, which nobody would hear complain."""
-=======
-    def take(self, wire: bytes) -> None:
         """Keep a message; the server's threads call this, so it must not raise."""
->>>>>>> wt-f
         with self._came:
             self._wires.append(message)
             self._came.notify_all()
 
-<<<<<<< HEAD
     def wait_for(self, count: int, server: RPCServer) -> bool:
-        """Wait for that many answers; whoever runs a server tells it of the time, here it is done as we wait."""
-=======
-    def wait_for(self, count: int, server: Server) -> bool:
         """Wait for ``count`` answers; meanwhile let the server expire calls, as its connection would do."""
->>>>>>> wt-f
         for _ in range(int(TIMEOUT / 0.05)):
             with self._came:
                 if self._came.wait_for(lambda: len(self._wires) >= count, 0.05):
