@@ -1,4 +1,4 @@
-# make demo and make test set up everything they need, from nothing. `make help` lists the rest.
+# make demo and make test install everything that they need. `make help` lists the other targets.
 SHELL := /bin/sh
 PYTHON ?=
 EVENTS ?= 20000
@@ -9,45 +9,45 @@ export PYTHON
 .PHONY: help demo demo-containerd test fuzz soak lint binaries install may-install bench clean venv
 .DEFAULT_GOAL := help
 
-help: ## this list
+help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 18
 
-demo: binaries ## two pods on an embedded runtime, the real bridge, the real plugins, on the screen
+demo: binaries ## show two pods on an embedded runtime with the real bridge and plugins
 	@$(BIN)/python -m demo
 
-demo-containerd: binaries ## the same on a private, real containerd; needs root
+demo-containerd: binaries ## the same demonstration on a private, real containerd; needs root
 	@$(BIN)/python -m demo.on_containerd
 
-test: binaries ## all tests that this machine can run; at the end what was skipped, and why
+test: binaries ## run all tests that this machine can run; the end lists what was skipped, and why
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)
 
-fuzz: venv ## coverage-guided fuzzing of what reads others' bytes; FUZZ_SECONDS=60 for each target
+fuzz: venv ## fuzz all parsers of untrusted input, guided by coverage; FUZZ_SECONDS=60 for each target
 	@tools/fuzz
 
-soak: binaries ## the bridge for a long time, one plugin in five at fault; EVENTS=20000
+soak: binaries ## run the bridge for a long time with faulty plugins; EVENTS=20000
 	@nice -n 10 $(BIN)/python -m soak --events $(EVENTS)
 
-lint: venv ## format, lint, types, layers
+lint: venv ## check format, lint, types and layers
 	@$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet . && echo "ruff: fine"
 	@$(BIN)/mypy --no-error-summary && echo "mypy: fine"
 	@$(BIN)/lint-imports --no-cache >build/layers.txt 2>&1 || { cat build/layers.txt; exit 1; }; echo "layers: fine"
 
-binaries: venv ## PyInstaller -> dist/nri: clearcfs, konfine, nri and the folder of libraries that they share
+binaries: venv ## build dist/nri with PyInstaller: clearcfs, konfine, nri, v1bridge and their shared libraries
 	@tools/binaries
 
-install: may-install binaries ## lay the binaries and the sample configuration out below DESTDIR
+install: may-install binaries ## install the binaries and the sample configuration below DESTDIR
 	@tools/install "$(DESTDIR)"
 
 may-install:
 	@tools/install --check "$(DESTDIR)"
 
-bench: binaries ## what plugins and the bridge cost, beside references of the same run, and whether the goals are reached
+bench: binaries ## measure plugins and bridge against references of the same run, and check the goals
 	@$(BIN)/python -m bench $(BENCH_ARGS)
 
-venv: ## the virtual environment in .venv
+venv: ## make the virtual environment in .venv
 	@mkdir -p build
 	@tools/venv .venv
 
-clean: ## remove what was made, but for the virtual environment
+clean: ## remove what was built, except for the virtual environment
 	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find bench demo fuzz harness nri soak tests -name __pycache__ -type d -exec rm -rf {} +

@@ -1,1 +1,1 @@
-"""What nri costs: `make bench`. Each module measures one thing, and gives rows for one table."""
+"""The benchmark, `make bench`. Each module measures one part and returns the rows of one table."""

@@ -17,28 +17,30 @@ if TYPE_CHECKING:
 
 
 def main() -> None:
-    """Measure, print, write."""
+    """Measure the parts, print the tables and write the file."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("--only", default="", help="parts to measure, by the beginning of their titles: calls,events")
-    parser.add_argument("--fast", action="store_true", help="a tenth of the runs: to see whether it works")
-    parser.add_argument("--json", default=str(ROOT / "build/bench.json"), help="where the figures go")
+    parser.add_argument(
+        "--only", default="", help="measure only the parts whose titles begin like this: calls,events"
+    )
+    parser.add_argument("--fast", action="store_true", help="a tenth of the runs, to try the benchmark itself")
+    parser.add_argument("--json", default=str(ROOT / "build/bench.json"), help="the file for the figures")
     arguments = parser.parse_args()
-    less = 10 if arguments.fast else 1
+    divisor = 10 if arguments.fast else 1
     with tempfile.TemporaryDirectory(prefix="nri-bench-") as folder:
         scratch = Path(folder)
         binaries = report.binaries(scratch)
         parts: dict[str, Callable[[], list[Row]]] = {
-            "Calls: multiplex, ttrpc, stub": lambda: calls.measure(calls=5000 // less),
+            "Calls: multiplex, ttrpc, stub": lambda: calls.measure(calls=5000 // divisor),
             "Cold: one run of a compiled plugin, whole process": lambda: plugin_start.measure(
-                scratch, binaries, runs=100 // less
+                scratch, binaries, runs=100 // divisor
             ),
             "Events: with the bridge, as the runtime sees them": lambda: events.measure(
-                scratch, binaries, events=400 // less, sustained=2000 // less
+                scratch, binaries, events=400 // divisor, sustained=2000 // divisor
             ),
             "Scale and footprint of the bridge": lambda: scale.measure(
-                scratch, binaries, events=200 // less, growth=20_000 // less
+                scratch, binaries, events=200 // divisor, growth=20_000 // divisor
             ),
-            "What costs what": lambda: costs.measure(binaries, runs=400 // less),
+            "Single steps": lambda: costs.measure(binaries, runs=400 // divisor),
         }
         wanted = tuple(arguments.only.lower().split(","))
         print(report.machine())

@@ -1,7 +1,7 @@
-"""What a call costs without any plugin of v0.1: multiplex, ttrpc and stub, between two processes.
+"""The cost of a call without v0.1 plugins: multiplex, ttrpc and stub, between two processes.
 
-The handler does nothing. Beside it stand, taken turn by turn, as many bytes passed to and fro over a socketpair
-between two processes without any protocol: what the kernel and the interpreter take by themselves.
+The handler is empty. The reference, measured in turns with it, sends the same number of bytes over a socketpair to
+another process and back without a protocol: the cost of kernel and interpreter alone.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 WARM_UP = 100
 
 
-class Nothing(stub.V2Plugin):
-    """Has a handler, which does nothing."""
+class Empty(stub.V2Plugin):
+    """A v2 plugin with an empty handler."""
 
     def run_pod_sandbox(self, request: api.RunPodSandboxRequest, call: Call) -> None:
-        """Nothing."""
+        """Return at once."""
 
 
 def measure(*, calls: int) -> list[Row]:
-    """The rows."""
+    """Return the rows of the table."""
     size = api.RunPodSandboxRequest(pod=pod_number(1)).ByteSize() + 100
     plain = _fork(_echo)  # before there are threads
-    served = _fork(lambda sock: stub.Runner(Nothing(), name="nothing", index="10", sock=sock).run())
+    served = _fork(lambda sock: stub.Runner(Empty(), name="nothing", index="10", sock=sock).run())
     runtime = adaptation.Runtime()
     runtime.attach(served)
     data = bytes(size)
@@ -45,15 +45,15 @@ def measure(*, calls: int) -> list[Row]:
         plain.recv(size, socket.MSG_WAITALL)
 
     pod = pod_number(1)
-    there = {"back to back": 0.0, "after 5 ms": 0.005}
+    pauses = {"back to back": 0.0, "after 5 ms": 0.005}
     rows = []
-    for when, pause in there.items():
+    for when, pause in pauses.items():
         echoed, called = _turns(
             ping_pong, lambda: runtime.run_pod_sandbox(pod), calls if not pause else calls // 10, pause
         )
         rows.append(
             Row(
-                name=f"an event that nobody does anything for, {when}",
+                name=f"an event with an empty handler, {when}",
                 figure=called,
                 unit="ms",
                 reference=0.25 if not pause else echoed,
@@ -71,7 +71,7 @@ def measure(*, calls: int) -> list[Row]:
 def _turns(
     first: Callable[[], object], second: Callable[[], object], calls: int, pause: float
 ) -> tuple[float, float]:
-    """The medians of both, in milliseconds."""
+    """Run both in turns; return their medians in milliseconds."""
     times: tuple[list[float], list[float]] = ([], [])
     for number in range(calls + WARM_UP):
         for run, taken in zip((first, second), times, strict=True):
@@ -90,7 +90,7 @@ def _fork(serve: Callable[[socket.socket], object]) -> socket.socket:
     if os.fork() == 0:
         ours.close()
         try:
-            serve(theirs)  # until we are gone
+            serve(theirs)  # until the parent closes its end
         finally:
             os._exit(0)
     theirs.close()

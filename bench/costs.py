@@ -1,4 +1,4 @@
-"""What the parts of a plugin's run cost by themselves, in microseconds: where the time of the other tables goes."""
+"""The cost of single steps of a plugin's run in microseconds, which explains the times of the other tables."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PAGES = 1000
 
 
 def measure(binaries: Path, *, runs: int) -> list[Row]:
-    """The rows."""
+    """Return the rows of the table."""
     bare = os.path.realpath(sys.executable)
     request = document(REQUEST)
     decoded = Request.from_json(request)
@@ -38,12 +38,12 @@ def measure(binaries: Path, *, runs: int) -> list[Row]:
         )
         / 100,
         "pipe: made and closed": _median(_pipe, runs),
-        "fork: of a Python process, as its parent waits for it": forked[0],
-        "fork: the child's end, until it is reaped": forked[1],
-        "fork: a page that becomes the child's own": _copied_page(),
+        "fork: a Python process, in the parent": forked[0],
+        "fork: the child's exit, until it is reaped": forked[1],
+        "fork: copying a page in the child": _copied_page(),
         "fork and exec: a C program, until it is reaped": started,
-        "exec: what an interpreter takes beyond that": interpreter - started,
-        "import: what a compiled plugin takes beyond that": loaded - interpreter,
+        "exec: a bare interpreter, beyond that": interpreter - started,
+        "import: a compiled plugin, beyond that": loaded - interpreter,
         "JSON: a request decoded": _median(lambda: Request.from_json(request), runs),
         "JSON: a result encoded": _median(result.to_json, runs),
         "scheduling: a byte to another process and back": _ping_pong(runs, 0.0),
@@ -87,7 +87,7 @@ def _fork_and_exit(runs: int) -> tuple[float, float]:
 
 def _copied_page() -> float:
     size = mmap.PAGESIZE
-    shared = mmap.mmap(-1, size)  # for the child's answer
+    shared = mmap.mmap(-1, size)  # for the child's result
     pages = mmap.mmap(-1, PAGES * size, flags=mmap.MAP_PRIVATE)
     for number in range(PAGES):
         pages[number * size] = 1

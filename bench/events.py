@@ -1,8 +1,8 @@
-"""What the bridge costs a pod: events on the embedded runtime, timed as the runtime sees them.
+"""The cost of the bridge for a pod: events on the embedded runtime, timed as the runtime sees them.
 
-The reference is a C plugin that does nothing and that the same bridge starts for each event. What is measured is a
-plugin that was built with nri.skel and compiled, and that has nothing to do either. Two are compared turn by turn,
-with nothing else in between, but in the row that says so: there the processor's caches are cold for both.
+The reference is an empty C plugin that the same bridge starts for each event. The measured plugin was built with
+nri.skel and compiled, and has nothing to do either. Two are compared in turns, with nothing else in between. The row
+"each event after an interpreter's start" is the exception: there the processor's caches are cold for both.
 """
 
 from __future__ import annotations
@@ -16,11 +16,15 @@ from bench.node import TimedNode, turns
 from bench.report import Row
 
 ROUNDS = 9
-"""Turns that what is done back to back is done in, each after the other: a noisy moment is noisy for both."""
+"""Number of turns for events back to back, so that a noisy moment affects both plugins."""
 
 
 def measure(scratch: Path, binaries: Path, *, events: int, sustained: int) -> list[Row]:
-    """The rows. ``events`` are paced, of each kind; ``sustained`` are back to back."""
+    """Return the rows of the table.
+
+    :param events: number of paced events of each kind.
+    :param sustained: number of events back to back.
+    """
     nodes = {
         "nothing": TimedNode(scratch / "nothing", binaries, []),
         "c": TimedNode(scratch / "c", binaries, ["noop"]),
@@ -42,20 +46,20 @@ def _paced(nodes: dict[str, TimedNode], events: int) -> list[Row]:
     cold, beside_cold = turns(nodes["cold"], nodes["c"], events)
     after, beside_after = turns(nodes["one"], nodes["c"], events, between=nodes["cold"])
     three, beside_three = turns(nodes["three"], nodes["one"], events)
-    ours = statistics.median(one)
+    median = statistics.median(one)
     return [
         _row("no plugin", nothing, beside_nothing, c),
-        _row("one plugin, ahead", one, beside_one, c, goal=0.6),
+        _row("one plugin, preforked", one, beside_one, c, goal=0.6),
         Row(
-            name="one plugin, ahead, 99th percentile",
+            name="one plugin, preforked, 99th percentile",
             figure=sorted(one)[int(len(one) * 0.99)],
             unit="ms",
-            reference=ours,
-            of="our median",
+            reference=median,
+            of="its median",
             goal=3.0,
         ),
-        _row("one plugin, ahead, each event after an interpreter's start", after, beside_after, c),
-        _row("three plugins, ahead", three, beside_three, "one", goal=2.6),
+        _row("one plugin, preforked, each event after an interpreter's start", after, beside_after, c),
+        _row("three plugins, preforked", three, beside_three, "one", goal=2.6),
         _row('one plugin, `"prefork": false`', cold, beside_cold, c),
     ]
 
@@ -80,7 +84,7 @@ def _back_to_back(one: TimedNode, c: TimedNode, events: int) -> list[Row]:
             bursts[node].append(_burst(node, 100))
     return [
         Row(
-            name=f"{events} back to back, ahead",
+            name=f"{events} back to back, preforked",
             figure=statistics.median(sustained[one]),
             unit="ms each",
             reference=statistics.median(sustained[c]),
@@ -88,7 +92,7 @@ def _back_to_back(one: TimedNode, c: TimedNode, events: int) -> list[Row]:
             goal=1.0,
         ),
         Row(
-            name="100 pods at once, ahead",
+            name="100 pods at once, preforked",
             figure=statistics.median(bursts[one]),
             unit="ms in all",
             reference=statistics.median(bursts[c]),

@@ -1,8 +1,8 @@
-"""What one run of a plugin costs: the whole process, from its start until it is reaped.
+"""The cost of one run of a plugin: the whole process, from its start until it is reaped.
 
-Every figure stands beside two references that are taken in the same run, turn by turn, so that a noisy machine is
-noisy for all of them: a bare interpreter (``python3 -I -S -c pass``, the interpreter that the binaries carry) and a
-plugin in C that does nothing, compiled here. Printed are medians; the ratio is to the bare interpreter.
+Two references are measured in turns with the plugins, so that a noisy moment affects all of them: a bare interpreter
+(``python3 -I -S -c pass``, the interpreter in the binaries) and an empty plugin in C, which is compiled here. The
+figures are medians; the ratio is to the bare interpreter.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ REQUEST: dict[str, Any] = {
 
 
 class Case:
-    """A command, what it reads, and how long it took each time, in milliseconds."""
+    """A command, its stdin, and its durations in milliseconds."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class Case:
         self.times: list[float] = []
 
     def run(self) -> bytes:
-        """Run it once, timed."""
+        """Run the command once; return its stdout."""
         if self.reset is not None:
             self.reset[0].write_text(self.reset[1])
         with tempfile.TemporaryFile() as stdin, tempfile.TemporaryFile() as stdout:
@@ -73,12 +73,12 @@ class Case:
 
     @property
     def median(self) -> float:
-        """In milliseconds."""
+        """The median duration in milliseconds."""
         return statistics.median(self.times)
 
 
 def measure(scratch: Path, binaries: Path, *, runs: int) -> list[Row]:
-    """The rows."""
+    """Return the rows of the table."""
     cases = _cases(scratch, binaries)
     for number in range(runs + WARM_UP):
         for case in cases:

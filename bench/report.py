@@ -1,4 +1,4 @@
-"""The table: each figure beside a reference of the same run, since a machine that is slow today is slow for both."""
+"""The tables: each figure with a reference of the same run, since a slow machine is slow for both."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from harness.node import BINARIES
 class Row:
     """A figure.
 
-    :param reference: what it is compared with, in the same unit; None: it is a reference itself.
-    :param of: what the reference is.
-    :param goal: the ratio that is not to be exceeded; None where there is none.
+    :param reference: the value to compare it with, in the same unit; None if the figure is a reference itself.
+    :param of: the name of the reference.
+    :param goal: the maximum ratio; None without one.
     """
 
     name: str
@@ -32,19 +32,19 @@ class Row:
 
     @property
     def ratio(self) -> float | None:
-        """Of the figure to its reference."""
+        """The ratio of the figure to its reference."""
         return self.figure / self.reference if self.reference else None
 
     @property
     def verdict(self) -> str:
-        """Whether the goal is reached."""
+        """``holds`` or ``MISSED``; "" without a goal."""
         if self.goal is None or self.ratio is None:
             return ""
         return "holds" if self.ratio <= self.goal else "MISSED"
 
 
 def machine() -> str:
-    """What this was measured on."""
+    """Return a line about this machine."""
     with open("/proc/cpuinfo", encoding="utf-8") as file:
         models = {line.partition(":")[2].strip() for line in file if line.startswith("model name")}
     return (
@@ -54,7 +54,7 @@ def machine() -> str:
 
 
 def lines(title: str, rows: list[Row]) -> list[str]:
-    """A part of the table, in Markdown, so that it can be put into a page as it is."""
+    """Return a table in Markdown, as docs/performance.md has it."""
     found = [f"| {title} | figure | reference | ratio | goal | |", "| --- | --- | --- | --- | --- | --- |"]
     for row in rows:
         reference = "" if row.reference is None else f"{_number(row.reference)} ({row.of})"
@@ -66,7 +66,7 @@ def lines(title: str, rows: list[Row]) -> list[str]:
 
 
 def save(path: Path, parts: dict[str, list[Row]]) -> None:
-    """All figures as JSON."""
+    """Write all figures as JSON."""
     path.parent.mkdir(parents=True, exist_ok=True)
     rows = {
         title: [asdict(row) | {"ratio": row.ratio, "verdict": row.verdict} for row in part]
@@ -76,7 +76,10 @@ def save(path: Path, parts: dict[str, list[Row]]) -> None:
 
 
 def binaries(scratch: Path) -> Path:
-    """The compiled plugins, and the one in C; copies, which are ours whoever owns the checkout."""
+    """Return a directory with the compiled plugins and the one in C.
+
+    They are copies: the bridge runs no executable of another user, and the checkout may belong to one.
+    """
     if not (BINARIES / "clearcfs").exists():
         raise SystemExit("dist/nri is not built; run: make binaries")
     directory = scratch / "nri"
@@ -88,7 +91,7 @@ def binaries(scratch: Path) -> Path:
         )
     source = Path(__file__).with_name("noop.c")
     subprocess.run([compiler, "-O2", "-Wall", "-Werror", "-o", directory / "noop", source], check=True)
-    for name in ("clearcfs2", "clearcfs3"):  # a chain of three different ones
+    for name in ("clearcfs2", "clearcfs3"):  # for a chain of three different plugins
         (directory / name).symlink_to("clearcfs")
     return directory
 

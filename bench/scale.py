@@ -1,4 +1,4 @@
-"""What the bridge takes of a node, and whether that grows: with what it knows, and with what it has done."""
+"""The resources that the bridge takes, and their growth with known containers and with handled events."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ FEW, MANY = 10, 10_000
 
 
 def measure(scratch: Path, binaries: Path, *, events: int, growth: int) -> list[Row]:
-    """The rows. ``growth`` events, back to back, are what memory must not grow with."""
+    """Return the rows of the table.
+
+    :param growth: number of events back to back, after which memory must not have grown.
+    """
     few = TimedNode(scratch / "few", binaries, ["clearcfs"], known=FEW)
     idle = (_at_rest(few.pid), few.registered_in)
     many = TimedNode(scratch / "many", binaries, ["clearcfs"], known=MANY)
@@ -26,14 +29,14 @@ def measure(scratch: Path, binaries: Path, *, events: int, growth: int) -> list[
 
 
 def _at_rest(pid: int) -> float:
-    """The memory of a bridge that has loaded all that it loads by itself: for a second it takes no more."""
-    looks = [processes.resident(pid)]
-    while len(looks) < 5 or looks[-5] != looks[-1]:
+    """Return the memory of a bridge after it has preloaded its modules: when it is constant for a second."""
+    samples = [processes.resident(pid)]
+    while len(samples) < 5 or samples[-5] != samples[-1]:
         time.sleep(0.25)
-        looks.append(processes.resident(pid))
-        if len(looks) > 100:
+        samples.append(processes.resident(pid))
+        if len(samples) > 100:
             break
-    return looks[-1]
+    return samples[-1]
 
 
 def _known(few: TimedNode, many: TimedNode, events: int) -> list[Row]:
@@ -59,20 +62,20 @@ def _known(few: TimedNode, many: TimedNode, events: int) -> list[Row]:
 
 
 def _footprint(node: TimedNode, idle: float, registered_in: float) -> list[Row]:
-    time.sleep(0.2)  # those that have answered are gone by then
-    helpers = [pid for pid in node.family() if processes.name(pid) != "nri-watchdog"]
-    guards = [pid for pid in node.family() if processes.name(pid) == "nri-watchdog"]
+    time.sleep(0.2)  # workers that have answered are reaped by then
+    prefork = [pid for pid in node.family() if processes.name(pid) != "nri-watchdog"]
+    watchdogs = [pid for pid in node.family() if processes.name(pid) == "nri-watchdog"]
     rows = {
         "launch to registered": (registered_in, "s", 0.5),
         "bridge, idle": (idle, "MB RSS", 45.0),
-        "its guard": (sum(processes.proportional(pid) for pid in guards), "MB PSS", None),
-        "each plugin ahead: helper and two that wait": (
-            sum(processes.proportional(pid) for pid in helpers),
+        "its watchdog": (sum(processes.proportional(pid) for pid in watchdogs), "MB PSS", None),
+        "a preforked plugin: its server and two waiting workers": (
+            sum(processes.proportional(pid) for pid in prefork),
             "MB PSS",
             12.0,
         ),
-        "libraries that a plugin loads": (_libraries(helpers), "MB", 12.0),
-        "CPU time of bridge and helpers in 2 s without events": (_cpu(node, 2.0), "ms", None),
+        "libraries that a plugin loads": (_libraries(prefork), "MB", 12.0),
+        "CPU time of bridge, servers and workers in 2 s without events": (_cpu(node, 2.0), "ms", None),
     }
     return [
         Row(
@@ -87,10 +90,10 @@ def _footprint(node: TimedNode, idle: float, registered_in: float) -> list[Row]:
     ]
 
 
-def _libraries(helpers: list[int]) -> float:
-    """Size of the files of the binaries' common folder that a plugin has mapped, and of the zipped modules."""
-    helper = next(pid for pid in helpers if b"\0prefork\0" in processes.command_line(pid))
-    lines = [line.split() for line in Path(f"/proc/{helper}/maps").read_text().splitlines()]
+def _libraries(prefork: list[int]) -> float:
+    """Return the size in MB of the shared libraries that a plugin has mapped, and of the zipped modules."""
+    server = next(pid for pid in prefork if b"\0prefork\0" in processes.command_line(pid))
+    lines = [line.split() for line in Path(f"/proc/{server}/maps").read_text().splitlines()]
     files = {line[5] for line in lines if len(line) > 5 and "/_internal/" in line[5]}
     internal = Path(next(iter(files)).partition("/_internal/")[0]) / "_internal"
     return sum(Path(file).stat().st_size for file in {*files, str(internal / "base_library.zip")}) / 1e6
@@ -100,7 +103,7 @@ def _cpu(node: TimedNode, seconds: float) -> float:
     def used() -> int:
         return sum(processes.cpu_ticks(pid) for pid in pids)
 
-    time.sleep(seconds)  # the last event's children are ended, and others made
+    time.sleep(seconds)  # the last event's workers end, and others are forked
     pids = [node.pid, *node.family()]
     before = used()
     time.sleep(seconds)
@@ -127,7 +130,7 @@ def _growth(node: TimedNode, events: int) -> list[Row]:
         )
         for what, unit, goal in (
             ("memory", "MB RSS", 1.05),
-            ("memory of its helper", "MB RSS", 1.05),
+            ("memory of a server", "MB RSS", 1.05),
             ("descriptors", "", 1.0),
             ("processes", "", 1.0),
         )
@@ -135,10 +138,10 @@ def _growth(node: TimedNode, events: int) -> list[Row]:
 
 
 def _taken(node: TimedNode) -> dict[str, float]:
-    helper = next(pid for pid in node.family() if b"\0prefork\0" in processes.command_line(pid))
+    server = next(pid for pid in node.family() if b"\0prefork\0" in processes.command_line(pid))
     return {
         "memory": processes.resident(node.pid),
-        "memory of its helper": processes.resident(helper),
+        "memory of a server": processes.resident(server),
         "descriptors": processes.descriptors(node.pid),
         "processes": len(node.family()),
     }

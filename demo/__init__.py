@@ -1,4 +1,4 @@
-"""``make demo``: what the plugins of ``conf/resource.d`` do to a container over its life, step by step."""
+"""``make demo``: the effect of the plugins of ``conf/resource.d`` on a container over its life, step by step."""
 
 NAMESPACE = "kube-system"
 """The pods' namespace: the only one whose pods may set their class, by the sample configuration."""

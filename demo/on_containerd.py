@@ -1,7 +1,7 @@
-"""The same on the real thing: a private containerd launches the bridge, and starts two real pods.
+"""The same demonstration on a private, real containerd, which launches the bridge and starts two real pods.
 
-``make demo-containerd``; needs root, runc and busybox-static. The containerd is Debian's of the generation 2.x,
-beside whatever the machine has: nothing of the machine's is touched, and nothing is left.
+``make demo-containerd``; needs root, runc and busybox-static. The containerd is Debian's release 2.x, independent of
+the machine's own: the machine's files and containers are not touched, and nothing is left behind.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from harness.node import ROOT
 
 
 def main() -> None:
-    """The demonstration."""
+    """Run the demonstration."""
     missing = [package for program, package in _NEEDED.items() if not shutil.which(program)]
     if os.geteuid() != 0 or missing:
         wanted = "root" if os.geteuid() != 0 else f"the Debian packages {', '.join(missing)}"

@@ -1,12 +1,11 @@
-"""Fuzzing: what reads bytes of somebody else's, each held to an invariant.
+"""Fuzzing of all parsers of untrusted input: each has an invariant that must hold for any bytes.
 
-A target is a module of :mod:`fuzz.targets`. Its docstring states the invariant; ``check(data)`` raises
-AssertionError where that is broken, and whatever else it lets out is a finding as well; ``SEEDS`` are inputs to
-begin with, findings of the past among them; ``WORDS``, where it has them, are what its language is made of;
-``JSON`` says that its input is a JSON document, behind the byte that :func:`fuzz.targets.split` takes off where it
-has ``CHOICES``.
+A target is a module of :mod:`fuzz.targets`. Its docstring states the invariant. ``check(data)`` raises AssertionError
+when the invariant is broken; any other exception is a finding as well. ``SEEDS`` are the first inputs, and include
+past findings. ``WORDS``, if any, are the tokens of the input's language. ``JSON`` marks an input that is a JSON
+document, after the first byte if the target has ``CHOICES`` (see :func:`fuzz.targets.split`).
 
-The same targets serve twice: ``make test`` feeds them seeds and what hypothesis makes of them, ``make fuzz`` lets
-atheris look for inputs that reach new code (:mod:`fuzz.guided`, one target; :mod:`fuzz.session`, all of them).
-``python -m fuzz TARGET FILE`` runs one input again, with nothing but the project installed.
+``make test`` runs the targets on their seeds and on inputs that hypothesis derives from them. ``make fuzz`` lets
+atheris search for inputs that reach new code (:mod:`fuzz.guided` for one target, :mod:`fuzz.session` for all).
+``python -m fuzz TARGET FILE`` runs one input again, and needs only the project itself.
 """

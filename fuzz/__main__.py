@@ -1,4 +1,4 @@
-"""``python -m fuzz TARGET [FILE...]``: run a target on inputs that were found, or on its seeds."""
+"""``python -m fuzz TARGET [FILE...]``: run a target on the inputs in these files, or on its seeds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fuzz import targets
 
 
 def main(argv: list[str]) -> int:
-    """Run it; returns the exit status: 1 where an input breaks the invariant, 2 for a wrong command line."""
+    """Run the target; return 1 if an input breaks the invariant, 2 for a wrong command line, else 0."""
     if not argv or argv[0] in ("-h", "--help"):
         print(f"usage: python -m fuzz TARGET [FILE...]\ntargets: {' '.join(targets.names())}")
         return 0 if argv else 2
@@ -23,7 +23,7 @@ def main(argv: list[str]) -> int:
     for name, data in inputs or [(f"seed {number}", seed) for number, seed in enumerate(target.SEEDS)]:
         try:
             target.check(data)
-        except BaseException:  # a target lets nothing out but what is a finding, sys.exit() too
+        except BaseException:  # any exception is a finding, SystemExit too
             broken += 1
             traceback.print_exc()
             print(f"{name}: broken by {data!r}")

@@ -1,4 +1,4 @@
-"""Streams for the decoders of the wire: cut as the first byte says, with a limit that short inputs can reach."""
+"""Streams for the decoders of the wire: cut into pieces, with a limit that short inputs can reach."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 LIMIT = 48
-"""Bytes of the longest message or payload while a target runs: four mebibytes are out of a fuzzer's reach."""
+"""The maximum size of a message or payload in bytes while a target runs; a fuzzer never reaches 4 MiB."""
 
 
 @contextmanager
 def limited(module: Any, name: str, limit: int = LIMIT) -> Iterator[None]:
-    """Let the constant ``name`` of a codec be ``limit``."""
+    """Set the constant ``name`` of a codec to ``limit``."""
     with mock.patch.object(module, name, limit):
         yield
 
 
 def ways(data: bytes) -> tuple[bytes, list[list[bytes]]]:
-    """The stream after the first byte, and it in pieces: whole, byte by byte, and in sizes that the byte says."""
+    """Return the stream after the first byte, and its pieces: whole, byte by byte, and in sizes from the first
+    byte."""
     sizes, stream = (data[0], data[1:]) if data else (0, b"")
     first, second = sizes % 16 + 1, sizes // 16 + 1
     cuts, at = [0], 0
@@ -34,7 +35,7 @@ def ways(data: bytes) -> tuple[bytes, list[list[bytes]]]:
 
 
 def held(decoder: object) -> int:
-    """Bytes that a decoder keeps between two calls."""
+    """Return the number of bytes that a decoder keeps between two calls."""
     names = getattr(type(decoder), "__slots__", None) or vars(decoder)
     values = [getattr(decoder, name) for name in names]
     return sum(len(value) for value in values if isinstance(value, bytes | bytearray))

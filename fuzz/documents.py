@@ -1,6 +1,4 @@
-"""JSON documents that are nearly right: a good one, changed in a place or two. Bytes alone seldom get past the
-syntax.
-"""
+"""JSON documents that are nearly valid: a valid one with one or two changes. Random bytes are rarely valid JSON."""
 
 from __future__ import annotations
 
@@ -36,7 +34,7 @@ _REPLACED = (("s", "\u017f"), ("k", "\u212a"), ("i", "\u0131"))
 
 
 def mutate(document: bytes, random: random.Random, changes: int) -> bytes:
-    """``document`` with up to that many changes of its values; the same bytes where it is no JSON."""
+    """Return ``document`` with up to ``changes`` changes of its values; unchanged if it is not JSON."""
     try:
         value = json.loads(document)
     except (ValueError, RecursionError):
@@ -47,7 +45,7 @@ def mutate(document: bytes, random: random.Random, changes: int) -> bytes:
 
 
 def changed(value: Any, random: random.Random) -> Any:
-    """``value`` with one change, in place where that can be; the root is seldom replaced."""
+    """Return ``value`` with one change, made in place if possible; the root is rarely replaced."""
     path = random.choice(list(places(value)))
     if not path:
         return _value(random) if random.randrange(10) == 0 else value
@@ -79,13 +77,13 @@ def _value(random: random.Random, depth: int = 2) -> Any:
 
 
 def _spelt(key: str, random: random.Random) -> str:
-    """Another spelling of a key, which Go may take for the same."""
+    """Return another spelling of a key, which Go may treat as the same."""
     ways = [key.upper(), key.lower(), key.capitalize(), key + "\n", key[:-1], f"x-{key}"]
     return random.choice([*ways, *(key.replace(*pair) for pair in _REPLACED)])
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """The paths of all values in a document, its own first."""
+    """Yield the paths of all values in a document, beginning with the document itself."""
     yield path
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, inner in items:

@@ -1,9 +1,10 @@
-"""``python -m fuzz.guided TARGET SECONDS FOLDER``: one target with atheris, which looks for inputs that reach new
-code.
+"""``python -m fuzz.guided TARGET SECONDS FOLDER``: run one target with atheris, which searches for inputs that reach
+new code.
 
-To be run by the environment that has atheris: ``tools/fuzz`` makes it. Below FOLDER are ``corpus``, which is kept
-from one run to the next, ``seeds``, which the target names, and ``found``, with what broke it. What is printed is
-libFuzzer's, and :mod:`fuzz.session` reads it.
+It needs the environment with atheris that ``tools/fuzz`` makes. FOLDER contains ``corpus``, which is kept between
+runs, ``seeds``, from the target, and ``found``, with inputs that broke the invariant. libFuzzer prints the output,
+and
+:mod:`fuzz.session` parses it.
 """
 
 from __future__ import annotations
@@ -22,17 +23,17 @@ with atheris.instrument_imports(include=["nri", "fuzz.targets"]):
     TARGET = targets.load(sys.argv[1])
 
 MAX_LENGTH = 4096
-"""Bytes of an input."""
+"""The maximum size of an input in bytes."""
 
 SLOW = 20
-"""Seconds after which an input is a finding: what the project reads, it reads in milliseconds."""
+"""Seconds after which an input is a finding; reading one takes milliseconds."""
 
 MEMORY = 1024
-"""Mebibytes of the process, after which it is one too."""
+"""Memory of the process in MiB above which an input is a finding."""
 
 
 def main(seconds: int, folder: str) -> None:
-    """Look for that long; ends the process, not with 0 where something was found."""
+    """Search for this time, then end the process; its status is not 0 if there is a finding."""
     logging.disable(logging.CRITICAL)
     corpus, seeds, found = [os.path.join(folder, name) for name in ("corpus", "seeds", "found")]
     for each in (corpus, seeds, found):
@@ -56,12 +57,12 @@ def main(seconds: int, folder: str) -> None:
 def _check(data: bytes) -> None:
     try:
         TARGET.check(data)
-    except SystemExit as error:  # atheris would take it for the end of the session
+    except SystemExit as error:  # atheris would end the session
         raise AssertionError("the target tried to exit") from error
 
 
 def _mutate(data: bytes, max_size: int, seed: int) -> bytes:
-    """Every second time a change of values, and not of bytes, where they are JSON."""
+    """Change values instead of bytes in half of the cases, if the input is JSON."""
     source = random.Random(seed)
     behind = 1 if hasattr(TARGET, "CHOICES") else 0
     if source.random() < 0.5:

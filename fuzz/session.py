@@ -1,8 +1,8 @@
-"""``python -m fuzz.session SECONDS FOLDER [TARGET...]``: all targets with atheris, two at a time, and one table of
-them.
+"""``python -m fuzz.session SECONDS FOLDER [TARGET...]``: run all targets with atheris, two at a time; print one
+table.
 
-A finding is printed with what it broke and how to run it again, and the exit status is 1. A target that could not
-be run, or that ran on nothing, is a finding too: what was not fuzzed must not look like what holds.
+For a finding the broken invariant and the command that runs the input again are printed, and the exit status is 1. A
+target that did not run, or had no inputs, counts as a finding too.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from fuzz import targets
 AT_ONCE = 2
 
 GRACE = 120
-"""Seconds beyond the time that a target has, for its imports and for an input that is slow."""
+"""Seconds beyond a target's time, for its imports and for a slow input."""
 
 _STATUS = re.compile(r"^#(?P<runs>\d+)\s.*?\bcov: (?P<coverage>\d+) .*?\bcorp: (?P<corpus>\d+)", re.MULTILINE)
 _FOUND = re.compile(r"Test unit written to (\S+)")
@@ -27,22 +27,22 @@ _FOUND = re.compile(r"Test unit written to (\S+)")
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What became of one target."""
+    """The outcome of one target."""
 
     target: str
     runs: int
     coverage: int
-    """Edges of the code that inputs have reached, as libFuzzer counts them."""
+    """The number of edges that inputs have reached, as libFuzzer counts them."""
     corpus: int
-    """Inputs that are kept since each reaches something that the others don't."""
+    """The number of inputs that are kept because each reaches an edge that the others do not."""
     found: tuple[str, ...]
-    """Files with inputs that broke the invariant."""
+    """The files with inputs that broke the invariant."""
     trouble: str
-    """"" or the end of what was printed, where something was found or went wrong."""
+    """The end of the output after a finding or a failure; else ""."""
 
 
 def main(seconds: int, folder: str, names: list[str]) -> int:
-    """Run the targets, print the table; returns the exit status."""
+    """Run the targets and print the table; return the exit status."""
     unknown = sorted(set(names) - set(targets.names()))
     if unknown:
         print(f"fuzz: found {', '.join(unknown)}, expected some of {', '.join(targets.names())}", file=sys.stderr)
@@ -59,7 +59,7 @@ def main(seconds: int, folder: str, names: list[str]) -> int:
 
 
 def run(name: str, seconds: int, folder: str) -> Outcome:
-    """Run one target for that long."""
+    """Run one target for this time."""
     place = os.path.join(folder, name)
     command = [sys.executable, "-m", "fuzz.guided", name, str(seconds), place]
     try:
@@ -72,7 +72,7 @@ def run(name: str, seconds: int, folder: str) -> Outcome:
 
 
 def outcome_of(name: str, output: str, status: int) -> Outcome:
-    """What a target's output and exit status say."""
+    """Return the outcome in a target's output and exit status."""
     lines = list(_STATUS.finditer(output))
     runs, coverage, corpus = [int(number) for number in lines[-1].groups()] if lines else (0, 0, 0)
     found = tuple(_FOUND.findall(output))
@@ -83,7 +83,7 @@ def outcome_of(name: str, output: str, status: int) -> Outcome:
 
 
 def table(outcomes: list[Outcome]) -> str:
-    """One line for each target."""
+    """Return a table with a line for each target."""
     rows = [("TARGET", "RUNS", "COVERAGE", "CORPUS", "FOUND")]
     for each in outcomes:
         numbers = (str(each.runs), str(each.coverage), str(each.corpus))

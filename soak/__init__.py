@@ -1,1 +1,1 @@
-"""``make soak``: the bridge for a long time, with plugins one in five of whose answers is a fault."""
+"""``make soak``: the bridge for a long time, with plugins that misbehave in one of five events."""

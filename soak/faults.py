@@ -1,6 +1,7 @@
-"""What goes wrong in the soak: the plugins of the chain, their faults, and the error that each must lead to.
+"""The faults of the soak: the plugins of the chain, their faults, and the expected error of each.
 
-A pod's annotation ``fault`` is ``PLUGIN/FAULT``; every other plugin of the chain, and a pod without one, is fine.
+A pod's annotation ``fault`` is ``PLUGIN/FAULT``. All other plugins of the chain answer correctly, as do all plugins
+for a pod without this annotation.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 TIMEOUT = 1.0
-"""Seconds that a plugin has by its entry: enough for a good one on a busy machine, and little for one that hangs."""
+"""The timeout of a plugin's entry in seconds: enough for a good one on a busy machine, short for one that hangs."""
 
 FAULTY, HANGING = 0.2, 0.05
-"""Of the events, those with a fault; and of these, those whose plugin hangs."""
+"""The share of events with a fault, and among these the share whose plugin hangs."""
 
 SCRIPT = """#!/bin/sh
 request=$(cat)
@@ -112,11 +113,11 @@ OF_BUILT = {
     "daemon": "",
 }
 FAULTS = {"script": OF_SCRIPTS, "early": OF_SCRIPTS, "built": OF_BUILT}
-"""The error of each fault of each plugin, as a pattern; "" where there is none."""
+"""The error of each fault of each plugin, as a pattern; "" for no error."""
 
 
 def choose(source: random.Random) -> tuple[str, str]:
-    """A plugin and its fault; "" and "" for most."""
+    """Return a plugin and its fault; "" and "" for no fault."""
     if source.random() >= FAULTY:
         return "", ""
     hangs = source.random() < HANGING

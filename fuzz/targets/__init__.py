@@ -11,17 +11,20 @@ if TYPE_CHECKING:
 
 
 def names() -> list[str]:
-    """All targets, sorted."""
+    """Return the names of all targets, sorted."""
     return sorted(module.name for module in pkgutil.iter_modules(__path__))
 
 
 def load(name: str) -> ModuleType:
-    """The target of that name; LookupError for one that is not among :func:`names`."""
+    """Return the target of this name.
+
+    :raises LookupError: there is none.
+    """
     if name not in names():
         raise LookupError(f"found {name!r}, expected one of {', '.join(names())}")
     return importlib.import_module(f"{__name__}.{name}")
 
 
 def split(data: bytes, choices: int) -> tuple[int, bytes]:
-    """A number below ``choices``, which the first byte says, and the rest; 0 for no bytes at all."""
+    """Return a number below ``choices`` from the first byte, 0 without one, and the rest."""
     return (data[0] % choices if data else 0), data[1:]

@@ -1,6 +1,6 @@
-"""The bridge's settings: whatever the text, they are read and nothing is raised; each key that is wrong is a fault
-in a line of a terminal, and stays at its default; each that is right counts, whatever stands beside it; and there
-is a OptionsError exactly where there are faults.
+"""Bridge options: any text can be read without an exception. Each invalid key gives a fault of one printable line,
+and keeps its default; each valid key counts, whatever else the text has; and parsing raises OptionsError exactly if
+there are faults.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _DEFAULTS = BridgeOptions()
 
 
 def check(data: bytes) -> None:
-    """Read the bytes as a runtime hands them over."""
+    """Read the bytes as a runtime passes them."""
     text = data.decode("utf-8", "replace")
     settings, faults = BridgeOptions.read(text)
     for fault in faults:

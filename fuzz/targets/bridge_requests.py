@@ -1,8 +1,7 @@
-"""From v2 messages to requests of v0.1: any pod and container that protobuf can read make a request, which can be
-written and which arrives at a plugin as it was, with their ids, and with the container's annotations over the
-pod's.
+"""NRI v2 messages to v0.1 requests: any pod and container that protobuf can read become a request. It can be written,
+a plugin reads the same request, and it has their ids, and the container's annotations over the pod's.
 
-The input is a container's length in the first byte, the container, and the pod.
+The input is the container's length in the first byte, the container, and the pod.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Paths of cgroups: a cgroupsPath becomes a path that is below any mount, normal, short enough and not the root, or
-it is refused by a CgroupPathError in a line of a terminal; so does what /proc says of a process through any mount
-of any mountinfo: it is below the mount, or not to be seen there. No text of the kernel's raises anything.
+"""Paths of cgroups: a cgroupsPath becomes a normal path below any mount, short enough and not the root, or is refused
+with a CgroupPathError of one printable line. A path of /proc/PID/cgroup through any mount of any mountinfo is below
+the mount, or not visible there. No text from the kernel raises an exception.
 
-The input is a mountinfo, a NUL, a /proc/PID/cgroup, a NUL, and a cgroupsPath; what is left out is empty.
+The input is a mountinfo, a NUL, a /proc/PID/cgroup, a NUL, and a cgroupsPath; missing parts are empty.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from nri.cgroups.pods import is_pod
 
 
 def check(data: bytes) -> None:
-    """Read the three texts, and look for the paths below the mounts."""
+    """Parse the three texts, and map the paths to the mounts."""
     mountinfo, proc, given, *_ = [
         part.decode("utf-8", "surrogateescape") for part in (data + b"\0\0").split(b"\0", 2)
     ]

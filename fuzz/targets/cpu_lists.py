@@ -1,5 +1,5 @@
-"""CPU lists: a text is the set that its numbers and ranges say, or a CpuListError in a line of a terminal; no CPU is
-outside of what a kernel can have; and the canonical text of a set is read as that set, and written the same again.
+"""CPU lists: a text gives the set of its numbers and ranges, or a CpuListError of one printable line. No CPU is
+outside of a kernel's range. The canonical text of a set gives that set, and is written the same again.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from nri.cgroups import MAX_CPU, CpuListError, parse_cpus, render_cpus
 
 
 def check(data: bytes) -> None:
-    """Read the bytes as a list."""
+    """Parse the bytes as a list."""
     text = data.decode("utf-8", "surrogateescape")
     try:
         cpus = parse_cpus(text)

@@ -1,6 +1,6 @@
-"""The command line of ``nri hook``: what :func:`nri.hook.parse` understands click understands too, as the same; it
-raises nothing; and the state and the time that it gives are ones that there are. The input is the words, with NULs
-between.
+"""The command line of ``nri hook``: click parses whatever :func:`nri.hook.parse` parses, with the same result; it
+raises no exception, and returns a valid state and a valid time. The input is the words, separated by
+NULs.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from nri.types.v1 import STATES
 
 
 def check(data: bytes) -> None:
-    """Read the words as both do."""
+    """Parse the words both ways."""
     words = [word.decode("utf-8", "surrogateescape") for word in data.split(b"\0")]
     arguments = parse(words)
     if arguments is None:
-        return  # then click is asked, which knows more
+        return  # then click parses it
     assert arguments.state in STATES
     assert 0 < arguments.timeout <= 3600
     assert 0 < arguments.deadline <= 3600

@@ -1,6 +1,6 @@
-"""A container's state on a hook's stdin: the hook ends with 0 and says nothing, or with 1 and says why in lines of a
-terminal that begin with who says it; with 0 if the state is an object with an id, the absolute path of a bundle,
-a pid of 64 bits if any, and annotations of strings if any. It raises nothing.
+"""A container's state on a hook's stdin: the hook ends with 0 and prints nothing, or with 1 and prints the reason in
+printable lines that begin with its name. It ends with 0 if the state is an object with an id, a bundle's absolute
+path, optionally a pid of 64 bits, and optionally annotations that are strings. It raises no exception.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ NOWHERE = "/nonexistent/nri-fuzz"
 
 
 def check(data: bytes) -> None:
-    """Run a hook of a host without plugins on the bytes."""
+    """Run a hook on a host without plugins, with the bytes as stdin."""
     arguments = Arguments("create")
     arguments.conf_dir = arguments.conf_file = NOWHERE
     arguments.bin_dirs = (NOWHERE,)

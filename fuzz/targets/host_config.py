@@ -1,6 +1,6 @@
-"""The host configuration: :mod:`nri.config.validate` accepts a file if the schema does and no key is given twice, and
-only then; of any other :mod:`nri.config.diagnostics` names at least one fault, each with a place in the file and in
-one line of a terminal; and what is accepted can be read as a list of plugins whose types are file names.
+"""The host configuration: :mod:`nri.config.validate` accepts a file if and only if the schema does and no key is
+given twice. For any other file :mod:`nri.config.diagnostics` names at least one fault, each of one printable line
+with a position in the file. An accepted file can be read as a list of plugins whose types are file names.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _VALIDATOR = json_schemas.validator("host-config")
 
 
 def check(data: bytes) -> None:
-    """Read the bytes as a file of the configuration."""
+    """Read the bytes as a configuration file."""
     value = validate.parse(data)
     accepted = _schema_accepts(data)
     assert (value is not None) == accepted, f"quick says {value is not None}, the schema {accepted}"

@@ -1,7 +1,7 @@
-"""JSON: what :mod:`nri.types.gojson` accepts Python's ``json`` accepts, with the same value, but for what is mended
-(bytes that are not UTF-8, lone surrogates); what it refuses ``json`` refuses too, unless its docstring says so. A
-refusal is a DecodeError of a few words. What was accepted can be written, and is read again as the same value by
-both.
+"""JSON: Python's ``json`` accepts whatever :mod:`nri.types.gojson` accepts, with the same value except for repaired
+text (bytes that are not UTF-8, lone surrogates). ``json`` refuses whatever gojson refuses, except where gojson's
+docstring says otherwise. A refusal is a short DecodeError. An accepted value can be written, and both read the same
+value again.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from nri.types import DecodeError, gojson
 
 JSON = True
 STRICTER = ("which is not JSON", "is out of range", "nested too deep", "too many digits")
-"""Words of the refusals that ``json`` does not know."""
+"""Words in the refusals that ``json`` does not have."""
 
 
 def check(data: bytes) -> None:
-    """Read the bytes as both do."""
+    """Read the bytes with both."""
     text = data.decode("utf-8", "replace")
     try:
         value = gojson.loads(data)
@@ -45,11 +45,11 @@ def _refused_by_json(text: str) -> bool:
 
 
 def _same(one: object, other: object) -> bool:
-    return one == other and repr(one) == repr(other)  # 1, 1.0 and true are equal, and not the same
+    return one == other and repr(one) == repr(other)  # 1, 1.0 and true are equal, but not the same
 
 
 def _is_clean(value: object, depth: int) -> bool:
-    """No lone surrogate, nothing that is no number, and not deeper than it may be."""
+    """Return whether the value has no lone surrogate, no NaN or infinity, and an allowed depth."""
     if isinstance(value, dict):
         return depth > 0 and all(_is_clean(key, depth) and _is_clean(item, depth - 1) for key, item in value.items())
     if isinstance(value, list):

@@ -1,6 +1,6 @@
-"""Frames of a trunk: however the bytes are cut, each connection gets the same bytes in the same order, or the trunk
-is lost at the same frame for good; what is handed out is what came, no more than a header is kept, and what was
-decoded is the same when it is encoded and decoded again.
+"""Frames of a trunk: however the bytes are cut, each channel gets the same bytes in the same order, or the trunk
+fails at the same frame for good. The decoder returns only bytes that came in, keeps at most a header, and decoded
+frames are the same after encoding and decoding again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def check(data: bytes) -> None:
             got, failed, decoder = _decode(pieces)
             assert failed == lost, "whether the trunk is lost depends on how the bytes are cut"
             if failed:
-                # What came with the bad frame in one piece is lost with it.
+                # Frames in the same piece as the bad one are lost with it.
                 assert all(expected.get(key, b"").startswith(value) for key, value in got.items())
             else:
                 assert got == expected
@@ -41,8 +41,8 @@ def _decode(pieces: list[bytes]) -> tuple[dict[int, bytes], bool, FrameDecoder]:
         except FrameError:
             failed = True
             continue
-        assert not (failed and found), "a trunk that is lost goes on"
-        assert all(part for _, part in found), "an empty piece is handed out"
+        assert not (failed and found), "a failed trunk goes on"
+        assert all(part for _, part in found), "the decoder returns an empty piece"
         assert sum(len(part) for _, part in found) <= len(piece)
         assert held(decoder) < _HEADER.size
         for connection, part in found:
@@ -51,13 +51,13 @@ def _decode(pieces: list[bytes]) -> tuple[dict[int, bytes], bool, FrameDecoder]:
 
 
 def _model(stream: bytes) -> tuple[dict[int, bytes], bool, bool]:
-    """The connections' bytes, whether the trunk is lost, and whether a frame has begun: as the format says."""
+    """Return the channels' bytes, whether the trunk has failed, and whether a frame has begun, by the format."""
     streams: dict[int, bytes] = {}
     while len(stream) >= _HEADER.size:
         connection, length = _HEADER.unpack_from(stream)
         stream = stream[_HEADER.size :]
         if length > LIMIT:
-            # A decoder may tell when the header is there, or when something comes after it.
+            # A decoder may fail after the header, or with the next byte.
             return streams, True, True
         payload, stream = stream[:length], stream[length:]
         if payload:

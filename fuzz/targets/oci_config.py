@@ -1,5 +1,5 @@
-"""A container's OCI config.json: it becomes a Spec, with the annotations and the cgroupsPath that stand there, or
-is refused by a DecodeError of a few words. A Spec can be sent to a plugin, and arrives as it was.
+"""A container's OCI config.json: it becomes a Spec with its annotations and its cgroupsPath, or is refused with a
+short DecodeError. A Spec can be sent to a plugin, which reads the same Spec.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def check(data: bytes) -> None:
     except DecodeError:
         return
     if not isinstance(value, dict):
-        return  # the file's reader refuses it
+        return  # reading the file fails before that
     try:
         spec = spec_from_oci(value)
     except DecodeError as error:
@@ -30,7 +30,7 @@ def check(data: bytes) -> None:
     listed = (linux or {}).get("namespaces") or []
     assert set(spec.namespaces) == {(item or {}).get("type") or "" for item in listed}
     request = Request(state="create", id="a", spec=spec)
-    # What stands as deep as it may in the configuration lies as deep in the request, or less deep.
+    # A value at the maximum depth of the configuration is no deeper in the request.
     assert Request.from_json(request.to_json()).spec == spec
 
 

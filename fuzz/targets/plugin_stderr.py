@@ -1,6 +1,5 @@
-"""A plugin's stderr: however it comes in pieces, the log has the same lines; each is a line of a terminal and
-bounded, as is their number and the end that an error carries; up to the limit nothing is lost but the ends of long
-lines.
+"""A plugin's stderr: however it is cut into pieces, the log has the same lines. Each line is printable and bounded,
+and so are the number of lines and the tail in an error. Up to the limit only the ends of long lines are lost.
 """
 
 from __future__ import annotations
@@ -12,14 +11,14 @@ from nri.process import lines
 from nri.process.lines import Lines, readable
 
 LONGEST = 40
-"""Bytes of a line while this runs."""
+"""The maximum size of a line in bytes while this runs."""
 
 ENOUGH = 1 << 20
 SCARCE = 300
 
 
 def check(data: bytes) -> None:
-    """Take the bytes after the first, cut in several ways."""
+    """Read the bytes after the first, cut in several ways."""
     with mock.patch.object(lines, "MAX_LINE", LONGEST):
         stream, cuts = ways(data)
         *whole, rest = stream.split(b"\n")
@@ -27,7 +26,7 @@ def check(data: bytes) -> None:
         for pieces in cuts:
             assert _take(pieces, ENOUGH) == (expected, readable(stream[-LONGEST:].strip().replace(b"\n", b" | ")))
             few, tail = _take(pieces, SCARCE)
-            # One piece may have any number of lines, so it is the first that counts, and the rest that is said.
+            # One piece may have any number of lines: the first ones are kept, and the rest is reported.
             assert few == expected or few[-1].startswith("(the rest of its stderr is too long")
             assert few == expected or few[:-1] == expected[: len(few) - 1]
             assert all(line.isprintable() and len(line) <= 10 * LONGEST for line in [*few, tail])

@@ -1,6 +1,6 @@
-"""Messages of ttRPC: however the bytes are cut, the same messages come out, those that are too long as such and
-without their data; never more is kept than the longest message with its header; and a message that is encoded is
-decoded as it was.
+"""Messages of ttRPC: however the bytes are cut, the decoder returns the same messages, and marks too long ones
+without their data. It keeps at most the longest message with its header. An encoded message is decoded to the same
+message.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _decode(pieces: list[bytes]) -> tuple[list[MessageFrame | Oversized], bool]:
 
 
 def _model(stream: bytes) -> tuple[list[MessageFrame | Oversized], bool]:
-    """What the format says that the bytes are, and whether a message has begun."""
+    """Return the messages in the bytes by the format, and whether another has begun."""
     found: list[MessageFrame | Oversized] = []
     while len(stream) >= _HEADER.size:
         length, number, kind, flags = _HEADER.unpack_from(stream)

@@ -1,6 +1,6 @@
-"""The server's end of a ttRPC connection: whatever comes, in whatever pieces, taking it raises nothing; every request
-is answered exactly once, on its stream; one that is whole, on an odd stream above all before it and without a
-deadline, with the status that the table in :mod:`nri.ttrpc.server` says; and when all is answered nothing more comes.
+"""The server's end of a ttRPC connection: no input in any pieces raises an exception. Every request gets exactly one
+answer, on its stream. A complete request without a deadline, on an odd stream above all earlier ones, gets the status
+in the table of :mod:`nri.ttrpc.server`. After the last answer nothing more is sent.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from nri.ttrpc import Call
 
 TIMEOUT = 20.0
-"""Seconds after which an answer is taken to never come."""
+"""Seconds after which an answer counts as missing."""
 
 LIMIT = 1000
-"""Bytes of the longest message: what the server says of itself has to fit."""
+"""The maximum size of a message in bytes; the server's own errors must fit."""
 
 FAILS = Code.NOT_FOUND
 
 
 def check(data: bytes) -> None:
-    """Send the bytes after the first to a server, cut as that one says, and compare its answers with the table."""
+    """Send the bytes after the first to a server, cut by the first, and compare its answers with the table."""
     with limited(codec, "MAX_DATA", LIMIT):
         stream, (*_, pieces) = ways(data)
         expected = _expected(stream)
@@ -54,7 +54,7 @@ def check(data: bytes) -> None:
 
 
 class _Answers:
-    """The channel of a server: it keeps what is sent."""
+    """The messages that a server sends."""
 
     def __init__(self) -> None:
         self._wires: list[bytes] = []
@@ -68,13 +68,13 @@ class _Answers:
         raise NotImplementedError
 
     def send(self, message: bytes) -> None:
-        """Keep it; this is called by the server's threads, which nobody would hear complain."""
+        """Keep a message; the server's threads call this, so it must not raise."""
         with self._came:
             self._wires.append(message)
             self._came.notify_all()
 
     def wait_for(self, count: int, server: RPCServer) -> bool:
-        """Wait for that many answers; whoever runs a server tells it of the time, here it is done as we wait."""
+        """Wait for ``count`` answers; meanwhile let the server expire calls, as its connection would do."""
         for _ in range(int(TIMEOUT / 0.05)):
             with self._came:
                 if self._came.wait_for(lambda: len(self._wires) >= count, 0.05):
@@ -83,7 +83,7 @@ class _Answers:
         return False
 
     def found(self) -> list[tuple[int, int]]:
-        """Stream and status code of each."""
+        """Return stream and status code of each answer."""
         found = []
         for wire in self._wires:
             (message,) = MessageDecoder().feed(wire)
@@ -94,11 +94,11 @@ class _Answers:
 
 
 def _expected(stream: bytes) -> list[tuple[int, tuple[int, ...]]]:
-    """Stream and possible status codes of each answer, none for any."""
+    """Return stream and possible status codes of each answer; no codes mean any."""
     found: list[tuple[int, tuple[int, ...]]] = []
     last = -1
     seen: Counter[int] = Counter()
-    for message in MessageDecoder().feed(stream):  # which has a target of its own
+    for message in MessageDecoder().feed(stream):  # the decoder has its own target
         if message.type != codec.REQUEST:
             continue
         number = message.stream
@@ -111,7 +111,7 @@ def _expected(stream: bytes) -> list[tuple[int, tuple[int, ...]]]:
         else:
             found.append((number, _status(message)))
         last = max(last, number)
-    # What the server says of a request may be too long as well, since it has names in it that the peer chose.
+    # An error of the server may be too long as well: it contains names that the peer chose.
     return [(number, (*codes, Code.RESOURCE_EXHAUSTED) if seen[number] == 1 else ()) for number, codes in found]
 
 

@@ -1,6 +1,6 @@
-"""Requests, results and configuration lists of the v0.1 wire: a document is read if its JSON Schema accepts it and
-only then, but for what no schema can see (``1.0`` as a pid); a refusal is a DecodeError of a few words. What was
-read can be written, is read again as equal, and is then written as the same bytes, which the schema accepts.
+"""Requests, results and configuration lists of the v0.1 wire: a document can be read if and only if its JSON Schema
+accepts it, except for ``1.0`` as a pid, which no schema can refuse. A refusal is a short DecodeError. A message can
+be written, is equal when read again, and is then written as the same bytes, which the schema accepts.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ _VALIDATORS = {name: json_schemas.validator(name) for name, _ in KINDS}
 
 
 def check(data: bytes) -> None:
-    """Read the document after the first byte, which says as what."""
+    """Read the document after the first byte, which chooses the kind of message."""
     choice, document = split(data, CHOICES)
     name, kind = KINDS[choice]
     try:
         value = gojson.loads(document)
     except DecodeError:
-        return  # this has a target of its own
+        return  # JSON has its own target
     accepted = _VALIDATORS[name].is_valid(value) and not (kind is Request and whole_number_with_a_point(value))
     try:
         message = kind.from_json(document)
@@ -41,7 +41,7 @@ def check(data: bytes) -> None:
 
 
 def whole_number_with_a_point(document: object) -> bool:
-    """What no schema can see: to it 1.0 is an integer, to Go it is not. It matters in one place, ``pid``."""
+    """Return whether ``pid`` is like 1.0: an integer for a schema, but not for Go."""
     return isinstance(document, dict) and any(
         key.lower() == "pid" and isinstance(value, float) and value.is_integer() for key, value in document.items()
     )

@@ -1,11 +1,10 @@
 """Cgroups: from an OCI cgroupsPath to directories and knobs; v1, v2 and hybrid, cgroupfs and systemd.
 
-Belongs here: what a plugin does to a container's cgroup, and how to find it. It knows nothing of requests,
-results and configuration; environment variables are not read, the places are arguments.
+It finds a container's cgroup, and reads and writes it for a plugin. It knows nothing of requests, results and
+configuration, reads no environment variables, and gets all paths as arguments.
 
-Banned here: imports other than ``os``, ``errno`` and ``nri.errors``. Plugin executables load this package at
-every start of a container; ``re``, ``typing``, ``dataclasses`` or ``pathlib`` would cost more than all that
-it does.
+The package imports only ``os``, ``errno``, ``stat`` and ``nri.errors``. Plugins load it at every start of a
+container; importing ``re``, ``typing``, ``dataclasses`` or ``pathlib`` would take longer than all of its work.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""A container's cgroup, in whatever version and by whatever driver: its CPU quota, its CPUs, its parent.
+"""A container's cgroup, of either version and any driver: its CPU quota, its CPUs, its parent.
 
-Where crun, with the systemd driver, puts the processes in a child ``container`` of the scope, the two are
-treated as one: what is read is what binds the processes, what is written goes to both. Other children were
-made by the container itself and are left alone. Nothing is ever written to the root cgroup, whatever is asked.
+With the systemd driver crun may put the processes into a child ``container`` of the scope. The two count as one:
+reads return what limits the processes, and writes go to both. Other children belong to the container and are not
+touched. The root cgroup is never written.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from . import cpuset, knobs, pods, quota
 from .cpulist import render
 from .errors import CgroupError, CpuListError
 from .mounts import Mounts
-from .resolve import SUBGROUP, Locator, Place
+from .resolve import SUBGROUP, Place, Resolver
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,29 +25,36 @@ _CONTROLLERS = ("cpu", "cpuset")
 def find(
     cgroups_path: str, pid: int = 0, container_id: str = "", *, mounts: Mounts | None = None, proc: str = "/proc"
 ) -> Cgroup:
-    """Return the cgroup of the container with this OCI cgroupsPath, process and id ("" and 0 if not known).
+    """Return the cgroup of a container.
 
-    The path is checked at once (CgroupPathError); the directories are looked up when they are needed, per
-    controller. An absolute path, or one in systemd's style, names the directory; GoneError is raised where there
-    is none. With a relative path, one that is not below the mount, or none, the cgroup that *pid* is in counts as
-    well, if it is named after *container_id* (``ID`` or ``PREFIX-ID``, either with ``.scope``; never without an id)
-    and is neither this process's own nor the host's; else GoneError is raised. *mounts* are those of this process,
-    unless given; CgroupError when they cannot be read.
+    The path is checked at once; the directories are looked up per controller, when a method needs them. An absolute
+    path, or one in systemd's style, names the directory. With a relative path, one that is not below the mount, or
+    none, the cgroup that *pid* is in counts as well, if it is named after *container_id* (``ID`` or ``PREFIX-ID``,
+    either with ``.scope``; never without an id) and is neither this process's own nor the host's. If there is none,
+    the cgroup's methods raise GoneError.
+
+    :param cgroups_path: the OCI cgroupsPath; "" when unknown.
+    :param pid: the container's process; 0 when unknown.
+    :param container_id: the container's id; "" when unknown.
+    :param mounts: the cgroup mounts; by default those of this process.
+    :param proc: where proc is mounted.
+    :raises CgroupPathError: the path cannot be a cgroupsPath.
+    :raises CgroupError: the mounts cannot be read.
     """
-    return Cgroup(Locator(cgroups_path, pid, container_id, Mounts.read() if mounts is None else mounts, proc), 0)
+    return Cgroup(Resolver(cgroups_path, pid, container_id, Mounts.read() if mounts is None else mounts, proc), 0)
 
 
 class Cgroup:
-    """A cgroup below the root. All methods raise CgroupError, and GoneError when it does not exist any more.
+    """A cgroup below the root; :func:`find` makes it.
 
-    Made by :func:`find`.
+    All methods raise CgroupError, and GoneError when the cgroup no longer exists.
     """
 
-    __slots__ = ("_locator", "_up")
+    __slots__ = ("_resolver", "_up")
 
-    def __init__(self, locator: Locator, up: int) -> None:
-        """Take the cgroup *up* levels above the one that *locator* finds."""
-        self._locator = locator
+    def __init__(self, resolver: Resolver, up: int) -> None:
+        """Take the cgroup *up* levels above the one that *resolver* finds."""
+        self._resolver = resolver
         self._up = up
 
     def directory(self, controller: str) -> str:
@@ -55,31 +62,30 @@ class Cgroup:
         return self._place(controller).directory
 
     def parent(self) -> Cgroup | None:
-        """Return the cgroup above this one; None when that is the root of the hierarchy or of the mount."""
-        return None if os.path.dirname(self._any_place().path) == "/" else Cgroup(self._locator, self._up + 1)
+        """Return the parent cgroup; None when that is the root of the hierarchy or of the mount."""
+        return None if os.path.dirname(self._any_place().path) == "/" else Cgroup(self._resolver, self._up + 1)
 
     def is_pod(self) -> bool:
-        """Tell, by its name, whether the kubelet made this for a pod: see :mod:`nri.cgroups.pods`."""
+        """Return whether, by its name, the kubelet made this cgroup for a pod: see :mod:`nri.cgroups.pods`."""
         return pods.is_pod(self._any_place().hierarchy_path)
 
     def cpu_quota(self) -> Quota:
-        """Return the CFS quota of this cgroup; that of its ancestors binds as well, and is not looked at."""
+        """Return the CFS quota of this cgroup. The quotas of its ancestors, which apply as well, are not read."""
         place = self._place("cpu")
         version = place.mount.version
         return _tightest([quota.read(level, version) for level in _levels(place, quota.KNOB[version])])
 
     def clear_cpu_quota(self) -> Quota:
-        """Remove the CFS quota and return what it was. Nothing is written where there is none.
+        """Remove the CFS quota and return the previous one. Without a quota nothing is written.
 
-        To be called on a pod before its container: until the pod has none, its quota binds the container
-        anyway.
+        Call it on a pod before its container: until then the pod's quota limits the container anyway.
         """
         place = self._place("cpu")
         version = place.mount.version
         levels = _levels(place, quota.KNOB[version])
         before = [quota.read(level, version) for level in levels]
         done = ""
-        for level, was in zip(levels, before, strict=True):  # the upper first: a child's may not exceed it
+        for level, was in zip(levels, before, strict=True):  # the parent first: a child's quota may not exceed it
             if was.quota_us is not None:
                 with _After(done):
                     quota.clear(level, version)
@@ -87,16 +93,16 @@ class Cgroup:
         return _tightest(before)
 
     def cpus(self) -> frozenset[int]:
-        """Return the CPUs that this cgroup was given. None were: in v2 it has its parent's, in v1 no CPU."""
+        """Return the CPUs that this cgroup was given. If empty, it has its parent's in v2, and no CPU in v1."""
         place = self._place("cpuset")
-        # The inner level, where it was given CPUs, has a part of the outer's.
+        # CPUs of the inner level are a subset of the outer level's.
         for level in reversed(_levels(place, cpuset.KNOB)):
             if cpus := cpuset.own(level, place.mount.version):
                 return cpus
         return frozenset()
 
     def effective_cpus(self) -> frozenset[int]:
-        """Return the CPUs that its processes may use; where it has none, the nearest ancestor's."""
+        """Return the CPUs that its processes may use; without any, those of the nearest ancestor that has some."""
         place = self._place("cpuset")
         version = place.mount.version
         for level in reversed(_levels(place, cpuset.KNOB)):
@@ -105,9 +111,9 @@ class Cgroup:
         return self.parent_cpus()
 
     def parent_cpus(self) -> frozenset[int]:
-        """Return the CPUs that the cgroup above may use, where it has none the nearest ancestor's.
+        """Return the CPUs that the parent cgroup may use; without any, those of the nearest ancestor that has some.
 
-        The root's are the machine's; they are only read.
+        The root cgroup has the machine's CPUs.
         """
         place = self._place("cpuset")
         path = place.path
@@ -118,11 +124,13 @@ class Cgroup:
         raise CgroupError(f"the cgroups above {place.directory} have no CPUs: expected some in {cpuset.KNOB}")
 
     def set_cpus(self, cpus: frozenset[int]) -> None:
-        """Confine the cgroup to these CPUs, at least one. Raises CpuListError for none.
+        """Confine the cgroup to these CPUs.
 
-        In v1 a child has a part of its parent's CPUs at any time, so where crun's child is concerned: the
-        scope is widened to the old and the new CPUs, the child moved, the scope narrowed; each step only if
-        it is one. Should one fail, the scope is left with the old and the new CPUs at most.
+        In v1 the CPUs of a child must always be a subset of its parent's. So for a scope with crun's child the scope
+        is widened to the old and new CPUs, the child is set, and the scope is narrowed; unnecessary steps are
+        skipped. If a step fails, the scope keeps the old and new CPUs at most.
+
+        :raises CpuListError: there are no CPUs in the set.
         """
         if not cpus:
             raise CpuListError("no CPUs to confine a cgroup to: expected at least one")
@@ -151,7 +159,7 @@ class Cgroup:
             raise CgroupError(
                 f"controller {controller!r} is not known here: expected one of {', '.join(_CONTROLLERS)}"
             )
-        place = self._locator.place(controller)
+        place = self._resolver.place(controller)
         path = place.path
         for _ in range(self._up):
             path = os.path.dirname(path)
@@ -160,12 +168,12 @@ class Cgroup:
         return Place(place.mount, path)
 
     def _any_place(self) -> Place:
-        served = [controller for controller in _CONTROLLERS if self._locator.served(controller)]
+        served = [controller for controller in _CONTROLLERS if self._resolver.served(controller)]
         return self._place(served[0] if served else _CONTROLLERS[0])
 
 
 class _After:
-    """Lets a CgroupError say what was changed before it ("" for nothing): not all is as it was."""
+    """Adds to a CgroupError what was changed before it; "" for nothing."""
 
     __slots__ = ("_done",)
 
@@ -181,9 +189,9 @@ class _After:
 
 
 def _levels(place: Place, knob: str) -> list[str]:
-    """Return the directories that make up a cgroup, the outer first: two where crun made a subgroup."""
+    """Return the directories of a cgroup, outer first: two if crun made a subgroup."""
     inner = f"{place.directory}/{SUBGROUP}"
-    # Without the knob the child has no say: in v2 the scope's cgroup.subtree_control may lack the controller.
+    # A child without the knob has no limit: in v2 the scope's cgroup.subtree_control may lack the controller.
     if place.path.endswith(".scope") and not os.path.islink(inner) and knobs.exists(f"{inner}/{knob}"):
         return [place.directory, inner]
     return [place.directory]

@@ -1,8 +1,8 @@
-"""CPU lists, ``0-3,8``: the form in which the kernel reads and writes sets of CPUs.
+"""CPU lists such as ``0-3,8``: the kernel's text format for sets of CPUs.
 
 Source: the kernel's ``Documentation/admin-guide/cgroup-v2.rst`` (``cpuset.cpus``) and ``cpuset(7)``, "List
-format". Only plain lists: the strides (``0-9:1/2``) and the words (``all``, ``N``) that newer kernels read
-are refused, since no kernel writes them and no CPU that a person did not name should ever be set.
+format". Only plain lists are accepted. Strides (``0-9:1/2``) and words (``all``, ``N``), which newer kernels
+read, are refused: no kernel writes them, and only CPUs that a person named may be set.
 """
 
 from __future__ import annotations
@@ -17,20 +17,21 @@ MAX_CPU = 8191
 """The greatest CPU number: the largest ``NR_CPUS`` that Linux can be built with is 8192 (x86, MAXSMP)."""
 
 MAX_TEXT = 65536
-"""The longest text, in characters, that is looked at. All 8192 CPUs, each by itself, take 39850."""
+"""The maximum length of a text in characters. All 8192 CPUs, one by one, take 39850."""
 
 _EXPECTED = "expected numbers and ranges with commas between them, such as '0-3,8'"
 
 
 def parse(text: str) -> frozenset[int]:
-    """Return the CPUs that *text* names; blanks around it and its items do not count, empty means none.
+    """Return the CPUs that *text* names; blanks around it and its items are ignored, and an empty text means none.
 
-    Work and memory are bounded by the text's length: no range is expanded before both its ends are checked.
-    Raises CpuListError for everything but ``N`` and ``N-M`` with 0 <= N <= M <= MAX_CPU.
+    Work and memory are bounded by the text's length: a range is expanded only after both of its ends are checked.
+
+    :raises CpuListError: an item is not ``N`` or ``N-M`` with 0 <= N <= M <= MAX_CPU.
     """
     if len(text) > MAX_TEXT:
         raise CpuListError(f"CPU list {quoted(text)} is too long: at most {MAX_TEXT} characters are read")
-    mask = 0  # a bit per CPU: ten thousand times "0-8191" costs no more than once
+    mask = 0  # one bit per CPU: repeating "0-8191" costs nothing
     if not text.strip():
         return frozenset()
     for item in text.split(","):
@@ -46,9 +47,9 @@ def parse(text: str) -> frozenset[int]:
 
 
 def render(cpus: Iterable[int]) -> str:
-    """Return the canonical list: ascending, no CPU twice, neighbours joined; the empty string for no CPU.
+    """Return the canonical list: ascending, without duplicates, neighbours joined; "" for no CPU.
 
-    Raises CpuListError for a number outside of 0..MAX_CPU.
+    :raises CpuListError: a number is outside of 0..MAX_CPU.
     """
     ranges: list[list[int]] = []
     for cpu in sorted(set(cpus)):
@@ -62,7 +63,7 @@ def render(cpus: Iterable[int]) -> str:
 
 
 def _number(digits: str, item: str, text: str) -> int:
-    if not (digits.isascii() and digits.isdigit()):  # isdigit alone takes Arabic digits and superscripts
+    if not (digits.isascii() and digits.isdigit()):  # isdigit alone accepts Arabic digits and superscripts
         raise CpuListError(f"CPU list {quoted(text)}: {quoted(item)} is no CPU and no range; {_EXPECTED}")
     significant = digits.lstrip("0") or "0"
     if len(significant) > len(str(MAX_CPU)) or int(significant) > MAX_CPU:

@@ -1,8 +1,9 @@
-"""The cpuset: on which CPUs a cgroup's processes may run.
+"""The cpuset: the CPUs on which a cgroup's processes may run.
 
 Sources: the kernel's ``Documentation/admin-guide/cgroup-v1/cpusets.rst`` (section 1.4: a child's CPUs are a
 subset of its parent's; a cpuset with processes cannot be empty) and ``admin-guide/cgroup-v2.rst`` ("Cpuset
 Interface Files": empty means the parent's; what is not granted by the parent has no effect, but is no error).
+All functions raise CgroupError, and GoneError when the cgroup no longer exists.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _ABSENT = {
     2: "the cgroup.subtree_control of the parent lacks cpuset; '+cpuset' written there enables it "
     "(under systemd: AllowedCPUs= in the unit, or Delegate=cpuset in its slice)",
 }
-# What kernel/cgroup/cpuset.c and cpuset-v1.c (validate_change, update_cpumask) mean by their answers.
+# The reasons behind the errors of kernel/cgroup/cpuset.c and cpuset-v1.c (validate_change, update_cpumask).
 _HINTS = {
     errno.EBUSY: "a child cgroup has CPUs that the new set lacks, and in v1 it must not",
     errno.EACCES: "the parent cgroup lacks some of these CPUs, and in v1 it must not",
@@ -32,24 +33,24 @@ _HINTS = {
 
 
 def own(directory: str, version: int) -> frozenset[int]:
-    """Return the CPUs that the cgroup was given; empty when none were. Raises CgroupError, GoneError."""
+    """Return the CPUs that the cgroup was given, possibly none."""
     path = f"{directory}/{KNOB}"
     return _parse(knobs.read(path, _ABSENT[version]), path)
 
 
 def effective(directory: str, version: int) -> frozenset[int]:
-    """Return the CPUs that the kernel says are in force; in v1 empty when the cgroup was given none.
+    """Return the CPUs that are in effect; in v1 none when the cgroup was given none.
 
-    v1 kernels before 3.17 do not say, and the cgroup's own CPUs are the answer.
+    v1 kernels before 3.17 have no such file; then these are the cgroup's own CPUs.
     """
     path = f"{directory}/{_EFFECTIVE[version]}"
     text = knobs.read_optional(path)
-    # Where v2 has the one file it has the other: own() fails with the right message.
+    # v2 has both files or none: own() then raises the right error.
     return own(directory, version) if text is None else _parse(text, path)
 
 
 def assign(directory: str, version: int, cpus: frozenset[int]) -> None:
-    """Give the cgroup these CPUs. Raises CgroupError with what the kernel means by its refusal, GoneError."""
+    """Give the cgroup these CPUs."""
     knobs.write(f"{directory}/{KNOB}", cpulist.render(cpus), _ABSENT[version], _HINTS)
 
 

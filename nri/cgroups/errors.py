@@ -1,8 +1,7 @@
-"""What can go wrong with a cgroup, told apart by what the caller can do about it.
+"""Errors of cgroups, by what the caller can do about them.
 
-A plugin that finds :class:`GoneError` may well have nothing left to do; the others mean that a path, a
-setting or the node is not what it should be. Each message names the file or the text, what was found, what
-would be right.
+After :class:`GoneError` a plugin may have nothing left to do; the others mean that a path, a plugin conf or the node
+is not as it should be. Each message names the file or the text, what was found, and what would be right.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from nri.errors import NRIError
 
 
 class CgroupError(NRIError):
-    """The kernel refused, or a cgroup is not as expected. Root of all errors of this package."""
+    """The kernel refused an operation, or a cgroup is not as expected. The root of this package's errors."""
 
 
 class CgroupPathError(CgroupError, ValueError):
@@ -19,13 +18,13 @@ class CgroupPathError(CgroupError, ValueError):
 
 
 class CpuListError(CgroupError, ValueError):
-    """A text that is no CPU list, or a CPU that no kernel has. Usual cause: a typo in a plugin's ``conf``."""
+    """A text that is no CPU list, or a CPU number that no kernel has. Usual cause: a typo in a plugin conf."""
 
 
 class GoneError(CgroupError):
-    """There is no such cgroup (any more). Expected: a container may end while a plugin runs."""
+    """The cgroup does not exist, or no longer exists. Expected: a container may end while a plugin runs."""
 
 
 def quoted(text: str, limit: int = 80) -> str:
-    """Return ``repr(text)`` for a message, cut to *limit* characters of the text: it may be hostile."""
+    """Return ``repr(text)`` for a message, cut to *limit* characters: the text may be hostile."""
     return repr(text) if len(text) <= limit else f"{text[:limit]!r}... ({len(text)} characters)"

@@ -1,10 +1,9 @@
-"""Reads and writes of a cgroup's files: the only place of this package that touches their contents.
+"""Reading and writing the files of a cgroup; no other module of this package does.
 
-Promises: nothing is created (there is no O_CREAT), no link is followed (the kernel's trees have none below a mount),
-a read is bounded and waits for nobody, a value is written by a single
-write(2), and every failure is a CgroupError that names the file, the value and the kernel's answer. A cgroup
-that vanishes in between is a GoneError: the kernel answers ENOENT when the file is opened, ENODEV when it is
-open already.
+No file is created (no O_CREAT), and no link is followed (the kernel's trees have none below a mount). A read is
+bounded and never blocks. A value is written by a single write(2). Every failure is a CgroupError that names the file,
+the value and the kernel's answer. When the cgroup disappears it is a GoneError: the kernel answers ENOENT to open(2),
+and ENODEV when the file is already open.
 """
 
 from __future__ import annotations
@@ -19,19 +18,18 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 MAX_KNOB = 65536
-"""The most bytes that a knob may hold. The longest in use is a CPU list; see ``cpulist.MAX_TEXT``."""
-
+"""The maximum size of a knob in bytes. The longest in use is a CPU list; see ``cpulist.MAX_TEXT``."""
 
 _KNOB_FLAGS = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 def slurp(path: str, limit: int, flags: int = os.O_CLOEXEC) -> bytes:
-    """Return the whole file. Raises OSError as the system does, and EFBIG for more than *limit* bytes."""
+    """Return the whole content of a file. Raise OSError, also for more than *limit* bytes (EFBIG)."""
     descriptor = os.open(path, os.O_RDONLY | flags)
     try:
         chunks: list[bytes] = []
         size = 0
-        # The kernel hands out such files in pieces of its own choosing; only an empty read is the end.
+        # The kernel may return any part of such a file; only an empty read is its end.
         while chunk := os.read(descriptor, limit + 1 - size):
             chunks.append(chunk)
             size += len(chunk)
@@ -43,12 +41,12 @@ def slurp(path: str, limit: int, flags: int = os.O_CLOEXEC) -> bytes:
 
 
 def answer(error: OSError) -> str:
-    """Return the kernel's answer for a message: ``Device or resource busy (EBUSY)``."""
+    """Return the kernel's answer as messages show it: ``Device or resource busy (EBUSY)``."""
     return f"{error.strerror} ({errno.errorcode.get(error.errno or 0, error.errno)})"
 
 
 def exists(path: str) -> bool:
-    """Tell whether there is such a knob. Raises CgroupError where that cannot be told: it is not the same as no."""
+    """Return whether the knob exists. Raise CgroupError when it cannot be looked up."""
     try:
         os.stat(path)
     except OSError as error:
@@ -59,12 +57,12 @@ def exists(path: str) -> bool:
 
 
 def read_optional(path: str) -> str | None:
-    """Return a knob's text without the blanks around it; None when the cgroup exists but has no such knob."""
+    """Return a knob's text, stripped; None when the cgroup exists without this knob."""
     try:
         data = slurp(path, MAX_KNOB, _KNOB_FLAGS)
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ENODEV):
-            _insist_on_directory(path, error)
+            _raise_if_gone(path, error)
             if error.errno == errno.ENOENT:
                 return None
         raise CgroupError(f"cannot read {path}: {answer(error)}") from error
@@ -72,7 +70,7 @@ def read_optional(path: str) -> str | None:
 
 
 def read(path: str, absent: str) -> str:
-    """Return a knob's text without the blanks around it; *absent* says what it means if there is none."""
+    """Return a knob's text, stripped; *absent* is the reason for a missing knob, for the error."""
     text = read_optional(path)
     if text is None:
         raise CgroupError(f"{path} does not exist: {absent}")
@@ -80,14 +78,14 @@ def read(path: str, absent: str) -> str:
 
 
 def write(path: str, value: str, absent: str, hints: Mapping[int, str] | None = None) -> None:
-    """Write *value* to an existing knob; *hints* says, per errno, what the kernel means by its answer."""
+    """Write *value* to an existing knob; *hints* are the reasons for the kernel's errors, by errno."""
     doing = f"cannot write {quoted(value)} to {path}"
     try:
-        # O_TRUNC means nothing to the kernel's cgroup files; it is for made-up trees of ordinary files.
+        # The kernel's cgroup files ignore O_TRUNC; trees of plain files, as in tests, need it.
         descriptor = os.open(path, os.O_WRONLY | os.O_TRUNC | _KNOB_FLAGS)
     except OSError as error:
         if error.errno == errno.ENOENT:
-            _insist_on_directory(path, error)
+            _raise_if_gone(path, error)
             raise CgroupError(f"{doing}: there is no such file: {absent}") from error
         raise CgroupError(f"{doing}: {answer(error)}") from error
     data = value.encode("ascii")
@@ -95,7 +93,7 @@ def write(path: str, value: str, absent: str, hints: Mapping[int, str] | None = 
         written = os.write(descriptor, data)
     except OSError as error:
         if error.errno == errno.ENODEV:
-            _insist_on_directory(path, error)
+            _raise_if_gone(path, error)
         hint = (hints or {}).get(error.errno or 0)
         raise CgroupError(f"{doing}: {answer(error)}" + (f": {hint}" if hint else "")) from error
     finally:
@@ -104,7 +102,7 @@ def write(path: str, value: str, absent: str, hints: Mapping[int, str] | None = 
         raise CgroupError(f"{doing}: the kernel took only {written} of {len(data)} bytes")
 
 
-def _insist_on_directory(path: str, error: OSError) -> None:
+def _raise_if_gone(path: str, error: OSError) -> None:
     directory = os.path.dirname(path)
     if not os.path.isdir(directory):
         raise GoneError(f"cgroup {directory} does not exist any more: {answer(error)}") from error

@@ -1,9 +1,8 @@
-"""The cgroups that a process is in, and whether one of them can be a container's own.
+"""The cgroups of a process, and whether one of them is a container's own.
 
-Source: ``cgroups(7)``, ``/proc/PID/cgroup``. A process's number proves little: the container's process may have
-exited and another process may have its number, and a container that has no cgroup of its own is in its caller's. So a
-cgroup counts as a container's only if its name says so, and never if this process or the host's init is
-in it.
+Source: ``cgroups(7)``, ``/proc/PID/cgroup``. A pid proves little: the container's process may have exited and its pid
+may have been reused, and a container without a cgroup of its own is in its caller's. So a cgroup counts as a
+container's only if it is named after the container, and never if this process or the host's init is in it.
 """
 
 from __future__ import annotations
@@ -15,33 +14,35 @@ from . import knobs, paths
 from .errors import CgroupError, quoted
 
 MAX_PID = 1 << 22
-"""The kernel gives no process a number of this or more (PID_MAX_LIMIT, include/linux/threads.h)."""
+"""Pids are less than this (PID_MAX_LIMIT, include/linux/threads.h)."""
 
 _INIT_SCOPE = "/init.scope"
 _GONE = (errno.ENOENT, errno.ESRCH)
-_HIDDEN = (*_GONE, errno.EACCES, errno.EPERM)  # proc's option hidepid, for those who are not root
+_HIDDEN = (*_GONE, errno.EACCES, errno.EPERM)  # proc's option hidepid, without root
 
 
-class Process:
-    """A process by its number, which is looked up once, when it is first needed; 0 for one that is not known."""
+class ProcessCgroups:
+    """The cgroups of one process, which are read once, when they are first needed. Pid 0 means that it is unknown."""
 
     __slots__ = ("_memberships", "_pid", "_proc")
 
     def __init__(self, pid: int, proc: str) -> None:
-        """Take the number, and where proc is mounted."""
+        """Take the pid, and the directory on which proc is mounted."""
         self._pid = pid
         self._proc = proc
         self._memberships: dict[str, str] | None = None
 
     @property
     def name(self) -> str:
-        """The process as messages name it."""
+        """The name of the process in messages."""
         return f"process {str(self._pid)[:20]}"
 
     def path(self, hierarchy: str, reasons: list[str]) -> str | None:
-        """Return its cgroup in a hierarchy (a v1 controller, "" for v2), as the kernel prints it.
+        """Return its cgroup in a hierarchy as the kernel prints it; None when that is unknown.
 
-        None where that cannot be told, and *reasons* then has one more. Raises CgroupError when proc cannot be read.
+        :param hierarchy: a v1 controller, or "" for v2.
+        :param reasons: gets the reason for None.
+        :raises CgroupError: proc cannot be read.
         """
         if self._pid <= 0:
             reasons.append("no pid was given")
@@ -61,7 +62,7 @@ class Process:
         return path
 
     def refusal(self, hierarchy: str, path: str, container_id: str) -> str:
-        """Return why *path*, a cgroup that this process is in, does not count as the container's; "" if it does."""
+        """Return why *path*, a cgroup of this process, does not count as the container's; "" if it does."""
         if path == "/":
             return f"{self.name} is in the root cgroup"
         found = f"{self.name} is in {quoted(path)}"
@@ -76,7 +77,7 @@ class Process:
         return ""
 
     def _holds(self, process: str, hierarchy: str, path: str) -> bool:
-        """Tell whether that process is in this cgroup, or in one below it."""
+        """Return whether that process is in this cgroup, or in one below it."""
         memberships = _memberships(f"{self._proc}/{process}/cgroup", _HIDDEN) or {}
         return (memberships.get(hierarchy, "") + "/").startswith(path + "/")
 

@@ -1,9 +1,8 @@
-"""Where the cgroup hierarchies are mounted, from ``/proc/self/mountinfo``: the kernel's word, not a guess.
+"""The mounts of the cgroup hierarchies, from ``/proc/self/mountinfo``.
 
-Sources: ``proc_pid_mountinfo(5)`` (fields, octal escapes), ``cgroups(7)`` and ``cgroup_namespaces(7)`` (a
-mount's root in a namespace), the kernel's ``cgroup-v2.rst`` section "Mounting" (a controller serves one
-hierarchy at a time, so a controller that is mounted as v1 is not to be had in the v2 tree beside it:
-"hybrid").
+Sources: ``proc_pid_mountinfo(5)`` (fields, octal escapes), ``cgroups(7)`` and ``cgroup_namespaces(7)`` (a mount's
+root in a namespace), the kernel's ``cgroup-v2.rst`` section "Mounting" (a controller serves one hierarchy at a time:
+one that is mounted as v1 is not available in the v2 tree beside it, which is called hybrid).
 """
 
 from __future__ import annotations
@@ -14,49 +13,38 @@ from . import knobs
 from .errors import CgroupError
 
 MAX_MOUNTINFO = 16 * 1024 * 1024
-"""The most bytes of mountinfo that are read: some 50000 mounts, where a busy node has a few thousand."""
+"""The maximum size of mountinfo in bytes: about 50000 mounts; a busy node has a few thousand."""
 
 _V1_CONTROLLERS = frozenset(
-    [
-        "blkio",
-        "cpu",
-        "cpuacct",
-        "cpuset",
-        "devices",
-        "freezer",
-        "hugetlb",
-        "memory",
-        "net_cls",
-        "net_prio",
-        "perf_event",
-        "pids",
-    ]
+    "blkio cpu cpuacct cpuset devices freezer hugetlb memory net_cls net_prio perf_event pids".split()  # noqa: SIM905
 )
 
 
 class Mount:
     """One mount of a cgroup hierarchy, or of a part of it. Immutable by convention.
 
-    ``point`` is the directory on which it is mounted; ``root`` the cgroup that is seen there: "/" for the
-    whole hierarchy, ``/docker/ID`` for a bind mount of a part, and ``/..`` or ``/../..`` when the reader is
-    in a cgroup namespace and the mount was made outside of it; ``version`` is 1 or 2.
+    :ivar point: the directory on which it is mounted.
+    :ivar root: the cgroup that is visible there: "/" for the whole hierarchy, ``/docker/ID`` for a bind mount of a
+        part,
+        and ``/..`` or ``/../..`` when the reader is in a cgroup namespace and the mount was made outside of it.
+    :ivar version: 1 or 2.
     """
 
     __slots__ = ("point", "root", "version")
 
     def __init__(self, point: str, root: str, version: int) -> None:
-        """Take the three as they are."""
+        """Take the attributes."""
         self.point = point
         self.root = root
         self.version = version
 
     def __repr__(self) -> str:
-        """Show all three."""
+        """Show all attributes."""
         return f"Mount(point={self.point!r}, root={self.root!r}, version={self.version})"
 
     @property
     def height(self) -> int:
-        """How many levels above the reader's namespace the root lies; -1 for a part of the hierarchy."""
+        """The number of levels from the reader's namespace up to the root; -1 for a part of the hierarchy."""
         parts = self.root.split("/")[1:]
         if parts == [""]:
             return 0
@@ -65,8 +53,8 @@ class Mount:
     def below(self, path: str) -> str | None:
         """Map a path as the kernel prints it, in ``/proc/PID/cgroup``, to one below ``point``.
 
-        None when the cgroup cannot be seen through this mount, and when that cannot be told: what is left
-        must not hold "..", and where the root is ``/../..`` a path with fewer ".." has parents without names.
+        :returns: None when the cgroup is not visible through this mount, or when that is unknown: the rest must not
+            contain "..", and below a root ``/../..`` the parents of a path with fewer ".." have no known names.
         """
         if self.root == "/":
             rest = path
@@ -82,9 +70,9 @@ class Mount:
         return None if first or "\0" in rest or any(part in ("", ".", "..") for part in parts) else rest
 
     def below_host(self, path: str) -> str | None:
-        """Map a path as a runtime means it (cgroupsPath), from the root of the host's hierarchy.
+        """Map a runtime's path (cgroupsPath), which counts from the root of the host's hierarchy.
 
-        Where the root is ``/..`` the mount came from outside of the namespace: it is taken for the host's.
+        A mount with the root ``/..`` was made outside of the namespace, and is treated as the host's.
         """
         return path if self.height > 0 else self.below(path)
 
@@ -95,16 +83,16 @@ class Mounts:
     __slots__ = ("v1", "v2")
 
     def __init__(self, v1: dict[str, Mount], v2: Mount | None) -> None:
-        """Take the mounts as they are; what mountinfo says comes by :meth:`parse` and :meth:`read`."""
+        """Take the mounts; :meth:`parse` and :meth:`read` get them from mountinfo."""
         self.v1 = v1
         self.v2 = v2
 
     @classmethod
     def parse(cls, text: str) -> Mounts:
-        """Return the mounts in a mountinfo text. Lines that are not as documented count for nothing.
+        """Return the mounts in a mountinfo text; lines in any other format are ignored.
 
-        Of two mounts on one point the later hides the earlier. Of several mounts of one hierarchy that one is
-        used that shows most of it (the host's, the whole, a part, in this order), and of equals the first.
+        A later mount on the same point hides an earlier one. Of several mounts of one hierarchy the one that shows
+        most of it counts (the host's, the whole, a part, in this order), and of equal ones the first.
         """
         visible: dict[str, tuple[Mount, list[str]]] = {}
         for line in text.split("\n"):
@@ -113,7 +101,7 @@ class Mounts:
             if len(fields) < 6:
                 continue
             point = _unescape(fields[4])
-            visible.pop(point, None)  # whatever it is, it lies on top
+            visible.pop(point, None)  # any file system hides an earlier mount
             kind, _, rest = right.partition(" ")
             if kind not in ("cgroup", "cgroup2"):
                 continue
@@ -132,7 +120,10 @@ class Mounts:
 
     @classmethod
     def read(cls, path: str = "/proc/self/mountinfo") -> Mounts:
-        """Return the mounts in a mountinfo file. Raises CgroupError when it cannot be read."""
+        """Return the mounts in a mountinfo file.
+
+        :raises CgroupError: it cannot be read.
+        """
         try:
             return cls.parse(os.fsdecode(knobs.slurp(path, MAX_MOUNTINFO)))
         except OSError as error:
@@ -149,7 +140,7 @@ class Mounts:
         return "v2" if self.v2 else "none"
 
     def serving(self, controller: str) -> Mount | None:
-        """Return the mount of the hierarchy that serves *controller*: v1's if there is one, else v2's."""
+        """Return the mount of the hierarchy that serves *controller*: v1 if mounted, else v2; None without either."""
         return self.v1.get(controller, self.v2)
 
 
@@ -164,7 +155,7 @@ def _unescape(field: str) -> str:
     for tail in tails:
         octal = tail[:3]
         if len(octal) == 3 and all(digit in "01234567" for digit in octal):
-            head += chr(int(octal, 8)) + tail[3:]  # only blanks, "#" and the backslash are escaped: all ASCII
+            head += chr(int(octal, 8)) + tail[3:]  # only blanks, "#" and the backslash are escaped, all of them ASCII
         else:
             head += "\\" + tail
     return head

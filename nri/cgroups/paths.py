@@ -1,9 +1,9 @@
-"""From what a runtime or the kernel says about a container's place to a path below a hierarchy's mount.
+"""Paths of cgroups below a hierarchy's mount, from a runtime's cgroupsPath or the kernel's ``/proc/PID/cgroup``.
 
-Sources: the OCI runtime specification, ``config-linux.md`` "Cgroups Path"; for the systemd style, which that
-leaves to the runtime, runc's ``ExpandSlice`` and ``getUnitName`` (libcontainer/cgroups/systemd/common.go),
-with which crun and runsc agree; ``systemd.slice(5)``; for ``/proc/PID/cgroup``, ``cgroups(7)``. Nothing here
-touches the file system.
+Sources: the OCI runtime specification, ``config-linux.md`` "Cgroups Path"; for the systemd style, which it leaves to
+the runtime, runc's ``ExpandSlice`` and ``getUnitName`` (libcontainer/cgroups/systemd/common.go), with which crun and
+runsc agree; ``systemd.slice(5)``; for ``/proc/PID/cgroup``, ``cgroups(7)``. This module does not access the file
+system.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import os
 from .errors import CgroupPathError, quoted
 
 MAX_COMPONENT = 255
-"""The most bytes of a directory's name (NAME_MAX)."""
+"""The maximum size of a directory's name in bytes (NAME_MAX)."""
 
 MAX_PATH = 4096
-"""The most bytes of a path (PATH_MAX)."""
+"""The maximum size of a path in bytes (PATH_MAX)."""
 
 _SLICE = ".slice"
 
@@ -27,13 +27,12 @@ def expand(cgroups_path: str) -> str:
     It begins with "/", has no empty, "." or ".." component, is not "/" itself, and so never leaves the mount.
 
     - cgroupfs style, ``/kubepods/burstable/podUID/ID``: the path itself. A relative one counts from the
-      hierarchy's root (the specification lets the runtime choose; runc counts from its own cgroup, which only
-      the container's process can tell).
+      hierarchy's root (the specification leaves that to the runtime; runc counts from its own cgroup, which only
+      the container's process shows).
     - systemd style, ``SLICE:PREFIX:NAME``: the unit ``PREFIX-NAME.scope``, or NAME itself if that ends in
-      ``.slice``, inside of SLICE with all its parents spelled out; an empty SLICE is ``system.slice``, ``-``
-      the root.
+      ``.slice``, below SLICE with all its parents; an empty SLICE is ``system.slice``, and ``-`` is the root.
 
-    Raises CgroupPathError for anything else.
+    :raises CgroupPathError: the text has neither style, or names the root.
     """
     if not cgroups_path:
         raise CgroupPathError("cgroupsPath is empty: expected '/PARENT/NAME' or 'SLICE:PREFIX:NAME'")
@@ -101,15 +100,15 @@ def _systemd(cgroups_path: str) -> list[str]:
             f"cgroupsPath {quoted(cgroups_path)} makes no unit name: PREFIX and NAME must not hold '/', "
             "and NAME must be a container's, neither empty nor the root slice"
         )
-    # Also with an empty PREFIX: runc and crun then name the unit "-NAME.scope".
+    # With an empty PREFIX runc and crun name the unit "-NAME.scope".
     unit = name if name.endswith(_SLICE) else f"{prefix}-{name}.scope"
     return [*_slices(parent or "system.slice", cgroups_path), unit]
 
 
 def _slices(name: str, cgroups_path: str) -> list[str]:
-    """Spell out a slice's parents: ``a-b.slice`` lies in ``a.slice``. systemd.slice(5)."""
+    """Return a slice's parents and the slice: ``a-b.slice`` is below ``a.slice``. systemd.slice(5)."""
     stem = name.removesuffix(_SLICE)
-    if stem == "-":  # "-.slice", and as runtimes also write it, "-"
+    if stem == "-":  # "-.slice"; runtimes also write "-"
         return []
     words = stem.split("-")
     if stem == name or "/" in name or "" in words or len(os.fsencode(name)) > MAX_COMPONENT:
@@ -122,7 +121,7 @@ def _slices(name: str, cgroups_path: str) -> list[str]:
 
 def _check_text(cgroups_path: str) -> None:
     try:
-        # A lone surrogate (JSON can hold one) is no text; what the locale cannot express cannot be opened.
+        # JSON can contain a lone surrogate, which is no text; a name that the locale cannot encode cannot be opened.
         cgroups_path.encode()
         size = len(os.fsencode(cgroups_path))
     except UnicodeEncodeError as error:

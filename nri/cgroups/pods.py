@@ -1,10 +1,10 @@
-"""Which cgroups are a pod's: the names that the kubelet gives them.
+"""The names that the kubelet gives to the cgroups of pods.
 
 Source: the kubelet's ``pkg/kubelet/cm``: ``GetPodContainerName`` and ``podCgroupNamePrefix`` ("pod") in
 ``pod_container_manager_linux.go``; ``defaultNodeAllocatableCgroupName`` ("kubepods") in
 ``node_container_manager_linux.go``; ``ToSystemd`` with ``escapeSystemdCgroupName`` ("_" for "-") in
-``cgroup_manager_linux.go``. A pod that is guaranteed lies in ``kubepods`` itself, the others in their class,
-and all of it below the kubelet's ``--cgroup-root``, if it has one (kind sets ``/kubelet``).
+``cgroup_manager_linux.go``. A guaranteed pod is directly below ``kubepods``, any other below its class,
+and all of them below the kubelet's ``--cgroup-root``, if it has one (kind sets ``/kubelet``).
 """
 
 from __future__ import annotations
@@ -15,11 +15,10 @@ _UID_SIGNS = "_.-"
 
 
 def is_pod(path: str) -> bool:
-    """Tell whether a cgroup's path in its hierarchy names a pod's own cgroup.
+    """Return whether a cgroup's path in its hierarchy names a pod's own cgroup.
 
     cgroupfs driver: ``…/kubepods[/burstable|/besteffort]/podUID``; systemd driver:
-    ``…kubepods[-burstable|-besteffort]-podUID.slice``. Never true for ``kubepods`` itself and for the
-    classes.
+    ``…kubepods[-burstable|-besteffort]-podUID.slice``. False for ``kubepods`` itself and for the classes.
     """
     *parents, name = path.split("/")
     if name.endswith(".slice"):
@@ -35,5 +34,5 @@ def _is_parent(parents: list[str]) -> bool:
 
 
 def _is_uid(text: str) -> bool:
-    # A UUID; 32 hexadecimal digits for a static pod; or what a static pod's manifest says.
+    # A UUID, or 32 hexadecimal digits for a static pod, or the value in a static pod's manifest.
     return bool(text) and text.isascii() and all(sign.isalnum() or sign in _UID_SIGNS for sign in text)

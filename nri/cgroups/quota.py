@@ -1,9 +1,9 @@
-"""The CFS quota: how much CPU time a cgroup may take per period.
+"""The CFS quota: the CPU time that a cgroup may use per period.
 
 Sources: the kernel's ``Documentation/scheduler/sched-bwc.rst`` ("Management", v1: ``cpu.cfs_quota_us``, -1
 for none, and ``cpu.cfs_period_us``) and ``admin-guide/cgroup-v2.rst`` ("CPU Interface Files", v2:
-``cpu.max``, ``$MAX $PERIOD``, where a single number or ``max`` that is written leaves the period alone). All
-times in microseconds.
+``cpu.max``, ``$MAX $PERIOD``, where writing only a number or ``max`` keeps the period). All times are in
+microseconds. The functions raise CgroupError, and GoneError when the cgroup no longer exists.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ABSENT = {
 
 
 class Quota:
-    """A CFS quota: ``quota_us`` of CPU time in every ``period_us``; a ``quota_us`` of None is no limit."""
+    """A CFS quota: ``quota_us`` of CPU time in every ``period_us``; None for ``quota_us`` means no limit."""
 
     __slots__ = ("period_us", "quota_us")
 
@@ -33,7 +33,7 @@ class Quota:
         self.period_us = period_us
 
     def __str__(self) -> str:
-        """Show it as ``50000/100000`` or ``max/100000``."""
+        """Return ``50000/100000`` or ``max/100000``."""
         return f"{'max' if self.quota_us is None else self.quota_us}/{self.period_us}"
 
     def __repr__(self) -> str:
@@ -41,24 +41,24 @@ class Quota:
         return f"Quota(quota_us={self.quota_us}, period_us={self.period_us})"
 
     def __eq__(self, other: object) -> bool:
-        """Compare both: half of the time by another period is not the same."""
+        """Compare quota and period: equal ratios of other periods are not equal."""
         if not isinstance(other, Quota):
             return NotImplemented
         return (self.quota_us, self.period_us) == (other.quota_us, other.period_us)
 
     def __hash__(self) -> int:
-        """Agree with equality."""
+        """Return a hash of quota and period."""
         return hash((self.quota_us, self.period_us))
 
     def is_tighter_than(self, other: Quota) -> bool:
-        """Tell whether this leaves less CPU time per wall time than *other*."""
+        """Return whether this allows less CPU time per wall time than *other*."""
         if self.quota_us is None:
             return False
         return other.quota_us is None or self.quota_us * other.period_us < other.quota_us * self.period_us
 
 
 def read(directory: str, version: int) -> Quota:
-    """Return the quota of the cgroup in *directory*. Raises CgroupError, GoneError."""
+    """Return the quota of the cgroup in *directory*."""
     path = f"{directory}/{KNOB[version]}"
     text = knobs.read(path, _ABSENT[version])
     words = text.split()
@@ -72,7 +72,7 @@ def read(directory: str, version: int) -> Quota:
 
 
 def clear(directory: str, version: int) -> None:
-    """Remove the quota of the cgroup in *directory*; the period stays. Raises CgroupError, GoneError."""
+    """Remove the quota of the cgroup in *directory*; the period stays."""
     knobs.write(f"{directory}/{KNOB[version]}", _NONE[version], _ABSENT[version])
 
 

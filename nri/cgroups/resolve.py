@@ -1,12 +1,12 @@
-"""Locate a container's cgroup: by its cgroupsPath, or, where that does not say it, by its process.
+"""Resolve a container's cgroup by its cgroupsPath, or, where that is not enough, by its process.
 
 A directory counts only if no part of its path below the mount is a link: the kernel's trees have none, and a path
-from a request must lead nowhere else.
+from a request must not lead elsewhere.
 
-An absolute cgroupsPath and one in systemd's style name the cgroup. Where that directory is gone, so is the cgroup:
-the process is not asked, since its number may have been given to another process. But a relative cgroupsPath depends
-on the runtime, one that is not below the mount cannot be seen (a runtime that is itself in a container), and there
-may be none at all; then the process tells, see :mod:`nri.cgroups.membership`.
+An absolute cgroupsPath and one in systemd's style name the cgroup. If that directory is gone, so is the cgroup: the
+process does not count, since its pid may have been reused. But a relative cgroupsPath depends on the runtime, one
+that is not below the mount is not visible (the runtime is itself in a container), and there may be none at all; then
+the container's process counts, see :mod:`nri.cgroups.membership`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import stat
 
 from . import knobs, paths
 from .errors import CgroupError, GoneError, quoted
-from .membership import Process
+from .membership import ProcessCgroups
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,12 +28,12 @@ SUBGROUP = "container"
 
 
 class Place:
-    """A cgroup in one hierarchy: ``path`` below ``mount``, beginning with "/" and never "/" itself."""
+    """A cgroup in one hierarchy: ``path`` below ``mount`` begins with "/", and is never "/"."""
 
     __slots__ = ("mount", "path")
 
     def __init__(self, mount: Mount, path: str) -> None:
-        """Take both as they are; whether there is such a directory is not looked at."""
+        """Take mount and path; the directory need not exist."""
         self.mount = mount
         self.path = path
 
@@ -44,39 +44,40 @@ class Place:
 
     @property
     def hierarchy_path(self) -> str:
-        """The cgroup's path from the hierarchy's root, as far as that can be seen."""
+        """The cgroup's path from the hierarchy's root, as far as it is visible."""
         return self.path if self.mount.height >= 0 else self.mount.root + self.path
 
 
-class Locator:
-    """Finds a container's place in the hierarchy of each controller, when asked, and remembers it."""
+class Resolver:
+    """Finds a container's cgroup in the hierarchy of a controller, and remembers it."""
 
     __slots__ = ("_given", "_id", "_is_relative", "_mounts", "_places", "_process", "_wanted")
 
     def __init__(self, cgroups_path: str, pid: int, container_id: str, mounts: Mounts, proc: str) -> None:
-        """See :func:`nri.cgroups.find`. Raises CgroupPathError."""
+        """Take the arguments of :func:`nri.cgroups.find`; raise CgroupPathError for an impossible path."""
         self._given = cgroups_path
         self._wanted = paths.expand(cgroups_path) if cgroups_path else ""
         self._is_relative = not cgroups_path.startswith("/") and ":" not in cgroups_path
         self._id = container_id
-        self._process = Process(pid, proc)
+        self._process = ProcessCgroups(pid, proc)
         self._mounts = mounts
         self._places: dict[str, Place] = {}
 
     def served(self, controller: str) -> bool:
-        """Tell whether there is a hierarchy for *controller*."""
+        """Return whether a hierarchy serves *controller*."""
         return self._mounts.serving(controller) is not None
 
     def place(self, controller: str) -> Place:
-        """Return the container's place in the hierarchy of *controller*; it existed when first asked for.
+        """Return the container's cgroup in the hierarchy of *controller*; it existed at the first call.
 
-        Raises GoneError when there is none, CgroupError when the controller is not mounted.
+        :raises GoneError: there is none.
+        :raises CgroupError: the controller is not mounted.
         """
         if controller not in self._places:
-            self._places[controller] = self._find(controller)
+            self._places[controller] = self._resolve(controller)
         return self._places[controller]
 
-    def _find(self, controller: str) -> Place:
+    def _resolve(self, controller: str) -> Place:
         mount = self._mounts.serving(controller)
         if mount is None:
             raise CgroupError(f"no cgroup hierarchy with the controller {controller} is mounted, v1 or v2")
@@ -100,12 +101,12 @@ class Locator:
         place = self._existing(mount, mount.below_host(self._wanted), self._wanted, reasons)
         if place is None or not self._is_relative:
             return place
-        # A relative path counts from the root or from the runtime's own cgroup, where a process can tell which.
+        # A relative path counts from the root or from the runtime's own cgroup; the process shows which.
         printed = self._process.path(controller if mount.version == 1 else "", [])
         within = None if printed is None else mount.below(printed)
         if printed is None or within == place.path or (within or "").startswith(place.path + "/"):
             return place
-        reasons.append(f"{self._process.name} is not in {place.directory}")  # where it is, the next reason says
+        reasons.append(f"{self._process.name} is not in {place.directory}")  # the next reason names its cgroup
         return None
 
     def _by_process(self, mount: Mount, controller: str, reasons: list[str]) -> Place | None:
@@ -114,7 +115,7 @@ class Locator:
         if printed is None:
             return None
         if printed.endswith(f".scope/{SUBGROUP}"):
-            printed = os.path.dirname(printed)  # the container's cgroup is the scope, whichever way it is found
+            printed = os.path.dirname(printed)  # the container's cgroup is the scope
         if reason := self._process.refusal(hierarchy, printed, self._id):
             reasons.append(reason)
             return None

@@ -32,20 +32,10 @@ class LogFile(LossyHandler, WatchedFileHandler):
         self._fd = -1
         super().__init__(
             lambda why: complain(f"the log file {path} cannot be written, lines are lost: {why}"),
+            (errno.ENOSPC, os.strerror(errno.ENOSPC)),
             filename=path,
             encoding="utf-8",
         )
-
-    def close(self) -> None:
-        """Close the file."""
-        self.acquire()
-        try:
-            super().close()
-            if self._fd >= 0:
-                os.close(self._fd)
-            self._fd = -1
-        finally:
-            self.release()
 
     def _open(self) -> Any:
         """Return a stream of the file, or of the open one when the file cannot be opened again.
@@ -73,5 +63,7 @@ class LogFile(LossyHandler, WatchedFileHandler):
     def _send(self, data: bytes) -> int:
         return os.write(self._fd, data)
 
-    def _full(self) -> OSError:
-        return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    def _close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+        self._fd = -1

@@ -13,11 +13,12 @@ class LossyHandler(logging.Handler):
     """Writes lines or loses them. The first line after a loss tells the number of lost lines and the reason.
 
     :param complain: called with the reason whenever the handler begins to lose lines.
+    :param full: the error, number and text, for a line that is not taken completely.
     :param handler: keyword arguments of the next class.
     """
 
-    def __init__(self, complain: Callable[[str], None], **handler: Any) -> None:
-        self._complain = complain
+    def __init__(self, complain: Callable[[str], None], full: tuple[int, str], **handler: Any) -> None:
+        self._complain, self._full = complain, full
         self._torn = False
         self._lost = 0
         self._why = ""
@@ -43,6 +44,15 @@ class LossyHandler(logging.Handler):
             if self._lost == 1:
                 self._complain(self._why)
 
+    def close(self) -> None:
+        """Close what was opened for the handler."""
+        self.acquire()
+        try:
+            self._close()
+        finally:
+            self.release()
+        super().close()
+
     def _put(self, line: str) -> None:
         data = f"{line}\n".encode("utf-8", "backslashreplace")
         if self._torn:  # the rest of a line that was cut short is never written
@@ -50,7 +60,7 @@ class LossyHandler(logging.Handler):
         written = self._send(data)
         self._torn = self._torn if written == 0 else written < len(data)
         if written < len(data):
-            raise self._full()
+            raise OSError(*self._full)
 
     def _is_ready(self) -> bool:
         """Return whether the destination is open; called before each line."""
@@ -63,8 +73,8 @@ class LossyHandler(logging.Handler):
         """
         raise NotImplementedError
 
-    def _full(self) -> OSError:
-        """Return the error for a line that was not taken completely."""
+    def _close(self) -> None:
+        """Close the destination."""
         raise NotImplementedError
 
 

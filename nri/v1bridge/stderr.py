@@ -131,19 +131,8 @@ class StderrHandler(LossyHandler):
     """
 
     def __init__(self, fd: int) -> None:
-        super().__init__(lambda _why: None)  # there is no other log to complain to
+        super().__init__(lambda _why: None, (errno.EAGAIN, "stderr took no more"))  # there is no other log
         self._writer: NonBlockingWriter | None = NonBlockingWriter(fd)
-
-    def close(self) -> None:
-        """Close the writer; the descriptor itself stays open."""
-        self.acquire()
-        try:
-            if self._writer is not None:
-                self._writer.close()
-            self._writer = None
-        finally:
-            self.release()
-        super().close()
 
     def _is_ready(self) -> bool:
         return self._writer is not None
@@ -152,8 +141,10 @@ class StderrHandler(LossyHandler):
         assert self._writer is not None  # noqa: S101 - see _is_ready
         return self._writer.send(data, 0.0 if self._lost else TIMEOUT)
 
-    def _full(self) -> OSError:
-        return OSError(errno.EAGAIN, "stderr took no more")
+    def _close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+        self._writer = None
 
 
 class StderrStream(io.TextIOBase):

@@ -24,8 +24,8 @@ OWN = [f"/{ID}", f"/machine/libpod-{ID}", f"/system.slice/crun-{ID}.scope", f"/a
 STRANGERS = ["/other", f"/x{ID}", f"/{ID}x", f"/libpod-{ID}x", f"/{ID}/inner", f"/a.{ID}", f"/{ID}.slice", f"/_{ID}"]
 
 
-class Node:
-    """A made-up tree, a made-up proc, and the process 7."""
+class Machine:
+    """A cgroup tree and a proc of plain files, with the process 7."""
 
     def __init__(self, root: Path, kind: str) -> None:
         self.tree = Tree(root / "cgroup", kind)
@@ -50,32 +50,32 @@ class Node:
 
 
 @pytest.fixture(params=KINDS)
-def node(request: pytest.FixtureRequest, tmp_path: Path) -> Node:
-    return Node(tmp_path, request.param)
+def machine(request: pytest.FixtureRequest, tmp_path: Path) -> Machine:
+    return Machine(tmp_path, request.param)
 
 
 @pytest.mark.parametrize("path", OWN)
 @pytest.mark.parametrize("given", ["", "elsewhere/x"])
-def test_a_cgroup_with_the_containers_name_counts(node: Node, path: str, given: str) -> None:
-    node.put(7, path)
-    node.put("self", "/plugins")
-    node.put(1, "/init.scope")
+def test_a_cgroup_with_the_containers_name_counts(machine: Machine, path: str, given: str) -> None:
+    machine.put(7, path)
+    machine.put("self", "/plugins")
+    machine.put(1, "/init.scope")
     for controller in ("cpu", "cpuset"):
-        assert node.find(given).directory(controller).endswith(path)
+        assert machine.find(given).directory(controller).endswith(path)
 
 
 @pytest.mark.parametrize("path", STRANGERS)
 @pytest.mark.parametrize("given", ["", "elsewhere/x"])
-def test_a_cgroup_with_another_name_is_a_strangers(node: Node, path: str, given: str) -> None:
-    node.put(7, path)
-    error = node.refused(given)
+def test_a_cgroup_with_another_name_is_a_strangers(machine: Machine, path: str, given: str) -> None:
+    machine.put(7, path)
+    error = machine.refused(given)
     assert error.endswith(f"process 7 is in '{path}', expected a cgroup that is named after the container '{ID}'")
 
 
 @pytest.mark.parametrize("given", [f"/kubepods/{ID}", f"system.slice:runc:{ID}", f"kubepods-pod1.slice:cri:{ID}"])
-def test_a_path_that_names_a_cgroup_is_final(node: Node, given: str) -> None:
-    node.put(7, f"/machine/{ID}")  # even if the process is in one that looks like the container's
-    assert node.refused(given).endswith(" does not exist")
+def test_a_path_that_names_a_cgroup_is_final(machine: Machine, given: str) -> None:
+    machine.put(7, f"/machine/{ID}")  # even if the process is in one that looks like the container's
+    assert machine.refused(given).endswith(" does not exist")
 
 
 @pytest.mark.parametrize("given", [f"/kubepods/pod1/{ID}", f"kubepods-pod1.slice:cri:{ID}"])
@@ -94,11 +94,11 @@ def test_a_path_that_cannot_be_seen_leaves_it_to_the_process_and_its_name(tmp_pa
             find(given, pid, ID, mounts=mounts, proc=proc).directory("cpu")
 
 
-def test_no_cgroup_is_named_after_no_id(node: Node) -> None:
+def test_no_cgroup_is_named_after_no_id(machine: Machine) -> None:
     for path in ("/a-", "/.scope"):
         assert not is_named_after(path, "")
-    node.put(7, f"/{ID}")
-    assert "and no container id was given to compare its name with" in node.refused(container_id="")
+    machine.put(7, f"/{ID}")
+    assert "and no container id was given to compare its name with" in machine.refused(container_id="")
 
 
 @given(path=st.text("a1-./", max_size=20), container_id=st.text("a1-.", max_size=6))
@@ -109,44 +109,44 @@ def test_an_id_counts_only_whole_at_the_end_of_the_last_component(path: str, con
     assert is_named_after(path, container_id) == (expected and container_id != "")
 
 
-def test_cruns_child_is_the_containers_when_its_scope_is(node: Node) -> None:
+def test_cruns_child_is_the_containers_when_its_scope_is(machine: Machine) -> None:
     scope = f"/system.slice/crun-{ID}.scope"
-    node.put(7, f"{scope}/container")
-    assert node.find().directory("cpu").endswith(scope)
-    assert f"is in '{scope}', expected a cgroup that is named after the container 'x'" in node.refused(
+    machine.put(7, f"{scope}/container")
+    assert machine.find().directory("cpu").endswith(scope)
+    assert f"is in '{scope}', expected a cgroup that is named after the container 'x'" in machine.refused(
         container_id="x"
     )
-    assert "is named after the container 'container'" in node.refused(container_id="container")
+    assert "is named after the container 'container'" in machine.refused(container_id="container")
 
 
 @pytest.mark.parametrize("ours", ["", "/helper"])
 @pytest.mark.parametrize(("process", "whose"), [("self", "this process's own"), (1, "the host's")])
 def test_a_cgroup_that_we_or_the_hosts_init_are_in_never_counts(
-    node: Node, process: object, whose: str, ours: str
+    machine: Machine, process: object, whose: str, ours: str
 ) -> None:
-    node.put(7, f"/machine/{ID}")
-    node.put(process, f"/machine/{ID}{ours}")
-    assert node.refused().endswith(
+    machine.put(7, f"/machine/{ID}")
+    machine.put(process, f"/machine/{ID}{ours}")
+    assert machine.refused().endswith(
         f"process 7 is in '/machine/{ID}', which is {whose}, expected one of container '{ID}' alone"
     )
 
 
-def test_a_scope_that_we_are_in_is_our_own_also_by_cruns_child(node: Node) -> None:
+def test_a_scope_that_we_are_in_is_our_own_also_by_cruns_child(machine: Machine) -> None:
     for process in (7, "self"):
-        node.put(process, f"/crun-{ID}.scope/container")
-    assert "which is this process's own" in node.refused()
+        machine.put(process, f"/crun-{ID}.scope/container")
+    assert "which is this process's own" in machine.refused()
 
 
-def test_the_init_scope_never_counts_whatever_a_container_is_called(node: Node) -> None:
-    node.put(7, "/init.scope")
+def test_the_init_scope_never_counts_whatever_a_container_is_called(machine: Machine) -> None:
+    machine.put(7, "/init.scope")
     for name in ("init", "init.scope"):
-        assert f"which is the host's, expected one of container '{name}' alone" in node.refused(container_id=name)
+        assert f"which is the host's, expected one of container '{name}' alone" in machine.refused(container_id=name)
 
 
-def test_a_neighbour_whose_name_begins_alike_does_not_make_it_ours(node: Node) -> None:
-    node.put(7, f"/machine/{ID}")
-    node.put("self", f"/machine/{ID}2")
-    assert node.find().directory("cpu").endswith(f"/machine/{ID}")
+def test_a_neighbour_whose_name_begins_alike_does_not_make_it_ours(machine: Machine) -> None:
+    machine.put(7, f"/machine/{ID}")
+    machine.put("self", f"/machine/{ID}2")
+    assert machine.find().directory("cpu").endswith(f"/machine/{ID}")
 
 
 @pytest.mark.parametrize(
@@ -162,57 +162,61 @@ def test_a_neighbour_whose_name_begins_alike_does_not_make_it_ours(node: Node) -
         ("", "proc/7/cgroup does not tell"),
     ],
 )
-def test_what_a_process_cannot_tell_is_gone_and_says_why(node: Node, memberships: str | None, reason: str) -> None:
+def test_what_a_process_cannot_tell_is_gone_and_says_why(
+    machine: Machine, memberships: str | None, reason: str
+) -> None:
     if memberships is not None:
-        make_process(node.proc, 7, memberships)
-    error = node.refused()
+        make_process(machine.proc, 7, memberships)
+    error = machine.refused()
     assert error.startswith(f"no cpu cgroup for container '{ID}': no cgroupsPath was given, and ")
     assert reason in error
 
 
 def test_each_v1_hierarchy_is_judged_by_itself(tmp_path: Path) -> None:
-    node = Node(tmp_path, "v1")
-    node.put(7, f"/machine/{ID}", cpuset="/other")
-    assert node.find().directory("cpu").endswith(f"/machine/{ID}")
-    assert "process 7 is in '/other'" in node.refused(controller="cpuset")
-    node.put("self", "/plugins", cpuset=f"/machine/{ID}")
-    assert node.find().directory("cpu").endswith(f"/machine/{ID}")
+    machine = Machine(tmp_path, "v1")
+    machine.put(7, f"/machine/{ID}", cpuset="/other")
+    assert machine.find().directory("cpu").endswith(f"/machine/{ID}")
+    assert "process 7 is in '/other'" in machine.refused(controller="cpuset")
+    machine.put("self", "/plugins", cpuset=f"/machine/{ID}")
+    assert machine.find().directory("cpu").endswith(f"/machine/{ID}")
 
 
-def test_the_process_is_looked_up_once(node: Node) -> None:
-    node.put(7, f"/machine/{ID}")
-    cgroup = node.find()
+def test_the_process_is_looked_up_once(machine: Machine) -> None:
+    machine.put(7, f"/machine/{ID}")
+    cgroup = machine.find()
     cgroup.directory("cpu")
-    os.unlink(node.proc / "7/cgroup")
-    os.rmdir(node.proc / "7")
-    node.put(7, f"/other/{ID}")  # its number is another process's
+    os.unlink(machine.proc / "7/cgroup")
+    os.rmdir(machine.proc / "7")
+    machine.put(7, f"/other/{ID}")  # its number is another process's
     assert cgroup.directory("cpuset").endswith(f"/machine/{ID}")
 
 
 # A relative path counts from the root, or from the runtime's own cgroup
 
 
-def test_a_relative_path_from_the_root_counts_if_the_process_is_in_it_or_not_known(node: Node) -> None:
-    node.tree.make("/web/abc")
-    assert node.find("web/abc").directory("cpu").endswith("/web/abc")
-    node.put(7, "/web/abc/init.scope")
-    assert node.find("web/abc").directory("cpu").endswith("/web/abc")
+def test_a_relative_path_from_the_root_counts_if_the_process_is_in_it_or_not_known(machine: Machine) -> None:
+    machine.tree.make("/web/abc")
+    assert machine.find("web/abc").directory("cpu").endswith("/web/abc")
+    machine.put(7, "/web/abc/init.scope")
+    assert machine.find("web/abc").directory("cpu").endswith("/web/abc")
 
 
 @pytest.mark.parametrize("elsewhere", ["/runtime/web/abc", "/web/abcd", "/web", "/"])
-def test_a_relative_path_from_the_root_is_a_strangers_if_the_process_is_elsewhere(node: Node, elsewhere: str) -> None:
-    node.tree.make("/web/abc")
-    node.put(7, elsewhere)
-    refused = node.refused("web/abc")
+def test_a_relative_path_from_the_root_is_a_strangers_if_the_process_is_elsewhere(
+    machine: Machine, elsewhere: str
+) -> None:
+    machine.tree.make("/web/abc")
+    machine.put(7, elsewhere)
+    refused = machine.refused("web/abc")
     assert "process 7 is not in /" in refused
     assert "/web/abc, and process 7 is in " in refused
     assert refused.count(f"'{elsewhere}'") <= 1
 
 
-def test_a_relative_path_below_the_runtimes_own_cgroup_is_found_by_name(node: Node) -> None:
-    node.tree.make(f"/web/{ID}")
-    node.put(7, f"/runtime/web/{ID}")
-    assert node.find(f"web/{ID}").directory("cpu").endswith(f"/runtime/web/{ID}")
+def test_a_relative_path_below_the_runtimes_own_cgroup_is_found_by_name(machine: Machine) -> None:
+    machine.tree.make(f"/web/{ID}")
+    machine.put(7, f"/runtime/web/{ID}")
+    assert machine.find(f"web/{ID}").directory("cpu").endswith(f"/runtime/web/{ID}")
 
 
 # What cannot be read
@@ -220,28 +224,28 @@ def test_a_relative_path_below_the_runtimes_own_cgroup_is_found_by_name(node: No
 
 @pytest.mark.parametrize("number", ERRORS, ids=name_of)
 def test_a_proc_that_cannot_be_read_is_an_error_and_no_cgroup(
-    node: Node, monkeypatch: pytest.MonkeyPatch, number: int
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    node.put(7, f"/machine/{ID}")
-    node.put(1, "/init.scope")
+    machine.put(7, f"/machine/{ID}")
+    machine.put(1, "/init.scope")
     monkeypatch.setattr(knobs, "os", Failing(os, "open", number))
     with pytest.raises(CgroupError, match=f"^cannot read .*/proc/7/cgroup: .*{errno.errorcode[number]}") as caught:
-        node.find().directory("cpu")
+        machine.find().directory("cpu")
     assert not isinstance(caught.value, GoneError)
 
 
 @pytest.mark.parametrize("number", [errno.ENOENT, errno.ESRCH, errno.EACCES, errno.EPERM], ids=name_of)
 def test_an_init_process_that_proc_hides_leaves_it_to_the_name(
-    node: Node, monkeypatch: pytest.MonkeyPatch, number: int
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     """The option hidepid of proc, for a user who is not root."""
-    node.put(7, f"/machine/{ID}")
+    machine.put(7, f"/machine/{ID}")
     slurp = knobs.slurp
 
     def hide(path: str, limit: int) -> bytes:
-        if path == f"{node.proc}/1/cgroup":
+        if path == f"{machine.proc}/1/cgroup":
             raise OSError(number, os.strerror(number))
         return slurp(path, limit)
 
     monkeypatch.setattr(knobs, "slurp", hide)
-    assert node.find().directory("cpu").endswith(f"/machine/{ID}")
+    assert machine.find().directory("cpu").endswith(f"/machine/{ID}")
