@@ -9,7 +9,7 @@ from fuzz.targets.wire_messages import SEEDS as MESSAGES
 from nri.config import json_schemas, validate
 from nri.config.diagnostics import diagnose
 from nri.config.entries import ConfigList
-from nri.config.source_positions import Places
+from nri.config.source_positions import SourcePositions
 from nri.types import DecodeError, gojson
 
 JSON = True
@@ -43,7 +43,7 @@ def _schema_accepts(data: bytes) -> bool:
         value = gojson.loads(text)
     except (UnicodeDecodeError, DecodeError):
         return False
-    return _VALIDATOR.is_valid(value) and not Places(text).duplicates
+    return _VALIDATOR.is_valid(value) and not SourcePositions(text).duplicates
 
 
 SEEDS = (

@@ -1,16 +1,17 @@
 """The host configuration: from the files that an operator writes to one list of plugins.
 
-What belongs here is what reads ``/etc/nri/resource.d/*.conf`` and says what is wrong in them, by file, line and
-column. What the plugins of the list then do is :mod:`nri.client`'s.
+This package reads ``/etc/nri/resource.d/*.conf`` and finds the faults in them, by file, line and column. Running the
+plugins is :mod:`nri.client`'s part.
 
-A hook loads the configuration each time a container starts. So a good one is read with nothing but ``os`` and
-:mod:`nri.types` (``load``, ``quick``); ``re``, ``json`` and ``jsonschema`` are imported where there is a fault to
-explain (``diagnose``, ``explain``, ``locate``), or a plugin's own schema to hold a ``conf`` against (``conf``).
+A hook loads the configuration each time a container starts. So a valid one is read with ``os`` and :mod:`nri.types`
+only (``loading``, ``validate``). ``re``, ``json`` and ``jsonschema`` are imported to explain a fault
+(``diagnostics``, ``findings``, ``source_positions``), or to check a plugin conf against the plugin's own schema
+(``plugin_conf``).
 """
 
 from nri.config.entries import ConfigList, PluginEntry
 from nri.config.faults import ConfigError, Fault
-from nri.config.loading import DEFAULT_CONF_DIR, DEFAULT_CONF_FILE, load, load_files
+from nri.config.loading import DEFAULT_CONF_DIR, DEFAULT_CONF_FILE, list_files, load, load_files
 
 __all__ = [
     "DEFAULT_CONF_DIR",
@@ -19,6 +20,7 @@ __all__ = [
     "ConfigList",
     "Fault",
     "PluginEntry",
+    "list_files",
     "load",
     "load_files",
 ]

@@ -1,6 +1,6 @@
-"""The faults of a configuration file that :mod:`nri.config.validate` did not accept, each at its place.
+"""The faults of a configuration file that is not valid, each with its place.
 
-The search stops at a limit, and skips entries that are valid: a file of 20,000 entries takes a moment.
+The search ends at a limit and skips valid entries, so that a file with 20,000 entries takes a moment only.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from jsonschema import Draft202012Validator
 
-from nri.config import json_schemas, validate
 from nri.config.faults import MAX_FAULTS, Fault, path_text
 from nri.config.findings import explain
-from nri.config.source_positions import Places, refused
+from nri.config.source_positions import SourcePositions, refused
+from nri.config.validate import HOST_CONFIG, PLUGIN
 from nri.types import DecodeError, gojson
+from nri.types.table import NOTE_PREFIX
 from nri.types.v1 import STATES
 
 if TYPE_CHECKING:
@@ -25,13 +26,13 @@ if TYPE_CHECKING:
     from nri.config.findings import Error, Finding
 
 MINIMAL = '{"version": "0.1", "plugins": [{"type": "NAME"}]}'
-"""The shortest configuration that does something."""
+"""The shortest configuration with a plugin."""
 
 
 def diagnose(file: str, document: bytes, limit: int = MAX_FAULTS) -> tuple[Fault, ...]:
-    """The faults of a configuration file that is not good, from its top; never none, at most ``limit``.
+    """Return the faults of a configuration file that is not valid, from its top: at least one, at most *limit*.
 
-    Nothing more is said of a file that is not UTF-8, or not JSON: what comes after would be guesses.
+    If the file is not UTF-8 or not JSON, that is its last fault: any other would be a guess.
     """
     faults: list[Fault] = []
     if document.startswith(codecs.BOM_UTF8):
@@ -48,33 +49,32 @@ def diagnose(file: str, document: bytes, limit: int = MAX_FAULTS) -> tuple[Fault
         return (*faults, Fault(file=file, line=line, column=column, message=message))
     except DecodeError as error:
         return (*faults, _not_json(file, text, error))
-    places = Places(text, limit)
-    faults += _duplicates(file, places)
+    positions = SourcePositions(text, limit)
+    faults += _duplicates(file, positions)
     try:
-        faults += [_fault(file, places, finding) for finding in explain(_errors(value, limit), limit)]
-    except RecursionError:  # to tell whether two states are the same, a validator goes down into both
+        faults += [_fault(file, positions, finding) for finding in explain(_errors(value, limit), limit)]
+    except RecursionError:  # a validator compares two states recursively
         faults.append(Fault(file=file, message="nested too deep to be checked, expected a handful of levels"))
-    if not faults:  # quick and schema differ; a test holds them together
+    if not faults:  # the table and its schema differ; tests compare them
         faults.append(Fault(file=file, message="not accepted, and no rule says why; please report this as a bug"))
     return tuple(sorted(faults, key=lambda fault: (fault.line, fault.column))[:limit])
 
 
 @functools.cache
 def _validators() -> tuple[Draft202012Validator, Draft202012Validator]:
-    """Return the validators of a document, and of an entry in its plugins."""
-    schema = json_schemas.load("host-config")
-    return Draft202012Validator(schema), Draft202012Validator({**schema["$defs"]["plugin"], "$defs": schema["$defs"]})
+    """Return the validators for a document and for an entry of its plugins."""
+    return Draft202012Validator(HOST_CONFIG.schema()), Draft202012Validator(PLUGIN.schema())
 
 
 def _errors(value: object, limit: int) -> Iterator[Error]:
-    """Yield a validator's errors for a document; of its entries it gets the first ``limit`` that are not valid."""
+    """Yield a validator's errors for a document, and for the first *limit* entries that are not valid."""
     of_document, of_plugin = _validators()
     plugins = value.get("plugins") if isinstance(value, dict) else None
     if not isinstance(value, dict) or not isinstance(plugins, list):
         yield from of_document.iter_errors(value)
         return
     yield from of_document.iter_errors({**value, "plugins": []})
-    bad = (index for index, plugin in enumerate(plugins) if not validate.is_good_plugin(plugin))
+    bad = (index for index, plugin in enumerate(plugins) if not PLUGIN.accepts(plugin))
     for index in itertools.islice(bad, limit):
         for error in of_plugin.iter_errors(_shortened(plugins[index])):
             error.path.extendleft((index, "plugins"))
@@ -82,7 +82,7 @@ def _errors(value: object, limit: int) -> Iterator[Error]:
 
 
 def _shortened(plugin: Any) -> Any:
-    """Return an entry with no more states than are needed for a fault in them."""
+    """Return an entry with its first states only; one more than there are states is enough for a fault."""
     states = plugin.get("states") if isinstance(plugin, dict) else None
     return {**plugin, "states": states[: len(STATES) + 1]} if isinstance(states, list) else plugin
 
@@ -91,15 +91,15 @@ def _not_json(file: str, text: str, error: DecodeError) -> Fault:
     if not text.strip(" \t\r\n"):
         return Fault(file=file, message=f"found an empty file, expected at least {MINIMAL}")
     line, column = (error.line, error.column) if error.line else refused(text)
-    return Fault(file=file, line=line, column=column, message=error.reason + _habit(text, line, column))
+    return Fault(file=file, line=line, column=column, message=error.reason + _hint(text, line, column))
 
 
-def _habit(text: str, line: int, column: int) -> str:
-    """A word on what is at a syntax error, where it is something that other formats have."""
+def _hint(text: str, line: int, column: int) -> str:
+    """Return a hint on a syntax error, if the text at its place is valid in other formats."""
     lines = text.split("\n")
     before, after = lines[line - 1][: column - 1], lines[line - 1][column - 1 :]
     if after.startswith(("//", "/*", "#")):
-        return '; JSON has no comments, notes go under a key that begins with "x-"'
+        return f'; JSON has no comments, notes go under a key that begins with "{NOTE_PREFIX}"'
     if after.startswith("'"):
         return '; JSON has strings in "double quotes" only'
     if after.startswith(("}", "]")) and "\n".join([*lines[: line - 1], before]).rstrip().endswith(","):
@@ -107,7 +107,7 @@ def _habit(text: str, line: int, column: int) -> str:
     return ""
 
 
-def _duplicates(file: str, places: Places) -> list[Fault]:
+def _duplicates(file: str, positions: SourcePositions) -> list[Fault]:
     return [
         Fault(
             file=file,
@@ -117,10 +117,10 @@ def _duplicates(file: str, places: Places) -> list[Fault]:
             message=f"the key is given again, expected it once; "
             f"it was given first at line {duplicate.first.line} column {duplicate.first.column}",
         )
-        for duplicate in places.duplicates
+        for duplicate in positions.duplicates
     ]
 
 
-def _fault(file: str, places: Places, finding: Finding) -> Fault:
-    line, column = places.key(finding.path) if finding.at_key else places.value(finding.path)
+def _fault(file: str, positions: SourcePositions, finding: Finding) -> Fault:
+    line, column = positions.key(finding.path) if finding.at_key else positions.value(finding.path)
     return Fault(file=file, line=line, column=column, path=path_text(finding.path), message=finding.message)

@@ -43,22 +43,23 @@ class PluginEntry(JSONObject):
     __slots__ = ("conf", "failure_policy", "prefork", "source", "source_index", "states", "timeout", "type")
 
     type: str
-    """The name of the executable in the plugin directory."""
+    """The name of the plugin's executable."""
     conf: Any
-    """Handed to the plugin as it is."""
+    """The plugin conf; passed to the plugin unchanged."""
     states: tuple[str, ...]
-    """The states that the plugin is run for beside ``create`` and ``delete``, which are always sent."""
+    """The states that the plugin is run for in addition to ``create`` and ``delete``, which are always sent."""
     failure_policy: str
-    """``fail``, ``ignore``, or "" for the default of whoever runs the chain."""
+    """One of :data:`FAILURE_POLICIES`, or "" for the default of the program that runs the chain."""
     timeout: float
-    """Seconds; 0 for the default of whoever runs the chain."""
+    """Seconds; 0 for the default of the program that runs the chain."""
     prefork: str
-    """For a host that starts plugins ahead of requests: ``always`` also one that was not built with :mod:`nri.skel`,
-    which must do nothing before it has read its request; ``never``; "" for what the host finds."""
+    """Whether a host starts the plugin before there is a request. ``always``: also if it was not built with
+    :mod:`nri.skel`; it must then do nothing before it has read its request. ``never``: it is started for each
+    request. "": if it was built with :mod:`nri.skel`."""
     source: str
-    """The file that the entry comes from; not part of the document."""
+    """The path of the entry's file; not part of the document."""
     source_index: int
-    """Its place among the plugins of that file, from 0; not part of the document."""
+    """The index of the entry in that file, from 0; not part of the document."""
 
     FIELDS = (
         Field("type", "type", string, omit_empty=False),
@@ -93,14 +94,14 @@ class PluginEntry(JSONObject):
 
     @classmethod
     def from_value(cls, value: object, where: str) -> PluginEntry:
-        """As :meth:`JSONObject.from_value`; the source is not part of the document."""
+        """Return the entry of a decoded JSON object, as :meth:`JSONObject.from_value`, without a source."""
         plugin = super().from_value(value, where)
         object.__setattr__(plugin, "source", "")
         object.__setattr__(plugin, "source_index", 0)
         return plugin
 
     def wants(self, state: str) -> bool:
-        """Whether the plugin is to be run for ``state``."""
+        """Return whether the plugin is run for *state*."""
         return state in (State.CREATE, State.DELETE) or state in self.states
 
 

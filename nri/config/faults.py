@@ -1,4 +1,4 @@
-"""What is wrong in a configuration, and where: one line for a person, with its parts for a program."""
+"""Faults of a configuration, each with its place: one line for a person, and its parts for a program."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 MAX_FAULTS = 100
-"""Faults of one configuration that are listed; more would take long to find, and help little."""
+"""The number of faults of one configuration that are listed; more would take long to find, and help little."""
 
 DOCUMENT = "(document)"
 """The path of the whole document."""
 
 
 class Fault:
-    """One thing that is wrong in a file; ``str()`` is ``file:line:column: path: message``.
+    """A fault in a file; ``str()`` is ``file:line:column: path: message``.
 
     Frozen, compared by value.
     """
@@ -26,11 +26,11 @@ class Fault:
 
     file: str
     line: int
-    """From 1; 1 as well for what concerns the file as a whole, so that the line always has the same form."""
+    """From 1; also 1 for a fault of the file as a whole, so that every line has the same form."""
     column: int
-    """In characters, from 1; likewise."""
+    """In characters, from 1; also 1 for a fault of the file as a whole."""
     path: str
-    """The place in the document, as in ``plugins[0].type``."""
+    """The path in the document, such as ``plugins[0].type``."""
     message: str
     """What is wrong, and what would be right."""
 
@@ -62,10 +62,10 @@ class Fault:
     __delattr__ = __setattr__
 
 
-class Unexplained(Fault):
-    """A file that is not valid, with its content: finding its faults takes longer than a container can wait.
+class InvalidFile(Fault):
+    """A file that is not valid, with its content. To find its faults takes longer than a container can wait.
 
-    Two of them are equal if their files and documents are.
+    Two of them are equal if their files and their contents are equal.
     """
 
     __slots__ = ("document",)
@@ -77,12 +77,12 @@ class Unexplained(Fault):
         object.__setattr__(self, "document", document)
 
     def __eq__(self, other: object) -> bool:
-        return super().__eq__(other) and isinstance(other, Unexplained) and other.document == self.document
+        return super().__eq__(other) and isinstance(other, InvalidFile) and other.document == self.document
 
     __hash__ = Fault.__hash__
 
     def explain(self, limit: int) -> tuple[Fault, ...]:
-        """Return what is wrong in the file: at least one fault, at most so many."""
+        """Return the faults of the file: at least one, at most *limit*."""
         from nri.config.diagnostics import diagnose
 
         return diagnose(self.file, self.document, limit)
@@ -96,20 +96,20 @@ class ConfigError(NRIError):
 
     def __init__(self, faults: Iterable[Fault]) -> None:
         self.faults: tuple[Fault, ...] = tuple(faults)
-        """What is wrong, in all files: these in the order they are read, each from its top."""
+        """The faults of all files, in the order in which the files are read, each from its top."""
         super().__init__("\n".join(map(str, self.faults)))
 
     def explained(self) -> ConfigError:
-        """Return an error that says of each file that is not valid what is wrong in it, and where.
+        """Return an error with the faults of each file that is not valid.
 
-        It lists :data:`MAX_FAULTS` faults; where there are more the last line says so.
+        It lists at most :data:`MAX_FAULTS` faults; if there are more, the last line says so.
         """
         faults: list[Fault] = []
         for fault in self.faults:
             if len(faults) > MAX_FAULTS:
                 break
             left = MAX_FAULTS + 1 - len(faults)
-            faults += fault.explain(left) if isinstance(fault, Unexplained) else [fault]
+            faults += fault.explain(left) if isinstance(fault, InvalidFile) else [fault]
         if len(faults) > MAX_FAULTS:
             more = Fault(file=faults[MAX_FAULTS].file, message=f"there are more faults; {MAX_FAULTS} are listed")
             faults[MAX_FAULTS:] = [more]
@@ -117,7 +117,7 @@ class ConfigError(NRIError):
 
 
 def path_text(path: Sequence[str | int]) -> str:
-    """The keys and indices of a path as a person writes them: ``plugins[0].type``."""
+    """Return the keys and indices of a path as one text, such as ``plugins[0].type``."""
     text = ""
     for part in path:
         if isinstance(part, int):

@@ -1,12 +1,11 @@
-"""What jsonschema found, in the words of a person: what is wrong, and what would be right.
+"""Turn the errors of jsonschema into messages for people: what was found, and what would be right.
 
-One mistake is one finding: a misspelt key is not also a missing one, a value of the wrong type is not also none of
-the values that are allowed.
+One mistake is one finding: a misspelt key is not reported as a missing one, too, nor a value of the wrong type as one
+that is not among the allowed values.
 """
 
 from __future__ import annotations
 
-import difflib
 import itertools
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from jsonschema.exceptions import best_match
 
 from nri.config.faults import MAX_FAULTS
+from nri.config.nearest import nearest
 from nri.types import gojson
 
 if TYPE_CHECKING:
@@ -36,20 +36,20 @@ _TYPES = {
 
 
 class Finding(NamedTuple):
-    """One thing that is wrong in a value."""
+    """A mistake in a value."""
 
     path: Path
     message: str
     at_key: bool = False
-    """Whether it is the key at ``path`` that is wrong, and not its value."""
+    """True if the key at ``path`` is wrong, not its value."""
     meant: Path | None = None
-    """For a key that is probably misspelt: the path that was meant."""
+    """For a key that is probably misspelt: the path with the right key."""
 
 
 def explain(errors: Iterable[Error], limit: int = MAX_FAULTS) -> list[Finding]:
-    """The findings for the errors that a validator has, each once, at most ``limit``.
+    """Return the findings for a validator's errors, each once, at most *limit*.
 
-    A few times as many errors are looked at, since one mistake may be several of them.
+    A few times as many errors are read, since one mistake may cause several errors.
     """
     looked_at = itertools.islice(errors, limit * _ERRORS_PER_FINDING)
     found: dict[tuple[Path, str], Finding] = {}
@@ -71,16 +71,12 @@ def explain(errors: Iterable[Error], limit: int = MAX_FAULTS) -> list[Finding]:
 
 
 def _type(error: Error) -> Iterator[Finding]:
-    wanted: list[str] = error.validator_value if isinstance(error.validator_value, list) else [error.validator_value]
-    # null, where something else may be there too, stands for the default: nobody is told to write it.
-    names = [name for name in wanted if name != "null"] or wanted
-    expected = " or ".join([_TYPES.get(name, name) for name in names])
-    yield _found(error, f"{expected}{_titled(error.schema)}")
+    yield _found(error, _types(error.validator_value) + _titled(error.schema))
 
 
 def _allowed(error: Error) -> Iterator[Finding]:
     values = error.validator_value if error.validator == "enum" else [error.validator_value]
-    near = _nearest(error.instance, [value for value in values if isinstance(value, str) and len(values) > 1])
+    near = nearest(error.instance, [value for value in values if isinstance(value, str) and len(values) > 1])
     hint = f"; did you mean {_json(near)}?" if near is not None else ""
     yield _found(error, f"{_one_of(values)}{_titled(error.schema)}{hint}")
 
@@ -93,7 +89,7 @@ def _unknown_keys(error: Error) -> Iterator[Finding]:
     for key in error.instance:
         if key in known or any(re.search(pattern, key) for pattern in patterns):
             continue
-        near = _nearest(key, known)
+        near = nearest(key, known)
         if near is not None:
             yield Finding((*path, key), f"unknown key, did you mean {_json(near)}?", True, (*path, near))
         else:
@@ -139,8 +135,8 @@ def _length(unit: str, limit: str) -> Callable[[Error], Iterator[Finding]]:
 def _alternatives(error: Error) -> Iterator[Finding]:
     branches = {str(inner.validator) for inner in error.context or ()}
     if error.context and branches == {"type"} and all(not inner.relative_path for inner in error.context):
-        kinds = [_TYPES.get(inner.validator_value, str(inner.validator_value)) for inner in error.context]
-        yield _found(error, " or ".join(dict.fromkeys(kinds)) + _titled(error.schema))
+        types = [name for inner in error.context for name in _listed(inner.validator_value)]
+        yield _found(error, _types(types) + _titled(error.schema))
         return
     best = best_match([error])
     if best is None or best is error:
@@ -182,7 +178,7 @@ def _found(error: Error, expected: str) -> Finding:
 
 
 def _expectation(schema: Any) -> str:
-    """What a value should be, from its schema."""
+    """Return what a value should be, according to its schema."""
     if not isinstance(schema, dict):
         return "a value"
     if "const" in schema:
@@ -195,12 +191,22 @@ def _expectation(schema: Any) -> str:
     return (_TYPES.get(kind, "a value") if isinstance(kind, str) else "a value") + _titled(schema)
 
 
+def _types(wanted: str | list[str]) -> str:
+    """Return what the ``type`` of a schema allows; null is left out where it stands for a default."""
+    names = [name for name in _listed(wanted) if name != "null"] or ["null"]
+    return " or ".join(dict.fromkeys([_TYPES.get(name, name) for name in names]))
+
+
+def _listed(wanted: str | list[str]) -> list[str]:
+    return wanted if isinstance(wanted, list) else [wanted]
+
+
 def _one_of(values: list[Any]) -> str:
     return ("one of " if len(values) > 1 else "") + ", ".join(map(_json, values))
 
 
 def _title(schema: Any) -> str:
-    """A schema's title as part of a sentence: without its capital, but for an abbreviation's."""
+    """Return a schema's title as part of a sentence: in lower case, unless it begins with an abbreviation."""
     title = schema.get("title", "") if isinstance(schema, dict) else ""
     return title if title[1:2].isupper() else title[:1].lower() + title[1:]
 
@@ -213,15 +219,6 @@ def _titled(schema: Any) -> str:
 def _matching(pattern: str) -> str:
     prefix = re.fullmatch(r"\^([\w-]+)", pattern)
     return f"a key that begins with {_json(prefix[1])}" if prefix else f"a key that matches {pattern}"
-
-
-def _nearest(word: object, candidates: list[str]) -> str | None:
-    """The candidate that ``word`` is probably a misspelling of."""
-    if not isinstance(word, str) or len(word) > 100:
-        return None
-    folded = {candidate.lower(): candidate for candidate in candidates}
-    near = difflib.get_close_matches(word.lower().replace("_", ""), folded, n=1, cutoff=0.6)
-    return folded[near[0]] if near else None
 
 
 def _json(value: Any) -> str:

@@ -10,23 +10,31 @@ from jsonschema import Draft202012Validator
 from referencing import Registry
 from referencing.jsonschema import DRAFT202012
 
+from nri.config.validate import HOST_CONFIG
+
 PLACES = {"request": "nri.types", "result": "nri.types", "configlist": "nri.config", "host-config": "nri.config"}
-"""Schemas by name, each with the package that it ships with."""
+"""The name of each schema, with the package that it ships with."""
 
 
 def load(name: str) -> dict[str, Any]:
-    """The schema of that name, one of :data:`PLACES`."""
+    """Return the schema of that name, one of :data:`PLACES`."""
     resource = importlib.resources.files(PLACES[name]).joinpath("schemas", f"{name}.schema.json")
     schema: dict[str, Any] = json.loads(resource.read_bytes())
     return schema
 
 
+def host_config() -> dict[str, Any]:
+    """Return the schema of the host configuration as its table has it: the content of ``host-config.schema.json``."""
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": "urn:nri:v0.1:host-config"}
+    return head | HOST_CONFIG.schema()
+
+
 def validator(name: str) -> Draft202012Validator:
-    """A validator for the schema of that name, which may refer to the others."""
+    """Return a validator for the schema of that name, which may refer to the others."""
     resources = [DRAFT202012.create_resource(load(name)) for name in PLACES]
     return Draft202012Validator(load(name), registry=resources @ Registry())
 
 
 def offline(schema: Any) -> Draft202012Validator:
-    """A validator for a schema from elsewhere; a reference out of it cannot be resolved, and nothing is fetched."""
+    """Return a validator for a foreign schema; it resolves no reference to another schema and fetches nothing."""
     return Draft202012Validator(schema, registry=Registry())

@@ -1,11 +1,12 @@
-"""Loading: which files there are, what is in them, one list of plugins out of all.
+"""Read the files of the host configuration, and join them to one list of plugins.
 
-Files ending in ``.conf`` in the drop-in directory are read in the byte order of their names; hidden ones and editors'
-backups are not. Only a directory without any makes room for the single file of the Go implementation. A file is
-looked at before it is opened: a FIFO of that name does not block a container's start, a device is not touched.
+Files that end in ``.conf`` in the drop-in directory are read in the byte order of their names; hidden files and
+editors' backups are not read. The single file of the Go implementation is read only if there is none in that
+directory. Each file's kind is checked before it is opened: a FIFO does not block a container's start, and no device
+is touched.
 
-Files and directories must be such that nobody but root and ourselves can write to them (:mod:`nri.trust`). What
-somebody else wrote is not read.
+Only root and the user of this process may be able to write to the files and their directories (:mod:`nri.trust`);
+otherwise they are not read.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import stat
 from nri import filekind, trust
 from nri.config import validate
 from nri.config.entries import ConfigList
-from nri.config.faults import ConfigError, Fault, Unexplained
+from nri.config.faults import ConfigError, Fault, InvalidFile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,17 +29,17 @@ DEFAULT_CONF_DIR = "/etc/nri/resource.d"
 DEFAULT_CONF_FILE = "/etc/nri/conf.json"
 SUFFIX = ".conf"
 MAX_SIZE = 1024 * 1024
-"""Bytes of a file that are accepted; a real one has some hundreds."""
+"""The longest file that is accepted, in bytes; a real one has some hundreds."""
 
 
 def load(
     conf_dir: str = DEFAULT_CONF_DIR, conf_file: str = DEFAULT_CONF_FILE, *, check_owner: bool = True
 ) -> ConfigList:
-    """The host configuration; one without plugins where there is none.
+    """Return the host configuration; it has no plugins if there are no files.
 
-    :param conf_dir: its ``*.conf``, in name order.
-    :param conf_file: read only where ``conf_dir`` holds no ``.conf``; it need not exist.
-    :param check_owner: whether it matters who can write to them.
+    :param conf_dir: the directory of the ``*.conf`` files.
+    :param conf_file: the file that is read if *conf_dir* has no ``*.conf``; it need not exist.
+    :param check_owner: whether files that others can write to are refused.
     :raises ConfigError: with the faults of all files, at most :data:`nri.config.faults.MAX_FAULTS`.
     """
     try:
@@ -49,10 +50,10 @@ def load(
 
 
 def load_files(conf_dir: str, conf_file: str, *, check_owner: bool = True) -> Files:
-    """Return the files that are there, each with its plugins, in the order in which they are read.
+    """Return the files, each with its plugins, in the order in which they are read.
 
-    For a caller that must answer at once: a file that is not valid is one fault, which does not say what is wrong in
-    it until :meth:`ConfigError.explained` is called.
+    For a caller that must answer at once: each file that is not valid is one fault (:class:`InvalidFile`);
+    :meth:`ConfigError.explained` then finds the faults in it.
 
     :raises ConfigError: as :func:`load` does.
     """
@@ -67,7 +68,7 @@ def load_files(conf_dir: str, conf_file: str, *, check_owner: bool = True) -> Fi
         except ConfigError as error:
             faults += error.faults
         except FileNotFoundError:
-            continue  # no configuration at all, or a file removed since the directory was listed
+            continue  # there is no configuration, or the file was removed after the directory was listed
         if check_owner:
             try:
                 directories += trust.directories(path, plain)
@@ -82,12 +83,11 @@ def load_files(conf_dir: str, conf_file: str, *, check_owner: bool = True) -> Fi
 
 
 def read(path: str, *, check_owner: bool = False) -> bytes:
-    """The bytes of a configuration file.
+    """Return the content of a configuration file.
 
-    :param check_owner: whether it matters who can write to it.
-    :raises FileNotFoundError: when there is nothing of that name, not even a symlink.
-    :raises ConfigError: when it is not a regular file, cannot be read, is too big, or others can
-        write to it.
+    :param check_owner: whether a file that others can write to is refused.
+    :raises FileNotFoundError: when neither a file nor a symlink has that name.
+    :raises ConfigError: when it is not a regular file, cannot be read, is too big, or others can write to it.
     """
     try:
         _require_regular(path, os.stat(path).st_mode)
@@ -106,22 +106,29 @@ def read(path: str, *, check_owner: bool = False) -> bytes:
     return document
 
 
+def list_files(conf_dir: str) -> list[str]:
+    """Return the paths of the configuration files in a directory, in the order in which they are read.
+
+    :raises OSError: when the directory cannot be listed.
+    """
+    names = [name for name in os.listdir(conf_dir) if name.endswith(SUFFIX) and not name.startswith(".")]
+    return [os.path.join(conf_dir, name) for name in sorted(names, key=os.fsencode)]
+
+
 def _files(conf_dir: str) -> list[str]:
     try:
-        names = os.listdir(conf_dir)
+        return list_files(conf_dir)
     except FileNotFoundError as error:
         refusal = _refusal(conf_dir, error, "a directory")
-        if refusal is error:  # there is none
+        if refusal is error:  # the directory does not exist
             return []
         raise refusal from None
     except OSError as error:
         raise _refusal(conf_dir, error, f"a directory of *{SUFFIX} files that can be read") from None
-    names = [name for name in names if name.endswith(SUFFIX) and not name.startswith(".")]
-    return [os.path.join(conf_dir, name) for name in sorted(names, key=os.fsencode)]
 
 
 def _leading_to(conf_dir: str, faults: list[Fault], plain: set[str]) -> list[str]:
-    """The directory of the files, and those of the links that lead to it."""
+    """Return the directory of the files, and the directories of the symlinks that lead to it."""
     try:
         return [conf_dir, *trust.follow(conf_dir, plain)[1]]
     except FileNotFoundError:
@@ -145,7 +152,7 @@ def _of_directories(directories: list[str]) -> list[Fault]:
             key = status.st_dev, status.st_ino  # one directory may be reached by several paths
             wrong = trust.judge(status)
         except FileNotFoundError:
-            continue  # there is none, or not any more
+            continue  # it does not exist, or no longer
         except OSError as error:
             wrong = f"cannot be looked at: {(error.strerror or str(error)).lower()}, expected a directory"
         if wrong and key not in faults:
@@ -157,7 +164,7 @@ def _load_file(path: str, *, check_owner: bool) -> tuple[PluginEntry, ...]:
     document = read(path, check_owner=check_owner)
     value = validate.parse(document)
     if value is None:
-        raise ConfigError([Unexplained(file=path, document=document)])
+        raise ConfigError([InvalidFile(file=path, document=document)])
     plugins = ConfigList.from_value(value, path).plugins
     return tuple([plugin.replace(source=path, source_index=index) for index, plugin in enumerate(plugins)])
 
@@ -169,7 +176,7 @@ def _require_regular(path: str, mode: int) -> None:
 
 
 def _refusal(path: str, error: OSError, expected: str) -> Exception:
-    """The error to raise for an OSError at ``path``."""
+    """Return the exception to raise for an OSError at *path*."""
     if isinstance(error, FileNotFoundError):
         try:
             target = os.readlink(path)

@@ -1,8 +1,8 @@
-"""BridgeOptions that an entry of the host configuration leaves open to every pod of the node.
+"""What an entry of the host configuration lets every pod of the node decide.
 
-A plugin that acts on the annotations of pods declares in its schema an object ``allow``, with a key for each setting
-that a pod can make. A key that an entry leaves out, or that is null or true, is open to every pod. A plugin whose
-schema has no ``allow`` gets no note.
+A plugin that acts on the annotations of pods declares in its schema an object ``allow``, with a key for each thing
+that a pod can say. A key that an entry leaves out, or that is null or true, is open to every pod. An entry for a
+plugin whose schema has no ``allow`` gets no note.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from nri.config.entries import PluginEntry
+    from nri.config import PluginEntry
 
 
 def open_to_every_pod(schema: Any, conf: Any) -> tuple[str, ...]:
-    """Return the keys of ``allow`` that the schema declares and ``conf`` leaves open, in the schema's order.
+    """Return the keys of ``allow`` that the schema declares and *conf* leaves open, in the schema's order.
 
-    :param schema: a plugin's, and so anything; what is not as above declares no key.
+    :param schema: the plugin's; it may be any value, and declares no key if it has another form.
     """
     allow = _object(_object(conf).get("allow"))
     declared = _object(_object(_object(_object(schema).get("properties")).get("allow")).get("properties"))
@@ -24,7 +24,7 @@ def open_to_every_pod(schema: Any, conf: Any) -> tuple[str, ...]:
 
 
 def openness_note(plugin: PluginEntry, schema: Any) -> str:
-    """Return one line about what an entry leaves open to every pod; "" where that is nothing."""
+    """Return one line about the keys that an entry leaves open to every pod; "" if there are none."""
     found = open_to_every_pod(schema, plugin.conf)
     if not found:
         return ""

@@ -1,7 +1,7 @@
-"""A plugin's ``conf``, held against the JSON Schema that the plugin itself declares (``TYPE schema``).
+"""Check a plugin conf against the JSON Schema that the plugin itself declares (``TYPE schema``).
 
-The schema comes from an executable and may be anything: whatever is wrong with it is one message, never an
-exception, and no reference in it is ever fetched.
+The schema comes from an executable and may be anything: a fault in it is one message, never an exception, and no
+reference in it is fetched.
 """
 
 from __future__ import annotations
@@ -12,29 +12,29 @@ from nri.config.faults import ConfigError, Fault, path_text
 from nri.config.loading import read
 
 if TYPE_CHECKING:
-    from nri.config.entries import PluginEntry
+    from nri.config import PluginEntry
     from nri.config.findings import Finding
-    from nri.config.source_positions import Places
+    from nri.config.source_positions import SourcePositions
 
 
 def validate_conf(schema: Any, conf: Any) -> list[str]:
-    """What is wrong with ``conf``: one ``path: message`` each, the path beginning with ``conf``.
+    """Return the faults of a plugin conf, each as ``path: message``; the path begins with ``conf``.
 
-    No ``conf`` (None) is as good as an empty object: a schema has to accept one of both.
+    A missing conf (None) is valid if the schema accepts null or an empty object.
     """
     return [f"{path_text(('conf', *finding.path))}: {finding.message}" for finding in _findings(schema, conf)]
 
 
 def check_conf(plugin: PluginEntry, schema: Any) -> tuple[Fault, ...]:
-    """The faults of a loaded plugin's ``conf``, with their places in the file that it comes from."""
+    """Return the faults of an entry's plugin conf, with their positions in the file of the entry."""
     findings = _findings(schema, plugin.conf)
-    places = _places(plugin.source) if findings else None
+    positions = _positions(plugin.source) if findings else None
     faults = []
     for finding in findings:
         path = ("plugins", plugin.source_index, "conf", *finding.path)
         line, column = 1, 1
-        if places is not None:
-            line, column = places.key(path) if finding.at_key else places.value(path)
+        if positions is not None:
+            line, column = positions.key(path) if finding.at_key else positions.value(path)
         faults.append(
             Fault(
                 file=plugin.source or "(no file)",
@@ -48,10 +48,10 @@ def check_conf(plugin: PluginEntry, schema: Any) -> tuple[Fault, ...]:
 
 
 def fault_at(plugin: PluginEntry, key: str, message: str) -> Fault:
-    """A fault of a loaded plugin's entry, with the place of ``key`` in the file that it comes from."""
+    """Return a fault of an entry, with the position of *key* in the file of the entry."""
     path = ("plugins", plugin.source_index, key)
-    places = _places(plugin.source)
-    line, column = (1, 1) if places is None else places.value(path)
+    positions = _positions(plugin.source)
+    line, column = (1, 1) if positions is None else positions.value(path)
     return Fault(file=plugin.source or "(no file)", line=line, column=column, path=path_text(path), message=message)
 
 
@@ -77,14 +77,14 @@ def _findings(schema: Any, conf: Any) -> list[Finding]:
         )
     except RecursionError:
         reason = "schema or conf are nested too deep, or the schema refers to itself without end"
-    except Exception as error:  # the schema is a stranger's, and what a validator makes of it has no list
+    except Exception as error:  # a foreign schema can make a validator raise anything
         reason = f"it cannot be applied: {type(error).__name__}: {error}"
     return [Finding((), f"cannot be checked against the plugin's schema: {reason}")]
 
 
-def _places(file: str) -> Places | None:
-    """The places in ``file`` as it is now; None when it can no longer be read."""
-    from nri.config.source_positions import Places
+def _positions(file: str) -> SourcePositions | None:
+    """Return the positions in the file as it is now; None if it can no longer be read."""
+    from nri.config.source_positions import SourcePositions
     from nri.types import gojson
 
     try:
@@ -92,4 +92,4 @@ def _places(file: str) -> Places | None:
         gojson.loads(text)
     except (OSError, ConfigError, ValueError):
         return None
-    return Places(text)
+    return SourcePositions(text)

@@ -1,7 +1,7 @@
-"""Where things stand in a JSON text: the position of each value and key, and the keys that are given twice.
+"""The positions of all values and keys in a JSON text, and the keys that are given twice.
 
-A JSON decoder says what a document means and forgets where it stood; a person who is to mend a file wants the line.
-This goes over a text that a decoder has read already, in one pass, without recursion, and keeps the places.
+A JSON decoder returns values without their positions, and a person who corrects a file needs the line. This module
+reads a text that a decoder has accepted, in one pass and without recursion, and keeps the positions.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ _TOKEN = re.compile(r'[\[\]{},:]|"[^"\\]*(?:\\.[^"\\]*)*"|[^\s\[\]{},:"]+', re.D
 
 
 class Position(NamedTuple):
-    """A place in a text, both from 1, the column in characters."""
+    """A position in a text: line and column, both from 1, the column in characters."""
 
     line: int
     column: int
 
 
 class Duplicate(NamedTuple):
-    """A key that its object has already."""
+    """A key that its object has twice."""
 
     path: tuple[str | int, ...]
     position: Position
     first: Position
-    """Where the key was given the first time."""
+    """The position of the key when it was given first."""
 
 
 _NO_CHILDREN: dict[str | int, _Node] = {}
 
 
 class _Node:
-    """A value: where it and its key begin, and what is in it."""
+    """A value: where it and its key begin, and the values in it."""
 
     __slots__ = ("children", "is_object", "key_at", "name", "parent", "value_at")
 
@@ -48,7 +48,7 @@ class _Node:
         self.parent = parent
         self.name = name
         self.key_at = key_at
-        """-1 where it has none."""
+        """-1 for a value without a key."""
         self.value_at = value_at
         self.is_object = token.startswith("{")
         self.children: dict[str | int, _Node] = {} if token in ("{", "[") else _NO_CHILDREN
@@ -62,10 +62,10 @@ class _Node:
         return tuple(reversed(path))
 
 
-class Places:
-    """The places in a text that is JSON. Of a key that is given several times the last counts, as in its value.
+class SourcePositions:
+    """The positions in a JSON text. If a key is given several times, its last position counts, like its last value.
 
-    :param limit: duplicates that are kept, at most.
+    :param limit: the number of duplicates that are kept.
     """
 
     def __init__(self, text: str, limit: int = sys.maxsize) -> None:
@@ -75,11 +75,11 @@ class Places:
         self._root = self._read(text)
 
     def value(self, path: Sequence[str | int]) -> Position:
-        """Where the value at ``path`` begins; of the nearest value around it where there is none."""
+        """Return where the value at *path* begins; if there is none, where the nearest value around it begins."""
         return self._position(self._find(path).value_at)
 
     def key(self, path: Sequence[str | int]) -> Position:
-        """Where the key of the value at ``path`` begins; the value itself where it has none."""
+        """Return where the key of the value at *path* begins; if it has no key, where the value begins."""
         node = self._find(path)
         return self._position(node.key_at if node.key_at >= 0 else node.value_at)
 
@@ -98,7 +98,7 @@ class Places:
 
     def _read(self, text: str) -> _Node:
         root = _Node("", 0, None, "", -1)
-        around: _Node | None = None  # the object or array that is open
+        around: _Node | None = None  # the innermost open object or array
         key: tuple[str, int] | None = None
         for token, at in _tokens(text):
             if around is not None and token in ("]", "}"):
@@ -127,7 +127,7 @@ class Places:
 
 
 def refused(text: str) -> Position:
-    """Where the number or the depth is for which :mod:`nri.types.gojson` refused a text without saying where."""
+    """Return where the number or the depth is for which :mod:`nri.types.gojson` refused a text without a position."""
     depth = 0
     for token, at in _tokens(text):
         depth += (token in ("[", "{")) - (token in ("]", "}"))
@@ -140,12 +140,12 @@ def _fits(number: str) -> bool:
     try:
         gojson.loads(number)
     except DecodeError as error:
-        return error.line > 0  # an error of another kind, which says where it is
+        return error.line > 0  # an error of another kind, which has a position
     return True
 
 
 def _tokens(text: str) -> Iterator[tuple[str, int]]:
-    """Brackets, braces, and values; separators tell nothing about a text that is known to be JSON."""
+    """Yield brackets, braces and values; separators are not needed in a text that is known to be JSON."""
     for match in _TOKEN.finditer(text):
         if match[0] not in (",", ":"):
             yield match[0], match.start()

@@ -1,24 +1,91 @@
-"""Whether a configuration is good: the one question that a container's start waits for.
+"""The rules of the host configuration, as a table: :data:`HOST_CONFIG`.
 
-The rules are those of ``host-config.schema.json``, and that no object gives a key twice; here without jsonschema,
-which costs more than all the rest of a hook. A test holds both to the same verdict. What exactly is wrong is for
-:mod:`nri.config.diagnostics` to say.
+A container's start waits for the verdict, which needs no jsonschema. ``host-config.schema.json`` is made from the
+table (``tools/schemas``). Beyond the schema, no object may give a key twice. :mod:`nri.config.diagnostics` finds the
+faults of a file that is not valid.
 """
 
 from __future__ import annotations
 
-from nri.config.entries import FAILURE_POLICIES, MAX_TIMEOUT, PREFORK, is_type_name
+from nri.config.entries import (
+    FAILURE_POLICIES,
+    MAX_TIMEOUT,
+    MAX_TYPE_LENGTH,
+    PREFORK,
+    TYPE_PATTERN,
+    is_type_name,
+)
 from nri.types import gojson
+from nri.types.table import Key, Table, anything, array, number, text, words
 from nri.types.v1 import STATES, VERSION
 
-TOP_LEVEL_KEYS = ("$schema", "version", "plugins")
-PLUGIN_KEYS = ("type", "conf", "states", "failurePolicy", "timeout", "prefork")
-NOTE_PREFIX = "x-"
-"""A key that begins with it holds the operator's own notes."""
+PLUGIN = Table(
+    Key(
+        "type",
+        text(0, MAX_TYPE_LENGTH, matches=is_type_name, pattern=TYPE_PATTERN),
+        title="A file name of letters, digits, '.', '_' and '-' that begins with a letter or a digit",
+        description="The name of the plugin's executable in the plugin directory, /opt/nri/bin.",
+        required=True,
+    ),
+    Key(
+        "conf",
+        anything(),
+        title="The plugin's own configuration",
+        description="Handed to the plugin as it is. `TYPE schema` prints what the plugin expects, and `nri check` "
+        "holds this against it.",
+    ),
+    Key(
+        "states",
+        array(words(*STATES), unique=True),
+        title="The states that the plugin is run for",
+        description="Beside create and delete, which every plugin gets; they may be listed.",
+    ),
+    Key(
+        "failurePolicy",
+        words(*FAILURE_POLICIES),
+        title="What a failure of this plugin means",
+        description="fail: the container does not start. ignore: it is logged. Without it whoever runs the chain "
+        "decides.",
+    ),
+    Key(
+        "timeout",
+        number(0, MAX_TIMEOUT, above=True),
+        title="Seconds that the plugin may take",
+        description="Then it is killed, which is a failure. Without it whoever runs the chain decides.",
+    ),
+    Key(
+        "prefork",
+        words(*PREFORK),
+        title="Whether the bridge starts the plugin before there is a request",
+        description="always: also one that was not built with nri.skel; it must do nothing before it has read its "
+        "request. never: it is started for each request. Without it: if it was built with nri.skel.",
+    ),
+    notes=True,
+    title="One plugin",
+    description="One plugin may stand here several times, each time with another conf; it is run as often.",
+)
+"""An entry of ``plugins``."""
+
+HOST_CONFIG = Table(
+    Key("$schema", text(), title="The schema of this file, for editors"),
+    Key("version", words(VERSION), title="The version of the contract", required=True),
+    Key(
+        "plugins",
+        array(PLUGIN),
+        title="The plugins, in the order they run",
+        description="An empty array is a host without plugins.",
+        required=True,
+    ),
+    notes=True,
+    title="NRI v0.1 host configuration",
+    description="A file in /etc/nri/resource.d, or /etc/nri/conf.json: which plugins run on this host, in which "
+    "order. Strict, so that a misspelt key is found when the file is read, not when a plugin fails to do its work.",
+)
+"""A file of the host configuration."""
 
 
 def parse(document: bytes) -> object:
-    """The value of a configuration that is good; None for one that is not."""
+    """Return the value of a valid configuration; None for one that is not valid."""
     duplicates = []
 
     def unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -31,39 +98,4 @@ def parse(document: bytes) -> object:
         value = gojson.loads(str(document, "utf-8"), unique)
     except ValueError:  # not UTF-8, or a DecodeError
         return None
-    return value if not duplicates and is_good(value) else None
-
-
-def is_good(document: object) -> bool:
-    """Whether a decoded document is what ``host-config.schema.json`` accepts."""
-    if not isinstance(document, dict) or not _known_keys(document, TOP_LEVEL_KEYS):
-        return False
-    if document.get("version") != VERSION or not isinstance(document.get("$schema", ""), str):
-        return False
-    plugins = document.get("plugins")
-    return isinstance(plugins, list) and all(map(is_good_plugin, plugins))
-
-
-def is_good_plugin(plugin: object) -> bool:
-    """Return whether an entry of ``plugins`` is good."""
-    return (
-        isinstance(plugin, dict)
-        and is_type_name(plugin.get("type"))
-        and _known_keys(plugin, PLUGIN_KEYS)
-        and plugin.get("failurePolicy", "fail") in FAILURE_POLICIES
-        and _are_states(plugin.get("states", []))
-        and _is_timeout(plugin.get("timeout", MAX_TIMEOUT))
-        and plugin.get("prefork", "never") in PREFORK
-    )
-
-
-def _known_keys(value: dict[str, object], known: tuple[str, ...]) -> bool:
-    return all(key in known or key.startswith(NOTE_PREFIX) for key in value)
-
-
-def _are_states(value: object) -> bool:
-    return isinstance(value, list) and all(item in STATES for item in value) and len(set(value)) == len(value)
-
-
-def _is_timeout(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= MAX_TIMEOUT
+    return value if not duplicates and HOST_CONFIG.accepts(value) else None

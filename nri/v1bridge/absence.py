@@ -1,8 +1,8 @@
-"""Configuration files that are suddenly gone: for a moment they count as they were.
+"""Missing configuration files, which stay in use for a moment.
 
 Tools replace a file by moving the old one away and writing the new one, or exchange a whole directory. Between the
-two steps there is no file, and a pod that starts just then would get no plugins. So where files are missing, and
-nothing else has changed, the missing ones count for :data:`GRACE` seconds more, from the event that noticed it.
+two steps there is no file, and a pod that starts at that moment would get no plugins. So if files are missing and
+nothing else has changed, the missing files stay in use for :data:`GRACE` seconds after the event that noticed it.
 """
 
 from __future__ import annotations
@@ -12,19 +12,17 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from nri.config.entries import PluginEntry
-
-    Files = dict[str, tuple[PluginEntry, ...]]
+    from nri.config.loading import Files
 
 GRACE = 1.0
 """Seconds."""
 
 
 class Absence:
-    """The files that are missing, and since when.
+    """The missing files, each with the time since when it is missing.
 
-    :param stand_in: the file that is read only where there is no other; it does not take the place of files that
-        were there a moment ago.
+    :param stand_in: the file that is read only if there is no other; it does not replace files that are missing for
+        a moment only.
     """
 
     def __init__(self, stand_in: str, clock: Callable[[], float]) -> None:
@@ -33,17 +31,18 @@ class Absence:
         self._since: dict[str, float] = {}
 
     def forget(self) -> None:
-        """Count anew: what was missing is there again, or was replaced."""
+        """Forget the missing files: they are there again, or were replaced."""
         self._since = {}
 
     def is_over(self) -> bool:
-        """Return whether a missing file has had its time."""
+        """Return whether a file has been missing for :data:`GRACE` seconds."""
         return bool(self._since) and self._clock() - min(self._since.values()) >= GRACE
 
     def bridge(self, known: Files, found: Files) -> Files:
-        """Return what counts: ``found``, with those files of ``known`` that have been missing for a moment only.
+        """Return the files to use: *found*, and the files of *known* that have been missing for a moment only.
 
-        :param known: what counts until now.
+        :param known: the files that were in use.
+        :param found: the files that exist.
         """
         missing = [path for path in known if path not in found]
         rest = {path: plugins for path, plugins in found.items() if path in known or path != self._stand_in}

@@ -1,10 +1,10 @@
-"""The plugins' configuration, read again when its files have changed.
+"""The host configuration, read again when its files have changed.
 
-A change takes effect with the next event. If the files are not valid, or cannot be read for whatever reason, the last
-valid configuration stays, and the log says so once; where there has been none yet, no plugin runs. If files are
-missing, they count for a moment more (:mod:`nri.v1bridge.absence`). Every event sees one configuration, the old or
-the new: where files change while they are read (a directory that is exchanged, a file that gets another name), they
-are read again. What is wrong in a file is found out after the event (:mod:`nri.v1bridge.explaining`).
+A change takes effect with the next event. If the files are not valid or cannot be read, the last valid configuration
+stays in use, and the log says so once; before the first valid one, no plugin runs. Missing files stay in use for a
+moment (:mod:`nri.v1bridge.absence`). Every event gets one configuration, the old or the new: if files change while
+they are read (a directory is exchanged, a file is renamed), they are read again. The faults in a file are found after
+the event (:mod:`nri.v1bridge.explaining`).
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import time
 from typing import TYPE_CHECKING
 
 from nri import config, trust
-from nri.config.entries import ConfigList
-from nri.config.faults import Fault, Unexplained
+from nri.config import ConfigError, ConfigList, Fault
+from nri.config.faults import InvalidFile
 from nri.types.gojson import shorten
 from nri.v1bridge.absence import GRACE, Absence
 from nri.v1bridge.explaining import Explainer
@@ -27,67 +27,68 @@ from nri.v1bridge.logs import MAX_TEXT
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from nri.v1bridge.absence import Files
+    from nri.config.loading import Files
 
 RECENT_NS = 100_000_000
-"""Nanoseconds: a file that is younger may change again without its time of change showing it."""
+"""Nanoseconds; a file that changed within them may change again without getting another time of change."""
 
 ATTEMPTS = 4
-"""Readings until the files are the same before and after; if they never are, the last one counts."""
+"""The number of times that files are read until they do not change meanwhile; after that the last reading counts."""
 
 PAUSE = 0.001
-"""Seconds between two of them."""
+"""Seconds between two readings."""
 
 log = logging.getLogger("nri.v1bridge")
 
-State = tuple[object, ...]
+Snapshot = tuple[object, ...]
+"""The metadata of all files and directories that the configuration depends on."""
 
 
 class Configuration:
-    """The configuration of a directory, or of the one file that stands in for it.
+    """The host configuration of a directory, or of the single file that is read instead.
 
-    :param clock: seconds of a clock that is never set.
+    :param clock: returns the seconds of a monotonic clock.
     """
 
     def __init__(self, conf_dir: str, conf_file: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._conf_dir = conf_dir
         self._conf_file = conf_file
         self._lock = threading.Lock()
-        self._state: State | None = None
+        self._snapshot: Snapshot | None = None
         self._files: Files = {}
         self._current = ConfigList()
         self._is_first = True
         self._complaint: object = None
         self._absence = Absence(conf_file, clock)
-        self._noticed: list[str] = []  # missing files that the log has named
+        self._noticed: list[str] = []  # missing files that the log has listed
         self._explainer = Explainer()
-        self._listed: object = None
+        self._listed: object = None  # the directory's metadata when _paths was made
         self._paths: list[str] = []
 
     def current(self, *, check_owner: bool = True) -> ConfigList:
-        """The configuration as its files say it now, or the last valid one. Raises nothing.
+        """Return the configuration of the files as they are now, or the last valid one. It raises nothing.
 
-        :param check_owner: as for :func:`nri.config.loading`.
+        :param check_owner: see :func:`nri.config.load`.
         """
         with self._lock:
             try:
                 self._read(check_owner)
-            except (Exception, SystemExit) as error:  # no memory, too deep a stack, a module that cannot be loaded
-                self._state = None
+            except (Exception, SystemExit) as error:  # such as no memory, or a module that cannot be loaded
+                self._snapshot = None
                 self._refuse(_unreadable(self._conf_dir, error))
             return self._current
 
     def explain(self) -> None:
-        """Have the log say what is wrong, if anything is: in the background, and so not before an answer."""
+        """Log the faults, if there are any: in the background, so that no answer is delayed."""
         self._explainer.start()
 
     def is_explained(self, timeout: float) -> bool:
-        """Wait until nothing is being explained, at most so many seconds; return whether that is so."""
+        """Wait until all faults are logged, at most *timeout* seconds; return whether they are."""
         return self._explainer.join(timeout)
 
     def _read(self, check_owner: bool) -> None:
         before, _ = self._look(check_owner)
-        if before == self._state and not self._absence.is_over():
+        if before == self._snapshot and not self._absence.is_over():
             return
         read, after, newest = self._attempt(check_owner)
         for _ in range(ATTEMPTS - 1):
@@ -96,24 +97,24 @@ class Configuration:
             time.sleep(PAUSE)
             before = after
             read, after, newest = self._attempt(check_owner)
-        # What may have changed without a trace is read again by the next event.
-        self._state = None if after != before or time.time_ns() - newest < RECENT_NS else after
-        if isinstance(read, config.ConfigError):
-            if not all(isinstance(fault, Unexplained) for fault in read.faults):
-                self._state = None  # what keeps a file from being read may pass without a trace in it
+        # Files that may have changed without another time of change are read again at the next event.
+        self._snapshot = None if after != before or time.time_ns() - newest < RECENT_NS else after
+        if isinstance(read, ConfigError):
+            if not all(isinstance(fault, InvalidFile) for fault in read.faults):
+                self._snapshot = None  # the reason may pass without a change of the file
             self._refuse(read)
         else:
             self._accept(read)
 
-    def _attempt(self, check_owner: bool) -> tuple[Files | config.ConfigError, State, int]:
-        read: Files | config.ConfigError
+    def _attempt(self, check_owner: bool) -> tuple[Files | ConfigError, Snapshot, int]:
+        read: Files | ConfigError
         try:
             read = config.load_files(self._conf_dir, self._conf_file, check_owner=check_owner)
-        except config.ConfigError as error:
+        except ConfigError as error:
             read = error
         return read, *self._look(check_owner)
 
-    def _refuse(self, error: config.ConfigError) -> None:
+    def _refuse(self, error: ConfigError) -> None:
         self._absence.forget()
         self._noticed = []
         complaint = [(str(fault), _mark(fault)) for fault in error.faults]
@@ -135,23 +136,23 @@ class Configuration:
         self._is_first = False
         self._files, self._current = files, read
         if is_news:
-            log.info("configuration: %s%s", self._names(), f"; gone: {_listed(gone)}" if gone else "")
+            log.info("configuration: %s%s", self._names(), f"; gone: {_joined(gone)}" if gone else "")
         new = [path for path in missing if path not in self._noticed and files[path]]
         self._noticed = [path for path in self._noticed if path in missing] + new
         if new:
             kept = f"still using the last valid configuration ({self._names()}) for {GRACE:g} s"
-            log.warning("missing: %s; %s", _listed(new), kept)
+            log.warning("missing: %s; %s", _joined(new), kept)
 
     def _names(self) -> str:
-        """The plugins that run."""
-        return _listed([plugin.type for plugin in self._current.plugins]) or "no plugins"
+        """Return the types of the plugins in use, for the log."""
+        return _joined([plugin.type for plugin in self._current.plugins]) or "no plugins"
 
-    def _look(self, check_owner: bool) -> tuple[State, int]:
-        """What the files look like from outside, and when the youngest changed."""
+    def _look(self, check_owner: bool) -> tuple[Snapshot, int]:
+        """Return the metadata of the files, and the time of the latest change."""
         seen: dict[str, object] = {"": check_owner}
         newest = 0
         plain: set[str] = set()
-        for path in [self._conf_dir, self._conf_file, *self._listing()]:
+        for path in [self._conf_dir, self._conf_file, *self._list_files()]:
             try:
                 status = os.lstat(path)
                 if path in (self._conf_dir, self._conf_file) or stat.S_ISLNK(status.st_mode):
@@ -174,37 +175,36 @@ class Configuration:
             newest = max(newest, status.st_ctime_ns)
         return (*seen.items(),), newest
 
-    def _listing(self) -> list[str]:
-        """The files; the directory is listed again only where it may have changed."""
+    def _list_files(self) -> list[str]:
+        """Return the paths of the files; the directory is listed again only if it may have changed."""
         try:
             status = os.stat(self._conf_dir)
             state = (status.st_dev, status.st_ino, status.st_ctime_ns, status.st_mode)
             if state != self._listed:
-                with os.scandir(self._conf_dir) as entries:
-                    self._paths = sorted([entry.path for entry in entries if entry.name.endswith(".conf")])
+                self._paths = config.list_files(self._conf_dir)
                 self._listed = state if time.time_ns() - status.st_ctime_ns > RECENT_NS else None
         except OSError:
             self._listed, self._paths = None, []
         return self._paths
 
 
-def _unreadable(conf_dir: str, error: BaseException) -> config.ConfigError:
-    """A configuration that could not be read, for a reason that is not one of its own."""
+def _unreadable(conf_dir: str, error: BaseException) -> ConfigError:
+    """Return the error for a configuration that could not be read, for a reason outside of its files."""
     reason = f"cannot be read: {type(error).__name__}: {shorten(str(error), MAX_TEXT)}"
-    return config.ConfigError([Fault(file=conf_dir, message=reason)])
+    return ConfigError([Fault(file=conf_dir, message=reason)])
 
 
 def _mark(fault: Fault) -> int:
-    """Tell one document from another; they are not kept."""
-    return hash(fault.document) if isinstance(fault, Unexplained) else 0
+    """Return a number that differs for two contents of a file; the contents are not kept."""
+    return hash(fault.document) if isinstance(fault, InvalidFile) else 0
 
 
-def _listed(names: Iterable[str]) -> str:
+def _joined(names: Iterable[str]) -> str:
     return shorten(", ".join(names), MAX_TEXT)
 
 
 def _owned(directory: str) -> tuple[int, ...] | int:
-    """What a directory is judged by: one that is put right must not be overlooked."""
+    """Return the metadata that decides whether a directory is trusted, so that a change of it is noticed."""
     try:
         status = os.stat(directory)
     except OSError as error:

@@ -1,8 +1,7 @@
-"""Log lines about configurations that are not valid, made in the background.
+"""The faults of an invalid configuration, found and logged in the background.
 
-That a configuration is not valid is known at once; what is wrong in it may take a second of Python to find out, and
-no container waits for that. One thread explains one configuration at a time; of those that wait only the newest is
-kept.
+To find out that a configuration is not valid takes a moment; to find its faults may take a second, and no container
+waits for that. One thread explains one configuration at a time, and only the newest of the others is kept.
 """
 
 from __future__ import annotations
@@ -20,14 +19,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SWITCH_INTERVAL = 0.0005
-"""Seconds after which a thread that computes in the background lets another one run; a tenth of the default."""
+"""Seconds after which a background thread yields the interpreter; a tenth of the default."""
 
 _interval = threading.Lock()
 log = logging.getLogger("nri.v1bridge")
 
 
 class Explainer:
-    """Explains configurations in a thread of its own. All methods may be called from any thread."""
+    """A background thread that explains configurations. All methods may be called from any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -36,36 +35,36 @@ class Explainer:
         self._drops = 0
 
     def put(self, error: ConfigError, kept: str) -> None:
-        """Take a configuration to be explained, instead of one that waits.
+        """Put a configuration into the queue, which has one place: it replaces the one that is there.
 
-        :param kept: the plugins that go on to run.
+        :param kept: the plugins that stay in use, for the log.
         """
         with self._lock:
             self._next = error, kept
 
     def drop(self) -> None:
-        """Say no more of what was put: the configuration is valid again."""
+        """Log nothing more about earlier configurations: there is a valid one."""
         with self._lock:
             self._next = None
             self._drops += 1
 
     def start(self) -> None:
-        """Begin with what waits, if there is anything, and nothing is being explained."""
+        """Start the thread if a configuration is in the queue and the thread is not running."""
         with self._lock:
             if self._next is None or self._thread is not None:
                 return
             self._thread = threading.Thread(target=self._run, name="explain", daemon=True)
             try:
                 self._thread.start()
-            except RuntimeError:  # there is no room for a thread
+            except RuntimeError:  # the limit of threads is reached
                 self._thread = None
-                waiting, self._next = self._next, None
+                queued, self._next = self._next, None
             else:
                 return
-        _say(*waiting)
+        _log(*queued)
 
     def join(self, timeout: float) -> bool:
-        """Wait until nothing is being explained; return whether that is so."""
+        """Wait until the thread has ended, at most *timeout* seconds; return whether it has."""
         thread = self._thread
         if thread is not None:
             thread.join(timeout)
@@ -82,15 +81,15 @@ class Explainer:
                     drops = self._drops
                 explained = _explained(error)
                 if drops == self._drops:
-                    _say(explained, kept)
-                gc.collect()  # the places in a text are a tree that knows its parents; it may be of 50 MB
+                    _log(explained, kept)
+                gc.collect()  # source positions are a tree with cycles, of up to 50 MB
 
 
 @contextmanager
 def considerate() -> Iterator[None]:
-    """Let other threads run sooner while this one computes: an event's thread waits for the interpreter often."""
+    """Make this thread yield the interpreter more often while it computes, so that events are not delayed."""
     if not _interval.acquire(blocking=False):
-        yield  # another thread has seen to it
+        yield  # another thread has set the interval
         return
     before = sys.getswitchinterval()
     sys.setswitchinterval(min(before, SWITCH_INTERVAL))
@@ -109,6 +108,6 @@ def _explained(error: ConfigError) -> ConfigError:
         return ConfigError([*error.faults, Fault(file=error.faults[0].file, message=reason)])
 
 
-def _say(error: ConfigError, kept: str) -> None:
+def _log(error: ConfigError, kept: str) -> None:
     for fault in error.faults:
         log.error("invalid configuration; still using the last valid one (%s): %s", kept, fault)

@@ -139,7 +139,7 @@ def check_host_configuration(_: Any, file: Path) -> None:
     for plugin in load(str(file.parent / "none"), str(file)).plugins:
         for known in (ClearCFS, Konfine):
             if plugin.type == known.type:
-                assert not (faults := check_conf(plugin, known.conf_schema)), faults
+                assert not (faults := check_conf(plugin, known().conf_schema)), faults
 
 
 def check_request(value: Any, file: Path) -> None:

@@ -31,8 +31,8 @@ def sample(plugin: type[Any]) -> PluginEntry:
 @pytest.mark.parametrize("plugin", [Konfine, ClearCFS])
 def test_a_sample_is_right_and_closed_to_all_but_kube_system(plugin: type[Any]) -> None:
     entry = sample(plugin)
-    assert check_conf(entry, plugin.conf_schema) == ()
-    assert open_to_every_pod(plugin.conf_schema, entry.conf) == ()
+    assert check_conf(entry, plugin().conf_schema) == ()
+    assert open_to_every_pod(plugin().conf_schema, entry.conf) == ()
     assert set(map(json.dumps, entry.conf["allow"].values())) == {'["kube-system"]'}
     assert (entry.failure_policy, entry.wants(State.UPDATE)) == ("ignore", True)
 

@@ -1,13 +1,14 @@
-"""Clears the CFS quota of latency-sensitive containers.
+"""Clear the CFS quota of latency-sensitive containers.
 
 A CFS quota stops a container for the rest of its period when it has used up its share, also on an idle machine. For
-a service whose answer somebody waits for that is latency for nothing.
+a service that answers requests, this adds latency without any benefit.
 """
 
 from __future__ import annotations
 
 from nri import __version__
-from nri.plugins import sample as conf_
+from nri.plugins import sample
+from nri.types.table import Key, flag
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,51 +19,39 @@ if TYPE_CHECKING:
 DEFAULT_CLASS = "ls"
 
 
-class ClearCFS(conf_.SamplePlugin):
-    """On ``create`` and ``update``: no CFS quota for a container of one of the classes, and for its pod if asked."""
+class ClearCFS(sample.SamplePlugin):
+    """The plugin ``clearcfs``: clears a container's quota, and its pod's if asked, on ``create`` and ``update``."""
 
     type = "clearcfs"
     version = __version__
     description = "Clears the CFS quota of containers whose class is latency-sensitive."
-    uses = ("nri.cgroups",)
-    conf_schema = conf_.schema(
-        {
-            "classes": conf_.classes_schema(DEFAULT_CLASS, "classes whose quota is cleared"),
-            "pod": {
-                "type": ["boolean", "null"],
-                "description": "also clear the pod's own quota, which binds its containers as well (default false)",
-            },
-        },
-        "class",
+    conf_table = sample.table(
+        sample.classes_key("classes", DEFAULT_CLASS, "classes whose quota is cleared"),
+        Key(
+            "pod",
+            flag(),
+            default=False,
+            description="also clear the pod's own quota, which binds its containers as well (default false)",
+        ),
+        said=("class",),
     )
 
     def act(self, request: Request, conf: dict[str, Any], metadata: dict[str, str]) -> None:
-        """Clear what is to be cleared; the metadata says what was, and the quota before."""
-        classes = conf_.classes(conf, "classes", DEFAULT_CLASS)
-        with_pod = _boolean(conf, "pod")
-        if conf_.container_class(request, conf, metadata) in classes:
-            _clear(request, conf, metadata, with_pod=with_pod)
+        """Clear the quota of a container of one of the classes; the metadata says which quota it was."""
+        if sample.container_class(request, conf, metadata) in conf["classes"]:
+            _clear(request, conf, metadata)
 
 
-def _boolean(conf: dict[str, Any], key: str) -> bool:
-    value = conf.get(key)
-    if value is None or isinstance(value, bool):
-        return bool(value)
-    from nri.types.jsonobject import mismatch
-
-    raise mismatch(value, f"conf.{key}", "true or false")
-
-
-def _clear(request: Request, conf: dict[str, Any], metadata: dict[str, str], *, with_pod: bool) -> None:
+def _clear(request: Request, conf: dict[str, Any], metadata: dict[str, str]) -> None:
     from nri.cgroups import CgroupError
 
-    cgroup = conf_.cgroup(request, conf)
+    cgroup = sample.cgroup(request, conf)
     quota = cgroup.cpu_quota()
-    # The pod first: as long as it has a quota, that binds its containers, and on v1 a child's may not exceed it.
-    if with_pod and not request.is_sandbox:
+    # The pod first: its quota limits its containers, and on v1 a child's quota may not exceed it.
+    if conf["pod"] and not request.is_sandbox:
         pod = cgroup.parent()
         if pod is None or not pod.is_pod():
-            # Its parent may be that of all pods: nothing that one container may lift.
+            # The parent may be the cgroup of all pods, whose quota must not change for one container.
             metadata["pod"] = "none: the cgroup above the container's is not one that the kubelet made for a pod"
         else:
             before = pod.clear_cpu_quota()

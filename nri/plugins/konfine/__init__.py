@@ -1,16 +1,17 @@
-"""Confines containers to the CPUs that the system does not keep for itself.
+"""Confine containers to the CPUs that are not reserved for the system.
 
 A container may use the CPUs of its parent cgroup that are not reserved, or all of them if its class may use the
 reserved ones. A CPU list in the request (the kubelet's static policy) and an annotation of the workload can narrow
-that, and nothing can widen it. A list that does not parse, or that leaves no CPU, counts as not said: whatever a pod
-says, the reserved CPUs are kept.
+that; nothing can widen it. A list that does not parse, or that leaves no CPU, is ignored: no pod can get a reserved
+CPU.
 """
 
 from __future__ import annotations
 
 from nri import __version__
-from nri.plugins import sample as conf_
+from nri.plugins import sample
 from nri.types.gojson import describe, shorten
+from nri.types.table import Key, Rule, array, either, integer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,54 +23,72 @@ if TYPE_CHECKING:
 DEFAULT_CLASS = "system"
 
 ANNOTATION = "cpus.konfine.nri.io"
-"""The annotation, with the usual scopes, that names a container's CPUs: a CPU list."""
+"""The annotation, with the usual scopes, that has a container's CPU list."""
 
-_CPU = "0*(819[01]|81[0-8][0-9]|80[0-9]{2}|[1-7][0-9]{3}|[0-9]{1,3})"  # 0 to nri.cgroups.MAX_CPU
+MAX_CPU = 8191
+"""The highest CPU number, :data:`nri.cgroups.MAX_CPU`."""
+
+_CPU = "0*(819[01]|81[0-8][0-9]|80[0-9]{2}|[1-7][0-9]{3}|[0-9]{1,3})"  # 0 to MAX_CPU
 
 
-class Konfine(conf_.SamplePlugin):
-    """On ``create`` and ``update``: a container's cpuset without the CPUs that are reserved."""
+def _why_no_cpu_list(value: str) -> str:
+    from nri.cgroups import CpuListError, parse_cpus
+
+    try:
+        parse_cpus(value)
+    except CpuListError as error:
+        return str(error)
+    return ""
+
+
+class Konfine(sample.SamplePlugin):
+    """The plugin ``konfine``: takes the reserved CPUs out of a container's cpuset, on ``create`` and ``update``."""
 
     type = "konfine"
     version = __version__
     description = f"Confines containers to the CPUs that the system does not reserve, or to those of {ANNOTATION}."
-    uses = ("nri.cgroups",)
-    conf_schema = conf_.schema(
-        {
-            "systemReserved": {
-                "anyOf": [
-                    {"type": "array", "items": {"type": "integer", "minimum": 0, "maximum": 8191}},
+    conf_table = sample.table(
+        Key(
+            "systemReserved",
+            either(
+                array(integer(0, MAX_CPU, expected=f"the number of a CPU, 0 to {MAX_CPU}")),
+                Rule(
+                    str,
+                    lambda value: isinstance(value, str) and not _why_no_cpu_list(value),
+                    "a CPU list",
                     {
                         "type": "string",
                         "maxLength": 65536,
-                        "title": "A list of CPUs from 0 to 8191, such as 0-1,8",
+                        "title": f"A list of CPUs from 0 to {MAX_CPU}, such as 0-1,8",
                         "pattern": rf"^\s*({_CPU}(-{_CPU})?\s*(,\s*{_CPU}(-{_CPU})?\s*)*)?$",
                     },
-                    {"type": "null"},
-                ],
-                "description": 'CPUs kept from containers: [0, 1], or a CPU list "0-1,8" (default none)',
-            },
-            "systemClasses": conf_.classes_schema(DEFAULT_CLASS, "classes that may use the reserved CPUs"),
-        },
-        "class",
-        "cpus",
+                    why=_why_no_cpu_list,
+                ),
+                expected='an array of CPU numbers, or a CPU list like "0-1,8"',
+            ),
+            default=[],
+            description='CPUs kept from containers: [0, 1], or a CPU list "0-1,8" (default none)',
+        ),
+        sample.classes_key("systemClasses", DEFAULT_CLASS, "classes that may use the reserved CPUs"),
+        said=("class", "cpus"),
     )
 
     def act(self, request: Request, conf: dict[str, Any], metadata: dict[str, str]) -> None:
-        """Confine the container; the metadata says to which CPUs."""
-        from nri.cgroups import render_cpus
+        """Confine the container; the metadata names its CPUs."""
+        from nri.cgroups import parse_cpus, render_cpus
 
-        reserved = _reserved(conf)
-        if conf_.container_class(request, conf, metadata) in conf_.classes(conf, "systemClasses", DEFAULT_CLASS):
+        listed = conf["systemReserved"]
+        reserved = parse_cpus(listed) if isinstance(listed, str) else frozenset(listed)
+        if sample.container_class(request, conf, metadata) in conf["systemClasses"]:
             reserved = frozenset()
-        annotated = conf_.said(request, conf, "cpus", ANNOTATION, metadata)
-        cgroup = conf_.cgroup(request, conf)
+        annotated = sample.said(request, conf, "cpus", ANNOTATION, metadata)
+        cgroup = sample.cgroup(request, conf)
         cpus = _unreserved(request, cgroup, reserved)
         if (listed := _listed(request)) is not None:
             cpus = _narrowed(cpus, "spec.resources.cpu.cpus", listed, metadata)
         if annotated is not None:
             cpus = _narrowed(cpus, f"the annotation {shorten(annotated[0])}", annotated[1], metadata)
-        # On v2 a cgroup without CPUs of its own follows its parent: where it has them all anyway, it shall go on to.
+        # On v2 a cgroup without CPUs of its own follows its parent; do not set them where that gives the same CPUs.
         if (cgroup.cpus() or cgroup.effective_cpus()) != cpus:
             cgroup.set_cpus(cpus)
         metadata["cpus"] = render_cpus(cpus)
@@ -93,9 +112,9 @@ def _unreserved(request: Request, cgroup: Cgroup, reserved: frozenset[int]) -> f
 
 
 def _narrowed(cpus: frozenset[int], where: str, listed: object, metadata: dict[str, str]) -> frozenset[int]:
-    """Return those of *cpus* that a CPU list names, or all where it is no list, or names none of them.
+    """Return the CPUs of *cpus* that a CPU list names; all of them if it is no CPU list, or names none of them.
 
-    :param metadata: the result's; a list that does not count is added to its ``ignored``.
+    :param metadata: the result's; a list that is ignored is added to its ``ignored``.
     """
     from nri.cgroups import CpuListError, parse_cpus, render_cpus
 
@@ -110,34 +129,13 @@ def _narrowed(cpus: frozenset[int], where: str, listed: object, metadata: dict[s
             if left:
                 return left
             why = f"{shorten(repr(listed))} has no CPU of {shorten(render_cpus(cpus))}"
-    conf_.ignore(metadata, where, why)
+    sample.ignore(metadata, where, why)
     return cpus
 
 
 def _listed(request: Request) -> object:
-    """Return what the request's resources have for a CPU list; None for nothing."""
+    """Return the CPU list of the request's resources; None where there is none."""
     resources = request.spec.resources if request.spec is not None else None
     cpu = resources.get("cpu") if isinstance(resources, dict) else None
     listed = cpu.get("cpus") if isinstance(cpu, dict) else None
     return None if listed == "" else listed
-
-
-def _reserved(conf: dict[str, Any]) -> frozenset[int]:
-    from nri.cgroups import MAX_CPU, CpuListError, parse_cpus
-    from nri.types.jsonobject import integer, mismatch
-
-    value = conf.get("systemReserved")
-    where = "conf.systemReserved"
-    if value is None:
-        return frozenset()
-    if isinstance(value, str):
-        try:
-            return parse_cpus(value)
-        except CpuListError as error:
-            raise CpuListError(f"{where}: {error}") from error
-    if not isinstance(value, list):
-        raise mismatch(value, where, 'an array of CPU numbers, or a CPU list like "0-1,8"')
-    for index, cpu in enumerate(value):
-        if not 0 <= integer(cpu, f"{where}[{index}]") <= MAX_CPU or cpu is None:
-            raise mismatch(cpu, f"{where}[{index}]", f"the number of a CPU, 0 to {MAX_CPU}")
-    return frozenset(value)

@@ -511,9 +511,9 @@ def only_line(bridge: Process) -> str:
     ("content", "why"),
     [
         (None, "settings.json: cannot be read: No such file or directory; expected the bridge options"),
-        (b"{", "settings.json: the bridge's settings: they are not JSON: "),
+        (b"{", "settings.json: bridge options: they are not JSON: "),
         (b"\xff{}", "settings.json: is not UTF-8: "),
-        (b"[]", "settings.json: the bridge's settings: found an array, expected an object"),
+        (b"[]", "settings.json: bridge options: found an array, expected an object"),
         (b'{"logLevl": 1, "a\\nb": 2}', "unknown key 'logLevl', did you mean \"logLevel\"?; unknown key 'a\\nb', "),
         (b'{"binDirs": []}', "binDirs: found an array, expected an array of absolute paths, at least one"),
     ],

@@ -8,7 +8,7 @@ import pytest
 
 from nri.config import ConfigError, Fault, load, load_files
 from nri.config.entries import ConfigList, PluginEntry
-from nri.config.faults import Unexplained
+from nri.config.faults import InvalidFile
 from nri.config.loading import MAX_SIZE
 
 
@@ -300,8 +300,8 @@ def test_a_hundred_faults_are_listed_and_that_there_are_more(tmp_path):
 
 
 def test_two_that_are_not_explained_are_the_same_if_their_documents_are():
-    first, second = Unexplained(file="f", document=b"a"), Unexplained(file="f", document=b"b")
-    assert first == Unexplained(file="f", document=b"a")
+    first, second = InvalidFile(file="f", document=b"a"), InvalidFile(file="f", document=b"b")
+    assert first == InvalidFile(file="f", document=b"a")
     assert first != second
     assert first != Fault(file="f", message=first.message)
     assert len({first, second, first}) == 2

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 
 from fuzz.documents import places
-from nri.config.source_positions import Places, refused
+from nri.config.source_positions import SourcePositions, refused
 from nri.types import DecodeError, gojson
 from tests.unit.types.mutations import values
 
@@ -34,13 +34,13 @@ TEXT = """{
     ],
 )
 def test_a_value_and_its_key_have_places(path, value, key):
-    places = Places(TEXT)
+    places = SourcePositions(TEXT)
     assert places.value(path) == value
     assert places.key(path) == key
 
 
 def at(text, path):
-    line, column = Places(text).value(path)
+    line, column = SourcePositions(text).value(path)
     return "\n".join(text.split("\n")[line - 1 :])[column - 1 :]
 
 
@@ -58,12 +58,12 @@ def test_at_the_place_of_a_value_stands_the_value(value):
 
 def test_keys_that_are_given_twice_are_found_wherever_they_are():
     text = '{"a":1,\n"b":[{"c":1,"d":{},"c":2}],"\\u0061":{"a":1},\n"a":3}'
-    assert [tuple(duplicate) for duplicate in Places(text).duplicates] == [
+    assert [tuple(duplicate) for duplicate in SourcePositions(text).duplicates] == [
         (("b", 0, "c"), (2, 20), (2, 7)),
         (("a",), (2, 28), (1, 2)),
         (("a",), (3, 1), (2, 28)),
     ]
-    assert Places(text).value(("a",)) == (3, 5)
+    assert SourcePositions(text).value(("a",)) == (3, 5)
 
 
 @pytest.mark.parametrize(
@@ -93,6 +93,6 @@ def test_a_file_of_the_greatest_size_takes_a_moment_only():
         '{"a":"' + "\\\\" * 500_000 + '"}',
         ("[" * 250 + "]" * 250 + ",") * 2000,
     ):
-        places = Places(f"[{text.rstrip(',')}]")
+        places = SourcePositions(f"[{text.rstrip(',')}]")
         places.value((0,) * 200)
     assert time.monotonic() - started < 20

@@ -6,6 +6,7 @@ import os
 
 import pytest
 
+from nri import config
 from nri.config import ConfigError, load
 from nri.v1bridge import configuration as bridge
 from nri.v1bridge.absence import GRACE
@@ -106,15 +107,16 @@ def test_the_bridge_keeps_its_last_good_one_says_why_once_and_goes_on(directory,
 
 
 @pytest.mark.parametrize("number", ERRORS, ids=name_of)
-@pytest.mark.parametrize("call", ["scandir", "stat"])
+@pytest.mark.parametrize("call", ["list_files", "stat"])
 def test_a_look_at_the_files_that_fails_loses_no_change(directory, monkeypatch, call, number):
     now = [0.0]
     configuration = bridge.Configuration(str(directory), "/nonexistent", lambda: now[0])
     configuration.current()
     (directory / "20-b.conf").write_text('{"version": "0.1", "plugins": [{"type": "b"}]}')
     with monkeypatch.context() as patch:
-        seen = Failing(os, call, number, times=100)
-        patch.setattr(bridge, "os", seen)
+        name, module = ("config", config) if call == "list_files" else ("os", os)
+        seen = Failing(module, call, number, times=100)
+        patch.setattr(bridge, name, seen)
         configuration.current()
     assert seen.failed
     assert [plugin.type for plugin in configuration.current().plugins] == ["a", "b"]

@@ -1,5 +1,6 @@
 """The check of the good path comes to the schema's verdict, and costs nothing that it need not."""
 
+import importlib.resources
 import json
 import os
 import subprocess
@@ -11,7 +12,9 @@ from hypothesis import strategies as st
 
 import nri
 from fuzz.targets import host_config
-from nri.config import entries, json_schemas, validate
+from nri.config import PluginEntry, entries, json_schemas, validate
+from nri.config.validate import HOST_CONFIG
+from nri.types.table import NOTE_PREFIX
 from nri.types.v1 import STATES, VERSION
 from tests.unit.config.test_diagnostics import FAULTS
 from tests.unit.types.mutations import WORDS, mutated, values
@@ -38,7 +41,7 @@ FULL = {
 @settings(max_examples=1000, deadline=None)
 @given(mutated([FULL, {"version": "0.1", "plugins": []}, {"version": "0.1", "plugins": [{"type": "a"}]}]))
 def test_the_quick_check_and_the_schema_agree_on_mutated_documents(value):
-    assert validate.is_good(value) == VALIDATOR.is_valid(value)
+    assert HOST_CONFIG.accepts(value) == VALIDATOR.is_valid(value)
     host_config.check(json.dumps(value).encode())
 
 
@@ -46,7 +49,7 @@ def test_the_quick_check_and_the_schema_agree_on_mutated_documents(value):
 @given(values, st.sampled_from(["type", "states", "failurePolicy", "timeout", "prefork", "conf", "x-a", "Type"]))
 def test_the_quick_check_and_the_schema_agree_on_any_value_of_a_key(value, key):
     document = {"version": "0.1", "plugins": [{"type": "a", key: value}]}
-    assert validate.is_good(document) == VALIDATOR.is_valid(document)
+    assert HOST_CONFIG.accepts(document) == VALIDATOR.is_valid(document)
 
 
 @settings(max_examples=300, deadline=None)
@@ -74,16 +77,24 @@ def test_the_full_document_is_good():
 
 def test_the_rules_are_the_schemas():
     schema = json_schemas.load("host-config")
-    entry = schema["$defs"]["plugin"]
+    entry = schema["properties"]["plugins"]["items"]
     properties = entry["properties"]
-    assert tuple(schema["properties"]) == validate.TOP_LEVEL_KEYS
-    assert tuple(properties) == validate.PLUGIN_KEYS
-    assert list(schema["patternProperties"]) == list(entry["patternProperties"]) == [f"^{validate.NOTE_PREFIX}"]
+    assert tuple(schema["properties"]) == ("$schema", "version", "plugins")
+    assert set(properties) == {field.key for field in PluginEntry.FIELDS}
+    assert list(schema["patternProperties"]) == list(entry["patternProperties"]) == [f"^{NOTE_PREFIX}"]
     assert list(entries.FAILURE_POLICIES) == properties["failurePolicy"]["enum"]
     assert list(STATES) == properties["states"]["items"]["enum"]
     assert properties["timeout"]["maximum"] == entries.MAX_TIMEOUT
     assert properties["type"]["maxLength"] == entries.MAX_TYPE_LENGTH
+    assert properties["type"]["pattern"] == entries.TYPE_PATTERN
+    assert list(entries.PREFORK) == properties["prefork"]["enum"]
     assert schema["properties"]["version"]["const"] == VERSION
+
+
+def test_the_schema_file_is_made_from_the_table():
+    made = json.dumps(json_schemas.host_config(), indent=2, ensure_ascii=False) + "\n"
+    file = importlib.resources.files("nri.config") / "schemas/host-config.schema.json"
+    assert file.read_text() == made, "the table has changed: write the file with .venv/bin/python tools/schemas"
 
 
 def test_a_good_configuration_is_read_without_anything_slow(tmp_path):
@@ -126,5 +137,6 @@ def test_a_good_configuration_is_read_without_anything_slow(tmp_path):
         "nri.types.errors",
         "nri.types.gojson",
         "nri.types.jsonobject",
+        "nri.types.table",
         "nri.types.v1",
     }

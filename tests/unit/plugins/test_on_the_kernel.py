@@ -46,10 +46,10 @@ def run(
     by: Sequence[str] = (),
     path: str | None = None,
     pid: int = 0,
-    **annotations: str,
+    annotations: dict[str, str] | None = None,
 ) -> Result:
     path = f"{real.top}{POD}/redis" if path is None else path
-    spec = Spec(cgroups_path=path, annotations={"qos.class": "ls", **annotations})
+    spec = Spec(cgroups_path=path, annotations={"qos.class": "ls", **(annotations or {})})
     request = Request(state=state, id="redis", sandbox_id="pod", pid=pid, spec=spec, conf=conf)
     done = subprocess.run(
         [*by, sys.executable, "-m", f"nri.plugins.{plugin}", "invoke"],
@@ -94,7 +94,7 @@ def test_konfine_moves_a_running_process(real: Real) -> None:
             for state in ("create", "create", "update"):
                 assert run("konfine", real, {"systemReserved": [0]}, state=state).metadata == {"cpus": "1"}
                 assert os.sched_getaffinity(process.pid) == {1}
-            assert run("konfine", real, {}, **{ANNOTATION: "0-5"}).metadata == {"cpus": "0-1"}
+            assert run("konfine", real, {}, annotations={ANNOTATION: "0-5"}).metadata == {"cpus": "0-1"}
             assert os.sched_getaffinity(process.pid) == {0, 1}
         finally:
             process.kill()

@@ -417,7 +417,6 @@ def test_a_directory_that_cannot_be_listed_keeps_the_last_good_one(node, monkeyp
 
     with monkeypatch.context() as patched:
         patched.setattr(os, "listdir", refused)
-        patched.setattr(os, "scandir", refused)
         os.chmod(node.directory, 0)
         assert node.plugins == ["a"]
     os.chmod(node.directory, 0o755)

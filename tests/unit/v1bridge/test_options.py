@@ -1,4 +1,4 @@
-"""The bridge's own settings: what is good is taken, what is not is said, by key, with what would be right."""
+"""Bridge options: valid ones count, and each fault names its key, what was found, and what would be right."""
 
 import json
 from dataclasses import fields
@@ -83,7 +83,7 @@ def test_each_key_is_taken_and_nothing_else_changes(key, value, attribute, expec
 
 
 def test_the_tables_here_have_every_key():
-    keys = {each.metadata["key"] for each in fields(BridgeOptions)}
+    keys = {each.metadata["key"].name for each in fields(BridgeOptions)}
     assert {row[0] for row in GOOD} == {row[0] for row in BAD} == keys
 
 
@@ -96,7 +96,7 @@ def test_a_wrong_value_is_said_and_the_default_stays(key, value, fault):
     assert len(faults[0]) < 200
 
 
-@pytest.mark.parametrize("key", [each.metadata["key"] for each in fields(BridgeOptions)])
+@pytest.mark.parametrize("key", [each.metadata["key"].name for each in fields(BridgeOptions)])
 def test_null_is_as_good_as_nothing(key):
     assert BridgeOptions.parse(json.dumps({key: None})) == BridgeOptions()
 
@@ -170,7 +170,7 @@ def test_parse_raises_with_everything_that_is_wrong_in_one_line():
     with pytest.raises(OptionsError) as refused:
         BridgeOptions.parse('{"logLevel": "x", "failurePolicy": "y", "logFromat": "json"}')
     assert str(refused.value) == (
-        "the bridge's settings: logLevel: found the string 'x', expected one of debug, info, warning, error; "
+        "bridge options: logLevel: found the string 'x', expected one of debug, info, warning, error; "
         "failurePolicy: found the string 'y', expected one of fail, ignore; "
         "unknown key 'logFromat', did you mean \"logFormat\"?"
     )

@@ -1,0 +1,114 @@
+"""The faults and the JSON Schema of a rule of :mod:`nri.types.table`."""
+
+from __future__ import annotations
+
+from nri.types.gojson import describe, shorten
+from nri.types.table import NOTE_PREFIX, Table
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from nri.types.table import Key, Rule
+
+    Schema = dict[str, Any]
+    Faults = Iterator[tuple[str, str]]
+
+
+def why(rule: Rule, value: object) -> str:
+    """See :meth:`Rule.why`."""
+    if rule.accepts(value):
+        return ""
+    if rule.explain is not None and _is_of(rule, value):
+        return rule.explain(value)
+    is_no_integer = rule.kind is int and value is not None and not _is_of(rule, value)
+    return f"found {describe(value)}, expected {'an integer' if is_no_integer else rule.expected}"
+
+
+def faults(rule: Rule, value: object, where: str) -> Faults:
+    """See :meth:`Rule.faults`."""
+    if rule.accepts(value):
+        return
+    if isinstance(rule, Table) and isinstance(value, dict):
+        yield from _faults_of_keys(rule, value, where)
+    elif (
+        rule.kind is list
+        and rule.parts
+        and isinstance(value, list)
+        and len(value) >= (rule.keywords["minItems"] or 0)
+    ):
+        yield from _faults_of_items(rule, value, where)
+    elif rule.kind is object and (parts := [part for part in rule.parts if _is_of(part, value)]):
+        yield from faults(parts[0], value, where)
+    else:
+        yield where, why(rule, value)
+
+
+def schema(rule: Rule) -> Schema:
+    """See :meth:`Rule.schema`."""
+    found = dict(rule.keywords)
+    if isinstance(rule, Table):
+        keys = {name: _schema_of_key(key) for name, key in rule.keys.items()}
+        found["type"] = "object"
+        found["required"] = rule.required or None
+        found["properties"] = keys | {name: _or_null(keys[name]) for name in rule.nullable}
+        if rule.notes:
+            found["patternProperties"] = {
+                f"^{NOTE_PREFIX}": {"title": "The operator's own notes; nothing reads them"}
+            }
+        found["additionalProperties"] = False
+    elif rule.kind is list and rule.parts:
+        found["items"] = schema(rule.parts[0])
+    elif rule.parts:
+        found["anyOf"] = [schema(part) for part in rule.parts]
+    return _without_none(found)
+
+
+def _is_of(rule: Rule, value: object) -> bool:
+    """Return whether *value* is of the kind that *rule* is for; true and false are no numbers."""
+    return isinstance(value, rule.kind) and (rule.kind is bool or not isinstance(value, bool))
+
+
+def _faults_of_keys(table: Table, value: dict[str, Any], where: str) -> Faults:
+    for name in value:
+        if name not in table.keys and not table.is_note(name):
+            yield where, f"found the key {shorten(repr(name))}, expected one of {', '.join(table.keys)}"
+    for name, key in table.keys.items():
+        if name in value and not (value[name] is None and name in table.nullable):
+            yield from faults(key.rule, value[name], f"{where}.{name}")
+        elif key.required and name not in value:
+            yield f"{where}.{name}", f"missing, expected {key.rule.expected}"
+
+
+def _faults_of_items(rule: Rule, value: list[Any], where: str) -> Faults:
+    item, is_unique = rule.parts[0], rule.keywords["uniqueItems"]
+    seen = set()
+    for index, each in enumerate(value):
+        if not item.accepts(each):
+            yield from faults(item, each, f"{where}[{index}]")
+        elif is_unique and each in seen:
+            yield f"{where}[{index}]", f"found {describe(each)} again, expected it once"
+        elif is_unique:
+            seen.add(each)
+
+
+def _schema_of_key(key: Key) -> Schema:
+    named = _without_none({"title": key.title, "description": key.description})
+    return named | schema(key.rule) | named | _without_none({"default": key.default})
+
+
+def _or_null(found: Schema) -> Schema:
+    """Return a schema that accepts null, too."""
+    if "type" in found:
+        return found | {"type": [found["type"], "null"]}
+    if "anyOf" in found:
+        return found | {"anyOf": [*found["anyOf"], {"type": "null"}]}
+    if "enum" in found or "const" in found:
+        allowed = found["enum"] if "enum" in found else [found["const"]]
+        return {name: value for name, value in found.items() if name != "const"} | {"enum": [*allowed, None]}
+    return found
+
+
+def _without_none(keywords: Schema) -> Schema:
+    return {name: value for name, value in keywords.items() if value is not None}

@@ -1,0 +1,233 @@
+"""Tables: the verdict, the faults, the values with their defaults, and the JSON Schema that says the same."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+
+from fuzz.documents import WORDS
+from nri.types import DecodeError
+from nri.types.table import Key, Rule, Table, anything, array, either, flag, integer, number, text, words
+from tests.unit.types.mutations import values
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+STRINGS = ["", "a", "A", "ab", "aB", "abcd", "abcde", "x-", "x-a", "1"]
+
+leaves = st.one_of(
+    st.builds(anything),
+    st.builds(flag),
+    st.lists(st.sampled_from(["a", "b", "A", ""]), min_size=1, max_size=3, unique=True).map(
+        lambda all_: words(*all_)
+    ),
+    st.tuples(st.integers(0, 3), st.none() | st.integers(0, 5)).map(lambda limits: text(*limits)),
+    st.tuples(st.none() | st.integers(-3, 3), st.none() | st.integers(-3, 4000), st.booleans()).map(
+        lambda limits: number(*limits[:2], above=limits[2] and limits[0] is not None)
+    ),
+    st.tuples(st.none() | st.integers(-3, 3), st.none() | st.integers(-3, 4000)).map(lambda limits: integer(*limits)),
+)
+
+
+def has_whole_number_with_a_point(value: object) -> bool:
+    """Return whether a validator finds an integer in *value* where Go finds none."""
+    if isinstance(value, dict | list):
+        return any(map(has_whole_number_with_a_point, value.values() if isinstance(value, dict) else value))
+    return isinstance(value, float) and value.is_integer()
+
+
+def is_hashable(rule: Rule) -> bool:
+    return rule.kind in (str, int, (int, float))
+
+
+@st.composite
+def arrays(draw: st.DrawFn, items: st.SearchStrategy[Rule]) -> Rule:
+    item = draw(items)
+    return array(item, draw(st.integers(0, 2)), unique=is_hashable(item) and draw(st.booleans()))
+
+
+@st.composite
+def tables(draw: st.DrawFn, rules: st.SearchStrategy[Rule]) -> Table:
+    names = draw(st.lists(st.sampled_from(WORDS), max_size=4, unique=True))
+    keys = [Key(name, draw(rules), required=draw(st.booleans())) for name in names]
+    return Table(*keys, notes=draw(st.booleans()), nulls=draw(st.booleans()))
+
+
+rules = st.recursive(
+    leaves,
+    lambda inner: st.one_of(
+        arrays(inner),
+        tables(inner),
+        st.lists(inner, min_size=1, max_size=3).map(lambda all_: either(*all_, expected="one of these")),
+    ),
+    max_leaves=6,
+)
+
+
+def fitting(rule: Rule) -> st.SearchStrategy[Any]:
+    """Values that are right, or nearly."""
+    nearly: st.SearchStrategy[Any] = values | st.sampled_from(STRINGS)
+    if isinstance(rule, Table):
+        known = {name: fitting(key.rule) for name, key in rule.keys.items()}
+        some = st.fixed_dictionaries({}, optional=known)
+        return some | st.tuples(some, st.dictionaries(st.sampled_from([*WORDS, *STRINGS]), nearly, max_size=1)).map(
+            lambda both: both[1] | both[0]
+        )
+    if rule.kind is list:
+        return st.lists(fitting(rule.parts[0]), max_size=4)
+    if rule.parts:
+        return st.one_of([fitting(part) for part in rule.parts])
+    if "enum" in rule.keywords:
+        nearly |= st.sampled_from(rule.keywords["enum"])
+    return nearly | st.integers(-4, 5) | st.booleans()
+
+
+@settings(max_examples=1000, deadline=None)
+@given(st.data())
+def test_the_verdict_is_the_schemas_and_every_fault_has_its_path(data: st.DataObject) -> None:
+    rule = data.draw(rules)
+    value = data.draw(fitting(rule) | values)
+    assume(not has_whole_number_with_a_point(value))
+    schema = rule.schema()
+    Draft202012Validator.check_schema(schema)
+    accepted = rule.accepts(value)
+    assert accepted == Draft202012Validator(schema).is_valid(value)
+    faults = list(rule.faults(value, "conf"))
+    assert (faults == []) == accepted
+    assert (rule.why(value) == "") == accepted
+    assert all(path.startswith("conf") and why for path, why in faults)
+
+
+@pytest.mark.parametrize("value", STRINGS)
+def test_a_predicate_and_its_pattern_are_one_rule(value: str) -> None:
+    pattern = text(1, 4, matches=lambda value: value.isascii() and value.islower(), pattern="^[^A-Z]*[a-z][^A-Z]*$")
+    assert pattern.accepts(value) == Draft202012Validator(pattern.schema()).is_valid(value)
+
+
+TABLE = Table(
+    Key("name", text(1), required=True, title="The name", description="of the thing"),
+    Key("level", words("low", "high"), default="low"),
+    Key("cpus", array(integer(0, 3, expected="a CPU, 0 to 3"), unique=True), default=[]),
+    Key("when", either(flag(), array(text(1)), expected="true, false, or an array of names")),
+    Key("more", Table(Key("a", number(0, 1, above=True)), nulls=True)),
+    notes=True,
+    nulls=True,
+    title="A thing",
+)
+GOOD = {"name": "n", "level": "high", "cpus": [0, 3], "when": ["a"], "more": {"a": 0.5}, "x-": {"any": 1}}
+FAULTS: list[tuple[Any, list[str]]] = [
+    (GOOD, []),
+    ({"name": "n"}, []),
+    ({"name": "n", "level": None, "cpus": None, "when": None, "more": {"a": None}}, []),
+    ([], ["conf: found an array, expected an object"]),
+    (None, ["conf: found null, expected an object"]),
+    ({}, ["conf.name: missing, expected a string that is not empty"]),
+    ({"name": None}, ["conf.name: found null, expected a string that is not empty"]),
+    ({"name": ""}, ["conf.name: found the string '', expected a string that is not empty"]),
+    ({"name": "n", "level": "Low"}, ["conf.level: found the string 'Low', expected one of low, high"]),
+    ({"name": "n", "level": ["low"]}, ["conf.level: found an array, expected one of low, high"]),
+    (
+        {"name": "n", "nmae": 1, "X-": 1},
+        [f"conf: found the key '{key}', expected one of name, level, cpus, when, more" for key in ("nmae", "X-")],
+    ),
+    (
+        {"name": "n", "cpus": [0, 4, "1", 0, True, None]},
+        [
+            "conf.cpus[1]: found the number 4, expected a CPU, 0 to 3",
+            "conf.cpus[2]: found the string '1', expected an integer",
+            "conf.cpus[3]: found the number 0 again, expected it once",
+            "conf.cpus[4]: found the boolean true, expected an integer",
+            "conf.cpus[5]: found null, expected a CPU, 0 to 3",
+        ],
+    ),
+    ({"name": "n", "when": ["a", "a", 1]}, ["conf.when[2]: found the number 1, expected a string that is not empty"]),
+    ({"name": "n", "when": 0}, ["conf.when: found the number 0, expected true, false, or an array of names"]),
+    ({"name": "n", "when": [""]}, ["conf.when[0]: found the string '', expected a string that is not empty"]),
+    ({"name": "n", "more": {"a": 0}}, ["conf.more.a: found the number 0, expected a number"]),
+    (
+        {"name": "n", "more": {"x-a": 0}},
+        ["conf.more: found the key 'x-a', expected one of a"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("value", "expected"), FAULTS, ids=lambda case: repr(case)[:40])
+def test_a_fault_has_its_path_what_was_found_and_what_would_be_right(value: Any, expected: list[str]) -> None:
+    assert [f"{path}: {why}" for path, why in TABLE.faults(value, "conf")] == expected
+    assert TABLE.accepts(value) == (expected == [])
+
+
+def test_reading_fills_in_the_defaults_for_what_is_missing_or_null() -> None:
+    assert TABLE.read(GOOD, "conf") == {name: GOOD[name] for name in TABLE.keys}
+    read = TABLE.read({"name": "n", "level": None}, "conf")
+    assert read == {"name": "n", "level": "low", "cpus": [], "when": None, "more": None}
+    assert Table(Key("a", flag(), default=True)).read(None, "conf") == {"a": True}
+
+
+def test_reading_refuses_with_the_first_fault() -> None:
+    with pytest.raises(DecodeError, match=r"^conf\.name: missing, expected a string that is not empty$"):
+        TABLE.read(None, "conf")
+
+
+def test_a_schema_has_titles_descriptions_and_defaults() -> None:
+    schema = TABLE.schema()
+    assert (schema["title"], schema["required"], schema["additionalProperties"]) == ("A thing", ["name"], False)
+    assert list(schema["patternProperties"]) == ["^x-"]
+    properties = schema["properties"]
+    assert properties["name"] == {
+        "title": "The name",
+        "description": "of the thing",
+        "type": "string",
+        "minLength": 1,
+    }
+    assert properties["level"] == {"enum": ["low", "high", None], "default": "low"}
+    assert properties["cpus"]["items"] == {"type": "integer", "minimum": 0, "maximum": 3}
+    assert properties["cpus"]["uniqueItems"] is True
+    assert [each["type"] for each in properties["when"]["anyOf"]] == ["boolean", "array", "null"]
+    assert properties["more"]["properties"] == {
+        "a": {"type": ["number", "null"], "exclusiveMinimum": 0, "maximum": 1}
+    }
+
+
+def test_a_single_word_is_a_constant() -> None:
+    assert words("0.1").schema() == {"const": "0.1"}
+    assert Table(Key("a", words("b")), nulls=True).schema()["properties"] == {"a": {"enum": ["b", None]}}
+
+
+def test_a_rule_of_ones_own_says_what_is_wrong() -> None:
+    even = Rule(
+        int,
+        lambda value: isinstance(value, int) and value % 2 == 0,
+        "an even number",
+        {"multipleOf": 2},
+        why=lambda value: f"{value} is odd",
+    )
+    table = Table(Key("a", array(even)))
+    faults = list(table.faults({"a": [2, 3, "4"]}, ""))
+    assert faults == [(".a[1]", "3 is odd"), (".a[2]", "found the string '4', expected an integer")]
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: text(matches=str.islower), lambda: text(pattern="a"), lambda: array(flag(), unique=True)]
+)
+def test_a_rule_that_cannot_keep_its_word_is_refused(make: Callable[[], Rule]) -> None:
+    with pytest.raises(TypeError, match=r"^expected "):
+        make()
+
+
+def test_a_valid_value_needs_no_more_than_the_table() -> None:
+    code = (
+        "from nri.types.table import *\n"
+        "table = Table(Key('a', array(text(1))), notes=True)\n"
+        "assert table.read({'a': ['b'], 'x-': 1}, 'conf') == {'a': ['b']}\n"
+        "import sys; print(*sys.modules)"
+    )
+    ran = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(ran.stdout.split())
+    assert not loaded & {"re", "json", "typing", "dataclasses", "enum", "difflib", "nri.types.table_explained"}
