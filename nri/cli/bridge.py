@@ -1,4 +1,4 @@
-"""``nri bridge``: the bridge, connected from outside."""
+"""``nri bridge``: runs the bridge as a plugin that connects to the runtime."""
 
 from __future__ import annotations
 
@@ -6,23 +6,37 @@ import click
 
 from nri.build import describe
 from nri.cli import options
+from nri.places import DEFAULT_SOCKET
 
 
 @click.command()
 @click.option(
-    "--socket", "path", default="/var/run/nri/nri.sock", show_default=True, metavar="PATH", type=click.Path()
+    "--socket",
+    "path",
+    default=DEFAULT_SOCKET,
+    show_default=True,
+    metavar="PATH",
+    type=click.Path(),
+    help="The runtime's socket.",
 )
-@click.option("--idx", "index", default="10", show_default=True, metavar="NN", help="The plugin's index, two digits.")
 @click.option(
-    "--config", "settings_file", default="", metavar="FILE", type=click.Path(), help="The bridge's settings."
+    "--idx",
+    "index",
+    default="10",
+    show_default=True,
+    metavar="NN",
+    help="Two digits: the bridge's place in the order of the runtime's plugins.",
+)
+@click.option(
+    "--config", "options_file", default="", metavar="FILE", type=click.Path(), help="The bridge's options, JSON."
 )
 @click.version_option(describe(), message="v1bridge %(version)s")
 @options.plain_errors
-def bridge(path: str, index: str, settings_file: str) -> None:
-    """Run the plugins of v0.1 for a runtime that speaks NRI v2: containerd 1.7 and later, CRI-O.
+def bridge(path: str, index: str, options_file: str) -> None:
+    """Run v0.1 plugins for a runtime that speaks NRI v2: containerd 1.7 and later, CRI-O.
 
-    Connects to the runtime's socket, and again whenever the runtime comes back. Ends with SIGTERM, after the
-    chains that are running.
+    Connects to the runtime's socket, and reconnects whenever the runtime restarts. SIGTERM ends it after the running
+    chains.
 
     \b
     Examples:
@@ -34,4 +48,4 @@ def bridge(path: str, index: str, settings_file: str) -> None:
     watchdog.start(make_session=False)
     from nri.v1bridge import serve
 
-    serve(path=path, index=index, options_file=settings_file)
+    serve(path=path, index=index, options_file=options_file)

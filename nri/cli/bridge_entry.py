@@ -1,6 +1,6 @@
-"""Where the executable ``v1bridge`` starts: as a runtime launches it, or with the arguments of ``nri bridge``.
+"""Entry point of the executable ``v1bridge``: launched by a runtime, or run with the options of ``nri bridge``.
 
-Launched by a runtime it has no command line, and does not pay for a library that reads one: it stays in memory.
+A runtime launches it without arguments; then click is not imported, since the process keeps it in memory.
 """
 
 from __future__ import annotations

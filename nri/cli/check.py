@@ -1,4 +1,4 @@
-"""``nri check``: is the node's configuration right, and is every plugin that it names there and able to run?"""
+"""``nri check``: checks the host configuration, and whether each of its plugins can run."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from nri.types import gojson
 from nri.types.errors import DecodeError
 
 ANSWER_WITHIN = 10.0
-"""Seconds that a plugin has to say what it is."""
+"""Seconds that a plugin has to answer ``version`` or ``schema``."""
 
 
 class Checked:
-    """One entry of the configuration, and what was found out about it.
+    """One entry of the configuration with the results of the check.
 
-    ``faults`` are what has to be put right; ``notes`` what an operator should know, and may be as it should be.
+    ``faults`` must be fixed; ``notes`` are facts that an operator should know.
     """
 
     def __init__(self, plugin: PluginEntry, bin_dirs: tuple[str, ...], *, check_owner: bool) -> None:
         self.plugin = plugin
         self.binary: str | None = None
         self.place = ""
-        """The path of the binary, or why there is none, for the table."""
+        """For the table: the path of the binary, or why there is none."""
         self.version: str | None = None
         self.conf = "not checked"
         self.notes: list[str] = []
@@ -50,34 +50,34 @@ class Checked:
         self.place = self.binary
         about = self._about(self.binary)
         if about is None:
-            return  # its conf is its own affair
+            return  # no schema to check its conf against
         self.version = gojson.shorten(str(about.get("version") or "(none)"))
         if plugin.prefork != "never" and (why := try_prefork(self.binary, plugin.type)):
             self.notes.append(f"{self.binary} is started for each request: {why}")
         if about["type"] != plugin.type:
-            said = gojson.describe(about["type"])
-            self._fault(f"{self.binary} says that it is {said}, expected {plugin.type!r}")
+            found = gojson.describe(about["type"])
+            self._fault(f"{self.binary} version: type: found {found}, expected {plugin.type!r}")
         self._check_conf(self.binary)
 
     def _about(self, binary: str) -> dict[str, Any] | None:
-        """Return the plugin's answer to 'version'; None for one that is not of nri.skel, or can't run."""
+        """Return the plugin's answer to 'version'; None if it was not built with nri.skel, or cannot run."""
         asked = self._ask(binary, "version")
         if asked is None:
             return None
-        about, said, stderr = asked
+        about, ran, stderr = asked
         if isinstance(about, dict) and {"type", "nri"} <= about.keys():
             return about
-        wrote = f"; it wrote {gojson.shorten(repr(said.stdout.decode(errors='replace')))}" if said.stdout else ""
-        what = f"{binary} does not answer 'version' ({said.ending or 'exit status 0'}{wrote})"
-        if said.stderr:  # a traceback's last line says it
+        wrote = f"; it wrote {gojson.shorten(repr(ran.stdout.decode(errors='replace')))}" if ran.stdout else ""
+        problem = f"{binary} does not answer 'version' ({ran.ending or 'exit status 0'}{wrote})"
+        if ran.stderr:  # the last line of a traceback is the error
             lines = [line for line in stderr if line.strip()]
-            what += f"; the end of its stderr: {lines[-1] if TRACEBACK in lines else said.stderr}"
-        if said.status in NOT_RUN and has_windows_ends(binary):
-            what += f"; {WINDOWS}"
-        if is_broken(said, stderr) or _is_built_with_skel(binary):
-            self._fault(what)
-        elif about is None:  # else it answers whatever it is asked
-            self.notes.append(what)
+            problem += f"; the end of its stderr: {lines[-1] if TRACEBACK in lines else ran.stderr}"
+        if ran.status in NOT_RUN and has_windows_ends(binary):
+            problem += f"; {WINDOWS}"
+        if is_broken(ran, stderr) or _is_built_with_skel(binary):
+            self._fault(problem)
+        elif about is None:  # a plugin that writes JSON to any question is not worth a note
+            self.notes.append(problem)
         return None
 
     def _check_conf(self, binary: str) -> None:
@@ -96,25 +96,28 @@ class Checked:
         self.faults += (fault_at(self.plugin, "type", message),)
 
     def _ask(self, binary: str, verb: str) -> tuple[object, Output, list[str]] | None:
-        """Ask the plugin: the JSON of its answer, or None; how it ended; its stderr. None if it can't be asked."""
+        """Run ``TYPE VERB``; return the JSON that it wrote (or None), its output, and the lines of its stderr.
+
+        Return None, with a fault, if it cannot be started or has to be killed.
+        """
         stderr: list[str] = []
         until = time.monotonic() + ANSWER_WITHIN
         try:
-            said = launch(binary, [self.plugin.type, verb], b"", until, log=stderr.append)
+            ran = launch(binary, [self.plugin.type, verb], b"", until, log=stderr.append)
         except OSError as error:
             self._fault(explain(binary, error))
             return None
-        if said.stopped:
-            why = f"gave no answer in {ANSWER_WITHIN:g} s" if said.stopped == "deadline" else "wrote without end"
-            self._fault(f"{binary} {verb}: killed, it {why}")
+        if ran.stopped:
+            why = f"no answer within {ANSWER_WITHIN:g} s" if ran.stopped == "deadline" else "it wrote too much"
+            self._fault(f"{binary} {verb}: killed: {why}")
             return None
         try:
-            return gojson.loads(said.stdout) if said.status == 0 else None, said, stderr
+            return gojson.loads(ran.stdout) if ran.status == 0 else None, ran, stderr
         except DecodeError:
-            return None, said, stderr
+            return None, ran, stderr
 
     def to_value(self) -> dict[str, Any]:
-        """For ``--json``."""
+        """Return the entry as ``--json`` prints it."""
         return {
             "type": self.plugin.type,
             "source": self.plugin.source,
@@ -130,12 +133,11 @@ class Checked:
 @options.host
 @options.as_json
 def check(conf_dir: str, conf_file: str, bin_dirs: tuple[str, ...], check_owner: bool, as_json: bool) -> None:
-    """Check the host configuration, and every plugin that it names.
+    """Check the host configuration and its plugins.
 
-    All faults of all files are listed, as FILE:LINE:COLUMN: PATH: what is wrong, what would be right. Plugins are
-    looked for and asked for their version and the schema of their conf. A plugin that can't run is a fault. One that
-    was not built with this project may not know these questions: then a note says so. Exit status 1 if anything is
-    wrong.
+    Lists all faults of all files as FILE:LINE:COLUMN: PATH: what was found, what was expected. Asks each plugin for
+    its version and for the schema of its conf. A plugin that cannot run is a fault; a plugin that was not built with
+    nri.skel and does not answer is only noted. The exit status is 1 if there is a fault.
 
     \b
     Examples:
@@ -178,7 +180,7 @@ def _is_built_with_skel(binary: str) -> bool:
     try:
         return is_built_with_skel(binary)
     except OSError:
-        return False  # it may be executed, and not read
+        return False  # executable, but not readable
 
 
 def _fault_value(fault: Fault) -> dict[str, Any]:

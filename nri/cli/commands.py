@@ -1,4 +1,4 @@
-"""The group of all commands. Each is loaded when it is run: ``nri --version`` needs none of them."""
+"""The group of all commands. A command's module is imported when the command runs."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ from nri.build import describe
 from nri.types.v1 import VERSION
 
 COMMANDS = {
-    "bridge": "Run the plugins of v0.1 for a runtime that speaks NRI v2.",
-    "check": "Check the host configuration, and every plugin that it names.",
+    "bridge": "Run v0.1 plugins for a runtime that speaks NRI v2.",
+    "check": "Check the host configuration and its plugins.",
     "completion": "Print the shell code that completes nri's commands and options.",
     "hook": "Run the chain as a hook of an OCI runtime.",
     "invoke": "Run the chain once, by hand.",
-    "plugins": "List the plugins that would run, in order.",
-    "simulate": "Try v2 plugins on the lives of made-up pods, without a container runtime.",
+    "plugins": "List the configured plugins, in order.",
+    "simulate": "Test v2 plugins with simulated pods, without a container runtime.",
 }
-"""What ``nri --help`` shows; each is a module of this package with a click command of the same name."""
+"""The commands with their texts in ``nri --help``. Each is a module here that has a click command of its name."""
 
 
 class Commands(click.Group):
-    """A group whose commands are imported when they are asked for."""
+    """A group that imports a command when it is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The names, for help and completion."""
+        """Return the names, for help and completion."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of that name, or None."""
+        """Return the command of that name, or None."""
         if cmd_name not in COMMANDS:
             return None
         command = getattr(importlib.import_module(f"nri.cli.{cmd_name}"), cmd_name)
-        assert isinstance(command, click.Command)  # noqa: S101 - a module of ours
+        assert isinstance(command, click.Command)  # noqa: S101 - see COMMANDS
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The list in ``nri --help``, without importing them all."""
+        """Write the list of ``nri --help`` without importing the commands."""
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 
@@ -51,13 +51,13 @@ def nri(ctx: click.Context) -> None:
 
     \b
     Examples:
-      nri check                          is the node's configuration right?
-      nri plugins                        what runs, in which order, from which file?
+      nri check                          check the node's configuration
+      nri plugins                        list plugins, order and files
       nri invoke create --spec config.json --id test --pid 1234
-      nri simulate --plugin ./10-logger  what does a v2 plugin do?
-      nri hook create                    what an OCI runtime runs, its state on stdin
+      nri simulate --plugin ./10-logger  show what a v2 plugin does
+      nri hook create                    run by an OCI runtime, state on stdin
 
-    Exit status: 0 when all is well, 1 when something is wrong, 2 for a wrong command line.
+    Exit status: 0 for success, 1 for a fault, 2 for an invalid command line.
     """
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":  # https://no-color.org
         ctx.color = False

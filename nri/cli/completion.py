@@ -1,4 +1,4 @@
-"""``nri completion``: code for a shell's start-up file."""
+"""``nri completion``: prints code for a shell's start-up file."""
 
 from __future__ import annotations
 

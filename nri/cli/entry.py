@@ -1,6 +1,7 @@
-"""Where the ``nri`` command starts: straight to the hook when it is one, else to click.
+"""Entry point of the ``nri`` command.
 
-``nri hook`` is run at every container's start, and click would be most of its time.
+``nri hook`` runs at every container's start, and importing click would take most of its time. So a valid command line
+of the hook goes straight to :mod:`nri.hook`, everything else to click.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ if TYPE_CHECKING:
 
 
 def main() -> NoReturn:
-    """Run the command that ``sys.argv`` asks for, and exit."""
+    """Run the command in ``sys.argv``, and exit."""
     started = time.monotonic()
     if sys.argv[1:2] == ["hook"]:
         from nri import hook
 
         arguments = hook.parse(sys.argv[2:])
         if arguments is not None:
-            # The interpreter's own end would take some milliseconds, for nothing: everything is written.
+            # All output is written; the interpreter's shutdown would take some more milliseconds.
             os._exit(hook.main(arguments, started))
     from nri.cli.commands import nri
 

@@ -1,4 +1,4 @@
-"""``nri hook`` as click knows it: its help, and what is wrong with a command line. See :mod:`nri.hook`."""
+"""``nri hook`` for click: its help and the errors of its command line. See :mod:`nri.hook`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import time
 import click
 
 from nri.cli import options
-from nri.config.entries import MAX_TIMEOUT
 from nri.hook.arguments import DEFAULT_DEADLINE
 
 STARTED = time.monotonic()
@@ -22,15 +21,15 @@ STARTED = time.monotonic()
     default=DEFAULT_DEADLINE,
     show_default=True,
     metavar="SECONDS",
-    type=options.Seconds(0, MAX_TIMEOUT, min_open=True),
-    help="For the whole hook, from its start: shorter than the runtime's own timeout for it.",
+    type=options.Seconds(),
+    help="Time for the whole hook, from its start. Must be shorter than the runtime's own timeout for hooks.",
 )
 @click.option(
     "--log-file",
     default="",
     metavar="FILE",
     type=click.Path(),
-    help="Append there, too, what goes to stderr: crun discards that of a hook.",
+    help="Append the lines of stderr to this file, too: crun discards the stderr of hooks.",
 )
 def hook(
     state: str,
@@ -44,9 +43,9 @@ def hook(
 ) -> None:
     """Run the chain as a hook of an OCI runtime.
 
-    Reads the container's state from stdin, as the runtime writes it, and the rest from the config.json of the
-    bundle that it names. Exit status 1, with the reason on stderr, stops the container's start. So does a hook that
-    is not done within its --deadline; its plugin is killed.
+    Reads the container's state from stdin, as the runtime writes it, and the config.json of the bundle that the
+    state names. On an error it writes the reason to stderr and exits with status 1, which stops the container's
+    start. A hook that exceeds its --deadline fails in the same way, and its plugin is killed.
 
     \b
     In a config.json, or a file in a hooks.d directory (podman, CRI-O):

@@ -1,19 +1,20 @@
-"""``nri invoke``: the chain once, by hand."""
+"""``nri invoke``: runs the chain once, by hand."""
 
 from __future__ import annotations
 
 import json
 import os
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import click
 
 from nri import config
 from nri.cli import options, output
-from nri.client import ChainError, Client, Exchange, Sandbox, Task, read_config, spec_from_oci
+from nri.client import ChainError, Client, DirectInvoker, Sandbox, Step, Task, read_config, results_of, spec_from_oci
 from nri.config.entries import ConfigList
-from nri.errors import NRIError, escape
+from nri.errors import escape
 from nri.process.inherit import prepare_process
 from nri.process.lines import readable
 from nri.types.errors import DecodeError
@@ -24,15 +25,17 @@ NO_PLUGIN = "no plugin is configured for {}"
 
 @click.command()
 @click.argument("state", type=options.type_state)
-@click.option("--request", "request_file", metavar="FILE", help="A request as JSON; - for stdin.")
-@click.option("--spec", "spec_file", metavar="FILE", help="An OCI config.json to make the request from.")
-@click.option("--id", "container", metavar="ID", help="The container's, with --spec.")
-@click.option("--pid", type=click.IntRange(min=0), help="Of the container's init process, with --spec.")
-@click.option("--sandbox-id", metavar="ID", help="The pod sandbox's.")
-@click.option("--annotation", "annotations", multiple=True, metavar="KEY=VALUE", help="Added to those of the spec.")
-@click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="A label of the pod sandbox.")
-@click.option("--dry-run", is_flag=True, help="Print the requests that would be sent, and run nothing.")
-@click.option("--trace", is_flag=True, help="Print what is sent to and comes from each plugin, with times.")
+@click.option("--request", "request_file", metavar="FILE", help="JSON file with the request; - for stdin.")
+@click.option("--spec", "spec_file", metavar="FILE", help="OCI config.json from which the request is made.")
+@click.option("--id", "container", metavar="ID", help="Id of the container, with --spec.")
+@click.option("--pid", type=click.IntRange(min=0), help="Pid of the container's init process, with --spec.")
+@click.option("--sandbox-id", metavar="ID", help="Id of the pod sandbox.")
+@click.option(
+    "--annotation", "annotations", multiple=True, metavar="KEY=VALUE", help="Add an annotation to the spec."
+)
+@click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="Add a label of the pod sandbox.")
+@click.option("--dry-run", is_flag=True, help="Print the requests, and run no plugin.")
+@click.option("--trace", is_flag=True, help="Print each plugin's request, result and time.")
 @options.timeout
 @options.host
 @options.as_json
@@ -57,7 +60,7 @@ def invoke(
 ) -> None:
     """Run the chain once, by hand, and print the results.
 
-    The request is read from a file (--request), or made from a container's OCI configuration (--spec and --id).
+    Reads the request from a file (--request), or makes it from a container's OCI configuration (--spec and --id).
 
     \b
     Examples:
@@ -71,7 +74,7 @@ def invoke(
     if spec_file is not None and container is None:
         raise click.UsageError("--spec needs the container's --id")
     if request_file is not None and (container is not None or pid is not None):
-        raise click.UsageError("--id and --pid go with --spec; a --request has its own")
+        raise click.UsageError("--id and --pid need --spec; a --request has its own id and pid")
     request = _read_request(request_file) if request_file is not None else None
     if request is None:
         task = Task(str(container), pid or 0, spec_from_oci(read_config(str(spec_file))))
@@ -80,29 +83,32 @@ def invoke(
         request, sandbox_id, options.pairs("--annotation", annotations), options.pairs("--label", labels)
     )
     options.warn_unless(check_owner)
-    exchanges: list[Exchange] = []
+    absolute = [os.path.abspath(directory) for directory in bin_dirs]  # before prepare_process() changes directory
     client = Client(
         config.load(conf_dir, conf_file, check_owner=check_owner),
-        bin_dirs=[os.path.abspath(directory) for directory in bin_dirs],  # before prepare_process() changes directory
+        DirectInvoker(absolute, check_owner=check_owner),
         timeout=timeout,
-        check_owner=check_owner,
-        log=lambda plugin, line: click.echo(escape(f"{plugin}: {line}"), err=True),
-        on_exchange=exchanges.append if as_json else _print_exchange if trace else None,
     )
     if dry_run:
         _print_requests(client, request, state, as_json)
         return
     prepare_process()
-    error: NRIError | None = None
+    error: ChainError | None = None
+    steps: Sequence[Step]
     try:
-        results = client.invoke(request, state)
+        steps = client.invoke(
+            request,
+            state,
+            log=lambda plugin, line: click.echo(escape(f"{plugin}: {line}"), err=True),
+            on_step=_print_step if trace and not as_json else None,
+        )
     except ChainError as chain_error:
-        error, results = chain_error, list(chain_error.results)
-    added = results[len(request.results) :]
+        error, steps = chain_error, chain_error.steps
+    results = results_of(steps)
     if as_json:
-        output.print_json([_exchange_value(e) for e in exchanges] if trace else [r.to_value() for r in added])
+        output.print_json([_step_value(s) for s in steps] if trace else [r.to_value() for r in results])
     elif not trace:
-        rows = [(result.plugin, output.pairs(result.metadata) or "-") for result in added]
+        rows = [(result.plugin, output.pairs(result.metadata) or "-") for result in results]
         output.print_table(("PLUGIN", "RESULT"), rows)
     if not as_json and not client.chain(state):
         click.echo(NO_PLUGIN.format(state))
@@ -114,7 +120,7 @@ def _read_request(name: str) -> Request:
     where = "stdin" if name == "-" else escape(name)
     try:
         if name == "-":
-            stdin = sys.stdin  # None where our caller has closed it
+            stdin = sys.stdin  # None if the caller has closed it
             document = stdin.buffer.read(MAX_REQUEST + 1) if stdin else b""
         else:
             with open(name, "rb") as file:
@@ -150,29 +156,28 @@ def _print_requests(client: Client, request: Request, state: str, as_json: bool)
         output.print_json(value)
 
 
-def _print_exchange(exchange: Exchange) -> None:
-    milliseconds = f"{exchange.seconds * 1000:.1f} ms"
-    # "not found", or "not run", where there is no binary
-    binary = exchange.binary or str(exchange.error and exchange.error.reason).partition(":")[0]
-    click.secho(escape(f"{exchange.plugin.type}  {binary}  {milliseconds}"), bold=True)
-    _print_document("request", exchange.request)
-    if exchange.result is not None:
-        _print_document("result", exchange.result.to_json())
+def _print_step(step: Step) -> None:
+    milliseconds = f"{step.seconds * 1000:.1f} ms"
+    binary = step.binary or str(step.error and step.error.reason).partition(":")[0]  # "not found" or "not run"
+    click.secho(escape(f"{step.plugin.type}  {binary}  {milliseconds}"), bold=True)
+    _print_document("request", step.request)
+    if step.result is not None:
+        _print_document("result", step.result.to_json())
     else:
-        if exchange.stdout:
-            click.echo(f"  stdout: {readable(exchange.stdout[:4096])}")
-        click.echo(f"  error: {escape(str(exchange.error and exchange.error.reason))}")
+        if step.stdout:
+            click.echo(f"  stdout: {readable(step.stdout[:4096])}")
+        click.echo(f"  error: {escape(str(step.error and step.error.reason))}")
     sys.stdout.flush()
 
 
-def _exchange_value(exchange: Exchange) -> dict[str, Any]:
+def _step_value(step: Step) -> dict[str, Any]:
     return {
-        "plugin": exchange.plugin.type,
-        "binary": exchange.binary or None,
-        "request": json.loads(exchange.request),
-        "result": exchange.result.to_value() if exchange.result is not None else None,
-        "error": exchange.error.reason if exchange.error is not None else None,
-        "seconds": exchange.seconds,
+        "plugin": step.plugin.type,
+        "binary": step.binary or None,
+        "request": json.loads(step.request),
+        "result": step.result.to_value() if step.result is not None else None,
+        "error": step.error.reason if step.error is not None else None,
+        "seconds": step.seconds,
     }
 
 

@@ -1,4 +1,4 @@
-"""The options that several commands share, and how their errors reach the terminal."""
+"""Options that several commands share, and the reporting of errors."""
 
 from __future__ import annotations
 
@@ -10,22 +10,24 @@ import click
 
 from nri import trust
 from nri.client.chain import DEFAULT_TIMEOUT
-from nri.client.lookup import DEFAULT_BIN_DIRS
-from nri.config import DEFAULT_CONF_DIR, DEFAULT_CONF_FILE
 from nri.config.entries import MAX_TIMEOUT
 from nri.errors import NRIError, escape
+from nri.places import DEFAULT_BIN_DIRS, DEFAULT_CONF_DIR, DEFAULT_CONF_FILE
 from nri.types.v1 import STATES
 
-type_state = click.Choice(STATES)
+type_state = click.Choice([str(state) for state in STATES])
 
 
 class Seconds(click.FloatRange):
-    """A range of numbers. What is not a number (NaN) is neither below nor above it, and is refused here."""
+    """A timeout: a number of seconds above 0, at most :data:`MAX_TIMEOUT`. click itself would accept NaN."""
+
+    def __init__(self) -> None:
+        super().__init__(0, MAX_TIMEOUT, min_open=True)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """As for any type of click."""
+        """As for any parameter type of click."""
         seconds: float = super().convert(value, param, ctx)
-        if seconds != seconds:  # noqa: PLR0124 - only NaN does
+        if seconds != seconds:  # noqa: PLR0124 - true for NaN only
             self.fail(f"{value!r} is not a number of seconds.", param, ctx)
         return seconds
 
@@ -36,7 +38,7 @@ conf_dir = click.option(
     show_default=True,
     metavar="DIR",
     type=click.Path(),
-    help="Directory of the host configuration, *.conf in name order.",
+    help="Directory of the host configuration: reads *.conf in name order.",
 )
 conf_file = click.option(
     "--conf-file",
@@ -44,7 +46,7 @@ conf_file = click.option(
     show_default=True,
     metavar="FILE",
     type=click.Path(),
-    help="Read when the directory holds no *.conf.",
+    help="File that is read if the directory holds no *.conf.",
 )
 bin_dirs = click.option(
     "--bin-dir",
@@ -54,26 +56,26 @@ bin_dirs = click.option(
     show_default=True,
     metavar="DIR",
     type=click.Path(),
-    help="Directory of plugins; repeat for more, the first one found is run.",
+    help="Directory of plugins. Repeat for more; the first executable found is run.",
 )
 timeout = click.option(
     "--timeout",
     default=DEFAULT_TIMEOUT,
     show_default=True,
     metavar="SECONDS",
-    type=Seconds(0, MAX_TIMEOUT, min_open=True),
-    help="For a plugin whose entry in the configuration has none.",
+    type=Seconds(),
+    help="Time for a plugin to answer, if its entry in the configuration has no timeout.",
 )
 no_check_owner = click.option(
     "--no-check-owner",
     is_flag=True,
-    help="For development: also use what others can write to.",
+    help="For development: also use files that other users can write to.",
 )
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 
 
 def host(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options that say where the host's configuration and plugins are, and whose they may be."""
+    """Add the options for the paths of configuration and plugins, and for the check of their owners."""
 
     @functools.wraps(command)
     def wrapped(*args: Any, no_check_owner: bool, **kwargs: Any) -> Any:
@@ -83,13 +85,13 @@ def host(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def warn_unless(check_owner: bool) -> None:
-    """Say on stderr that owners are not checked, where that is so."""
+    """Warn on stderr if owners are not checked."""
     if not check_owner:
         click.echo(f"warning: {trust.UNCHECKED} (--no-check-owner)", err=True)
 
 
 def plain_errors(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Turn an error that is meant for a person into lines on stderr and exit status 1."""
+    """Report an :class:`NRIError` of the command on stderr, and exit with status 1."""
 
     @functools.wraps(command)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -102,14 +104,14 @@ def plain_errors(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def fail(message: str) -> NoReturn:
-    """Say what is wrong and exit with status 1."""
+    """Print the message on stderr, and exit with status 1."""
     for line in message.split("\n"):
         click.echo(escape(line), err=True)
     raise click.exceptions.Exit(1)
 
 
 def pairs(option: str, words: tuple[str, ...]) -> dict[str, str]:
-    """The mapping that an option given several times, as KEY=VALUE, stands for."""
+    """Return the mapping that the words of a repeated option make, each KEY=VALUE."""
     pairs = {}
     for word in words:
         key, equals, value = word.partition("=")

@@ -1,4 +1,4 @@
-"""What the commands print: tables for people, JSON for programs, and nothing raw that a plugin said."""
+"""Prints the commands' output: tables for people, JSON for programs. Text of plugins is escaped."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def print_json(value: object) -> None:
 
 
 def print_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print aligned columns; the header only where there are rows."""
+    """Print aligned columns; print nothing if there are no rows."""
     lines = [[escape(cell) for cell in row] for row in rows]
     if not lines:
         return
@@ -28,10 +28,10 @@ def print_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
 
 def print_no_plugins(conf_dir: str, conf_file: str) -> None:
-    """Say that nothing is configured, and where it would be."""
+    """Report that no plugin is configured, with the paths that were searched."""
     click.echo(escape(f"no plugins: {conf_dir} holds no *.conf with plugins, and there is no {conf_file}"))
 
 
 def pairs(values: dict[str, Any]) -> str:
-    """A mapping in one line: ``key=value key=value``."""
+    """Return a mapping in one line: ``key=value key=value``."""
     return " ".join(f"{key}={value}" for key, value in values.items())

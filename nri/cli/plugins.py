@@ -1,4 +1,4 @@
-"""``nri plugins``: what would run, in order, from which file, which binary."""
+"""``nri plugins``: lists the configured plugins with their states, binaries and files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from nri.types.v1 import STATES
 @options.as_json
 @options.plain_errors
 def plugins(conf_dir: str, conf_file: str, bin_dirs: tuple[str, ...], check_owner: bool, as_json: bool) -> None:
-    """List the plugins that would run, in order.
+    """List the configured plugins, in order.
 
     \b
     Examples:

@@ -16,7 +16,6 @@ from nri.adaptation.replay import Replayer
 from nri.adaptation.runtime import STYLES
 from nri.cli import options
 from nri.cli.timeline import Timeline
-from nri.config.entries import MAX_TIMEOUT
 from nri.errors import escape
 
 WAIT_TIMEOUT = 60.0
@@ -70,7 +69,7 @@ WAIT_TIMEOUT = 60.0
     default=2.0,
     show_default=True,
     metavar="SECONDS",
-    type=options.Seconds(0, MAX_TIMEOUT, min_open=True),
+    type=options.Seconds(),
     help="Time that a plugin has to answer.",
 )
 @options.as_json

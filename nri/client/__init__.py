@@ -1,43 +1,34 @@
-"""Runs the chain: the plugins of a host configuration, one after the other, for one step of a container's life.
+"""The client: runs the plugins of a host configuration for one state of a container.
 
     from nri import client, config
 
-    results = client.Client(config.load()).invoke(client.Task("redis", 1234, spec), "create")
+    steps = client.Client(config.load()).invoke(client.Task("redis", 1234, spec), "create")
 
-What belongs here is what every caller of plugins needs, whichever runtime it serves: finding a binary, starting
-it, keeping its deadline, reading its answer. What does not: reading files of configuration (:mod:`nri.config`),
-and anything of one runtime. ``nri hook`` runs on the path of every container's start and pays for what is imported
-here, so ``subprocess``, ``logging`` and their like are not.
+What every host needs belongs here: find an executable, run it, keep its deadline, read its result. Configuration
+files (:mod:`nri.config`) and anything specific to one runtime do not. ``nri hook`` runs at every container's start
+and pays for what is imported here, so ``subprocess``, ``logging`` and the like are not.
 """
 
-from nri.client.chain import Client, Exchange, Sandbox, Task
+from nri.client.chain import Client, Sandbox, Step, Task, results_of
 from nri.client.errors import ChainError, PluginError
-from nri.client.lookup import DEFAULT_BIN_DIRS, find
+from nri.client.invoker import DirectInvoker, Invoker, PoolInvoker
+from nri.client.lookup import find
 from nri.client.oci import read_config, spec_from_oci
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from nri.prefork.pool.pool import Pool
+from nri.places import DEFAULT_BIN_DIRS
 
 __all__ = [
     "DEFAULT_BIN_DIRS",
     "ChainError",
     "Client",
-    "Exchange",
+    "DirectInvoker",
+    "Invoker",
     "PluginError",
-    "Pool",
+    "PoolInvoker",
     "Sandbox",
+    "Step",
     "Task",
     "find",
     "read_config",
+    "results_of",
     "spec_from_oci",
 ]
-
-
-def __getattr__(name: str) -> object:
-    # Late: it needs socket and threads, which a hook does not.
-    if name == "Pool":
-        from nri.prefork.pool.pool import Pool
-
-        return Pool
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

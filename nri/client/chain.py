@@ -1,11 +1,11 @@
-"""The chain: every plugin of a configuration, in order, each with the results of those before it.
+"""The chain: the plugins of a configuration in order, each with the results of the plugins before it.
 
-The contract, as in Go's ``InvokeWithSandbox`` but where noted:
+The contract follows Go's ``InvokeWithSandbox``, with these rules:
 
 - every plugin gets the same request with its own ``conf``, and the earlier results in ``results``;
-- an error stops the chain, but for ``delete``: there every plugin is run, and the errors are reported together;
-- a plugin whose ``failurePolicy`` is ``ignore`` is logged and passed over when it fails;
-- ``create`` and ``delete`` go to every plugin, the other states to those that list them in ``states``;
+- an error stops the chain, except for ``delete``: then every plugin runs, and the errors are reported together;
+- the error of a plugin whose ``failurePolicy`` is ``ignore`` is logged, and the chain goes on;
+- ``create`` and ``delete`` go to every plugin, the other states to the plugins that list them in ``states``;
 - every plugin has a deadline, and none outlives it.
 """
 
@@ -14,7 +14,7 @@ from __future__ import annotations
 import time
 
 from nri.client.errors import ChainError, PluginError
-from nri.client.lookup import DEFAULT_BIN_DIRS, find
+from nri.client.invoker import DirectInvoker
 from nri.client.oci import spec_from_oci
 from nri.process import launch, unstartable
 from nri.process.lines import readable
@@ -24,19 +24,22 @@ from nri.types.v1 import Request, Result, Spec, State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping
     from typing import Any
 
+    from nri.client.invoker import Invoker
     from nri.config.entries import ConfigList, PluginEntry
 
+    Log = Callable[[str, str], None]
+
 DEFAULT_TIMEOUT = 10.0
-"""Seconds that a plugin has, unless its entry in the configuration says otherwise."""
+"""Seconds that a plugin has to answer, unless its entry in the configuration has a ``timeout``."""
 
 
 class Task:
     """A container as its runtime knows it: Go's ``Task``.
 
-    :param spec: the OCI configuration as a dictionary, or what plugins are to see of it.
+    :param spec: the OCI configuration as a dictionary, or the part of it that plugins see.
     """
 
     __slots__ = ("id", "pid", "spec")
@@ -48,7 +51,7 @@ class Task:
 
 
 class Sandbox:
-    """The pod sandbox that a container belongs to: Go's ``Sandbox``."""
+    """The pod sandbox of a container: Go's ``Sandbox``."""
 
     __slots__ = ("id", "labels")
 
@@ -57,58 +60,52 @@ class Sandbox:
         self.labels = dict(labels or {})
 
 
-class Exchange:
-    """One plugin's part in a chain, for whoever wants to see it."""
+class Step:
+    """One plugin's part of a chain. Either ``result`` or ``error`` is set."""
 
     __slots__ = ("binary", "error", "plugin", "request", "result", "seconds", "stdout")
 
     def __init__(self, plugin: PluginEntry, request: bytes) -> None:
         self.plugin = plugin
         self.request = request
+        """The request as it was sent, JSON."""
         self.binary = ""
+        """The path of the executable; "" if none was found."""
         self.stdout = b""
         self.result: Result | None = None
         self.error: PluginError | None = None
         self.seconds = 0.0
 
 
-class Client:
-    """Runs the plugins of a host configuration.
+def results_of(steps: Iterable[Step]) -> list[Result]:
+    """Return the results of the steps that succeeded, in order."""
+    return [step.result for step in steps if step.result is not None]
 
-    :param config: from :func:`nri.config.loading`.
-    :param bin_dirs: where the executables are; the first one found is run.
+
+class Client:
+    """Runs the plugins of a host configuration. One client serves any number of events, from any thread.
+
+    :param config: the host configuration, as :func:`nri.config.load` returns it.
+    :param invoker: finds and runs the plugins; by default a :class:`DirectInvoker`.
     :param timeout: seconds for a plugin whose entry has no ``timeout``.
     :param failure_policy: ``fail`` or ``ignore``, for a plugin whose entry has no ``failurePolicy``.
-    :param max_output: bytes of stdout that a plugin may write, and of stderr that are logged.
-    :param log: called with a plugin's type and a line of its stderr, or what became of it; by default these go to
-        the logger ``nri.client``.
-    :param on_exchange: called after each plugin.
-    :param check_owner: whether a plugin is run only if nobody but root and ourselves can write to it.
-    :param run: runs an executable: :func:`nri.process.launch.launch`, or that of a :class:`nri.client.Pool`.
+    :param max_output: bytes of stdout that a plugin may write, and bytes of its stderr that are logged.
     """
 
     def __init__(
         self,
         config: ConfigList,
+        invoker: Invoker | None = None,
         *,
-        bin_dirs: Sequence[str] = DEFAULT_BIN_DIRS,
         timeout: float = DEFAULT_TIMEOUT,
         failure_policy: str = "fail",
         max_output: int = launch.MAX_OUTPUT,
-        log: Callable[[str, str], None] | None = None,
-        on_exchange: Callable[[Exchange], None] | None = None,
-        check_owner: bool = True,
-        run: Callable[..., launch.Output] = launch.launch,
     ) -> None:
         self.config = config
-        self.bin_dirs = tuple(bin_dirs)
+        self.invoker = invoker or DirectInvoker()
         self.timeout = timeout
         self.failure_policy = failure_policy
         self.max_output = max_output
-        self.check_owner = check_owner
-        self._log = log or _log
-        self._on_exchange = on_exchange
-        self._launch = run
 
     def invoke(
         self,
@@ -117,40 +114,52 @@ class Client:
         sandbox: Sandbox | None = None,
         *,
         deadline: float | None = None,
-    ) -> list[Result]:
-        """Run the chain for one step of a container's life.
+        log: Callable[[str, str], None] | None = None,
+        on_step: Callable[[Step], None] | None = None,
+    ) -> list[Step]:
+        """Run the chain for one state of a container.
 
         :param request_or_task: a task, or a request whose conf and version are replaced.
-        :param deadline: of :func:`time.monotonic`, for the whole chain; a plugin has the shorter of this and its own.
-        :returns: the results, also those that the request came with, in order.
-        :raises ChainError: when a plugin fails.
-        :raises DecodeError: when the task's specification is not an OCI configuration.
+        :param deadline: a time of :func:`time.monotonic` for the whole chain; the timeout of a plugin is cut to it.
+        :param log: called with a plugin's type and a line: of its stderr, or an error that is ignored. By default the
+            lines go to the logger ``nri.client``.
+        :param on_step: called as each plugin ends, to show progress.
+        :returns: a step for each plugin that was to run, in order; :func:`results_of` takes the results from them.
+        :raises ChainError: if a plugin fails; it has the steps too.
+        :raises DecodeError: if the task's specification is not an OCI configuration.
         """
+        log = log or _log
         request = self.request(request_or_task, state, sandbox)
         results = list(request.results)
+        steps = []
         errors = []
         for plugin in self.chain(state):
-            try:
-                results.append(self._run(plugin, request.replace(conf=plugin.conf, results=tuple(results)), deadline))
-            except PluginError as error:
+            step = Step(plugin, request.replace(conf=plugin.conf, results=tuple(results)).to_json())
+            self._run(step, deadline, log)
+            steps.append(step)
+            if on_step is not None:
+                on_step(step)
+            if step.result is not None:
+                results.append(step.result)
+            elif step.error is not None:
                 if (plugin.failure_policy or self.failure_policy) == "ignore":
-                    self._log(plugin.type, f"failed, and is passed over (failurePolicy: ignore): {error.reason}")
+                    log(plugin.type, f"failed, ignored (failurePolicy: ignore): {step.error.reason}")
                     continue
-                errors.append(error)
+                errors.append(step.error)
                 if state != State.DELETE:
                     break
         if errors:
-            raise ChainError(errors, results)
-        return results
+            raise ChainError(errors, steps)
+        return steps
 
     def chain(self, state: str) -> list[PluginEntry]:
-        """The plugins that are run for ``state``, in order."""
+        """Return the plugins that run for ``state``, in order."""
         return [plugin for plugin in self.config.plugins if plugin.wants(state)]
 
     def request(self, request_or_task: Request | Task, state: str, sandbox: Sandbox | None = None) -> Request:
-        """The request that the plugins are sent, but for ``conf`` and ``results``.
+        """Return the request that the plugins are sent, without ``conf`` and the results of the chain.
 
-        :raises DecodeError: when the task's specification is not an OCI configuration.
+        :raises DecodeError: if the task's specification is not an OCI configuration.
         """
         version = self.config.version
         if isinstance(request_or_task, Request):
@@ -166,70 +175,66 @@ class Client:
             )
         return request if sandbox is None else request.replace(sandbox_id=sandbox.id, labels=sandbox.labels)
 
-    def _run(self, plugin: PluginEntry, request: Request, deadline: float | None) -> Result:
-        exchange = Exchange(plugin, request.to_json())
+    def _run(self, step: Step, deadline: float | None, log: Log) -> None:
+        """Run the plugin of ``step``, and set what became of it."""
         started = time.monotonic()
         try:
-            exchange.binary = find(plugin.type, self.bin_dirs, check_owner=self.check_owner)
-            exchange.result = self._exchange(exchange, deadline)
+            step.binary = self.invoker.find(step.plugin.type)
+            step.result = self._ask(step, deadline, log)
         except PluginError as error:
-            exchange.error = error
-            raise
-        else:
-            return exchange.result
-        finally:
-            exchange.seconds = time.monotonic() - started
-            if self._on_exchange is not None:
-                self._on_exchange(exchange)
+            step.error = error
+        step.seconds = time.monotonic() - started
 
-    def _exchange(self, exchange: Exchange, deadline: float | None) -> Result:
-        plugin = exchange.plugin
+    def _ask(self, step: Step, deadline: float | None, log: Log) -> Result:
+        plugin = step.plugin
         seconds = plugin.timeout or self.timeout
         until = time.monotonic() + seconds
         if deadline is not None and deadline < until:
             until = deadline
             seconds = deadline - time.monotonic()
-            if seconds <= 0:  # started and killed at once it might be in the middle of its work
+            if seconds <= 0:  # a plugin that is killed right after its start may be in the middle of its work
                 raise PluginError(plugin.type, "not started: no time is left")
         try:
-            output = self._launch(
-                exchange.binary,
-                [plugin.type, "invoke"],
-                exchange.request,
+            output = self.invoker.run(
+                step.binary,
+                plugin.type,
+                step.request,
                 until,
                 max_output=self.max_output,
-                log=lambda line: self._log(plugin.type, line),
+                log=lambda line: log(plugin.type, line),
             )
         except OSError as error:
-            raise PluginError(plugin.type, _not_started(exchange.binary, error)) from error
-        exchange.stdout = output.stdout
-        return _result(plugin.type, exchange.binary, output, seconds, self.max_output)
+            raise PluginError(plugin.type, _not_started(step.binary, error)) from error
+        step.stdout = output.stdout
+        return _result(plugin.type, step.binary, output, seconds, self.max_output)
 
 
 def _result(plugin: str, binary: str, output: launch.Output, seconds: float, max_output: int) -> Result:
-    """What the plugin answered, or the error that its output amounts to."""
-    said = f"; the end of its stderr: {output.stderr}" if output.stderr else ""
-    if output.status in unstartable.NOT_RUN and unstartable.has_windows_ends(binary):  # as of `#!/usr/bin/env sh` CR
-        said += f"; {unstartable.WINDOWS}"
+    """Return the plugin's result.
+
+    :raises PluginError: if the output holds an error or no valid result, or the process failed.
+    """
+    stderr = f"; the end of its stderr: {output.stderr}" if output.stderr else ""
+    if output.status in unstartable.NOT_RUN and unstartable.has_windows_ends(binary):  # `#!/usr/bin/env sh` with CR
+        stderr += f"; {unstartable.WINDOWS}"
     if output.stopped == "deadline":
-        raise PluginError(plugin, f"killed: no result after {seconds:.3g} s{said}")
+        raise PluginError(plugin, f"killed: no result after {seconds:.3g} s{stderr}")
     if output.stopped:
-        raise PluginError(
-            plugin, f"killed: it wrote more than {max_output} bytes to stdout, expected one result{said}"
-        )
-    ended = output.ending
+        reason = f"killed: it wrote more than {max_output} bytes to stdout, expected one result{stderr}"
+        raise PluginError(plugin, reason)
+    ending = output.ending
     try:
         if not output.stdout.strip():
             raise DecodeError("it wrote nothing to stdout, expected a result")
         result = Result.from_json(output.stdout)
     except DecodeError as error:
         wrote = f": {_quote(output.stdout)}" if output.stdout.strip() else ""
-        also = f"; {ended}" if ended else ""
-        raise PluginError(plugin, f"no valid result: {error}{wrote}{also}{said}") from error
+        also = f"; {ending}" if ending else ""
+        raise PluginError(plugin, f"no valid result: {error}{wrote}{also}{stderr}") from error
     if result.error:
-        raise PluginError(plugin, result.error + (f"; {ended}" if ended else ""))
-    if ended:
-        raise PluginError(plugin, f"{ended}, although it wrote a result without error{said}")
+        raise PluginError(plugin, result.error + (f"; {ending}" if ending else ""))
+    if ending:
+        raise PluginError(plugin, f"{ending}, although it wrote a result without error{stderr}")
     return result
 
 
@@ -239,7 +244,7 @@ def _quote(stdout: bytes) -> str:
 
 def _not_started(binary: str, error: OSError) -> str:
     if isinstance(error, launch.BrokenOffError):
-        return f"killed: it could not be waited for or read any more: {error.strerror}"
+        return f"killed: it could not be waited for or read: {error.strerror}"
     return unstartable.explain(binary, error)
 
 

@@ -1,4 +1,4 @@
-"""What can go wrong with a plugin, and with a chain of them."""
+"""The errors of a plugin, and of a chain of plugins."""
 
 from __future__ import annotations
 
@@ -8,29 +8,28 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from nri.types.v1 import Result
+    from nri.client.chain import Step
 
 
 class PluginError(NRIError):
-    """One plugin failed: it was not found, could not be run, took too long, or said so itself.
+    """A plugin failed: it was not found, could not be run, took too long, or reported an error.
 
-    ``str()`` is ``TYPE: what happened``; ``plugin`` is the type, ``reason`` the rest, fit for one line whatever the
-    plugin said.
+    ``str()`` is ``TYPE: REASON``. Control characters in both are escaped, so the text is one line.
     """
 
     def __init__(self, plugin: str, reason: str) -> None:
         self.plugin = escape(plugin)
+        """The plugin's type."""
         self.reason = escape(reason)
         super().__init__(f"{self.plugin}: {self.reason}")
 
 
 class ChainError(NRIError):
-    """A chain failed. ``errors`` has one error of a plugin, for ``delete`` all of them.
+    """A chain failed."""
 
-    ``results`` are those of the plugins that succeeded: what they did stays done.
-    """
-
-    def __init__(self, errors: Sequence[PluginError], results: Sequence[Result]) -> None:
+    def __init__(self, errors: Sequence[PluginError], steps: Sequence[Step]) -> None:
         super().__init__("; ".join([f"plugin {error}" for error in errors]))
         self.errors = tuple(errors)
-        self.results = tuple(results)
+        """The errors that are not ignored: one, or for ``delete`` any number."""
+        self.steps = tuple(steps)
+        """All steps, also those that succeeded: what these plugins did stays done."""

@@ -1,7 +1,7 @@
-"""From a plugin's type to its executable.
+"""Finds the executable of a plugin.
 
-Only the configured directories are searched, never ``$PATH``, and a type is a plain file name: what a configuration
-says can not name a file elsewhere. What others could have put there is not run (:mod:`nri.trust`).
+Only the configured directories are searched, never ``$PATH``. A type is a plain file name, so a configuration cannot
+name a file elsewhere. An executable that other users could have put there is refused (:mod:`nri.trust`).
 """
 
 from __future__ import annotations
@@ -11,22 +11,20 @@ import os
 from nri import filekind, trust
 from nri.client.errors import PluginError
 from nri.config.entries import is_type_name
+from nri.places import DEFAULT_BIN_DIRS
 from nri.types.gojson import shorten
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-DEFAULT_BIN_DIRS = ("/opt/nri/bin",)
-"""Where plugins are looked for, as by the Go client."""
-
 
 def find(plugin_type: str, bin_dirs: Sequence[str] = DEFAULT_BIN_DIRS, *, check_owner: bool = True) -> str:
-    """The path of the executable of ``plugin_type``: the first one in ``bin_dirs``.
+    """Return the path of the executable of ``plugin_type``: the first one in ``bin_dirs``.
 
-    :param check_owner: whether it matters who can write to it.
-    :raises PluginError: when there is none; something by that name that can't be run is told as what it is. Also when
-        others can write to it: then no other directory is searched, since it may have been another file before.
+    :param check_owner: refuse an executable that users other than root and the caller can write to.
+    :raises PluginError: if there is none; the error names each file of that name that cannot be run. Also if the
+        first executable is refused; no other directory is searched then, as the file may have replaced a trusted one.
     """
     if not is_type_name(plugin_type):
         expected = "letters, digits and . _ -, beginning with a letter or digit"
@@ -40,7 +38,7 @@ def find(plugin_type: str, bin_dirs: Sequence[str] = DEFAULT_BIN_DIRS, *, check_
             try:
                 unusable.append(f"{path} is a link to {os.readlink(path)}, which does not exist")
             except OSError:
-                pass  # no link, or one that has just gone
+                pass  # not a link, or removed a moment ago
             continue
         except OSError as error:
             unusable.append(f"{path} cannot be looked at: {error.strerror}")
@@ -62,7 +60,7 @@ def find(plugin_type: str, bin_dirs: Sequence[str] = DEFAULT_BIN_DIRS, *, check_
 
 def _why_not(path: str, mode: int) -> str:
     if mode & 0o111 and os.statvfs(path).f_flag & os.ST_NOEXEC:
-        return ", for its file system is mounted with noexec"
+        return ", because its file system is mounted with noexec"
     return f" (mode {mode & 0o7777:04o}); expected one like 0755"
 
 
@@ -70,6 +68,6 @@ def _require_trusted(plugin_type: str, path: str, status: os.stat_result) -> Non
     try:
         wrong = trust.judge_path(path, status)
     except OSError as error:
-        wrong = f"{path} cannot be judged: {error.strerror}; expected a directory around it"
+        wrong = f"{path} cannot be checked: {error.strerror}; expected an accessible parent directory"
     if wrong:
         raise PluginError(plugin_type, f"not run: {wrong}")

@@ -1,4 +1,4 @@
-"""From a container's OCI ``config.json`` to the :class:`nri.types.v1.Spec` that plugins see, as Go's createSpec."""
+"""Converts an OCI ``config.json`` to the :class:`nri.types.v1.Spec` that plugins see, as Go's createSpec does."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from typing import Any
 
 MAX_CONFIG = 16 * 1024 * 1024
-"""Bytes of a config.json that are read; a real one has some tens of thousands."""
+"""Bytes of a config.json that are accepted; a real one has tens of thousands."""
 
 
 def read_config(path: str, *, must_be_file: bool = False) -> dict[str, Any]:
-    """The OCI configuration in the file ``path``.
+    """Return the OCI configuration in the file ``path``.
 
-    :param must_be_file: refuse what is no regular file, and do not wait for a FIFO or device to be opened.
-    :raises DecodeError: when it can't be read, is too long, or is no JSON object.
+    :param must_be_file: refuse anything but a regular file, and never block on a FIFO or device.
+    :raises DecodeError: if the file cannot be read, is too long, or is not a JSON object.
     """
     where = escape(path)
     try:
@@ -48,8 +48,8 @@ def read_config(path: str, *, must_be_file: bool = False) -> dict[str, Any]:
 
 
 def _open_file(path: str, flags: int) -> int:
-    """An opener of regular files: it waits for nothing."""
-    _require_regular(path, os.stat(path).st_mode)  # a socket can't be opened
+    """An opener of regular files that never blocks."""
+    _require_regular(path, os.stat(path).st_mode)  # before opening: the error for a socket says nothing of its kind
     fd = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY)
     try:
         _require_regular(path, os.fstat(fd).st_mode)
@@ -65,9 +65,9 @@ def _require_regular(path: str, mode: int) -> None:
 
 
 def spec_from_oci(config: dict[str, Any]) -> Spec:
-    """What plugins see of ``config``: Linux resources (else those of Windows), namespaces, cgroupsPath, annotations.
+    """Return what plugins see: Linux resources (or those of Windows), namespaces, cgroupsPath, annotations.
 
-    :raises DecodeError: where a part of it is not of the kind that the OCI specification says.
+    :raises DecodeError: if a part of ``config`` has a type that the OCI specification does not allow.
     """
     annotations = string_map(config.get("annotations"), "annotations")
     linux = _object(config.get("linux"), "linux")

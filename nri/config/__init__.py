@@ -11,7 +11,8 @@ only (``loading``, ``validate``). ``re``, ``json`` and ``jsonschema`` are import
 
 from nri.config.entries import ConfigList, PluginEntry
 from nri.config.faults import ConfigError, Fault
-from nri.config.loading import DEFAULT_CONF_DIR, DEFAULT_CONF_FILE, list_files, load, load_files
+from nri.config.loading import list_files, load, load_files
+from nri.places import DEFAULT_CONF_DIR, DEFAULT_CONF_FILE
 
 __all__ = [
     "DEFAULT_CONF_DIR",

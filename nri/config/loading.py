@@ -18,6 +18,7 @@ from nri import filekind, trust
 from nri.config import validate
 from nri.config.entries import ConfigList
 from nri.config.faults import ConfigError, Fault, InvalidFile
+from nri.places import DEFAULT_CONF_DIR, DEFAULT_CONF_FILE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 
     Files = dict[str, tuple[PluginEntry, ...]]
 
-DEFAULT_CONF_DIR = "/etc/nri/resource.d"
-DEFAULT_CONF_FILE = "/etc/nri/conf.json"
 SUFFIX = ".conf"
 MAX_SIZE = 1024 * 1024
 """The longest file that is accepted, in bytes; a real one has some hundreds."""

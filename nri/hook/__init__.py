@@ -1,8 +1,8 @@
-"""``nri hook STATE``: the chain as a hook of an OCI runtime.
+"""``nri hook STATE``: runs the chain as a hook of an OCI runtime.
 
-The runtime (runc, crun, and what stands on them: podman, CRI-O) runs it as createRuntime hook with ``create`` and as
-poststop hook with ``delete``, writes the container's state to its stdin, and waits: every container's start pays for
-what is imported here. So no click, no jsonschema, no ``json``, unless there is something to say that needs them.
+The runtime (runc, crun, and their callers: podman, CRI-O) runs it as createRuntime hook with ``create`` and as
+poststop hook with ``delete``, writes the container's state to its stdin, and waits. Every container's start pays for
+what is imported here, so click, jsonschema and ``json`` are imported only to report an error.
 """
 
 from nri.hook.arguments import Arguments, parse

@@ -1,15 +1,13 @@
-"""The command line of ``nri hook``, read without a library for command lines.
+"""Parses the command line of ``nri hook`` without click.
 
-Only a command line that is right is understood here. Everything else, ``--help`` too, is click's: it has the same
-options, and words for what is wrong with them.
+Only a valid command line is parsed here. Click, which has the same options, handles ``--help`` and all errors.
 """
 
 from __future__ import annotations
 
 from nri.client.chain import DEFAULT_TIMEOUT
-from nri.client.lookup import DEFAULT_BIN_DIRS
-from nri.config import DEFAULT_CONF_DIR, DEFAULT_CONF_FILE
 from nri.config.entries import MAX_TIMEOUT
+from nri.places import DEFAULT_BIN_DIRS, DEFAULT_CONF_DIR, DEFAULT_CONF_FILE
 from nri.types.v1 import STATES
 
 TYPE_CHECKING = False
@@ -18,11 +16,11 @@ if TYPE_CHECKING:
 
 
 DEFAULT_DEADLINE = 8.0
-"""Seconds for the whole hook: less than the 10 that users of podman and CRI-O give a hook before it is killed."""
+"""Seconds for the whole hook. Configurations of podman and CRI-O usually kill a hook after 10."""
 
 
 class Arguments:
-    """What ``nri hook`` is told, with the defaults of all that it is not."""
+    """The arguments of ``nri hook``, with their defaults."""
 
     __slots__ = ("bin_dirs", "check_owner", "conf_dir", "conf_file", "deadline", "log_file", "state", "timeout")
 
@@ -38,7 +36,7 @@ class Arguments:
 
 
 def parse(argv: Sequence[str]) -> Arguments | None:
-    """The arguments after ``nri hook``; None for what is not right."""
+    """Parse the words after ``nri hook``; return None if they are not valid."""
     states: list[str] = []
     given: dict[str, list[str]] = {
         name: [] for name in ("--conf-dir", "--conf-file", "--bin-dir", "--log-file", "--timeout", "--deadline")
@@ -68,4 +66,5 @@ def parse(argv: Sequence[str]) -> Arguments | None:
         arguments.deadline = float(given["--deadline"][-1]) if given["--deadline"] else arguments.deadline
     except ValueError:
         return None
-    return arguments if 0 < arguments.timeout <= MAX_TIMEOUT and 0 < arguments.deadline <= MAX_TIMEOUT else None
+    is_valid = 0 < arguments.timeout <= MAX_TIMEOUT and 0 < arguments.deadline <= MAX_TIMEOUT
+    return arguments if is_valid else None

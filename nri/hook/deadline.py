@@ -1,8 +1,8 @@
-"""The hook's one deadline: the time from its start in which everything has to be done.
+"""The hook's deadline: the time from its start in which all of its work must be done.
 
-A runtime waits for its hooks, and one that hangs keeps the container in between. What may block is given what is
-left (stdin, the plugins), has a time of its own (stderr), or does not block (files are opened with O_NONBLOCK). For
-everything else, as a file system that does not answer, a timer of the kernel ends the process after the deadline.
+A runtime waits for its hooks, so a hook that hangs blocks the container. Reading stdin and running plugins get the
+time that is left; stderr has a timeout of its own; files are opened with O_NONBLOCK. For everything else that may
+block, such as a file system that does not respond, a kernel timer ends the process after the deadline.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 GRACE = 0.5
-"""Seconds after the deadline in which the process kills its plugin, says why, and ends by itself."""
+"""Seconds after the deadline in which the process kills its plugin, reports why, and exits by itself."""
 
 
 class LateError(NRIError):
@@ -28,7 +28,7 @@ class LateError(NRIError):
 class Deadline:
     """A deadline for the whole process.
 
-    :param started: when it began, of :func:`time.monotonic`; now by default.
+    :param started: when the process started, a time of :func:`time.monotonic`; by default now.
     """
 
     def __init__(self, seconds: float, started: float | None = None) -> None:
@@ -42,20 +42,23 @@ class Deadline:
         return max(0.0, self.at - time.monotonic())
 
     def passed(self, what: str) -> str:
-        """Return the message that the deadline has passed, with what was not done."""
+        """Return the message that the deadline has passed.
+
+        :param what: the step that is not done.
+        """
         return f"not done within {self.seconds:g} s: {what}"
 
     def enforce(self, report: Callable[[str], None]) -> None:
-        """End the process with exit status 1, shortly after the deadline, whatever it waits for.
+        """Start the timer that ends the process with exit status 1 shortly after the deadline.
 
-        :param report: says in a line what was not done. If that hangs too, the kernel ends the process (SIGALRM).
+        :param report: writes the message. If it blocks too, the kernel ends the process (SIGALRM).
         """
 
         def end(_number: int, _frame: object) -> None:
             _signal.signal(_signal.SIGALRM, _signal.SIG_DFL)
             _signal.setitimer(_signal.ITIMER_REAL, GRACE)
             report(self.passed(self.doing))
-            os._exit(1)  # the guard sees it, and kills what is running
+            os._exit(1)  # the watchdog then kills the plugin
 
         _signal.signal(_signal.SIGALRM, end)
         _signal.pthread_sigmask(_signal.SIG_UNBLOCK, (_signal.SIGALRM,))

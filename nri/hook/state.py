@@ -1,4 +1,4 @@
-"""The container's state, as the runtime writes it to the hook's stdin."""
+"""Reads the container's state, which the runtime writes to the hook's stdin."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from nri.hook.deadline import Deadline
 
 MAX_STATE = 1024 * 1024
-"""Bytes of the runtime's state; a real one has some thousands."""
+"""Bytes of a state that are accepted; a real one has some thousands."""
 
 _PIECE = 65536
 _EXPECTED = "expected what an OCI runtime writes"
 
 
-class State:
+class OCIState:
     """The container's state (OCI runtime specification, "State").
 
-    :raises DecodeError: when the document is none.
+    :raises DecodeError: if the document is not a valid state.
     """
 
     def __init__(self, document: bytes) -> None:
@@ -50,15 +50,15 @@ class State:
             raise DecodeError(f"the container's state on stdin: {error}; {_EXPECTED}") from None
 
 
-def read(stdin: BinaryIO, deadline: Deadline) -> bytes:
-    """Return everything on ``stdin``, or more than a state may have.
+def read_state(stdin: BinaryIO, deadline: Deadline) -> bytes:
+    """Return the bytes on ``stdin``, at most a little more than a state may have.
 
-    :raises LateError: when it does not end before the deadline.
-    :raises DecodeError: when it can't be read.
+    :raises LateError: if stdin is still open at the deadline.
+    :raises DecodeError: if it cannot be read.
     """
     try:
         fd = stdin.fileno()
-    except (OSError, ValueError):  # no file of the kernel's
+    except (OSError, ValueError):  # no descriptor
         fd = -1
     try:
         document = _read_file(stdin) if fd < 0 else _read_descriptor(fd, deadline)
@@ -70,25 +70,25 @@ def read(stdin: BinaryIO, deadline: Deadline) -> bytes:
 
 def _read_file(stdin: BinaryIO) -> bytes:
     document = stdin.read(MAX_STATE + 1)
-    if document is None:  # it is not to be waited for, and has nothing yet
+    if document is None:  # non-blocking, and empty
         raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
     return document
 
 
 def _read_descriptor(fd: int, deadline: Deadline) -> bytes:
-    # It is shared with whoever gave it to us, so it can't be made non-blocking.
+    # O_NONBLOCK would affect every process that shares the descriptor, so poll instead.
     poll = select.poll()
     poll.register(fd, select.POLLIN)
     document = b""
     while len(document) <= MAX_STATE:
         left = deadline.left()
         if left == 0 or not poll.poll(left * 1000 + 1):
-            what = f"the container's state on stdin has not come to its end, after {len(document)} bytes"
+            what = f"the container's state on stdin is incomplete after {len(document)} bytes"
             raise LateError(deadline.passed(f"{what}; {_EXPECTED}"))
         try:
             piece = os.read(fd, _PIECE)
         except BlockingIOError:
-            continue  # another process was faster
+            continue  # another process has read it
         if not piece:
             break
         document += piece

@@ -13,9 +13,10 @@ plugin; otherwise it connects to a runtime, and connects again whenever the conn
 connection.
 """
 
+from nri.places import DEFAULT_SOCKET
 from nri.stub.identity import Identity, IdentityError
 from nri.stub.plugin import RuntimeInfo, V2Plugin
-from nri.stub.runner import DEFAULT_SOCKET, Runner, run
+from nri.stub.runner import Runner, run
 from nri.stub.session import Session
 
 __all__ = ["DEFAULT_SOCKET", "Identity", "IdentityError", "Runner", "RuntimeInfo", "Session", "V2Plugin", "run"]

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from nri.errors import NRIError
 from nri.multiplex import inherited_socket
+from nri.places import DEFAULT_SOCKET
 from nri.stub.identity import SOCKET_VARIABLE, Identity
 from nri.stub.plugin import handlers
 from nri.stub.session import Session
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
     from nri.api import ContainerUpdate
     from nri.multiplex import ClosedError
     from nri.stub.plugin import V2Plugin
-
-DEFAULT_SOCKET = "/var/run/nri/nri.sock"
-"""The path at which a runtime listens for plugins from outside."""
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 0.8
 """Seconds between attempts to connect: doubled each time, with jitter so that plugins don't connect all at once."""

@@ -28,7 +28,7 @@ from nri.v1bridge.syslog import SyslogHandler
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from nri.client import Exchange
+    from nri.client import Step
     from nri.config.entries import PluginEntry
     from nri.types.v1 import Request
     from nri.v1bridge.options import BridgeOptions
@@ -67,20 +67,20 @@ def set_up(options: BridgeOptions, *, launched: bool) -> None:
         log.error("%s", fault)
 
 
-def exchange_line(name: str, request: Request, exchange: Exchange) -> None:
+def step_line(name: str, request: Request, step: Step) -> None:
     """Log the outcome of one plugin for one event.
 
     :param name: ``NAMESPACE/POD[/CONTAINER]``.
     """
-    if exchange.error is None and not log.isEnabledFor(logging.INFO):
+    if step.error is None and not log.isEnabledFor(logging.INFO):
         return
-    fields = _subject(name, request) | {"plugin": exchange.plugin.type, "ms": round(exchange.seconds * 1000, 1)}
-    if exchange.error is not None:
-        log.error("failed", extra={"fields": fields | {"error": shorten(exchange.error.reason, MAX_TEXT)}})
+    fields = _subject(name, request) | {"plugin": step.plugin.type, "ms": round(step.seconds * 1000, 1)}
+    if step.error is not None:
+        log.error("failed", extra={"fields": fields | {"error": shorten(step.error.reason, MAX_TEXT)}})
         return
-    if exchange.result is not None and exchange.result.metadata:
+    if step.result is not None and step.result.metadata:
         # Under a separate key: a plugin's "error" or "level" must not replace the bridge's.
-        pairs = list(exchange.result.metadata.items())[:MAX_METADATA]
+        pairs = list(step.result.metadata.items())[:MAX_METADATA]
         fields["metadata"] = {shorten(key, MAX_VALUE): shorten(value, MAX_VALUE) for key, value in pairs}
     log.info("ok", extra={"fields": fields})
 

@@ -10,11 +10,10 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from nri.client.chain import DEFAULT_TIMEOUT
-from nri.client.lookup import DEFAULT_BIN_DIRS
-from nri.config import DEFAULT_CONF_DIR, DEFAULT_CONF_FILE
 from nri.config.entries import FAILURE_POLICIES, MAX_TIMEOUT
 from nri.config.nearest import nearest
 from nri.errors import NRIError
+from nri.places import DEFAULT_BIN_DIRS, DEFAULT_CONF_DIR, DEFAULT_CONF_FILE
 from nri.types import gojson
 from nri.types.errors import DecodeError
 from nri.types.table import Key, Rule, Table, array, flag, number, text, words

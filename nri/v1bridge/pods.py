@@ -1,7 +1,7 @@
-"""What is remembered of pods: what a later event about one does not tell again.
+"""The known pods: facts about a pod that later events omit.
 
-containerd 1.7 stops a pod without its pid, its cgroup, its namespaces and half of its annotations. All of that was
-said when the pod was run, or in the synchronization after a restart.
+containerd 1.7 sends StopPodSandbox without the pod's pid, cgroup and namespaces, and without half of its annotations.
+RunPodSandbox had them all, or the synchronization after a restart.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from nri.api import LinuxPodSandbox
 
 MAX_PODS = 20_000
-"""Pods that are remembered; beyond that the one that was seen first is forgotten. A node has some hundreds."""
+"""Pods that are remembered; beyond that the oldest one is forgotten. A node has some hundreds."""
 
 
 class Pods:
@@ -31,14 +31,14 @@ class Pods:
         return len(self._pods)
 
     def replace(self, pods: Iterable[PodSandbox]) -> None:
-        """Remember these, and nothing else: what a runtime says when it synchronizes is all that there is."""
+        """Remember these pods only: a runtime synchronizes with all pods that exist."""
         with self._lock:
             self._pods.clear()
         for pod in pods:
             self.remember(pod)
 
     def remember(self, pod: PodSandbox) -> None:
-        """Take note of what ``pod`` says."""
+        """Remember the facts in ``pod``."""
         kept = PodSandbox(id=pod.id, pid=pod.pid, annotations=pod.annotations)
         if pod.HasField("linux"):
             kept.linux.CopyFrom(pod.linux)
@@ -48,12 +48,12 @@ class Pods:
                 del self._pods[next(iter(self._pods))]
 
     def forget(self, pod: PodSandbox) -> None:
-        """The pod is gone."""
+        """Forget a pod that was removed."""
         with self._lock:
             self._pods.pop(pod.id, None)
 
     def complete(self, pod: PodSandbox) -> PodSandbox:
-        """``pod``, with what it does not say from what is remembered."""
+        """Return ``pod``, with what it omits filled in from memory."""
         with self._lock:
             known = self._pods.get(pod.id)
         if known is None:

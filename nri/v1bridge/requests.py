@@ -1,4 +1,4 @@
-"""From v2 messages to requests of v0.1: as the Go adapter makes them, but for what is said at each."""
+"""Converts v2 messages to v0.1 requests, as the Go adapter does; each function states how it differs."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 
 
 def of_pod(pod: PodSandbox, state: str) -> Request:
-    """A request about the pod sandbox itself."""
+    """Return a request about the pod sandbox itself."""
     spec = _spec(pod.linux, pod.annotations)
     return Request(state=state, id=pod.id, sandbox_id=pod.id, pid=pod.pid, spec=spec, labels=pod.labels)
 
 
 def of_container(pod: PodSandbox, container: Container, state: str) -> Request:
-    """A request about a container.
+    """Return a request about a container.
 
-    Its annotations are the pod's, overlaid by its own: containerd does not pass a pod's annotations down, and it is
-    there that people say what a pod's containers are.
+    Its annotations are the pod's, overridden by its own: containerd does not copy a pod's annotations to its
+    containers, and annotations for containers are usually written at the pod.
     """
     spec = _spec(container.linux, {**pod.annotations, **container.annotations})
     sandbox = container.pod_sandbox_id or pod.id

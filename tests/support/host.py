@@ -10,13 +10,18 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from nri.client import Client
+from nri.client import Client, DirectInvoker, PoolInvoker, Step, results_of
 from nri.config.entries import ConfigList, PluginEntry
-from nri.types.v1 import Request, Spec
+from nri.types.v1 import Request, Result, Spec
 from tests.support.processes import command_lines
 from tests.support.waiting import SOON
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from nri.prefork.pool.pool import Pool
 
 SCRIPTED = Path(__file__).parent.parent / "plugins/scripted.py"
 
@@ -61,9 +66,20 @@ class Host:
 
     # Configuration
 
-    def client(self, *plugins: PluginEntry, **options: Any) -> Client:
+    def client(
+        self,
+        *plugins: PluginEntry,
+        bin_dirs: Sequence[str] = (),
+        check_owner: bool = True,
+        pool: Pool | None = None,
+        log: Callable[[str, str], None] | None = None,
+        **options: Any,
+    ) -> HostClient:
         """A client for these plugins."""
-        return Client(ConfigList(plugins=plugins), **{"bin_dirs": [str(self.bin)], "timeout": SOON, **options})
+        dirs = bin_dirs or [str(self.bin)]
+        direct = DirectInvoker(dirs, check_owner=check_owner)
+        invoker = direct if pool is None else PoolInvoker(pool, dirs, check_owner=check_owner)
+        return HostClient(Client(ConfigList(plugins=plugins), invoker, **{"timeout": SOON, **options}), log)
 
     def configure(self, *plugins: PluginEntry, name: str = "10-test.conf") -> None:
         """Write a configuration with these plugins."""
@@ -103,6 +119,22 @@ class Host:
         """The processes of this host's plugins, by their command lines; zombies have none."""
         mark = os.fsencode(self.root) + b"/"
         return [pid for pid, command_line in command_lines() if mark in command_line]
+
+
+class HostClient:
+    """A client that logs where it was told to."""
+
+    def __init__(self, client: Client, log: Callable[[str, str], None] | None) -> None:
+        self._client = client
+        self._log = log
+
+    def steps(self, *what: Any, **options: Any) -> list[Step]:
+        """Run the chain, as :meth:`nri.client.Client.invoke` does."""
+        return self._client.invoke(*what, log=self._log, **options)
+
+    def invoke(self, *what: Any, **options: Any) -> list[Result]:
+        """Run the chain; return the results of its plugins."""
+        return results_of(self.steps(*what, **options))
 
 
 def plugin(type_: str, *do: list[Any], **options: Any) -> PluginEntry:

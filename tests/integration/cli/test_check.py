@@ -166,7 +166,7 @@ def test_a_plugin_that_takes_any_conf(host: Host) -> None:
 def test_a_plugin_by_another_name_is_a_fault(host: Host) -> None:
     answering(host, "konfine", said("clearcfs"), "echo true")
     host.configure(PluginEntry(type="konfine"))
-    assert faults(host) == [f"{host.bin}/konfine says that it is the string 'clearcfs', expected 'konfine'"]
+    assert faults(host) == [f"{host.bin}/konfine version: type: found the string 'clearcfs', expected 'konfine'"]
 
 
 @pytest.mark.parametrize(
@@ -189,14 +189,14 @@ def test_a_plugin_that_does_not_answer_is_killed(host: Host, verb: str, monkeypa
     hang = "exec sleep 1000"
     answering(host, "slow", said("slow") if verb == "schema" else hang, hang)
     host.configure(PluginEntry(type="slow"))
-    assert faults(host)[0] == f"{host.bin}/slow {verb}: killed, it gave no answer in 0.3 s"
+    assert faults(host)[0] == f"{host.bin}/slow {verb}: killed: no answer within 0.3 s"
 
 
 def test_a_plugin_that_never_stops_talking_is_killed(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(check, "ANSWER_WITHIN", SOON)
     host.install("loud", do=[["flood", 1]])
     host.configure(plugin("loud"))
-    assert faults(host) == [f"{host.bin}/loud version: killed, it wrote without end"]
+    assert faults(host) == [f"{host.bin}/loud version: killed: it wrote too much"]
 
 
 def test_a_plugin_that_cannot_be_started_is_a_fault(host: Host) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from nri.client import ChainError, Exchange, Sandbox, Task
+from nri.client import ChainError, Sandbox, Task, results_of
 from nri.config.entries import PluginEntry
 from nri.types.v1 import STATES, Result, Spec
 from tests.support.host import OCI_CONFIG, Host, plugin, request
@@ -58,10 +58,8 @@ def test_no_plugins_no_results(host: Host) -> None:
 
 def sent(host: Host, *plugins: PluginEntry, **options: Any) -> list[dict[str, Any]]:
     """The requests that went out when all went well."""
-    exchanges: list[Exchange] = []
-    client = host.client(*plugins, on_exchange=exchanges.append)
-    client.invoke(options.pop("what", None) or request(), options.pop("state", "create"), **options)
-    return [json.loads(exchange.request) for exchange in exchanges]
+    what, state = options.pop("what", None) or request(), options.pop("state", "create")
+    return [json.loads(step.request) for step in host.client(*plugins).steps(what, state, **options)]
 
 
 def test_each_is_sent_its_own_conf_the_version_and_the_state(host: Host) -> None:
@@ -87,12 +85,11 @@ def test_each_is_sent_the_results_of_those_before_with_keys_that_nobody_knows(ho
 
 
 def test_results_that_a_request_comes_with_are_kept_in_front(host: Host) -> None:
-    host.install("a")
+    host.install("a", "b")
     before = Result(plugin="earlier", extra={"k": 1})
-    client = host.client(plugin("a"))
-    results = client.invoke(request(results=[before]), "create")
-    assert results[0] == before
-    assert [result.plugin for result in results] == ["earlier", "a"]
+    results = sent(host, plugin("a"), plugin("b"), what=request(results=[before]))[1]["results"]
+    assert Result.from_value(results[0], "") == before
+    assert [result["plugin"] for result in results] == ["earlier", "a"]
 
 
 def test_a_task_becomes_the_request_that_go_makes(host: Host) -> None:
@@ -130,14 +127,13 @@ def test_a_request_may_be_sent_to_another_sandbox(host: Host) -> None:
     assert one["sandboxID"] == "other"
 
 
-def test_each_exchange_is_shown_also_one_that_failed(host: Host) -> None:
+def test_there_is_a_step_for_each_plugin_also_for_one_that_failed(host: Host) -> None:
     host.install("a")
     host.script("b", "#!/nowhere\n")
-    seen: list[Exchange] = []
-    client = host.client(plugin("a"), plugin("b"), plugin("missing"), on_exchange=seen.append)
-    with pytest.raises(ChainError):
+    client = host.client(plugin("a"), plugin("b"), plugin("missing"))
+    with pytest.raises(ChainError) as caught:
         client.invoke(request(), "delete")
-    a, b, missing = seen
+    a, b, missing = caught.value.steps
     assert (a.binary, a.error, a.result and a.result.plugin) == (f"{host.bin}/a", None, "a")
     assert json.loads(a.stdout)["plugin"] == "a"
     assert a.seconds > 0
@@ -160,7 +156,7 @@ def test_an_error_stops_the_chain(host: Host, notes: Path, state: str) -> None:
     assert ran(notes) == ["a", "b"]
     assert str(caught.value) == "plugin b: no"
     assert [(error.plugin, error.reason) for error in caught.value.errors] == [("b", "no")]
-    assert [result.plugin for result in caught.value.results] == ["a"]
+    assert [result.plugin for result in results_of(caught.value.steps)] == ["a"]
 
 
 def test_on_delete_all_are_run_and_the_errors_reported_together(host: Host, notes: Path) -> None:
@@ -171,12 +167,12 @@ def test_on_delete_all_are_run_and_the_errors_reported_together(host: Host, note
         client.invoke(request(), "delete")
     assert ran(notes) == ["a", "b", "c"]
     assert [error.plugin for error in caught.value.errors] == ["a", "missing", "c"]
-    assert [result.plugin for result in caught.value.results] == ["b"]
+    assert [result.plugin for result in results_of(caught.value.steps)] == ["b"]
     assert "plugin a: no; plugin missing: not found: " in str(caught.value)
     assert "; plugin c: " in str(caught.value)
 
 
-IGNORED = "failed, and is passed over (failurePolicy: ignore): "
+IGNORED = "failed, ignored (failurePolicy: ignore): "
 
 
 @pytest.mark.parametrize(

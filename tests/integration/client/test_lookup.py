@@ -152,7 +152,7 @@ def test_a_file_on_a_file_system_without_programs_is_told_so(host: Host, monkeyp
     path = host.script("noop", "#!/bin/sh\n")
     monkeypatch.setattr(os, "access", lambda _path, _mode: False)
     monkeypatch.setattr(os, "statvfs", lambda _path: SimpleNamespace(f_flag=os.ST_NOEXEC))
-    said = f"plugin noop: not run: {path} is not executable, for its file system is mounted with noexec"
+    said = f"plugin noop: not run: {path} is not executable, because its file system is mounted with noexec"
     assert failure(host) == said
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 SOURCE = str(Path(__file__).parents[3])
 NOT_STARTED = r"plugin noop: cannot be started: {bin}/noop: {error}"
-BROKEN_OFF = r"plugin noop: killed: it could not be waited for or read any more: {error}"
+BROKEN_OFF = r"plugin noop: killed: it could not be waited for or read: {error}"
 FAULTS = [
     # the module that sees it, the call, which one, what the error says ("" for none: there is another way)
     (find, "stat", 0, r"plugin noop: not run: {bin}/noop cannot be looked at: {error}"),
@@ -159,7 +159,7 @@ def test_a_failure_that_is_passed_over_is_one_of_the_plugins_whatever_failed(
         patch.setattr(module_of(spawn), "os", Failing(os, "posix_spawn", errno.ENOMEM))
         assert client.invoke(request(), "create") == []
     (line,) = said
-    assert line.startswith("noop: failed, and is passed over (failurePolicy: ignore): cannot be started: ")
+    assert line.startswith("noop: failed, ignored (failurePolicy: ignore): cannot be started: ")
 
 
 def run(code: str, *words: str) -> str:
@@ -180,10 +180,10 @@ def run(code: str, *words: str) -> str:
 def test_with_any_number_of_free_descriptors_it_is_served_or_told_and_none_is_lost(host: Host) -> None:
     code = """
 import os, resource, sys
-from nri.client import ChainError, Client
+from nri.client import ChainError, Client, DirectInvoker
 from nri.config.entries import ConfigList, PluginEntry
 from nri.types.v1 import Request
-client = Client(ConfigList(plugins=[PluginEntry(type="noop")]), bin_dirs=[sys.argv[1]])
+client = Client(ConfigList(plugins=[PluginEntry(type="noop")]), DirectInvoker([sys.argv[1]]))
 soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
 said = set()
 def count():
@@ -211,10 +211,10 @@ print(*sorted(said), sep="\\n")
 def test_with_no_process_left_to_its_user_it_is_told_and_later_served() -> None:
     code = """
 import os, resource, sys
-from nri.client import ChainError, Client
+from nri.client import ChainError, Client, DirectInvoker
 from nri.config.entries import ConfigList, PluginEntry
 from nri.types.v1 import Request
-client = Client(ConfigList(plugins=[PluginEntry(type="true")]), bin_dirs=["/bin"])
+client = Client(ConfigList(plugins=[PluginEntry(type="true")]), DirectInvoker(["/bin"]))
 def serve():
     try:
         client.invoke(Request(state="create", id="x"), "create")

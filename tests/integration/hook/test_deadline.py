@@ -1,8 +1,7 @@
-"""The hook's own end: whatever blocks, it is done in time; whatever ends it, its plugin ends with it."""
+"""The hook ends in time, whatever blocks it: a plugin, stdin, stderr, a file."""
 
 from __future__ import annotations
 
-import ctypes
 import fcntl
 import os
 import signal
@@ -10,87 +9,24 @@ import socket
 import subprocess
 import sys
 import threading
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from nri import hook
 from nri.client import read_config
-from nri.hook.deadline import Deadline
-from nri.hook.reporter import Outlet
-from tests.support.host import OCI_CONFIG, plugin
-from tests.support.processes import has_zombie, is_running
+from tests.integration.hook.running import NRI, SOURCE, ended, give, hanging, make_hang, start
+from tests.support.host import plugin
+from tests.support.processes import is_running
 from tests.support.waiting import SOON, wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tests.support.host import Host
-
-SOURCE = str(Path(__file__).parents[3])
-NRI = [sys.executable, "-c", "from nri.cli.entry import main; main()"]
-PR_SET_CHILD_SUBREAPER = 36
-
-HANGING = """#!{python} -IS
-import os, time
-if os.fork() == 0:
-    os.setpgid(0, 0)
-with open({pids!r}, "a") as file:
-    file.write(f"{{os.getpid()}} ")
-time.sleep(1000)
-"""
-"""Hangs with a child in a group of its own."""
 
 
 @pytest.fixture
 def host(host: Host) -> Host:
-    """A host with a bundle and one plugin, which hangs with a child."""
-    host.bundle(OCI_CONFIG)
-    host.script("hanging", HANGING.format(python=sys.executable, pids=str(host.root / "pids")))
-    host.configure(plugin("hanging"))
-    return host
-
-
-@pytest.fixture(autouse=True)
-def no_signal_is_ignored() -> Iterator[None]:
-    """A child would ignore what the caller of the tests ignores: nohup and background jobs of scripts do so."""
-    before = {number: signal.getsignal(number) for number in (signal.SIGHUP, signal.SIGINT)}
-    ignored = [number for number, handler in before.items() if handler == signal.SIG_IGN]
-    for number in ignored:
-        signal.signal(number, lambda *_: None)  # which another program does not inherit
-    yield
-    for number in ignored:
-        signal.signal(number, signal.SIG_IGN)
-
-
-def start(host: Host, *words: str, **options: Any) -> subprocess.Popen[bytes]:
-    """The hook as a process, as a runtime starts it: in the session and the group of its caller."""
-    pipe = subprocess.PIPE
-    streams = {"stdin": pipe, "stdout": pipe, "stderr": pipe} | options
-    environment = {"PYTHONPATH": SOURCE}
-    return subprocess.Popen([*NRI, "hook", "create", *host.options, *words], env=environment, **streams)
-
-
-def give(process: subprocess.Popen[bytes], state: bytes) -> None:
-    assert process.stdin is not None
-    process.stdin.write(state)
-    process.stdin.close()
-    process.stdin = None
-
-
-def ended(process: subprocess.Popen[bytes]) -> tuple[int, str]:
-    """Its exit status and stderr, when both have come to their end."""
-    with process:
-        _, stderr = process.communicate(timeout=SOON)
-    return process.returncode, (stderr or b"").decode()
-
-
-def hanging(host: Host) -> list[int]:
-    """The plugin and its child, when they hang."""
-    pids = host.root / "pids"
-    assert wait_until(lambda: pids.exists() and len(pids.read_text().split()) == 2, SOON)
-    return [int(pid) for pid in pids.read_text().split()]
+    return make_hang(host)
 
 
 # The deadline
@@ -126,7 +62,7 @@ def test_a_plugin_that_is_passed_over_leaves_nothing_either(host: Host) -> None:
     give(process, host.state())
     status, said = ended(process)
     assert status == 0
-    assert said == "nri: hanging: failed, and is passed over (failurePolicy: ignore): killed: no result after 1 s\n"
+    assert said == "nri: hanging: failed, ignored (failurePolicy: ignore): killed: no result after 1 s\n"
     assert wait_until(lambda: not any(map(is_running, hanging(host))), SOON)
 
 
@@ -156,7 +92,7 @@ def test_a_stdin_that_does_not_end_is_not_waited_for(host: Host, begun: bytes) -
     process.stdin.write(begun)
     process.stdin.flush()
     assert process.wait(SOON) == 1
-    what = f"the container's state on stdin has not come to its end, after {len(begun)} bytes"
+    what = f"the container's state on stdin is incomplete after {len(begun)} bytes"
     expected = "expected what an OCI runtime writes"
     assert ended(process) == (1, f"nri hook create: not done within 0.5 s: {what}; {expected}\n")
 
@@ -256,22 +192,6 @@ def test_a_log_that_is_a_fifo_without_a_reader_does_not_block(host: Host) -> Non
     assert lines[1] == f"nri hook: the log file {log} cannot be written: it is a FIFO that no process reads"
 
 
-def test_a_log_that_can_not_be_opened_is_told_as_what_it_is(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    log = tmp_path / "log"
-    with socket.socket(socket.AF_UNIX) as bound:
-        bound.bind(str(log))
-    Outlet(sys.stderr, str(log)).say("hello")
-    assert capsys.readouterr().err.endswith(f"the log file {log} cannot be written: it is a socket\n")
-    # A process that leads a session has no terminal, and opening /dev/tty fails as opening such a FIFO does.
-    program = "import sys; from nri.hook.reporter import Outlet; Outlet(sys.stderr, '/dev/tty').say('hello')"
-    ran = subprocess.run(
-        [sys.executable, "-c", program], stderr=subprocess.PIPE, text=True, check=True, start_new_session=True
-    )
-    assert ran.stderr.endswith("the log file /dev/tty cannot be written: No such device or address\n")
-
-
 def test_a_log_that_is_a_full_fifo_does_not_block(host: Host) -> None:
     log = host.root / "log"
     os.mkfifo(log)
@@ -366,98 +286,3 @@ def test_a_timer_that_the_caller_has_blocked_counts_all_the_same(host: Host) -> 
         [sys.executable, "-c", code], env={"PYTHONPATH": SOURCE}, capture_output=True, timeout=SOON, check=False
     )
     assert done.returncode == 1
-
-
-def test_the_line_has_what_was_done_when_the_time_was_over() -> None:
-    deadline = Deadline(8)
-    assert 7 < deadline.left() <= 8
-    assert Deadline(8, 0.0).left() in (0.0, pytest.approx(8, abs=8))
-    assert deadline.passed("it was reading") == "not done within 8 s: it was reading"
-    Outlet(None).say("nothing happens")
-
-
-# The guard
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGKILL])
-@pytest.mark.parametrize("how", ["by a runtime", "in a shell"])
-def test_a_hook_that_a_signal_ends_leaves_no_plugin(host: Host, number: int, how: str) -> None:
-    # A shell makes a job the leader of a process group: it can't have a session of its own then.
-    process = start(host, process_group=0 if how == "in a shell" else None)
-    give(process, host.state())
-    pids = hanging(host)
-    process.send_signal(number)
-    assert ended(process) == (-number, "")
-    assert wait_until(lambda: not any(map(is_running, pids)), SOON)
-    assert wait_until(lambda: not host.processes(), SOON)
-
-
-def guard_of(process: subprocess.Popen[bytes]) -> int:
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    (guard,) = [int(pid) for pid in children if Path(f"/proc/{pid}/comm").read_text() == "nri-watchdog\n"]
-    return guard
-
-
-def test_the_guard_holds_nothing_that_a_runtime_waits_for(host: Host) -> None:
-    process = start(host, cwd=host.root)
-    give(process, host.state())
-    hanging(host)
-    guard = guard_of(process)
-    held = {int(fd): os.readlink(f"/proc/{guard}/fd/{fd}") for fd in os.listdir(f"/proc/{guard}/fd")}
-    assert [held.pop(number) for number in (0, 1, 2)] == ["/dev/null"] * 3
-    assert [each.partition(":")[0] for each in held.values()] == ["pipe"]  # by which it knows that the hook is there
-    assert os.readlink(f"/proc/{guard}/cwd") == "/"
-    os.kill(guard, signal.SIGSTOP)  # it can't end now, and the end of stderr comes all the same
-    process.kill()
-    for pid in hanging(host):
-        os.kill(pid, signal.SIGKILL)
-    assert ended(process) == (-signal.SIGKILL, "")
-    os.kill(guard, signal.SIGKILL)
-
-
-@pytest.fixture
-def subreaper() -> Iterator[None]:
-    """Subreaper become children of the test's process."""
-    prctl = ctypes.CDLL(None).prctl
-    assert prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
-    yield
-    assert prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0) == 0
-
-
-@pytest.mark.parametrize("how", ["by a runtime", "in a shell"])
-@pytest.mark.parametrize("does", [["put", "a", "b"], ["error", "no"]], ids=["succeeds", "fails"])
-def test_a_hook_that_ends_by_itself_leaves_neither_guard_nor_zombie(
-    host: Host, subreaper: None, how: str, does: list[Any]
-) -> None:
-    host.install("hanging", do=[does])
-    process = start(host, process_group=0 if how == "in a shell" else None)
-    give(process, host.state())
-    assert ended(process)[0] == (does[0] == "error")
-    assert host.processes() == []
-    assert not has_zombie()
-
-
-def test_without_plugins_there_is_no_guard(host: Host, subreaper: None) -> None:
-    host.configure()
-    process = start(host)
-    give(process, host.state())
-    assert ended(process) == (0, "")
-    assert not has_zombie()
-
-
-def test_the_runtimes_own_processes_are_left_alone(host: Host) -> None:
-    bystander = subprocess.Popen(["sleep", "1000"])
-    other_group = subprocess.Popen(["sleep", "1000"], process_group=0)
-    for how in (None, 0):
-        (host.root / "pids").unlink(missing_ok=True)
-        process = start(host, process_group=how)
-        give(process, host.state())
-        pids = hanging(host)
-        process.kill()
-        ended(process)
-        assert wait_until(lambda: not any(map(is_running, pids)), SOON)  # noqa: B023
-        assert wait_until(lambda: not host.processes(), SOON)
-    for each in (bystander, other_group):
-        assert each.poll() is None
-        each.kill()
-        each.wait()

@@ -56,7 +56,8 @@ def seen(host: Host, state: bytes | None = None, verb: str = "create", **argumen
     host.script("noop", f"#!/bin/sh\ncat > {answer}\necho '{{}}'\n")
     ran = Ran(host, state, verb, **arguments)
     assert (ran.status, ran.stderr) == (0, "")
-    return json.loads(answer.read_text())
+    sent: dict[str, Any] = json.loads(answer.read_text())
+    return sent
 
 
 def failure(host: Host, state: bytes | None = None, verb: str = "create", **arguments: Any) -> str:
@@ -198,7 +199,8 @@ def test_a_stdin_that_cannot_be_read_is_named(host: Host, error: OSError | None,
     arguments = Arguments("create")
     arguments.conf_dir, arguments.conf_file = str(host.conf), "/nonexistent"
     stderr = io.StringIO()
-    assert run(arguments, Broken(error), stderr) == 1
+    broken: Any = Broken(error)
+    assert run(arguments, broken, stderr) == 1
     assert stderr.getvalue() == (
         f"nri hook create: the container's state on stdin: cannot be read: {why}; "
         "expected what an OCI runtime writes\n"
@@ -210,7 +212,7 @@ def test_a_directory_that_is_gone_is_an_error_and_no_traceback(host: Host) -> No
     os.chdir(gone)
     gone.rmdir()
     assert failure(host, log_file="relative.log") == (
-        "nri hook create: relative.log: the current directory, from which it counts, is gone: "
+        "nri hook create: relative.log: is relative, and the current directory is gone: "
         "No such file or directory; expected an absolute path"
     )
 
@@ -329,7 +331,7 @@ def test_what_others_can_write_to_is_not_run(host: Host) -> None:
     host.configure(plugin("noop", failure_policy="ignore"))
     ran = Ran(host)
     assert ran.status == 0
-    assert "nri: noop: failed, and is passed over (failurePolicy: ignore): not run: " in ran.stderr
+    assert "nri: noop: failed, ignored (failurePolicy: ignore): not run: " in ran.stderr
 
 
 def test_what_others_can_write_to_is_not_read(host: Host) -> None:

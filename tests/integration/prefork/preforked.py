@@ -97,12 +97,12 @@ class PreforkHost:
         return self.host.script(type_, self.text(type_, **changes))
 
     def run(self, do: str = "", type_: str = "noop", *, prefork: bool = True, **options: Any) -> Any:
-        labels = options.pop("labels", {})
+        labels, on_step = options.pop("labels", {}), options.pop("on_step", None)
         if prefork:
-            options["run"] = self.pool.launch
+            options["pool"] = self.pool
         options.setdefault("log", lambda name, line: self.lines.append(f"{name}: {line}"))
         client = self.host.client(PluginEntry(type=type_, conf={"do": do}), **options)
-        (result,) = client.invoke(request(labels=labels), "create")
+        (result,) = client.invoke(request(labels=labels), "create", on_step=on_step)
         return result
 
     def is_preforked(self, type_: str = "noop") -> bool:

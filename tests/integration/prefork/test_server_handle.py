@@ -56,15 +56,14 @@ def test_without_descriptors_the_error_is_clear_and_later_all_is_well(node: Pref
     answer = node.host.root / "answer"
     code = f"""
 import os, resource, sys, time
-from nri.client import ChainError, Client
+from nri.client import ChainError, Client, PoolInvoker
 from nri.prefork.pool.pool import Pool
 from nri.config.entries import ConfigList, PluginEntry
 from nri.types.v1 import Request
 pool = Pool()
 def run():
-    client = Client(ConfigList(plugins=[PluginEntry(type="noop")]),
-                    bin_dirs=[{str(node.host.bin)!r}], run=pool.launch)
-    (result,) = client.invoke(Request(state="create", id="x"), "create")
+    client = Client(ConfigList(plugins=[PluginEntry(type="noop")]), PoolInvoker(pool, [{str(node.host.bin)!r}]))
+    result = client.invoke(Request(state="create", id="x"), "create")[0].result
     return result.extra["id"]["parent"] != os.getpid()
 def warm():
     until = time.monotonic() + 10

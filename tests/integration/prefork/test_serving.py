@@ -29,7 +29,7 @@ signal.signal(signal.SIGCHLD, signal.SIG_IGN)
 for fd in {closed.split()!r}:
     os.close(int(fd))
 os.set_inheritable(os.dup2(os.open("/", os.O_RDONLY), 50), True)
-from nri.client import Client
+from nri.client import Client, PoolInvoker
 from nri.prefork.pool.pool import Pool
 from nri.config.entries import ConfigList, PluginEntry
 from nri.types.v1 import Request
@@ -38,9 +38,10 @@ conf = {{"do": "print('said'); result.extra['n'] = os.path.exists('/proc/self/fd
 until = time.monotonic() + 10
 while time.monotonic() < until:
     lines = []
-    client = Client(ConfigList(plugins=[PluginEntry(type="noop", conf=conf)]), bin_dirs=[{str(node.host.bin)!r}],
-        run=pool.launch, log=lambda *line: lines.append(line))
-    (result,) = client.invoke(Request(state="create", id="x"), "create")
+    config = ConfigList(plugins=[PluginEntry(type="noop", conf=conf)])
+    client = Client(config, PoolInvoker(pool, [{str(node.host.bin)!r}]))
+    request = Request(state="create", id="x")
+    result = client.invoke(request, "create", log=lambda *line: lines.append(line))[0].result
     if result.extra["id"]["parent"] != os.getpid():
         break
 with open({str(answer)!r}, "w") as file:
@@ -56,15 +57,15 @@ def test_when_the_host_is_killed_all_ends_also_a_worker_at_work(node: PreforkHos
     pids = node.host.root / "pids"
     code = f"""
 import os, time
-from nri.client import Client
+from nri.client import Client, PoolInvoker
 from nri.prefork.pool.pool import Pool
 from nri.config.entries import ConfigList, PluginEntry
 from nri.types.v1 import Request
 pool = Pool()
 def run(do=""):
     config = ConfigList(plugins=[PluginEntry(type="noop", conf={{"do": do}})])
-    client = Client(config, bin_dirs=[{str(node.host.bin)!r}], run=pool.launch, timeout=100)
-    (result,) = client.invoke(Request(state="create", id="x"), "create")
+    client = Client(config, PoolInvoker(pool, [{str(node.host.bin)!r}]), timeout=100)
+    result = client.invoke(Request(state="create", id="x"), "create")[0].result
     return result.extra["id"]["parent"]
 while run() == os.getpid():
     time.sleep(0.01)

@@ -54,7 +54,7 @@ class Foreign:
     def run(self, do: str = "", **options: Any) -> int:
         """The pid of the process that has answered."""
         client = self.host.client(
-            PluginEntry(type="foreign", conf={"do": do}), run=self.pool.launch, log=lambda *_: None, **options
+            PluginEntry(type="foreign", conf={"do": do}), pool=self.pool, log=lambda *_: None, **options
         )
         (result,) = client.invoke(request(labels={}), "create")
         return int(result.metadata["pid"])

@@ -97,16 +97,16 @@ def outcome(node: PreforkHost, do: str, *, prefork: bool) -> dict[str, Any]:
     seen: list[Any] = []
     found: dict[str, Any] = {}
     try:
-        node.run(do, prefork=prefork, on_exchange=seen.append)
+        node.run(do, prefork=prefork, on_step=seen.append)
     except ChainError as error:
         found["error"] = str(error).partition("; the end of its stderr: ")[0]
-    (exchange,) = seen
+    (step,) = seen
     try:
-        document = json.loads(exchange.stdout)
+        document = json.loads(step.stdout)
         document.pop("id", None)
         found["stdout"] = document
     except ValueError:
-        found["stdout"] = exchange.stdout
+        found["stdout"] = step.stdout
     found["lines"] = [line for line in node.lines if not line.startswith("noop:   ")]  # a traceback's places
     return json.loads(re.sub(r"0x[0-9a-f]+", "0x", json.dumps(found, default=repr)))  # type: ignore[no-any-return]
 

@@ -149,13 +149,14 @@ def test_a_caller_without_standard_descriptors_is_served_the_same(host: Host, cl
 import os
 for fd in {closed.split()!r}:
     os.close(int(fd))
-from nri.client import Client
+from nri.client import Client, DirectInvoker
 from nri.config.entries import ConfigList, PluginEntry
 from nri.types.v1 import Request
 plugin = PluginEntry(type="noop", conf={{"do": [["stderr", "said\\n"], ["echo"]]}})
 lines = []
-client = Client(ConfigList(plugins=[plugin]), bin_dirs=[{str(host.bin)!r}], log=lambda *line: lines.append(line))
-result, = client.invoke(Request(state="create", id="x"), "create")
+client = Client(ConfigList(plugins=[plugin]), DirectInvoker([{str(host.bin)!r}]))
+steps = client.invoke(Request(state="create", id="x"), "create", log=lambda *line: lines.append(line))
+result = steps[0].result
 with open({str(answer)!r}, "w") as file:
     print(sorted(result.extra["echo"]["fds"]), lines, file=file)
 """

@@ -13,8 +13,7 @@ from nri import api
 from nri.stub import RuntimeInfo
 from nri.stub.plugin import handlers
 from nri.ttrpc import Code, StatusError
-from nri.v1bridge import Bridge, BridgeOptions
-from nri.v1bridge import bridge as module
+from nri.v1bridge import Bridge, BridgeOptions, clients
 from tests.support.host import plugin
 from tests.support.node import Node, call, settings
 from tests.support.pods import container, pod
@@ -214,9 +213,7 @@ def test_whether_a_failure_counts_is_said_by_the_plugins_entry_else_by_the_setti
     if passes:
         node.start()
         assert len(node.kept) == 2
-        assert "failed, and is passed over (failurePolicy: ignore): no" in str(
-            [vars(each) for each in caplog.records]
-        )
+        assert "failed, ignored (failurePolicy: ignore): no" in str([vars(each) for each in caplog.records])
     else:
         with pytest.raises(StatusError, match="plugin a: no"):
             node.start()
@@ -331,7 +328,7 @@ def test_where_failures_are_ignored_a_bad_path_is_passed_over(
 ) -> None:
     mover(host, "/good", "/../bad", failure_policy="ignore")
     assert node.create() == "/good"
-    assert "it is passed over (failurePolicy: ignore)" in caplog.text
+    assert "ignored (failurePolicy: ignore)" in caplog.text
     mover(host, "/", failure_policy="ignore")
     assert node.create() == ""
 
@@ -355,7 +352,7 @@ def test_a_path_is_of_no_account_after_the_container_is_created(host: Host, node
 def shared(host: Host, node: Node, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The file whose plugins containerd 2.x runs for pods: a bridge reads it too, where there is no other."""
     path = host.root / "conf.json"
-    monkeypatch.setattr(module, "CONTAINERD_CONF_FILE", str(path))
+    monkeypatch.setattr(clients, "CONTAINERD_CONF_FILE", str(path))
     entry = node.keeper(states=["setup", "update"])
     path.write_text(json.dumps({"version": "0.1", "plugins": [entry.to_value()]}))
     return path
@@ -450,7 +447,7 @@ def test_settings_of_the_command_line_count_more_and_that_is_said(
 ) -> None:
     host.configure(node.keeper())
     node.bridge.configure('{"confDir": "/nowhere"}', RuntimeInfo(name="fake", version="1"))
-    assert "which do not count beside those of the command line" in caplog.text
+    assert "ignoring the options that the runtime hands over" in caplog.text
     node.run_pod()
     assert len(node.kept) == 1
 

@@ -70,8 +70,8 @@ class Node:
 
     def is_ready(self) -> bool:
         """Whether a helper is."""
-        helpers = self.bridge._helpers
-        return helpers is not None and any(known.server is not None for known in helpers._known.values())
+        pool = self.bridge._clients.pool
+        return pool is not None and any(known.server is not None for known in pool._known.values())
 
 
 def is_quiet() -> bool:

@@ -343,8 +343,8 @@ def test_debug_logs_what_info_does_and_more(host: Host, bridge: Process) -> None
     for part in (
         f"debug connecting to {bridge.path}\n",
         f"debug no runtime at {bridge.path}: No such file or directory; next attempt in 0.",
-        "debug the configuration was read (",
-        "debug the configuration is as before (",
+        "debug configuration read (",
+        "debug configuration unchanged (",
         "debug event state=create container=default/web/app id=1f92 plugins=quick,other ms_left=",
         "debug answered state=create container=default/web/app id=1f92 ms=",
         "debug quick: starting a process for this request\n",

@@ -132,6 +132,7 @@ def test_a_good_configuration_is_read_without_anything_slow(tmp_path):
         "nri.config.validate",
         "nri.errors",
         "nri.filekind",
+        "nri.places",
         "nri.trust",
         "nri.types",
         "nri.types.errors",

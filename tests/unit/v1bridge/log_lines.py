@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from nri.client import Exchange, PluginError
+from nri.client import PluginError, Step
 from nri.config.entries import PluginEntry
 from nri.types.v1 import Request, Result, Spec
 from nri.v1bridge import BridgeOptions, logs
@@ -45,10 +45,10 @@ def request(state: str = "create", *, sandbox: bool = False, id: str = "1f92344f
     return Request(state=state, id=id, sandbox_id=id if sandbox else "6efd", spec=Spec())
 
 
-def exchange(
+def step(
     *, error: str = "", metadata: dict[str, str] | None = None, plugin: str = "konfine", seconds: float = 0.01234
-) -> Exchange:
-    made = Exchange(PluginEntry(type=plugin), b"{}")
+) -> Step:
+    made = Step(PluginEntry(type=plugin), b"{}")
     made.seconds = seconds
     if error:
         made.error = PluginError(plugin, error)

@@ -10,14 +10,14 @@ import pytest
 
 from nri.errors import escape
 from nri.v1bridge import logs
-from tests.unit.v1bridge.log_lines import CONTAINER, STAMP, Log, exchange, request
+from tests.unit.v1bridge.log_lines import CONTAINER, STAMP, Log, request, step
 
 
 def test_a_line_has_state_container_plugin_time_and_outcome(log: Log) -> None:
     log.set_up()
-    logs.exchange_line(CONTAINER, request(), exchange(metadata={"cpus": "1-3", "note": "a b"}))
-    logs.exchange_line(CONTAINER, request("delete"), exchange(error="no CPU is left"))
-    logs.exchange_line("default/web", request(sandbox=True), exchange())
+    logs.step_line(CONTAINER, request(), step(metadata={"cpus": "1-3", "note": "a b"}))
+    logs.step_line(CONTAINER, request("delete"), step(error="no CPU is left"))
+    logs.step_line("default/web", request(sandbox=True), step())
     ok, failed, pod = [line.partition(" ") for line in log.lines]
     assert all(re.fullmatch(STAMP, stamp) for stamp, _, _ in (ok, failed, pod))
     assert ok[2] == (
@@ -33,8 +33,8 @@ def test_a_line_has_state_container_plugin_time_and_outcome(log: Log) -> None:
 
 def test_in_json_a_line_is_an_object(log: Log) -> None:
     log.set_up(log_format="json")
-    logs.exchange_line(CONTAINER, request(), exchange(metadata={"cpus": "1-3"}))
-    logs.exchange_line("default/web", request("delete", sandbox=True), exchange(error="no"))
+    logs.step_line(CONTAINER, request(), step(metadata={"cpus": "1-3"}))
+    logs.step_line("default/web", request("delete", sandbox=True), step(error="no"))
     logs.plugin_line(CONTAINER, request(), "konfine", "cpuset is busy")
     ok, failed, says = log.objects
     assert all(re.fullmatch(STAMP, value.pop("time")) for value in (ok, failed, says))
@@ -128,8 +128,8 @@ def fields(line: str) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("evil", EVIL, ids=ascii)
 def test_no_text_leaves_its_field(log: Log, evil: str) -> None:
     log.set_up()
-    logs.exchange_line(f"default/{evil}/app", request(), exchange(metadata={evil: "1", "k": evil}))
-    logs.exchange_line("default/web", request(sandbox=True, id=f"{evil}-id"), exchange(error=f"x{evil}"))
+    logs.step_line(f"default/{evil}/app", request(), step(metadata={evil: "1", "k": evil}))
+    logs.step_line("default/web", request(sandbox=True, id=f"{evil}-id"), step(error=f"x{evil}"))
     logs.plugin_line(f"default/{evil}/app", request(), "konfine", evil)
     lines = log.path.read_text("utf-8").split("\n")
     assert lines.pop() == ""
@@ -146,8 +146,8 @@ def test_no_text_leaves_its_field(log: Log, evil: str) -> None:
 @pytest.mark.parametrize("evil", EVIL, ids=ascii)
 def test_in_json_any_text_is_a_value(log: Log, evil: str) -> None:
     log.set_up(log_format="json")
-    logs.exchange_line(f"default/{evil}", request(), exchange(metadata={evil: evil}))
-    logs.exchange_line(f"default/{evil}", request(), exchange(error=f"x{evil}"))
+    logs.step_line(f"default/{evil}", request(), step(metadata={evil: evil}))
+    logs.step_line(f"default/{evil}", request(), step(error=f"x{evil}"))
     logs.plugin_line(f"default/{evil}", request(), "konfine", evil)
     ok, failed, says = log.objects
     assert all(line.isascii() for line in log.lines)
@@ -174,7 +174,7 @@ OWN = [
 @pytest.mark.parametrize("log_format", ["text", "json"])
 def test_metadata_replace_none_of_the_bridges_own_keys(log: Log, log_format: str) -> None:
     log.set_up(log_format=log_format)
-    logs.exchange_line(CONTAINER, request(), exchange(metadata=dict.fromkeys(OWN, "forged")))
+    logs.step_line(CONTAINER, request(), step(metadata=dict.fromkeys(OWN, "forged")))
     if log_format == "json":
         (value,) = log.objects
         assert value.pop("metadata") == dict.fromkeys(OWN, "forged")
@@ -188,9 +188,9 @@ def test_metadata_replace_none_of_the_bridges_own_keys(log: Log, log_format: str
 def test_a_plugin_that_says_megabytes_gets_a_short_line(log: Log, log_format: str) -> None:
     log.set_up(log_format=log_format)
     huge = "\x01" * 1_000_000
-    logs.exchange_line(CONTAINER, request(), exchange(metadata={huge: huge, "a": huge}))
-    logs.exchange_line(CONTAINER, request(), exchange(metadata=dict.fromkeys(map(str, range(100_000)), "x")))
-    logs.exchange_line(CONTAINER, request(), exchange(error=huge))
+    logs.step_line(CONTAINER, request(), step(metadata={huge: huge, "a": huge}))
+    logs.step_line(CONTAINER, request(), step(metadata=dict.fromkeys(map(str, range(100_000)), "x")))
+    logs.step_line(CONTAINER, request(), step(error=huge))
     logs.plugin_line(CONTAINER, request(), "konfine", huge)
     assert len(log.lines) == 4
     assert max(map(len, log.lines)) < 100_000

@@ -14,7 +14,7 @@ import pytest
 
 from nri.v1bridge import BridgeOptions, logs
 from nri.v1bridge import syslog as module
-from tests.unit.v1bridge.log_lines import CONTAINER, STAMP, Log, exchange, request
+from tests.unit.v1bridge.log_lines import CONTAINER, STAMP, Log, request, step
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,7 +33,7 @@ def test_a_bridge_that_a_runtime_launched_logs_to_syslog(
 
 def test_syslog_gets_json_where_that_is_the_format(syslog: socket.socket, nri_logger: logging.Logger) -> None:
     logs.set_up(BridgeOptions(log_format="json"), launched=True)
-    logs.exchange_line(CONTAINER, request(), exchange(metadata={"k": "\udc80ü"}))
+    logs.step_line(CONTAINER, request(), step(metadata={"k": "\udc80ü"}))
     head, _, value = syslog.recv(9999).decode().partition(": ")
     assert head == f"<30>nri-v1bridge[{os.getpid()}]"
     assert json.loads(value)["metadata"] == {"k": "\udc80ü"}
@@ -43,8 +43,8 @@ def test_a_plugin_that_says_much_still_gets_into_a_datagram(
     syslog: socket.socket, nri_logger: logging.Logger
 ) -> None:
     logs.set_up(BridgeOptions(), launched=True)
-    logs.exchange_line(CONTAINER, request(), exchange(error="\x01" * 1_000_000))
-    logs.exchange_line(CONTAINER, request(), exchange(metadata={f"{n:0300}": "\x01" * 999 for n in range(99)}))
+    logs.step_line(CONTAINER, request(), step(error="\x01" * 1_000_000))
+    logs.step_line(CONTAINER, request(), step(metadata={f"{n:0300}": "\x01" * 999 for n in range(99)}))
     assert b"error failed state=create" in syslog.recv(999_999)
     assert b"info ok state=create" in syslog.recv(999_999)
 

@@ -1,0 +1,16 @@
+"""The default paths. Constants only, below all wings."""
+
+DEFAULT_BIN_DIRS = ("/opt/nri/bin",)
+"""Directories of the v0.1 plugins, as in the Go client."""
+
+DEFAULT_CONF_DIR = "/etc/nri/resource.d"
+"""Directory of the host configuration."""
+
+DEFAULT_CONF_FILE = "/etc/nri/conf.json"
+"""Host configuration that is read if the directory holds none."""
+
+CONTAINERD_CONF_FILE = DEFAULT_CONF_FILE
+"""The file whose plugins containerd runs itself: 1.6 for every container, 2.x for pod sandboxes."""
+
+DEFAULT_SOCKET = "/var/run/nri/nri.sock"
+"""Socket on which a runtime accepts v2 plugins."""

@@ -1,0 +1,93 @@
+"""The clients that run the bridge's chains: made when the configuration or the options change, not for each event."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+from nri.client import Client, DirectInvoker, PoolInvoker
+from nri.config.entries import ConfigList
+from nri.places import CONTAINERD_CONF_FILE
+from nri.prefork.pool.background import in_background
+from nri.prefork.pool.pool import Pool
+from nri.v1bridge.configuration import Configuration
+
+if TYPE_CHECKING:
+    from nri.v1bridge.options import BridgeOptions
+
+log = logging.getLogger("nri.v1bridge")
+
+
+class _Made(NamedTuple):
+    """The clients for one configuration and one set of options."""
+
+    options: BridgeOptions
+    complete: Client
+    without_containerds: Client
+
+
+class Clients:
+    """The clients for the configuration and the options as they are now, and the pool that they use.
+
+    All methods may be called from any thread.
+    """
+
+    def __init__(self, options: BridgeOptions) -> None:
+        self.configuration = Configuration(options.conf_dir, options.conf_file)
+        self.pool = Pool() if options.prefork else None
+        self.options = options
+        self._made: _Made | None = None
+
+    def use(self, options: BridgeOptions) -> None:
+        """Replace the options."""
+        known = self.options
+        # With the same paths the last valid configuration stays: a runtime configures the bridge after each restart.
+        if (options.conf_dir, options.conf_file) != (known.conf_dir, known.conf_file):
+            self.configuration = Configuration(options.conf_dir, options.conf_file)
+        if options.prefork and self.pool is None:
+            self.pool = Pool()
+        elif self.pool is not None and not options.prefork:
+            self.pool.close()
+            self.pool = None
+        self.options = options  # last: current() then replaces clients that it makes meanwhile
+
+    def current(self, *, without_containerds: bool = False) -> Client:
+        """Return the client for the configuration that the files hold now.
+
+        :param without_containerds: leave out the plugins that containerd 2.x runs itself for pod sandboxes.
+        """
+        started = time.monotonic()
+        options, made = self.options, self._made
+        configuration = self.configuration.current(check_owner=options.check_owner)
+        is_same = made is not None and made.complete.config is configuration
+        if log.isEnabledFor(logging.DEBUG):
+            what = "unchanged" if is_same else "read"
+            log.debug("configuration %s (%.1f ms)", what, (time.monotonic() - started) * 1000)
+        if made is None or not is_same or made.options is not options:
+            made = self._make(configuration, options)
+        return made.without_containerds if without_containerds else made.complete
+
+    def prepare(self) -> None:
+        """Load the configuration now, and its plugins in the background, so that the first pod need not wait."""
+        client = self.current()
+        if isinstance(client.invoker, PoolInvoker):
+            in_background(client.invoker.prepare, [plugin.type for plugin in client.config.plugins])
+
+    def _make(self, configuration: ConfigList, options: BridgeOptions) -> _Made:
+        """Make the clients for a new configuration or new options, and tell the pool which plugins to keep.
+
+        This is the only place where the pool learns of a configuration.
+        """
+        pool = self.pool
+        invoker = DirectInvoker(options.bin_dirs, check_owner=options.check_owner)
+        if pool is not None:
+            pool.keep([(plugin.type, plugin.prefork) for plugin in configuration.plugins])
+            invoker = PoolInvoker(pool, options.bin_dirs, check_owner=options.check_owner)
+        others = [plugin for plugin in configuration.plugins if plugin.source != CONTAINERD_CONF_FILE]
+        complete, without_containerds = [
+            Client(each, invoker, timeout=options.plugin_timeout, failure_policy=options.failure_policy)
+            for each in (configuration, ConfigList(version=configuration.version, plugins=others))
+        ]
+        self._made = _Made(options, complete, without_containerds)
+        return self._made

@@ -1,0 +1,71 @@
+"""An invoker that starts no process: a test says what each plugin writes."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING, Any
+
+from nri.client import Invoker, PluginError
+from nri.process.launch import Output
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Answer = Output | OSError
+
+
+def output(stdout: Any = None, *, status: int = 0, stopped: str = "", stderr: str = "") -> Output:
+    """What a process leaves; by default a result without a plugin's name."""
+    made = Output()
+    made.stdout = stdout if isinstance(stdout, bytes) else json.dumps(stdout or {}).encode()
+    made.stderr, made.status, made.stopped, made.seconds = stderr, status, stopped, 0.0
+    return made
+
+
+class FakeInvoker(Invoker):
+    """Finds every plugin that has an answer in ``/bin``; a plugin in ``missing`` is not found.
+
+    :param answers: by plugin type; a plugin without one writes a result with its name.
+    """
+
+    def __init__(self, answers: dict[str, Answer] | None = None, missing: tuple[str, ...] = ()) -> None:
+        self._answers = answers or {}
+        self._missing = missing
+        self.ran: list[str] = []
+        self.requests: list[dict[str, Any]] = []
+        self.seconds: list[float] = []
+        """The seconds from each run to its deadline."""
+        self.max_outputs: list[int] = []
+        self.lines: list[str] = []
+        """What each plugin that runs writes to stderr."""
+        self.takes = 0.0
+        """Seconds that each run takes."""
+
+    def find(self, plugin: str) -> str:
+        if plugin in self._missing:
+            raise PluginError(plugin, "not found: nowhere")
+        return f"/bin/{plugin}"
+
+    def run(
+        self,
+        path: str,
+        plugin: str,
+        request: bytes,
+        deadline: float,
+        *,
+        max_output: int,
+        log: Callable[[str], None],
+    ) -> Output:
+        assert path == f"/bin/{plugin}"
+        self.ran.append(plugin)
+        self.requests.append(json.loads(request))
+        self.seconds.append(deadline - time.monotonic())
+        self.max_outputs.append(max_output)
+        for line in self.lines:
+            log(line)
+        time.sleep(self.takes)
+        answer = self._answers.get(plugin, None)
+        if isinstance(answer, OSError):
+            raise answer
+        return answer if answer is not None else output({"plugin": plugin})

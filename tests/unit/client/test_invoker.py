@@ -1,0 +1,67 @@
+"""The invokers: where they look for a plugin, and who runs it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from nri.client import DirectInvoker, Invoker, PluginError, PoolInvoker
+from tests.unit.client.fake_invoker import output
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class FakePool:
+    """Notes what it is asked for."""
+
+    def __init__(self) -> None:
+        self.launched: list[Any] = []
+        self.prepared: list[tuple[str, str]] = []
+
+    def launch(self, *arguments: Any, **options: Any) -> Any:
+        self.launched.append((arguments, options))
+        return output()
+
+    def prepare(self, path: str, plugin: str) -> None:
+        self.prepared.append((path, plugin))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name in ("a", "b"):
+        (tmp_path / name).write_text('#!/bin/sh\necho "{}"\n')
+        (tmp_path / name).chmod(0o755)
+    return tmp_path
+
+
+def test_an_invoker_must_be_implemented() -> None:
+    with pytest.raises(NotImplementedError):
+        Invoker().find("a")
+    with pytest.raises(NotImplementedError):
+        Invoker().run("/a", "a", b"", 0.0, max_output=1, log=lambda _line: None)
+
+
+def test_the_directories_are_searched_and_owners_checked_as_the_options_say(folder: Path) -> None:
+    (folder / "b").chmod(0o777)
+    strict, lax = (DirectInvoker([str(folder)], check_owner=check) for check in (True, False))
+    assert strict.find("a") == lax.find("a") == f"{folder}/a"
+    assert lax.find("b") == f"{folder}/b"
+    with pytest.raises(PluginError, match="not run: "):
+        strict.find("b")
+
+
+def test_a_pool_runs_what_was_found(folder: Path) -> None:
+    pool: Any = FakePool()
+    invoker = PoolInvoker(pool, [str(folder)])
+    lines: list[str] = []
+    log = lines.append
+    invoker.run(invoker.find("a"), "a", b"{}", 1.5, max_output=7, log=log)
+    assert pool.launched == [((f"{folder}/a", ["a", "invoke"], b"{}", 1.5), {"max_output": 7, "log": log})]
+
+
+def test_a_pool_is_to_load_the_plugins_that_can_be_found(folder: Path) -> None:
+    pool: Any = FakePool()
+    PoolInvoker(pool, [str(folder)]).prepare(["a", "missing", "b"])
+    assert pool.prepared == [(f"{folder}/a", "a"), (f"{folder}/b", "b")]
