@@ -22,7 +22,7 @@ from tests.integration.cli.running import process
 from tests.support.host import plugin
 from tests.support.node import Node
 from tests.support.pods import container, pod
-from tests.support.processes import core_dumps, is_running
+from tests.support.processes import MEASURED, core_dumps, is_running
 from tests.support.runtime import Runtime
 from tests.support.waiting import SOON, wait_until
 
@@ -69,7 +69,7 @@ class Process:
     def start(self, *words: str, environment: dict[str, str] | None = None, **options: Any) -> None:
         self.child = subprocess.Popen(
             [*words],
-            env={"PYTHONPATH": SOURCE, **(environment or {})},
+            env={"PYTHONPATH": SOURCE, **MEASURED, **(environment or {})},
             stdin=subprocess.DEVNULL,
             stdout=options.pop("stdout", subprocess.DEVNULL),
             stderr=options.pop("stderr", subprocess.DEVNULL),

@@ -162,6 +162,7 @@ def test_a_file_is_written_to_where_it_stands(tmp_path: Path) -> None:
 
 
 def test_what_python_writes_there_itself_blocks_nothing_either(place: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHON_COLORS", "0")  # of Python 3.13 and later, on a terminal
     stream = StderrStream(place.fd)
     monkeypatch.setattr(sys, "stderr", stream)
     place.fill()
