@@ -17,7 +17,7 @@ COMMANDS = {
     "hook": "Run the chain as a hook of an OCI runtime.",
     "invoke": "Run the chain once, by hand.",
     "plugins": "List the configured plugins, in order.",
-    "simulate": "Test v2 plugins with simulated pods, without a container runtime.",
+    "simulate": "Try v2 plugins on made-up pods, without a container runtime.",
 }
 """The commands with their texts in ``nri --help``. Each is a module here that has a click command of its name."""
 

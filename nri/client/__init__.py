@@ -9,8 +9,8 @@ files (:mod:`nri.config`) and anything specific to one runtime do not. ``nri hoo
 and pays for what is imported here, so ``subprocess``, ``logging`` and the like are not.
 """
 
-from nri.client.chain import Client, Sandbox, Step, Task, results_of
-from nri.client.errors import ChainError, PluginError
+from nri.client.chain import ChainError, Client, Sandbox, Step, Task, results_of
+from nri.client.errors import PluginError
 from nri.client.invoker import DirectInvoker, Invoker, PoolInvoker
 from nri.client.lookup import find
 from nri.client.oci import read_config, spec_from_oci

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import time
 
-from nri.client.errors import ChainError, PluginError
+from nri.client.errors import PluginError
 from nri.client.invoker import DirectInvoker
 from nri.client.oci import spec_from_oci
+from nri.errors import NRIError
 from nri.process import launch, unstartable
 from nri.process.lines import readable
 from nri.types.errors import DecodeError
@@ -24,7 +25,7 @@ from nri.types.v1 import Request, Result, Spec, State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any
 
     from nri.client.invoker import Invoker
@@ -80,6 +81,17 @@ class Step:
 def results_of(steps: Iterable[Step]) -> list[Result]:
     """Return the results of the steps that succeeded, in order."""
     return [step.result for step in steps if step.result is not None]
+
+
+class ChainError(NRIError):
+    """A chain failed."""
+
+    def __init__(self, errors: Sequence[PluginError], steps: Sequence[Step]) -> None:
+        super().__init__("; ".join([f"plugin {error}" for error in errors]))
+        self.errors = tuple(errors)
+        """The errors that are not ignored: one, or for ``delete`` any number."""
+        self.steps = tuple(steps)
+        """All steps, also those that succeeded: what these plugins did stays done."""
 
 
 class Client:

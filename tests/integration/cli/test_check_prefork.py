@@ -1,4 +1,4 @@
-"""nri check: it tries whether a plugin can be started ahead, and says in a note why not."""
+"""nri check: it tries whether a plugin can be forked ahead of requests, and notes why not."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_why_a_plugin_is_started_for_each_request_is_a_note_and_no_fault(
     assert wait_until(lambda: not host.processes(), SOON)
 
 
-def test_one_that_shall_never_be_started_ahead_is_not_tried(host: Host) -> None:
+def test_one_with_prefork_never_is_not_tried(host: Host) -> None:
     install(
         host,
         "if 'prefork' in sys.argv: open(__file__ + '.tried', 'w').close()\nimport tempfile; D = open('/dev/null')",

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+import click
 import pytest
 
 import nri
@@ -41,7 +42,7 @@ def test_the_group_lists_the_commands_with_the_first_line_of_their_help() -> Non
     words = " ".join(ran.stdout.split())
     for name, line in COMMANDS.items():
         assert f"{name} {line}" in words
-        command = group.get_command(None, name)
+        command = group.get_command(click.Context(group), name)
         assert command is not None
         assert str(command.help).startswith(line.removesuffix("."))
 

@@ -41,7 +41,7 @@ def sent(ran: Ran) -> dict[str, Any]:
     """The request that the plugin echoes, without its conf."""
     assert (ran.status, ran.stderr) == (0, "")
     (result,) = ran.json
-    seen = result["echo"]["request"]
+    seen: dict[str, Any] = result["echo"]["request"]
     del seen["conf"]
     return seen
 

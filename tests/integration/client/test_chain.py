@@ -202,8 +202,9 @@ def test_a_failure_is_passed_over_where_the_policy_says_so(
 def test_every_kind_of_failure_can_be_passed_over(host: Host, fault: str) -> None:
     host.install("a", "b")
     lines: list[str] = []
-    do = {"missing": [], "hang": [["hang"]], "exit": [["exit", 1]], "garbage": [["write", "?"]]}[fault]
-    bad = plugin("nowhere" if fault == "missing" else "a", *do, failure_policy="ignore", timeout=0.5)
+    do: dict[str, list[Any]] = {"missing": [], "hang": ["hang"], "exit": ["exit", 1], "garbage": ["write", "?"]}
+    steps = [do[fault]] if do[fault] else []
+    bad = plugin("nowhere" if fault == "missing" else "a", *steps, failure_policy="ignore", timeout=0.5)
     results = host.client(bad, plugin("b"), log=lambda _plugin, line: lines.append(line)).invoke(request(), "create")
     assert [result.plugin for result in results] == ["b"]
     assert [line.startswith(IGNORED) for line in lines] == [True]

@@ -11,11 +11,11 @@ import select
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-from nri.client import ChainError, find
+from nri.client import ChainError, lookup
 from nri.process import conversation, inherit, spawn, wait
 from tests.support.host import Host, plugin, request
 from tests.support.processes import all_reaped, open_fds
@@ -30,7 +30,7 @@ NOT_STARTED = r"plugin noop: cannot be started: {bin}/noop: {error}"
 BROKEN_OFF = r"plugin noop: killed: it could not be waited for or read: {error}"
 FAULTS = [
     # the module that sees it, the call, which one, what the error says ("" for none: there is another way)
-    (find, "stat", 0, r"plugin noop: not run: {bin}/noop cannot be looked at: {error}"),
+    (lookup, "stat", 0, r"plugin noop: not run: {bin}/noop cannot be looked at: {error}"),
     (spawn, "pipe2", 0, NOT_STARTED),
     (spawn, "pipe2", 1, NOT_STARTED),
     (spawn, "pipe2", 2, NOT_STARTED),
@@ -67,22 +67,17 @@ def serve(host: Host) -> str:
     return ""
 
 
-def module_of(name: Any) -> ModuleType:
-    """The package has functions of the same names as its modules."""
-    return name if hasattr(name, "__path__") or hasattr(name, "__file__") else sys.modules[name.__module__]
-
-
 @pytest.mark.parametrize("number", ERRORS, ids=name_of)
 @pytest.mark.parametrize(
     ("where", "call", "nth", "message"), FAULTS, ids=lambda value: str(value) if isinstance(value, str | int) else ""
 )
 def test_a_call_that_fails_is_an_error_that_names_it(
-    host: Host, monkeypatch: pytest.MonkeyPatch, where: Any, call: str, nth: int, message: str, number: int
+    host: Host, monkeypatch: pytest.MonkeyPatch, where: ModuleType, call: str, nth: int, message: str, number: int
 ) -> None:
     before = open_fds()
     seen = Failing(os, call, number, nth=nth)
     with monkeypatch.context() as patch:
-        patch.setattr(module_of(where), "os", seen)
+        patch.setattr(where, "os", seen)
         error = serve(host)
     assert seen.failed == 1, f"{call} was not called"
     if not message or (call, number) in ONLY_LATER:
@@ -140,7 +135,7 @@ def test_a_pipe_that_cannot_be_moved_above_the_standard_descriptors_leaves_nothi
     low = Low(fcntl, "fcntl", errno.EMFILE, nth=nth)
     before = open_fds()
     monkeypatch.setitem(sys.modules, "fcntl", low)
-    monkeypatch.setattr(module_of(spawn), "min", low.min, raising=False)
+    monkeypatch.setattr(spawn, "min", low.min, raising=False)
     with pytest.raises(OSError, match="Too many open files"):
         spawn.pipe()
     assert low.failed == 1
@@ -156,7 +151,7 @@ def test_a_failure_that_is_passed_over_is_one_of_the_plugins_whatever_failed(
         plugin("noop", failure_policy="ignore"), log=lambda plugin, line: said.append(f"{plugin}: {line}")
     )
     with monkeypatch.context() as patch:
-        patch.setattr(module_of(spawn), "os", Failing(os, "posix_spawn", errno.ENOMEM))
+        patch.setattr(spawn, "os", Failing(os, "posix_spawn", errno.ENOMEM))
         assert client.invoke(request(), "create") == []
     (line,) = said
     assert line.startswith("noop: failed, ignored (failurePolicy: ignore): cannot be started: ")

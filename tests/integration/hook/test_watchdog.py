@@ -43,7 +43,7 @@ def test_a_hook_that_a_signal_ends_leaves_no_plugin(host: Host, number: int, how
 
 def watchdog_of(process: subprocess.Popen[bytes]) -> int:
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    (watchdog,) = [int(pid) for pid in children if Path(f"/proc/{pid}/comm").read_text() == "nri-guard\n"]
+    (watchdog,) = [int(pid) for pid in children if Path(f"/proc/{pid}/comm").read_text() == "nri-watchdog\n"]
     return watchdog
 
 

@@ -117,7 +117,7 @@ def test_a_call_that_fails_is_an_error_that_names_it_or_none_at_all(
     if call != "read" or number == errno.EAGAIN:
         assert error == ""
     else:
-        said = "killed: it could not be waited for or read any more"
+        said = "killed: it could not be waited for or read"
         assert error == f"plugin noop: {said}: {os.strerror(number)}"
     node.wait_for_server()
     node.wait_for_worker()

@@ -1,6 +1,6 @@
-"""The bridge on an embedded runtime, and plugins that do what a test tells them to, started each way that there is.
+"""The bridge on an embedded runtime, and a plugin that does what a test tells it to, started each way that there is.
 
-A way is ``cold`` (started for each request), ``warm`` (built with nri.skel, and forked by its helper), ``foreign``
+A way is ``cold`` (started for each request), ``warm`` (built with nri.skel, and forked by its server), ``foreign``
 (any program, started for each request) or ``prestarted`` (any program with ``"prefork": "always"``).
 """
 
@@ -69,51 +69,85 @@ say(b'{{"plugin": "rude", "version": "0.1", "error": ""}}')
 """
 
 WAITING = {"warm": 3, "prestarted": 1}
-"""Processes of a plugin that is ready: a helper and two children, or the one that waits."""
+"""Processes of a plugin that is ready: a server and two workers, or the standby process."""
 
 
-class Site:
+def install(host: Host, way: str, *, reads: bool = True) -> Path:
+    """Install the plugin ``rude`` that is started this way."""
+    text = SKEL if way in ("cold", "warm") else FOREIGN
+    values = {"python": sys.executable, "source": SOURCE, "noting": NOTING, "notes": f"{host.root}/notes"}
+    return host.script("rude", text.format(**values, reads=reads))
+
+
+def entry(way: str, do: str = "", **options: Any) -> PluginEntry:
+    """An entry for it that has it do this; nothing at all by default."""
+    if way == "prestarted":
+        options["prefork"] = "always"
+    return PluginEntry(type="rude", conf={"do": do} if do else None, **options)
+
+
+def start_error(runtime: adaptation.Runtime, **changes: Any) -> str:
+    """A container starts; the error, "" for none."""
+    try:
+        runtime.start_container(pod(**changes), container())
+    except adaptation.EventError as error:
+        return str(error)
+    return ""
+
+
+class Attached:
+    """A bridge in this process, and an embedded runtime that it serves."""
+
+    def __init__(self, host: Host, *, prefork: bool, timeout: float = SOON) -> None:
+        self.host = host
+        self._prefork = prefork
+        self.bridge = Bridge(settings(host, prefork=prefork), lambda _text: settings(host, prefork=self._prefork))
+        self.runtime = adaptation.Runtime(request_timeout=timeout)
+        ours, theirs = socket.socketpair()
+        session = Session(self.bridge, Identity(name="v1bridge", index="10"), theirs)
+        self._session = threading.Thread(target=session.run, name="session")
+        self._session.start()
+        self.runtime.start()
+        self.runtime.attach(ours)
+
+    def keeps_the_bridge(self) -> bool:
+        return self.runtime.plugins == ["10-v1bridge"]
+
+    def close(self) -> None:
+        self._prefork = False
+        self.bridge.configure("", stub.RuntimeInfo(name="over", version="1.0"))
+        self.runtime.close()
+        self._session.join(SOON)
+        assert not self._session.is_alive()
+        assert wait_until(lambda: not at_work())
+        assert wait_until(lambda: not [each for each in threading.enumerate() if each.name.startswith("prefork")])
+        assert wait_until(lambda: not self.host.processes())
+
+
+class Site(Attached):
     """A host with one plugin ``rude``, its bridge, and a runtime that the bridge serves.
 
     :param reads: whether the plugin, if it is a foreign one, reads its stdin, or closes it unread.
     """
 
     def __init__(self, host: Host, way: str, *, timeout: float = SOON, reads: bool = True) -> None:
-        self.host = host
         self.way = way
         self.notes = host.root / "notes"
         self._reads = reads
-        self._prefork = way in WAITING
-        self.install()
-        self.configure()
-        self.bridge = Bridge(settings(host), lambda _text: settings(host, prefork=self._prefork))
-        self.runtime = adaptation.Runtime(request_timeout=timeout)
-        ours, theirs = socket.socketpair()
-        self._session = threading.Thread(
-            target=Session(self.bridge, Identity(name="v1bridge", index="10"), theirs).run, name="session"
-        )
-        self._session.start()
-        self.runtime.start()
-        self.runtime.attach(ours)
+        install(host, way, reads=reads)
+        host.configure(entry(way))
+        super().__init__(host, prefork=way in WAITING, timeout=timeout)
 
     def install(self) -> Path:
-        text = SKEL if self.way in ("cold", "warm") else FOREIGN
-        values = {"python": sys.executable, "source": SOURCE, "noting": NOTING, "notes": str(self.notes)}
-        return self.host.script("rude", text.format(**values, reads=self._reads))
+        return install(self.host, self.way, reads=self._reads)
 
     def configure(self, do: str = "", *others: PluginEntry, **options: Any) -> None:
         """Have the plugin do this when it is asked next; nothing at all by default."""
-        prefork = {"prefork": "always"} if self.way == "prestarted" else {}
-        conf = {"do": do} if do else None
-        self.host.configure(PluginEntry(type="rude", conf=conf, **prefork, **options), *others)
+        self.host.configure(entry(self.way, do, **options), *others)
 
     def start(self, **changes: Any) -> str:
         """A container starts; the error, "" for none."""
-        try:
-            self.runtime.start_container(pod(**changes), container())
-        except adaptation.EventError as error:
-            return str(error)
-        return ""
+        return start_error(self.runtime, **changes)
 
     def make_ready(self) -> set[int]:
         """Have processes wait, where there are any that do; returns their numbers."""
@@ -130,16 +164,3 @@ class Site:
     def served_by(self) -> int:
         """The process that has answered last."""
         return int(self.notes.read_text().split()[-1])
-
-    def keeps_the_bridge(self) -> bool:
-        return self.runtime.plugins == ["10-v1bridge"]
-
-    def close(self) -> None:
-        self._prefork = False
-        self.bridge.configure("", stub.RuntimeInfo(name="over", version="1.0"))
-        self.runtime.close()
-        self._session.join(SOON)
-        assert not self._session.is_alive()
-        assert wait_until(lambda: not at_work())
-        assert wait_until(lambda: not [each for each in threading.enumerate() if each.name.startswith("prefork")])
-        assert wait_until(lambda: not self.host.processes())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import threading
 from typing import TYPE_CHECKING, Any
@@ -13,15 +12,13 @@ from nri import api
 from nri.stub import RuntimeInfo
 from nri.stub.plugin import handlers
 from nri.ttrpc import Code, StatusError
-from nri.v1bridge import Bridge, BridgeOptions, clients
+from nri.v1bridge import Bridge, BridgeOptions
 from tests.support.host import plugin
-from tests.support.node import Node, call, settings
-from tests.support.pods import container, pod
+from tests.support.node import Node, call
 from tests.support.waiting import SOON, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from tests.support.host import Host
 
@@ -108,55 +105,6 @@ def test_the_bridge_subscribes_to_what_it_needs_and_nothing_else() -> None:
 
 def test_without_plugins_every_event_is_fine(node: Node) -> None:
     node.live()
-
-
-def test_a_change_of_the_configuration_counts_for_the_next_event(host: Host, node: Node) -> None:
-    node.run_pod()
-    host.configure(node.keeper("a"))
-    node.start()
-    host.configure(node.keeper("b"), node.keeper("c"))
-    node.stop()
-    host.configure_text("{")
-    node.stop_pod()
-    assert [request["state"] for request in node.kept] == ["create", "delete", "delete", "delete", "delete"]
-
-
-# What is remembered of pods
-
-
-def test_a_pod_that_is_stopped_without_a_word_is_completed(host: Host, node: Node) -> None:
-    host.configure(node.keeper())
-    node.run_pod()
-    said = api.PodSandbox(id="6efd", name="web", namespace="default", annotations={"late": "yes"})
-    node.bridge.stop_pod_sandbox(api.StopPodSandboxRequest(pod=said), call())
-    begun, ended = node.kept
-    assert ended["pid"] == 4711
-    assert ended["spec"] == begun["spec"] | {"annotations": {"qos.class": "ls", "late": "yes"}}
-
-
-def test_pods_that_were_there_before_are_known_from_the_synchronization(host: Host, node: Node) -> None:
-    host.configure(node.keeper())
-    node.run_pod(id="gone")
-    assert node.bridge.synchronize([pod(), pod(id="other", pid=12)], [container()]) is None
-    for id_ in ("6efd", "other", "gone"):
-        node.bridge.stop_pod_sandbox(api.StopPodSandboxRequest(pod=api.PodSandbox(id=id_)), call())
-    assert [request.get("pid", 0) for request in node.kept[1:]] == [4711, 12, 0]
-
-
-def test_a_pod_that_was_removed_is_forgotten(host: Host, node: Node) -> None:
-    host.configure(node.keeper())
-    node.run_pod()
-    node.remove_pod()
-    node.bridge.stop_pod_sandbox(api.StopPodSandboxRequest(pod=api.PodSandbox(id="6efd")), call())
-    assert "pid" not in node.kept[-1]
-
-
-def test_a_container_of_a_pod_that_is_hardly_told_has_the_pods_annotations(host: Host, node: Node) -> None:
-    host.configure(node.keeper())
-    node.run_pod()
-    request = api.StopContainerRequest(pod=api.PodSandbox(id="6efd"), container=container(annotations={"a": "b"}))
-    node.bridge.stop_container(request, call())
-    assert node.kept[-1]["spec"]["annotations"] == {"qos.class": "ls", "a": "b"}
 
 
 # Errors
@@ -343,113 +291,6 @@ def test_a_path_is_of_no_account_after_the_container_is_created(host: Host, node
     node.start()
     node.update()
     node.stop()
-
-
-# Runtimes that run plugins of v0.1 themselves
-
-
-@pytest.fixture
-def shared(host: Host, node: Node, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The file whose plugins containerd 2.x runs for pods: a bridge reads it too, where there is no other."""
-    path = host.root / "conf.json"
-    monkeypatch.setattr(clients, "CONTAINERD_CONF_FILE", str(path))
-    entry = node.keeper(states=["setup", "update"])
-    path.write_text(json.dumps({"version": "0.1", "plugins": [entry.to_value()]}))
-    return path
-
-
-@pytest.mark.parametrize("version", ["2.0.0", "2.1.9", "v2.1.9", "2.0.0~rc.1", "2.3", "3.0.0", "v10.0.0"])
-def test_containerd_from_2_on_runs_the_plugins_of_its_file_for_pods_and_the_bridge_does_not(
-    shared: Path, node: Node, version: str
-) -> None:
-    node.runtime("containerd", version)
-    node.live()
-    assert node.steps == [("setup", "1f92"), ("create", "1f92"), ("update", "1f92"), ("delete", "1f92")]
-
-
-OTHERS = [
-    ("containerd", "1.7.24"),
-    ("containerd", "v1.7.0"),
-    ("containerd", "1.6.20~ds1"),
-    ("containerd", ""),
-    ("containerd", "unknown"),
-    ("containerd", "2"),
-    ("containerd", "-2.0.0"),
-    ("containerd", "build-2.1.9"),
-    ("containerd", "9" * 5000 + ".0"),
-    ("cri-o", "2.1.9"),
-    ("cri-o", "1.31.0"),
-    ("Containerd", "2.1.9"),
-    ("", "2.1.9"),
-    ("\x1b[2J\n", "\n"),
-]
-
-
-@pytest.mark.parametrize(("name", "version"), OTHERS, ids=range(len(OTHERS)))
-def test_for_any_other_runtime_the_bridge_runs_them(
-    shared: Path, node: Node, caplog: pytest.LogCaptureFixture, name: str, version: str
-) -> None:
-    caplog.set_level(logging.INFO, "nri")
-    node.runtime(name, version)
-    node.run_pod()
-    node.stop_pod()
-    assert node.steps == [("create", "6efd"), ("delete", "6efd")]
-    assert all(line.isprintable() for line in caplog.messages)
-
-
-def test_plugins_of_other_files_run_for_pods_on_containerd_2_too(shared: Path, host: Host, node: Node) -> None:
-    host.configure(node.keeper("other"))
-    node.runtime("containerd", "2.1.9")
-    node.run_pod()
-    assert node.steps == [("create", "6efd")]
-
-
-def test_a_runtime_that_was_downgraded_is_known_by_what_it_says_last(shared: Path, node: Node) -> None:
-    node.runtime("containerd", "2.1.9")
-    node.run_pod()
-    node.runtime("containerd", "1.7.24")
-    node.run_pod()
-    assert node.steps == [("create", "6efd")]
-
-
-# BridgeOptions that a runtime hands over
-
-
-def adopting(host: Host) -> Bridge:
-    return Bridge(BridgeOptions(), lambda text: settings(host, **json.loads(text or "{}")))
-
-
-def test_settings_that_are_handed_over_count(host: Host) -> None:
-    node = Node(host)
-    node.bridge = adopting(host)
-    host.configure(node.keeper("a", ["error", "no"]))
-    node.bridge.configure('{"failure_policy": "ignore"}', RuntimeInfo(name="fake", version="1"))
-    node.start()
-    node.bridge.configure("", RuntimeInfo(name="fake", version="1"))
-    with pytest.raises(StatusError):
-        node.start()
-
-
-def test_the_last_good_configuration_outlives_the_runtimes_restart(host: Host) -> None:
-    node = Node(host)
-    node.bridge = adopting(host)
-    node.bridge.configure("", RuntimeInfo(name="fake", version="1"))
-    host.configure(node.keeper())
-    node.run_pod()
-    host.configure_text("{")
-    node.bridge.configure('{"failure_policy": "ignore"}', RuntimeInfo(name="fake", version="1"))
-    node.start()
-    assert node.steps == [("create", "6efd"), ("create", "1f92")]
-
-
-def test_settings_of_the_command_line_count_more_and_that_is_said(
-    host: Host, node: Node, caplog: pytest.LogCaptureFixture
-) -> None:
-    host.configure(node.keeper())
-    node.bridge.configure('{"confDir": "/nowhere"}', RuntimeInfo(name="fake", version="1"))
-    assert "ignoring the options that the runtime hands over" in caplog.text
-    node.run_pod()
-    assert len(node.kept) == 1
 
 
 # Several at once

@@ -81,7 +81,7 @@ def has_refused(runtime: adaptation.Runtime) -> bool:
 def test_the_documented_plugin_is_served_ahead_by_the_bridge(host: Host, tmp_path: Path) -> None:
     executable = build(tmp_path)
     with bridged(host, executable) as (runtime, log):
-        assert wait_until(lambda: len(processes(executable)) == 3), log()  # a helper, and two that wait
+        assert wait_until(lambda: len(processes(executable)) == 3), log()  # a server and two workers
         for _ in range(3):
             ready = processes(executable)
             runtime.start_container(pod(), container())

@@ -19,7 +19,7 @@ from nri import adaptation
 from nri.adaptation.lifecycle import PodTemplate
 from nri.adaptation.replay import Replayer
 from nri.config.entries import PluginEntry
-from tests.integration.v1bridge.site import FOREIGN, NOTING, SKEL, SOURCE
+from tests.integration.v1bridge.site import SOURCE, entry, install, start_error
 from tests.integration.v1bridge.test_misbehaving_plugins import CASES, KILLED
 from tests.integration.v1bridge.test_misbehaving_plugins import FOREIGN as FOREIGN_WAYS
 from tests.support.node import settings
@@ -79,14 +79,12 @@ class Launched:
         self.way = way
         self.log = host.root / "bridge.log"
         self.late = host.root / "late"
-        text = SKEL if way in ("cold", "warm") else FOREIGN
-        values = {"python": sys.executable, "source": SOURCE, "noting": NOTING, "notes": str(host.root / "notes")}
-        host.script("rude", text.format(**values, reads=True))
+        install(host, way)
         self.configure()
         for name in ("plugins", "conf.d"):
             host.folder(name)
-        values["root"] = str(host.root)
-        host.script("10-v1bridge", BRIDGE.format(**values), into=host.root / "plugins")
+        bridge = BRIDGE.format(python=sys.executable, source=SOURCE, root=str(host.root))
+        host.script("10-v1bridge", bridge, into=host.root / "plugins")
         known = settings(host, log_file=str(self.log), prefork=way in ("warm", "prestarted"), **changes)
         (host.root / "conf.d/10-v1bridge.conf").write_text(handed_over(known))
         self.runtime = adaptation.Runtime(
@@ -97,15 +95,10 @@ class Launched:
         assert wait_until((host.root / "closed").exists, SOON)
 
     def configure(self, do: str = "", **options: Any) -> None:
-        prefork = {"prefork": "always"} if self.way == "prestarted" else {}
-        self.host.configure(PluginEntry(type="rude", conf={"do": do} if do else None, **prefork, **options))
+        self.host.configure(entry(self.way, do, **options))
 
     def start(self, **changes: Any) -> str:
-        try:
-            self.runtime.start_container(pod(**changes), container())
-        except adaptation.EventError as error:
-            return str(error)
-        return ""
+        return start_error(self.runtime, **changes)
 
     def says(self, what: str, after: int = 0) -> bool:
         return wait_until(lambda: what.encode() in self.log.read_bytes()[after:], SOON)

@@ -15,15 +15,13 @@ import pytest
 from nri import api
 from nri.config.entries import PluginEntry
 from nri.errors import NRIError
-from tests.integration.v1bridge.test_serving import Process, slow, start_container
+from tests.integration.v1bridge.bridge_process import BridgeProcess, slow, start_container
 from tests.support.host import plugin
 from tests.support.pods import container, pod
 from tests.support.processes import is_running
 from tests.support.waiting import SOON, wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tests.support.host import Host
     from tests.support.runtime import Runtime
 
@@ -61,15 +59,7 @@ if __name__ == "__main__":
 """Hangs with a child in a group of its own."""
 
 
-@pytest.fixture
-def bridge(host: Host) -> Iterator[Process]:
-    bridge = Process(host)
-    yield bridge
-    bridge.close()
-    assert wait_until(lambda: not host.processes())
-
-
-def serve(host: Host, bridge: Process, how: str) -> Runtime:
+def serve(host: Host, bridge: BridgeProcess, how: str) -> Runtime:
     """The bridge's runtime: it launched the bridge, or the bridge found it, as a service or from a shell."""
     if how == "launched":
         runtime = bridge.launch()
@@ -102,14 +92,14 @@ def pids_in(file: Path, count: int) -> list[int]:
 
 @pytest.mark.parametrize("how", ["launched", "outside", "in a shell"])
 @pytest.mark.parametrize("prefork", ["never", ""], ids=["cold", "prefork"])
-def test_a_bridge_that_is_killed_leaves_no_process(host: Host, bridge: Process, how: str, prefork: str) -> None:
+def test_a_bridge_that_is_killed_leaves_no_process(host: Host, bridge: BridgeProcess, how: str, prefork: str) -> None:
     pids = host.root / "pids"
     host.script("hanging", HANGING.format(python=sys.executable, source=SOURCE, pids=str(pids)))
     host.configure(PluginEntry(type="hanging", prefork=prefork))
     runtime = serve(host, bridge, how)
     start_container(runtime)
     if not prefork:
-        assert wait_until(lambda: host.processes() and len(helpers(host)) > 0, SOON)
+        assert wait_until(lambda: host.processes() and len(loaded(host)) > 0, SOON)
         start_container(runtime)
     asking = in_background(runtime, "hang")
     hanging = pids_in(pids, 2)
@@ -120,37 +110,37 @@ def test_a_bridge_that_is_killed_leaves_no_process(host: Host, bridge: Process, 
     assert not asking.is_alive()  # the runtime has seen that the bridge is gone
 
 
-def helpers(host: Host) -> list[int]:
+def loaded(host: Host) -> list[int]:
     return [pid for pid in host.processes() if b"\0prefork\0" in Path(f"/proc/{pid}/cmdline").read_bytes()]
 
 
-def children(bridge: Process) -> list[int]:
+def children(bridge: BridgeProcess) -> list[int]:
     assert bridge.child is not None
     with open(f"/proc/{bridge.child.pid}/task/{bridge.child.pid}/children", encoding="ascii") as file:
         return [int(pid) for pid in file.read().split()]
 
 
-def guard_of(bridge: Process) -> int:
-    """The guard, once it has its name, which is the last that it does before it waits."""
+def watchdog_of(bridge: BridgeProcess) -> int:
+    """Return the watchdog once it has its name: then it waits."""
 
     def named() -> list[int]:
         return [pid for pid in children(bridge) if Path(f"/proc/{pid}/comm").read_text() == "nri-watchdog\n"]
 
     assert wait_until(named)
-    (guard,) = named()
-    return guard
+    (watchdog,) = named()
+    return watchdog
 
 
-def test_the_guard_holds_one_pipe_and_ends_with_the_bridge(host: Host, bridge: Process) -> None:
+def test_the_watchdog_holds_one_pipe_and_ends_with_the_bridge(host: Host, bridge: BridgeProcess) -> None:
     host.configure(slow(host))
     serve(host, bridge, "launched")
-    guard = guard_of(bridge)
-    held = [os.readlink(f"/proc/{guard}/fd/{fd}") for fd in os.listdir(f"/proc/{guard}/fd") if int(fd) > 2]
+    watchdog = watchdog_of(bridge)
+    held = [os.readlink(f"/proc/{watchdog}/fd/{fd}") for fd in os.listdir(f"/proc/{watchdog}/fd") if int(fd) > 2]
     assert [each.split(":")[0] for each in held] == ["pipe"]
-    assert os.readlink(f"/proc/{guard}/cwd") == "/"
+    assert os.readlink(f"/proc/{watchdog}/cwd") == "/"
     bridge.signal(signal.SIGTERM)
     assert bridge.wait() == 0
-    assert wait_until(lambda: not is_running(guard))
+    assert wait_until(lambda: not is_running(watchdog))
 
 
 @pytest.mark.parametrize(
@@ -158,30 +148,32 @@ def test_the_guard_holds_one_pipe_and_ends_with_the_bridge(host: Host, bridge: P
     [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGALRM],
     ids=lambda each: each.name,
 )
-def test_the_guard_is_deaf_to_what_ends_a_service_and_does_its_work(
-    host: Host, bridge: Process, number: signal.Signals
+def test_the_watchdog_is_deaf_to_what_ends_a_service_and_does_its_work(
+    host: Host, bridge: BridgeProcess, number: signal.Signals
 ) -> None:
     pids = host.root / "pids"
     host.script("hanging", HANGING.format(python=sys.executable, source=SOURCE, pids=str(pids)))
     host.configure(PluginEntry(type="hanging", prefork="never"))
     asking = in_background(serve(host, bridge, "launched"), "hang")
     hanging = pids_in(pids, 2)
-    os.kill(guard_of(bridge), number)  # it would end of that before it sees the end of the bridge
+    os.kill(watchdog_of(bridge), number)  # it would end of that before it sees the end of the bridge
     bridge.signal(signal.SIGKILL)
     assert wait_until(lambda: not any(map(is_running, hanging)))
     asking.join(SOON)
 
 
-def test_the_guard_of_a_bridge_in_a_shell_leaves_the_rest_of_the_session_alone(host: Host, bridge: Process) -> None:
+def test_the_watchdog_of_a_bridge_in_a_shell_leaves_the_rest_of_the_session_alone(
+    host: Host, bridge: BridgeProcess
+) -> None:
     host.configure(slow(host))
     runtime = serve(host, bridge, "in a shell")
     bystanders = [subprocess.Popen(["sleep", "1000"], process_group=group) for group in (None, 0)]
     asking = in_background(runtime, "first")
     assert wait_until((host.root / "begun").exists, SOON)
-    guard = guard_of(bridge)
+    watchdog = watchdog_of(bridge)
     bridge.signal(signal.SIGKILL)
     bridge.wait()
-    assert wait_until(lambda: not is_running(guard), SOON)
+    assert wait_until(lambda: not is_running(watchdog), SOON)
     asking.join(SOON)
     assert host.processes() == []
     for bystander in bystanders:  # and this test's own process is alive to say so
@@ -190,7 +182,7 @@ def test_the_guard_of_a_bridge_in_a_shell_leaves_the_rest_of_the_session_alone(h
         bystander.wait()
 
 
-def test_a_daemon_that_a_plugin_leaves_is_ended_and_said(host: Host, bridge: Process) -> None:
+def test_a_daemon_that_a_plugin_leaves_is_ended_and_said(host: Host, bridge: BridgeProcess) -> None:
     pids = host.root / "pids"
     host.script("leaves", DAEMON.format(pids=pids, name="leaves"))
     host.configure(plugin("leaves"))
@@ -203,7 +195,7 @@ def test_a_daemon_that_a_plugin_leaves_is_ended_and_said(host: Host, bridge: Pro
         pids.unlink()
 
 
-def test_what_a_plugin_at_work_has_made_is_let_be_until_it_is_done(host: Host, bridge: Process) -> None:
+def test_what_a_plugin_at_work_has_made_is_let_be_until_it_is_done(host: Host, bridge: BridgeProcess) -> None:
     pids = host.root / "pids"
     host.script("leaves", DAEMON.format(pids=pids, name="leaves"))
     host.configure(plugin("leaves"), slow(host))

@@ -19,9 +19,8 @@ from nri.multiplex import connection
 from nri.stub import runner
 from nri.ttrpc import Code, StatusError, codec
 from nri.ttrpc.ttrpc_pb2 import Request
-from tests.integration.v1bridge.test_serving import Process, start_container
-from tests.integration.v1bridge.test_time import Connected, ask
-from tests.support.connected import at_work
+from tests.integration.v1bridge.bridge_process import start_container
+from tests.integration.v1bridge.session import Connected, ask
 from tests.support.host import plugin
 from tests.support.pods import pod
 from tests.support.processes import is_running
@@ -29,23 +28,20 @@ from tests.support.runtime import Runtime
 from tests.support.waiting import SOON, wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
+    from tests.integration.v1bridge.bridge_process import BridgeProcess
     from tests.support.host import Host
 
 
 @pytest.fixture
-def bridge(host: Host) -> Iterator[Process]:
+def bridge(host: Host, bridge: BridgeProcess) -> BridgeProcess:
     """From outside, with a plugin that keeps its requests."""
-    bridge = Process(host)
     host.configure(bridge.node.keeper())
     bridge.listen()
     bridge.outside()
-    yield bridge
-    bridge.close()
+    return bridge
 
 
-def accepted(bridge: Process, version: str = "1.7.24", pods: Any = ()) -> Runtime:
+def accepted(bridge: BridgeProcess, version: str = "1.7.24", pods: Any = ()) -> Runtime:
     """The bridge's next connection, served by a runtime of this version."""
     runtime = bridge.accept()
     assert runtime.registered.wait(SOON)
@@ -88,7 +84,9 @@ FATAL = {
 
 
 @pytest.mark.parametrize("name", list(TOLERATED))
-def test_what_makes_no_sense_is_passed_over_or_refused_and_the_next_event_served(bridge: Process, name: str) -> None:
+def test_what_makes_no_sense_is_passed_over_or_refused_and_the_next_event_served(
+    bridge: BridgeProcess, name: str
+) -> None:
     runtime = accepted(bridge)
     data = TOLERATED[name]
     if name == "a request that is too long":
@@ -105,7 +103,9 @@ def test_what_makes_no_sense_is_passed_over_or_refused_and_the_next_event_served
 
 
 @pytest.mark.parametrize("name", list(FATAL))
-def test_what_ends_a_connection_is_said_in_a_line_and_the_next_connection_served(bridge: Process, name: str) -> None:
+def test_what_ends_a_connection_is_said_in_a_line_and_the_next_connection_served(
+    bridge: BridgeProcess, name: str
+) -> None:
     runtime = accepted(bridge)
     runtime._mux._trunk.send(FATAL[name])
     if "half" in name:
@@ -117,7 +117,7 @@ def test_what_ends_a_connection_is_said_in_a_line_and_the_next_connection_served
     assert "Traceback" not in bridge.log
 
 
-def test_a_runtime_that_comes_back_as_another_is_served_as_that(host: Host, bridge: Process) -> None:
+def test_a_runtime_that_comes_back_as_another_is_served_as_that(host: Host, bridge: BridgeProcess) -> None:
     first = accepted(bridge, "1.7.24")
     first.event(api.Event.RUN_POD_SANDBOX, api.RunPodSandboxRequest(pod=pod()))
     first.close()
@@ -131,7 +131,7 @@ def test_a_runtime_that_comes_back_as_another_is_served_as_that(host: Host, brid
 
 
 def test_a_runtime_that_returns_has_the_bridge_within_a_second_and_tells_it_what_there_is(
-    host: Host, bridge: Process
+    host: Host, bridge: BridgeProcess
 ) -> None:
     """But for what the machine takes, which is why only the longest pause between two attempts is held to that."""
     assert runner.LONGEST_PAUSE < 1.0
@@ -148,7 +148,9 @@ def test_a_runtime_that_returns_has_the_bridge_within_a_second_and_tells_it_what
     assert bridge.node.kept[-1]["pid"] == 4711
 
 
-def test_a_runtime_that_refuses_it_is_asked_again_and_served_when_it_does_not(host: Host, bridge: Process) -> None:
+def test_a_runtime_that_refuses_it_is_asked_again_and_served_when_it_does_not(
+    host: Host, bridge: BridgeProcess
+) -> None:
     assert bridge._listener is not None
     for _ in range(3):
         refusing = Runtime(bridge._listener.accept()[0], refuse=lambda: StatusError(Code.ABORTED, "not you"))
@@ -160,7 +162,7 @@ def test_a_runtime_that_refuses_it_is_asked_again_and_served_when_it_does_not(ho
     assert "not you" in bridge.log
 
 
-def test_after_a_word_of_shutdown_it_serves_for_as_long_as_it_is_asked(bridge: Process) -> None:
+def test_after_a_word_of_shutdown_it_serves_for_as_long_as_it_is_asked(bridge: BridgeProcess) -> None:
     runtime = accepted(bridge)
     runtime.call("Shutdown", api.Empty(), api.Empty)
     start_container(runtime)
@@ -168,7 +170,7 @@ def test_after_a_word_of_shutdown_it_serves_for_as_long_as_it_is_asked(bridge: P
 
 
 def test_a_runtime_that_is_gone_in_the_middle_of_an_event_leaves_no_plugin_beyond_its_end(
-    host: Host, bridge: Process
+    host: Host, bridge: BridgeProcess
 ) -> None:
     host.install("child")
     host.configure(plugin("child", ["child", f"{host.root}/pid"], ["hang"], timeout=1.0))
@@ -189,7 +191,9 @@ def test_a_runtime_that_is_gone_in_the_middle_of_an_event_leaves_no_plugin_beyon
     assert wait_until(lambda: not host.processes())
 
 
-def test_what_a_plugin_leaves_in_a_session_of_its_own_is_ended_after_the_answer(host: Host, bridge: Process) -> None:
+def test_what_a_plugin_leaves_in_a_session_of_its_own_is_ended_after_the_answer(
+    host: Host, bridge: BridgeProcess
+) -> None:
     """Only by a process that has nothing but plugins for children."""
     script = """#!/bin/sh
 request=$(cat)
@@ -215,32 +219,24 @@ echo '{}'
 
 
 @pytest.fixture
-def node(host: Host) -> Iterator[Connected]:
-    node = Connected(host)
-    node.fake.start()
-    yield node
-    node.close()
-    assert wait_until(lambda: not at_work())
-
-
-@pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "SEND_TIMEOUT", 1)
 
 
 def test_a_runtime_that_stops_reading_stops_no_chain_and_loses_the_connection(
-    host: Host, impatient: None, node: Connected
+    host: Host, impatient: None, connected: Connected
 ) -> None:
     """40 answers with 4 kB each are more than its socket holds."""
     events = 40
-    node.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
-    host.configure(node.keeper("loud", ["error", "x" * 60_000]))
+    connected.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+    host.configure(connected.keeper("loud", ["error", "x" * 60_000]))
     gate = threading.Event()
-    node.fake._mux.receive = lambda data: gate.wait(SOON) and None  # type: ignore[method-assign]
+    mux: Any = connected.fake._mux
+    mux.receive = lambda data: gate.wait(SOON) and None
 
     def asked() -> None:
         with pytest.raises(NRIError):
-            ask(node, SOON)
+            ask(connected, SOON)
 
     threads = [threading.Thread(target=asked) for _ in range(events)]
     for thread in threads:
@@ -248,9 +244,9 @@ def test_a_runtime_that_stops_reading_stops_no_chain_and_loses_the_connection(
     try:
         kept = host.root / "kept"
         assert wait_until(lambda: kept.exists() and kept.read_text().count("\n") == events)
-        assert node.bridge.wait_until_idle(SOON)
-        node._thread.join(SOON)
-        assert not node._thread.is_alive()
+        assert connected.bridge.wait_until_idle(SOON)
+        connected.thread.join(SOON)
+        assert not connected.thread.is_alive()
     finally:
         gate.set()
         for thread in threads:

@@ -82,8 +82,8 @@ CASES = {
         ANY,
         KILLED,
     ),
-    "kills its helper": Case("os.getppid() == {host} or os.kill(os.getppid(), signal.SIGKILL)", ("warm",), ""),
-    "stops its helper": Case("os.getppid() == {host} or os.kill(os.getppid(), signal.SIGSTOP)", ("warm",), ""),
+    "kills its server": Case("os.getppid() == {host} or os.kill(os.getppid(), signal.SIGKILL)", ("warm",), ""),
+    "stops its server": Case("os.getppid() == {host} or os.kill(os.getppid(), signal.SIGSTOP)", ("warm",), ""),
     "crashes": Case("os.kill(os.getpid(), signal.SIGSEGV)", ANY, f"{NOTHING}; ended by signal 11"),
     "is killed": Case("os.kill(os.getpid(), signal.SIGKILL)", ANY, f"{NOTHING}; ended by signal 9"),
     "exits without a result": Case("os._exit(3)", ANY, f"{NOTHING}; exit status 3"),
@@ -205,7 +205,7 @@ def test_a_killed_one_that_the_kernel_does_not_let_go_delays_no_answer_and_is_re
         assert site.start() == ""
         assert site.keeps_the_bridge()
     stuck = site.served_by()
-    if way != "warm":  # its helper is replaced, and kills once more what it has made
+    if way != "warm":  # its server is replaced, and kills once more what it has made
         assert stuck in host.processes()
     kill(stuck)
     site.configure()

@@ -49,8 +49,8 @@ if __name__ == "__main__":
 """
 
 
-class Node:
-    """A bridge, its one plugin, and a runtime that can tell it another word about ``ahead``."""
+class Preforking:
+    """A bridge, its one plugin, and a runtime that can turn ``prefork`` on and off."""
 
     def __init__(self, host: Host) -> None:
         self.host = host
@@ -64,44 +64,46 @@ class Node:
         self.bridge.configure(text, RuntimeInfo(name="containerd", version="1.7.24"))
 
     def start(self) -> bool:
-        """An event; whether it was a helper's child that had it."""
+        """Send an event; return whether a worker served it."""
         self.bridge.start_container(api.StartContainerRequest(pod=pod(), container=container()), call())
         return int(self.notes.read_text().split()[-1]) != os.getpid()
 
     def is_ready(self) -> bool:
-        """Whether a helper is."""
+        """Return whether a server is ready."""
         pool = self.bridge._clients.pool
         return pool is not None and any(known.server is not None for known in pool._known.values())
 
 
 def is_quiet() -> bool:
-    """Whether nothing is being started ahead."""
+    """Return whether no server is being started."""
     return not any(thread.name == "prefork" for thread in threading.enumerate())
 
 
 @pytest.fixture
-def node(host: Host) -> Iterator[Node]:
-    node = Node(host)
+def node(host: Host) -> Iterator[Preforking]:
+    node = Preforking(host)
     yield node
     node.say("no")
     assert wait_until(is_quiet)
     assert wait_until(lambda: not host.processes() and not has_zombie())
 
 
-def test_without_ahead_no_helper_is_ever_started(node: Node) -> None:
+def test_without_prefork_no_server_is_ever_started(node: Preforking) -> None:
     node.say("no")
     assert [node.start() for _ in range(5)] == [False] * 5
     assert node.starts.read_text() == "invoke " * 5
 
 
-def test_with_ahead_one_is_started_when_the_runtime_comes_and_the_first_event_finds_it(node: Node) -> None:
+def test_with_prefork_a_server_is_ready_for_the_first_event(
+    node: Preforking,
+) -> None:
     node.say("prefork")
     assert wait_until(node.is_ready, SOON)
     assert node.start()
     assert node.starts.read_text().split() == ["version", "prefork"]
 
 
-def test_with_ahead_an_event_that_comes_before_one_is_ready_does_not_wait_for_it(node: Node) -> None:
+def test_with_prefork_an_event_that_comes_before_one_is_ready_does_not_wait_for_it(node: Preforking) -> None:
     node.host.configure()
     node.say("prefork")
     assert wait_until(is_quiet, SOON)  # it has seen that there is nothing to start
@@ -113,8 +115,8 @@ def test_with_ahead_an_event_that_comes_before_one_is_ready_does_not_wait_for_it
     assert "invoke" in starts
 
 
-def test_what_can_not_be_started_ahead_is_said_by_the_first_event_only(
-    node: Node, caplog: pytest.LogCaptureFixture
+def test_what_cannot_be_loaded_ahead_is_said_by_the_first_event_only(
+    node: Preforking, caplog: pytest.LogCaptureFixture
 ) -> None:
     node.host.configure(PluginEntry(type="missing"))
     node.say("prefork")
@@ -132,7 +134,7 @@ def test_what_can_not_be_started_ahead_is_said_by_the_first_event_only(
     assert len(said()) == 1
 
 
-def test_a_plugin_that_is_configured_no_more_has_no_helper_and_a_runtime_may_end_them_all(node: Node) -> None:
+def test_a_plugin_that_is_configured_no_more_has_no_server_and_a_runtime_may_end_them_all(node: Preforking) -> None:
     node.say("prefork")
     assert wait_until(node.start, SOON)
     node.host.configure()

@@ -1,11 +1,9 @@
-"""The bridge as a process: launched by a runtime, or from outside; how it begins, and how it ends."""
+"""The bridge as a process: how it serves a runtime that launched it, or that it found, and how it ends."""
 
 from __future__ import annotations
 
 import json
-import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -18,19 +16,24 @@ from nri import api
 from nri.build import describe
 from nri.errors import NRIError
 from nri.ttrpc import StatusError
-from tests.integration.cli.running import process
+from tests.integration.v1bridge.bridge_process import COMMAND, SOURCE, slow, start_container
 from tests.support.host import plugin
+<<<<<<< HEAD
 from tests.support.node import Node
 from tests.support.pods import container, pod
 from tests.support.processes import MEASURED, core_dumps, is_running
 from tests.support.runtime import Runtime
+=======
+from tests.support.pods import pod
+from tests.support.processes import core_dumps, is_running
+>>>>>>> main
 from tests.support.waiting import SOON, wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
+    from tests.integration.v1bridge.bridge_process import BridgeProcess
     from tests.support.host import Host
 
+<<<<<<< HEAD
 SOURCE = str(Path(__file__).parents[3])
 COMMAND = [sys.executable, "-m", "nri.cli.bridge_entry"]
 AS_THREE = """
@@ -154,10 +157,14 @@ def slow(host: Host) -> Any:
     return plugin("slow")
 
 
+=======
+>>>>>>> main
 # Launched by a runtime
 
 
-def test_launched_it_registers_serves_and_ends_when_the_runtime_is_done_with_it(host: Host, bridge: Process) -> None:
+def test_launched_it_registers_serves_and_ends_when_the_runtime_is_done_with_it(
+    host: Host, bridge: BridgeProcess
+) -> None:
     runtime = bridge.launch()
     host.configure(bridge.node.keeper())
     runtime.start(config=bridge.settings())
@@ -174,13 +181,13 @@ def test_launched_it_registers_serves_and_ends_when_the_runtime_is_done_with_it(
     assert "info disconnected: " in bridge.log
 
 
-def test_launched_it_is_called_as_its_file_is(bridge: Process) -> None:
+def test_launched_it_is_called_as_its_file_is(bridge: BridgeProcess) -> None:
     runtime = bridge.launch("first", "01")
     assert runtime.registered.wait(SOON)
     assert (runtime.registration.plugin_idx, runtime.registration.plugin_name) == ("01", "first")
 
 
-def test_plugins_inherit_neither_the_runtimes_socket_nor_its_names(host: Host, bridge: Process) -> None:
+def test_plugins_inherit_neither_the_runtimes_socket_nor_its_names(host: Host, bridge: BridgeProcess) -> None:
     host.install("a")
     host.configure(plugin("a", ["echo"]), bridge.node.keeper())
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1, signal.SIGTERM})
@@ -198,7 +205,7 @@ def test_plugins_inherit_neither_the_runtimes_socket_nor_its_names(host: Host, b
     assert echo["blocked"] == 0
 
 
-def test_settings_that_are_wrong_are_said_and_it_serves_all_the_same(host: Host, bridge: Process) -> None:
+def test_settings_that_are_wrong_are_said_and_it_serves_all_the_same(host: Host, bridge: BridgeProcess) -> None:
     runtime = bridge.launch()
     assert runtime.configure(bridge.settings(failurePolicy="maybe", logLevl="x"))
     runtime.synchronize()
@@ -216,7 +223,7 @@ def test_settings_that_are_wrong_are_said_and_it_serves_all_the_same(host: Host,
     "config",
     ["{", "[]", "\x00", "{}" * 100, '{"logFile": "/nowhere/x"}', '{"logFile": "/dev/full"}', '{"logFile": "/"}'],
 )
-def test_no_settings_keep_it_from_being_registered(bridge: Process, config: str) -> None:
+def test_no_settings_keep_it_from_being_registered(bridge: BridgeProcess, config: str) -> None:
     runtime = bridge.launch(stderr=subprocess.PIPE)
     assert runtime.configure(config)
     assert runtime.configure(config)
@@ -226,7 +233,9 @@ def test_no_settings_keep_it_from_being_registered(bridge: Process, config: str)
     assert "Traceback" not in bridge.output()[1]
 
 
-def test_a_plugin_that_runs_when_the_runtime_dies_does_not_outlive_its_deadline(host: Host, bridge: Process) -> None:
+def test_a_plugin_that_runs_when_the_runtime_dies_does_not_outlive_its_deadline(
+    host: Host, bridge: BridgeProcess
+) -> None:
     host.script(
         "hang", f"#!/bin/sh\necho $$ > {host.root}/part\nmv {host.root}/part {host.root}/pid\nexec sleep 1000\n"
     )
@@ -249,7 +258,7 @@ def test_a_plugin_that_runs_when_the_runtime_dies_does_not_outlive_its_deadline(
     assert "error failed state=create container=default/web/app id=1f92 plugin=hang ms=" in bridge.log
 
 
-def test_the_bridge_itself_leaves_no_core_dump_with_a_pods_annotations_in_it(bridge: Process) -> None:
+def test_the_bridge_itself_leaves_no_core_dump_with_a_pods_annotations_in_it(bridge: BridgeProcess) -> None:
     with core_dumps():
         runtime = bridge.launch()
     runtime.start(config=bridge.settings())
@@ -259,7 +268,7 @@ def test_the_bridge_itself_leaves_no_core_dump_with_a_pods_annotations_in_it(bri
 
 
 def test_a_plugin_that_others_can_write_to_is_not_run_and_the_container_does_not_start(
-    host: Host, bridge: Process
+    host: Host, bridge: BridgeProcess
 ) -> None:
     host.configure(bridge.node.keeper())
     (host.bin / "keeper").chmod(0o777)
@@ -273,7 +282,7 @@ def test_a_plugin_that_others_can_write_to_is_not_run_and_the_container_does_not
     assert "checkOwner" not in bridge.log
 
 
-def test_that_owners_are_not_checked_is_said_whenever_it_is_configured(host: Host, bridge: Process) -> None:
+def test_that_owners_are_not_checked_is_said_whenever_it_is_configured(host: Host, bridge: BridgeProcess) -> None:
     host.configure(bridge.node.keeper())
     for path in (host.bin, host.bin / "keeper", host.conf, host.conf / "10-test.conf"):
         path.chmod(0o777)
@@ -299,21 +308,21 @@ def test_that_owners_are_not_checked_is_said_whenever_it_is_configured(host: Hos
         ("-1", "NRI_PLUGIN_SOCKET is '-1', expected the number of a descriptor"),
         ("3 ", "NRI_PLUGIN_SOCKET is '3 ', expected the number of a descriptor"),
         ("9" * 50, "expected the number of a descriptor"),
-        ("999", "descriptor 999 is no connected socket: Bad file descriptor"),
-        ("0", "descriptor 0 is no connected socket: Socket operation on non-socket"),
+        ("999", "descriptor 999 is not a connected socket: Bad file descriptor"),
+        ("0", "descriptor 0 is not a connected socket: Socket operation on non-socket"),
     ],
 )
-def test_a_socket_that_is_none_is_said(bridge: Process, number: str, why: str) -> None:
+def test_a_socket_that_is_none_is_said(bridge: BridgeProcess, number: str, why: str) -> None:
     environment = {"NRI_PLUGIN_NAME": "v1bridge", "NRI_PLUGIN_IDX": "10", "NRI_PLUGIN_SOCKET": number}
     bridge.start(*COMMAND, environment=environment, stderr=subprocess.PIPE)
     assert bridge.wait() == 1
-    assert why in only_line(bridge)
+    assert why in bridge.only_line()
 
 
 # From outside
 
 
-def test_debug_logs_what_info_does_and_more(host: Host, bridge: Process) -> None:
+def test_debug_logs_what_info_does_and_more(host: Host, bridge: BridgeProcess) -> None:
     body = "lambda self, request: request.new_result('quick')"
     host.script(
         "quick",
@@ -334,7 +343,7 @@ def test_debug_logs_what_info_does_and_more(host: Host, bridge: Process) -> None
         runtime = bridge.accept()
         runtime.start()
         start_container(runtime)
-        if level == "debug":  # until it has one that was loaded ahead
+        if level == "debug":  # until a worker serves it
             assert wait_until(lambda: start_container(runtime) is not None and "a waiting process" in bridge.log)  # noqa: B023
         bridge.signal(signal.SIGTERM)
         assert bridge.wait() == 0
@@ -356,7 +365,7 @@ def test_debug_logs_what_info_does_and_more(host: Host, bridge: Process) -> None
     assert "info ok state=create container=default/web/app id=1f92 plugin=quick" in debug
 
 
-def test_from_outside_it_connects_and_again_when_the_runtime_is_back(host: Host, bridge: Process) -> None:
+def test_from_outside_it_connects_and_again_when_the_runtime_is_back(host: Host, bridge: BridgeProcess) -> None:
     bridge.outside()
     assert wait_until(lambda: "no runtime at " in bridge.log)
     assert f"warning no runtime at {bridge.path}: No such file or directory; retrying" in bridge.log
@@ -382,18 +391,20 @@ def test_from_outside_it_connects_and_again_when_the_runtime_is_back(host: Host,
 
 
 @pytest.mark.parametrize("what", ["settings.json", "."])
-def test_settings_that_others_can_write_to_end_it_whatever_they_say(host: Host, bridge: Process, what: str) -> None:
+def test_settings_that_others_can_write_to_end_it_whatever_they_say(
+    host: Host, bridge: BridgeProcess, what: str
+) -> None:
     file = host.root / "settings.json"
     file.write_text(bridge.settings(checkOwner=False))
     (host.root / what).chmod(0o777)
     bridge.start(*COMMAND, "--socket", bridge.path, "--config", str(file), stderr=subprocess.PIPE)
     assert bridge.wait() == 1
     host.root.chmod(0o700)
-    said = only_line(bridge)
+    said = bridge.only_line()
     assert said.startswith(f"{file}: bridge options: {(host.root / what).resolve()} is writable by others (mode")
 
 
-def test_it_says_once_that_there_is_no_runtime_and_ends_when_told(bridge: Process) -> None:
+def test_it_says_once_that_there_is_no_runtime_and_ends_when_told(bridge: BridgeProcess) -> None:
     bridge.outside()
     assert wait_until(lambda: "no runtime at " in bridge.log)
     bridge.signal(signal.SIGINT)
@@ -402,7 +413,7 @@ def test_it_says_once_that_there_is_no_runtime_and_ends_when_told(bridge: Proces
     assert "info ending: SIGINT\n" in bridge.log
 
 
-def test_the_index_may_be_another(bridge: Process) -> None:
+def test_the_index_may_be_another(bridge: BridgeProcess) -> None:
     bridge.listen()
     bridge.outside("--idx", "99")
     runtime = bridge.accept()
@@ -410,7 +421,9 @@ def test_the_index_may_be_another(bridge: Process) -> None:
     assert (runtime.registration.plugin_idx, runtime.registration.plugin_name) == ("99", "v1bridge")
 
 
-def test_without_settings_of_its_own_the_runtimes_count_and_the_log_is_stderr(host: Host, bridge: Process) -> None:
+def test_without_settings_of_its_own_the_runtimes_count_and_the_log_is_stderr(
+    host: Host, bridge: BridgeProcess
+) -> None:
     bridge.listen()
     bridge.start(*COMMAND, "--socket", bridge.path, stderr=subprocess.PIPE)
     runtime = bridge.accept()
@@ -431,7 +444,7 @@ def test_without_settings_of_its_own_the_runtimes_count_and_the_log_is_stderr(ho
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize("times", [1, 3])
 def test_what_is_running_when_it_is_told_to_end_is_answered(
-    host: Host, bridge: Process, number: signal.Signals, times: int
+    host: Host, bridge: BridgeProcess, number: signal.Signals, times: int
 ) -> None:
     host.configure(slow(host), bridge.node.keeper())
     bridge.listen()
@@ -454,7 +467,7 @@ def test_what_is_running_when_it_is_told_to_end_is_answered(
     assert bridge.node.steps == [("create", "1f92")]
 
 
-def test_also_many_at_once_are(host: Host, bridge: Process) -> None:
+def test_also_many_at_once_are(host: Host, bridge: BridgeProcess) -> None:
     host.configure(slow(host))
     bridge.listen()
     bridge.outside()
@@ -474,7 +487,7 @@ def test_also_many_at_once_are(host: Host, bridge: Process) -> None:
     assert bridge.wait() == 0
 
 
-def test_an_error_is_an_answer_too(host: Host, bridge: Process) -> None:
+def test_an_error_is_an_answer_too(host: Host, bridge: BridgeProcess) -> None:
     host.configure(slow(host), plugin("missing"))
     bridge.listen()
     bridge.outside()
@@ -496,70 +509,3 @@ def test_an_error_is_an_answer_too(host: Host, bridge: Process) -> None:
     thread.join()
     assert [refusal.partition(" no such")[0] for refusal in refusals] == ["nri v0.1: plugin missing: not found:"]
     assert bridge.wait() == 0
-
-
-# What it can't begin with
-
-
-def only_line(bridge: Process) -> str:
-    (line,) = bridge.output()[1].splitlines()
-    assert line.isprintable()
-    return line
-
-
-@pytest.mark.parametrize(
-    ("content", "why"),
-    [
-        (None, "settings.json: cannot be read: No such file or directory; expected the bridge options"),
-        (b"{", "settings.json: bridge options: they are not JSON: "),
-        (b"\xff{}", "settings.json: is not UTF-8: "),
-        (b"[]", "settings.json: bridge options: found an array, expected an object"),
-        (b'{"logLevl": 1, "a\\nb": 2}', "unknown key 'logLevl', did you mean \"logLevel\"?; unknown key 'a\\nb', "),
-        (b'{"binDirs": []}', "binDirs: found an array, expected an array of absolute paths, at least one"),
-    ],
-    ids=range(6),
-)
-def test_settings_of_the_command_line_have_to_be_right(
-    host: Host, bridge: Process, content: bytes | None, why: str
-) -> None:
-    if content is not None:
-        (host.root / "settings.json").write_bytes(content)
-    bridge.start(*COMMAND, "--config", "settings.json", stderr=subprocess.PIPE)
-    assert bridge.wait() == 1
-    assert why in only_line(bridge)
-
-
-def test_a_directory_is_no_settings(bridge: Process) -> None:
-    bridge.start(*COMMAND, "--config", "/", stderr=subprocess.PIPE)
-    assert bridge.wait() == 1
-    assert only_line(bridge) == "/: cannot be read: Is a directory; expected the bridge options"
-
-
-@pytest.mark.parametrize("index", ["1", "100", "ab", "1x", "-1", " 1", "١٢"])
-def test_an_index_is_two_digits(bridge: Process, index: str) -> None:
-    bridge.start(*COMMAND, f"--idx={index}", stderr=subprocess.PIPE)
-    assert bridge.wait() == 1
-    assert only_line(bridge) == f"found the plugin index {index!r}, expected two digits, as in 10"
-
-
-@pytest.mark.parametrize("words", [["--wat"], ["extra"], ["--config"]])
-def test_a_command_line_that_is_wrong_is_explained(bridge: Process, words: list[str]) -> None:
-    bridge.start(*COMMAND, *words, stderr=subprocess.PIPE)
-    assert bridge.wait() == 2
-    said = bridge.output()[1]
-    assert said.splitlines()[-1].startswith("Error: ")
-    assert "Traceback" not in said
-
-
-def test_help_says_how_it_is_called_under_either_name(bridge: Process) -> None:
-    bridge.start(*COMMAND, "-h", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    assert bridge.wait() == 0
-    own, errors = bridge.output()
-    assert errors == ""
-    ran = process("bridge", "--help")
-    assert (ran.status, ran.stderr) == (0, "")
-    assert own.startswith("Usage: v1bridge [OPTIONS]\n")
-    assert ran.stdout.startswith("Usage: nri bridge [OPTIONS]\n")
-    assert own.partition("\n")[2] == ran.stdout.partition("\n")[2]
-    for word in ("--socket PATH", "--idx NN", "--config FILE", "/var/run/nri/nri.sock"):
-        assert word in own

@@ -12,9 +12,9 @@ import pytest
 
 from nri import adaptation
 from nri.config.entries import PluginEntry
-from tests.integration.v1bridge.test_serving import SOURCE
+from tests.integration.v1bridge.bridge_process import SOURCE
+from tests.integration.v1bridge.site import start_error
 from tests.support.blocked import KINDS, Ends, ends
-from tests.support.pods import container, pod
 from tests.support.waiting import SOON, wait_until
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ COMMANDS = {
 }
 
 
-class Node:
+class Outside:
     """A runtime, and a bridge from outside whose log is its stderr."""
 
     def __init__(self, host: Host, command: list[str], stderr: int) -> None:
@@ -50,11 +50,7 @@ class Node:
 
     def start(self) -> str:
         """A container starts; the error, "" for none."""
-        try:
-            self.runtime.start_container(pod(), container())
-        except adaptation.EventError as error:
-            return str(error)
-        return ""
+        return start_error(self.runtime)
 
     def end(self) -> int:
         self.process.send_signal(signal.SIGTERM)
@@ -77,10 +73,10 @@ def stderr(request: pytest.FixtureRequest) -> Iterator[Ends]:
         yield made
 
 
-@pytest.fixture(params=COMMANDS.values(), ids=COMMANDS)
-def node(request: pytest.FixtureRequest, host: Host, stderr: Ends, binaries: None) -> Iterator[Node]:
+@pytest.fixture(params=list(COMMANDS.values()), ids=list(COMMANDS))
+def node(request: pytest.FixtureRequest, host: Host, stderr: Ends, binaries: None) -> Iterator[Outside]:
     host.conf.mkdir()
-    node = Node(host, request.param, stderr.fd)
+    node = Outside(host, request.param, stderr.fd)
     yield node
     node.close()
 
@@ -91,7 +87,7 @@ def chatty(host: Host, *, fails: str = "") -> None:
     host.configure(PluginEntry(type="chatty", failure_policy="ignore"))
 
 
-def test_pods_start_and_it_ends_when_it_is_told_to(host: Host, node: Node, stderr: Ends) -> None:
+def test_pods_start_and_it_ends_when_it_is_told_to(host: Host, node: Outside, stderr: Ends) -> None:
     chatty(host)
     assert node.start() == ""
     assert "says state=create container=default/web/app plugin=chatty line=1\n" in stderr.read()
@@ -111,7 +107,7 @@ def test_pods_start_and_it_ends_when_it_is_told_to(host: Host, node: Node, stder
     assert node.end() == 0
 
 
-def test_what_is_running_when_it_is_told_to_end_is_answered(host: Host, node: Node, stderr: Ends) -> None:
+def test_what_is_running_when_it_is_told_to_end_is_answered(host: Host, node: Outside, stderr: Ends) -> None:
     chatty(host, fails=f": >{host.root}/begun; while [ ! -e {host.root}/go ]; do sleep 0.01; done; exit 3")
     stderr.fill()
     answers: list[str] = []
@@ -128,7 +124,7 @@ def test_what_is_running_when_it_is_told_to_end_is_answered(host: Host, node: No
 def test_one_that_starts_with_a_full_stderr_is_connected(host: Host, stderr: Ends, binaries: Any) -> None:
     stderr.fill()
     host.conf.mkdir()
-    node = Node(host, COMMANDS["compiled"], stderr.fd)
+    node = Outside(host, COMMANDS["compiled"], stderr.fd)
     try:
         chatty(host)
         assert node.start() == ""
@@ -156,7 +152,7 @@ def test_in_the_background_of_a_terminal_that_lets_nobody_write_it_is_not_stoppe
             "sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))\n"
         )
         command = [sys.executable, "-IS", "-c", shell, *COMMANDS["compiled"]]
-        node = Node(host, command, stderr.fd)
+        node = Outside(host, command, stderr.fd)
         try:
             chatty(host)
             assert node.start() == ""

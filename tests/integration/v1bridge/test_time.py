@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import socket
 import threading
 import time
 from typing import TYPE_CHECKING, Any
@@ -12,19 +11,17 @@ import pytest
 
 from nri import api
 from nri.errors import NRIError
-from nri.stub import Identity, Session
 from nri.stub.session import ANSWER_EARLY
 from nri.ttrpc import Code, StatusError
 from nri.v1bridge import bridge as module
-from tests.support.connected import at_work
+from tests.integration.v1bridge.session import Connected, ask
 from tests.support.host import plugin
 from tests.support.node import Node
 from tests.support.pods import container, pod
-from tests.support.runtime import Runtime
 from tests.support.waiting import SOON, wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from tests.support.host import Host
 
@@ -132,105 +129,72 @@ def test_without_a_deadline_a_plugin_has_the_settings_time(host: Host) -> None:
 # In a whole session, where the deadline comes over the wire
 
 
-class Connected(Node):
-    """The bridge at one end of a socket, a runtime at the other."""
-
-    def __init__(self, host: Host, **changes: Any) -> None:
-        super().__init__(host, **changes)
-        ours, theirs = socket.socketpair()
-        self.socket = ours
-        self.fake = Runtime(theirs)
-        session = Session(self.bridge, Identity(name="v1bridge", index="10"), ours)
-        self._thread = threading.Thread(target=session.run)
-        self._thread.start()
-
-    def close(self) -> None:
-        self.fake.close()
-        self._thread.join(SOON)
-        assert not self._thread.is_alive()
-
-
-@pytest.fixture
-def node(host: Host) -> Iterator[Connected]:
-    node = Connected(host)
-    node.fake.start()
-    yield node
-    node.close()
-    # The threads of a session end after what they are at.
-    assert wait_until(lambda: not at_work())
-
-
-def ask(node: Connected, seconds: float = SOON) -> Any:
-    request = api.StartContainerRequest(pod=pod(), container=container())
-    return node.fake.event(api.Event.START_CONTAINER, request, timeout=seconds)
-
-
-def test_a_runtime_gets_an_error_in_time_and_the_next_event_its_plugins(host: Host, node: Connected) -> None:
+def test_a_runtime_gets_an_error_in_time_and_the_next_event_its_plugins(host: Host, connected: Connected) -> None:
     host.configure(hang(host))
     with pytest.raises(StatusError) as refused:
-        ask(node, SHORT)
+        ask(connected, SHORT)
     assert refused.value.code == Code.ABORTED
     assert "plugin hang: killed: no result after 0." in refused.value.message
-    host.configure(node.keeper())
-    ask(node)
-    assert node.steps == [("create", "1f92")]
+    host.configure(connected.keeper())
+    ask(connected)
+    assert connected.steps == [("create", "1f92")]
 
 
-def test_a_runtime_gets_an_answer_in_time_where_failures_are_ignored(host: Host, node: Connected) -> None:
+def test_a_runtime_gets_an_answer_in_time_where_failures_are_ignored(host: Host, connected: Connected) -> None:
     host.configure(hang(host, failure_policy="ignore"))
-    assert ask(node, SHORT) == api.StartContainerResponse()
+    assert ask(connected, SHORT) == api.StartContainerResponse()
 
 
-def test_an_older_runtimes_state_changes_are_the_same_events(host: Host, node: Connected) -> None:
-    host.configure(node.keeper(states=["setup", "update"]))
+def test_an_older_runtimes_state_changes_are_the_same_events(host: Host, connected: Connected) -> None:
+    host.configure(connected.keeper(states=["setup", "update"]))
     of_container = {"pod": pod(), "container": container()}
-    node.fake.state_change(api.Event.RUN_POD_SANDBOX, pod=pod())
-    node.fake.state_change(api.Event.START_CONTAINER, **of_container)
-    node.fake.state_change(api.Event.POST_UPDATE_CONTAINER, **of_container)
-    node.fake.state_change(api.Event.STOP_POD_SANDBOX, pod=api.PodSandbox(id="6efd"))
-    node.fake.state_change(api.Event.REMOVE_POD_SANDBOX, pod=api.PodSandbox(id="6efd"))
-    assert node.steps == [("create", "6efd"), ("create", "1f92"), ("update", "1f92"), ("delete", "6efd")]
-    assert node.kept[-1]["pid"] == 4711
-    assert len(node.bridge._pods) == 0
+    connected.fake.state_change(api.Event.RUN_POD_SANDBOX, pod=pod())
+    connected.fake.state_change(api.Event.START_CONTAINER, **of_container)
+    connected.fake.state_change(api.Event.POST_UPDATE_CONTAINER, **of_container)
+    connected.fake.state_change(api.Event.STOP_POD_SANDBOX, pod=api.PodSandbox(id="6efd"))
+    connected.fake.state_change(api.Event.REMOVE_POD_SANDBOX, pod=api.PodSandbox(id="6efd"))
+    assert connected.steps == [("create", "6efd"), ("create", "1f92"), ("update", "1f92"), ("delete", "6efd")]
+    assert connected.kept[-1]["pid"] == 4711
+    assert len(connected.bridge._pods) == 0
 
 
-def test_an_event_about_nobody_leaves_the_connection_alone(host: Host, node: Connected) -> None:
-    host.configure(node.keeper())
+def test_an_event_about_nobody_leaves_the_connection_alone(host: Host, connected: Connected) -> None:
+    host.configure(connected.keeper())
     with pytest.raises(StatusError) as refused:
-        node.fake.state_change(api.Event.START_CONTAINER)
+        connected.fake.state_change(api.Event.START_CONTAINER)
     assert refused.value.code == Code.INVALID_ARGUMENT
     with pytest.raises(StatusError):
-        node.fake.event(api.Event.RUN_POD_SANDBOX)
-    ask(node)
-    assert len(node.kept) == 1
+        connected.fake.event(api.Event.RUN_POD_SANDBOX)
+    ask(connected)
+    assert len(connected.kept) == 1
 
 
-def test_an_adjustment_reaches_the_runtime(host: Host, node: Connected) -> None:
+def test_an_adjustment_reaches_the_runtime(host: Host, connected: Connected) -> None:
     host.install("mover")
     host.configure(plugin("mover", ["put", "cgroupsPath", "/qos-ls/1f92"], states=["setup"]))
     request = api.CreateContainerRequest(pod=pod(), container=container(pid=0))
-    response = node.fake.event(api.Event.CREATE_CONTAINER, request)
+    response = connected.fake.event(api.Event.CREATE_CONTAINER, request)
     assert response.adjust.linux.cgroups_path == "/qos-ls/1f92"
 
 
-def test_a_chain_goes_on_to_its_end_when_the_runtime_is_gone(host: Host, node: Connected) -> None:
+def test_a_chain_goes_on_to_its_end_when_the_runtime_is_gone(host: Host, connected: Connected) -> None:
     script = f"#!/bin/sh\n: > {host.root}/begun\nwhile [ ! -e {host.root}/go ]; do sleep 0.01; done\necho '{{}}'\n"
     host.script("slow", script)
-    host.configure(plugin("slow"), node.keeper())
+    host.configure(plugin("slow"), connected.keeper())
 
     def asked() -> None:
         with pytest.raises(NRIError, match=r"closed|ends"):
-            ask(node)
+            ask(connected)
 
     thread = threading.Thread(target=asked)
     thread.start()
     assert wait_until((host.root / "begun").exists)
-    node.close()
+    connected.close()
     thread.join()
-    assert not node.bridge.wait_until_idle(0)
+    assert not connected.bridge.wait_until_idle(0)
     (host.root / "go").touch()
-    assert node.bridge.wait_until_idle(SOON)
-    assert node.steps == [("create", "1f92")]
+    assert connected.bridge.wait_until_idle(SOON)
+    assert connected.steps == [("create", "1f92")]
 
 
 def test_many_sessions_and_events_leave_nothing(host: Host) -> None:

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import socket
-import threading
 from typing import TYPE_CHECKING
 
 import pytest
 
 from harness.cgroup_tree import Tree
-from nri import adaptation, stub
 from nri.config.entries import PluginEntry
 from nri.plugins.konfine import ANNOTATION
-from nri.stub import Identity, Session
-from nri.v1bridge import Bridge
-from tests.support.connected import at_work
-from tests.support.node import settings
+from tests.integration.v1bridge.site import Attached
 from tests.support.pods import container, pod
-from tests.support.waiting import SOON, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,53 +41,36 @@ SAID = {
 }
 
 
-class Site:
+class Reserving(Attached):
     """A bridge with konfine on a runtime, and a made-up tree with one container."""
 
     def __init__(self, host: Host, *, prefork: bool) -> None:
-        self.host = host
         self.tree = Tree(host.folder("cgroup"), "v2", "0-7")
         self.tree.make(CONTAINER)
         self.tree.put("/kubepods", "cpuset.cpus.effective", "0-7\n")
-        self.mountinfo = host.root / "mountinfo"
-        self.mountinfo.write_text(self.tree.mountinfo)
+        mountinfo = host.root / "mountinfo"
+        mountinfo.write_text(self.tree.mountinfo)
         host.compiled("nri.plugins.konfine")
-        conf = {"systemReserved": [0, 1], "mountinfo": str(self.mountinfo), "allow": {"class": ["kube-system"]}}
+        conf = {"systemReserved": [0, 1], "mountinfo": str(mountinfo), "allow": {"class": ["kube-system"]}}
         host.configure(PluginEntry(type="konfine", states=["update"], failure_policy="ignore", conf=conf))
-        self.bridge = Bridge(settings(host, prefork=prefork))
-        self.runtime = adaptation.Runtime(request_timeout=DEADLINE)
-        ours, theirs = socket.socketpair()
-        identity = Identity(name="v1bridge", index="10")
-        self._session = threading.Thread(target=Session(self.bridge, identity, theirs).run, name="session")
-        self._session.start()
-        self.runtime.start()
-        self.runtime.attach(ours)
+        super().__init__(host, prefork=prefork, timeout=DEADLINE)
 
     def cpus(self) -> str:
         return self.tree.get(CONTAINER, "cpuset.cpus")
 
-    def close(self) -> None:
-        self.bridge._adopt = lambda _text: settings(self.host, prefork=False)
-        self.bridge.configure("", stub.RuntimeInfo(name="over", version="1.0"))
-        self.runtime.close()
-        self._session.join(SOON)
-        assert not self._session.is_alive()
-        assert wait_until(lambda: not at_work())
-        assert wait_until(lambda: not self.host.processes())
-
 
 @pytest.fixture(params=[True, False], ids=["prefork", "for each request"])
-def site(request: pytest.FixtureRequest, host: Host) -> Iterator[Site]:
-    site = Site(host, prefork=request.param)
+def site(request: pytest.FixtureRequest, host: Host) -> Iterator[Reserving]:
+    site = Reserving(host, prefork=request.param)
     yield site
     site.close()
 
 
 @pytest.mark.parametrize("said", SAID)
-def test_the_reserved_cpus_are_kept(site: Site, said: str) -> None:
+def test_the_reserved_cpus_are_kept(site: Reserving, said: str) -> None:
     site.runtime.start_container(pod(annotations=SAID[said], labels={}), container())
     assert site.cpus() == "2-7"
     site.tree.put(CONTAINER, "cpuset.cpus", "0-7\n")  # as the runtime does
     site.runtime.post_update_container(pod(annotations=SAID[said], labels={}), container())
     assert site.cpus() == "2-7"
-    assert site.runtime.plugins == ["10-v1bridge"]
+    assert site.keeps_the_bridge()

@@ -1,0 +1,35 @@
+"""The bridge as a process, and in a session; both are gone at the end of a test."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.integration.v1bridge.bridge_process import BridgeProcess
+from tests.integration.v1bridge.session import Connected
+from tests.support.connected import at_work
+from tests.support.waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.support.host import Host
+
+
+@pytest.fixture
+def bridge(host: Host) -> Iterator[BridgeProcess]:
+    bridge = BridgeProcess(host)
+    yield bridge
+    bridge.close()
+    assert wait_until(lambda: not host.processes())
+
+
+@pytest.fixture
+def connected(host: Host) -> Iterator[Connected]:
+    connected = Connected(host)
+    connected.fake.start()
+    yield connected
+    connected.close()
+    # The threads of a session end after what they are at.
+    assert wait_until(lambda: not at_work())

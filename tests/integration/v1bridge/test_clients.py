@@ -1,0 +1,142 @@
+"""Which configuration and options the next event has, and the plugins that a runtime runs itself."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import TYPE_CHECKING
+
+import pytest
+
+from nri.stub import RuntimeInfo
+from nri.ttrpc import StatusError
+from nri.v1bridge import Bridge, BridgeOptions, clients
+from tests.support.node import Node, settings
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.support.host import Host
+
+
+@pytest.fixture
+def node(host: Host) -> Node:
+    return Node(host)
+
+
+def test_a_change_of_the_configuration_counts_for_the_next_event(host: Host, node: Node) -> None:
+    node.run_pod()
+    host.configure(node.keeper("a"))
+    node.start()
+    host.configure(node.keeper("b"), node.keeper("c"))
+    node.stop()
+    host.configure_text("{")
+    node.stop_pod()
+    assert [request["state"] for request in node.kept] == ["create", "delete", "delete", "delete", "delete"]
+
+
+# Runtimes that run plugins of v0.1 themselves
+
+
+@pytest.fixture
+def shared(host: Host, node: Node, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file whose plugins containerd 2.x runs for pods: a bridge reads it too, where there is no other."""
+    path = host.root / "conf.json"
+    monkeypatch.setattr(clients, "CONTAINERD_CONF_FILE", str(path))
+    entry = node.keeper(states=["setup", "update"])
+    path.write_text(json.dumps({"version": "0.1", "plugins": [entry.to_value()]}))
+    return path
+
+
+@pytest.mark.parametrize("version", ["2.0.0", "2.1.9", "v2.1.9", "2.0.0~rc.1", "2.3", "3.0.0", "v10.0.0"])
+def test_containerd_from_2_on_runs_the_plugins_of_its_file_for_pods_and_the_bridge_does_not(
+    shared: Path, node: Node, version: str
+) -> None:
+    node.runtime("containerd", version)
+    node.live()
+    assert node.steps == [("setup", "1f92"), ("create", "1f92"), ("update", "1f92"), ("delete", "1f92")]
+
+
+OTHERS = [
+    ("containerd", "1.7.24"),
+    ("containerd", "v1.7.0"),
+    ("containerd", "1.6.20~ds1"),
+    ("containerd", ""),
+    ("containerd", "unknown"),
+    ("containerd", "2"),
+    ("containerd", "-2.0.0"),
+    ("containerd", "build-2.1.9"),
+    ("containerd", "9" * 5000 + ".0"),
+    ("cri-o", "2.1.9"),
+    ("cri-o", "1.31.0"),
+    ("Containerd", "2.1.9"),
+    ("", "2.1.9"),
+    ("\x1b[2J\n", "\n"),
+]
+
+
+@pytest.mark.parametrize(("name", "version"), OTHERS, ids=range(len(OTHERS)))
+def test_for_any_other_runtime_the_bridge_runs_them(
+    shared: Path, node: Node, caplog: pytest.LogCaptureFixture, name: str, version: str
+) -> None:
+    caplog.set_level(logging.INFO, "nri")
+    node.runtime(name, version)
+    node.run_pod()
+    node.stop_pod()
+    assert node.steps == [("create", "6efd"), ("delete", "6efd")]
+    assert all(line.isprintable() for line in caplog.messages)
+
+
+def test_plugins_of_other_files_run_for_pods_on_containerd_2_too(shared: Path, host: Host, node: Node) -> None:
+    host.configure(node.keeper("other"))
+    node.runtime("containerd", "2.1.9")
+    node.run_pod()
+    assert node.steps == [("create", "6efd")]
+
+
+def test_a_runtime_that_was_downgraded_is_known_by_what_it_says_last(shared: Path, node: Node) -> None:
+    node.runtime("containerd", "2.1.9")
+    node.run_pod()
+    node.runtime("containerd", "1.7.24")
+    node.run_pod()
+    assert node.steps == [("create", "6efd")]
+
+
+# BridgeOptions that a runtime hands over
+
+
+def adopting(host: Host) -> Bridge:
+    return Bridge(BridgeOptions(), lambda text: settings(host, **json.loads(text or "{}")))
+
+
+def test_settings_that_are_handed_over_count(host: Host) -> None:
+    node = Node(host)
+    node.bridge = adopting(host)
+    host.configure(node.keeper("a", ["error", "no"]))
+    node.bridge.configure('{"failure_policy": "ignore"}', RuntimeInfo(name="fake", version="1"))
+    node.start()
+    node.bridge.configure("", RuntimeInfo(name="fake", version="1"))
+    with pytest.raises(StatusError):
+        node.start()
+
+
+def test_the_last_good_configuration_outlives_the_runtimes_restart(host: Host) -> None:
+    node = Node(host)
+    node.bridge = adopting(host)
+    node.bridge.configure("", RuntimeInfo(name="fake", version="1"))
+    host.configure(node.keeper())
+    node.run_pod()
+    host.configure_text("{")
+    node.bridge.configure('{"failure_policy": "ignore"}', RuntimeInfo(name="fake", version="1"))
+    node.start()
+    assert node.steps == [("create", "6efd"), ("create", "1f92")]
+
+
+def test_settings_of_the_command_line_count_more_and_that_is_said(
+    host: Host, node: Node, caplog: pytest.LogCaptureFixture
+) -> None:
+    host.configure(node.keeper())
+    node.bridge.configure('{"confDir": "/nowhere"}', RuntimeInfo(name="fake", version="1"))
+    assert "ignoring the options that the runtime hands over" in caplog.text
+    node.run_pod()
+    assert len(node.kept) == 1

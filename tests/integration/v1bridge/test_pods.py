@@ -1,0 +1,54 @@
+"""What the bridge remembers of pods, for events that omit it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from nri import api
+from tests.support.node import Node, call
+from tests.support.pods import container, pod
+
+if TYPE_CHECKING:
+    from tests.support.host import Host
+
+
+@pytest.fixture
+def node(host: Host) -> Node:
+    return Node(host)
+
+
+def test_a_pod_that_is_stopped_without_a_word_is_completed(host: Host, node: Node) -> None:
+    host.configure(node.keeper())
+    node.run_pod()
+    said = api.PodSandbox(id="6efd", name="web", namespace="default", annotations={"late": "yes"})
+    node.bridge.stop_pod_sandbox(api.StopPodSandboxRequest(pod=said), call())
+    begun, ended = node.kept
+    assert ended["pid"] == 4711
+    assert ended["spec"] == begun["spec"] | {"annotations": {"qos.class": "ls", "late": "yes"}}
+
+
+def test_pods_that_were_there_before_are_known_from_the_synchronization(host: Host, node: Node) -> None:
+    host.configure(node.keeper())
+    node.run_pod(id="gone")
+    assert node.bridge.synchronize([pod(), pod(id="other", pid=12)], [container()]) is None
+    for id_ in ("6efd", "other", "gone"):
+        node.bridge.stop_pod_sandbox(api.StopPodSandboxRequest(pod=api.PodSandbox(id=id_)), call())
+    assert [request.get("pid", 0) for request in node.kept[1:]] == [4711, 12, 0]
+
+
+def test_a_pod_that_was_removed_is_forgotten(host: Host, node: Node) -> None:
+    host.configure(node.keeper())
+    node.run_pod()
+    node.remove_pod()
+    node.bridge.stop_pod_sandbox(api.StopPodSandboxRequest(pod=api.PodSandbox(id="6efd")), call())
+    assert "pid" not in node.kept[-1]
+
+
+def test_a_container_of_a_pod_that_is_hardly_told_has_the_pods_annotations(host: Host, node: Node) -> None:
+    host.configure(node.keeper())
+    node.run_pod()
+    request = api.StopContainerRequest(pod=api.PodSandbox(id="6efd"), container=container(annotations={"a": "b"}))
+    node.bridge.stop_container(request, call())
+    assert node.kept[-1]["spec"]["annotations"] == {"qos.class": "ls", "a": "b"}
