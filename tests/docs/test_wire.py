@@ -13,7 +13,8 @@ from google.protobuf.message import Message
 
 from nri import api, multiplex, stub
 from nri.api import events
-from nri.stub.session import PLUGIN, RUNTIME, Session
+from nri.api.events import PLUGIN, RUNTIME
+from nri.stub import Session
 from nri.ttrpc import Call, Code, StatusError, codec
 from nri.ttrpc.ttrpc_pb2 import Request, Response
 

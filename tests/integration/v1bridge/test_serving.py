@@ -18,147 +18,14 @@ from nri.errors import NRIError
 from nri.ttrpc import StatusError
 from tests.integration.v1bridge.bridge_process import COMMAND, SOURCE, slow, start_container
 from tests.support.host import plugin
-<<<<<<< HEAD
-from tests.support.node import Node
-from tests.support.pods import container, pod
-from tests.support.processes import MEASURED, core_dumps, is_running
-from tests.support.runtime import Runtime
-=======
 from tests.support.pods import pod
 from tests.support.processes import core_dumps, is_running
->>>>>>> main
 from tests.support.waiting import SOON, wait_until
 
 if TYPE_CHECKING:
     from tests.integration.v1bridge.bridge_process import BridgeProcess
     from tests.support.host import Host
 
-<<<<<<< HEAD
-SOURCE = str(Path(__file__).parents[3])
-COMMAND = [sys.executable, "-m", "nri.cli.bridge_entry"]
-AS_THREE = """
-import os, sys
-number = int(sys.argv[1])
-os.dup2(number, 3)
-os.set_inheritable(number, number == 3)
-os.execv(sys.argv[2], sys.argv[2:])
-"""
-"""What a runtime does between fork and exec: the socket becomes descriptor 3."""
-
-
-class Process:
-    """A bridge's process on a host; its runtimes, and its log."""
-
-    def __init__(self, host: Host) -> None:
-        self.host = host
-        self.node = Node(host)
-        self.log_file = host.root / "bridge.log"
-        self.path = str(host.root / "nri.sock")
-        self.child: subprocess.Popen[bytes] | None = None
-        self._listener: socket.socket | None = None
-        self._runtimes: list[Runtime] = []
-
-    def settings(self, **changes: Any) -> str:
-        host = self.host
-        places = {"confDir": str(host.conf), "confFile": f"{host.root}/conf.json", "binDirs": [str(host.bin)]}
-        return json.dumps({**places, "logFile": str(self.log_file), "pluginTimeout": SOON, **changes})
-
-    @property
-    def log(self) -> str:
-        return self.log_file.read_text() if self.log_file.exists() else ""
-
-    # How it is started
-
-    def start(self, *words: str, environment: dict[str, str] | None = None, **options: Any) -> None:
-        self.child = subprocess.Popen(
-            [*words],
-            env={"PYTHONPATH": SOURCE, **MEASURED, **(environment or {})},
-            stdin=subprocess.DEVNULL,
-            stdout=options.pop("stdout", subprocess.DEVNULL),
-            stderr=options.pop("stderr", subprocess.DEVNULL),
-            cwd=self.host.root,
-            **options,
-        )
-
-    def launch(self, name: str = "v1bridge", index: str = "10", **options: Any) -> Runtime:
-        """As a runtime does."""
-        ours, theirs = socket.socketpair()
-        environment = {"NRI_PLUGIN_NAME": name, "NRI_PLUGIN_IDX": index, "NRI_PLUGIN_SOCKET": "3"}
-        words = [sys.executable, "-IS", "-c", AS_THREE, str(theirs.fileno()), *COMMAND]
-        self.start(*words, environment=environment, pass_fds=[theirs.fileno()], **options)
-        theirs.close()
-        self._runtimes.append(Runtime(ours))
-        return self._runtimes[-1]
-
-    def listen(self) -> None:
-        self._listener = socket.socket(socket.AF_UNIX)
-        self._listener.settimeout(SOON)
-        here = os.getcwd()
-        os.chdir(self.host.root)  # a socket's path is short
-        try:
-            self._listener.bind("nri.sock")
-        finally:
-            os.chdir(here)
-        self._listener.listen()
-
-    def accept(self) -> Runtime:
-        assert self._listener is not None
-        self._runtimes.append(Runtime(self._listener.accept()[0]))
-        return self._runtimes[-1]
-
-    def outside(self, *words: str, **options: Any) -> None:
-        """By hand, with settings of its own, and paths that count from where it is started."""
-        (self.host.root / "settings.json").write_text(self.settings())
-        self.start(*COMMAND, "--socket", "nri.sock", "--config", "settings.json", *words, **options)
-
-    # How it ends
-
-    def wait(self) -> int:
-        assert self.child is not None
-        return self.child.wait(SOON)
-
-    def signal(self, number: int) -> None:
-        assert self.child is not None
-        self.child.send_signal(number)
-
-    def output(self) -> tuple[str, str]:
-        """Its stdout and stderr, when it has ended."""
-        assert self.child is not None
-        stdout, stderr = self.child.communicate(timeout=SOON)
-        self.child = None
-        return (stdout or b"").decode(), (stderr or b"").decode()
-
-    def close(self) -> None:
-        if self.child is not None:
-            self.child.kill()
-            self.output()
-        for runtime in self._runtimes:
-            runtime.close()
-        if self._listener is not None:
-            self._listener.close()
-
-
-@pytest.fixture
-def bridge(host: Host) -> Iterator[Process]:
-    bridge = Process(host)
-    yield bridge
-    bridge.close()
-
-
-def start_container(runtime: Runtime, seconds: float = SOON) -> Any:
-    request = api.StartContainerRequest(pod=pod(), container=container())
-    return runtime.event(api.Event.START_CONTAINER, request, timeout=seconds)
-
-
-def slow(host: Host) -> Any:
-    """A plugin that notes that it has begun, and ends when it is told to."""
-    script = f"#!/bin/sh\n: > {host.root}/begun\nwhile [ ! -e {host.root}/go ]; do sleep 0.01; done\necho '{{}}'\n"
-    host.script("slow", script)
-    return plugin("slow")
-
-
-=======
->>>>>>> main
 # Launched by a runtime
 
 
