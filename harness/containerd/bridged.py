@@ -71,3 +71,9 @@ def outside(containerd: Containerd) -> subprocess.Popen[bytes]:
     settings = containerd.enclosure.etc_nri / "conf.d/10-v1bridge.conf"
     command = ["/opt/nri/lib/nri", "bridge", "--config", "/etc/nri/conf.d/" + settings.name]
     return subprocess.Popen(containerd.enclosure.command(command), stdin=subprocess.DEVNULL, env={})
+
+
+def connected(containerd: Containerd) -> int:
+    """Return how often the bridge was synchronized, by its log."""
+    path = containerd.enclosure.root / LOG
+    return path.read_text().count("synchronized: ") if path.exists() else 0

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
+MEASURED = {name: value for name, value in os.environ.items() if name.startswith("COVERAGE_")}
+"""What a test adds to a child's environment for ``make coverage``; empty in other runs."""
+
+
 def command_lines() -> Iterator[tuple[int, bytes]]:
     for name in os.listdir("/proc"):
         if name.isdigit():

@@ -162,6 +162,7 @@ def test_a_file_is_written_at_its_present_position(tmp_path: Path) -> None:
 
 
 def test_what_python_itself_writes_to_stderr_does_not_block(place: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHON_COLORS", "0")  # of Python 3.13 and later, on a terminal
     stream = StderrStream(place.fd)
     monkeypatch.setattr(sys, "stderr", stream)
     place.fill()
