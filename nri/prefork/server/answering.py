@@ -1,4 +1,4 @@
-"""One request in this process: the plugin's streams and exceptions, and what the interpreter does at its end."""
+"""One request in this process: the plugin, its streams, and what the interpreter does at its end."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from nri.prefork.protocol import RequestDecoder
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    Answer = Callable[["RequestFile", "AnswerFile"], int]
+    from typing import Any
 
 _CHUNK = 16384  # for more than some ten thousand bytes malloc(3) calls the kernel
 
@@ -23,33 +22,38 @@ class Program:
 
     :param name: the plugin's type, for messages.
     :param uses: modules that are loaded before the first request.
-    :param answer: reads a request from the first file, writes the result to the second, returns the exit status.
-    :param rehearse: does the same without the plugin.
+    :param answer: called with a plugin, the request and the file for the result; returns the exit status.
+    :param plugin: the plugin.
+    :param rehearsal: a plugin for requests that are rehearsed.
     :param classes: the plugin's own classes, whose code is prefaulted.
     """
 
-    __slots__ = ("answer", "classes", "name", "rehearse", "uses")
+    __slots__ = ("answer", "classes", "name", "plugin", "rehearsal", "uses")
 
     def __init__(
-        self, name: str, *, uses: tuple[str, ...], answer: Answer, rehearse: Answer, classes: list[type]
+        self,
+        name: str,
+        uses: tuple[str, ...],
+        answer: Callable[[Any, RequestFile, AnswerFile], int],
+        plugin: object,
+        rehearsal: object,
+        classes: list[type],
     ) -> None:
         self.name = name
         self.uses = uses
         self.answer = answer
-        self.rehearse = rehearse
+        self.plugin = plugin
+        self.rehearsal = rehearsal
         self.classes = classes
 
 
 class RequestFile:
-    """The request as a file that is read to its end. The constructor blocks until the request begins to arrive.
-
-    :param data: what was read from ``channel`` already.
-    """
+    """The request as a file that is read to its end. The constructor blocks until the request begins to arrive."""
 
     def __init__(self, channel: int, data: bytes = b"") -> None:
         self._channel = channel
         self._decoder = RequestDecoder()
-        self._data = self._decoder.feed(data)
+        self._data = self._decoder.feed(data or self._receive())
         while self._decoder.left is None:
             self._data = self._decoder.feed(self._receive())
 
@@ -79,15 +83,6 @@ class AnswerFile:
 
     def flush(self) -> None:
         """Do nothing: the worker sends the result."""
-
-
-def answer(function: Answer, request: RequestFile, result: AnswerFile) -> int:
-    """Return the exit status of ``function``, as the interpreter would exit after an exception."""
-    try:
-        return function(request, result)
-    except BaseException:
-        sys.excepthook(*sys.exc_info())
-        return 1
 
 
 def run_exit_functions() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 
 from nri.prefork.protocol import encode_end, encode_piece, encode_request
-from nri.prefork.server.answering import AnswerFile, Program, RequestFile, answer, flush
+from nri.prefork.server.answering import AnswerFile, Program, RequestFile, flush
 
 _FUNCTION = type(lambda: None)
 _REQUEST = b"""{"conf": {"a": ["", 0, true]}, "version": "0.1", "state": "create", "id": "%(64)s", "sandboxID":
@@ -23,7 +23,7 @@ _REQUEST = b"""{"conf": {"a": ["", 0, true]}, "version": "0.1", "state": "create
 def fill_caches(program: Program) -> None:
     """Rehearse a request without the plugin."""
     result = AnswerFile()
-    status = answer(program.rehearse, RequestFile(0, encode_request(_REQUEST)), result)
+    status = program.answer(program.rehearsal, RequestFile(0, encode_request(_REQUEST)), result)
     flush()
     encode_piece(result.data) + encode_end(status)
 

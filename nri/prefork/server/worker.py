@@ -7,7 +7,7 @@ import os
 import sys
 
 from nri.prefork.protocol import encode_end, encode_piece
-from nri.prefork.server.answering import AnswerFile, Program, RequestFile, answer, flush, run_exit_functions
+from nri.prefork.server.answering import AnswerFile, Program, RequestFile, flush, run_exit_functions
 from nri.prefork.server.prefault import prefault
 
 TYPE_CHECKING = False
@@ -28,7 +28,10 @@ def work(program: Program, channel: int, stderr: int) -> NoReturn:
         gc.freeze()
         request = RequestFile(channel)
         result = AnswerFile()
-        status = answer(program.answer, request, result)
+        try:
+            status = program.answer(program.plugin, request, result)
+        except BaseException:
+            sys.excepthook(*sys.exc_info())
         piece = encode_piece(result.data)
         if "threading" in sys.modules or "atexit" in sys.modules:  # these may block, or change the status
             _write(channel, piece)

@@ -250,8 +250,8 @@ def test_a_clock_that_is_set_back_while_a_plugin_is_loaded_hides_no_change(
 def test_a_file_from_the_future_is_not_trusted_and_the_reason_says_so() -> None:
     """The clock may have been set back before the plugin was started: such a time does not show a change."""
     look = watched_files.Look(None)
-    ahead_of_us = {"/a": (1, 2, 3, time.time_ns() + 3_600_000_000_000)}
-    assert look.changed(ahead_of_us) == "a file has a time of change in the future: /a"
+    future = {"/a": (1, 2, 3, time.time_ns() + 3_600_000_000_000)}
+    assert look.changed(future) == "a file has a time of change in the future: /a"
 
 
 def test_files_that_never_come_to_rest_are_said_once_and_tried_ever_more_rarely(
