@@ -1,7 +1,7 @@
-"""Made-up cgroup trees: ordinary files that look like v1, v2 or hybrid, and the mountinfo to match.
+"""Cgroup trees of plain files that look like v1, v2 or hybrid, with a matching mountinfo.
 
-For tests, and for a demonstration on a machine whose own cgroups are none of its business. Unlike the kernel
-a made-up tree accepts every value.
+For tests, and for a demonstration on a machine whose own cgroups must not be touched. Unlike the kernel, such a tree
+accepts every value.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ KNOBS = {
     "cpuset": {"cpuset.cpus": "\n", "cpuset.effective_cpus": "\n", "cpuset.mems": "\n"},
     "": {"cpu.max": "max 100000\n", "cpuset.cpus": "\n", "cpuset.cpus.effective": "0-3\n"},
 }
-"""What a new cgroup holds, by v1 controller, and in v2 under ""."""
+"""The knobs of a new cgroup and their values, by v1 controller, and for v2 under ""."""
 
 
 class Tree:
-    """A made-up tree below *root*; *kind* is ``v1``, ``v2`` or ``hybrid``, *cpus* are the machine's."""
+    """A tree below *root*; *kind* is ``v1``, ``v2`` or ``hybrid``, *cpus* are the machine's."""
 
     def __init__(self, root: object, kind: str, cpus: str = "0-3") -> None:
         self.root = str(root)
@@ -37,7 +37,7 @@ class Tree:
 
     @property
     def mountinfo(self) -> str:
-        """The text of a mountinfo file that points at this tree."""
+        """The text of a mountinfo file with the mounts of this tree."""
         lines = []
         for number, (controller, point) in enumerate(self.points.items(), start=40):
             kind = f"cgroup cgroup rw,{controller}" if controller else "cgroup2 cgroup2 rw,nsdelegate"
@@ -45,7 +45,7 @@ class Tree:
         return "".join(lines)
 
     def make(self, path: str, **values: str) -> None:
-        """Make the cgroup *path* in all hierarchies; *values* are for knobs, with "__" for the dot."""
+        """Make the cgroup *path* in all hierarchies; *values* are values of knobs, with "__" for the dot."""
         for controller, point in self.points.items():
             directory = point
             for part in path.strip("/").split("/"):
@@ -59,7 +59,7 @@ class Tree:
             self.put(path, name.replace("__", "."), value)
 
     def file(self, path: str, knob: str) -> str:
-        """The file of a knob."""
+        """Return the file of a knob."""
         return self.points["" if self.kind == "v2" else knob.partition(".")[0]] + path + "/" + knob
 
     def put(self, path: str, knob: str, value: str) -> None:
@@ -67,19 +67,19 @@ class Tree:
         write(self.file(path, knob), value)
 
     def get(self, path: str, knob: str) -> str:
-        """Return what a knob holds."""
+        """Return the value of a knob."""
         with open(self.file(path, knob), encoding="ascii") as file:
             return file.read().strip()
 
 
 def make_process(proc: object, pid: int, memberships: str) -> None:
-    """Make a made-up ``/proc/PID/cgroup`` below *proc*."""
+    """Write ``PID/cgroup`` below *proc*, a directory in place of /proc."""
     os.makedirs(f"{proc}/{pid}")
     write(f"{proc}/{pid}/cgroup", memberships)
 
 
 def escape(point: str) -> str:
-    """Write a path as mountinfo does."""
+    """Escape a path as mountinfo does."""
     for sign in "\\ \t\n#":
         point = point.replace(sign, f"\\{ord(sign):03o}")
     return point

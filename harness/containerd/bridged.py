@@ -1,4 +1,4 @@
-"""A containerd with the bridge: what the tests of the bridge share."""
+"""A containerd with the bridge: its installation, configuration, log and containers."""
 
 import json
 import subprocess
@@ -16,7 +16,11 @@ LOG = "bridge.log"
 
 
 def prepared(installed: Path, *, launched: bool = True, **settings: Any) -> Callable[[Enclosure], None]:
-    """Before containerd starts: what is installed, with the bridge among the plugins if it is to be launched."""
+    """Return a function that installs the binaries and the bridge options before containerd starts.
+
+    :param launched: whether containerd launches the bridge.
+    :param settings: more bridge options.
+    """
 
     def prepare(enclosure: Enclosure) -> None:
         enclosure.install(installed)
@@ -30,7 +34,7 @@ def prepared(installed: Path, *, launched: bool = True, **settings: Any) -> Call
 
 
 def configure(containerd: Containerd, *plugins: dict[str, Any], version: str = "0.1") -> None:
-    """Replace /etc/nri/resource.d/10.conf, in one step."""
+    """Replace /etc/nri/resource.d/10.conf atomically."""
     directory = containerd.enclosure.etc_nri / "resource.d"
     directory.mkdir(exist_ok=True)
     part = directory / ".10.conf.part"
@@ -39,31 +43,31 @@ def configure(containerd: Containerd, *plugins: dict[str, Any], version: str = "
 
 
 def script(containerd: Containerd, name: str, body: str) -> None:
-    """A plugin that is a shell script."""
+    """Install a plugin that is a shell script."""
     path = containerd.enclosure.opt_nri / "bin" / name
     path.write_text(f"#!/bin/sh\n{body}\n")
     path.chmod(0o755)
 
 
 def create(cri: Cri, pod: str) -> str:
-    """A container with a quota of half a CPU."""
+    """Create a container with a quota of half a CPU; return its id."""
     return cri.create_container(
         pod, "app", image=image.NAME, command=image.FOREVER, cpu_quota=50_000, cpu_period=100_000
     )
 
 
 def knob(containerd: Containerd, identity: str, name: str) -> str:
-    """A knob of a pod's or a container's cgroup."""
+    """Return the value of a knob of a pod's or a container's cgroup."""
     return cgroups.knob(f"{containerd.enclosure.cgroup_parent}/{identity}", name)
 
 
 def log(containerd: Containerd) -> str:
-    """What the bridge has logged."""
+    """Return the bridge's log."""
     return (containerd.enclosure.root / LOG).read_text()
 
 
 def outside(containerd: Containerd) -> subprocess.Popen[bytes]:
-    """The compiled `nri bridge`, started by hand in the enclosure."""
+    """Start the compiled `nri bridge` in the enclosure, outside of containerd."""
     settings = containerd.enclosure.etc_nri / "conf.d/10-v1bridge.conf"
     command = ["/opt/nri/lib/nri", "bridge", "--config", "/etc/nri/conf.d/" + settings.name]
     return subprocess.Popen(containerd.enclosure.command(command), stdin=subprocess.DEVNULL, env={})

@@ -1,7 +1,7 @@
-"""A CRI client: what the kubelet says to containerd, in as few words as the tests need.
+"""A CRI client with the calls of the kubelet that the tests need.
 
-The messages are built from the field table `cri-api.json` (package runtime.v1): no generated code is needed.
-A call that the runtime refuses raises `grpc.RpcError`; its `details()` is the runtime's message.
+The messages are built from the field table `cri-api.json` (package runtime.v1), without generated code. A call that
+the runtime refuses raises `grpc.RpcError`; its `details()` is the runtime's message.
 """
 
 import json
@@ -15,7 +15,7 @@ import grpc
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 API: dict[str, Any] = json.loads(Path(__file__).with_name("cri-api.json").read_text())
-TIMEOUT = 20.0  # seconds for any one call; a plugin may work inside it
+TIMEOUT = 20.0  # seconds for one call, plugins included
 NODE = 2  # NamespaceMode: the host's network, so no CNI plugin is needed
 
 _Field = descriptor_pb2.FieldDescriptorProto
@@ -76,7 +76,7 @@ _METHODS = {
 class Cri:
     """One connection to a runtime's CRI socket; a context manager that closes it.
 
-    `cgroup_parent` is where pods go that name no place of their own, as the kubelet's `/kubepods/…` would be.
+    :param cgroup_parent: the parent cgroup of pods that name none, like the kubelet's `/kubepods/…`.
     """
 
     def __init__(self, socket: Path | str, *, cgroup_parent: str = "") -> None:
@@ -106,7 +106,11 @@ class Cri:
         self._channel.close()
 
     def call(self, method: str, *, within: float = TIMEOUT, **fields: Any) -> Any:
-        """Any method of the table, with the request's fields as keywords, `within` so many seconds."""
+        """Call a method of the table.
+
+        :param within: the timeout in seconds.
+        :param fields: the fields of the request.
+        """
         path, request, response = _METHODS[method]
         send = self._channel.unary_unary(
             path,
@@ -116,7 +120,7 @@ class Cri:
         return send(_CLASSES[request](**fields), timeout=within)
 
     def version(self, *, within: float = TIMEOUT) -> str:
-        """The runtime's name and version, such as `containerd 1.6.20~ds1`."""
+        """Return the runtime's name and version, such as `containerd 1.6.20~ds1`."""
         answer = self.call("Version", within=within)
         return f"{answer.runtime_name} {answer.runtime_version}"
 
@@ -134,7 +138,7 @@ class Cri:
         cgroup_parent: str = "",
         log_directory: str = "",
     ) -> str:
-        """Run a pod on the host's network; its id."""
+        """Run a pod on the host's network; return its id."""
         config = {
             "metadata": {"name": name, "uid": uid or str(uuid4()), "namespace": namespace},
             "labels": dict(labels or {}),
@@ -163,7 +167,7 @@ class Cri:
         labels: Mapping[str, str] | None = None,
         annotations: Mapping[str, str] | None = None,
     ) -> str:
-        """Create a container in a pod that this client has run; its id. Quota and period in microseconds."""
+        """Create a container in a pod of this client; return its id. Quota and period are in microseconds."""
         resources = {
             "cpu_quota": cpu_quota,
             "cpu_period": cpu_period,
@@ -189,15 +193,15 @@ class Cri:
         self.call("StartContainer", container_id=container)
 
     def update_resources(self, container: str, **resources: Any) -> None:
-        """Change resources, by the names of LinuxContainerResources."""
+        """Change resources; the keywords are fields of LinuxContainerResources."""
         self.call("UpdateContainerResources", container_id=container, linux=resources)
 
     def status(self, container: str) -> Any:
-        """The ContainerStatus message; `state` is a number of the enum ContainerState."""
+        """Return the ContainerStatus message; its `state` is a number of the enum ContainerState."""
         return self.call("ContainerStatus", container_id=container).status
 
     def stop(self, container: str, *, grace: int = 0) -> None:
-        """Stop a container; it has `grace` seconds between SIGTERM and SIGKILL, none by default."""
+        """Stop a container, with `grace` seconds between SIGTERM and SIGKILL."""
         self.call("StopContainer", container_id=container, timeout=grace)
 
     def remove(self, container: str) -> None:

@@ -1,12 +1,12 @@
-"""An enclosure for a runtime: directory, cgroup and namespaces (mount, PID) that the machine does not notice.
+"""An enclosure for a runtime: a directory, a cgroup, and namespaces (mount, PID), isolated from the machine.
 
-In the enclosure /run is empty and writable, and /etc/nri and /opt/nri are directories of the test; where the
-machine has no such directory, a read-only overlay over /etc or /opt supplies it. So runtimes, plugins and
-hooks find everything at its real place, and many enclosures can stand side by side.
+In the enclosure /run is empty and writable, and /etc/nri and /opt/nri are private directories; if the machine has no
+such directory, a read-only overlay over /etc or /opt provides it. So runtimes, plugins and hooks use their real
+paths, and many enclosures can exist at once.
 
-The kernel does the cleaning up: when the enclosure's first process ends, everything started in it is killed,
-however it has daemonized, and every mount made in it is gone. That process ends when its stdin does, so also
-when the test run is killed. Process ids inside are not those outside; `/proc` inside fits those inside.
+The kernel cleans up: when the enclosure's first process ends, every process in it is killed, daemons too, and every
+mount in it is removed. That process ends at the end of its stdin, so also when the test run is killed. Pids inside
+differ from those outside, and `/proc` inside shows those inside.
 """
 
 import json
@@ -24,9 +24,9 @@ from typing import Any, Self
 from harness.containerd import cgroups
 
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-TIMEOUT = 60.0  # seconds for one command that is run in an enclosure
+TIMEOUT = 60.0  # seconds for one command in an enclosure
 
-# Process 1 of the enclosure. Subreaper (shims) become its children, and SIG_IGN makes the kernel reap them.
+# Process 1 of the enclosure. Orphans (shims) become its children, and SIG_IGN makes the kernel reap them.
 _KEEPER = """
 import signal, sys
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)
@@ -40,7 +40,7 @@ cat > /dev/null
 sleep 1234 &
 exec sleep 4321
 """
-"""A plugin that hangs with a child; it notes that it has begun in the file `begun`."""
+"""A plugin that hangs with a child; it creates the file `begun` first."""
 
 
 class CommandFailedError(RuntimeError):
@@ -52,10 +52,10 @@ class CommandFailedError(RuntimeError):
 
 
 class Enclosure:
-    """An enclosure that stands for as long as the `with` block.
+    """An enclosure that exists during the `with` block.
 
-    In it /opt/nri/bin is `bin_dir` and /etc/nri/conf.json holds `conf`; `etc_nri` and `opt_nri` are the
-    directories behind /etc/nri and /opt/nri and may be changed at any time. Containers go below
+    In it /opt/nri/bin is `bin_dir`, and /etc/nri/conf.json has the content `conf`. `etc_nri` and `opt_nri` are the
+    directories behind /etc/nri and /opt/nri; they may be changed at any time. Containers belong below
     `cgroup_parent`, and files below `root`: both are removed.
     """
 
@@ -65,8 +65,8 @@ class Enclosure:
         self._owned = ExitStack()
 
     def __enter__(self) -> Self:
-        with ExitStack() as owned:  # undone from the last to the first, also when a later step fails
-            self.root = Path(tempfile.mkdtemp(prefix="nri-test-"))  # short, as a socket's path must be
+        with ExitStack() as owned:  # closed in reverse order, also when a later step fails
+            self.root = Path(tempfile.mkdtemp(prefix="nri-test-"))  # the path of a socket must be short
             owned.callback(shutil.rmtree, self.root)
             self.cgroup_parent = f"/{self.root.name}"
             owned.callback(cgroups.remove, self.cgroup_parent)
@@ -81,17 +81,20 @@ class Enclosure:
         self.close()
 
     def close(self) -> None:
-        """Kill everything in the enclosure and remove it; a second time does nothing."""
+        """Kill all processes in the enclosure and remove it; a second call does nothing."""
         self._owned.close()
 
     def command(self, arguments: Sequence[str | Path]) -> list[str | Path]:
-        """The command that runs `arguments` in the enclosure, in its directory /."""
+        """Return the command that runs `arguments` in the enclosure, in its directory /."""
         namespaces = f"/proc/{self._running().pid}/ns"
         return ["nsenter", f"--mount={namespaces}/mnt", f"--pid={namespaces}/pid_for_children", *arguments]
 
     def run(self, *arguments: str | Path) -> str:
-        """Run a command in the enclosure to its end; its stdout. Raises CommandFailedError."""
-        # Containers and shims inherit these and keep them open: reading pipes to their end would hang.
+        """Run a command in the enclosure and return its stdout.
+
+        :raises CommandFailedError: its exit status is not 0.
+        """
+        # Containers and shims inherit these files. Pipes would stay open, and reading them to the end would hang.
         with tempfile.TemporaryFile("w+") as stdout, tempfile.TemporaryFile("w+") as stderr:
             done = subprocess.run(
                 self.command(arguments),
@@ -110,13 +113,13 @@ class Enclosure:
         return said
 
     def install(self, destination: Path) -> None:
-        """Put what `make install` laid out in `destination` where it belongs: /opt/nri, without configuration."""
+        """Copy /opt/nri from `destination`, a tree that `make install` has made, without the configuration."""
         shutil.copytree(destination / "opt/nri", self.opt_nri, symlinks=True, dirs_exist_ok=True)
 
     def processes(self) -> set[int]:
-        """All processes in the enclosure and in its containers, by the machine's numbers."""
+        """Return all processes in the enclosure and its containers, by their pids outside."""
         parents = {pid: _parent(pid) for pid in map(int, filter(str.isdigit, os.listdir("/proc")))}
-        # what nsenter brought in are our own children: their namespace tells, not their parents
+        # processes of nsenter are our own children: their namespace counts, not their parents
         inside = os.stat(f"/proc/{self._running().pid}/ns/pid_for_children").st_ino
         found = {pid for pid in parents if _pid_namespace(pid) == inside}
         while more := {pid for pid, parent in parents.items() if parent in found} - found:
@@ -124,7 +127,7 @@ class Enclosure:
         return found
 
     def left_of_hooks(self) -> list[str]:
-        """The command lines of what is left of a hook, its guard and a plugin that hangs in `sleep`."""
+        """Return the command lines of a hook, its watchdog and a plugin that hangs in `sleep`, if they still run."""
         lines = []
         for pid in self.processes():
             try:
@@ -136,7 +139,7 @@ class Enclosure:
         return lines
 
     def _furnish(self) -> list[str]:
-        """Make the directories; the commands that mount them."""
+        """Make the directories; return the commands that mount them."""
         self.etc_nri, self.opt_nri = self.root / "etc-nri", self.root / "opt-nri"
         self.etc_nri.mkdir()
         (self.opt_nri / "bin").mkdir(parents=True)
@@ -166,12 +169,12 @@ class Enclosure:
         )
         assert self._keeper.stdout and self._keeper.stderr
         if self._keeper.stdout.readline() != "ready\n":
-            raise RuntimeError(f"no namespaces for the test: {self._keeper.stderr.read()}")
+            raise RuntimeError(f"no namespaces for the enclosure: {self._keeper.stderr.read()}")
 
     def _end_all(self) -> None:
         if self._keeper is not None:
             keeper, self._keeper = self._keeper, None
-            keeper.communicate()  # closes its stdin; it ends only after the kernel has ended all the others
+            keeper.communicate()  # closes its stdin; it ends after the kernel has killed all others
 
     def _running(self) -> subprocess.Popen[str]:
         if self._keeper is None:
@@ -182,7 +185,7 @@ class Enclosure:
 def _parent(pid: int) -> int:
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:  # ended while we looked
+    except OSError:  # it has ended
         return 0
     return int(stat.rpartition(")")[2].split()[1])
 

@@ -1,7 +1,7 @@
-"""A container image made of nothing but Debian's static busybox: no network, and the same bytes every time.
+"""A container image with only Debian's static busybox: it needs no network, and is reproducible.
 
-`write_image` makes an OCI layout in a tar, for `ctr images import`; `unpack_rootfs` makes a directory, for an
-OCI bundle. Both have /bin/busybox and a link to it for each of `APPLETS`.
+`write_image` writes an OCI layout as a tar, for `ctr images import`; `unpack_rootfs` fills a directory, for an OCI
+bundle. Both have /bin/busybox and a link to it for each of `APPLETS`.
 """
 
 import hashlib
@@ -20,13 +20,13 @@ DIRECTORIES = ("bin", "dev", "etc", "proc", "sys", "tmp")
 FOREVER = (
     "/bin/sleep",
     "1000000",
-)  # what a pod's pause container does, and any container that shall just be there
+)  # the command of pause containers, and of containers that only have to exist
 
 _OCI = "application/vnd.oci.image"
 
 
 def write_image(target: Path, *, name: str = NAME) -> None:
-    """Write the image to the tar `target`; run without a command it does nothing, for ever."""
+    """Write the image to the tar `target`; without a command it sleeps for ever."""
     layer = _layer()
     config = _json(
         {
@@ -54,7 +54,7 @@ def write_image(target: Path, *, name: str = NAME) -> None:
 
 
 def unpack_rootfs(target: Path) -> None:
-    """Fill the directory `target`, made if need be, with the image's only layer."""
+    """Fill the directory `target`, which is made if necessary, with the image's only layer."""
     for directory in DIRECTORIES:
         (target / directory).mkdir(parents=True, exist_ok=True)
     shutil.copy2(BUSYBOX, target / "bin/busybox")
@@ -78,7 +78,7 @@ def _layer() -> bytes:
 
 
 def _add_file(tar: tarfile.TarFile, name: str, content: bytes, *, mode: int = 0o644) -> None:
-    entry = tarfile.TarInfo(name)  # owner and time stay 0, so the bytes do not change from run to run
+    entry = tarfile.TarInfo(name)  # owner and time stay 0, so that the bytes are reproducible
     entry.size, entry.mode = len(content), mode
     tar.addfile(entry, io.BytesIO(content))
 

@@ -1,13 +1,13 @@
-"""A private containerd: directories, sockets, namespaces and cgroups of its own, and nothing left afterwards.
+"""A private containerd with its own directories, sockets, namespaces and cgroups, which leaves nothing behind.
 
     with Containerd(bin_dir=plugins, conf={"version": "0.1", "plugins": [...]}) as containerd:
         with containerd.cri() as cri:
             pod = cri.run_pod("web")
 
-containerd, its shims, its containers and the plugins live in an enclosure (see there). What is kept under
-/run, the v2 socket /var/run/nri/nri.sock included, exists only in it: reach it with `enclosure.run`.
+containerd, its shims, its containers and the plugins run in an enclosure (see there). Files below /run, the v2 socket
+/var/run/nri/nri.sock included, exist only in it; `enclosure.run` reaches them.
 
-What depends on the version stands in `toml`, one function for each generation; `releases` finds them.
+`toml` has the configuration of each generation, and `releases` finds their executables.
 """
 
 import re
@@ -31,14 +31,14 @@ READY_IN = 20.0  # seconds until a started containerd must answer
 
 @dataclass(frozen=True, kw_only=True)
 class Release:
-    """A containerd on this machine: the directory of its programs, and its version (1, 6, 20)."""
+    """A containerd on this machine: the directory of its executables, and its version, such as (1, 6, 20)."""
 
     programs: Path
     version: tuple[int, ...]
 
     @classmethod
     def at(cls, programs: Path) -> Self:
-        """Ask the containerd in `programs`, such as /usr/bin or an unpacked package's usr/bin."""
+        """Return the release in `programs`: /usr/bin, or usr/bin of an unpacked package."""
         command: list[str | Path] = [programs / "containerd", "--version"]
         said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
         version = re.search(r" v?(\d+)\.(\d+)\.(\d+)", said)
@@ -48,10 +48,12 @@ class Release:
 
 
 class Containerd:
-    """A containerd that runs for as long as the `with` block; `release` is Debian's own unless given.
+    """A containerd that runs during the `with` block.
 
-    `bin_dir` and `conf` are the enclosure's: the plugins in /opt/nri/bin, and /etc/nri/conf.json. `prepare` is
-    called with the enclosure before containerd starts: it may put NRI v2 plugins into /opt/nri/plugins.
+    :param bin_dir: the enclosure's /opt/nri/bin.
+    :param conf: the content of the enclosure's /etc/nri/conf.json.
+    :param release: by default the machine's own.
+    :param prepare: called with the enclosure before containerd starts; it may install v2 plugins in /opt/nri/plugins.
     """
 
     def __init__(
@@ -69,7 +71,7 @@ class Containerd:
         self._owned = ExitStack()
 
     def __enter__(self) -> Self:
-        with ExitStack() as owned:  # undone from the last to the first, also when a later step fails
+        with ExitStack() as owned:  # closed in reverse order, also when a later step fails
             owned.callback(self._reap)
             root = owned.enter_context(self.enclosure).root
             self.socket, self.log, self._pid = root / "containerd.sock", root / "log", root / "pid"
@@ -87,19 +89,19 @@ class Containerd:
         self.close()
 
     def close(self) -> None:
-        """End containerd, its shims and containers, and remove all they made; a second time does nothing."""
+        """End containerd, its shims and containers, and remove their files; a second call does nothing."""
         self._owned.close()
 
     def cri(self) -> Cri:
-        """A new client; its pods go into this instance's own cgroup."""
+        """Return a new client; its pods are in this instance's own cgroup."""
         return Cri(self.socket, cgroup_parent=self.enclosure.cgroup_parent)
 
     def start(self) -> None:
-        """Start containerd and wait until it answers; with `stop` before it, a restart that pods survive."""
+        """Start containerd and wait until it answers; after `stop` this is a restart that pods survive."""
         root, program = self.enclosure.root, self.release.programs / "containerd"
         config = root / "config.toml"
         config.write_text(toml.config(self.release.version, root=root, socket=self.socket))
-        # nsenter stays between us and containerd, so a file says which process of the enclosure to stop
+        # nsenter is our child and containerd is its child, so a file has the pid in the enclosure
         launch: list[str | Path] = ["sh", "-c", 'echo $$ > "$1"; shift; exec setsid "$@"', "sh", self._pid]
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
@@ -112,12 +114,12 @@ class Containerd:
         self._wait_until("answers", self._answers)
 
     def stop(self) -> None:
-        """Stop containerd alone; its shims and containers stay."""
+        """Stop containerd only; its shims and containers stay."""
         self.enclosure.run("sh", "-c", f"kill {int(self._pid.read_text())}")  # kill is a program only with procps
         self._reap()
 
     def kill(self) -> None:
-        """Kill containerd alone, without a chance to say or finish anything; its shims and containers stay."""
+        """Kill containerd only; its shims and containers stay."""
         self.enclosure.run("sh", "-c", f"kill -9 {int(self._pid.read_text())}")
         self._reap()
 
@@ -137,7 +139,7 @@ class Containerd:
             "k8s.io",
         ]
         self.enclosure.run(*ctr, "images", "import", "--snapshotter", "native", archive)
-        with self.cri() as cri:  # CRI learns of an import by an event, some time later
+        with self.cri() as cri:  # CRI learns of an import from an event, some time later
             self._wait_until(f"knows {image.NAME}", lambda: cri.has_image(image.NAME))
 
     def _answers(self) -> bool:

@@ -1,12 +1,12 @@
-"""containerd of other generations than the machine's own, beside it: Debian has three, one in each suite.
+"""Releases of containerd besides the machine's own: Debian has three generations, one in each suite.
 
     release = find((1, 7), cache=Path(".cache/containerd"))
 
-The machine's own containerd is taken if it is of the generation. Otherwise the package of the suite that has it is
-downloaded with the machine's own apt-get from the machine's own Debian mirror, verified, and unpacked into
-`cache`, where the next run finds it; delete the directory to get a newer one. Nothing is installed, and no file of
-the machine's apt is changed: sources, lists and cache are private. Only containerd comes from the suite: its
-runc needs a newer libc than an older Debian has, so runc is the machine's.
+The machine's own containerd is used if it is of the generation. Otherwise the machine's apt-get downloads the suite's
+package from the machine's Debian mirror, verifies it and unpacks it into `cache`, where the next run finds it; delete
+the directory to get a newer one. Nothing is installed, and no file of the machine's apt is changed: sources, lists
+and cache are private. Only containerd comes from the suite. runc is the machine's own, because the suite's may need a
+newer libc.
 """
 
 import fcntl
@@ -23,13 +23,13 @@ from harness.containerd.instance import Release
 
 SUITES = {(1, 6): "bookworm", (1, 7): "trixie", (2,): "sid"}
 OWN = Path("/usr/bin")
-# What each of these suites is signed with is in the keyring of any of the others (bookworm's since 12.10).
+# The keyring of any of these suites has the keys of all (bookworm's since 12.10).
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 TIMEOUT = 300.0  # seconds for one command of apt-get
 
-# The machine's Post-Invoke commands empty its package cache or index what was downloaded: not our business.
-# `_apt`, the user that downloads by default, may be unable to reach a checkout. Trying again is `_fetch`'s part.
-# A mirror may be weeks behind, which a suite like sid does not forgive; what is old is signed all the same.
+# The machine's Post-Invoke commands empty its package cache or index downloads: they must not run here. `_apt`, the
+# user that downloads by default, may have no access to a checkout. `_fetch` retries. The lists of a mirror that is
+# weeks behind have expired for a suite like sid, but are signed all the same.
 _APT_CONF = """\
 Dir::Etc::SourceList "{work}/debian.sources";
 Dir::Etc::SourceParts "-";
@@ -54,13 +54,15 @@ Signed-By: {keyring}
 
 
 class UnavailableError(RuntimeError):
-    """There is no containerd of this generation, and none could be fetched; the message says why."""
+    """No containerd of this generation is installed, and none could be downloaded; the message has the reason."""
 
 
 def find(generation: tuple[int, ...], *, cache: Path, pauses: Sequence[float] = ()) -> Release:
-    """A containerd of `generation`, such as (1, 7) or (2,). Raises UnavailableError.
+    """Return a containerd of `generation`, such as (1, 7) or (2,).
 
-    A download that failed is tried again after each of `pauses`, in seconds.
+    :param cache: the directory for downloads.
+    :param pauses: the seconds before each further attempt to download.
+    :raises UnavailableError: there is none.
     """
     cache, found = cache.absolute(), []
     for programs in (OWN, cache / SUITES[generation] / "usr/bin"):
@@ -79,7 +81,7 @@ def _dotted(version: tuple[int, ...]) -> str:
 
 
 def _fetch(suite: str, cache: Path, pauses: Sequence[float]) -> None:
-    """Have the suite's containerd unpacked in `cache`/`suite`; the first of several processes does it for all."""
+    """Unpack the suite's containerd in `cache`/`suite`, unless another process has done so."""
     cache.mkdir(parents=True, exist_ok=True)
     with _lock(cache / f"{suite}.lock"):
         for pause in (*pauses, None):
@@ -95,20 +97,20 @@ def _fetch(suite: str, cache: Path, pauses: Sequence[float]) -> None:
 
 @contextmanager
 def _lock(path: Path) -> Iterator[None]:
-    with path.open("w") as file:  # the kernel unlocks it, also for a process that was killed
+    with path.open("w") as file:  # the kernel unlocks it, also when the process is killed
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
 def _download(suite: str, cache: Path) -> None:
     work = cache / f"{suite}.part"
-    shutil.rmtree(work, ignore_errors=True)  # left by a run that was killed
+    shutil.rmtree(work, ignore_errors=True)  # of a run that was killed
     (work / "lists").mkdir(parents=True)
     try:
         (work / "apt.conf").write_text(_APT_CONF.format(work=work))
         sources = _SOURCES.format(mirrors=" ".join(_mirrors()), suite=suite, keyring=KEYRING)
         (work / "debian.sources").write_text(sources)
-        # With several mirrors one may fail; whether the package came is what counts.
+        # One of several mirrors may fail; only the package counts.
         updated = _run(work, "apt-get", "-qq", "-c", "apt.conf", "update")
         loaded = _run(work, "apt-get", "-qq", "-c", "apt.conf", "download", f"containerd/{suite}")
         packages = list(work.glob("containerd_*.deb"))
@@ -117,16 +119,16 @@ def _download(suite: str, cache: Path) -> None:
         unpacked = _run(work, "dpkg", "--extract", packages[0], "tree")
         if not (work / "tree/usr/bin/containerd").exists():
             raise UnavailableError(f"{packages[0].name} cannot be unpacked:\n{unpacked}")
-        (work / "tree").rename(cache / suite)  # whole, or not there
+        (work / "tree").rename(cache / suite)  # atomically
     finally:
         shutil.rmtree(work, ignore_errors=True)
 
 
 def _mirrors() -> list[str]:
-    """Debian's mirrors by the machine's own apt sources, in whichever format these are written."""
+    """Return the Debian mirrors of the machine's apt sources, in any of their formats."""
     system = platform.freedesktop_os_release()
     suites = {system.get("VERSION_CODENAME"), "stable", "testing", "unstable", "sid"}
-    # without --no-release-info it lists only what `apt-get update` has fetched already
+    # without --no-release-info it lists only suites that `apt-get update` has fetched
     listed = _run(
         Path("/"),
         *("apt-get", "indextargets", "--no-release-info", "--format", "$(REPO_URI) $(RELEASE) $(COMPONENT)"),
@@ -134,8 +136,8 @@ def _mirrors() -> list[str]:
     )
     rows = [line.split() for line in listed.splitlines()]
     archives = {row[0] for row in rows if len(row) == 3 and row[1] in suites and row[2] == "main"}
-    found = {uri for uri in archives if not uri.startswith("cdrom:")}  # the medium it was installed from
-    # others beside Debian call a suite so; the keyring refuses what is not Debian's, this only spares the try
+    found = {uri for uri in archives if not uri.startswith("cdrom:")}  # an installation medium
+    # other distributions use these names, too; the keyring would refuse them, this only saves the attempt
     mirrors = [uri for uri in sorted(found) if uri.rstrip("/").endswith("/debian")] or sorted(found)
     if not mirrors:
         raise UnavailableError("no Debian mirror in this machine's apt sources")
@@ -143,7 +145,7 @@ def _mirrors() -> list[str]:
 
 
 def _run(cwd: Path, *command: str | Path) -> str:
-    """All that the command said; that it failed shows in what it has not done."""
+    """Return the output of a command, whatever its exit status."""
     try:
         done = subprocess.run(
             command,

@@ -1,9 +1,9 @@
-"""containerd's config.toml for the tests, one function for each generation of containerd.
+"""containerd's config.toml, one function for each generation of containerd.
 
-What all have in common: everything that is kept lies below `root` and at `socket`; no snapshotter but
-`native`, which works on any file system; no CNI and no AppArmor; the pod's own container is made of the tests'
-image; a machine that may not lower an OOM score is put up with. The NRI paths are containerd's own defaults,
-written out: in an enclosure /opt/nri, /etc/nri and /run are the test's.
+In all of them containerd writes only below `root` and at `socket`. It has no snapshotter but `native`, which works on
+any file system, no CNI and no AppArmor; the pod's own container has the image of :mod:`.image`; and a machine where
+an OOM score cannot be lowered is accepted. The NRI paths are containerd's defaults, because an enclosure has its own
+/opt/nri, /etc/nri and /run.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ _TRACING = ("io.containerd.tracing.processor.v1.otlp", "io.containerd.internal.v
 
 
 def config(version: tuple[int, ...], *, root: Path, socket: Path) -> str:
-    """The text of a config.toml for a containerd of this version."""
+    """Return a config.toml for a containerd of this version."""
     for generation, text in _GENERATIONS.items():
         if version[: len(generation)] == generation:
             return text(root, socket)
@@ -40,7 +40,7 @@ disabled_plugins = {disabled}
 
 
 def _config_1_6(root: Path, socket: Path) -> str:
-    """Configuration version 2. NRI v0.1 has no switch: it is on when /etc/nri/conf.json is there."""
+    """Configuration version 2. NRI v0.1 has no switch: it is on when /etc/nri/conf.json exists."""
     return f"""\
 version = 2
 {_places(root, socket)}
@@ -70,7 +70,7 @@ _NRI_V2 = """
 
 
 def _config_1_7(root: Path, socket: Path) -> str:
-    """Configuration version 2 as well; NRI is v2, and off unless it is switched on."""
+    """Configuration version 2 as well; NRI is v2, and off by default."""
     return _config_1_6(root, socket) + _NRI_V2
 
 

@@ -15,7 +15,7 @@ caller describes pods and containers. :mod:`.lifecycle` makes some up, :mod:`.re
 """
 
 from nri.adaptation.errors import AdaptationError, ConflictError, EventError
-from nri.adaptation.exchange import Exchange
 from nri.adaptation.runtime import Outcome, Runtime
+from nri.adaptation.runtime_options import Exchange
 
 __all__ = ["AdaptationError", "ConflictError", "EventError", "Exchange", "Outcome", "Runtime"]

@@ -18,7 +18,7 @@ VALUE, MAP, LIST, ADDED = "value", "map", "list", "added"
 """The kinds of fields: set as a whole; merged by keys; merged by a field of the elements; appended."""
 
 
-class Rule(NamedTuple):
+class MergeRule(NamedTuple):
     """The rule for merging one field."""
 
     owner: int
@@ -32,57 +32,57 @@ class Rule(NamedTuple):
 
 F = api.Field
 _RESOURCES = {
-    "memory.limit": Rule(F.MemLimit),
-    "memory.reservation": Rule(F.MemReservation),
-    "memory.swap": Rule(F.MemSwapLimit),
-    "memory.kernel": Rule(F.MemKernelLimit),
-    "memory.kernel_tcp": Rule(F.MemTCPLimit),
-    "memory.swappiness": Rule(F.MemSwappiness),
-    "memory.disable_oom_killer": Rule(F.MemDisableOomKiller),
-    "memory.use_hierarchy": Rule(F.MemUseHierarchy),
-    "cpu.shares": Rule(F.CPUShares),
-    "cpu.quota": Rule(F.CPUQuota),
-    "cpu.period": Rule(F.CPUPeriod),
-    "cpu.realtime_runtime": Rule(F.CPURealtimeRuntime),
-    "cpu.realtime_period": Rule(F.CPURealtimePeriod),
-    "cpu.cpus": Rule(F.CPUSetCPUs),
-    "cpu.mems": Rule(F.CPUSetMems),
-    "pids": Rule(F.PidsLimit),
-    "hugepage_limits": Rule(F.HugepageLimits, LIST, "page_size"),
-    "blockio_class": Rule(F.BlockioClass),
-    "rdt_class": Rule(F.RdtClass),
-    "unified": Rule(F.CgroupsUnified, MAP),
-    "devices": Rule(0, ADDED),
+    "memory.limit": MergeRule(F.MemLimit),
+    "memory.reservation": MergeRule(F.MemReservation),
+    "memory.swap": MergeRule(F.MemSwapLimit),
+    "memory.kernel": MergeRule(F.MemKernelLimit),
+    "memory.kernel_tcp": MergeRule(F.MemTCPLimit),
+    "memory.swappiness": MergeRule(F.MemSwappiness),
+    "memory.disable_oom_killer": MergeRule(F.MemDisableOomKiller),
+    "memory.use_hierarchy": MergeRule(F.MemUseHierarchy),
+    "cpu.shares": MergeRule(F.CPUShares),
+    "cpu.quota": MergeRule(F.CPUQuota),
+    "cpu.period": MergeRule(F.CPUPeriod),
+    "cpu.realtime_runtime": MergeRule(F.CPURealtimeRuntime),
+    "cpu.realtime_period": MergeRule(F.CPURealtimePeriod),
+    "cpu.cpus": MergeRule(F.CPUSetCPUs),
+    "cpu.mems": MergeRule(F.CPUSetMems),
+    "pids": MergeRule(F.PidsLimit),
+    "hugepage_limits": MergeRule(F.HugepageLimits, LIST, "page_size"),
+    "blockio_class": MergeRule(F.BlockioClass),
+    "rdt_class": MergeRule(F.RdtClass),
+    "unified": MergeRule(F.CgroupsUnified, MAP),
+    "devices": MergeRule(0, ADDED),
 }
 _HOOKS = ("prestart", "create_runtime", "create_container", "start_container", "poststart", "poststop")
 
-FIELDS: dict[str, Rule] = {
-    "annotations": Rule(F.Annotations, MAP, removable=True),
-    "mounts": Rule(F.Mounts, LIST, "destination", removable=True),
-    "env": Rule(F.Env, LIST, "key", removable=True),
-    "args": Rule(F.Args),
-    "rlimits": Rule(F.Rlimits, LIST, "type"),
-    "CDI_devices": Rule(F.CdiDevices, LIST, "name"),
-    **{f"hooks.{kind}": Rule(F.OciHooks, ADDED) for kind in _HOOKS},
-    "linux.devices": Rule(F.Devices, LIST, "path", removable=True),
+FIELDS: dict[str, MergeRule] = {
+    "annotations": MergeRule(F.Annotations, MAP, removable=True),
+    "mounts": MergeRule(F.Mounts, LIST, "destination", removable=True),
+    "env": MergeRule(F.Env, LIST, "key", removable=True),
+    "args": MergeRule(F.Args),
+    "rlimits": MergeRule(F.Rlimits, LIST, "type"),
+    "CDI_devices": MergeRule(F.CdiDevices, LIST, "name"),
+    **{f"hooks.{kind}": MergeRule(F.OciHooks, ADDED) for kind in _HOOKS},
+    "linux.devices": MergeRule(F.Devices, LIST, "path", removable=True),
     **{f"linux.resources.{name}": rule for name, rule in _RESOURCES.items()},
-    "linux.cgroups_path": Rule(F.CgroupsPath),
-    "linux.oom_score_adj": Rule(F.OomScoreAdj),
-    "linux.io_priority": Rule(F.IoPriority),
-    "linux.seccomp_policy": Rule(F.SeccompPolicy),
-    "linux.namespaces": Rule(F.Namespace, LIST, "type", removable=True),
-    "linux.sysctl": Rule(F.Sysctl, MAP, removable=True),
-    "linux.net_devices": Rule(F.LinuxNetDevices, MAP, removable=True),
-    "linux.scheduler": Rule(F.LinuxSched),
-    "linux.rdt.clos_id": Rule(F.RdtClosID),
-    "linux.rdt.schemata": Rule(F.RdtSchemata),
-    "linux.rdt.enable_monitoring": Rule(F.RdtEnableMonitoring),
-    "linux.memory_policy": Rule(F.MemoryPolicy),
+    "linux.cgroups_path": MergeRule(F.CgroupsPath),
+    "linux.oom_score_adj": MergeRule(F.OomScoreAdj),
+    "linux.io_priority": MergeRule(F.IoPriority),
+    "linux.seccomp_policy": MergeRule(F.SeccompPolicy),
+    "linux.namespaces": MergeRule(F.Namespace, LIST, "type", removable=True),
+    "linux.sysctl": MergeRule(F.Sysctl, MAP, removable=True),
+    "linux.net_devices": MergeRule(F.LinuxNetDevices, MAP, removable=True),
+    "linux.scheduler": MergeRule(F.LinuxSched),
+    "linux.rdt.clos_id": MergeRule(F.RdtClosID),
+    "linux.rdt.schemata": MergeRule(F.RdtSchemata),
+    "linux.rdt.enable_monitoring": MergeRule(F.RdtEnableMonitoring),
+    "linux.memory_policy": MergeRule(F.MemoryPolicy),
 }
 """The fields of an adjustment by path; an update has those below ``linux.resources``."""
 
 
-def walk(message: Message, prefix: str = "") -> Iterator[tuple[str, Rule, tuple[str, ...], Any]]:
+def walk(message: Message, prefix: str = "") -> Iterator[tuple[str, MergeRule, tuple[str, ...], Any]]:
     """Yield every set field of the table: its path, its rule, the path as a tuple, its value."""
     for descriptor, value in message.ListFields():
         path = prefix + descriptor.name
@@ -102,12 +102,12 @@ def changed_fields(message: Message) -> list[str]:
     return names
 
 
-def by_key(value: Any, rule: Rule) -> dict[str, Any]:
+def by_key(value: Any, rule: MergeRule) -> dict[str, Any]:
     """Return the entries of a map or keyed list by key."""
     return dict(sorted(value.items())) if rule.kind == MAP else {getattr(item, rule.key): item for item in value}
 
 
-def split_keys(keys: Iterable[str], rule: Rule) -> tuple[list[str], list[str]]:
+def split_keys(keys: Iterable[str], rule: MergeRule) -> tuple[list[str], list[str]]:
     """Return the keys that are set, and those that are removed."""
     removed = [key[1:] for key in keys if rule.removable and key.startswith("-")]
     return [key for key in keys if not (rule.removable and key.startswith("-"))], removed

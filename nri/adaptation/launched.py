@@ -119,8 +119,8 @@ class LaunchedPlugin:
                 self.drain()
 
     def _hand_out(self, line: bytes) -> None:
-        assert self._on_line is not None  # noqa: S101 - there is no pipe without it
-        self._on_line(escape(line.decode("utf-8", "replace")))
+        if self._on_line is not None:
+            self._on_line(escape(line.decode("utf-8", "replace")))
 
     def _stop_reading(self) -> None:
         if self._printed >= 0:

@@ -88,9 +88,7 @@ def _prepare(directory: str) -> None:
     os.makedirs(directory, mode=0o700, exist_ok=True)
     status = os.stat(directory)
     if wrong := trust.judge(status):
-        raise AdaptationError(
-            f"can't listen in {directory}: it {wrong}, or a directory that is not there, which is made"
-        )
+        raise AdaptationError(f"can't listen in {directory}: it {wrong}, or a path that does not exist, to create it")
     if status.st_mode & 0o077:
         log.warning("%s has mode %04o: others can see who listens there", directory, status.st_mode & 0o7777)
 
@@ -101,5 +99,5 @@ def _remove_old(path: str) -> None:
     except FileNotFoundError:
         return
     if not stat.S_ISSOCK(mode):
-        raise AdaptationError(f"can't listen at {path}: it is there, and is no socket")
+        raise AdaptationError(f"can't listen at {path}: it exists and is not a socket")
     os.unlink(path)

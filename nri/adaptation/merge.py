@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from nri import api
 from nri.adaptation.errors import ConflictError, EventError
-from nri.adaptation.fields import ADDED, MAP, VALUE, Rule, by_key, split_keys, walk
+from nri.adaptation.fields import ADDED, MAP, VALUE, MergeRule, by_key, split_keys, walk
 from nri.adaptation.owners import Owners
 from nri.api.messages import copy_of
 
@@ -43,7 +43,7 @@ class Merger:
     """
 
     def __init__(self, event: str, container: api.Container | None = None) -> None:
-        self.container = copy_of(container or api.Container())
+        self.container = api.Container() if container is None else copy_of(container)
         self._args = list(self.container.args)
         self.adjustment = api.ContainerAdjustment()
         self.updates: dict[str, api.ContainerUpdate] = {}
@@ -148,7 +148,7 @@ def update(container: api.Container, resources: api.LinuxResources) -> None:
     add(api.ContainerUpdate(linux=api.LinuxContainerUpdate(resources=resources)), container)
 
 
-def _put(parent: Any, name: str, rule: Rule, value: Any, keep_markers: bool) -> None:
+def _put(parent: Any, name: str, rule: MergeRule, value: Any, keep_markers: bool) -> None:
     target = getattr(parent, name)
     if rule.kind == ADDED:
         target.extend(value)

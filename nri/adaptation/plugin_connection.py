@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from nri import api
 from nri.adaptation.errors import AdaptationError, EventError
-from nri.adaptation.exchange import Exchange
+from nri.adaptation.runtime_options import Exchange
 from nri.adaptation.sync import MAX_PART, parts
 from nri.api import events, names
 from nri.api.events import PLUGIN, RUNTIME
@@ -228,17 +228,16 @@ class PluginConnection:
         answered = failure is None or (isinstance(failure, StatusError) and not isinstance(failure, DeadlineError))
         if self.process is not None:
             self.process.drain()  # report what it printed before its answer
-        self._options.on_exchange(
-            Exchange(
-                event=event or method,
-                plugin=self.name,
-                request=request,
-                response=answer,
-                error=failure,
-                cut_off=not answered,
-                seconds=seconds,
-            )
+        exchange = Exchange(
+            event=event or method,
+            plugin=self.name,
+            request=request,
+            response=answer,
+            error=failure,
+            cut_off=not answered,
+            seconds=seconds,
         )
+        self._options.on_exchange(exchange)
         if not answered:
             log.error("closing plugin %s: %s", self.name, failure)
             self.close(str(failure))

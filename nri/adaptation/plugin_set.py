@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 from nri import api
 from nri.adaptation.discover import configuration, discover
 from nri.adaptation.errors import AdaptationError
-from nri.adaptation.exchange import Exchange
 from nri.adaptation.launched import LaunchedPlugin
 from nri.adaptation.listener import Listener
 from nri.adaptation.plugin_connection import PluginConnection
+from nri.adaptation.runtime_options import Exchange
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from nri.adaptation.runtime_options import RuntimeOptions
     from nri.adaptation.store import Store
@@ -33,10 +33,7 @@ class PluginSet:
     """Launches, admits and closes plugins.
 
     :param store: the pods and containers with which a plugin is synchronized.
-    :param executables: index, name and path of executables to launch after those of ``plugin_dir``.
-    :param on_output: called with each line that a launched plugin prints, and the plugin's name.
-    :param on_update: called with :attr:`lock` held when a plugin asks for updates, with its name; returns the updates
-        that failed.
+    :param on_update: called when a plugin asks for updates, with its name; returns the updates that failed.
     :ivar lock: is held while a plugin is admitted or asks for updates. The runtime holds it while it sends an event.
     :ivar admitted: the plugins that get events, in the order of their indices. Change or iterate it with ``lock``
         held.
@@ -46,22 +43,11 @@ class PluginSet:
         self,
         options: RuntimeOptions,
         store: Store,
-        *,
-        plugin_dir: str | None,
-        executables: Iterable[tuple[str, str, str]],
-        config_dir: str | None,
-        socket_path: str | None,
-        on_output: Callable[[str, str], None] | None,
         on_update: Callable[[str, api.UpdateContainersRequest], list[api.ContainerUpdate]],
     ) -> None:
         self.lock = threading.Condition()  # reentrant
         self.admitted: list[PluginConnection] = []
-        self._options = options
-        self._store = store
-        self._plugin_dir, self._config_dir = plugin_dir, config_dir
-        self._executables = list(executables)
-        self._socket_path = socket_path
-        self._on_output, self._on_update = on_output, on_update
+        self._options, self._store, self._on_update = options, store, on_update
         self._all: list[PluginConnection] = []  # also those that are closed, or not yet admitted
         self._listener: Listener | None = None
         self._closed = False
@@ -72,35 +58,26 @@ class PluginSet:
         return [plugin.name for plugin in self.admitted if not plugin.closed]
 
     def start(self) -> None:
-        """Launch the executables, and listen. A plugin that does not start is reported and left out.
-
-        :raises AdaptationError: when a directory can't be read, a plugin's name is wrong, or listening fails.
-        """
+        """See :meth:`nri.adaptation.Runtime.start`."""
         try:
-            executables = [*discover(self._plugin_dir), *self._executables]
-            configs = [configuration(self._config_dir, index, name) for index, name, _ in executables]
+            executables = [*discover(self._options.plugin_dir), *self._options.plugins]
+            configs = [configuration(self._options.config_dir, index, name) for index, name, _ in executables]
             for (index, name, path), config in zip(executables, configs, strict=True):
                 self._launch(index, name, path, config)
-            if self._socket_path is not None:
-                self._listener = Listener(self._socket_path, self._accept)
+            if self._options.socket_path is not None:
+                self._listener = Listener(self._options.socket_path, self._accept)
         except BaseException:
             self.close()
             raise
 
     def attach(self, sock: socket.socket) -> str:
-        """Admit a plugin over ``sock``, which it takes over; returns the plugin's name.
-
-        :raises AdaptationError: when it can't be registered, configured or synchronized.
-        """
+        """See :meth:`nri.adaptation.Runtime.attach`."""
         plugin = PluginConnection(sock, self._options, on_update=self._update)
         self._admit(plugin)
         return plugin.name
 
     def wait_for(self, count: int, timeout: float, *, outside: bool = False) -> bool:
-        """Wait until ``count`` plugins are connected; returns False when ``timeout`` seconds are over before.
-
-        :param outside: count only plugins that were not launched.
-        """
+        """See :meth:`nri.adaptation.Runtime.wait_for`."""
 
         def are_connected() -> bool:
             found = [each for each in self.admitted if not each.closed and not (outside and each.process)]
@@ -110,7 +87,7 @@ class PluginSet:
             return self.lock.wait_for(are_connected, timeout)
 
     def close(self) -> None:
-        """Close all connections, end the launched processes, and wait until all are gone."""
+        """See :meth:`nri.adaptation.Runtime.close`."""
         self._closed = True
         if self._listener is not None:
             self._listener.close()
@@ -128,20 +105,14 @@ class PluginSet:
         self.admitted = [plugin for plugin in self.admitted if not plugin.closed]
 
     def _launch(self, index: str, name: str, path: str, config: str) -> None:
-        full_name = f"{index}-{name}"
-        output = self._on_output
+        full_name, options = f"{index}-{name}", self._options
+        output = options.on_output
         on_line = None if output is None else lambda line: output(full_name, line)
         started = time.monotonic()
         try:
             process = LaunchedPlugin(path, index=index, name=name, on_line=on_line)
             plugin = PluginConnection(
-                process.sock,
-                self._options,
-                index=index,
-                name=name,
-                config=config,
-                process=process,
-                on_update=self._update,
+                process.sock, options, index=index, name=name, config=config, process=process, on_update=self._update
             )
             self._admit(plugin)
         except AdaptationError as error:
@@ -161,7 +132,7 @@ class PluginSet:
             plugin.start()
             with self.lock:
                 if self._closed:
-                    raise AdaptationError(f"plugin {plugin.name} came when the runtime was going down")
+                    raise AdaptationError(f"plugin {plugin.name} connected while the runtime was closing")
                 updates = plugin.synchronize(self._store.pods.values(), self._store.containers.values())
                 self._store.update(updates)
                 self.admitted = sorted([*self.admitted, plugin], key=lambda each: each.index)
@@ -174,15 +145,9 @@ class PluginSet:
 
     def _report_failed_start(self, plugin: str, error: AdaptationError, started: float) -> None:
         log.error("%s", error)
+        event, request, seconds = "RegisterPlugin", api.RegisterPluginRequest(), time.monotonic() - started
         self._options.on_exchange(
-            Exchange(
-                event="RegisterPlugin",
-                plugin=plugin,
-                request=api.RegisterPluginRequest(),
-                error=error,
-                cut_off=True,
-                seconds=time.monotonic() - started,
-            )
+            Exchange(event=event, plugin=plugin, request=request, error=error, cut_off=True, seconds=seconds)
         )
 
     def _forget(self, plugin: PluginConnection) -> None:

@@ -31,6 +31,7 @@ _PARTS: dict[str, type[Message]] = {
     "resources": api.LinuxResources,
     "overhead": api.LinuxResources,
 }
+_FIELDS = {"resources": "linux_resources", "overhead": "overhead_linux_resources"}  # of requests, if named otherwise
 
 
 def write(lifecycle: Iterable[LifecycleEvent], file: TextIO) -> None:
@@ -84,17 +85,12 @@ def _event(line: str, where: str) -> LifecycleEvent:
         raise AdaptationError(f"{where}: found the key {min(unknown)!r}, expected {', '.join(['event', *_PARTS])}")
     parts = {name: _part(value[name], name, where) for name in _PARTS if name in value}
     fields = method.request.DESCRIPTOR.fields_by_name
-    wanted = {
-        "pod": True,
-        "container": "container" in fields,
-        "resources": "linux_resources" in fields,
-        "overhead": "overhead_linux_resources" in fields,
-    }
+    wanted = [name for name in _PARTS if _FIELDS.get(name, name) in fields]
     for name in ("pod", "container"):
-        if wanted[name] and (name not in parts or not parts[name].id):
+        if name in wanted and (name not in parts or not parts[name].id):
             raise AdaptationError(f"{where}: {method.rpc} has no {name} with an id")
     for name in parts:
-        if not wanted[name]:
+        if name not in wanted:
             raise AdaptationError(f"{where}: found {name!r}, which {method.rpc} does not have")
     return LifecycleEvent(event=method.event, **parts)
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Iterable
 
-    from nri.adaptation.exchange import Exchange
+    from nri.adaptation.runtime_options import Exchange
 
 Style = Literal["rpc", "state-change"]
 STYLES: dict[Style, events.Version] = {"rpc": (0, 12), "state-change": (0, 11)}
@@ -114,19 +114,16 @@ class Runtime:
             request_timeout=request_timeout,
             registration_timeout=registration_timeout,
             on_exchange=on_exchange or (lambda exchange: None),
-        )
-        self.store = Store()
-        """The pods and containers that exist."""
-        self._plugins = PluginSet(
-            options,
-            self.store,
             plugin_dir=plugin_dir,
-            executables=plugins,
+            plugins=tuple(plugins),
             config_dir=config_dir,
             socket_path=socket_path,
             on_output=on_output,
-            on_update=on_update or (lambda plugin, request: self.store.update(request.update)),
         )
+        self.store = Store()
+        """The pods and containers that exist."""
+        on_update = on_update or (lambda plugin, request: self.store.update(request.update))
+        self._plugins = PluginSet(options, self.store, on_update)
 
     def __enter__(self) -> Self:
         self.start()
@@ -233,12 +230,9 @@ class Runtime:
             self.store.note(method.event, pod, result)
             updates = tuple(merger.updates.values())
             self.store.update(updates)
+        evictions = tuple(merger.evictions)
         return Outcome(
-            container=result,
-            adjustment=merger.adjustment,
-            updates=updates,
-            evictions=tuple(merger.evictions),
-            error=error,
+            container=result, adjustment=merger.adjustment, updates=updates, evictions=evictions, error=error
         )
 
     def _ask(self, method: events.EventMethod, given: dict[str, Any], merger: Merger) -> None:

@@ -1,18 +1,38 @@
-"""The options of a runtime that its plugins notice."""
+"""The options of a runtime that its plugins notice, and the calls of plugins that its observer sees."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from nri import api
-from nri.adaptation.exchange import Exchange
 from nri.api.events import Version
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
+    from nri.errors import NRIError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exchange:
+    """One call of a plugin and its result: either ``response`` or ``error`` is None."""
+
+    event: str
+    """Name of the method, also where a ``StateChange`` carried the event."""
+    plugin: str
+    request: Message
+    response: Message | None = None
+    error: NRIError | None = None
+    cut_off: bool = False
+    """True when the error made the runtime close the connection."""
+    seconds: float
 
 
 @dataclass(frozen=True, kw_only=True)
 class RuntimeOptions:
-    """A runtime's description of itself, its timeouts in seconds, and its observer."""
+    """A runtime's description of itself, its timeouts in seconds, its plugins' places, and its observers."""
 
     name: str
     version: str
@@ -21,7 +41,13 @@ class RuntimeOptions:
     """True when every event has a method of its own; False when most come as StateChange (up to NRI 0.11)."""
     request_timeout: float
     registration_timeout: float
-    on_exchange: Callable[[Exchange], None] = field(default=lambda exchange: None)
+    on_exchange: Callable[[Exchange], None]
+    plugin_dir: str | None
+    plugins: tuple[tuple[str, str, str], ...]
+    """Index, name and path of executables to launch after those of ``plugin_dir``."""
+    config_dir: str | None
+    socket_path: str | None
+    on_output: Callable[[str, str], None] | None
 
     def configure(self, config: str) -> api.ConfigureRequest:
         """Return the request that configures a plugin."""

@@ -31,7 +31,7 @@ class Row(NamedTuple):
     result: str
     error: str
     seconds: float | None
-    lines: list[str]
+    output: list[str]
 
 
 class Timeline:
@@ -96,7 +96,7 @@ class Timeline:
         milliseconds = f"{row.seconds * 1000:.1f} ms" if row.seconds is not None else ""
         text = _columns(row.event, pod or "-", row.plugin or "-", row.result, milliseconds)
         click.secho(text, fg="red" if row.error else None, dim=not row.plugin and not row.error)
-        for line in row.lines:
+        for line in row.output:
             click.secho(f"    {escape(line)}", dim=True)
 
 
@@ -131,13 +131,4 @@ def _result(request: Message, response: Message | None) -> str:
 
 
 def _value(row: Row) -> dict[str, Any]:
-    return {
-        "event": row.event,
-        "pod": row.pod or None,
-        "container": row.container or None,
-        "plugin": row.plugin or None,
-        "result": row.result,
-        "error": row.error or None,
-        "seconds": row.seconds,
-        "output": row.lines,
-    }
+    return row._asdict() | {name: getattr(row, name) or None for name in ("pod", "container", "plugin", "error")}

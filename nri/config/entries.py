@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 FAILURE_POLICIES = ("fail", "ignore")
-"""What the failure of a plugin means for its container: the container does not start, or the failure is logged."""
+"""``fail``: the container does not start when the plugin fails. ``ignore``: the failure is logged."""
 
 PREFORK = ("always", "never")
 """The words that ``prefork`` accepts; see :attr:`PluginEntry.prefork`."""
@@ -53,9 +53,9 @@ class PluginEntry(JSONObject):
     timeout: float
     """Seconds; 0 for the default of the program that runs the chain."""
     prefork: str
-    """Whether a host starts the plugin before there is a request. ``always``: also if it was not built with
+    """``always``: the host starts the plugin before there is a request, also if it was not built with
     :mod:`nri.skel`; it must then do nothing before it has read its request. ``never``: it is started for each
-    request. "": if it was built with :mod:`nri.skel`."""
+    request. "": it is started before there is a request if it was built with :mod:`nri.skel`."""
     source: str
     """The path of the entry's file; not part of the document."""
     source_index: int

@@ -32,7 +32,7 @@ class Fault:
     path: str
     """The path in the document, such as ``plugins[0].type``."""
     message: str
-    """What is wrong, and what would be right."""
+    """The fault and, where it can be said, what would be right."""
 
     def __init__(self, *, file: str, message: str, path: str = DOCUMENT, line: int = 1, column: int = 1) -> None:
         put = object.__setattr__

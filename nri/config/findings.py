@@ -117,19 +117,14 @@ def _repeated(error: Error) -> Iterator[Finding]:
             yield Finding((*error.absolute_path, index), f"found {gojson.describe(item)} again, expected it once")
 
 
-def _bound(phrase: str) -> Callable[[Error], Iterator[Finding]]:
-    def explanation(error: Error) -> Iterator[Finding]:
-        yield _found(error, f"{phrase.format(error.validator_value)}{_titled(error.schema)}")
-
-    return explanation
+def _bound(error: Error) -> Iterator[Finding]:
+    yield _found(error, _BOUNDS[error.validator].format(error.validator_value) + _titled(error.schema))
 
 
-def _length(unit: str, limit: str) -> Callable[[Error], Iterator[Finding]]:
-    def explanation(error: Error) -> Iterator[Finding]:
-        message = f"found {len(error.instance)} {unit}, expected {limit} {error.validator_value}"
-        yield Finding(tuple(error.absolute_path), f"{message}{_titled(error.schema)}")
-
-    return explanation
+def _length(error: Error) -> Iterator[Finding]:
+    unit, limit = _LENGTHS[error.validator]
+    message = f"found {len(error.instance)} {unit}, expected {limit} {error.validator_value}{_titled(error.schema)}"
+    yield Finding(tuple(error.absolute_path), message)
 
 
 def _alternatives(error: Error) -> Iterator[Finding]:
@@ -149,27 +144,30 @@ def _other(error: Error) -> Iterator[Finding]:
     yield Finding(tuple(error.absolute_path), gojson.shorten(error.message, 300) + _titled(error.schema))
 
 
+_BOUNDS = {
+    "exclusiveMaximum": "a number less than {}",
+    "exclusiveMinimum": "a number greater than {}",
+    "maximum": "a number that is at most {}",
+    "minimum": "a number that is at least {}",
+    "multipleOf": "a multiple of {}",
+}
+_LENGTHS = {
+    f"{end}{what}": (unit, limit)
+    for end, limit in (("max", "at most"), ("min", "at least"))
+    for what, unit in (("Items", "items"), ("Length", "characters"), ("Properties", "keys"))
+}
 _EXPLANATIONS: dict[str, Callable[[Error], Iterator[Finding]]] = {
     "additionalProperties": _unknown_keys,
     "anyOf": _alternatives,
     "const": _allowed,
     "enum": _allowed,
-    "exclusiveMaximum": _bound("a number less than {}"),
-    "exclusiveMinimum": _bound("a number greater than {}"),
-    "maxItems": _length("items", "at most"),
-    "maxLength": _length("characters", "at most"),
-    "maxProperties": _length("keys", "at most"),
-    "maximum": _bound("a number that is at most {}"),
-    "minItems": _length("items", "at least"),
-    "minLength": _length("characters", "at least"),
-    "minProperties": _length("keys", "at least"),
-    "minimum": _bound("a number that is at least {}"),
-    "multipleOf": _bound("a multiple of {}"),
     "oneOf": _alternatives,
     "pattern": _pattern,
     "required": _missing_keys,
     "type": _type,
     "uniqueItems": _repeated,
+    **dict.fromkeys(_BOUNDS, _bound),
+    **dict.fromkeys(_LENGTHS, _length),
 }
 
 

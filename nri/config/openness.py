@@ -1,4 +1,4 @@
-"""What an entry of the host configuration lets every pod of the node decide.
+"""Notes on entries of the host configuration that let every pod of the node decide something.
 
 A plugin that acts on the annotations of pods declares in its schema an object ``allow``, with a key for each thing
 that a pod can say. A key that an entry leaves out, or that is null or true, is open to every pod. An entry for a

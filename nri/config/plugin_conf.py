@@ -13,7 +13,7 @@ from nri.config.loading import read
 
 if TYPE_CHECKING:
     from nri.config import PluginEntry
-    from nri.config.findings import Finding
+    from nri.config.findings import Finding, Path
     from nri.config.source_positions import SourcePositions
 
 
@@ -29,29 +29,22 @@ def check_conf(plugin: PluginEntry, schema: Any) -> tuple[Fault, ...]:
     """Return the faults of an entry's plugin conf, with their positions in the file of the entry."""
     findings = _findings(schema, plugin.conf)
     positions = _positions(plugin.source) if findings else None
-    faults = []
-    for finding in findings:
-        path = ("plugins", plugin.source_index, "conf", *finding.path)
-        line, column = 1, 1
-        if positions is not None:
-            line, column = positions.key(path) if finding.at_key else positions.value(path)
-        faults.append(
-            Fault(
-                file=plugin.source or "(no file)",
-                line=line,
-                column=column,
-                path=path_text(path),
-                message=finding.message,
-            )
-        )
+    faults = [_fault(plugin, positions, ("conf", *each.path), each.message, each.at_key) for each in findings]
     return tuple(sorted(faults, key=lambda fault: (fault.line, fault.column)))
 
 
 def fault_at(plugin: PluginEntry, key: str, message: str) -> Fault:
     """Return a fault of an entry, with the position of *key* in the file of the entry."""
-    path = ("plugins", plugin.source_index, key)
-    positions = _positions(plugin.source)
-    line, column = (1, 1) if positions is None else positions.value(path)
+    return _fault(plugin, _positions(plugin.source), (key,), message)
+
+
+def _fault(
+    plugin: PluginEntry, positions: SourcePositions | None, path: Path, message: str, at_key: bool = False
+) -> Fault:
+    path = ("plugins", plugin.source_index, *path)
+    line, column = 1, 1
+    if positions is not None:
+        line, column = positions.key(path) if at_key else positions.value(path)
     return Fault(file=plugin.source or "(no file)", line=line, column=column, path=path_text(path), message=message)
 
 

@@ -16,7 +16,7 @@ from nri.config.entries import (
     is_type_name,
 )
 from nri.types import gojson
-from nri.types.table import Key, Table, anything, array, number, text, words
+from nri.types.table import ANYTHING, Key, Table, array, number, text, words
 from nri.types.v1 import STATES, VERSION
 
 PLUGIN = Table(
@@ -29,7 +29,7 @@ PLUGIN = Table(
     ),
     Key(
         "conf",
-        anything(),
+        ANYTHING,
         title="The plugin's own configuration",
         description="Handed to the plugin as it is. `TYPE schema` prints what the plugin expects, and `nri check` "
         "holds this against it.",

@@ -19,9 +19,8 @@ class Receiver:
     """Takes what arrives on a channel or connection. This base class drops it."""
 
     def receive(self, data: bytes) -> Sequence[Job] | None:
-        """Take the next bytes without blocking.
+        """Take the next bytes without blocking; returns jobs for what may block.
 
-        :returns: the jobs that they amount to, which may block.
         :raises ProtocolError: when the connection cannot be used any more.
         """
 

@@ -60,7 +60,7 @@ class Connection:
         """The reason for which it is closed; None while it is open."""
 
     def attach(self, receiver: Receiver) -> None:
-        """Hand what arrives to ``receiver``. Do it before :meth:`run`."""
+        """Hand what arrives to ``receiver``, as :meth:`nri.multiplex.Channel.attach`."""
         self._receiver = receiver
 
     def run(self) -> ClosedError:
@@ -78,11 +78,7 @@ class Connection:
         return reason
 
     def wait(self, done: threading.Lock, timeout: float | None = None) -> bool:
-        """Acquire ``done``, which the receiver releases when the awaited bytes have arrived.
-
-        :param timeout: seconds; None waits without a limit.
-        :returns: False when the time was over before.
-        """
+        """Acquire ``done``, as :meth:`nri.multiplex.Channel.wait`."""
         until = None if timeout is None else time.monotonic() + timeout
         if self._reading.acquire(blocking=False):
             try:
@@ -94,10 +90,7 @@ class Connection:
         return done.acquire(timeout=left)
 
     def send(self, data: bytes) -> None:
-        """Send all of ``data``.
-
-        :raises ClosedError: when the connection is closed, or closes because the data cannot be sent.
-        """
+        """Send all of ``data``, as :meth:`nri.multiplex.Channel.send`."""
         with self._sending:
             if self.reason is not None:
                 raise self.reason.with_traceback(None)  # the traceback would grow with every send
@@ -200,5 +193,5 @@ def inherited_socket(descriptor: int) -> socket.socket:
     except OSError as error:
         if sock is not None:
             sock.detach()  # do not close what is not ours
-        raise NRIError(f"descriptor {descriptor} is no connected socket: {error.strerror}") from error
+        raise NRIError(f"descriptor {descriptor} is not a connected socket: {error.strerror}") from error
     return sock

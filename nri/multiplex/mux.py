@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nri.multiplex.channel import Receiver
@@ -76,28 +77,20 @@ class Mux(Receiver):
             receiver.expire()
 
 
+@dataclass(slots=True)
 class _MuxChannel:
-    """One channel of a trunk.
+    """One channel of a trunk. Messages are framed by :func:`nri.multiplex.encode`: a Go peer reads nothing else."""
 
-    One call of :meth:`send` is one message: a Go peer can read neither two in a frame nor one in other pieces than
-    :func:`nri.multiplex.encode` makes.
-    """
-
-    __slots__ = ("_max_payload", "_number", "_receivers", "_trunk")
-
-    def __init__(
-        self, number: int, trunk: Connection, receivers: dict[int, Receiver], max_payload: int | None
-    ) -> None:
-        self._number = number
-        self._trunk = trunk
-        self._receivers = receivers
-        self._max_payload = max_payload
+    number: int
+    trunk: Connection
+    receivers: dict[int, Receiver]
+    max_payload: int | None
 
     def attach(self, receiver: Receiver) -> None:
-        self._receivers[self._number] = receiver
+        self.receivers[self.number] = receiver
 
     def send(self, message: bytes) -> None:
-        self._trunk.send(encode(self._number, message, self._max_payload))
+        self.trunk.send(encode(self.number, message, self.max_payload))
 
     def wait(self, done: threading.Lock, timeout: float | None = None) -> bool:
-        return self._trunk.wait(done, timeout)
+        return self.trunk.wait(done, timeout)

@@ -1,11 +1,11 @@
-"""What the sample plugins share: their steps, the keys of each plugin conf, whose words count, the cgroup."""
+"""Code that the sample plugins share: the steps, the keys of a plugin conf, what a pod may say, the cgroup."""
 
 from __future__ import annotations
 
 from nri.errors import escape
 from nri.skel import Plugin, scoped
 from nri.types.gojson import shorten
-from nri.types.table import Key, Table, array, either, flag, text
+from nri.types.table import FLAG, Key, Table, array, either, text
 from nri.types.v1 import State
 
 TYPE_CHECKING = False
@@ -62,7 +62,7 @@ def table(*keys: Key, said: tuple[str, ...]) -> Table:
     :param said: what a pod can say about its containers, for ``allow``.
     """
     namespaces = either(
-        flag(),
+        FLAG,
         array(text(1, expected="the name of a namespace")),
         expected="true, false, or an array of namespaces",
     )

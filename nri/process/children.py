@@ -14,7 +14,9 @@ started: set[int] = set()
 lock = allocate_lock()
 """Held while a child is started or reaped: meanwhile ``started`` does not match the kernel's list."""
 
-_late: list[int] = []  # killed children that took too long to end; taken out one by one, so each has one owner
+late: list[int] = []
+"""Killed children that did not end in time, as in an uninterruptible system call: left to :func:`reap_late`."""
+
 _reports = -1  # the descriptor that reports go to
 
 
@@ -39,20 +41,15 @@ def reap(pid: int) -> int | None:
     return os.waitstatus_to_exitcode(status)
 
 
-def reap_later(pid: int) -> None:
-    """Leave a killed child that does not end, as in an uninterruptible system call, to :func:`reap_late`."""
-    _late.append(pid)
-
-
 def reap_late() -> None:
-    """Reap the children that were left to this, as far as they have ended."""
-    for _ in range(len(_late)):
+    """Reap those of :data:`late` that have ended. Each is taken out first, so that no other thread reaps it."""
+    for _ in range(len(late)):
         try:
-            pid = _late.pop(0)
+            pid = late.pop(0)
         except IndexError:
             return  # another thread took the rest
         if reap(pid) is None:
-            _late.append(pid)
+            late.append(pid)
 
 
 def report_to(fd: int) -> None:

@@ -18,7 +18,7 @@ REAP_WITHIN = 1.0
 """Seconds to wait for the end of a killed process; one in an uninterruptible system call may never end."""
 
 REAP_LATE = 0.03
-"""Seconds of these after the process's deadline; by then a caller such as the bridge may have to answer."""
+"""Seconds to wait when the process's deadline has passed: a caller such as the bridge must answer soon after it."""
 
 
 def pidfd_or_none(pid: int) -> int | None:
@@ -73,7 +73,7 @@ def await_end(pid: int, pidfd: int | None, give_up: float | None = None) -> int:
     while (status := children.reap(pid)) is None:
         left = give_up - time.monotonic()
         if left <= 0:
-            children.reap_later(pid)
+            children.late.append(pid)
             return -SIGKILL
         _pause(pidfd, left)
     return status

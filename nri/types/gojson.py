@@ -71,9 +71,7 @@ def _make_codec() -> tuple[Callable[[_Context], Scanner], Callable[[object], str
 
         def make_decoder(context: _Context) -> Scanner:
             decoder = json.JSONDecoder(
-                parse_float=_parse_float,
-                parse_constant=_parse_constant,
-                object_pairs_hook=context.object_pairs_hook,
+                parse_float=_parse_float, parse_constant=_parse_constant, object_pairs_hook=context.object_pairs_hook
             )
             return decoder.scan_once  # type: ignore[attr-defined, no-any-return]
 

@@ -194,6 +194,10 @@ class JSONObject:
             raise TypeError(f"{type(self).__name__} has no attribute {next(iter(changes))!r}")
         return message
 
+    def _set(self, **values: object) -> None:
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
     def _keep_unknown(self, key: str, value: object) -> None:
         """Handle a key that no field has: ignore it, as Go does."""
 

@@ -5,7 +5,7 @@ a JSON Schema (``schema``):
 
     CONF = Table(
         Key("level", words("low", "high"), default="low", description="how much is done"),
-        Key("cpus", array(integer(0, 8191)), default=[], description="CPUs that are left alone"),
+        Key("cpus", array(number(0, 8191, whole=True)), default=[], description="CPUs that are left alone"),
         notes=True,
         nulls=True,
     )
@@ -37,7 +37,7 @@ class Rule:
     :param accepts: returns whether a value is right.
     :param expected: what would be right, for messages.
     :param keywords: the keywords of its JSON Schema (2020-12), without those of *parts*; None leaves a keyword out.
-    :param why: returns what is wrong with a value of this kind; None for "found (the value), expected (*expected*)".
+    :param explain: returns what is wrong with a value of this kind; None for "found VALUE, expected EXPECTED".
     :param parts: the rule for an array's items, or the alternative rules for the value.
     """
 
@@ -48,15 +48,11 @@ class Rule:
         expected: str,
         keywords: dict[str, Any],
         *,
-        why: Callable[[Any], str] | None = None,
+        explain: Callable[[Any], str] | None = None,
         parts: tuple[Rule, ...] = (),
     ) -> None:
-        self.kind = kind
-        self.accepts = accepts
-        self.expected = expected
-        self.keywords = keywords
-        self.explain = why
-        self.parts = parts
+        self.kind, self.accepts, self.expected = kind, accepts, expected
+        self.keywords, self.explain, self.parts = keywords, explain, parts
 
     def why(self, value: object) -> str:
         """Return what is wrong with *value* as a whole and what would be right; "" if it is accepted."""
@@ -77,14 +73,8 @@ class Rule:
         return table_explained.schema(self)
 
 
-def anything() -> Rule:
-    """Return a rule that accepts every value."""
-    return Rule(object, lambda value: True, "a value", {})
-
-
-def flag() -> Rule:
-    """Return a rule for true or false."""
-    return Rule(bool, lambda value: value is True or value is False, "true or false", {"type": "boolean"})
+ANYTHING = Rule(object, lambda value: True, "a value", {})
+FLAG = Rule(bool, lambda value: value is True or value is False, "true or false", {"type": "boolean"})
 
 
 def words(*known: str) -> Rule:
@@ -123,31 +113,30 @@ def text(
 
 
 def number(
-    low: float | None = None, high: float | None = None, *, above: bool = False, expected: str = "a number"
+    low: float | None = None,
+    high: float | None = None,
+    *,
+    above: bool = False,
+    whole: bool = False,
+    expected: str = "",
 ) -> Rule:
     """Return a rule for a number from *low* to *high*; None for no limit.
 
     :param above: whether the number must be greater than *low*.
+    :param whole: whether it must be an integer.
     """
+    kind: type | tuple[type, ...] = int if whole else (int, float)
     least = float("-inf") if low is None else low
     most = float("inf") if high is None else high
 
     def accepts(value: Any) -> bool:
-        if not isinstance(value, int | float) or value is True or value is False:
+        if not isinstance(value, kind) or value is True or value is False:
             return False
-        return least <= value <= most and not (above and value == low)
+        return least <= value <= most and not (above and value == low)  # type: ignore[operator]
 
-    keywords = {"type": "number", "exclusiveMinimum" if above else "minimum": low, "maximum": high}
-    return Rule((int, float), accepts, expected, keywords)
-
-
-def integer(low: int | None = None, high: int | None = None, *, expected: str = "an integer") -> Rule:
-    """Return a rule for an integer from *low* to *high*; None for no limit."""
-    rule = number(low, high)
-    is_number = rule.accepts
-    return Rule(
-        int, lambda value: isinstance(value, int) and is_number(value), expected, rule.keywords | {"type": "integer"}
-    )
+    name = "integer" if whole else "number"
+    keywords = {"type": name, "exclusiveMinimum" if above else "minimum": low, "maximum": high}
+    return Rule(kind, accepts, expected or ("an integer" if whole else "a number"), keywords)
 
 
 def array(item: Rule, shortest: int = 0, *, unique: bool = False, expected: str = "an array") -> Rule:
@@ -180,26 +169,12 @@ class Key:
     """A key of an object, with the rule for its value.
 
     :param default: the value that a missing key stands for.
-    :param title: what the value is, in a few words: part of a validator's messages.
     :param required: whether an object without the key is wrong.
+    :param named: title and description, for the schema; the title is part of a validator's messages.
     """
 
-    def __init__(
-        self,
-        name: str,
-        rule: Rule,
-        *,
-        default: Any = None,
-        title: str | None = None,
-        description: str | None = None,
-        required: bool = False,
-    ) -> None:
-        self.name = name
-        self.rule = rule
-        self.default = default
-        self.title = title
-        self.description = description
-        self.required = required
+    def __init__(self, name: str, rule: Rule, *, default: Any = None, required: bool = False, **named: str) -> None:
+        self.name, self.rule, self.default, self.required, self.named = name, rule, default, required, named
 
 
 class Table(Rule):
@@ -207,17 +182,11 @@ class Table(Rule):
 
     :param notes: whether keys that begin with :data:`NOTE_PREFIX` are accepted, too.
     :param nulls: whether null stands for a missing key, where the key is not required.
+    :param named: title and description, for the schema.
     """
 
-    def __init__(
-        self,
-        *keys: Key,
-        notes: bool = False,
-        nulls: bool = False,
-        title: str | None = None,
-        description: str | None = None,
-    ) -> None:
-        super().__init__(dict, self._accepts, "an object", {"title": title, "description": description})
+    def __init__(self, *keys: Key, notes: bool = False, nulls: bool = False, **named: str) -> None:
+        super().__init__(dict, self._accepts, "an object", named)
         self.keys = {key.name: key for key in keys}
         self.notes = notes
         self.required = [key.name for key in keys if key.required]

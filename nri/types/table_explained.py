@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     Schema = dict[str, Any]
     Faults = Iterator[tuple[str, str]]
 
+_NOTES = {f"^{NOTE_PREFIX}": {"title": "The operator's own notes; nothing reads them"}}
+
 
 def why(rule: Rule, value: object) -> str:
     """See :meth:`Rule.why`."""
@@ -50,14 +52,13 @@ def schema(rule: Rule) -> Schema:
     found = dict(rule.keywords)
     if isinstance(rule, Table):
         keys = {name: _schema_of_key(key) for name, key in rule.keys.items()}
-        found["type"] = "object"
-        found["required"] = rule.required or None
-        found["properties"] = keys | {name: _or_null(keys[name]) for name in rule.nullable}
-        if rule.notes:
-            found["patternProperties"] = {
-                f"^{NOTE_PREFIX}": {"title": "The operator's own notes; nothing reads them"}
-            }
-        found["additionalProperties"] = False
+        found |= {
+            "type": "object",
+            "required": rule.required or None,
+            "properties": keys | {name: _or_null(keys[name]) for name in rule.nullable},
+            "patternProperties": _NOTES if rule.notes else None,
+            "additionalProperties": False,
+        }
     elif rule.kind is list and rule.parts:
         found["items"] = schema(rule.parts[0])
     elif rule.parts:
@@ -94,8 +95,7 @@ def _faults_of_items(rule: Rule, value: list[Any], where: str) -> Faults:
 
 
 def _schema_of_key(key: Key) -> Schema:
-    named = _without_none({"title": key.title, "description": key.description})
-    return named | schema(key.rule) | named | _without_none({"default": key.default})
+    return _without_none(key.named | schema(key.rule) | key.named | {"default": key.default})
 
 
 def _or_null(found: Schema) -> Schema:

@@ -91,11 +91,8 @@ class Spec(JSONObject):
         cgroups_path: str = "",
         annotations: Mapping[str, str] | None = None,
     ) -> None:
-        put = object.__setattr__
-        put(self, "resources", resources)
-        put(self, "namespaces", dict(namespaces or {}))
-        put(self, "cgroups_path", cgroups_path)
-        put(self, "annotations", dict(annotations or {}))
+        namespaces, annotations = dict(namespaces or {}), dict(annotations or {})
+        self._set(resources=resources, namespaces=namespaces, cgroups_path=cgroups_path, annotations=annotations)
 
 
 class Result(JSONObject):
@@ -133,20 +130,16 @@ class Result(JSONObject):
         cgroups_path: str = "",
         extra: Mapping[str, Any] | None = None,
     ) -> None:
-        put = object.__setattr__
-        put(self, "plugin", plugin)
-        put(self, "version", version)
-        put(self, "error", error)
-        put(self, "metadata", dict(metadata or {}))
-        put(self, "cgroups_path", cgroups_path)
-        put(self, "extra", dict(extra or {}))
+        metadata, extra = dict(metadata or {}), dict(extra or {})
+        self._set(plugin=plugin, version=version, error=error, cgroups_path=cgroups_path)
+        self._set(metadata=metadata, extra=extra)
 
     @classmethod
     def from_value(cls, value: object, where: str) -> Result:
         """Return the same as :meth:`JSONObject.from_value`, with unknown keys in ``extra``."""
         result = super().from_value(value, where)
         if not hasattr(result, "extra"):
-            object.__setattr__(result, "extra", {})
+            result._set(extra={})
         return result
 
     def to_value(self) -> dict[str, Any]:
@@ -160,7 +153,7 @@ class Result(JSONObject):
 
     def _keep_unknown(self, key: str, value: object) -> None:
         if not hasattr(self, "extra"):
-            object.__setattr__(self, "extra", {})
+            self._set(extra={})
         self.extra[key] = value
 
 
@@ -210,16 +203,8 @@ class Request(JSONObject):
         results: Iterable[Result] = (),
         version: str = VERSION,
     ) -> None:
-        put = object.__setattr__
-        put(self, "conf", conf)
-        put(self, "version", version)
-        put(self, "state", State(state))
-        put(self, "id", id)
-        put(self, "sandbox_id", sandbox_id)
-        put(self, "pid", pid)
-        put(self, "spec", spec)
-        put(self, "labels", dict(labels or {}))
-        put(self, "results", tuple(results))
+        self._set(conf=conf, version=version, state=State(state), id=id, sandbox_id=sandbox_id, pid=pid, spec=spec)
+        self._set(labels=dict(labels or {}), results=tuple(results))
 
     @property
     def is_sandbox(self) -> bool:
@@ -231,14 +216,4 @@ class Request(JSONObject):
         return Result(plugin=plugin, version=self.version, metadata=metadata, error=error)
 
 
-__all__ = [
-    "MAX_REQUEST",
-    "STATES",
-    "VERSION",
-    "DecodeError",
-    "EncodeError",
-    "Request",
-    "Result",
-    "Spec",
-    "State",
-]
+__all__ = ["MAX_REQUEST", "STATES", "VERSION", "DecodeError", "EncodeError", "Request", "Result", "Spec", "State"]

@@ -21,39 +21,39 @@ GRACE = 1.0
 class Absence:
     """The missing files, each with the time since when it is missing.
 
-    :param stand_in: the file that is read only if there is no other; it does not replace files that are missing for
+    :param fallback: the file that is read only if there is no other; it does not replace files that are missing for
         a moment only.
     """
 
-    def __init__(self, stand_in: str, clock: Callable[[], float]) -> None:
-        self._stand_in = stand_in
+    def __init__(self, fallback: str, clock: Callable[[], float]) -> None:
+        self._fallback = fallback
         self._clock = clock
         self._since: dict[str, float] = {}
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """Forget the missing files: they are there again, or were replaced."""
         self._since = {}
 
-    def is_over(self) -> bool:
+    def has_expired(self) -> bool:
         """Return whether a file has been missing for :data:`GRACE` seconds."""
         return bool(self._since) and self._clock() - min(self._since.values()) >= GRACE
 
-    def bridge(self, known: Files, found: Files) -> Files:
+    def in_use(self, known: Files, found: Files) -> Files:
         """Return the files to use: *found*, and the files of *known* that have been missing for a moment only.
 
         :param known: the files that were in use.
         :param found: the files that exist.
         """
         missing = [path for path in known if path not in found]
-        rest = {path: plugins for path, plugins in found.items() if path in known or path != self._stand_in}
+        rest = {path: plugins for path, plugins in found.items() if path in known or path != self._fallback}
         if not missing or any(known.get(path) != plugins for path, plugins in rest.items()):
-            self.forget()
+            self.reset()
             return found
         now = self._clock()
         self._since = {path: self._since.get(path, now) for path in missing}
         gone = {path for path in missing if now - self._since[path] >= GRACE}
         if len(gone) == len(missing):
-            self.forget()
+            self.reset()
             return found
         for path in gone:
             del self._since[path]

@@ -58,9 +58,9 @@ class Configuration:
         self._files: Files = {}
         self._current = ConfigList()
         self._is_first = True
-        self._complaint: object = None
+        self._rejected: object = None
         self._absence = Absence(conf_file, clock)
-        self._noticed: list[str] = []  # missing files that the log has listed
+        self._reported: list[str] = []  # missing files that the log has listed
         self._explainer = Explainer()
         self._listed: object = None  # the directory's metadata when _paths was made
         self._paths: list[str] = []
@@ -75,7 +75,7 @@ class Configuration:
                 self._read(check_owner)
             except (Exception, SystemExit) as error:  # such as no memory, or a module that cannot be loaded
                 self._snapshot = None
-                self._refuse(_unreadable(self._conf_dir, error))
+                self._reject(_unreadable(self._conf_dir, error))
             return self._current
 
     def explain(self) -> None:
@@ -88,25 +88,25 @@ class Configuration:
 
     def _read(self, check_owner: bool) -> None:
         before, _ = self._look(check_owner)
-        if before == self._snapshot and not self._absence.is_over():
+        if before == self._snapshot and not self._absence.has_expired():
             return
-        read, after, newest = self._attempt(check_owner)
+        read, after, newest = self._read_once(check_owner)
         for _ in range(ATTEMPTS - 1):
             if after == before:
                 break
             time.sleep(PAUSE)
             before = after
-            read, after, newest = self._attempt(check_owner)
+            read, after, newest = self._read_once(check_owner)
         # Files that may have changed without another time of change are read again at the next event.
         self._snapshot = None if after != before or time.time_ns() - newest < RECENT_NS else after
         if isinstance(read, ConfigError):
             if not all(isinstance(fault, InvalidFile) for fault in read.faults):
                 self._snapshot = None  # the reason may pass without a change of the file
-            self._refuse(read)
+            self._reject(read)
         else:
             self._accept(read)
 
-    def _attempt(self, check_owner: bool) -> tuple[Files | ConfigError, Snapshot, int]:
+    def _read_once(self, check_owner: bool) -> tuple[Files | ConfigError, Snapshot, int]:
         read: Files | ConfigError
         try:
             read = config.load_files(self._conf_dir, self._conf_file, check_owner=check_owner)
@@ -114,31 +114,31 @@ class Configuration:
             read = error
         return read, *self._look(check_owner)
 
-    def _refuse(self, error: ConfigError) -> None:
-        self._absence.forget()
-        self._noticed = []
-        complaint = [(str(fault), _mark(fault)) for fault in error.faults]
-        if complaint != self._complaint:
-            self._complaint = complaint
+    def _reject(self, error: ConfigError) -> None:
+        self._absence.reset()
+        self._reported = []
+        rejected = [(str(fault), _fingerprint(fault)) for fault in error.faults]
+        if rejected != self._rejected:
+            self._rejected = rejected
             self._explainer.put(error, self._names())
 
     def _accept(self, found: Files) -> None:
-        was_refused = self._complaint is not None
-        if was_refused:
-            self._complaint = None
+        was_rejected = self._rejected is not None
+        if was_rejected:
+            self._rejected = None
             self._explainer.drop()
-        files = self._absence.bridge(self._files, found)
+        files = self._absence.in_use(self._files, found)
         missing = [path for path in files if path not in found]
-        gone = [path for path in self._noticed if path not in files]
-        is_over = any(path not in missing for path in self._noticed)
+        gone = [path for path in self._reported if path not in files]
+        is_over = any(path not in missing for path in self._reported)
         read = ConfigList(plugins=[plugin for plugins in files.values() for plugin in plugins])
-        is_news = self._is_first or was_refused or is_over or read != self._current
+        is_news = self._is_first or was_rejected or is_over or read != self._current
         self._is_first = False
         self._files, self._current = files, read
         if is_news:
             log.info("configuration: %s%s", self._names(), f"; gone: {_joined(gone)}" if gone else "")
-        new = [path for path in missing if path not in self._noticed and files[path]]
-        self._noticed = [path for path in self._noticed if path in missing] + new
+        new = [path for path in missing if path not in self._reported and files[path]]
+        self._reported = [path for path in self._reported if path in missing] + new
         if new:
             kept = f"still using the last valid configuration ({self._names()}) for {GRACE:g} s"
             log.warning("missing: %s; %s", _joined(new), kept)
@@ -160,7 +160,7 @@ class Configuration:
                     seen[f"{path} leads to"] = end
                     for directory in [*named_in, os.path.dirname(end)]:
                         if directory not in seen:
-                            seen[directory] = _owned(directory)
+                            seen[directory] = _ownership(directory)
                     status = os.stat(path)
             except OSError as error:
                 seen[path] = error.errno
@@ -194,7 +194,7 @@ def _unreadable(conf_dir: str, error: BaseException) -> ConfigError:
     return ConfigError([Fault(file=conf_dir, message=reason)])
 
 
-def _mark(fault: Fault) -> int:
+def _fingerprint(fault: Fault) -> int:
     """Return a number that differs for two contents of a file; the contents are not kept."""
     return hash(fault.document) if isinstance(fault, InvalidFile) else 0
 
@@ -203,7 +203,7 @@ def _joined(names: Iterable[str]) -> str:
     return shorten(", ".join(names), MAX_TEXT)
 
 
-def _owned(directory: str) -> tuple[int, ...] | int:
+def _ownership(directory: str) -> tuple[int, ...] | int:
     """Return the metadata that decides whether a directory is trusted, so that a change of it is noticed."""
     try:
         status = os.stat(directory)

@@ -12,9 +12,7 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import re
-import stat
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -153,11 +151,11 @@ def _handler(options: BridgeOptions, *, launched: bool) -> tuple[logging.Handler
 
 
 def _without_file(*, launched: bool) -> logging.Handler:
-    if launched and _is_socket(SYSLOG):
+    if launched:
         try:
             return SyslogHandler(SYSLOG)
         except OSError:
-            pass
+            pass  # there is no syslog
     return stderr.handler()
 
 
@@ -166,13 +164,6 @@ def _complain(text: str, *, launched: bool) -> None:
     handler.setFormatter(_Text(stamped=not isinstance(handler, SyslogHandler)))
     handler.handle(complaint(text))
     handler.close()
-
-
-def _is_socket(path: str) -> bool:
-    try:
-        return stat.S_ISSOCK(os.stat(path).st_mode)
-    except OSError:
-        return False
 
 
 def _stamp(record: logging.LogRecord) -> str:

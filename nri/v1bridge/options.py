@@ -16,7 +16,7 @@ from nri.errors import NRIError
 from nri.places import DEFAULT_BIN_DIRS, DEFAULT_CONF_DIR, DEFAULT_CONF_FILE
 from nri.types import gojson
 from nri.types.errors import DecodeError
-from nri.types.table import Key, Rule, Table, array, flag, number, text, words
+from nri.types.table import FLAG, Key, Rule, Table, array, number, text, words
 
 
 class OptionsError(NRIError):
@@ -24,7 +24,7 @@ class OptionsError(NRIError):
 
 
 def _option(name: str, default: Any, rule: Rule) -> Any:
-    return field(default=default, metadata={"key": Key(name, rule, default=default)})
+    return field(default=default, metadata={"key": name, "option": Key(name, rule, default=default)})
 
 
 _PATH = text(
@@ -49,8 +49,8 @@ class BridgeOptions:
         DEFAULT_TIMEOUT,
         number(0, MAX_TIMEOUT, above=True, expected=f"a number of seconds above 0, at most {MAX_TIMEOUT}"),
     )
-    prefork: bool = _option("prefork", True, flag())
-    check_owner: bool = _option("checkOwner", True, flag())
+    prefork: bool = _option("prefork", True, FLAG)
+    check_owner: bool = _option("checkOwner", True, FLAG)
     log_file: str = _option("logFile", "", _PATH)
     log_level: str = _option("logLevel", "info", words("debug", "info", "warning", "error"))
     log_format: str = _option("logFormat", "text", words("text", "json"))
@@ -81,7 +81,7 @@ class BridgeOptions:
             return cls(), [f"they are not JSON: {error}"]
         if not isinstance(value, dict):
             return cls(), [OPTIONS.why(value)]
-        attributes = {each.metadata["key"].name: each.name for each in fields(cls)}
+        attributes = {each.metadata["key"]: each.name for each in fields(cls)}
         faults: list[str] = []
         found: dict[str, Any] = {}
         for name, item in value.items():
@@ -98,5 +98,5 @@ class BridgeOptions:
         return cls(**found), faults
 
 
-OPTIONS = Table(*[each.metadata["key"] for each in fields(BridgeOptions)], notes=True, nulls=True)
+OPTIONS = Table(*[each.metadata["option"] for each in fields(BridgeOptions)], notes=True, nulls=True)
 """The keys of the JSON object."""

@@ -1,5 +1,4 @@
-"""Logging to standard error without blocking, even when its reader stops (a stopped journal, a full pipe, a
-terminal).
+"""Logging to standard error without blocking, even when its reader stops: a full pipe, a stopped journal.
 
 Other processes share the descriptor (a shell, a service manager), so it cannot be made non-blocking. A pipe or a
 terminal is opened once more, through /proc; if that fails (it belongs to another user), a thread writes to it and may

@@ -53,7 +53,7 @@ def test_an_enclosure_that_cannot_be_made_says_why_and_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    with pytest.raises(RuntimeError, match=r"no namespaces for the test: mount: .*absent"):
+    with pytest.raises(RuntimeError, match=r"no namespaces for the enclosure: mount: .*absent"):
         Enclosure(bin_dir=tmp_path / "absent").__enter__()
     assert list(tmp_path.iterdir()) == []
 

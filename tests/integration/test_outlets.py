@@ -26,7 +26,7 @@ from nri.ttrpc import StatusError
 from nri.types.v1 import Request, Result
 from nri.v1bridge import BridgeOptions, logs
 from nri.v1bridge.serving import serve
-from tests.integration.adaptation.test_start import SERVE, STUB, install
+from tests.integration.adaptation.starting import SERVE, STUB, install
 from tests.integration.cli.running import process
 from tests.support.host import OCI_CONFIG, Host, plugin
 from tests.support.node import Node

@@ -137,3 +137,8 @@ def methods(**functions: Callable[..., Any]) -> dict[tuple[str, str], Any]:
 def call(client: RPCClient, method: str, name: str = "", **options: Any) -> PodSandbox:
     """Call a method of the test's service with a PodSandbox of that name."""
     return client.call(SERVICE, method, PodSandbox(name=name), PodSandbox, **options)
+
+
+def echo(request: PodSandbox, call: Any) -> PodSandbox:
+    """A handler of the test's service."""
+    return request

@@ -13,7 +13,7 @@ from nri.ttrpc.server import unary
 from tests.support.waiting import TIMEOUT
 
 PLUGIN, RUNTIME = "nri.pkg.api.v1alpha1.Plugin", "nri.pkg.api.v1alpha1.Runtime"
-NEW = {"NRI_version": "v0.12.2", "registration_timeout": 5000, "request_timeout": 2500}
+NEW: dict[str, Any] = {"NRI_version": "v0.12.2", "registration_timeout": 5000, "request_timeout": 2500}
 """What a runtime with NRI 0.12 adds to its ConfigureRequest."""
 
 
@@ -38,11 +38,13 @@ class Runtime:
         """Wait until the plugin has registered, and configure it; returns the mask of its events."""
         assert self.registered.wait(TIMEOUT), "the plugin did not register"
         request = api.ConfigureRequest(config=config, runtime_name="fake", runtime_version="1.2", **rest)
-        return self.call("Configure", request, api.ConfigureResponse).events
+        response: api.ConfigureResponse = self.call("Configure", request, api.ConfigureResponse)
+        return response.events
 
     def synchronize(self, pods: Any = (), containers: Any = (), *, more: bool = False) -> api.SynchronizeResponse:
         request = api.SynchronizeRequest(pods=pods, containers=containers, more=more)
-        return self.call("Synchronize", request, api.SynchronizeResponse)
+        response: api.SynchronizeResponse = self.call("Synchronize", request, api.SynchronizeResponse)
+        return response
 
     def start(self, **rest: Any) -> int:
         """The whole handshake."""
@@ -55,12 +57,16 @@ class Runtime:
         method = events.BY_EVENT[event]
         return self.call(method.rpc, request or method.request(), method.response, timeout=timeout)
 
-    def state_change(self, event: int, **parts: Any) -> api.Empty:
+    def state_change(self, event: Any, **parts: Any) -> api.Empty:
         """An event as up to NRI 0.11."""
-        return self.call("StateChange", api.StateChangeEvent(event=event, **parts), api.Empty)
+        response: api.Empty = self.call("StateChange", api.StateChangeEvent(event=event, **parts), api.Empty)
+        return response
 
     def call(self, method: str, request: Any, response: Any, timeout: float = TIMEOUT) -> Any:
         return self._client.call(PLUGIN, method, request, response, timeout=timeout)
+
+    def is_closed(self) -> bool:
+        return self._mux.reason is not None
 
     def close(self) -> None:
         self._mux.close("the runtime ends")

@@ -48,8 +48,10 @@ class Plugin:
     ) -> None:
         self.index, self.name = index, name
         self.asked: list[tuple[str, Any]] = []
-        self.ours, theirs = socket.socketpair() if sock is None else (None, sock)
-        self._mux = Mux(theirs)
+        self.ours: socket.socket | None = None
+        if sock is None:
+            self.ours, sock = socket.socketpair()
+        self._mux = Mux(sock)
         self.runtime = RPCClient(self._mux.open(RUNTIME_SERVICE))
         self._configured = api.ConfigureResponse(events=events.mask(wants))
         handshake = {

@@ -8,14 +8,14 @@ from nri.errors import bounded, escape
 
 
 @given(st.text(), st.integers(128, 400))
-def test_a_bounded_text_never_has_more_bytes_than_it_may_and_is_utf8(text, limit):
+def test_a_bounded_text_never_has_more_bytes_than_it_may_and_is_utf8(text: str, limit: int) -> None:
     short = bounded(text, limit)
     assert len(short.encode()) <= limit
     assert len(text.encode("utf-8", "replace")) > limit or short == text.encode("utf-8", "replace").decode()
 
 
 @pytest.mark.parametrize("sign", ["a", "é", "€", "𝄞"])
-def test_of_a_long_text_its_beginning_its_end_and_its_length_in_bytes_are_left(sign):
+def test_of_a_long_text_its_beginning_its_end_and_its_length_in_bytes_are_left(sign: str) -> None:
     short = bounded(sign * 100_000 + "the very last w.", 4096)
     assert short.startswith(sign * 900)
     assert short.endswith(f"…the very last w. ({len(sign.encode()) * 100_000 + 16} bytes)")
@@ -23,18 +23,18 @@ def test_of_a_long_text_its_beginning_its_end_and_its_length_in_bytes_are_left(s
 
 
 @pytest.mark.parametrize("sign", ["é", "€", "𝄞"])
-def test_a_text_with_few_characters_and_too_many_bytes_is_cut(sign):
+def test_a_text_with_few_characters_and_too_many_bytes_is_cut(sign: str) -> None:
     text = sign * 128
     assert len(bounded(text, 128).encode()) <= 128
     assert bounded(text, 128).endswith(f" ({len(text.encode())} bytes)")
     assert bounded(text, len(text.encode())) == text
 
 
-def test_a_lone_surrogate_is_a_question_mark():
+def test_a_lone_surrogate_is_a_question_mark() -> None:
     assert bounded("file \udcff", 128) == "file ?"
     assert len(bounded("\udcff" * 500, 128)) <= 128
 
 
 @given(st.text())
-def test_a_printable_text_is_one_line_that_a_terminal_obeys_in_nothing(text):
+def test_a_printable_text_is_one_line_that_a_terminal_obeys_in_nothing(text: str) -> None:
     assert escape(text).isprintable()

@@ -1,4 +1,4 @@
-"""What is made of a fuzzing session: nothing that failed, or that did not run, looks like what holds."""
+"""The outcomes of a fuzzing session: a failure, or a target that did not run, is never reported as success."""
 
 import os
 import subprocess
@@ -39,7 +39,7 @@ def test_the_last_line_of_a_target_counts() -> None:
         ("Traceback", 0, (), "Traceback"),
     ],
 )
-def test_what_went_wrong_is_trouble(output: str, status: int, found: tuple[str, ...], trouble: str) -> None:
+def test_a_failure_is_trouble(output: str, status: int, found: tuple[str, ...], trouble: str) -> None:
     outcome = outcome_of("json_text", output, status)
     assert outcome.found == found
     assert trouble in outcome.trouble
@@ -62,7 +62,7 @@ def again(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
 
 
-def test_an_input_is_run_again_without_atheris(tmp_path: Path) -> None:
+def test_an_input_runs_again_without_atheris(tmp_path: Path) -> None:
     good = tmp_path / "good"
     good.write_bytes(b"0-3")
     ran = again("cpu_lists", str(good))
@@ -74,7 +74,7 @@ def test_an_input_is_run_again_without_atheris(tmp_path: Path) -> None:
     ("words", "message"),
     [(["nope"], "found 'nope', expected one of "), (["cpu_lists", "/nonexistent"], "/nonexistent")],
 )
-def test_a_target_or_a_file_that_is_not_there_is_named(words: list[str], message: str) -> None:
+def test_a_missing_target_or_file_is_named(words: list[str], message: str) -> None:
     ran = again(*words)
     assert ran.returncode == 2
     assert message in ran.stderr
@@ -82,7 +82,7 @@ def test_a_target_or_a_file_that_is_not_there_is_named(words: list[str], message
 
 
 @pytest.mark.parametrize("seconds", ["0", "1.5", "ten", "-1"])
-def test_a_time_that_is_none_is_refused_before_anything_is_made(seconds: str) -> None:
+def test_an_invalid_time_is_refused_first(seconds: str) -> None:
     ran = subprocess.run(
         [ROOT / "tools" / "fuzz"],
         env={**os.environ, "FUZZ_SECONDS": seconds},

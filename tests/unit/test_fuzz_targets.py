@@ -1,4 +1,4 @@
-"""The fuzz targets, on their seeds and on what hypothesis makes of them: see :mod:`fuzz`."""
+"""The fuzz targets, on their seeds and on inputs that hypothesis derives from them: see :mod:`fuzz`."""
 
 import random
 import re
@@ -43,7 +43,7 @@ def inputs(target: ModuleType) -> st.SearchStrategy[bytes]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_seeds_hold_what_the_target_promises(name: str) -> None:
+def test_the_invariant_holds_for_the_seeds(name: str) -> None:
     target = targets.load(name)
     assert len(target.SEEDS) >= 3
     for seed in target.SEEDS:
@@ -63,13 +63,13 @@ def test_hypothesis_finds_nothing_that_breaks_it(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_target_says_what_it_holds(name: str) -> None:
+def test_a_target_states_its_invariant(name: str) -> None:
     target = targets.load(name)
     assert re.match(r"[A-Z'].{80,}", (target.__doc__ or "").replace("\n", " "))
     assert all(isinstance(seed, bytes) for seed in (*target.SEEDS, *getattr(target, "WORDS", ())))
 
 
-def test_an_unknown_target_is_named_with_those_that_there_are() -> None:
+def test_an_unknown_target_is_named_with_the_known_ones() -> None:
     with pytest.raises(LookupError, match=r"^found 'gosjon', expected one of bridge_options, .*, wire_messages$"):
         targets.load("gosjon")
 

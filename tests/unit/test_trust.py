@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -14,6 +14,7 @@ from nri.client import PluginError, find
 from nri.config import ConfigError, load
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 EVIL = 4711
@@ -237,6 +238,16 @@ def test_another_users_files_and_directories_are_not_used(place: Place) -> None:
     assert [fault.partition(":")[0] for fault in place.load()] == ["/resource.d"]
 
 
+def noting(looks: list[Any], real: Callable[[str], Any]) -> Callable[[str], Any]:
+    """Return ``real`` as a function that adds each path to ``looks``."""
+
+    def look(path: str) -> Any:
+        looks.append(path)
+        return real(path)
+
+    return look
+
+
 def test_looking_at_a_plain_plugin_costs_a_look_at_each_part_of_its_path_and_at_its_directory(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -244,7 +255,7 @@ def test_looking_at_a_plain_plugin_costs_a_look_at_each_part_of_its_path_and_at_
     with monkeypatch.context() as patched:
         for name in ("stat", "lstat", "readlink"):
             real = getattr(os, name)
-            patched.setattr(os, name, lambda path, real=real: looks.append(path) or real(path))
+            patched.setattr(os, name, noting(looks, real))
         find("noop", [str(place.root / "bin")], check_owner=False)
         without = len(looks)
         find("noop", [str(place.root / "bin")])
@@ -378,6 +389,6 @@ def test_what_is_known_to_be_no_link_is_not_looked_at_again(place: Place, monkey
     looks: list[str] = []
     with monkeypatch.context() as patched:
         real = os.lstat
-        patched.setattr(os, "lstat", lambda path: looks.append(path) or real(path))
+        patched.setattr(os, "lstat", noting(looks, real))
         trust.follow(str(place.conf), known)
     assert looks == [str(place.conf)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from nri import __version__
 from nri.plugins import sample
-from nri.types.table import Key, flag
+from nri.types.table import FLAG, Key
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class ClearCFS(sample.SamplePlugin):
         sample.classes_key("classes", DEFAULT_CLASS, "classes whose quota is cleared"),
         Key(
             "pod",
-            flag(),
+            FLAG,
             default=False,
             description="also clear the pod's own quota, which binds its containers as well (default false)",
         ),

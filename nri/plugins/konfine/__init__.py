@@ -11,7 +11,7 @@ from __future__ import annotations
 from nri import __version__
 from nri.plugins import sample
 from nri.types.gojson import describe, shorten
-from nri.types.table import Key, Rule, array, either, integer
+from nri.types.table import Key, Rule, array, either, number
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Konfine(sample.SamplePlugin):
         Key(
             "systemReserved",
             either(
-                array(integer(0, MAX_CPU, expected=f"the number of a CPU, 0 to {MAX_CPU}")),
+                array(number(0, MAX_CPU, whole=True, expected=f"the number of a CPU, 0 to {MAX_CPU}")),
                 Rule(
                     str,
                     lambda value: isinstance(value, str) and not _why_no_cpu_list(value),
@@ -62,7 +62,7 @@ class Konfine(sample.SamplePlugin):
                         "title": f"A list of CPUs from 0 to {MAX_CPU}, such as 0-1,8",
                         "pattern": rf"^\s*({_CPU}(-{_CPU})?\s*(,\s*{_CPU}(-{_CPU})?\s*)*)?$",
                     },
-                    why=_why_no_cpu_list,
+                    explain=_why_no_cpu_list,
                 ),
                 expected='an array of CPU numbers, or a CPU list like "0-1,8"',
             ),

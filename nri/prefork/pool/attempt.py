@@ -34,7 +34,7 @@ def attempt(path: str, plugin: str, prefork: str, files: Files, seen: Seen | Non
     :param files: the executable.
     :param seen: the files at the last attempt.
     """
-    server: Server | None = None
+    server: ServerHandle | None = None
     changing = None
     try:
         why = eligibility.FOREIGN if prefork == "never" else eligibility.why_not(path, plugin)

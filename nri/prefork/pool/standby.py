@@ -29,7 +29,6 @@ class Standby:
     :raises OSError: when it can't be started.
     """
 
-    files: tuple[str, ...] = ()
     has_answered = False
     is_suspect = False
 
@@ -40,10 +39,6 @@ class Standby:
         self._retired = False
         self._starting = False
         self._waiting: tuple[int, list[int]] | None = self._start()
-
-    def prepare(self, within: float) -> str:
-        """Return "", always: a foreign program cannot signal that it is ready."""
-        return ""
 
     def launch(self, stdin: bytes, deadline: float, lines: Lines, max_output: int) -> launch.Output:
         """Have the waiting process answer.

@@ -90,11 +90,6 @@ def answer(function: Answer, request: RequestFile, result: AnswerFile) -> int:
         return 1
 
 
-def has_exit_functions() -> bool:
-    """Return whether threads or functions of atexit may run at the end, and may block it or change the status."""
-    return "threading" in sys.modules or "atexit" in sys.modules
-
-
 def run_exit_functions() -> None:
     """Do what the interpreter does at its end and others can see: join threads, call functions of atexit."""
     if "threading" in sys.modules:

@@ -32,21 +32,9 @@ def unfit(control: int) -> str:
 
     :param control: the descriptor of the control socket, which may be open.
     """
-    for found in (
-        _threads(),
-        _children(),
-        _open_files(control),
-        _redirected(),
-        _shared_memory(),
-        _timers(),
-        _signals(),
-        _finalizers(),
-        _exit_functions(),
-        _random_state(),
-    ):
-        if found:
-            return found
-    return ""
+    checks = (_redirected, _shared_memory, _timers, _signals, _finalizers, _exit_functions, _random_state)
+    found = _threads() or _children() or _open_files(control)
+    return found or next((found for check in checks if (found := check())), "")
 
 
 def _threads() -> str:

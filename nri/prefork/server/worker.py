@@ -4,17 +4,10 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 
 from nri.prefork.protocol import encode_end, encode_piece
-from nri.prefork.server.answering import (
-    AnswerFile,
-    Program,
-    RequestFile,
-    answer,
-    flush,
-    has_exit_functions,
-    run_exit_functions,
-)
+from nri.prefork.server.answering import AnswerFile, Program, RequestFile, answer, flush, run_exit_functions
 from nri.prefork.server.prefault import prefault
 
 TYPE_CHECKING = False
@@ -23,11 +16,7 @@ if TYPE_CHECKING:
 
 
 def work(program: Program, channel: int, stderr: int) -> NoReturn:
-    """Wait for a request, answer it, and exit.
-
-    :param channel: the worker's socket.
-    :param stderr: a pipe, for what the plugin prints.
-    """
+    """Wait for a request on the socket ``channel``, answer it, and exit; ``stderr`` gets what the plugin prints."""
     status = 1
     own = os.getpid()
     try:
@@ -41,7 +30,7 @@ def work(program: Program, channel: int, stderr: int) -> NoReturn:
         result = AnswerFile()
         status = answer(program.answer, request, result)
         piece = encode_piece(result.data)
-        if has_exit_functions():
+        if "threading" in sys.modules or "atexit" in sys.modules:  # these may block, or change the status
             _write(channel, piece)
             piece = b""
             run_exit_functions()

@@ -1,4 +1,4 @@
-"""Whatever a test does with a runtime, nothing is left when it is closed: no process, no descriptor, no thread."""
+"""No test of a runtime leaves a process, descriptor or thread when the runtime is closed."""
 
 from __future__ import annotations
 

@@ -1,10 +1,11 @@
-"""What plugins are sent, in which order, and what becomes of their answers."""
+"""The events that plugins are sent, their order, and the use of the answers."""
 
 from __future__ import annotations
 
 import socket
 import threading
 import time
+from functools import partial
 from typing import Any
 
 import pytest
@@ -19,22 +20,22 @@ from nri.ttrpc import Code, StatusError
 from tests.support.v2_plugin import ALL, Plugin, adjusts, container, pod, quota, updates
 from tests.support.waiting import SOON
 
-RPCS = {call.rpc: call.response() for call in events.METHODS}
-STATE_CHANGES = {call.rpc for call in events.METHODS if call.state_change}
+RPCS: dict[str, Any] = {method.rpc: method.response() for method in events.METHODS}
+STATE_CHANGES = {method.rpc for method in events.METHODS if method.state_change}
 OWN_CALLS = {rpc: answer for rpc, answer in RPCS.items() if rpc not in STATE_CHANGES}
-LIFE = [events.BY_EVENT[step.event].rpc for step in PodTemplate().lives()]
+LIFE = [events.BY_EVENT[item.event].rpc for item in PodTemplate().lives()]
 
 
-def play(runtime: Runtime, pods: int = 1, containers: int = 1) -> Replayer:
-    player = Replayer(runtime)
-    player.replay(PodTemplate().lives(pods, containers))
-    return player
+def replay(runtime: Runtime, pods: int = 1, containers: int = 1) -> Replayer:
+    replayer = Replayer(runtime)
+    replayer.replay(PodTemplate().lives(pods, containers))
+    return replayer
 
 
 def test_a_life_is_a_call_for_each_event_from_nri_0_12_on() -> None:
     with Runtime() as runtime:
         plugin = Plugin(**RPCS, StateChange=api.Empty()).connect(runtime)
-        assert play(runtime).failed == 0
+        assert replay(runtime).failed == 0
     assert plugin.events == LIFE
     assert plugin.requests("Configure")[0].NRI_version == "v0.12.0"
 
@@ -42,7 +43,7 @@ def test_a_life_is_a_call_for_each_event_from_nri_0_12_on() -> None:
 def test_a_life_is_mostly_state_changes_up_to_nri_0_11() -> None:
     with Runtime(style="state-change") as runtime:
         plugin = Plugin(**RPCS, StateChange=api.Empty()).connect(runtime)
-        assert play(runtime).failed == 0
+        assert replay(runtime).failed == 0
     assert plugin.events == ["StateChange" if rpc in STATE_CHANGES else rpc for rpc in LIFE]
     told = [events.BY_EVENT[change.event].rpc for change in plugin.requests("StateChange")]
     assert told == [rpc for rpc in LIFE if rpc in STATE_CHANGES]
@@ -56,7 +57,7 @@ def test_a_plugin_without_the_new_calls_gets_state_changes_from_a_new_runtime() 
     exchanges: list[Exchange] = []
     with Runtime(on_exchange=exchanges.append) as runtime:
         plugin = Plugin(**OWN_CALLS, StateChange=api.Empty()).connect(runtime)
-        assert play(runtime).failed == 0
+        assert replay(runtime).failed == 0
     assert plugin.events == ["StateChange" if rpc in STATE_CHANGES else rpc for rpc in LIFE]
     assert [exchange.event for exchange in exchanges][2:] == LIFE
 
@@ -77,7 +78,7 @@ def test_a_plugin_made_with_the_stub_sees_the_same_in_either_style(style: Any) -
         thread = threading.Thread(target=session.run)
         thread.start()
         assert runtime.attach(ours) == "10-logger"
-        assert play(runtime).failed == 0
+        assert replay(runtime).failed == 0
     thread.join()
     seen = [rpc for rpc in seen if rpc != "ValidateContainerAdjustment"]
     assert seen == LIFE
@@ -85,10 +86,14 @@ def test_a_plugin_made_with_the_stub_sees_the_same_in_either_style(style: Any) -
 
 def test_plugins_are_asked_in_the_order_of_their_indices() -> None:
     order: list[str] = []
+
+    def answer(index: str, request: api.RunPodSandboxRequest) -> api.RunPodSandboxResponse:
+        order.append(index)
+        return api.RunPodSandboxResponse()
+
     with Runtime() as runtime:
         for index in ("50", "10", "99", "00"):
-            answer = lambda request, index=index: (order.append(index), api.RunPodSandboxResponse())[1]  # noqa: E731
-            Plugin(index, RunPodSandbox=answer).connect(runtime)
+            Plugin(index, RunPodSandbox=partial(answer, index)).connect(runtime)
         assert runtime.plugins == ["00-test", "10-test", "50-test", "99-test"]
         runtime.run_pod_sandbox(pod())
     assert order == ["00", "10", "50", "99"]
@@ -98,7 +103,7 @@ def test_a_plugin_gets_only_the_events_that_it_wants() -> None:
     with Runtime() as runtime:
         some = Plugin("10", wants=(Event.STOP_CONTAINER,), **RPCS).connect(runtime)
         everything = Plugin("20", wants=(), **RPCS).connect(runtime)
-        play(runtime)
+        replay(runtime)
     assert some.events == ["StopContainer"]
     assert set(everything.events) == {*LIFE, "ValidateContainerAdjustment"}
 
@@ -154,9 +159,12 @@ def test_an_answer_that_says_deadline_exceeded_comes_in_time_and_is_an_error_lik
 
 
 def test_a_plugin_that_dies_within_an_event_is_out_and_the_event_goes_on() -> None:
+    def hang_up(request: api.StartContainerRequest) -> api.Empty:
+        dying.hang_up()
+        return api.Empty()
+
     with Runtime() as runtime:
-        dying: Plugin = Plugin("10", "dying", StartContainer=lambda request: dying.hang_up() or api.Empty())
-        dying.connect(runtime)
+        dying = Plugin("10", "dying", StartContainer=hang_up).connect(runtime)
         other = Plugin("20", "other", **RPCS).connect(runtime)
         runtime.start_container(pod(), container())
         assert (other.events, runtime.plugins) == (["StartContainer"], ["20-other"])
@@ -203,7 +211,7 @@ def test_a_life_goes_as_far_as_it_can() -> None:
     with Runtime() as runtime:
         seen = Plugin("00", **RPCS).connect(runtime)
         Plugin("10", **{**RPCS, "StartContainer": refuse}).connect(runtime)
-        assert play(runtime).failed == 1
+        assert replay(runtime).failed == 1
         assert seen.events == [
             "RunPodSandbox",
             "CreateContainer",
@@ -249,7 +257,7 @@ def test_two_plugins_that_set_the_same_are_in_conflict() -> None:
 def test_what_was_adjusted_stays_so_for_the_rest_of_the_life() -> None:
     with Runtime() as runtime:
         plugin = Plugin(**{**RPCS, "CreateContainer": adjusts(annotations={"a": "1"}, **quota(7))}).connect(runtime)
-        play(runtime)
+        replay(runtime)
     assert plugin.requests("StartContainer")[0].container.annotations["a"] == "1"
     assert plugin.requests("StartContainer")[0].container.linux.resources.cpu.quota.value == 7
     assert plugin.requests("StopContainer")[0].container.linux.resources.cpu.quota.value == 100000  # the update's

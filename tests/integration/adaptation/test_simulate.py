@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from nri.adaptation import recording
+from nri.adaptation import AdaptationError, recording
 from nri.adaptation.lifecycle import PodTemplate
-from tests.integration.adaptation.test_start import SERVE, STUB, install, outside
+from tests.integration.adaptation.starting import SERVE, STUB, install, outside
 from tests.integration.cli.running import Ran, process
 from tests.support.waiting import SOON
 
@@ -161,7 +161,7 @@ def test_it_waits_for_plugins_from_outside(tmp_path: Path) -> None:
 def test_a_bad_file_is_told_by_file_line_and_fault(tmp_path: Path, line: str, complaint: str) -> None:
     file = tmp_path / "life.jsonl"
     file.write_text(f'{{"event": "RunPodSandbox", "pod": {{"id": "a"}}}}\n\n{line}\n')
-    with pytest.raises(recording.AdaptationError, match=rf"life\.jsonl:3: {complaint}"):
+    with pytest.raises(AdaptationError, match=rf"life\.jsonl:3: {complaint}"):
         recording.read(str(file))
 
 

@@ -1,4 +1,4 @@
-"""What a plugin is given when it starts, and that it ends."""
+"""What a plugin gets when it starts, and that it ends with its processes."""
 
 from __future__ import annotations
 
@@ -27,10 +27,11 @@ SOURCE = str(Path(__file__).parents[3])
 
 
 def echo(host: Host, **options: Any) -> dict[str, Any]:
-    """What the plugin found."""
+    """Run the plugin; return what it found."""
     host.install("noop")
     (result,) = host.client(plugin("noop", ["echo"]), **options).invoke(request(), "create")
-    return result.extra["echo"]
+    found: dict[str, Any] = result.extra["echo"]
+    return found
 
 
 def failure(host: Host, *do: list[Any], **options: Any) -> str:
@@ -43,7 +44,7 @@ def failure(host: Host, *do: list[Any], **options: Any) -> str:
 
 @pytest.fixture
 def pid_file(host: Host) -> Iterator[Path]:
-    """Where a plugin's child leaves its number; whatever becomes of the test, that child does not outlive it."""
+    """The file that a plugin's child writes its pid to; the child is killed at the end of the test."""
     file = host.root / "pid"
     yield file
     if file.exists():
@@ -51,23 +52,23 @@ def pid_file(host: Host) -> Iterator[Path]:
 
 
 def is_gone(pid_file: Path) -> bool:
-    """Whether that child is killed: it has the moment that this takes."""
+    """Wait for the end of the child; return whether it came."""
     return wait_until(lambda: not is_running(int(pid_file.read_text())), SOON)
 
 
-# What it is given
+# What it gets
 
 
 def test_it_is_run_by_its_path_with_its_type_and_invoke(host: Host) -> None:
-    assert echo(host)["argv"] == [f"{host.bin}/noop", "invoke"]  # a script's first word is the kernel's
+    assert echo(host)["argv"] == [f"{host.bin}/noop", "invoke"]  # the kernel replaces the first argument of a script
 
 
-def test_its_first_word_is_what_the_client_says() -> None:
+def test_its_first_argument_is_the_callers() -> None:
     output = launch("/bin/sh", ["noop", "-c", "tr '\\0' '|' < /proc/$$/cmdline"], b"", soon(), log=ignore)
     assert output.stdout.startswith(b"noop|-c|")
 
 
-def test_no_shell_has_a_part_in_it(host: Host) -> None:
+def test_no_shell_runs_it(host: Host) -> None:
     odd = host.folder("bin; touch hacked; $(touch hacked) `touch hacked` | ' \" & *")
     host.install("noop", into=odd)
     (result,) = host.client(plugin("noop", ["echo"]), bin_dirs=[str(odd)]).invoke(request(), "create")
@@ -113,7 +114,7 @@ def test_no_signal_is_ignored_or_blocked(host: Host) -> None:
         for number, handler in before.items():
             signal.signal(number, handler)
     masks = dict(line.split(": ") for line in lines)
-    of_the_c_library = 0b111 << 31  # 32 to 34, which nobody sends
+    of_the_c_library = 0b111 << 31  # 32 to 34
     assert int(masks["SigIgn"], 16) & ~of_the_c_library == 0
     assert int(masks["SigBlk"], 16) == 0
 
@@ -166,7 +167,7 @@ with open({str(answer)!r}, "w") as file:
 
 
 def test_where_standard_descriptors_are_closed_no_pipe_takes_their_place(host: Host) -> None:
-    """Otherwise the host would print to the plugin."""
+    """Otherwise the host would print to the plugin's pipe."""
     answer = host.root / "answer"
     code = f"""
 import os
@@ -226,7 +227,7 @@ def test_a_plugin_that_does_not_end_is_killed_at_its_deadline(host: Host, do: li
     started = time.monotonic()
     assert failure(host, *do, timeout=0.3) == "plugin noop: killed: no result after 0.3 s"
     assert time.monotonic() - started < SOON
-    # Where it went to another group, its child there is this test's to end; the plugin itself is not.
+    # A child in another group is left, and this test ends it; the plugin itself is killed.
     others = 1 if do[0] == ["leave_group"] else 0
     assert wait_until(lambda: len(host.processes()) <= others)
     for pid in host.processes():
@@ -240,7 +241,7 @@ def test_a_plugin_that_hangs_before_it_has_read_its_request_is_killed_at_its_dea
         host.client(plugin("noop"), timeout=0.3).invoke(big, "create")
 
 
-def test_a_kernel_without_pidfd_does_as_well(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kernel_without_pidfd_is_served(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     def pidfd_open(_pid: int) -> int:
         raise OSError(38, "Function not implemented")
 
@@ -279,7 +280,7 @@ def test_a_daemon_that_holds_stdout_open_is_not_waited_for(host: Host, pid_file:
     results = host.client(plugin("noop", ["daemon", str(pid_file)])).invoke(request(), "create")
     assert len(results) == 1
     assert time.monotonic() - started < SOON
-    assert is_running(int(pid_file.read_text()))  # it has asked to be nobody's
+    assert is_running(int(pid_file.read_text()))  # it has left its parent and its group
     kill(int(pid_file.read_text()))
 
 
@@ -295,7 +296,7 @@ def test_nothing_is_left_when_the_log_fails(host: Host) -> None:
 
 
 class Powerless:
-    """As ``os``, but that nothing is killed: what an uninterruptible system call makes of it."""
+    """``os``, except that nothing is killed, as in an uninterruptible system call."""
 
     def kill(self, pid: int, number: int) -> None:
         pass
@@ -306,7 +307,7 @@ class Powerless:
         return getattr(os, name)
 
 
-def test_one_that_the_kernel_lets_go_late_is_reaped_when_the_next_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_ends_late_is_reaped_when_the_next_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
     before = set(children.started)
     with monkeypatch.context() as patch:
         patch.setattr(wait, "os", Powerless())

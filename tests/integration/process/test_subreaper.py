@@ -1,4 +1,4 @@
-"""Processes that were left behind, and that the kernel does not let go."""
+"""Orphans that end late, that make others, and the search for them while a plugin starts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Powerless:
-    """As ``os``, but that nobody is killed: what an uninterruptible system call makes of it."""
+    """``os``, except that nothing is killed, as in an uninterruptible system call."""
 
     def kill(self, pid: int, number: int) -> None:
         pass
@@ -29,13 +29,13 @@ class Powerless:
 
 
 def sleeping() -> subprocess.Popen[bytes]:
-    """A process that sleeps, and is called so: the kernel renames it a moment after Popen has seen it begin."""
+    """Start a process that sleeps; wait for its name, which the kernel sets a moment after Popen returns."""
     process = subprocess.Popen(["/bin/sleep", "1000"])
     assert wait_until(lambda: Path(f"/proc/{process.pid}/comm").read_text() == "sleep\n", SOON)
     return process
 
 
-def test_one_that_the_kernel_keeps_holds_nobody_up_is_said_once_and_reaped_when_it_goes(
+def test_an_orphan_that_the_kernel_keeps_delays_nothing_is_logged_once_and_reaped_when_it_ends(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING, "nri.client")
@@ -45,7 +45,16 @@ def test_one_that_the_kernel_keeps_holds_nobody_up_is_said_once_and_reaped_when_
     _await = subreaper._await
     left = subreaper.Subreaper()
     waited: list[int] = []
-    monkeypatch.setattr(subreaper, "_await", lambda pid, until: (waited.append(pid), _await(pid, until)))
+
+    def recorded_await(pid: int, until: float) -> None:
+        waited.append(pid)
+        _await(pid, until)
+
+    def is_reaped() -> bool:
+        left.end_orphans()
+        return not os.path.exists(f"/proc/{process.pid}")
+
+    monkeypatch.setattr(subreaper, "_await", recorded_await)
     said = f"killed a process that a plugin has left behind: {process.pid} (sleep)"
     try:
         with monkeypatch.context() as patch:
@@ -56,14 +65,14 @@ def test_one_that_the_kernel_keeps_holds_nobody_up_is_said_once_and_reaped_when_
         assert is_running(process.pid)
         assert caplog.text.count(said) == 1
         process.kill()
-        assert wait_until(lambda: left.end_orphans() is None and not os.path.exists(f"/proc/{process.pid}"), SOON)
+        assert wait_until(is_reaped, SOON)
     finally:
         process.kill()
         process.wait()
     assert all_reaped()
 
 
-def test_one_that_goes_is_gone_when_the_search_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_orphan_that_ends_is_reaped_when_the_search_returns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subreaper, "_become_subreaper", lambda: True)
     monkeypatch.setattr(subreaper, "ENDS_WITHIN", SOON)
     process = sleeping()
@@ -75,7 +84,7 @@ def test_one_that_goes_is_gone_when_the_search_ends(monkeypatch: pytest.MonkeyPa
 
 
 class Recording:
-    """As ``os``, with processes that are only numbers; none of them ends."""
+    """``os`` with processes that are only numbers; none of them ends."""
 
     WNOHANG = os.WNOHANG
 
@@ -92,7 +101,7 @@ class Recording:
         raise ProcessLookupError
 
 
-def test_a_number_that_another_process_has_later_is_not_taken_for_the_one_that_was_killed(
+def test_a_new_process_with_the_number_of_a_killed_one_is_killed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(subreaper, "_become_subreaper", lambda: True)
@@ -106,7 +115,7 @@ def test_a_number_that_another_process_has_later_is_not_taken_for_the_one_that_w
     assert recording.killed == [number, number]
 
 
-def test_those_that_make_others_for_ever_are_left_for_later(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_orphans_that_make_others_for_ever_are_left_for_later(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subreaper, "_become_subreaper", lambda: True)
     monkeypatch.setattr(subreaper, "ENDS_WITHIN", 0)
     recording = Recording()
@@ -122,7 +131,7 @@ def test_those_that_make_others_for_ever_are_left_for_later(monkeypatch: pytest.
 
 
 class Lock:
-    """A lock that tells when a thread wants it."""
+    """A lock that records the threads that have asked for it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -136,8 +145,8 @@ class Lock:
         self._lock.release()
 
 
-def test_a_plugin_that_is_being_started_is_not_taken_for_one_that_was_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The search begins when the plugin is a child already, and the caller does not know its number."""
+def test_a_plugin_that_is_being_started_is_no_orphan(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The search begins when the plugin is a child already, and its number is not registered yet."""
     monkeypatch.setattr(subreaper, "_become_subreaper", lambda: True)
     before, real_children = set(subreaper._children()), subreaper._children
     monkeypatch.setattr(subreaper, "_children", lambda: [pid for pid in real_children() if pid not in before])

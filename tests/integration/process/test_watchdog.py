@@ -1,4 +1,4 @@
-"""A host reports to its guard each process that it starts and reaps. No plugin waits for the guard."""
+"""A host reports each process that it starts and reaps to its watchdog. No plugin waits for the watchdog."""
 
 from __future__ import annotations
 
@@ -38,9 +38,7 @@ def read(fd: int) -> list[str]:
 
 
 @pytest.mark.parametrize("does", [["echo"], ["error", "no"], ["exit", 3], ["crash", "SIGSEGV"]], ids=str)
-def test_what_is_started_is_reported_and_so_is_that_it_was_reaped(
-    host: Host, reports: int, does: list[object]
-) -> None:
+def test_a_start_and_a_reaping_are_reported(host: Host, reports: int, does: list[object]) -> None:
     host.install("a", "b")
     client = host.client(plugin("a", ["echo"]), plugin("b", does, failure_policy="ignore"))
     client.invoke(request(), "create")
@@ -51,7 +49,7 @@ def test_what_is_started_is_reported_and_so_is_that_it_was_reaped(
     assert [line for line in said if line[0] != "?"] == [f"{sign}{pid}" for pid in pids for sign in "+-"]
 
 
-def test_what_can_not_be_started_is_taken_back(host: Host, reports: int) -> None:
+def test_a_start_that_fails_is_taken_back(host: Host, reports: int) -> None:
     host.script("a", "#!/nonexistent\n")
     with pytest.raises(ChainError):
         host.client(plugin("a")).invoke(request(), "create")
@@ -59,14 +57,14 @@ def test_what_can_not_be_started_is_taken_back(host: Host, reports: int) -> None
     assert (announced[0], taken_back) == ("?", "!")
 
 
-def test_one_that_is_killed_at_its_deadline_is_reported_as_reaped(host: Host, reports: int) -> None:
+def test_a_plugin_that_is_killed_at_its_deadline_is_reported_as_reaped(host: Host, reports: int) -> None:
     host.install("a")
     host.client(plugin("a", ["hang"], timeout=0.2, failure_policy="ignore")).invoke(request(), "create")
     _, started, reaped = read(reports)
     assert (started[0], reaped[0], started[1:]) == ("+", "-", reaped[1:])
 
 
-def test_a_guard_that_does_not_read_keeps_no_plugin_waiting(host: Host, reports: int) -> None:
+def test_a_watchdog_that_does_not_read_delays_no_plugin(host: Host, reports: int) -> None:
     writes = os.open(f"/proc/self/fd/{reports}", os.O_WRONLY | os.O_NONBLOCK)
     for size in (65536, 1):
         try:
@@ -79,7 +77,7 @@ def test_a_guard_that_does_not_read_keeps_no_plugin_waiting(host: Host, reports:
     assert len(host.client(plugin("a", ["echo"])).invoke(request(), "create")) == 1
 
 
-def test_a_guard_that_is_gone_harms_no_plugin(host: Host) -> None:
+def test_a_watchdog_that_is_gone_harms_no_plugin(host: Host) -> None:
     reads, writes = os.pipe()
     os.close(reads)
     children.report_to(writes)
@@ -118,8 +116,8 @@ def test_a_host_that_is_killed_before_it_can_report_what_it_has_started_leaves_n
         assert wait_until(lambda: host.processes() == [])
 
 
-def test_of_the_reports_the_sessions_that_run_and_the_one_that_was_about_to_begin_count() -> None:
-    """The number of a process that was reaped may be another's by the time the guard kills."""
+def test_sessions_that_are_not_reaped_and_the_last_announced_start_count() -> None:
+    """Another process may have the number of a reaped one when the watchdog kills."""
     waits, told = os.pipe()
     os.write(told, b"?pipe:[1]\n+5\n-5\n?pipe:[2]\n!\n+7\n?pipe:[3] socket:[4] /dev/null\n")
     os.close(told)

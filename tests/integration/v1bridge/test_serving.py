@@ -175,8 +175,8 @@ def test_that_owners_are_not_checked_is_said_whenever_it_is_configured(host: Hos
         ("-1", "NRI_PLUGIN_SOCKET is '-1', expected the number of a descriptor"),
         ("3 ", "NRI_PLUGIN_SOCKET is '3 ', expected the number of a descriptor"),
         ("9" * 50, "expected the number of a descriptor"),
-        ("999", "descriptor 999 is no connected socket: Bad file descriptor"),
-        ("0", "descriptor 0 is no connected socket: Socket operation on non-socket"),
+        ("999", "descriptor 999 is not a connected socket: Bad file descriptor"),
+        ("0", "descriptor 0 is not a connected socket: Socket operation on non-socket"),
     ],
 )
 def test_a_socket_that_is_none_is_said(bridge: BridgeProcess, number: str, why: str) -> None:

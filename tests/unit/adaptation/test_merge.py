@@ -158,7 +158,7 @@ def test_only_the_first_minus_of_a_key_takes_it_away(path: str) -> None:
 
 
 def message_of(container: api.Container, path: str) -> api.ContainerAdjustment:
-    """What of a container stands at this path, as an adjustment."""
+    """Return the part of a container at this path as an adjustment."""
     found = api.ContainerAdjustment()
     if path == "env":
         found.env.extend([api.KeyValue(key=text.partition("=")[0]) for text in container.env])
@@ -223,9 +223,9 @@ def test_rdt_that_is_removed_can_be_set_again() -> None:
     merger = merged(first, remove)
     assert merger.adjustment.linux.rdt == api.LinuxRdt(remove=True)
     assert merger.container.linux.rdt == api.LinuxRdt()
-    third = {"clos_id": {"value": "b"}, "schemata": {"value": ["x"]}, "enable_monitoring": {"value": False}}
+    third = api.LinuxRdt(clos_id={"value": "b"}, schemata={"value": ["x"]}, enable_monitoring={"value": False})
     merger.adjust(api.ContainerAdjustment(linux={"rdt": third}), "20-p")
-    assert merger.adjustment.linux.rdt == api.LinuxRdt(**third)
+    assert merger.adjustment.linux.rdt == third
 
 
 def test_a_zero_is_a_value() -> None:

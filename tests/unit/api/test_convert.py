@@ -2,6 +2,7 @@
 
 import json
 import os
+from typing import Any
 
 import pytest
 
@@ -13,12 +14,12 @@ GOLDEN = recordings("*adapter*")
 SHARES = {"shares": {"value": 512}, "quota": {"value": 50000}, "period": {"value": 100000}}
 
 
-def spec(path):
+def spec(path: str) -> Any:
     with open(path, encoding="utf-8") as file:
         return json.load(file)["spec"]
 
 
-def from_oci(oci):
+def from_oci(oci: Any) -> dict[str, Any]:
     """The v2 message that the runtime must have sent for ``oci`` to come out."""
     known = {"devices", "memory", "cpu"}
     assert set(oci) <= known, f"the golden requests have more than {known} now"
@@ -29,12 +30,12 @@ def from_oci(oci):
     }
 
 
-def test_there_are_golden_requests():
+def test_there_are_golden_requests() -> None:
     assert len(GOLDEN) == 8
 
 
 @pytest.mark.parametrize("path", GOLDEN, ids=os.path.basename)
-def test_resources_come_out_as_in_the_adapters_request(path):
+def test_resources_come_out_as_in_the_adapters_request(path: str) -> None:
     oci = spec(path)["resources"]
     linux = api.LinuxContainer() if oci is None else api.LinuxContainer(resources=from_oci(oci))
     sent = api.LinuxContainer.FromString(linux.SerializeToString())
@@ -42,19 +43,21 @@ def test_resources_come_out_as_in_the_adapters_request(path):
 
 
 @pytest.mark.parametrize("path", GOLDEN, ids=os.path.basename)
-def test_namespaces_come_out_as_in_the_adapters_request(path):
+def test_namespaces_come_out_as_in_the_adapters_request(path: str) -> None:
     namespaces = spec(path).get("namespaces", {})
     linux = api.LinuxPodSandbox(namespaces=[{"type": kind, "path": where} for kind, where in namespaces.items()])
     assert convert.namespaces_to_paths(linux.namespaces) == namespaces
 
 
 @pytest.mark.parametrize("linux", [api.LinuxPodSandbox, api.LinuxContainer])
-def test_absent_resources_are_none_and_empty_ones_are_not(linux):
+def test_absent_resources_are_none_and_empty_ones_are_not(
+    linux: type[api.LinuxPodSandbox | api.LinuxContainer],
+) -> None:
     assert convert.resources_to_oci(convert.resources_of(linux())) is None
     assert convert.resources_to_oci(convert.resources_of(linux(resources={}))) == {"memory": {}, "cpu": {}}
 
 
-EVERYTHING = (
+EVERYTHING: tuple[dict[str, Any], str] = (
     {
         "memory": {
             "limit": {"value": 1 << 30},
@@ -120,17 +123,17 @@ TABLE = {
 
 
 @pytest.mark.parametrize(("message", "oci"), TABLE.values(), ids=TABLE)
-def test_resources_come_out_as_go_writes_them(message, oci):
+def test_resources_come_out_as_go_writes_them(message: Any, oci: Any) -> None:
     assert json.dumps(convert.resources_to_oci(api.LinuxResources(**message))) == oci
 
 
-def test_the_case_of_everything_has_every_field():
+def test_the_case_of_everything_has_every_field() -> None:
     everything = api.LinuxResources(**EVERYTHING[0])
     for message in (everything, everything.memory, everything.cpu, everything.devices[1], everything.pids):
         assert {field.name for field, _ in message.ListFields()} == set(message.DESCRIPTOR.fields_by_name)
 
 
-def test_reading_what_is_absent_does_not_make_it_present():
+def test_reading_what_is_absent_does_not_make_it_present() -> None:
     pod = api.PodSandbox(id="6efd")
     assert convert.resources_of(pod.linux) is None
     assert convert.namespaces_to_paths(pod.linux.namespaces) == {}

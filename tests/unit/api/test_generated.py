@@ -4,7 +4,9 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib import metadata
+from pathlib import Path
 
 import pytest
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
@@ -36,11 +38,11 @@ ENUMS: dict[str, EnumDescriptor] = {name: found for file in FILES for name, foun
 ENUMS |= {f"{name}.{enum.name}": enum for name, message in MESSAGES.items() for enum in message.enum_types}
 
 
-def short(full_name):
+def short(full_name: str) -> str:
     return full_name.removeprefix(TABLE["package"] + ".")
 
 
-def of_one(field):
+def of_one(field: FieldDescriptor) -> str:
     if field.message_type is not None:
         return short(field.message_type.full_name)
     if field.enum_type is not None:
@@ -48,7 +50,7 @@ def of_one(field):
     return SCALARS[field.type]
 
 
-def kind(field):
+def kind(field: FieldDescriptor) -> str:
     """A field's type as the table spells it."""
     if field.message_type is not None and field.message_type.GetOptions().map_entry:
         entry = field.message_type.fields_by_name
@@ -56,23 +58,23 @@ def kind(field):
     return ("repeated " if field.is_repeated else "") + of_one(field)
 
 
-def test_there_are_these_messages_and_enums_and_no_others():
+def test_there_are_these_messages_and_enums_and_no_others() -> None:
     assert sorted(MESSAGES) == sorted(TABLE["messages"])
     assert sorted(ENUMS) == sorted(TABLE["enums"])
     assert {file.package for file in FILES} == {TABLE["package"]}
 
 
 @pytest.mark.parametrize("name", sorted(TABLE["messages"]))
-def test_a_message_has_these_fields_and_no_others(name):
+def test_a_message_has_these_fields_and_no_others(name: str) -> None:
     assert [[field.number, field.name, kind(field)] for field in MESSAGES[name].fields] == TABLE["messages"][name]
 
 
 @pytest.mark.parametrize("name", sorted(TABLE["enums"]))
-def test_an_enum_has_these_values_and_no_others(name):
+def test_an_enum_has_these_values_and_no_others(name: str) -> None:
     assert {value.name: value.number for value in ENUMS[name].values} == TABLE["enums"][name]
 
 
-def test_there_are_these_services_and_no_others():
+def test_there_are_these_services_and_no_others() -> None:
     services = {name: service for file in FILES for name, service in file.services_by_name.items()}
     assert {
         name: {
@@ -82,13 +84,13 @@ def test_there_are_these_services_and_no_others():
     } == TABLE["services"]
 
 
-def test_api_has_all_of_them_under_their_plain_names():
+def test_api_has_all_of_them_under_their_plain_names() -> None:
     top = {*MESSAGES, *(name for name in ENUMS if "." not in name)}
-    assert top | {"convert", "events"} == set(api.__all__)
+    assert top | {"convert", "events"} == set(vars(api)["__all__"])
     assert {api.__dict__[name].DESCRIPTOR.full_name for name in top} == {f"{TABLE['package']}.{name}" for name in top}
 
 
-def test_ttrpc_has_these_fields_and_no_others():
+def test_ttrpc_has_these_fields_and_no_others() -> None:
     assert {
         name: [[field.number, field.name, kind(field)] for field in message.fields]
         for name, message in ttrpc_pb2.DESCRIPTOR.message_types_by_name.items()
@@ -110,14 +112,14 @@ def test_ttrpc_has_these_fields_and_no_others():
     }
 
 
-def generated():
+def generated() -> Iterator[str]:
     for package in ("nri/api", "nri/ttrpc"):
         for name in os.listdir(os.path.join(ROOT, package)):
             if name.endswith(("_pb2.py", "_pb2.pyi")):
                 yield f"{package}/{name}"
 
 
-def test_what_is_checked_in_is_what_protoc_makes(tmp_path):
+def test_what_is_checked_in_is_what_protoc_makes(tmp_path: Path) -> None:
     version = metadata.version("grpcio-tools")
     ran = subprocess.run(
         [sys.executable, os.path.join(ROOT, "tools", "protoc"), str(tmp_path)],
@@ -135,14 +137,14 @@ def test_what_is_checked_in_is_what_protoc_makes(tmp_path):
     assert not differ, f"run tools/protoc (grpcio-tools is {version}; pyproject.toml's extra `protos` says which)"
 
 
-def test_the_protobuf_that_is_asked_for_is_the_one_that_the_generated_code_demands():
+def test_the_protobuf_that_is_asked_for_is_the_one_that_the_generated_code_demands() -> None:
     with open(os.path.join(ROOT, "nri", "api", "runtime_pb2.py"), encoding="utf-8") as file:
         [line] = [line for line in file if line.startswith("# Protobuf Python Version: ")]
     with open(os.path.join(ROOT, "pyproject.toml"), encoding="utf-8") as file:
         assert f'"protobuf>={line.split()[-1]}"' in file.read()
 
 
-def test_a_field_that_this_version_does_not_know_survives():
+def test_a_field_that_this_version_does_not_know_survives() -> None:
     known = api.PodSandbox(id="6efd").SerializeToString()
     unknown = bytes([0xFA, 0x3F, 3]) + b"new"  # field 1023, a string
     pod = api.PodSandbox.FromString(known + unknown)
@@ -152,7 +154,7 @@ def test_a_field_that_this_version_does_not_know_survives():
     assert api.RunPodSandboxRequest.FromString(request.SerializeToString()).pod.SerializeToString() == known + unknown
 
 
-def test_a_value_of_an_enum_that_this_version_does_not_know_survives():
+def test_a_value_of_an_enum_that_this_version_does_not_know_survives() -> None:
     event = api.StateChangeEvent.FromString(bytes([0x08, 99]))
     assert event.event == 99
     assert event.SerializeToString() == bytes([0x08, 99])

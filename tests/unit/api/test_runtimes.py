@@ -32,7 +32,7 @@ OLD, NEW = events.valid((0, 9)), events.VALID
         ("", "", (0, 9)),
     ],
 )
-def test_one_that_says_nothing_of_its_nri_is_looked_up(name, version, expected):
+def test_one_that_says_nothing_of_its_nri_is_looked_up(name: str, version: str, expected: events.Version) -> None:
     assert nri_version(name, version) == expected
     assert RuntimeInfo(name=name, version=version).knows == events.valid(expected)
 
@@ -51,18 +51,18 @@ def test_one_that_says_nothing_of_its_nri_is_looked_up(name, version, expected):
         ("v" + "9" * 5000, (0, 12)),
     ],
 )
-def test_one_that_says_of_its_nri_what_is_no_version_has_0_12_or_newer(said, expected):
+def test_one_that_says_of_its_nri_what_is_no_version_has_0_12_or_newer(said: str, expected: events.Version) -> None:
     assert nri_version("containerd", "v1.7.24", said) == expected
     assert RuntimeInfo(name="containerd", version="v1.7.24", nri_version=said).knows == NEW
 
 
-def test_only_nri_0_10_and_newer_are_told_of_events_that_older_ones_refuse():
+def test_only_nri_0_10_and_newer_are_told_of_events_that_older_ones_refuse() -> None:
     assert RuntimeInfo(name="cri-o", version="1.36.3").knows == NEW != OLD
     assert RuntimeInfo(name="containerd", version="v2.1.9").knows == OLD
 
 
 @pytest.mark.parametrize("name", RELEASES)
-def test_the_table_is_in_order(name):
+def test_the_table_is_in_order(name: str) -> None:
     releases = RELEASES[name]
     assert [first for first, _ in releases] == sorted({first for first, _ in releases})
     assert [nri for _, nri in releases] == sorted(nri for _, nri in releases)

@@ -40,7 +40,7 @@ def test_a_parent_that_is_the_root_in_one_hierarchy_is_never_touched(tmp_path: P
         parent.set_cpus(frozenset({0}))
 
 
-def test_what_a_plugin_pays_for_is_this_package_and_what_python_has_loaded_anyway() -> None:
+def test_the_package_imports_only_what_python_has_loaded_anyway() -> None:
     code = (
         "import os, errno, __future__, sys; before = set(sys.modules); import nri.cgroups; "
         "print(*sorted(set(sys.modules) - before))"

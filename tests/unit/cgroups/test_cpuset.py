@@ -29,13 +29,13 @@ def test_own_cpus_are_empty_until_they_are_set(tree: Tree) -> None:
     assert cgroup.cpus() == {0, 1, 3}
 
 
-def test_effective_cpus_are_the_kernels_word(tree: Tree) -> None:
+def test_effective_cpus_are_the_kernels(tree: Tree) -> None:
     tree.put(PATH, "cpuset.cpus.effective" if tree.kind == "v2" else "cpuset.effective_cpus", "2-3\n")
     tree.put(PATH, "cpuset.cpus", "2-5\n")
     assert look(tree).effective_cpus() == {2, 3}
 
 
-def test_an_old_v1_kernel_says_only_what_was_set(tmp_path: Path) -> None:
+def test_an_old_v1_kernel_has_only_the_cpus_that_were_set(tmp_path: Path) -> None:
     tree = make(tmp_path, "v1")
     for path in (PATH, POD, "/kubepods/burstable"):
         os.unlink(tree.file(path, "cpuset.effective_cpus"))
@@ -92,7 +92,7 @@ def test_v2_without_the_cpuset_controller_is_explained(tmp_path: Path) -> None:
         ("0-1", "0", {0, 1}, ["container 0-1"]),
     ],
 )
-def test_cruns_child_is_a_part_of_its_scope_at_every_step(
+def test_cruns_child_has_a_subset_of_its_scopes_cpus_at_every_step(
     tree: Tree, monkeypatch: pytest.MonkeyPatch, scope: str, child: str, new: set[int], steps: list[str]
 ) -> None:
     inner = f"{SCOPE}/container"
@@ -113,7 +113,7 @@ def test_cruns_child_is_a_part_of_its_scope_at_every_step(
     assert look(tree, SCOPED).cpus() == new
 
 
-def test_in_v2_a_child_that_inherits_goes_on_inheriting(tmp_path: Path) -> None:
+def test_in_v2_an_inheriting_child_keeps_inheriting(tmp_path: Path) -> None:
     tree = make(tmp_path, "v2")
     tree.make(f"{SCOPE}/container")
     look(tree, SCOPED).set_cpus(frozenset({2}))

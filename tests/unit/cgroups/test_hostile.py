@@ -1,4 +1,4 @@
-"""Nothing that a request says names a file outside of the cgroup mounts, whatever lies in a made-up tree."""
+"""No text of a request names a file outside of the cgroup mounts, in trees of plain files with links and FIFOs."""
 
 from __future__ import annotations
 
@@ -85,9 +85,7 @@ def test_a_link_in_the_tree_is_not_followed(tree: Tree, outside: Outside, linked
     assert outside.state() == outside.before
 
 
-def test_a_link_is_not_followed_on_the_way_by_the_process_either(
-    tree: Tree, outside: Outside, tmp_path: Path
-) -> None:
+def test_a_link_is_not_followed_for_the_processs_cgroup_either(tree: Tree, outside: Outside, tmp_path: Path) -> None:
     link(tree, "/evil", outside.path)
     make_process(tmp_path / "proc", 7, "3:cpuset:/evil/abc\n2:cpu:/evil/abc\n0::/evil/abc\n")
     with pytest.raises(CgroupError, match="evil is a link: expected a cgroup"):
@@ -95,7 +93,7 @@ def test_a_link_is_not_followed_on_the_way_by_the_process_either(
     assert outside.state() == outside.before
 
 
-def test_a_link_inside_of_the_tree_is_none_the_better(tree: Tree) -> None:
+def test_a_link_inside_of_the_tree_is_not_followed_either(tree: Tree) -> None:
     for point in tree.points.values():
         os.symlink(f"{point}{POD}", f"{point}/alias")
     with pytest.raises(CgroupError, match="alias is a link"):
@@ -123,7 +121,7 @@ def test_cruns_child_that_is_a_link_is_left_alone(tree: Tree, outside: Outside) 
     assert outside.state() == outside.before
 
 
-def test_a_fifo_in_the_place_of_a_knob_is_not_waited_for(tree: Tree) -> None:
+def test_a_fifo_in_place_of_a_knob_does_not_block(tree: Tree) -> None:
     name = "cpu.max" if tree.kind == "v2" else "cpu.cfs_quota_us"
     os.unlink(tree.file(PATH, name))
     os.mkfifo(tree.file(PATH, name))
@@ -193,9 +191,7 @@ def test_the_greatest_pid_is_looked_up(tree: Tree, tmp_path: Path) -> None:
         *("/../../outside/abc", "/a/../../outside/abc", "//outside/abc", "/./abc", "../outside/abc", "/\0/abc"),
     ],
 )
-def test_what_a_process_is_said_to_be_in_never_leaves_the_mount(
-    tree: Tree, outside: Outside, tmp_path: Path, printed: str
-) -> None:
+def test_a_processs_path_never_leaves_the_mount(tree: Tree, outside: Outside, tmp_path: Path, printed: str) -> None:
     make_process(tmp_path / "proc", 7, f"3:cpuset:{printed}\n2:cpu:{printed}\n0::{printed}\n")
     with pytest.raises(CgroupError):
         use(look(tree, "", 7, tmp_path / "proc"))

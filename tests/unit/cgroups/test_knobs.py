@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     pass
 
 
-def test_a_cgroup_that_vanishes_is_gone_whatever_is_asked(tree: Tree) -> None:
+def test_a_removed_cgroup_is_gone_for_every_method(tree: Tree) -> None:
     cgroup = look(tree)
     cgroup.directory("cpu")
     cgroup.directory("cpuset")

@@ -1,4 +1,4 @@
-"""A container's cgroup by its process: which count, by name, and which never do. Made-up trees, v1, v2 and hybrid."""
+"""A container's cgroup by its process: the names that count, and cgroups that never do; v1, v2 and hybrid."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_cgroup_with_the_containers_name_counts(machine: Machine, path: str, g
 
 @pytest.mark.parametrize("path", STRANGERS)
 @pytest.mark.parametrize("given", ["", "elsewhere/x"])
-def test_a_cgroup_with_another_name_is_a_strangers(machine: Machine, path: str, given: str) -> None:
+def test_a_cgroup_with_another_name_does_not_count(machine: Machine, path: str, given: str) -> None:
     machine.put(7, path)
     error = machine.refused(given)
     assert error.endswith(f"process 7 is in '{path}', expected a cgroup that is named after the container '{ID}'")
@@ -79,7 +79,7 @@ def test_a_path_that_names_a_cgroup_is_final(machine: Machine, given: str) -> No
 
 
 @pytest.mark.parametrize("given", [f"/kubepods/pod1/{ID}", f"kubepods-pod1.slice:cri:{ID}"])
-def test_a_path_that_cannot_be_seen_leaves_it_to_the_process_and_its_name(tmp_path: Path, given: str) -> None:
+def test_for_a_path_that_is_not_visible_the_process_counts_by_name(tmp_path: Path, given: str) -> None:
     # A runtime in a container without a cgroup namespace: a part of the tree is mounted, and paths count from there.
     (tmp_path / "kubepods/pod1" / ID).mkdir(parents=True)
     (tmp_path / "kubepods/pod1/other").mkdir()
@@ -94,7 +94,7 @@ def test_a_path_that_cannot_be_seen_leaves_it_to_the_process_and_its_name(tmp_pa
             find(given, pid, ID, mounts=mounts, proc=proc).directory("cpu")
 
 
-def test_no_cgroup_is_named_after_no_id(machine: Machine) -> None:
+def test_no_cgroup_is_named_after_an_empty_id(machine: Machine) -> None:
     for path in ("/a-", "/.scope"):
         assert not is_named_after(path, "")
     machine.put(7, f"/{ID}")
@@ -109,7 +109,7 @@ def test_an_id_counts_only_whole_at_the_end_of_the_last_component(path: str, con
     assert is_named_after(path, container_id) == (expected and container_id != "")
 
 
-def test_cruns_child_is_the_containers_when_its_scope_is(machine: Machine) -> None:
+def test_cruns_child_counts_when_its_scope_does(machine: Machine) -> None:
     scope = f"/system.slice/crun-{ID}.scope"
     machine.put(7, f"{scope}/container")
     assert machine.find().directory("cpu").endswith(scope)
@@ -131,7 +131,7 @@ def test_a_cgroup_that_we_or_the_hosts_init_are_in_never_counts(
     )
 
 
-def test_a_scope_that_we_are_in_is_our_own_also_by_cruns_child(machine: Machine) -> None:
+def test_our_own_scope_never_counts_by_cruns_child_either(machine: Machine) -> None:
     for process in (7, "self"):
         machine.put(process, f"/crun-{ID}.scope/container")
     assert "which is this process's own" in machine.refused()
@@ -143,7 +143,7 @@ def test_the_init_scope_never_counts_whatever_a_container_is_called(machine: Mac
         assert f"which is the host's, expected one of container '{name}' alone" in machine.refused(container_id=name)
 
 
-def test_a_neighbour_whose_name_begins_alike_does_not_make_it_ours(machine: Machine) -> None:
+def test_a_neighbour_with_the_same_prefix_is_not_ours(machine: Machine) -> None:
     machine.put(7, f"/machine/{ID}")
     machine.put("self", f"/machine/{ID}2")
     assert machine.find().directory("cpu").endswith(f"/machine/{ID}")
@@ -162,7 +162,7 @@ def test_a_neighbour_whose_name_begins_alike_does_not_make_it_ours(machine: Mach
         ("", "proc/7/cgroup does not tell"),
     ],
 )
-def test_what_a_process_cannot_tell_is_gone_and_says_why(
+def test_an_unknown_cgroup_of_a_process_is_gone_with_the_reason(
     machine: Machine, memberships: str | None, reason: str
 ) -> None:
     if memberships is not None:
@@ -202,9 +202,7 @@ def test_a_relative_path_from_the_root_counts_if_the_process_is_in_it_or_not_kno
 
 
 @pytest.mark.parametrize("elsewhere", ["/runtime/web/abc", "/web/abcd", "/web", "/"])
-def test_a_relative_path_from_the_root_is_a_strangers_if_the_process_is_elsewhere(
-    machine: Machine, elsewhere: str
-) -> None:
+def test_a_relative_path_does_not_count_if_the_process_is_elsewhere(machine: Machine, elsewhere: str) -> None:
     machine.tree.make("/web/abc")
     machine.put(7, elsewhere)
     refused = machine.refused("web/abc")
@@ -235,9 +233,7 @@ def test_a_proc_that_cannot_be_read_is_an_error_and_no_cgroup(
 
 
 @pytest.mark.parametrize("number", [errno.ENOENT, errno.ESRCH, errno.EACCES, errno.EPERM], ids=name_of)
-def test_an_init_process_that_proc_hides_leaves_it_to_the_name(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch, number: int
-) -> None:
+def test_if_proc_hides_init_the_name_decides(machine: Machine, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     """The option hidepid of proc, for a user who is not root."""
     machine.put(7, f"/machine/{ID}")
     slurp = knobs.slurp

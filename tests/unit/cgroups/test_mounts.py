@@ -108,7 +108,7 @@ def test_a_cgroups_path_counts_from_the_hosts_root() -> None:
         "- - - - -\n",
     ],
 )
-def test_a_malformed_line_counts_for_nothing(bad: str) -> None:
+def test_a_malformed_line_is_ignored(bad: str) -> None:
     assert Mounts.parse(bad).version == "none"
     assert Mounts.parse(bad + V2 + bad).version == "v2"
 

@@ -67,7 +67,7 @@ def test_a_cgroups_path_is_expanded(given_path: str, path: str) -> None:
 
 
 @pytest.mark.parametrize(("given_path", "message"), BAD.items(), ids=range(len(BAD)))
-def test_a_path_that_is_no_containers_is_refused(given_path: str, message: str) -> None:
+def test_a_path_that_cannot_be_a_containers_is_refused(given_path: str, message: str) -> None:
     with pytest.raises(CgroupPathError, match=message) as caught:
         expand(given_path)
     assert isinstance(caught.value, CgroupError)

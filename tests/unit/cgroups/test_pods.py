@@ -48,5 +48,5 @@ def test_a_pods_cgroup_is_known_by_its_name(path: str) -> None:
         "/kubepods.slice/kubepods-burstable-podä.slice",
     ],
 )
-def test_nothing_else_is_taken_for_a_pods(path: str) -> None:
+def test_no_other_name_counts_as_a_pods(path: str) -> None:
     assert not is_pod(path)

@@ -97,7 +97,7 @@ def test_garbage_in_the_v1_quota_is_reported_with_the_file(tmp_path: Path, text:
         look(tree).cpu_quota()
 
 
-def test_quotas_compare_by_what_they_leave() -> None:
+def test_quotas_compare_by_cpu_time() -> None:
     none, half, fifth = Quota(None, 100000), Quota(50000, 100000), Quota(20000, 100000)
     assert half.is_tighter_than(none)
     assert not none.is_tighter_than(half)

@@ -1,4 +1,4 @@
-"""find() and Cgroup on this machine's own v1 hierarchies: what the kernel answers, and when it agrees."""
+"""find() and Cgroup on this machine's own v1 hierarchies: the kernel's answers to reads and writes."""
 
 from __future__ import annotations
 

@@ -32,13 +32,13 @@ def test_a_cgroup_is_found_by_its_systemd_path(tree: Tree) -> None:
     assert look(tree, SCOPED).directory("cpu").endswith(SCOPE)
 
 
-def test_the_path_comes_before_the_process(tree: Tree, tmp_path: Path) -> None:
+def test_the_path_goes_before_the_process(tree: Tree, tmp_path: Path) -> None:
     tree.make("/other/abc")
     make_process(tmp_path / "proc", 7, "3:cpuset:/other/abc\n2:cpu:/other/abc\n0::/other/abc\n")
     assert look(tree, PATH, 7, tmp_path / "proc").directory("cpu").endswith(PATH)
 
 
-def test_a_path_that_is_gone_says_so(tree: Tree) -> None:
+def test_a_missing_path_is_reported(tree: Tree) -> None:
     with pytest.raises(GoneError, match=r"^no cpu cgroup for cgroupsPath '/x/y': /.*/x/y does not exist$"):
         look(tree, "/x/y").cpu_quota()
     with pytest.raises(GoneError, match=r"^no cpu cgroup for container 'abc': no cgroupsPath was given, and no pid"):
@@ -52,7 +52,7 @@ def test_a_wrong_path_is_refused_at_once(tree: Tree) -> None:
         look(tree, "/a/../..")
 
 
-def test_a_file_in_the_place_of_a_cgroup_is_none(tree: Tree) -> None:
+def test_a_file_in_place_of_a_cgroup_does_not_count(tree: Tree) -> None:
     for point in tree.points.values():
         write(f"{point}/file", "")
     with pytest.raises(GoneError, match="does not exist"):

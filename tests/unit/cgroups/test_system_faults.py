@@ -1,4 +1,4 @@
-"""A cgroup's files that can't be read or written: a CgroupError that names file and answer, and what was changed."""
+"""Files of a cgroup that cannot be read or written: errors with the file, the kernel's answer, earlier changes."""
 
 from __future__ import annotations
 
@@ -99,9 +99,7 @@ def refuse(monkeypatch: pytest.MonkeyPatch, number: int, nth: int) -> Failing:
 
 
 @pytest.mark.parametrize("number", REFUSALS, ids=name_of)
-def test_a_first_write_that_is_refused_changes_nothing_and_says_nothing_of_others(
-    tree: Tree, monkeypatch: pytest.MonkeyPatch, number: int
-) -> None:
+def test_a_refused_first_write_changes_nothing(tree: Tree, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     seen = refuse(monkeypatch, number, 0)
     with pytest.raises(CgroupError, match=errno.errorcode[number]) as caught:
         scope(tree).clear_cpu_quota()
@@ -111,9 +109,7 @@ def test_a_first_write_that_is_refused_changes_nothing_and_says_nothing_of_other
 
 
 @pytest.mark.parametrize("number", REFUSALS, ids=name_of)
-def test_a_second_write_that_is_refused_tells_of_the_first(
-    tree: Tree, monkeypatch: pytest.MonkeyPatch, number: int
-) -> None:
+def test_a_refused_second_write_names_the_first(tree: Tree, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     seen, cgroup = refuse(monkeypatch, number, 1), scope(tree)
     with pytest.raises(CgroupError) as caught:
         cgroup.clear_cpu_quota()
@@ -135,7 +131,7 @@ def test_a_second_write_that_is_refused_tells_of_the_first(
         (2, "{scope}/container was given 1-2 before that, and {scope} has 0-2", ("0-2", "1-2")),
     ],
 )
-def test_a_step_of_three_that_is_refused_tells_of_those_before(
+def test_a_refused_step_of_three_names_the_earlier_ones(
     tree: Tree, monkeypatch: pytest.MonkeyPatch, nth: int, done: str | None, left: tuple[str, str], number: int
 ) -> None:
     # A made-up tree is emptied when it is opened, unlike the kernel's: what was refused is not held against it.
@@ -153,7 +149,7 @@ def test_a_step_of_three_that_is_refused_tells_of_those_before(
     assert held[1 - refused] == left[1 - refused]
 
 
-def test_a_short_write_is_told_with_what_was_changed_before_it(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_short_write_names_the_earlier_changes(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
     count = 0
 
     class Short(Failing):

@@ -1,5 +1,9 @@
 """What an operator is told about a configuration that is wrong."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import pytest
 
 from nri.config.diagnostics import diagnose
@@ -7,11 +11,11 @@ from nri.config.faults import MAX_FAULTS, path_text
 from nri.config.validate import parse
 
 
-def plugin(entry):
+def plugin(entry: str) -> str:
     return '{"version":"0.1","plugins":[' + entry + "]}"
 
 
-def lines(document):
+def lines(document: str | bytes) -> list[str]:
     """The faults of a document, without the file's name."""
     document = document if isinstance(document, bytes) else document.encode()
     assert parse(document) is None
@@ -109,7 +113,9 @@ FAULTS = [
 
 
 @pytest.mark.parametrize(("document", "expected"), FAULTS, ids=lambda case: repr(case)[:50])
-def test_a_fault_says_where_and_what_is_wrong_and_what_would_be_right(document, expected):
+def test_a_fault_says_where_and_what_is_wrong_and_what_would_be_right(
+    document: str | bytes, expected: list[Any]
+) -> None:
     found = lines(document)
     assert len(found) == len(expected)
     for line, texts in zip(found, expected, strict=True):
@@ -118,7 +124,7 @@ def test_a_fault_says_where_and_what_is_wrong_and_what_would_be_right(document, 
     assert all(line.isprintable() and len(line) < 400 for line in found)
 
 
-def test_a_document_with_many_mistakes_has_each_once_from_the_top():
+def test_a_document_with_many_mistakes_has_each_once_from_the_top() -> None:
     document = """{
   "version": "1.0",
   "plugins": [
@@ -137,27 +143,27 @@ def test_a_document_with_many_mistakes_has_each_once_from_the_top():
     ]
 
 
-def test_columns_count_characters():
+def test_columns_count_characters() -> None:
     (line,) = lines('{"version":"0.1","plugins":[],"x-note":"é😀","oops":1}')
     assert line.startswith("1:45: oops: unknown key")
 
 
-def test_deep_values_where_states_are_due_are_explained():
+def test_deep_values_where_states_are_due_are_explained() -> None:
     deep = "[" * 240 + "]" * 240
     assert lines(plugin(f'{{"type":"a","states":[{deep},{deep}]}}'))
 
 
-def test_many_faults_take_a_moment_only():
+def test_many_faults_take_a_moment_only() -> None:
     assert len(lines(plugin(",".join(["{}"] * 2000)))) == MAX_FAULTS
 
 
-def test_of_many_entries_those_are_named_that_are_wrong():
+def test_of_many_entries_those_are_named_that_are_wrong() -> None:
     document = plugin(",".join(['{"type":"a"}'] * 20_000 + ["{}"] + ['{"type":"a"}'] * 20_000))
     (line,) = lines(document)
     assert line.startswith("1:260029: plugins[20000].type: missing, expected ")
 
 
-def test_faults_of_each_kind_are_found_up_to_the_limit():
+def test_faults_of_each_kind_are_found_up_to_the_limit() -> None:
     document = plugin('{"type":1,"type":2}')[:-1] + ',"a":1,"b":2}'
     assert len(lines(document)) == 4
     assert len(diagnose("f", document.encode(), 3)) == 3
@@ -175,5 +181,5 @@ def test_faults_of_each_kind_are_found_up_to_the_limit():
         (("k" * 1000,), "['" + "k" * 39 + "…" + "k" * 15 + "' (1002 characters)]"),
     ],
 )
-def test_a_path_reads_as_in_a_program(path, text):
+def test_a_path_reads_as_in_a_program(path: tuple[str | int, ...], text: str) -> None:
     assert path_text(path) == text

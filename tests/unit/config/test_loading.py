@@ -1,13 +1,17 @@
 """Loading: which files are read, in which order, and what cannot be read."""
 
+from __future__ import annotations
+
 import importlib
 import os
 import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from nri.config import ConfigError, Fault, load, load_files
-from nri.config.entries import ConfigList, PluginEntry
+from nri.config import ConfigError, ConfigList, Fault, PluginEntry, load, load_files
 from nri.config.faults import InvalidFile
 from nri.config.loading import MAX_SIZE
 
@@ -15,55 +19,55 @@ from nri.config.loading import MAX_SIZE
 class Host:
     """A host's /etc/nri in a directory of the test."""
 
-    def __init__(self, root):
+    def __init__(self, root: str) -> None:
         self.conf_dir = os.path.join(root, "resource.d")
         self.conf_file = os.path.join(root, "conf.json")
         os.mkdir(self.conf_dir)
 
-    def path(self, name):
+    def path(self, name: str) -> str:
         return os.path.join(self.conf_dir, name)
 
-    def write(self, name, *types):
+    def write(self, name: str, *types: str) -> None:
         self.write_text(name, config(*types))
 
-    def write_text(self, name, text):
+    def write_text(self, name: str, text: str | bytes) -> str:
         path = self.path(name)
         with open(path, "wb") as file:
             file.write(text if isinstance(text, bytes) else text.encode())
         return path
 
-    def load(self):
+    def load(self) -> ConfigList:
         return load(self.conf_dir, self.conf_file)
 
-    def types(self):
+    def types(self) -> list[str]:
         return [plugin.type for plugin in self.load().plugins]
 
-    def faults(self):
+    def faults(self) -> tuple[Fault, ...]:
         with pytest.raises(ConfigError) as raised:
             self.load()
         return raised.value.faults
 
-    def fault(self):
+    def fault(self) -> Fault:
         (fault,) = self.faults()
         return fault
 
 
-def config(*types):
+def config(*types: str) -> str:
     return '{"version":"0.1","plugins":[' + ",".join(f'{{"type":"{name}"}}' for name in types) + "]}"
 
 
 @pytest.fixture
-def host(tmp_path):
+def host(tmp_path: Path) -> Host:
     return Host(str(tmp_path))
 
 
-def test_files_are_read_in_the_byte_order_of_their_names(host):
+def test_files_are_read_in_the_byte_order_of_their_names(host: Host) -> None:
     for name in ("b.conf", "a.conf", "10-z.conf", "9-y.conf", "B.conf", "é.conf", "\udcff.conf"):
         host.write(name, name.split(".")[0].replace("é", "e-acute").replace("\udcff", "xFF"))
     assert host.types() == ["10-z", "9-y", "B", "a", "b", "e-acute", "xFF"]
 
 
-def test_every_plugin_knows_its_file_and_its_place_there(host):
+def test_every_plugin_knows_its_file_and_its_place_there(host: Host) -> None:
     host.write("a.conf", "x", "y")
     host.write("b.conf", "x")
     assert [(p.type, p.source, p.source_index) for p in host.load().plugins] == [
@@ -73,7 +77,7 @@ def test_every_plugin_knows_its_file_and_its_place_there(host):
     ]
 
 
-def test_all_of_an_entry_is_read(host):
+def test_all_of_an_entry_is_read(host: Host) -> None:
     text = """{
       "$schema": "urn:nri:v0.1:host-config", "version": "0.1", "x-why": "because",
       "plugins": [{"type": "a", "conf": {"b": [1]}, "states": ["setup"], "failurePolicy": "ignore", "timeout": 0.5,
@@ -89,45 +93,45 @@ def test_all_of_an_entry_is_read(host):
 @pytest.mark.parametrize(
     "name", ["a.conf~", "a.conf.bak", ".a.conf", "a.json", "#a.conf#", "a.CONF", "conf", "README"]
 )
-def test_what_is_no_conf_is_left_alone(host, name):
+def test_what_is_no_conf_is_left_alone(host: Host, name: str) -> None:
     host.write_text(name, "not JSON")
     assert host.types() == []
 
 
-def test_the_single_file_is_read_where_the_directory_holds_no_conf(host):
+def test_the_single_file_is_read_where_the_directory_holds_no_conf(host: Host) -> None:
     host.write_text("../conf.json", config("single"))
     host.write_text("a.conf.bak", "not JSON")
     assert host.types() == ["single"]
     assert host.load().plugins[0].source == host.conf_file
 
 
-def test_the_single_file_is_read_where_there_is_no_directory(host):
+def test_the_single_file_is_read_where_there_is_no_directory(host: Host) -> None:
     host.write_text("../conf.json", config("single"))
     os.rmdir(host.conf_dir)
     assert host.types() == ["single"]
 
 
 @pytest.mark.parametrize("name", ["a.conf", "empty.conf"])
-def test_the_single_file_is_not_looked_at_where_the_directory_holds_a_conf(host, name):
+def test_the_single_file_is_not_looked_at_where_the_directory_holds_a_conf(host: Host, name: str) -> None:
     host.write_text("../conf.json", "not JSON")
     host.write(name)
     assert host.types() == []
 
 
-def test_no_configuration_at_all_is_no_plugins(host):
+def test_no_configuration_at_all_is_no_plugins(host: Host) -> None:
     assert host.load() == ConfigList()
     os.rmdir(host.conf_dir)
     assert host.load() == ConfigList()
 
 
-def test_a_symlink_is_followed(host):
+def test_a_symlink_is_followed(host: Host) -> None:
     host.write_text("../elsewhere", config("linked"))
     os.symlink("../elsewhere", host.path("a.conf"))
     assert host.types() == ["linked"]
     assert host.load().plugins[0].source == host.path("a.conf")
 
 
-def make_socket(path):
+def make_socket(path: str) -> None:
     with socket.socket(socket.AF_UNIX) as server:
         directory = os.open(os.path.dirname(path), os.O_RDONLY)
         try:  # a socket's path may be a hundred characters long
@@ -147,7 +151,9 @@ NO_FILES = [
 
 
 @pytest.mark.parametrize(("make", "message"), NO_FILES)
-def test_what_is_no_file_is_a_fault_and_does_not_block(host, make, message):
+def test_what_is_no_file_is_a_fault_and_does_not_block(
+    host: Host, make: Callable[[str], object], message: str
+) -> None:
     make(host.path("x.conf"))
     fault = host.fault()
     assert fault.message.startswith(message)
@@ -155,22 +161,26 @@ def test_what_is_no_file_is_a_fault_and_does_not_block(host, make, message):
 
 
 @pytest.mark.parametrize(("make", "message"), NO_FILES)
-def test_what_is_no_file_is_a_fault_at_the_single_files_place_too(host, make, message):
+def test_what_is_no_file_is_a_fault_at_the_single_files_place_too(
+    host: Host, make: Callable[[str], object], message: str
+) -> None:
     make(host.conf_file)
     assert host.fault().message.startswith(message)
 
 
-def test_a_file_that_may_not_be_read_is_a_fault(host, monkeypatch):
+def test_a_file_that_may_not_be_read_is_a_fault(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     host.write("a.conf", "a")
 
-    def denied(*args, **kwargs):
+    def denied(*args: object, **kwargs: object) -> None:
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(os, "open", denied)
     assert host.fault().message == "cannot be read: permission denied, expected a file of JSON that can be read"
 
 
-def test_a_file_that_became_a_fifo_since_it_was_looked_at_does_not_block(host, monkeypatch):
+def test_a_file_that_became_a_fifo_since_it_was_looked_at_does_not_block(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
     host.write("a.conf", "a")
     looked_at = os.stat(host.path("a.conf"))
     os.unlink(host.path("a.conf"))
@@ -179,20 +189,24 @@ def test_a_file_that_became_a_fifo_since_it_was_looked_at_does_not_block(host, m
     assert host.fault().message == "found a FIFO, expected a file of JSON"
 
 
-def test_a_file_that_is_removed_after_the_directory_was_listed_is_not_there(host, monkeypatch):
+def test_a_file_that_is_removed_after_the_directory_was_listed_is_not_there(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
     host.write("b.conf", "b")
     monkeypatch.setattr(os, "listdir", lambda path: ["a.conf", "b.conf"])
     assert host.types() == ["b"]
 
 
-def test_a_file_that_is_too_big_is_a_fault(host):
+def test_a_file_that_is_too_big_is_a_fault(host: Host) -> None:
     host.write_text("a.conf", config("a") + " " * (MAX_SIZE - len(config("a"))))
     assert host.types() == ["a"]
     host.write_text("a.conf", config("a") + " " * MAX_SIZE)
     assert "found more than 1048576 bytes" in host.fault().message
 
 
-def test_a_directory_that_is_none_or_cannot_be_read_is_a_fault(tmp_path, monkeypatch):
+def test_a_directory_that_is_none_or_cannot_be_read_is_a_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     host = Host(str(tmp_path))
     host.write_text("../conf.json", config("single"))
     os.rmdir(host.conf_dir)
@@ -203,7 +217,7 @@ def test_a_directory_that_is_none_or_cannot_be_read_is_a_fault(tmp_path, monkeyp
         pass
     assert host.fault().message.startswith("cannot be read: not a directory, expected a directory of *.conf files")
 
-    def denied(path):
+    def denied(path: str) -> None:
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(os, "listdir", denied)
@@ -212,13 +226,13 @@ def test_a_directory_that_is_none_or_cannot_be_read_is_a_fault(tmp_path, monkeyp
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_real_permissions_are_faults_too(host):
+def test_real_permissions_are_faults_too(host: Host) -> None:
     host.write("a.conf", "a")
     os.chmod(host.path("a.conf"), 0)
     assert "permission denied" in host.fault().message
 
 
-def test_all_faults_of_all_files_come_at_once_in_order(host):
+def test_all_faults_of_all_files_come_at_once_in_order(host: Host) -> None:
     host.write_text("c.conf", '{"version":"0.2"}')
     host.write_text("b.conf", "{")
     host.write_text("a.conf", "")
@@ -228,7 +242,7 @@ def test_all_faults_of_all_files_come_at_once_in_order(host):
     assert [os.path.basename(fault.file) for fault in faults] == ["a.conf", "b.conf", "c.conf", "c.conf", "d.conf"]
 
 
-def test_an_error_is_one_line_for_each_fault(host):
+def test_an_error_is_one_line_for_each_fault(host: Host) -> None:
     host.write_text("a.conf", "{")
     host.write_text("evil\n\x1b[31m\udcff.conf", "[]")
     with pytest.raises(ConfigError) as raised:
@@ -239,7 +253,7 @@ def test_an_error_is_one_line_for_each_fault(host):
     assert r"evil\n\x1b[31m\udcff.conf:1:1: (document): found an array" in lines[1]
 
 
-def test_a_fault_is_frozen_and_equal_by_value():
+def test_a_fault_is_frozen_and_equal_by_value() -> None:
     error = ConfigError([Fault(file="a", message="b", path="c", line=2, column=3)])
     assert str(error) == "a:2:3: c: b"
     assert ConfigError(error.faults).faults == error.faults
@@ -254,11 +268,18 @@ def test_a_fault_is_frozen_and_equal_by_value():
 # What takes long to be explained
 
 
-def test_whoever_cannot_wait_has_the_verdict_at_once_and_what_is_wrong_when_it_asks(tmp_path, monkeypatch):
+def test_whoever_cannot_wait_has_the_verdict_at_once_and_what_is_wrong_when_it_asks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     diagnosis = importlib.import_module("nri.config.diagnostics")
     diagnosed = []
     real = diagnosis.diagnose
-    monkeypatch.setattr(diagnosis, "diagnose", lambda *of: diagnosed.append(of[0]) or real(*of))
+
+    def diagnose(*arguments: Any) -> Any:
+        diagnosed.append(arguments[0])
+        return real(*arguments)
+
+    monkeypatch.setattr(diagnosis, "diagnose", diagnose)
     (tmp_path / "10.conf").write_text("{")
     (tmp_path / "20.conf").mkdir()
     with pytest.raises(ConfigError) as caught:
@@ -277,7 +298,7 @@ def test_whoever_cannot_wait_has_the_verdict_at_once_and_what_is_wrong_when_it_a
     assert caught.value.faults == explained
 
 
-def test_the_files_that_are_there_have_their_plugins_also_where_these_are_none(tmp_path):
+def test_the_files_that_are_there_have_their_plugins_also_where_these_are_none(tmp_path: Path) -> None:
     (tmp_path / "10.conf").write_text('{"version": "0.1", "plugins": []}')
     (tmp_path / "20.conf").write_text('{"version": "0.1", "plugins": [{"type": "a"}]}')
     files = load_files(str(tmp_path), "/nonexistent")
@@ -288,7 +309,7 @@ def test_the_files_that_are_there_have_their_plugins_also_where_these_are_none(t
     assert load_files("/nonexistent", "/nonexistent") == {}
 
 
-def test_a_hundred_faults_are_listed_and_that_there_are_more(tmp_path):
+def test_a_hundred_faults_are_listed_and_that_there_are_more(tmp_path: Path) -> None:
     for number in range(60):
         (tmp_path / f"{number:02}.conf").write_text('{"version": "0.1", "plugins": [{}, {"type": 1}]}')
     with pytest.raises(ConfigError) as caught:
@@ -299,7 +320,7 @@ def test_a_hundred_faults_are_listed_and_that_there_are_more(tmp_path):
     )
 
 
-def test_two_that_are_not_explained_are_the_same_if_their_documents_are():
+def test_two_that_are_not_explained_are_the_same_if_their_documents_are() -> None:
     first, second = InvalidFile(file="f", document=b"a"), InvalidFile(file="f", document=b"b")
     assert first == InvalidFile(file="f", document=b"a")
     assert first != second

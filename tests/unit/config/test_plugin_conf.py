@@ -1,11 +1,14 @@
 """A plugin's conf against the schema that the plugin declares."""
 
+from __future__ import annotations
+
 import urllib.request
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from nri.config import load
-from nri.config.entries import PluginEntry
+from nri.config import PluginEntry, load
 from nri.config.plugin_conf import check_conf, validate_conf
 
 SCHEMA = {
@@ -21,6 +24,7 @@ SCHEMA = {
         "size": {"anyOf": [{"type": "string"}, {"type": "integer"}]},
         "step": {"multipleOf": 5},
         "name": {"minLength": 2},
+        "who": {"anyOf": [{"type": ["boolean", "null"]}, {"type": "array"}]},
     },
 }
 
@@ -44,18 +48,19 @@ SCHEMA = {
         ({"cpus": "1", "size": []}, ["conf.size: found an array, expected a string or an integer"]),
         ({"cpus": "1", "step": 7}, ["conf.step: found the number 7, expected a multiple of 5"]),
         ({"cpus": "1", "name": "a"}, ["conf.name: found 1 characters, expected at least 2"]),
+        ({"cpus": "1", "who": 1}, ["conf.who: found the number 1, expected true or false or an array"]),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_said_with_its_path(conf, messages):
+def test_what_is_wrong_is_said_with_its_path(conf: Any, messages: list[str]) -> None:
     assert validate_conf(SCHEMA, conf) == messages
 
 
 @pytest.mark.parametrize(("schema", "conf"), [(True, None), (True, [1]), ({}, 5), ({"type": "null"}, None)])
-def test_what_a_schema_accepts_is_good(schema, conf):
+def test_what_a_schema_accepts_is_good(schema: Any, conf: Any) -> None:
     assert validate_conf(schema, conf) == []
 
 
-def test_no_conf_is_as_good_as_an_empty_one():
+def test_no_conf_is_as_good_as_an_empty_one() -> None:
     assert validate_conf({"type": "object"}, None) == []
 
 
@@ -82,8 +87,10 @@ for _ in range(3000):
         ({"$id": "http://[", "$ref": "x"}, "it cannot be applied: ValueError"),
     ],
 )
-def test_whatever_is_wrong_with_a_schema_is_one_message_and_nothing_is_fetched(schema, message, monkeypatch):
-    def fetched(*args, **kwargs):
+def test_whatever_is_wrong_with_a_schema_is_one_message_and_nothing_is_fetched(
+    schema: Any, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fetched(*args: object, **kwargs: object) -> None:
         raise AssertionError("something was fetched")
 
     monkeypatch.setattr(urllib.request, "urlopen", fetched)
@@ -93,7 +100,7 @@ def test_whatever_is_wrong_with_a_schema_is_one_message_and_nothing_is_fetched(s
     assert len(said) < 400
 
 
-def test_faults_have_their_places_in_the_file_after_all_files_were_merged(tmp_path):
+def test_faults_have_their_places_in_the_file_after_all_files_were_merged(tmp_path: Path) -> None:
     (tmp_path / "a.conf").write_text('{"version":"0.1","plugins":[{"type":"z"}]}')
     (tmp_path / "b.conf").write_text(
         '{"version": "0.1", "plugins": [{"type": "y"},\n {"type": "x",\n  "conf": {"share": 2,\n   "modes": 1}}]}'
@@ -111,7 +118,7 @@ def test_faults_have_their_places_in_the_file_after_all_files_were_merged(tmp_pa
     assert check_conf(plugins[1], True) == ()
 
 
-def test_faults_have_no_place_where_the_file_is_gone():
+def test_faults_have_no_place_where_the_file_is_gone() -> None:
     plugin = PluginEntry(type="a", conf={}, source="/nonexistent/a.conf", source_index=4)
     (fault,) = check_conf(plugin, SCHEMA)
     assert str(fault) == "/nonexistent/a.conf:1:1: plugins[4].conf.cpus: missing, expected CPU list"

@@ -1,7 +1,10 @@
 """Positions in a JSON text."""
 
+from __future__ import annotations
+
 import json
 import time
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -33,20 +36,22 @@ TEXT = """{
         (("gone", 5), (1, 1), (1, 1)),
     ],
 )
-def test_a_value_and_its_key_have_places(path, value, key):
+def test_a_value_and_its_key_have_places(
+    path: tuple[str | int, ...], value: tuple[int, int], key: tuple[int, int]
+) -> None:
     places = SourcePositions(TEXT)
     assert places.value(path) == value
     assert places.key(path) == key
 
 
-def at(text, path):
+def at(text: str, path: tuple[str | int, ...]) -> str:
     line, column = SourcePositions(text).value(path)
     return "\n".join(text.split("\n")[line - 1 :])[column - 1 :]
 
 
 @settings(max_examples=300, deadline=None)
 @given(values)
-def test_at_the_place_of_a_value_stands_the_value(value):
+def test_at_the_place_of_a_value_stands_the_value(value: Any) -> None:
     for text in (json.dumps(value), json.dumps(value, indent=1, ensure_ascii=False)):
         for path in places(value):
             inner = value
@@ -56,7 +61,7 @@ def test_at_the_place_of_a_value_stands_the_value(value):
             assert repr(read) == repr(inner)
 
 
-def test_keys_that_are_given_twice_are_found_wherever_they_are():
+def test_keys_that_are_given_twice_are_found_wherever_they_are() -> None:
     text = '{"a":1,\n"b":[{"c":1,"d":{},"c":2}],"\\u0061":{"a":1},\n"a":3}'
     assert [tuple(duplicate) for duplicate in SourcePositions(text).duplicates] == [
         (("b", 0, "c"), (2, 20), (2, 7)),
@@ -79,14 +84,14 @@ def test_keys_that_are_given_twice_are_found_wherever_they_are():
     ],
     ids=lambda case: repr(case)[:30],
 )
-def test_what_gojson_refuses_without_a_place_has_one(text, place):
+def test_what_gojson_refuses_without_a_place_has_one(text: str, place: tuple[int, int]) -> None:
     with pytest.raises(DecodeError) as raised:
         gojson.loads(text)
     assert raised.value.line == 0
     assert refused(text) == place
 
 
-def test_a_file_of_the_greatest_size_takes_a_moment_only():
+def test_a_file_of_the_greatest_size_takes_a_moment_only() -> None:
     started = time.monotonic()
     for text in (
         "[" + "1," * 500_000 + "1]",

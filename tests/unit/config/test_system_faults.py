@@ -1,8 +1,12 @@
 """A configuration that can't be read, as the system has nothing left: a fault that names it, then it is read."""
 
+from __future__ import annotations
+
 import builtins
 import importlib
 import os
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,20 +24,22 @@ CALLS = [("listdir", DIRECTORY), ("stat", FILE), ("open", FILE), ("fstat", FILE)
 
 
 @pytest.fixture
-def directory(tmp_path):
+def directory(tmp_path: Path) -> Path:
     folder = tmp_path / "resource.d"
     folder.mkdir()
     (folder / "10-a.conf").write_text('{"version": "0.1", "plugins": [{"type": "a"}]}')
     return folder
 
 
-def types(directory):
+def types(directory: Path) -> list[str]:
     return [plugin.type for plugin in load(str(directory), "/nonexistent").plugins]
 
 
 @pytest.mark.parametrize("number", ERRORS, ids=name_of)
 @pytest.mark.parametrize(("call", "expected"), CALLS, ids=[call for call, _ in CALLS])
-def test_a_call_that_fails_is_a_fault_that_names_the_file(directory, monkeypatch, call, expected, number):
+def test_a_call_that_fails_is_a_fault_that_names_the_file(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, call: str, expected: Any, number: int
+) -> None:
     before = open_fds()
     seen = Failing(os, call, number)
     with monkeypatch.context() as patch, pytest.raises(ConfigError) as caught:
@@ -48,20 +54,20 @@ def test_a_call_that_fails_is_a_fault_that_names_the_file(directory, monkeypatch
 
 
 @pytest.mark.parametrize("number", ERRORS, ids=name_of)
-def test_a_read_that_fails_is_one_too(directory, monkeypatch, number):
+def test_a_read_that_fails_is_one_too(directory: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     class File:
         """A file that is closed, and can't be read."""
 
-        def __init__(self, descriptor, mode):
+        def __init__(self, descriptor: int, mode: str) -> None:
             self._file = builtins.open(descriptor, mode)  # noqa: SIM115 - closed below
 
-        def __enter__(self):
+        def __enter__(self) -> Any:
             return self
 
-        def __exit__(self, *error):
+        def __exit__(self, *error: BaseException) -> None:
             self._file.close()
 
-        def read(self, size):
+        def read(self, size: int) -> None:
             raise OSError(number, os.strerror(number))
 
     before = open_fds()
@@ -72,13 +78,15 @@ def test_a_read_that_fails_is_one_too(directory, monkeypatch, number):
     assert types(directory) == ["a"]
 
 
-def test_a_directory_that_goes_while_it_is_looked_at_is_none(directory, monkeypatch):
+def test_a_directory_that_goes_while_it_is_looked_at_is_none(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Gone(Failing):
         """Between the listing, which says that there is none, and the look at why."""
 
         readlink = staticmethod(lambda path: os.readlink("/nonexistent"))
 
-        def __getattr__(self, name):
+        def __getattr__(self, name: str) -> Any:
             return getattr(os, name)
 
     monkeypatch.setattr(loading, "os", Gone(os, "listdir", 2))
@@ -87,7 +95,9 @@ def test_a_directory_that_goes_while_it_is_looked_at_is_none(directory, monkeypa
 
 @pytest.mark.parametrize("number", ERRORS, ids=name_of)
 @pytest.mark.parametrize("call", ["listdir", "stat", "open"])
-def test_the_bridge_keeps_its_last_good_one_says_why_once_and_goes_on(directory, monkeypatch, caplog, call, number):
+def test_the_bridge_keeps_its_last_good_one_says_why_once_and_goes_on(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, call: str, number: int
+) -> None:
     configuration = bridge.Configuration(str(directory), "/nonexistent")
     assert [plugin.type for plugin in configuration.current().plugins] == ["a"]
     (directory / "20-b.conf").write_text('{"version": "0.1", "plugins": [{"type": "b"}]}')
@@ -108,7 +118,9 @@ def test_the_bridge_keeps_its_last_good_one_says_why_once_and_goes_on(directory,
 
 @pytest.mark.parametrize("number", ERRORS, ids=name_of)
 @pytest.mark.parametrize("call", ["list_files", "stat"])
-def test_a_look_at_the_files_that_fails_loses_no_change(directory, monkeypatch, call, number):
+def test_a_look_at_the_files_that_fails_loses_no_change(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, call: str, number: int
+) -> None:
     now = [0.0]
     configuration = bridge.Configuration(str(directory), "/nonexistent", lambda: now[0])
     configuration.current()

@@ -1,23 +1,28 @@
-"""The check of the good path comes to the schema's verdict, and costs nothing that it need not."""
+"""The table of the host configuration and its schema agree, and a valid file is read without slow modules."""
+
+from __future__ import annotations
 
 import importlib.resources
 import json
 import os
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import nri
+from fuzz.documents import WORDS
 from fuzz.targets import host_config
 from nri.config import PluginEntry, entries, json_schemas, validate
 from nri.config.validate import HOST_CONFIG
 from nri.types.table import NOTE_PREFIX
 from nri.types.v1 import STATES, VERSION
 from tests.unit.config.test_diagnostics import FAULTS
-from tests.unit.types.mutations import WORDS, mutated, values
+from tests.unit.types.mutations import mutated, values
 
 VALIDATOR = json_schemas.validator("host-config")
 FULL = {
@@ -40,42 +45,42 @@ FULL = {
 
 @settings(max_examples=1000, deadline=None)
 @given(mutated([FULL, {"version": "0.1", "plugins": []}, {"version": "0.1", "plugins": [{"type": "a"}]}]))
-def test_the_quick_check_and_the_schema_agree_on_mutated_documents(value):
+def test_the_table_and_the_schema_agree_on_mutated_documents(value: Any) -> None:
     assert HOST_CONFIG.accepts(value) == VALIDATOR.is_valid(value)
     host_config.check(json.dumps(value).encode())
 
 
 @settings(max_examples=300, deadline=None)
 @given(values, st.sampled_from(["type", "states", "failurePolicy", "timeout", "prefork", "conf", "x-a", "Type"]))
-def test_the_quick_check_and_the_schema_agree_on_any_value_of_a_key(value, key):
+def test_the_table_and_the_schema_agree_on_any_value_of_a_key(value: Any, key: str) -> None:
     document = {"version": "0.1", "plugins": [{"type": "a", key: value}]}
     assert HOST_CONFIG.accepts(document) == VALIDATOR.is_valid(document)
 
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(WORDS), st.sampled_from(["1", '{"a":1,"\\u0061":2}', '{"a":[{}]}']))))
-def test_the_quick_check_sees_the_duplicates_that_are_located(pairs):
+def test_parsing_refuses_the_duplicates_that_are_located(pairs: list[tuple[str, str]]) -> None:
     inner = ",".join(f"{json.dumps(key)}:{value}" for key, value in pairs)
     host_config.check(f'{{"version":"0.1","plugins":[{{"type":"a","conf":{{{inner}}}}}]}}'.encode())
 
 
 @settings(max_examples=300, deadline=None)
 @given(st.text(st.sampled_from("aZ09._-/\n é\u0660²"), max_size=6) | st.sampled_from(["a" * 255, "a" * 256]))
-def test_a_type_name_is_what_the_schema_says(name):
+def test_a_type_name_is_what_the_schema_says(name: str) -> None:
     document = {"version": "0.1", "plugins": [{"type": name}]}
     assert entries.is_type_name(name) == VALIDATOR.is_valid(document)
 
 
 @pytest.mark.parametrize("document", [document for document, _ in FAULTS], ids=lambda case: repr(case)[:50])
-def test_no_faulty_document_is_good(document):
+def test_no_faulty_document_is_valid(document: str | bytes) -> None:
     host_config.check(document if isinstance(document, bytes) else document.encode())
 
 
-def test_the_full_document_is_good():
+def test_the_full_document_is_valid() -> None:
     assert validate.parse(json.dumps(FULL).encode()) == FULL
 
 
-def test_the_rules_are_the_schemas():
+def test_the_rules_are_the_schemas() -> None:
     schema = json_schemas.load("host-config")
     entry = schema["properties"]["plugins"]["items"]
     properties = entry["properties"]
@@ -91,13 +96,13 @@ def test_the_rules_are_the_schemas():
     assert schema["properties"]["version"]["const"] == VERSION
 
 
-def test_the_schema_file_is_made_from_the_table():
+def test_the_schema_file_is_made_from_the_table() -> None:
     made = json.dumps(json_schemas.host_config(), indent=2, ensure_ascii=False) + "\n"
     file = importlib.resources.files("nri.config") / "schemas/host-config.schema.json"
     assert file.read_text() == made, "the table has changed: write the file with .venv/bin/python tools/schemas"
 
 
-def test_a_good_configuration_is_read_without_anything_slow(tmp_path):
+def test_a_valid_configuration_is_read_without_anything_slow(tmp_path: Path) -> None:
     with open(tmp_path / "a.conf", "w") as file:
         json.dump(FULL, file)
     code = (

@@ -154,7 +154,7 @@ def test_a_thread_that_waits_reads_what_comes_itself(pair: Pair) -> None:
     end = connected(pair[1], receiver)
 
     def send() -> None:
-        until(end._reading.locked)  # by who waits
+        until(end._reading.locked)  # by the thread that waits
         pair[0].sendall(b"answer")
 
     sender = threading.Thread(target=send)
@@ -288,8 +288,8 @@ def test_a_socket_that_was_left_to_us_is_ours_and_not_our_childrens(pair: Pair) 
 def test_a_descriptor_that_is_no_connected_socket_is_refused_and_left_alone(tmp_path: Path) -> None:
     with open(tmp_path / "file", "w") as file, socket.socket(socket.AF_UNIX) as unconnected:
         for descriptor, why in ((file.fileno(), "Socket operation on non-socket"), (unconnected.fileno(), "T")):
-            with pytest.raises(NRIError, match=rf"^descriptor {descriptor} is no connected socket: {why}"):
+            with pytest.raises(NRIError, match=rf"^descriptor {descriptor} is not a connected socket: {why}"):
                 inherited_socket(descriptor)
             os.fstat(descriptor)
-    with pytest.raises(NRIError, match=r"^descriptor 999999 is no connected socket: Bad file descriptor$"):
+    with pytest.raises(NRIError, match=r"^descriptor 999999 is not a connected socket: Bad file descriptor$"):
         inherited_socket(999999)

@@ -55,7 +55,7 @@ def source(request: pytest.FixtureRequest) -> Iterator[Source]:
     until(lambda: not made.threads())
 
 
-def test_tasks_that_hang_keep_nobody_waiting_and_few_threads_are_kept(source: Source) -> None:
+def test_jobs_that_hang_do_not_stop_reading_and_few_threads_are_kept(source: Source) -> None:
     started, release = [], threading.Event()
 
     def job() -> None:
@@ -70,7 +70,7 @@ def test_tasks_that_hang_keep_nobody_waiting_and_few_threads_are_kept(source: So
     until(lambda: len(source.threads()) <= leader_followers._MAX_IDLE)
 
 
-def test_several_tasks_of_one_turn_run_at_once(source: Source) -> None:
+def test_several_jobs_of_one_read_run_at_once(source: Source) -> None:
     meet = threading.Barrier(5)
     done = []
 
@@ -110,7 +110,7 @@ def test_threads_are_bounded_and_used_again_whatever_the_load_is(source: Source)
     assert len(names) < 100
 
 
-def test_one_task_after_the_other_needs_two_threads(source: Source) -> None:
+def test_one_job_after_the_other_needs_two_threads(source: Source) -> None:
     done = []
     for number in range(50):
         source.give(lambda: done.append(threading.current_thread().name))
@@ -159,7 +159,7 @@ def test_what_is_more_than_the_most_waits_and_is_done(source: Source, monkeypatc
     until(lambda: len(started) == 21)
 
 
-def test_without_another_thread_tasks_are_done_one_after_the_other(
+def test_without_another_thread_jobs_are_done_one_after_the_other(
     source: Source, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     until(lambda: source.pool._idle == 1)
@@ -174,7 +174,7 @@ def test_without_another_thread_tasks_are_done_one_after_the_other(
     assert len(source.threads()) == 1
 
 
-def test_a_task_that_raises_is_logged_and_its_thread_reads_on(
+def test_a_job_that_raises_is_logged_and_its_thread_reads_on(
     source: Source, caplog: pytest.LogCaptureFixture
 ) -> None:
     done = []

@@ -44,7 +44,7 @@ def test_a_time_in_ages_is_never() -> None:
     timer.close()
 
 
-def test_its_descriptor_is_nobody_elses_and_given_back() -> None:
+def test_its_descriptor_is_not_inherited_and_is_closed() -> None:
     timer = Timer()
     number = timer.fileno()
     assert not os.get_inheritable(number)

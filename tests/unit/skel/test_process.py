@@ -27,7 +27,9 @@ skel.main(Noop())
 """
 
 
-def run(*argv, body="pass", before="", stdin=REQUEST, shell=None):
+def run(
+    *argv: str, body: str = "pass", before: str = "", stdin: bytes = REQUEST, shell: str | None = None
+) -> subprocess.CompletedProcess[bytes]:
     """Run a plugin whose invoke does ``body``; ``shell`` are redirections."""
     script = SCRIPT.format(root=ROOT, body=body, before=before)
     command = [sys.executable, "-I", "-S", "-c", script, *argv]
@@ -36,32 +38,32 @@ def run(*argv, body="pass", before="", stdin=REQUEST, shell=None):
     return subprocess.run(command, input=stdin, capture_output=True, check=False, timeout=60)
 
 
-def assert_clean(ran):
+def assert_clean(ran: subprocess.CompletedProcess[bytes]) -> None:
     """The result is all that is on stdout."""
     assert ran.returncode == 0
     assert json.loads(ran.stdout) == {"plugin": "noop", "version": "0.1", "error": ""}
     assert ran.stdout.count(b"\n") == 1
 
 
-def test_a_result_and_nothing_else():
+def test_a_result_and_nothing_else() -> None:
     ran = run("invoke")
     assert_clean(ran)
     assert ran.stderr == b""
 
 
-def test_what_a_plugin_prints_goes_to_stderr():
+def test_what_a_plugin_prints_goes_to_stderr() -> None:
     ran = run("invoke", body="print('printed'); sys.stdout.write('written\\n')")
     assert_clean(ran)
     assert ran.stderr == b"printed\nwritten\n"
 
 
-def test_what_is_written_to_descriptor_1_goes_to_stderr():
+def test_what_is_written_to_descriptor_1_goes_to_stderr() -> None:
     ran = run("invoke", body="import os; os.write(1, b'raw\\n'); os.system('echo child')")
     assert_clean(ran)
     assert ran.stderr == b"raw\nchild\n"
 
 
-def test_what_is_logged_goes_to_stderr():
+def test_what_is_logged_goes_to_stderr() -> None:
     ran = run("invoke", before="import logging", body="logging.info('one'); logging.getLogger('x').error('two')")
     assert_clean(ran)
     assert ran.stderr == b"INFO: one\nERROR: two\n"
@@ -70,70 +72,70 @@ def test_what_is_logged_goes_to_stderr():
     assert b"late" in ran.stderr
 
 
-def test_an_exception_is_a_result_and_its_traceback_is_on_stderr():
+def test_an_exception_is_a_result_and_its_traceback_is_on_stderr() -> None:
     ran = run("invoke", body="1 / 0")
     assert ran.returncode == 0
     assert json.loads(ran.stdout)["error"] == "ZeroDivisionError: division by zero"
     assert b"Traceback" in ran.stderr
 
 
-def test_an_exit_is_a_result():
+def test_an_exit_is_a_result() -> None:
     ran = run("invoke", body="sys.exit(3)")
     assert ran.returncode == 0
     assert json.loads(ran.stdout)["error"] == "it tried to exit with 3; expected a result"
 
 
-def test_an_interrupt_is_no_traceback():
+def test_an_interrupt_is_no_traceback() -> None:
     ran = run("invoke", body="raise KeyboardInterrupt")
     assert (ran.returncode, ran.stdout, ran.stderr) == (130, b"", b"")
 
 
-def test_a_wrong_verb_is_a_result():
+def test_a_wrong_verb_is_a_result() -> None:
     ran = run("frobnicate")
     assert (ran.returncode, json.loads(ran.stdout)["error"]) == (0, "invalid arg frobnicate")
 
 
-def test_no_verb_is_exit_2():
+def test_no_verb_is_exit_2() -> None:
     ran = run()
     assert (ran.returncode, ran.stdout) == (2, b"")
     assert ran.stderr.startswith(b"usage: noop invoke")
 
 
-def test_a_closed_stdin_is_exit_1():
+def test_a_closed_stdin_is_exit_1() -> None:
     ran = run("invoke", shell="<&-")
     assert (ran.returncode, ran.stdout) == (1, b"")
     assert ran.stderr == b"noop: the request on stdin: the document is empty, expected JSON\n"
     assert run("version", shell="<&-").returncode == 0
 
 
-def test_a_closed_stdout_is_exit_1():
+def test_a_closed_stdout_is_exit_1() -> None:
     ran = run("invoke", shell=">&-")
     assert ran.returncode == 1
     assert ran.stderr == b"noop: stdout cannot be used: Bad file descriptor; expected open descriptors 0, 1, 2\n"
 
 
-def test_a_closed_stderr_does_not_become_the_results():
+def test_a_closed_stderr_does_not_become_the_results() -> None:
     ran = run("invoke", shell="2>&-", body="import os; print('lost'); os.write(1, b'lost'); os.write(2, b'lost')")
     assert_clean(ran)
 
 
-def test_a_full_stdout_is_exit_1():
+def test_a_full_stdout_is_exit_1() -> None:
     ran = run("invoke", shell=">/dev/full")
     assert ran.returncode == 1
     assert ran.stderr == (b"noop: the result cannot be written to stdout: [Errno 28] No space left on device\n")
 
 
-def test_a_full_stderr_does_not_spoil_the_result():
+def test_a_full_stderr_does_not_spoil_the_result() -> None:
     ran = run("invoke", shell="2>/dev/full", body="sys.stderr.write('lost')")
     assert json.loads(ran.stdout)["error"] == ""
 
 
-def test_a_full_stderr_is_no_exit_status():
+def test_a_full_stderr_is_no_exit_status() -> None:
     for body in ("sys.stderr.write('lost')", "print('lost', end='')", "import os; os.system('echo lost')"):
         assert_clean(run("invoke", shell="2>/dev/full", body=body))
 
 
-def test_a_stdin_that_cannot_be_read_is_exit_1():
+def test_a_stdin_that_cannot_be_read_is_exit_1() -> None:
     # The first page of a process's memory is never there: reading it is EIO.
     before = "import os; os.dup2(os.open('/proc/self/mem', os.O_RDONLY), 0)"
     ran = run("invoke", before=before)
@@ -141,7 +143,7 @@ def test_a_stdin_that_cannot_be_read_is_exit_1():
     assert ran.stderr == b"noop: stdin cannot be read: Input/output error; expected a request\n"
 
 
-def test_a_stdin_that_has_nothing_yet_and_is_not_to_be_waited_for_is_exit_1():
+def test_a_stdin_that_has_nothing_yet_and_is_not_to_be_waited_for_is_exit_1() -> None:
     read, write = os.pipe()
     os.set_blocking(read, False)
     try:
@@ -157,7 +159,7 @@ def test_a_stdin_that_has_nothing_yet_and_is_not_to_be_waited_for_is_exit_1():
     )
 
 
-def test_a_reader_that_is_gone_is_exit_1():
+def test_a_reader_that_is_gone_is_exit_1() -> None:
     read, write = os.pipe()
     os.close(read)
     try:
@@ -173,7 +175,7 @@ def test_a_reader_that_is_gone_is_exit_1():
     assert ran.stderr.count(b"\n") == 1
 
 
-def test_a_start_loads_nothing_slow():
+def test_a_start_loads_nothing_slow() -> None:
     body = "print(*sorted(set(sys.modules) & {'re', 'json', 'typing', 'traceback', 'collections', 'enum'}))"
     ran = run("invoke", body=body)
     assert_clean(ran)

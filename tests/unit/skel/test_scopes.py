@@ -9,7 +9,9 @@ NAME = "io.kubernetes.cri.container-name"
 KEY = "qos.example"
 
 
-def request(annotations=None, labels=None, id="c"):
+def request(
+    annotations: dict[str, str] | None = None, labels: dict[str, str] | None = None, id: str = "c"
+) -> Request:
     spec = None if annotations is None else Spec(annotations=annotations)
     return Request(state="create", id=id, sandbox_id="s", spec=spec, labels=labels)
 
@@ -29,20 +31,20 @@ def request(annotations=None, labels=None, id="c"):
         ({f"{KEY}x": "a"}, None),
     ],
 )
-def test_the_strongest_scope_wins(annotations, found):
+def test_the_strongest_scope_wins(annotations: dict[str, str] | None, found: tuple[str, str] | None) -> None:
     assert scoped(request(annotations), KEY) == found
 
 
-def test_a_sandbox_is_no_container_of_its_pod():
+def test_a_sandbox_is_no_container_of_its_pod() -> None:
     annotations = {f"{KEY}/container.app": "c", NAME: "app", f"{KEY}/pod": "b"}
     assert scoped(request(annotations, id="s"), KEY) == (f"{KEY}/pod", "b")
 
 
-def test_annotations_are_stronger_than_labels():
+def test_annotations_are_stronger_than_labels() -> None:
     assert scoped(request({KEY: "a"}, {f"{KEY}/pod": "l"}), KEY) == (KEY, "a")
     assert scoped(request({}, {KEY: "l"}), KEY) == (KEY, "l")
 
 
-def test_a_request_without_a_spec_has_labels():
+def test_a_request_without_a_spec_has_labels() -> None:
     assert scoped(request(None, {KEY: "l"}), KEY) == (KEY, "l")
     assert scoped(request(None), KEY) is None

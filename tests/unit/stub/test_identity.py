@@ -1,4 +1,4 @@
-"""Who a plugin is."""
+"""A plugin's name and index, and where they come from."""
 
 import pytest
 
@@ -22,7 +22,9 @@ LAUNCHED = {NAME_VARIABLE: "launched", INDEX_VARIABLE: "20"}
         ({}, "30-with-more-dashes", {}, "30-with-more-dashes"),
     ],
 )
-def test_it_is_of_the_environment_else_as_given_else_of_the_executable(environment, executable, given, expected):
+def test_it_is_of_the_environment_else_as_given_else_of_the_executable(
+    environment: dict[str, str], executable: str, given: dict[str, str], expected: str
+) -> None:
     assert str(Identity.find(environment, executable, **given)) == expected
 
 
@@ -39,18 +41,18 @@ def test_it_is_of_the_environment_else_as_given_else_of_the_executable(environme
         ("plugin", {"index": "40"}, "name"),
     ],
 )
-def test_what_is_missing_is_said(executable, given, missing):
+def test_what_is_missing_is_said(executable: str, given: dict[str, str], missing: str) -> None:
     with pytest.raises(IdentityError, match=f"^the plugin's {missing} is not known: .*; expected one like 10-name$"):
         Identity.find({}, executable, **given)
 
 
 @pytest.mark.parametrize("name", ["a b", "a/b", "ä", "a\n", "a:b", "\udcff"])
-def test_a_name_that_no_runtime_accepts_is_refused(name):
+def test_a_name_that_no_runtime_accepts_is_refused(name: str) -> None:
     with pytest.raises(IdentityError, match=r"^found the plugin name .*, expected letters, digits and _ \. \+ -$"):
         Identity.find({}, "", name=name, index="10")
 
 
 @pytest.mark.parametrize("index", ["1", "100", "ab", "-1", "1 ", "10\n", "١٢"])
-def test_an_index_that_no_runtime_accepts_is_refused(index):
+def test_an_index_that_no_runtime_accepts_is_refused(index: str) -> None:
     with pytest.raises(IdentityError, match=r"^found the plugin index .*, expected two digits, as in 10$"):
         Identity.find({}, "", name="name", index=index)

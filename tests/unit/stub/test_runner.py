@@ -1,46 +1,55 @@
-"""How a plugin lives: launched, or from outside."""
+"""A plugin that a runtime launched, and one that connects from outside."""
 
 import logging
 import os
+import random
 import socket
 import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from nri import api, stub
 from nri.errors import NRIError
+from nri.multiplex import ClosedError
+from nri.stub import runner as runner_module
 from nri.stub.identity import INDEX_VARIABLE, NAME_VARIABLE, SOCKET_VARIABLE
+from nri.ttrpc import Call
 from tests.support.runtime import Runtime
-from tests.support.waiting import TIMEOUT, until
+from tests.support.waiting import TIMEOUT, until, until_there_are
 
 
 class Plugin(stub.V2Plugin):
-    def __init__(self):
-        self.pods, self.synchronized = [], 0
+    def __init__(self) -> None:
+        self.pods: list[str] = []
+        self.synchronizations: list[int] = []
 
-    def synchronize(self, pods, containers):
-        self.synchronized += 1
+    def synchronize(self, pods: Sequence[api.PodSandbox], containers: Sequence[api.Container]) -> None:
+        self.synchronizations.append(len(pods))
 
-    def run_pod_sandbox(self, request, call):
+    def run_pod_sandbox(self, request: Any, call: Call) -> None:
         self.pods.append(request.pod.id)
 
 
 class Listener:
     """A runtime's socket for plugins from outside."""
 
-    def __init__(self, path, backlog=8):
+    def __init__(self, path: str, backlog: int = 8) -> None:
         self.sock = socket.socket(socket.AF_UNIX)
         self.sock.settimeout(TIMEOUT)
         self.sock.bind(path)
         self.sock.listen(backlog)
-        self.path, self.runtimes = path, []
+        self.path = path
+        self.runtimes: list[Runtime] = []
 
-    def accept(self, **options):
+    def accept(self, **options: Any) -> Runtime:
         sock, _ = self.sock.accept()
         self.runtimes.append(Runtime(sock, **options))
         return self.runtimes[-1]
 
-    def close(self):
+    def close(self) -> None:
         for runtime in self.runtimes:
             runtime.close()
         self.sock.close()
@@ -48,17 +57,21 @@ class Listener:
             os.unlink(self.path)
 
 
+Start = Callable[..., tuple[Any, threading.Thread, list[ClosedError | None]]]
+Listen = Callable[..., Listener]
+
+
 @pytest.fixture
-def path(tmp_path, monkeypatch):
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.chdir(tmp_path)  # a socket's path is short
     return "nri.sock"
 
 
 @pytest.fixture
-def listen(path):
-    made = []
+def listen(path: str) -> Iterator[Listen]:
+    made: list[Listener] = []
 
-    def make(**options):
+    def make(**options: Any) -> Listener:
         made.append(Listener(path, **options))
         return made[-1]
 
@@ -68,11 +81,11 @@ def listen(path):
 
 
 @pytest.fixture
-def start(path):
+def start(path: str) -> Iterator[Start]:
     """Starts runners in threads; sees to it that they have ended."""
     made = []
 
-    def make(**options):
+    def make(**options: Any) -> Any:
         runner = stub.Runner(Plugin(), **{"name": "tester", "index": "42", "path": path, "environment": {}} | options)
         reasons = []
         thread = threading.Thread(target=lambda: reasons.append(runner.run()), name="test-runner")
@@ -87,11 +100,11 @@ def start(path):
         assert not thread.is_alive()
 
 
-def warnings(caplog):
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
 
 
-def test_one_that_was_launched_serves_its_socket_and_ends_with_it(start):
+def test_one_that_was_launched_serves_its_socket_and_ends_with_it(start: Start) -> None:
     ours, theirs = socket.socketpair()
     environment = {NAME_VARIABLE: "launched", INDEX_VARIABLE: "07", SOCKET_VARIABLE: str(ours.detach())}
     runner, thread, reasons = start(environment=environment, path="/nowhere")
@@ -105,7 +118,7 @@ def test_one_that_was_launched_serves_its_socket_and_ends_with_it(start):
     assert [str(reason) for reason in reasons] == ["the peer closed the connection"]
 
 
-def test_one_that_is_given_a_socket_serves_it(start):
+def test_one_that_is_given_a_socket_serves_it(start: Start) -> None:
     ours, theirs = socket.socketpair()
     _, thread, reasons = start(sock=ours)
     runtime = Runtime(theirs)
@@ -116,31 +129,33 @@ def test_one_that_is_given_a_socket_serves_it(start):
 
 
 @pytest.mark.parametrize("value", ["", "three", "-1", "3.0", " 3", "٣", "1234567", "0x3"])
-def test_a_socket_number_that_is_none_is_refused(value):
+def test_a_socket_number_that_is_none_is_refused(value: str) -> None:
     with pytest.raises(NRIError, match=f"^{SOCKET_VARIABLE} is {value!r}, expected the number of a descriptor$"):
         stub.Runner(Plugin(), name="a", index="10", environment={SOCKET_VARIABLE: value})
 
 
-def test_a_descriptor_that_is_no_socket_is_refused(tmp_path):
+def test_a_descriptor_that_is_no_socket_is_refused(tmp_path: Path) -> None:
     with open(tmp_path / "file", "w") as file:
         for number in (file.fileno(), 999999):
-            with pytest.raises(NRIError, match=f"^descriptor {number} is no connected socket: "):
+            with pytest.raises(NRIError, match=f"^descriptor {number} is not a connected socket: "):
                 stub.Runner(Plugin(), name="a", index="10", environment={SOCKET_VARIABLE: str(number)})
 
 
-def test_what_can_never_serve_is_refused_at_once():
+def test_what_can_never_serve_is_refused_at_once() -> None:
     with pytest.raises(NRIError, match=r"^V2Plugin handles no event"):
         stub.Runner(stub.V2Plugin(), name="a", index="10", environment={})
     with pytest.raises(stub.IdentityError):
         stub.Runner(Plugin(), executable="plugin", environment={})
 
 
-def test_one_from_outside_connects_again_when_the_runtime_is_back(start, listen, caplog):
+def test_one_from_outside_connects_again_when_the_runtime_is_back(
+    start: Start, listen: Listen, caplog: pytest.LogCaptureFixture
+) -> None:
     first = listen()
     runner, _, reasons = start()
     runtime = first.accept()
     runtime.start()
-    until(lambda: runner._plugin.synchronized == 1)
+    until(lambda: len(runner._plugin.synchronizations) == 1)
     first.close()
     until(lambda: len(warnings(caplog)) == 1)  # it has looked for it in vain
     second = listen()
@@ -149,15 +164,22 @@ def test_one_from_outside_connects_again_when_the_runtime_is_back(start, listen,
     assert runtime.registration.plugin_name == "tester"
     runtime.event(api.Event.RUN_POD_SANDBOX, api.RunPodSandboxRequest(pod={"id": "pod-2"}))
     assert runner._plugin.pods == ["pod-2"]
-    assert runner._plugin.synchronized == 2
+    assert len(runner._plugin.synchronizations) == 2
     assert reasons == []
 
 
-def test_one_that_finds_no_runtime_says_so_once(start, listen, caplog, monkeypatch):
-    monkeypatch.setattr(stub.runner, "LONGEST_PAUSE", 0.01)
-    attempts = []
-    connect = stub.runner._connect
-    monkeypatch.setattr(stub.runner, "_connect", lambda path: attempts.append(path) or connect(path))
+def test_one_that_finds_no_runtime_says_so_once(
+    start: Start, listen: Listen, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner_module, "LONGEST_PAUSE", 0.01)
+    attempts: list[str] = []
+    connect = runner_module._connect
+
+    def counted(path: str) -> socket.socket:
+        attempts.append(path)
+        return connect(path)
+
+    monkeypatch.setattr(runner_module, "_connect", counted)
     start()
     until(lambda: len(attempts) > 5)
     why = "retrying until a runtime accepts the connection"
@@ -173,14 +195,16 @@ def test_one_that_finds_no_runtime_says_so_once(start, listen, caplog, monkeypat
     assert warnings(caplog)[1:] == [f"no runtime at nri.sock: Connection refused; {why}"]
 
 
-def test_one_that_is_refused_tries_again_and_says_so_once(start, listen, caplog):
+def test_one_that_is_refused_tries_again_and_says_so_once(
+    start: Start, listen: Listen, caplog: pytest.LogCaptureFixture
+) -> None:
     listener = listen()
     runner, *_ = start()
     for _ in range(3):
         runtime = listener.accept(refuse=lambda: NRIError("not you"))
-        until(lambda runtime=runtime: runtime._mux.reason)
+        until(runtime.is_closed)
     listener.accept().start()
-    until(lambda: runner._plugin.synchronized == 1)
+    until(lambda: len(runner._plugin.synchronizations) == 1)
     assert warnings(caplog) == [
         (
             "not accepted at nri.sock: the runtime did not register 42-tester: UNKNOWN: not you; "
@@ -190,12 +214,12 @@ def test_one_that_is_refused_tries_again_and_says_so_once(start, listen, caplog)
 
 
 def test_one_whose_runtime_goes_away_before_it_has_synchronized_pauses_longer_and_longer(
-    start, listen, caplog, monkeypatch
-):
+    start: Start, listen: Listen, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     caplog.set_level(logging.DEBUG, "nri.stub")
-    monkeypatch.setattr(stub.runner, "FIRST_PAUSE", 0.01)
-    monkeypatch.setattr(stub.runner, "LONGEST_PAUSE", 0.08)
-    monkeypatch.setattr(stub.runner.random, "uniform", lambda low, high: high)
+    monkeypatch.setattr(runner_module, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(runner_module, "LONGEST_PAUSE", 0.08)
+    monkeypatch.setattr(random, "uniform", lambda low, high: high)
     listener = listen()
     start()
     for _ in range(6):
@@ -209,18 +233,21 @@ def test_one_whose_runtime_goes_away_before_it_has_synchronized_pauses_longer_an
 
 
 @pytest.mark.parametrize("phase", ["looking", "connected", "registered", "configured", "serving", "refused", "full"])
-def test_stopping_ends_it_in_every_phase(start, listen, phase, caplog):
+def test_stopping_ends_it_in_every_phase(
+    start: Start, listen: Listen, phase: str, caplog: pytest.LogCaptureFixture
+) -> None:
     listener = None if phase == "looking" else listen(backlog=0)
     waiting = socket.socket(socket.AF_UNIX)
     if phase == "full":  # others wait to be accepted, and there is no room for one more
+        assert listener is not None
         waiting.connect(listener.path)
     runner, thread, reasons = start()
     if phase in ("looking", "full"):
         until(lambda: warnings(caplog))
-    elif phase == "refused":
+    elif listener is not None and phase == "refused":
         runtime = listener.accept(refuse=lambda: NRIError("not you"))
         until(lambda: runtime._mux.reason)
-    elif phase != "connected":
+    elif listener is not None and phase != "connected":
         runtime = listener.accept()
         assert runtime.registered.wait(TIMEOUT)
         if phase == "configured":
@@ -237,7 +264,7 @@ def test_stopping_ends_it_in_every_phase(start, listen, phase, caplog):
     waiting.close()
 
 
-def test_one_that_is_stopped_before_it_runs_does_not_connect(listen, path):
+def test_one_that_is_stopped_before_it_runs_does_not_connect(listen: Listen, path: str) -> None:
     listener = listen()
     runner = stub.Runner(Plugin(), name="a", index="10", path=path, environment={})
     runner.stop()
@@ -247,14 +274,16 @@ def test_one_that_is_stopped_before_it_runs_does_not_connect(listen, path):
         listener.sock.accept()
 
 
-def test_one_that_is_stopped_while_it_connects_does_not_serve(start, listen, monkeypatch):
-    session = stub.runner.Session
+def test_one_that_is_stopped_while_it_connects_does_not_serve(
+    start: Start, listen: Listen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = stub.Session
 
-    def connected(*arguments):
+    def connected(*arguments: Any) -> stub.Session:
         runner.stop()  # there is no session yet that it could close
         return session(*arguments)
 
-    monkeypatch.setattr(stub.runner, "Session", connected)
+    monkeypatch.setattr(runner_module, "Session", connected)
     runner, thread, reasons = start()
     listen()
     thread.join(TIMEOUT)
@@ -262,7 +291,7 @@ def test_one_that_is_stopped_while_it_connects_does_not_serve(start, listen, mon
     assert [str(reason) for reason in reasons] == ["the plugin was stopped"]
 
 
-def test_updates_go_to_the_runtime_that_there_is(start, listen):
+def test_updates_go_to_the_runtime_that_there_is(start: Start, listen: Listen) -> None:
     listener = listen()
     runner, *_ = start()
     runtime = listener.accept()
@@ -275,14 +304,14 @@ def test_updates_go_to_the_runtime_that_there_is(start, listen):
         runner.update_containers([gone])
 
 
-def test_no_descriptor_and_no_thread_is_left(start, listen):
+def test_no_descriptor_and_no_thread_is_left(start: Start, listen: Listen) -> None:
     listener = listen()
     before = len(os.listdir("/proc/self/fd"))
     runner, thread, _ = start()
     for number in range(3):
         runtime = listener.accept()
         runtime.start()
-        until(lambda number=number: runner._plugin.synchronized == number + 1)
+        until_there_are(number + 1, runner._plugin.synchronizations)
         runtime.close()
     runner.stop()
     thread.join(TIMEOUT)

@@ -1,9 +1,13 @@
 """A plugin's connection, from registration to the end, with a runtime that a test drives."""
 
+from __future__ import annotations
+
 import logging
 import socket
 import threading
 import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import pytest
 
@@ -12,7 +16,7 @@ from nri.api import events
 from nri.errors import NRIError
 from nri.stub import plugin as plugin_module
 from nri.stub import session as session_module
-from nri.ttrpc import Code, StatusError
+from nri.ttrpc import Call, Code, StatusError
 from tests.support.runtime import NEW, Runtime
 from tests.support.waiting import TIMEOUT, until
 
@@ -21,27 +25,32 @@ POD = api.PodSandbox(id="pod-1", name="web")
 CONTAINER = api.Container(id="container-1", pod_sandbox_id="pod-1")
 
 
-def subscribed(*names):
+def subscribed(*names: str) -> Any:
     """A plugin with these handlers, which keeps what they were called with in ``seen``."""
 
     class Some(stub.V2Plugin):
-        def __init__(self):
-            self.seen, self.configured, self.synchronized, self.ended = [], [], [], 0
-            self.answer = None
+        def __init__(self) -> None:
+            self.seen: list[tuple[str, Any]] = []
+            self.configured: list[tuple[str, stub.RuntimeInfo]] = []
+            self.synchronized: list[tuple[Sequence[api.PodSandbox], Sequence[api.Container]]] = []
+            self.ended = 0
+            self.answer: Any = None
 
-        def configure(self, config, runtime):
+        def configure(self, config: str, runtime: stub.RuntimeInfo) -> None:
             self.configured.append((config, runtime))
 
-        def synchronize(self, pods, containers):
+        def synchronize(
+            self, pods: Sequence[api.PodSandbox], containers: Sequence[api.Container]
+        ) -> list[api.ContainerUpdate]:
             self.synchronized.append((pods, containers))
             return [api.ContainerUpdate(container_id=container.id) for container in containers]
 
-        def shutdown(self):
+        def shutdown(self) -> None:
             self.ended += 1
 
     for name in names:
 
-        def handle(self, request, call, name=name):
+        def handle(self: Some, request: Any, call: Call, name: str = name) -> Any:
             self.seen.append((name, request))
             if isinstance(self.answer, BaseException):
                 raise self.answer
@@ -52,14 +61,15 @@ def subscribed(*names):
 
 
 EVERYTHING = tuple(plugin_module.HANDLERS.values())
+Connect = Callable[..., tuple[stub.Session, Runtime]]
 
 
 @pytest.fixture
-def connect():
+def connect() -> Iterator[Connect]:
     """Connects a plugin to a runtime of the test's; ends all of them afterwards."""
     made = []
 
-    def make(plugin, **options):
+    def make(plugin: stub.V2Plugin, **options: Any) -> tuple[stub.Session, Runtime]:
         ours, theirs = socket.socketpair()
         session = stub.Session(plugin, IDENTITY, ours)
         thread = threading.Thread(target=session.run, name="test-session")
@@ -76,7 +86,7 @@ def connect():
     assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("register-42-tester")]
 
 
-def test_a_plugin_registers_under_its_name_and_index(connect):
+def test_a_plugin_registers_under_its_name_and_index(connect: Connect) -> None:
     session, runtime = connect(subscribed("run_pod_sandbox"))
     assert runtime.registered.wait(TIMEOUT)
     assert runtime.registration == api.RegisterPluginRequest(
@@ -93,7 +103,9 @@ def test_a_plugin_registers_under_its_name_and_index(connect):
     ],
     ids=["up to 0.8", "0.12"],
 )
-def test_a_plugin_is_configured_with_what_the_runtime_says(connect, sent, expected):
+def test_a_plugin_is_configured_with_what_the_runtime_says(
+    connect: Connect, sent: dict[str, Any], expected: dict[str, Any]
+) -> None:
     plugin = subscribed("run_pod_sandbox")
     session, runtime = connect(plugin)
     assert runtime.configure("text: ü\n", **sent) == 1
@@ -114,7 +126,9 @@ def test_a_plugin_is_configured_with_what_the_runtime_says(connect, sent, expect
         ("0.0.0-unknown", 0x3FFF),
     ],
 )
-def test_a_plugin_is_subscribed_only_to_what_the_runtime_knows(connect, version, mask, caplog):
+def test_a_plugin_is_subscribed_only_to_what_the_runtime_knows(
+    connect: Connect, version: str, mask: int, caplog: pytest.LogCaptureFixture
+) -> None:
     _, runtime = connect(subscribed(*EVERYTHING))
     assert runtime.configure(NRI_version=version) == mask
     told = [record.message for record in caplog.records if record.levelno == logging.WARNING]
@@ -123,19 +137,19 @@ def test_a_plugin_is_subscribed_only_to_what_the_runtime_knows(connect, version,
 
 
 @pytest.mark.parametrize(("event", "name"), plugin_module.HANDLERS.items())
-def test_the_mask_follows_the_handlers(connect, event, name):
+def test_the_mask_follows_the_handlers(connect: Connect, event: int, name: str) -> None:
     _, runtime = connect(subscribed(name))
     assert runtime.configure(**NEW) == events.mask([event])
 
 
-def test_a_plugin_is_not_subscribed_to_everything_for_want_of_what_the_runtime_knows(connect):
+def test_a_plugin_is_not_subscribed_to_everything_for_want_of_what_the_runtime_knows(connect: Connect) -> None:
     session, runtime = connect(subscribed("update_pod_sandbox"))
     with pytest.raises(StatusError, match=r"^FAILED_PRECONDITION: the runtime knows none of the events"):
         runtime.configure()
     assert session.runtime is None
 
 
-def test_a_plugin_without_handlers_is_refused():
+def test_a_plugin_without_handlers_is_refused() -> None:
     ours, theirs = socket.socketpair()
     with (
         ours,
@@ -145,12 +159,12 @@ def test_a_plugin_without_handlers_is_refused():
         stub.Session(stub.V2Plugin(), IDENTITY, ours)
 
 
-def test_a_plugin_that_refuses_its_configuration_tells_the_runtime_why(connect):
+def test_a_plugin_that_refuses_its_configuration_tells_the_runtime_why(connect: Connect) -> None:
     class Strict(stub.V2Plugin):
-        def configure(self, config, runtime):
+        def configure(self, config: str, runtime: stub.RuntimeInfo) -> None:
             raise NRIError(f"expected nothing, found {config!r}")
 
-        def run_pod_sandbox(self, request, call):
+        def run_pod_sandbox(self, request: Any, call: Call) -> None:
             pass
 
     session, runtime = connect(Strict())
@@ -159,7 +173,7 @@ def test_a_plugin_that_refuses_its_configuration_tells_the_runtime_why(connect):
     assert session.runtime is None
 
 
-def test_pods_and_containers_come_in_one_part_and_updates_go_back(connect):
+def test_pods_and_containers_come_in_one_part_and_updates_go_back(connect: Connect) -> None:
     plugin = subscribed("run_pod_sandbox")
     session, runtime = connect(plugin)
     runtime.configure()
@@ -170,7 +184,7 @@ def test_pods_and_containers_come_in_one_part_and_updates_go_back(connect):
     assert session.synchronized
 
 
-def test_pods_and_containers_come_in_several_parts_and_the_plugin_gets_them_at_once(connect):
+def test_pods_and_containers_come_in_several_parts_and_the_plugin_gets_them_at_once(connect: Connect) -> None:
     plugin = subscribed("run_pod_sandbox")
     session, runtime = connect(plugin)
     runtime.configure()
@@ -187,23 +201,23 @@ def test_pods_and_containers_come_in_several_parts_and_the_plugin_gets_them_at_o
     assert plugin.synchronized == [([], [])]
 
 
-@pytest.mark.parametrize("how", events.METHODS, ids=lambda how: how.rpc)
-def test_an_event_reaches_its_handler_whichever_way_it_comes(connect, how):
+@pytest.mark.parametrize("method", events.METHODS, ids=lambda method: method.rpc)
+def test_an_event_reaches_its_handler_whichever_way_it_comes(connect: Connect, method: events.EventMethod) -> None:
     plugin = subscribed(*EVERYTHING)
     _, runtime = connect(plugin)
     runtime.start(**NEW)
-    request = how.request(pod=POD)
-    if "container" in how.request.DESCRIPTOR.fields_by_name:
+    request: Any = method.request(pod=POD)
+    if "container" in method.request.DESCRIPTOR.fields_by_name:
         request.container.CopyFrom(CONTAINER)
-    name = plugin_module.HANDLERS[how.event]
-    assert runtime.event(how.event, request) == how.response()
+    name = plugin_module.HANDLERS[method.event]
+    assert runtime.event(method.event, request) == method.response()
     assert plugin.seen == [(name, request)]
     plugin.seen.clear()
-    assert runtime.state_change(how.event, pod=POD, container=CONTAINER) == api.Empty()
-    assert plugin.seen == ([(name, request)] if how.state_change else [])
+    assert runtime.state_change(method.event, pod=POD, container=CONTAINER) == api.Empty()
+    assert plugin.seen == ([(name, request)] if method.state_change else [])
 
 
-def test_a_handlers_answer_goes_to_the_runtime(connect):
+def test_a_handlers_answer_goes_to_the_runtime(connect: Connect) -> None:
     plugin = subscribed("create_container")
     _, runtime = connect(plugin)
     runtime.start()
@@ -211,7 +225,7 @@ def test_a_handlers_answer_goes_to_the_runtime(connect):
     assert runtime.event(api.Event.CREATE_CONTAINER) == plugin.answer
 
 
-def test_an_answer_of_another_type_is_an_error(connect):
+def test_an_answer_of_another_type_is_an_error(connect: Connect) -> None:
     plugin = subscribed("create_container", "start_container")
     _, runtime = connect(plugin)
     runtime.start()
@@ -223,7 +237,9 @@ def test_an_answer_of_another_type_is_an_error(connect):
         runtime.state_change(api.Event.START_CONTAINER)
 
 
-def test_an_event_without_a_handler_is_passed_over_as_state_change_and_unimplemented_as_a_call(connect):
+def test_an_event_without_a_handler_is_passed_over_as_state_change_and_unimplemented_as_a_call(
+    connect: Connect,
+) -> None:
     plugin = subscribed("run_pod_sandbox")
     _, runtime = connect(plugin)
     runtime.start()
@@ -235,7 +251,7 @@ def test_an_event_without_a_handler_is_passed_over_as_state_change_and_unimpleme
 
 
 @pytest.mark.parametrize("number", [0, 15, 99, -1, 2**31 - 1])
-def test_a_state_change_with_a_number_that_is_no_event_is_passed_over(connect, number):
+def test_a_state_change_with_a_number_that_is_no_event_is_passed_over(connect: Connect, number: int) -> None:
     plugin = subscribed(*EVERYTHING)
     _, runtime = connect(plugin)
     runtime.start()
@@ -243,7 +259,7 @@ def test_a_state_change_with_a_number_that_is_no_event_is_passed_over(connect, n
     assert plugin.seen == []
 
 
-def test_a_state_change_has_what_it_came_with(connect):
+def test_a_state_change_has_what_it_came_with(connect: Connect) -> None:
     plugin = subscribed("run_pod_sandbox", "start_container")
     _, runtime = connect(plugin)
     runtime.start()
@@ -265,7 +281,9 @@ def test_a_state_change_has_what_it_came_with(connect):
         (StatusError(Code.NOT_FOUND, "no such pod"), Code.NOT_FOUND, "no such pod"),
     ],
 )
-def test_a_handler_that_raises_refuses_and_the_session_lives_on(connect, error, code, message):
+def test_a_handler_that_raises_refuses_and_the_session_lives_on(
+    connect: Connect, error: BaseException, code: int, message: str
+) -> None:
     plugin = subscribed("run_pod_sandbox")
     _, runtime = connect(plugin)
     runtime.start()
@@ -278,11 +296,11 @@ def test_a_handler_that_raises_refuses_and_the_session_lives_on(connect, error, 
     assert runtime.event(api.Event.RUN_POD_SANDBOX) == api.RunPodSandboxResponse()
 
 
-def test_a_handler_that_hangs_is_answered_for_in_time(connect):
+def test_a_handler_that_hangs_is_answered_for_in_time(connect: Connect) -> None:
     release = threading.Event()
 
     class Hanging(stub.V2Plugin):
-        def run_pod_sandbox(self, request, call):
+        def run_pod_sandbox(self, request: Any, call: Call) -> None:
             release.wait(TIMEOUT)
 
     _, runtime = connect(Hanging())
@@ -295,7 +313,7 @@ def test_a_handler_that_hangs_is_answered_for_in_time(connect):
     release.set()
 
 
-def test_updates_go_to_the_runtime_and_those_that_failed_come_back(connect):
+def test_updates_go_to_the_runtime_and_those_that_failed_come_back(connect: Connect) -> None:
     session, runtime = connect(subscribed("run_pod_sandbox"))
     runtime.start()
     updates = [api.ContainerUpdate(container_id=name) for name in ("here", "gone")]
@@ -303,18 +321,21 @@ def test_updates_go_to_the_runtime_and_those_that_failed_come_back(connect):
     assert runtime.updates == updates
 
 
-def test_a_handler_may_update_containers(connect):
+def test_a_handler_may_update_containers(connect: Connect) -> None:
+    connected: list[stub.Session] = []
+
     class Updating(stub.V2Plugin):
-        def run_pod_sandbox(self, request, call):
-            session.update_containers([api.ContainerUpdate(container_id="gone")], timeout=TIMEOUT)
+        def run_pod_sandbox(self, request: Any, call: Call) -> None:
+            connected[0].update_containers([api.ContainerUpdate(container_id="gone")], timeout=TIMEOUT)
 
     session, runtime = connect(Updating())
+    connected.append(session)
     runtime.start()
     runtime.event(api.Event.RUN_POD_SANDBOX)
     assert [update.container_id for update in runtime.updates] == ["gone"]
 
 
-def test_updates_without_a_connection_fail(connect):
+def test_updates_without_a_connection_fail(connect: Connect) -> None:
     session, runtime = connect(subscribed("run_pod_sandbox"))
     runtime.start()
     runtime.close()
@@ -323,7 +344,7 @@ def test_updates_without_a_connection_fail(connect):
         session.update_containers([])
 
 
-def test_a_plugin_is_told_of_the_end(connect):
+def test_a_plugin_is_told_of_the_end(connect: Connect) -> None:
     plugin = subscribed("run_pod_sandbox")
     _, runtime = connect(plugin)
     runtime.start()
@@ -331,13 +352,15 @@ def test_a_plugin_is_told_of_the_end(connect):
     assert plugin.ended == 1
 
 
-def test_a_registration_that_is_refused_closes(connect):
+def test_a_registration_that_is_refused_closes(connect: Connect) -> None:
     session, _ = connect(subscribed("run_pod_sandbox"), refuse=lambda: NRIError("name is taken"))
     until(lambda: session._mux.reason)
     assert str(session._mux.reason) == "the runtime did not register 42-tester: UNKNOWN: name is taken"
 
 
-def test_a_runtime_that_registers_but_does_not_configure_is_left(connect, monkeypatch):
+def test_a_runtime_that_registers_but_does_not_configure_is_left(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(session_module, "REGISTRATION_TIMEOUT", 0.2)
     session, _runtime = connect(subscribed("run_pod_sandbox"))
     until(lambda: session._mux.reason)
@@ -345,7 +368,7 @@ def test_a_runtime_that_registers_but_does_not_configure_is_left(connect, monkey
 
 
 @pytest.mark.parametrize("when", ["before", "registered", "configured", "synchronized"])
-def test_whatever_the_phase_a_close_ends_it_and_leaves_no_thread(when):
+def test_whatever_the_phase_a_close_ends_it_and_leaves_no_thread(when: str) -> None:
     ours, theirs = socket.socketpair()
     session = stub.Session(subscribed("run_pod_sandbox"), IDENTITY, ours)
     runtime = Runtime(theirs)

@@ -11,50 +11,46 @@ from nri.ttrpc import MAX_DATA, MessageDecoder, MessageFrame, Oversized, codec
 from tests.support.cutting import every_way
 from tests.support.go_reader import ConnectionOverError, GoReader
 
-VECTORS = [
-    pytest.param(MessageFrame(1, codec.REQUEST, 0, b"a"), "00000001 00000001 01 00 61", id="request"),
-    pytest.param(MessageFrame(1, codec.RESPONSE, 0, b""), "00000000 00000001 02 00", id="response without data"),
-    pytest.param(MessageFrame(3, codec.DATA, 5, b"data"), "00000004 00000003 03 05 64617461", id="data with flags"),
-    pytest.param(MessageFrame(0, 0, 0, b"\0"), "00000001 00000000 00 00 00", id="stream 0, type 0"),
-    pytest.param(
-        MessageFrame(0xFFFFFFFF, 255, 255, b"z"), "00000001 ffffffff ff ff 7a", id="everything at its highest"
-    ),
-    pytest.param(
-        MessageFrame(0x01020304, 1, 0, bytes(12)), "0000000c 01020304 01 00" + "00" * 12, id="network order"
-    ),
-]
-ALL = [(vector.values[0], bytes.fromhex(vector.values[1])) for vector in VECTORS]
+VECTORS = {
+    "request": (MessageFrame(1, codec.REQUEST, 0, b"a"), "00000001 00000001 01 00 61"),
+    "response without data": (MessageFrame(1, codec.RESPONSE, 0, b""), "00000000 00000001 02 00"),
+    "data with flags": (MessageFrame(3, codec.DATA, 5, b"data"), "00000004 00000003 03 05 64617461"),
+    "stream 0, type 0": (MessageFrame(0, 0, 0, b"\0"), "00000001 00000000 00 00 00"),
+    "everything at its highest": (MessageFrame(0xFFFFFFFF, 255, 255, b"z"), "00000001 ffffffff ff ff 7a"),
+    "network order": (MessageFrame(0x01020304, 1, 0, bytes(12)), "0000000c 01020304 01 00" + "00" * 12),
+}
+ALL = [(message, bytes.fromhex(wire)) for message, wire in VECTORS.values()]
 
 
-def decode(parts):
+def decode(parts: list[bytes]) -> tuple[list[MessageFrame | Oversized], MessageDecoder]:
     decoder, found = MessageDecoder(), []
     for part in parts:
         found += decoder.feed(part)
     return found, decoder
 
 
-@pytest.mark.parametrize(("message", "wire"), VECTORS)
-def test_a_message_is_written_as_the_table_says(message, wire):
+@pytest.mark.parametrize(("message", "wire"), VECTORS.values(), ids=VECTORS)
+def test_a_message_is_written_as_the_table_says(message: MessageFrame, wire: str) -> None:
     assert codec.encode(message.stream, message.type, message.data, message.flags) == bytes.fromhex(wire)
 
 
-@pytest.mark.parametrize(("message", "wire"), VECTORS)
-def test_a_message_is_read_however_it_is_cut(message, wire):
+@pytest.mark.parametrize(("message", "wire"), VECTORS.values(), ids=VECTORS)
+def test_a_message_is_read_however_it_is_cut(message: MessageFrame, wire: str) -> None:
     for parts in every_way(bytes.fromhex(wire)):
         found, decoder = decode(parts)
         assert found == [message]
         assert not decoder.inside
 
 
-def test_messages_that_are_glued_together_are_read_however_they_are_cut():
+def test_messages_that_are_glued_together_are_read_however_they_are_cut() -> None:
     for parts in every_way(b"".join([wire for _, wire in ALL])):
         found, decoder = decode(parts)
         assert found == [message for message, _ in ALL]
         assert not decoder.inside
 
 
-@pytest.mark.parametrize(("message", "wire"), VECTORS)
-def test_a_message_on_a_trunk_is_read_by_a_go_peer(message, wire):
+@pytest.mark.parametrize(("message", "wire"), VECTORS.values(), ids=VECTORS)
+def test_a_message_on_a_trunk_is_read_by_a_go_peer(message: MessageFrame, wire: str) -> None:
     assert GoReader().messages(multiplex.encode(1, bytes.fromhex(wire))) == [(1, message)]
 
 
@@ -62,7 +58,7 @@ SIZES = [0, 1, 4000, 4085, 4086, 4087, 4096, 4097, 5000, 8181, 8182, 8183, 8192,
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_a_message_of_any_size_on_a_trunk_is_read_by_a_go_peer(size):
+def test_a_message_of_any_size_on_a_trunk_is_read_by_a_go_peer(size: int) -> None:
     message = MessageFrame(3, codec.RESPONSE, 0, bytes(range(251)) * (size // 251) + bytes(size % 251))
     peer = GoReader()
     wire = multiplex.encode(2, codec.encode(message.stream, message.type, message.data))
@@ -71,7 +67,7 @@ def test_a_message_of_any_size_on_a_trunk_is_read_by_a_go_peer(size):
 
 
 @given(st.lists(st.tuples(st.sampled_from([1, 2]), st.integers(0, 3 * 4096)), max_size=40))
-def test_any_messages_on_both_connections_are_read_by_a_go_peer(sizes):
+def test_any_messages_on_both_connections_are_read_by_a_go_peer(sizes: list[tuple[int, int]]) -> None:
     sent = [
         (number, MessageFrame(2 * at + 1, codec.REQUEST, 0, bytes(size))) for at, (number, size) in enumerate(sizes)
     ]
@@ -90,7 +86,7 @@ def test_any_messages_on_both_connections_are_read_by_a_go_peer(sizes):
     ],
     ids=["one frame", "the rest and more", "two messages", "many frames", "half a message"],
 )
-def test_the_model_of_a_go_peer_ends_the_connection_as_the_real_one_does(frames, why):
+def test_the_model_of_a_go_peer_ends_the_connection_as_the_real_one_does(frames: list[int], why: str) -> None:
     stream = codec.encode(1, codec.REQUEST, bytes(5000 - codec.HEADER.size if frames != [4096, 904] else 5000)) * 2
     wire, at = b"", 0
     for size in frames:
@@ -101,14 +97,14 @@ def test_the_model_of_a_go_peer_ends_the_connection_as_the_real_one_does(frames,
 
 
 @pytest.mark.parametrize("size", range(1, len(ALL[0][1])))
-def test_a_tail_is_a_message_that_has_begun(size):
+def test_a_tail_is_a_message_that_has_begun(size: int) -> None:
     message, wire = ALL[0]
     found, decoder = decode([wire + wire[:size]])
     assert found == [message]
     assert decoder.inside
 
 
-def test_the_longest_message_is_read():
+def test_the_longest_message_is_read() -> None:
     data = bytes(MAX_DATA)
     found, decoder = decode([codec.encode(1, codec.REQUEST, data)])
     assert found == [MessageFrame(1, codec.REQUEST, 0, data)]
@@ -116,14 +112,14 @@ def test_the_longest_message_is_read():
 
 
 @pytest.mark.parametrize("length", [MAX_DATA + 1, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF])
-def test_a_message_that_is_too_long_is_told_of_when_its_header_is_there(length):
+def test_a_message_that_is_too_long_is_told_of_when_its_header_is_there(length: int) -> None:
     for parts in every_way(codec.HEADER.pack(length, 9, codec.DATA, 4)):
         found, decoder = decode(parts)
         assert found == [Oversized(9, codec.DATA, length)]
         assert decoder.inside
 
 
-def test_a_higher_limit_takes_memory_for_what_has_come_and_not_for_what_a_header_says():
+def test_a_higher_limit_takes_memory_for_what_has_come_and_not_for_what_a_header_says() -> None:
     limit = 64 * 1024 * 1024
     decoder = MessageDecoder(limit)
     tracemalloc.start()
@@ -137,7 +133,7 @@ def test_a_higher_limit_takes_memory_for_what_has_come_and_not_for_what_a_header
 
 
 @pytest.mark.parametrize("step", [999, 65536, 5 * 1024 * 1024])
-def test_a_message_that_is_too_long_is_passed_over_without_being_kept(step):
+def test_a_message_that_is_too_long_is_passed_over_without_being_kept(step: int) -> None:
     length = 5 * 1024 * 1024
     decoder, piece, left = MessageDecoder(), bytes(step), length
     assert decoder.feed(codec.HEADER.pack(length, 9, codec.REQUEST, 0)) == [Oversized(9, codec.REQUEST, length)]
@@ -153,7 +149,7 @@ def test_a_message_that_is_too_long_is_passed_over_without_being_kept(step):
     assert not decoder.inside
 
 
-def test_what_follows_a_message_that_is_too_long_is_read_wherever_it_is_cut(monkeypatch):
+def test_what_follows_a_message_that_is_too_long_is_read_wherever_it_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(codec, "MAX_DATA", 8)
     message, tail = ALL[0]
     for parts in every_way(codec.HEADER.pack(9, 7, 1, 0) + bytes(9) + tail):
@@ -162,7 +158,7 @@ def test_what_follows_a_message_that_is_too_long_is_read_wherever_it_is_cut(monk
         assert not decoder.inside
 
 
-def test_never_more_is_kept_than_the_longest_message():
+def test_never_more_is_kept_than_the_longest_message() -> None:
     decoder = MessageDecoder()
     wire = codec.encode(1, codec.REQUEST, bytes(MAX_DATA)) * 2
     for at in range(0, len(wire), 300_000):

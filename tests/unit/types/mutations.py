@@ -1,6 +1,7 @@
 """Documents that are nearly right, for hypothesis: see :mod:`fuzz.documents`."""
 
 import copy
+from typing import Any
 
 from hypothesis import strategies as st
 
@@ -22,7 +23,7 @@ values = st.recursive(
 
 
 @st.composite
-def mutated(draw, documents):
+def mutated(draw: st.DrawFn, documents: list[Any]) -> Any:
     """One of ``documents``, changed up to three times."""
     document = copy.deepcopy(draw(st.sampled_from(documents)))
     random = draw(st.randoms(use_true_random=False))

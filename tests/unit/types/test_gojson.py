@@ -1,9 +1,13 @@
 """JSON as Go reads and writes it."""
 
+from __future__ import annotations
+
 import importlib.util
 import json
 import subprocess
 import sys
+from json import scanner as json_scanner
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,20 +17,22 @@ from nri.types import DecodeError, EncodeError, gojson
 
 
 @pytest.fixture(params=["C", "Python"])
-def codec(request, monkeypatch):
+def codec(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The module on an interpreter that has ``_json``, and on one that has not."""
     if request.param == "C":
         return gojson
     monkeypatch.setitem(sys.modules, "_json", None)
-    monkeypatch.setattr("json.scanner.make_scanner", json.scanner.py_make_scanner)
+    monkeypatch.setattr("json.scanner.make_scanner", vars(json_scanner)["py_make_scanner"])
     monkeypatch.setattr("json.encoder.c_make_encoder", None)
     spec = importlib.util.spec_from_file_location("gojson_without_c", gojson.__file__)
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
-GOOD = [
+GOOD: list[tuple[Any, Any]] = [
     ("null", None),
     (" \t\r\n true \n", True),
     ("-0", 0),
@@ -53,7 +59,7 @@ GOOD = [
 
 
 @pytest.mark.parametrize(("document", "value"), GOOD, ids=lambda case: repr(case)[:30])
-def test_reads_what_go_reads(codec, document, value):
+def test_reads_what_go_reads(codec: Any, document: Any, value: Any) -> None:
     read = codec.loads(document)
     if value is not None or document == "null":
         assert read == value
@@ -92,7 +98,9 @@ BAD = [
 
 
 @pytest.mark.parametrize(("document", "line", "column", "message"), BAD, ids=lambda case: repr(case)[:30])
-def test_refuses_what_go_refuses_and_says_where(codec, document, line, column, message):
+def test_refuses_what_go_refuses_and_says_where(
+    codec: Any, document: Any, line: int, column: int, message: str
+) -> None:
     with pytest.raises(DecodeError, match=message) as raised:
         codec.loads(document)
     error = raised.value
@@ -101,25 +109,25 @@ def test_refuses_what_go_refuses_and_says_where(codec, document, line, column, m
     assert len(str(error)) < 300
 
 
-def test_a_comma_after_the_last_item_is_refused():
+def test_a_comma_after_the_last_item_is_refused() -> None:
     for document in ("[1,]", '{"a":1,}'):  # the column differs between Python's versions
         with pytest.raises(DecodeError, match="line 1"):
             gojson.loads(document)
 
 
-def test_reads_any_buffer_of_bytes():
+def test_reads_any_buffer_of_bytes() -> None:
     assert gojson.loads(memoryview(b"[1]")) == [1]
 
 
-def test_ten_megabytes_of_string_are_a_value():
+def test_ten_megabytes_of_string_are_a_value() -> None:
     text = "é" * 5_000_000
     assert gojson.loads(gojson.dumps(text)) == text
 
 
-def test_a_lone_surrogate_deep_in_a_document_read_deep_in_a_stack_is_a_decode_error():
+def test_a_lone_surrogate_deep_in_a_document_read_deep_in_a_stack_is_a_decode_error() -> None:
     document = "[" * 250 + '"\\ud800"' + "]" * 250
 
-    def read(depth):
+    def read(depth: int) -> Any:
         return read(depth - 1) if depth else gojson.loads(document)
 
     value = read(0)
@@ -137,7 +145,7 @@ json_values = st.recursive(
 
 
 @given(json_values)
-def test_writes_what_json_reads_and_reads_what_json_writes(value):
+def test_writes_what_json_reads_and_reads_what_json_writes(value: Any) -> None:
     assert json.loads(gojson.dumps(value)) == value
     assert gojson.loads(json.dumps(value)) == value
     assert gojson.loads(json.dumps(value, ensure_ascii=False)) == value
@@ -149,12 +157,12 @@ CIRCLE.append(CIRCLE)
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), object(), {1j: 1}, {(): 1}, b"x", {1}, CIRCLE])
-def test_what_json_cannot_say_is_an_encode_error(codec, value):
+def test_what_json_cannot_say_is_an_encode_error(codec: Any, value: Any) -> None:
     with pytest.raises(EncodeError):
         codec.dumps(value)
 
 
-def test_a_value_nested_without_end_is_an_encode_error():
+def test_a_value_nested_without_end_is_an_encode_error() -> None:
     value: list[object] = []
     for _ in range(200_000):
         value = [value]
@@ -162,10 +170,10 @@ def test_a_value_nested_without_end_is_an_encode_error():
         gojson.dumps(value)
 
 
-def test_a_pairs_hook_sees_keys_that_are_given_twice():
+def test_a_pairs_hook_sees_keys_that_are_given_twice() -> None:
     seen = []
 
-    def hook(pairs):
+    def hook(pairs: list[tuple[str, object]]) -> object:
         seen.append([key for key, _ in pairs])
         return dict(pairs)
 
@@ -174,13 +182,13 @@ def test_a_pairs_hook_sees_keys_that_are_given_twice():
     assert gojson.loads('{"a":1}') == {"a": 1}
 
 
-def test_a_pairs_hook_sees_a_document_that_failed_the_same():
+def test_a_pairs_hook_sees_a_document_that_failed_the_same() -> None:
     with pytest.raises(DecodeError, match="line 1 column 6"):
         gojson.loads('{"a" 1}', dict)
 
 
 @pytest.mark.parametrize("document", ['{"a":}', '{"a" 1}', '"abc', '"\\x"', "[1 2]"])
-def test_a_syntax_error_is_told_by_an_interpreter_that_has_not_loaded_json(document):
+def test_a_syntax_error_is_told_by_an_interpreter_that_has_not_loaded_json(document: Any) -> None:
     code = (
         "import sys; sys.path.insert(0, '.')\n"
         "from nri.types import gojson\n"
@@ -191,7 +199,7 @@ def test_a_syntax_error_is_told_by_an_interpreter_that_has_not_loaded_json(docum
     assert ran.stdout.startswith("line 1 column ")
 
 
-DESCRIPTIONS = [
+DESCRIPTIONS: list[tuple[object, str]] = [
     (None, "null"),
     (True, "the boolean true"),
     ("a\n", "the string 'a\\n'"),
@@ -206,10 +214,10 @@ DESCRIPTIONS = [
 
 
 @pytest.mark.parametrize(("value", "description"), DESCRIPTIONS, ids=lambda case: repr(type(case)))
-def test_a_value_is_described_in_the_words_of_json(value, description):
+def test_a_value_is_described_in_the_words_of_json(value: Any, description: str) -> None:
     assert gojson.describe(value) == description
 
 
-def test_a_long_value_is_cut_in_its_middle():
+def test_a_long_value_is_cut_in_its_middle() -> None:
     assert gojson.shorten("x" * 60) == "x" * 60
     assert gojson.shorten("a" * 50 + "b" * 50) == "a" * 40 + "…" + "b" * 16 + " (100 characters)"

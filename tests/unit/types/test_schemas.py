@@ -1,6 +1,9 @@
 """The JSON Schemas and the types come to the same verdict on the same documents."""
 
+from __future__ import annotations
+
 import json
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import assume, given, settings
@@ -13,9 +16,15 @@ from nri.config.entries import ConfigList
 from nri.types import DecodeError
 from nri.types.v1 import Request, Result
 from tests.unit.types.mutations import mutated
-from tests.unit.types.test_wire import GOLDEN, MISTAKES, read_file
+from tests.unit.types.test_jsonobject import MISTAKES
+from tests.unit.types.test_v1 import GOLDEN
 
-TYPES = {"request": Request, "result": Result, "configlist": ConfigList}
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from nri.types.jsonobject import JSONObject
+
+TYPES: dict[str, type[JSONObject]] = {"request": Request, "result": Result, "configlist": ConfigList}
 VALIDATORS = {name: json_schemas.validator(name) for name in json_schemas.PLACES}
 
 RESULT = {
@@ -65,7 +74,7 @@ DOCUMENTS = [
     ("configlist", {"plugins": [None, {"type": None, "states": [None]}]}),
     ("configlist", {"plugins": [{"Timeout": "1"}]}),
     ("configlist", {"plugins": [{"type": 1}]}),
-    *[("request", json.loads(read_file(path))) for path in GOLDEN],
+    *[("request", json.loads(path.read_bytes())) for path in GOLDEN],
     *[(kind.__name__.lower(), json.loads(document)) for kind, document, _ in MISTAKES],
 ]
 
@@ -73,7 +82,7 @@ DOCUMENTS = [
 LEXICAL_EXCEPTIONS = [whole_number_with_a_point]
 
 
-def types_accept(name, document):
+def types_accept(name: str, document: Any) -> bool:
     try:
         TYPES[name].from_json(json.dumps(document))
     except DecodeError:
@@ -82,21 +91,21 @@ def types_accept(name, document):
 
 
 @pytest.mark.parametrize(("name", "document"), DOCUMENTS, ids=lambda case: str(case)[:40])
-def test_types_and_schemas_agree(name, document):
+def test_types_and_schemas_agree(name: str, document: Any) -> None:
     if not any(exception(document) for exception in LEXICAL_EXCEPTIONS):
         assert VALIDATORS[name].is_valid(document) == types_accept(name, document)
 
 
-def test_the_table_has_documents_of_both_kinds():
+def test_the_table_has_documents_of_both_kinds() -> None:
     verdicts = {(name, types_accept(name, document)) for name, document in DOCUMENTS}
     assert verdicts == {(name, verdict) for name in TYPES for verdict in (True, False)}
 
 
 @pytest.mark.parametrize(("name", "good"), [("request", REQUEST), ("result", RESULT), ("configlist", CONFIG)])
-def test_types_and_schemas_agree_on_mutated_documents(name, good):
+def test_types_and_schemas_agree_on_mutated_documents(name: str, good: Any) -> None:
     @settings(max_examples=400, deadline=None)
     @given(mutated([good]))
-    def agree(document):
+    def agree(document: Any) -> None:
         assume(not any(exception(document) for exception in LEXICAL_EXCEPTIONS))
         assert VALIDATORS[name].is_valid(document) == types_accept(name, document)
 
@@ -104,7 +113,7 @@ def test_types_and_schemas_agree_on_mutated_documents(name, good):
 
 
 @pytest.mark.parametrize("exception", LEXICAL_EXCEPTIONS)
-def test_a_lexical_exception_is_one(exception):
+def test_a_lexical_exception_is_one(exception: Callable[[Any], bool]) -> None:
     document = {"pid": 1.0}
     assert exception(document)
     assert VALIDATORS["request"].is_valid(document)
@@ -112,7 +121,7 @@ def test_a_lexical_exception_is_one(exception):
 
 
 @pytest.mark.parametrize("name", json_schemas.PLACES)
-def test_a_schema_is_one_and_explains_itself(name):
+def test_a_schema_is_one_and_explains_itself(name: str) -> None:
     schema = json_schemas.load(name)
     Draft202012Validator.check_schema(schema)
     assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
@@ -125,14 +134,14 @@ def test_a_schema_is_one_and_explains_itself(name):
             assert "$ref" in described or described["title"][0].isupper() or described["title"].startswith("linux.")
 
 
-def any_case(name):
+def any_case(name: str) -> str:
     """The pattern for the keys that Go takes for ``name``."""
     more = {"s": "\u017f", "k": "\u212a"}
     return "^" + "".join(f"[{c.lower()}{c.upper()}{more.get(c.lower(), '')}]" for c in name) + "(?!\\n)$"
 
 
 @pytest.mark.parametrize("name", TYPES)
-def test_every_property_of_the_wire_has_its_pattern_for_other_cases(name):
+def test_every_property_of_the_wire_has_its_pattern_for_other_cases(name: str) -> None:
     schema = json_schemas.load(name)
     objects = [("#", schema), *[(f"#/$defs/{key}", inner) for key, inner in schema.get("$defs", {}).items()]]
     for where, described in objects:
@@ -141,8 +150,8 @@ def test_every_property_of_the_wire_has_its_pattern_for_other_cases(name):
         }
 
 
-def test_the_schemas_have_the_keys_that_the_types_have():
-    def keys(kind):
+def test_the_schemas_have_the_keys_that_the_types_have() -> None:
+    def keys(kind: type[JSONObject]) -> set[str]:
         return {field.key for field in kind.FIELDS}
 
     request, configlist = json_schemas.load("request"), json_schemas.load("configlist")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_the_file_is_only_for_its_owner_and_is_appended_to(log: Log) -> None:
+def test_only_the_owner_may_read_the_file_and_lines_are_appended(log: Log) -> None:
     log.path.write_text("before\n")
     log.path.unlink()
     log.set_up()
@@ -30,7 +30,7 @@ def test_the_file_is_only_for_its_owner_and_is_appended_to(log: Log) -> None:
     assert [line.split()[-1] for line in log.lines] == ["one", "two"]
 
 
-def test_a_file_that_was_moved_away_is_made_anew(log: Log) -> None:
+def test_a_moved_file_is_created_again(log: Log) -> None:
     log.set_up()
     logger = logging.getLogger("nri")
     logger.info("one")
@@ -45,7 +45,7 @@ def test_a_file_that_was_moved_away_is_made_anew(log: Log) -> None:
         assert file.read().endswith(" info one\n")
 
 
-def test_what_cannot_be_made_anew_goes_on_in_the_old_file(tmp_path: Path, nri_logger: logging.Logger) -> None:
+def test_the_old_file_goes_on_when_no_new_one_can_be_created(tmp_path: Path, nri_logger: logging.Logger) -> None:
     (tmp_path / "log").mkdir()
     log = Log(tmp_path / "log/bridge.log")
     log.set_up()
@@ -62,7 +62,7 @@ def test_what_cannot_be_made_anew_goes_on_in_the_old_file(tmp_path: Path, nri_lo
 
 
 @pytest.mark.parametrize("path", ["{}/none/bridge.log", "{}", "{}/fifo", "{}/" + "x" * 300, "{}/file/x"])
-def test_a_file_that_cannot_be_written_is_said_on_stderr_and_so_is_the_rest(
+def test_stderr_replaces_a_file_that_cannot_be_written(
     tmp_path: Path, nri_logger: logging.Logger, capsys: pytest.CaptureFixture[str], path: str
 ) -> None:
     os.mkfifo(tmp_path / "fifo")  # that nobody reads
@@ -74,7 +74,7 @@ def test_a_file_that_cannot_be_written_is_said_on_stderr_and_so_is_the_rest(
     assert second.endswith(" info more")
 
 
-def test_a_full_disk_raises_nothing_and_is_said_once(
+def test_a_full_disk_raises_nothing_and_is_reported_once(
     nri_logger: logging.Logger, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(logs, "SYSLOG", str(tmp_path / "none"))
@@ -116,9 +116,7 @@ def test_lines_that_a_file_did_not_take_are_counted_in_it(
     assert capsys.readouterr().err.count("\n") == 1
 
 
-def test_a_disk_that_is_full_for_a_while_is_said_in_syslog_too(
-    log: Log, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_full_disk_is_reported_in_syslog_too(log: Log, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(logs, "SYSLOG", str(tmp_path / "syslog"))
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as syslog:
         syslog.settimeout(30)
@@ -149,7 +147,7 @@ def test_a_line_that_was_cut_short_by_a_full_disk_does_not_run_into_the_next(
     assert three.endswith("info three")
 
 
-def test_a_message_that_cannot_be_formatted_is_nobodys_trouble(log: Log, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_message_that_cannot_be_formatted_is_dropped(log: Log, capsys: pytest.CaptureFixture[str]) -> None:
     log.set_up()
     logging.getLogger("nri").info("%d plugins", "no")
     logging.getLogger("nri").info("next")
@@ -157,13 +155,13 @@ def test_a_message_that_cannot_be_formatted_is_nobodys_trouble(log: Log, capsys:
     assert capsys.readouterr() == ("", "")
 
 
-def test_the_roots_handlers_see_nothing(log: Log, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_handlers_of_the_root_logger_get_nothing(log: Log, caplog: pytest.LogCaptureFixture) -> None:
     log.set_up()
     logging.getLogger("nri.v1bridge").error("x")
     assert caplog.records == []
 
 
-def test_setting_up_again_closes_what_there_was(log: Log) -> None:
+def test_setting_up_again_closes_the_old_handler(log: Log) -> None:
     before = len(os.listdir("/proc/self/fd"))
     for number in range(20):
         log.set_up(log_format=("text", "json")[number % 2])

@@ -62,7 +62,7 @@ def test_in_json_a_line_is_an_object(log: Log) -> None:
     )
 
 
-def test_a_line_of_a_plugin_is_told_apart_from_the_bridges_own(log: Log) -> None:
+def test_a_plugins_line_differs_from_the_bridges_own(log: Log) -> None:
     log.set_up()
     logs.plugin_line(CONTAINER, request(), "konfine", "ok state=create container=other/web/app plugin=clearcfs")
     (line,) = log.lines
@@ -81,7 +81,7 @@ def test_a_line_of_a_plugin_is_told_apart_from_the_bridges_own(log: Log) -> None
         ("error", ["e"]),
     ],
 )
-def test_what_is_below_the_level_is_left_out(log: Log, level: str, expected: list[str]) -> None:
+def test_lines_below_the_level_are_left_out(log: Log, level: str, expected: list[str]) -> None:
     log.set_up(log_level=level)
     logger = logging.getLogger("nri.stub")
     for text, each in (("d", 10), ("i", 20), ("w", 30), ("e", 40)):
@@ -185,7 +185,7 @@ def test_metadata_replace_none_of_the_bridges_own_keys(log: Log, log_format: str
 
 
 @pytest.mark.parametrize("log_format", ["text", "json"])
-def test_a_plugin_that_says_megabytes_gets_a_short_line(log: Log, log_format: str) -> None:
+def test_megabytes_from_a_plugin_become_a_short_line(log: Log, log_format: str) -> None:
     log.set_up(log_format=log_format)
     huge = "\x01" * 1_000_000
     logs.step_line(CONTAINER, request(), step(metadata={huge: huge, "a": huge}))

@@ -1,5 +1,7 @@
 """Bridge options: valid ones count, and each fault names its key, what was found, and what would be right."""
 
+from __future__ import annotations
+
 import json
 from dataclasses import fields
 
@@ -66,42 +68,44 @@ BAD = [
 
 
 @pytest.mark.parametrize("text", ["", " ", "\n\t ", "{}", " {} \n"])
-def test_settings_that_say_nothing_are_the_defaults(text):
-    settings = BridgeOptions.parse(text)
-    assert settings == BridgeOptions()
-    assert (settings.conf_dir, settings.conf_file) == ("/etc/nri/resource.d", "/etc/nri/conf.json")
-    assert (settings.bin_dirs, settings.failure_policy) == (("/opt/nri/bin",), "fail")
-    assert (settings.log_file, settings.log_level, settings.log_format) == ("", "info", "text")
+def test_options_that_say_nothing_are_the_defaults(text: str) -> None:
+    options = BridgeOptions.parse(text)
+    assert options == BridgeOptions()
+    assert (options.conf_dir, options.conf_file) == ("/etc/nri/resource.d", "/etc/nri/conf.json")
+    assert (options.bin_dirs, options.failure_policy) == (("/opt/nri/bin",), "fail")
+    assert (options.log_file, options.log_level, options.log_format) == ("", "info", "text")
 
 
 @pytest.mark.parametrize(("key", "value", "attribute", "expected"), GOOD)
-def test_each_key_is_taken_and_nothing_else_changes(key, value, attribute, expected):
-    settings = BridgeOptions.parse(json.dumps({key: value}))
-    assert getattr(settings, attribute) == expected
+def test_each_key_is_taken_and_nothing_else_changes(
+    key: str, value: object, attribute: str, expected: object
+) -> None:
+    options = BridgeOptions.parse(json.dumps({key: value}))
+    assert getattr(options, attribute) == expected
     others = [each.name for each in fields(BridgeOptions) if each.name != attribute]
-    assert [getattr(settings, name) for name in others] == [getattr(BridgeOptions(), name) for name in others]
+    assert [getattr(options, name) for name in others] == [getattr(BridgeOptions(), name) for name in others]
 
 
-def test_the_tables_here_have_every_key():
-    keys = {each.metadata["key"].name for each in fields(BridgeOptions)}
+def test_the_tables_here_have_every_key() -> None:
+    keys = {each.metadata["key"] for each in fields(BridgeOptions)}
     assert {row[0] for row in GOOD} == {row[0] for row in BAD} == keys
 
 
 @pytest.mark.parametrize(("key", "value", "fault"), BAD, ids=range(len(BAD)))
-def test_a_wrong_value_is_said_and_the_default_stays(key, value, fault):
-    settings, faults = BridgeOptions.read(json.dumps({key: value}))
-    assert settings == BridgeOptions()
+def test_a_wrong_value_is_said_and_the_default_stays(key: str, value: object, fault: str) -> None:
+    options, faults = BridgeOptions.read(json.dumps({key: value}))
+    assert options == BridgeOptions()
     assert len(faults) == 1
     assert faults[0].startswith(fault)
     assert len(faults[0]) < 200
 
 
-@pytest.mark.parametrize("key", [each.metadata["key"].name for each in fields(BridgeOptions)])
-def test_null_is_as_good_as_nothing(key):
+@pytest.mark.parametrize("key", [each.metadata["key"] for each in fields(BridgeOptions)])
+def test_null_is_as_good_as_nothing(key: str) -> None:
     assert BridgeOptions.parse(json.dumps({key: None})) == BridgeOptions()
 
 
-def test_notes_are_the_operators_own():
+def test_notes_are_the_operators_own() -> None:
     assert BridgeOptions.parse('{"x-note": {"any": [1, null]}, "x-": 1, "logLevel": "debug"}').log_level == "debug"
 
 
@@ -117,15 +121,15 @@ def test_notes_are_the_operators_own():
         ("\u202e" * 3, r"unknown key '\u202e\u202e\u202e', expected one of "),
     ],
 )
-def test_an_unknown_key_is_named_with_what_may_be_meant(key, hint):
-    settings, faults = BridgeOptions.read(json.dumps({key: 1, "logFormat": "json"}))
-    assert settings == BridgeOptions(log_format="json")
+def test_an_unknown_key_is_named_with_what_may_be_meant(key: str, hint: str) -> None:
+    options, faults = BridgeOptions.read(json.dumps({key: 1, "logFormat": "json"}))
+    assert options == BridgeOptions(log_format="json")
     assert len(faults) == 1
     assert faults[0].startswith(hint)
     assert faults[0].isprintable()
 
 
-def test_a_key_of_a_megabyte_makes_no_message_of_a_megabyte():
+def test_a_key_of_a_megabyte_makes_no_message_of_a_megabyte() -> None:
     _, faults = BridgeOptions.read(json.dumps({"k" * 1_000_000: "v" * 1_000_000}))
     assert len(faults[0]) < 300
 
@@ -147,18 +151,18 @@ def test_a_key_of_a_megabyte_makes_no_message_of_a_megabyte():
     ],
     ids=range(11),
 )
-def test_what_is_no_json_object_is_one_fault(text, fault):
-    settings, faults = BridgeOptions.read(text)
-    assert settings == BridgeOptions()
+def test_what_is_no_json_object_is_one_fault(text: str, fault: str) -> None:
+    options, faults = BridgeOptions.read(text)
+    assert options == BridgeOptions()
     assert [each[: len(fault)] for each in faults] == [fault]
     with pytest.raises(OptionsError):
         BridgeOptions.parse(text)
 
 
-def test_what_is_good_is_kept_beside_what_is_not():
+def test_what_is_good_is_kept_beside_what_is_not() -> None:
     text = '{"logLevel": "debug", "failurePolicy": "maybe", "pluginTimeout": 2, "binDirs": "/x", "wat": 1}'
-    settings, faults = BridgeOptions.read(text)
-    assert settings == BridgeOptions(log_level="debug", plugin_timeout=2)
+    options, faults = BridgeOptions.read(text)
+    assert options == BridgeOptions(log_level="debug", plugin_timeout=2)
     assert [fault.partition(":")[0].partition(",")[0] for fault in faults] == [
         "failurePolicy",
         "binDirs",
@@ -166,7 +170,7 @@ def test_what_is_good_is_kept_beside_what_is_not():
     ]
 
 
-def test_parse_raises_with_everything_that_is_wrong_in_one_line():
+def test_parse_raises_with_everything_that_is_wrong_in_one_line() -> None:
     with pytest.raises(OptionsError) as refused:
         BridgeOptions.parse('{"logLevel": "x", "failurePolicy": "y", "logFromat": "json"}')
     assert str(refused.value) == (
@@ -177,6 +181,6 @@ def test_parse_raises_with_everything_that_is_wrong_in_one_line():
     assert isinstance(refused.value, NRIError)
 
 
-def test_settings_cannot_be_changed():
+def test_options_cannot_be_changed() -> None:
     with pytest.raises(AttributeError):
-        BridgeOptions().log_level = "debug"
+        BridgeOptions().log_level = "debug"  # type: ignore[misc]

@@ -32,11 +32,11 @@ def knowing(*pods: PodSandbox) -> Pods:
     return memory
 
 
-def test_a_pod_of_which_only_the_id_is_said_gets_all_that_was_said_before() -> None:
+def test_a_pod_with_only_an_id_is_completed() -> None:
     assert knowing(PodSandbox(**WHOLE)).complete(PodSandbox(id="6efd")) == PodSandbox(**WHOLE)
 
 
-def test_what_is_said_is_never_replaced() -> None:
+def test_an_events_own_values_are_never_replaced() -> None:
     said: dict[str, Any] = {
         "id": "6efd",
         "pid": 12,
@@ -52,7 +52,7 @@ def test_what_is_said_is_never_replaced() -> None:
 
 
 @pytest.mark.parametrize("missing", ["pid", "cgroups_path", "cgroup_parent", "namespaces", "resources"])
-def test_exactly_the_part_that_is_missing_is_filled_in(missing: str) -> None:
+def test_exactly_the_missing_part_is_filled_in(missing: str) -> None:
     said = PodSandbox(**{**WHOLE, "pid": 12, "annotations": {"qos.class": "be", "team": "blue"}})
     said.linux.resources.cpu.shares.value = 512
     expected = PodSandbox()
@@ -70,7 +70,7 @@ def test_exactly_the_part_that_is_missing_is_filled_in(missing: str) -> None:
     assert knowing(known).complete(said) == expected
 
 
-def test_annotations_are_those_of_both_and_the_events_own_go_first() -> None:
+def test_annotations_are_merged_and_the_events_own_go_first() -> None:
     said = PodSandbox(id="6efd", annotations={"team": "blue", "new": "", "k": "v"})
     whole = knowing(PodSandbox(**WHOLE)).complete(said)
     assert dict(whole.annotations) == {"qos.class": "ls", "team": "blue", "new": "", "k": "v"}
@@ -83,17 +83,17 @@ def test_names_and_labels_are_the_events_own() -> None:
     assert (list(whole.ips), whole.runtime_handler) == (["10.0.0.1"], "")
 
 
-def test_a_pod_that_nobody_knows_is_as_it_was() -> None:
+def test_an_unknown_pod_is_unchanged() -> None:
     said = PodSandbox(id="other", annotations={"a": "b"})
     assert knowing(PodSandbox(**WHOLE)).complete(said) is said
 
 
-def test_where_nothing_more_is_known_nothing_is_added() -> None:
+def test_nothing_is_added_when_nothing_more_is_known() -> None:
     said = PodSandbox(id="6efd")
     assert knowing(PodSandbox(id="6efd")).complete(said) == PodSandbox(id="6efd")
 
 
-def test_neither_the_events_message_nor_what_is_remembered_is_modified() -> None:
+def test_neither_the_events_message_nor_the_remembered_pod_is_modified() -> None:
     told, said = PodSandbox(**WHOLE), PodSandbox(id="6efd")
     memory = knowing(told)
     whole = memory.complete(said)
@@ -108,7 +108,7 @@ def test_neither_the_events_message_nor_what_is_remembered_is_modified() -> None
     assert memory.complete(said) == PodSandbox(**WHOLE)
 
 
-def test_what_was_said_last_counts() -> None:
+def test_the_last_message_counts() -> None:
     memory = knowing(PodSandbox(**WHOLE), PodSandbox(id="6efd", pid=12))
     assert len(memory) == 1
     assert memory.complete(PodSandbox(id="6efd")) == PodSandbox(id="6efd", pid=12)
@@ -123,7 +123,7 @@ def test_a_pod_that_is_gone_is_forgotten() -> None:
     assert len(memory) == 0
 
 
-def test_after_a_synchronization_nothing_else_is_known() -> None:
+def test_synchronization_replaces_all_pods() -> None:
     memory = knowing(PodSandbox(**WHOLE), PodSandbox(id="gone", pid=3))
     memory.replace([PodSandbox(id="6efd", pid=9), PodSandbox(id="new", pid=10)])
     assert len(memory) == 2
@@ -134,7 +134,7 @@ def test_after_a_synchronization_nothing_else_is_known() -> None:
     assert len(memory) == 0
 
 
-def test_there_is_a_bound_and_the_oldest_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_pods_is_bounded_and_the_oldest_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_PODS", 3)
     memory = knowing(*[PodSandbox(id=str(number), pid=number) for number in range(1, 6)])
     assert len(memory) == 3

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -14,11 +14,14 @@ from nri.v1bridge import requests
 from nri.v1bridge.pods import Pods
 from tests.support.golden import recordings
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 GOLDEN = recordings("*adapter*")
 ROOT = os.path.dirname(GOLDEN[0])
 
 
-def recorded(path: str) -> dict[str, Any]:
+def recorded(path: Path | str) -> dict[str, Any]:
     with open(path, encoding="utf-8") as file:
         request: dict[str, Any] = json.load(file)
     return request
@@ -72,13 +75,13 @@ def without_conf(request: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("path", GOLDEN, ids=os.path.basename)
-def test_a_request_is_the_adapters(path: str) -> None:
+def test_a_request_is_the_adapters(path: Path) -> None:
     request = recorded(path)
     assert sent(made(request, *messages(request))) == without_conf(request)
 
 
 @pytest.mark.parametrize("path", GOLDEN, ids=os.path.basename)
-def test_its_keys_are_in_the_adapters_order(path: str) -> None:
+def test_its_keys_are_in_the_adapters_order(path: Path) -> None:
     request = recorded(path)
     ours = sent(made(request, *messages(request)))
     assert list(ours) == list(without_conf(request))
@@ -88,7 +91,7 @@ def test_its_keys_are_in_the_adapters_order(path: str) -> None:
 
 
 @pytest.mark.parametrize("release", ["1.7.24", "2.1.9"])
-def test_a_pods_end_is_told_with_all_that_its_beginning_was(release: str) -> None:
+def test_a_pods_end_has_all_that_its_beginning_had(release: str) -> None:
     begun = recorded(f"{ROOT}/containerd-{release}-adapter.pod-create.json")
     ended = recorded(f"{ROOT}/containerd-{release}-adapter.pod-delete.json")
     pods = Pods()
@@ -122,7 +125,7 @@ def test_making_requests_modifies_no_message() -> None:
         assert [message.SerializeToString(deterministic=True) for message in (pod, container) if message] == before
 
 
-def test_a_pod_of_which_nothing_is_said() -> None:
+def test_a_pod_with_only_an_id() -> None:
     request = requests.of_pod(api.PodSandbox(id="6efd"), State.DELETE)
     assert sent(request) == {
         "version": "0.1",
@@ -155,7 +158,7 @@ def test_an_empty_linux_section_is_none_and_empty_resources_are_not() -> None:
     assert sent(request)["spec"] == {"resources": {"memory": {}, "cpu": {}}}
 
 
-def test_a_containers_own_word_on_its_sandbox_goes_first() -> None:
+def test_a_containers_own_sandbox_id_goes_first() -> None:
     pod = api.PodSandbox(id="6efd")
     assert requests.of_container(pod, api.Container(id="1", pod_sandbox_id="0000"), "create").sandbox_id == "0000"
     assert requests.of_container(pod, api.Container(id="1"), "create").sandbox_id == "6efd"
@@ -169,7 +172,7 @@ def test_the_labels_are_the_pods() -> None:
 
 
 @pytest.mark.parametrize("pid", [1, 2**22, 2**31, 2**32 - 1])
-def test_a_pid_is_as_it_was_said(pid: int) -> None:
+def test_a_pid_is_unchanged(pid: int) -> None:
     pod = api.PodSandbox(id="6efd", pid=pid)
     assert sent(requests.of_pod(pod, State.CREATE))["pid"] == pid
     container = api.Container(id="1f92", pid=pid)
@@ -182,7 +185,7 @@ def test_a_pod_without_a_container_process_gives_no_pid() -> None:
 
 
 @pytest.mark.parametrize("value", ["", "a\nb", "\x00\x1b", 'q"uo\\te', "ü€😀", "x" * 100_000])
-def test_any_text_arrives_as_it_was(value: str) -> None:
+def test_any_text_arrives_unchanged(value: str) -> None:
     pod = api.PodSandbox(id="6efd", annotations={value: value}, labels={value: value})
     read = Request.from_json(requests.of_pod(pod, State.CREATE).to_json())
     assert read.spec is not None

@@ -61,14 +61,14 @@ def test_lines_are_written_in_order_and_whole(place: Ends, logger: logging.Logge
     assert place.read() == "\n".join([f"{number} {'ü' * 100}" for number in range(20)])
 
 
-def test_what_is_shared_with_others_stays_as_it_is(place: Ends, logger: logging.Logger) -> None:
+def test_a_shared_descriptor_stays_blocking(place: Ends, logger: logging.Logger) -> None:
     logger.info("x")
     place.fill()
     logger.info("x")
     assert place.is_blocking
 
 
-def test_lines_that_are_lost_are_counted_and_said(place: Ends, logger: logging.Logger) -> None:
+def test_lost_lines_are_counted_and_reported(place: Ends, logger: logging.Logger) -> None:
     logger.info("one")
     place.fill()
     for _ in range(5):
@@ -84,7 +84,7 @@ def test_lines_that_are_lost_are_counted_and_said(place: Ends, logger: logging.L
     assert place.read().splitlines() == ["1 lines before this one are lost: stderr took no more", "four"]
 
 
-def test_the_reader_is_waited_for_once_and_not_for_each_line(
+def test_only_the_first_lost_line_waits_for_the_reader(
     place: Ends, logger: logging.Logger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waits: list[float] = []
@@ -131,13 +131,13 @@ def test_a_long_line_is_written_whole_to_a_reader_that_reads(place: Ends, logger
     assert "".join(read).replace("\n", "") == line
 
 
-def test_a_reader_that_is_gone_costs_lines_and_nothing_else(logger: logging.Logger, place: Ends) -> None:
+def test_a_reader_that_is_gone_costs_only_lines(logger: logging.Logger, place: Ends) -> None:
     place.leave()
     for _ in range(100):
         logger.info("lost")
 
 
-def test_closing_it_leaves_nothing_open_but_the_descriptor_itself(place: Ends) -> None:
+def test_closing_leaves_only_the_descriptor_itself_open(place: Ends) -> None:
     before = open_fds()
     for _ in range(20):
         handler = StderrHandler(place.fd)
@@ -148,7 +148,7 @@ def test_closing_it_leaves_nothing_open_but_the_descriptor_itself(place: Ends) -
     assert place.read().splitlines() == ["x"] * 20
 
 
-def test_a_file_is_written_to_where_it_stands(tmp_path: Path) -> None:
+def test_a_file_is_written_at_its_present_position(tmp_path: Path) -> None:
     fd = os.open(tmp_path / "log", os.O_WRONLY | os.O_CREAT)
     try:
         os.write(fd, b"before\n")
@@ -161,7 +161,7 @@ def test_a_file_is_written_to_where_it_stands(tmp_path: Path) -> None:
     assert (tmp_path / "log").read_text() == "before\nline\nafter\n"
 
 
-def test_what_python_writes_there_itself_blocks_nothing_either(place: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_python_itself_writes_to_stderr_does_not_block(place: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
     stream = StderrStream(place.fd)
     monkeypatch.setattr(sys, "stderr", stream)
     place.fill()
@@ -181,7 +181,7 @@ def test_what_python_writes_there_itself_blocks_nothing_either(place: Ends, monk
     stream._writer.close()
 
 
-def test_it_takes_the_place_of_stderr_and_a_terminal_stops_nobody(capfd: pytest.CaptureFixture[str]) -> None:
+def test_stderr_is_replaced_and_sigttou_is_blocked(capfd: pytest.CaptureFixture[str]) -> None:
     before = sys.stderr
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, ())
     try:
@@ -204,7 +204,7 @@ def test_a_descriptor_that_is_not_open_is_an_error() -> None:
 # Another user's pipe or terminal
 
 
-def test_another_users_is_written_to_by_a_thread_in_order(strange: Ends) -> None:
+def test_a_thread_writes_to_another_users_stderr_in_order(strange: Ends) -> None:
     handler = StderrHandler(strange.fd)
     for number in range(20):
         handler.handle(logging.LogRecord("", 20, "", 0, f"{number} {'ü' * 100}", None, None))
@@ -213,7 +213,7 @@ def test_another_users_is_written_to_by_a_thread_in_order(strange: Ends) -> None
     assert strange.is_blocking
 
 
-def test_only_that_thread_waits_for_its_reader_and_the_other_lines_are_counted(strange: Ends) -> None:
+def test_only_that_thread_blocks_and_lost_lines_are_counted(strange: Ends) -> None:
     handler = StderrHandler(strange.fd)
 
     def say(text: str) -> None:
@@ -239,7 +239,7 @@ def test_only_that_thread_waits_for_its_reader_and_the_other_lines_are_counted(s
     assert said == ["late", "100 lines before this one are lost: stderr took no more", "next"]
 
 
-def test_where_no_thread_can_be_had_lines_are_lost(strange: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_thread_lines_are_lost(strange: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(_self: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 

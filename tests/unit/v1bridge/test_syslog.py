@@ -31,7 +31,7 @@ def test_a_bridge_that_a_runtime_launched_logs_to_syslog(
     assert capsys.readouterr() == ("", "")
 
 
-def test_syslog_gets_json_where_that_is_the_format(syslog: socket.socket, nri_logger: logging.Logger) -> None:
+def test_syslog_gets_json_in_that_format(syslog: socket.socket, nri_logger: logging.Logger) -> None:
     logs.set_up(BridgeOptions(log_format="json"), launched=True)
     logs.step_line(CONTAINER, request(), step(metadata={"k": "\udc80ü"}))
     head, _, value = syslog.recv(9999).decode().partition(": ")
@@ -39,9 +39,7 @@ def test_syslog_gets_json_where_that_is_the_format(syslog: socket.socket, nri_lo
     assert json.loads(value)["metadata"] == {"k": "\udc80ü"}
 
 
-def test_a_plugin_that_says_much_still_gets_into_a_datagram(
-    syslog: socket.socket, nri_logger: logging.Logger
-) -> None:
+def test_a_plugins_long_text_still_fits_into_a_datagram(syslog: socket.socket, nri_logger: logging.Logger) -> None:
     logs.set_up(BridgeOptions(), launched=True)
     logs.step_line(CONTAINER, request(), step(error="\x01" * 1_000_000))
     logs.step_line(CONTAINER, request(), step(metadata={f"{n:0300}": "\x01" * 999 for n in range(99)}))
@@ -49,7 +47,7 @@ def test_a_plugin_that_says_much_still_gets_into_a_datagram(
     assert b"info ok state=create" in syslog.recv(999_999)
 
 
-def test_started_by_hand_it_logs_to_stderr_also_where_there_is_syslog(
+def test_a_bridge_from_outside_logs_to_stderr_even_with_syslog(
     syslog: socket.socket, nri_logger: logging.Logger, capsys: pytest.CaptureFixture[str]
 ) -> None:
     logs.set_up(BridgeOptions(), launched=False)
@@ -57,7 +55,7 @@ def test_started_by_hand_it_logs_to_stderr_also_where_there_is_syslog(
     assert re.fullmatch(rf"{STAMP} info hello\n", capsys.readouterr().err)
 
 
-def test_a_log_file_goes_before_syslog_and_one_that_cannot_be_written_is_said_there(
+def test_a_log_file_goes_before_syslog_which_reports_one_that_cannot_be_written(
     syslog: socket.socket, tmp_path: Path, nri_logger: logging.Logger
 ) -> None:
     logs.set_up(BridgeOptions(log_file="/nowhere/bridge.log"), launched=True)
@@ -67,7 +65,7 @@ def test_a_log_file_goes_before_syslog_and_one_that_cannot_be_written_is_said_th
     assert Log(tmp_path / "bridge.log").lines[0].endswith(" info hello")
 
 
-def test_where_there_is_no_syslog_a_launched_one_logs_to_stderr(
+def test_a_launched_bridge_without_syslog_logs_to_stderr(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nri_logger: logging.Logger, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for path in ("none", "file", "dead"):
@@ -81,7 +79,7 @@ def test_where_there_is_no_syslog_a_launched_one_logs_to_stderr(
         assert capsys.readouterr().err.endswith(f" info to {path}\n")
 
 
-def test_a_syslog_that_takes_nothing_is_not_waited_for(syslog: socket.socket, nri_logger: logging.Logger) -> None:
+def test_a_syslog_that_takes_nothing_does_not_block(syslog: socket.socket, nri_logger: logging.Logger) -> None:
     logs.set_up(BridgeOptions(), launched=True)
     slowest = 0.0
     for _ in range(2000):  # more than its queue holds
@@ -97,7 +95,7 @@ def test_a_syslog_that_takes_nothing_is_not_waited_for(syslog: socket.socket, nr
     assert 0 < taken < 2000
 
 
-def test_after_a_pause_syslog_gets_lines_again(
+def test_after_the_backoff_syslog_gets_lines_again(
     syslog: socket.socket, nri_logger: logging.Logger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "BACKOFF", 0.0)

@@ -1,7 +1,10 @@
 """``run``: the contract's dispatcher with its arguments and streams given."""
 
+from __future__ import annotations
+
 import io
 import json
+from typing import Any, cast
 
 import pytest
 
@@ -10,7 +13,7 @@ from nri.build import describe
 from nri.errors import NRIError
 from nri.prefork import protocol
 from nri.skel import process
-from nri.types.v1 import Result
+from nri.types.v1 import Request, Result
 
 REQUEST = b'{"version":"0.1","state":"create","id":"a","sandboxID":"b","pid":1,"spec":null}'
 
@@ -20,12 +23,12 @@ class Fake(skel.Plugin):
     version = "1.2"
     description = "Does nothing."
 
-    def __init__(self, answer=None):
+    def __init__(self, answer: Any = None) -> None:
         self.conf_schema = {"type": "object", "properties": {"depth": {"description": "How deep."}, "bare": {}}}
         self.answer = answer
-        self.requests = []
+        self.requests: list[Request] = []
 
-    def invoke(self, request):
+    def invoke(self, request: Request) -> Any:
         self.requests.append(request)
         return self.answer(request) if self.answer else request.new_result(self.type, metadata={"done": "yes"})
 
@@ -33,26 +36,26 @@ class Fake(skel.Plugin):
 class Process:
     """A plugin run once: its exit status and what it wrote."""
 
-    def __init__(self, plugin, *argv, stdin=REQUEST):
+    def __init__(self, plugin: Any, *argv: str, stdin: bytes = REQUEST) -> None:
         self.stdin = io.BytesIO(stdin)
         out, err = io.BytesIO(), io.StringIO()
         self.status = skel.run(plugin, ["fake", *argv], self.stdin, out, err)
         self.stdout, self.stderr = out.getvalue(), err.getvalue()
 
     @property
-    def result(self):
+    def result(self) -> Any:
         assert self.stdout.endswith(b"\n")
         return json.loads(self.stdout)
 
 
-def failing(error):
-    def answer(request):
+def failing(error: BaseException) -> Fake:
+    def answer(request: Request) -> Any:
         raise error
 
     return Fake(answer)
 
 
-def test_invoke_answers_a_request_with_a_result():
+def test_invoke_answers_a_request_with_a_result() -> None:
     plugin = Fake()
     ran = Process(plugin, "invoke")
     assert ran.status == 0
@@ -61,11 +64,11 @@ def test_invoke_answers_a_request_with_a_result():
     assert plugin.requests[0].sandbox_id == "b"
 
 
-def test_the_result_has_the_requests_version():
+def test_the_result_has_the_requests_version() -> None:
     assert Process(Fake(), "invoke", stdin=b'{"version":"7"}').result["version"] == "7"
 
 
-def test_no_verb_is_usage_on_stderr_and_exit_2():
+def test_no_verb_is_usage_on_stderr_and_exit_2() -> None:
     ran = Process(Fake())
     assert (ran.status, ran.stdout) == (2, b"")
     assert ran.stderr == "usage: fake invoke < REQUEST.json (or --help, version, schema)\n"
@@ -73,7 +76,7 @@ def test_no_verb_is_usage_on_stderr_and_exit_2():
 
 
 @pytest.mark.parametrize("verb", ["", "Invoke", "VERSION", "-x", "ünknown"])
-def test_a_wrong_verb_is_a_result_with_an_error_and_exit_0(verb):
+def test_a_wrong_verb_is_a_result_with_an_error_and_exit_0(verb: str) -> None:
     plugin = Fake()
     ran = Process(plugin, verb)
     assert (ran.status, ran.stderr, plugin.requests) == (0, "", [])
@@ -90,7 +93,7 @@ def test_a_wrong_verb_is_a_result_with_an_error_and_exit_0(verb):
         (b"[" * 100_000, "nested too deep"),
     ],
 )
-def test_a_bad_request_is_said_on_stderr_with_its_place_and_exit_1(verb, stdin, said):
+def test_a_bad_request_is_said_on_stderr_with_its_place_and_exit_1(verb: str, stdin: bytes, said: str) -> None:
     ran = Process(Fake(), verb, stdin=stdin)
     assert (ran.status, ran.stdout) == (1, b"")
     assert ran.stderr.startswith("fake: the request on stdin: ")
@@ -98,47 +101,47 @@ def test_a_bad_request_is_said_on_stderr_with_its_place_and_exit_1(verb, stdin, 
     assert ran.stderr.count("\n") == 1
 
 
-def test_a_request_that_is_too_long_is_refused(monkeypatch):
+def test_a_request_that_is_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "MAX_REQUEST", len(REQUEST))
     assert Process(Fake(), "invoke").status == 0
     assert "expected one request" in Process(Fake(), "invoke", stdin=REQUEST + b" ").stderr
 
 
 class Unreadable(io.RawIOBase):
-    def read(self, size=-1):
+    def read(self, size: int = -1) -> bytes:
         raise OSError(5, "Input/output error")
 
 
-def test_a_stdin_that_cannot_be_read_is_exit_1():
+def test_a_stdin_that_cannot_be_read_is_exit_1() -> None:
     err = io.StringIO()
     assert skel.run(Fake(), ["fake", "invoke"], Unreadable(), io.BytesIO(), err) == 1
     assert err.getvalue() == "fake: stdin cannot be read: Input/output error; expected a request\n"
 
 
-def test_an_exception_is_a_result_with_its_class_and_message_and_a_traceback_on_stderr():
+def test_an_exception_is_a_result_with_its_class_and_message_and_a_traceback_on_stderr() -> None:
     ran = Process(failing(ValueError("no such cgroup")), "invoke")
     assert ran.status == 0
     assert ran.result["error"] == "ValueError: no such cgroup"
     assert "Traceback" in ran.stderr
-    assert "test_run.py" in ran.stderr
+    assert "test_process_run.py" in ran.stderr
 
 
-def test_a_message_that_says_nothing_by_itself_has_its_class_before_it():
+def test_a_message_that_says_nothing_by_itself_has_its_class_before_it() -> None:
     assert Process(failing(KeyError("max")), "invoke").result["error"] == "KeyError: 'max'"
 
 
-def test_an_exception_without_a_message_is_named():
+def test_an_exception_without_a_message_is_named() -> None:
     assert Process(failing(KeyError()), "invoke").result["error"] == "KeyError"
     assert Process(failing(RecursionError()), "invoke").result["error"] == "RecursionError"
 
 
-def test_an_error_that_is_meant_for_a_person_has_no_traceback():
+def test_an_error_that_is_meant_for_a_person_has_no_traceback() -> None:
     ran = Process(failing(NRIError("found a, expected b")), "invoke")
     assert (ran.status, ran.stderr, ran.result["error"]) == (0, "", "found a, expected b")
 
 
 @pytest.mark.parametrize(("code", "said"), [(3, "3"), ("stop", "'stop'"), (None, "None")])
-def test_a_plugin_that_exits_is_a_result_with_an_error(code, said):
+def test_a_plugin_that_exits_is_a_result_with_an_error(code: object, said: str) -> None:
     ran = Process(failing(SystemExit(code)), "invoke")
     assert ran.status == 0
     assert ran.result["error"] == f"it tried to exit with {said}; expected a result"
@@ -148,25 +151,28 @@ WRONG_ANSWERS = [
     (lambda request: None, "invoke returned null; expected request.new_result('fake')"),
     (lambda request: {"plugin": "fake"}, "invoke returned an object; expected request.new_result('fake')"),
     (lambda request: request, "invoke returned a Request; expected request.new_result('fake')"),
-    (lambda request: Result(plugin="fake", metadata={"a": 1}), "result: result.metadata.a: found the number 1"),
+    (
+        lambda request: Result(plugin="fake", metadata=cast("Any", {"a": 1})),
+        "result: result.metadata.a: found the number 1",
+    ),
     (lambda request: Result(plugin="fake").replace(error=b"x"), "its result: result.error: found a bytes"),
     (lambda request: Result(plugin="fake").replace(extra=1), "its result: result.extra: found the number 1"),
     (
-        lambda request: Result(plugin="fake", metadata={"a": None}, extra={"b": {1}}),
+        lambda request: Result(plugin="fake", metadata=cast("Any", {"a": None}), extra={"b": {1}}),
         "its result: cannot write a",
     ),
 ]
 
 
 @pytest.mark.parametrize(("answer", "said"), WRONG_ANSWERS)
-def test_an_answer_that_is_no_result_is_a_result_with_an_error(answer, said):
+def test_an_answer_that_is_no_result_is_a_result_with_an_error(answer: Any, said: str) -> None:
     ran = Process(Fake(answer), "invoke")
     assert ran.status == 0
     assert said in ran.result["error"]
     assert ran.result["plugin"] == "fake"
 
 
-def test_a_plugin_without_an_invoke_method_says_so():
+def test_a_plugin_without_an_invoke_method_says_so() -> None:
     class Nothing(skel.Plugin):
         type = "nothing"
 
@@ -180,7 +186,7 @@ def test_a_plugin_without_an_invoke_method_says_so():
 
 class NoMethod(skel.Plugin):
     type = "fake"
-    invoke = None
+    invoke: Any = None
 
 
 class NoPlugin:
@@ -195,7 +201,7 @@ UNFIT = {
 
 
 @pytest.mark.parametrize("case", UNFIT)
-def test_what_can_not_be_invoked_says_why_and_shows_no_traceback(case):
+def test_what_can_not_be_invoked_says_why_and_shows_no_traceback(case: str) -> None:
     plugin, why = UNFIT[case]
     ran = Process(plugin, "invoke")
     assert (ran.status, ran.result["error"], ran.stderr) == (0, why, "")
@@ -204,7 +210,7 @@ def test_what_can_not_be_invoked_says_why_and_shows_no_traceback(case):
 
 
 @pytest.mark.parametrize("verb", ["-h", "--help", "help"])
-def test_help_tells_what_the_plugin_is_and_takes(verb):
+def test_help_tells_what_the_plugin_is_and_takes(verb: str) -> None:
     ran = Process(Fake(), verb, stdin=b"not read")
     text = ran.stdout.decode()
     assert (ran.status, ran.stderr, ran.stdin.tell()) == (0, "", 0)
@@ -213,7 +219,7 @@ def test_help_tells_what_the_plugin_is_and_takes(verb):
     assert text.endswith("  bare\n")
 
 
-def test_help_of_a_plugin_that_says_nothing_of_itself():
+def test_help_of_a_plugin_that_says_nothing_of_itself() -> None:
     class Bare(skel.Plugin):
         type = "bare"
 
@@ -224,31 +230,31 @@ def test_help_of_a_plugin_that_says_nothing_of_itself():
 
 
 @pytest.mark.parametrize("verb", ["version", "--version"])
-def test_version_is_json(verb):
+def test_version_is_json(verb: str) -> None:
     about = {"type": "fake", "version": "1.2", "nri": "0.1", "prefork": protocol.VERSION}
     assert Process(Fake(), verb).result == about | {"build": describe()}
 
 
-def test_schema_is_the_plugins():
+def test_schema_is_the_plugins() -> None:
     assert Process(Fake(), "schema").result == Fake().conf_schema
 
 
-def test_streams_of_text_will_do():
+def test_streams_of_text_will_do() -> None:
     out, err = io.StringIO(), io.StringIO()
     assert skel.run(Fake(), ["fake", "invoke"], io.StringIO(REQUEST.decode()), out, err) == 0
     assert json.loads(out.getvalue())["plugin"] == "fake"
 
 
 class Full(io.RawIOBase):
-    def writable(self):
+    def writable(self) -> bool:
         return True
 
-    def write(self, data):
+    def write(self, data: Any) -> int | None:
         raise OSError(28, "No space left on device")
 
 
 @pytest.mark.parametrize("verb", ["invoke", "wrong", "version"])
-def test_an_answer_that_cannot_be_written_is_exit_1(verb):
+def test_an_answer_that_cannot_be_written_is_exit_1(verb: str) -> None:
     err = io.StringIO()
     assert skel.run(Fake(), ["fake", verb], io.BytesIO(REQUEST), Full(), err) == 1
     assert "the result cannot be written to stdout" in err.getvalue()
@@ -258,30 +264,30 @@ def test_an_answer_that_cannot_be_written_is_exit_1(verb):
 class Pieces(io.RawIOBase):
     """Takes seven bytes at a time, and at most ``limit`` in all; then it takes no more for now."""
 
-    def __init__(self, limit):
+    def __init__(self, limit: int) -> None:
         self.data, self.limit = b"", limit
 
-    def writable(self):
+    def writable(self) -> bool:
         return True
 
-    def write(self, data):
+    def write(self, data: Any) -> int | None:
         taken = bytes(data[: min(7, self.limit - len(self.data))])
         self.data += taken
         return len(taken) or None
 
 
-def test_an_answer_is_written_whole_in_as_many_pieces_as_it_takes():
+def test_an_answer_is_written_whole_in_as_many_pieces_as_it_takes() -> None:
     out = Pieces(1_000_000)
     assert skel.run(Fake(), ["fake", "invoke"], io.BytesIO(REQUEST), out, io.StringIO()) == 0
     assert json.loads(out.data)["metadata"] == {"done": "yes"}
 
 
-def test_an_answer_of_which_only_a_part_is_taken_is_exit_1():
+def test_an_answer_of_which_only_a_part_is_taken_is_exit_1() -> None:
     err = io.StringIO()
     assert skel.run(Fake(), ["fake", "invoke"], io.BytesIO(REQUEST), Pieces(20), err) == 1
     assert "the result cannot be written to stdout" in err.getvalue()
     assert "it takes no more" in err.getvalue()
 
 
-def test_nobody_to_be_told_is_no_reason_to_crash():
+def test_nobody_to_be_told_is_no_reason_to_crash() -> None:
     assert skel.run(Fake(), ["fake"], io.BytesIO(), io.BytesIO(), None) == 2

@@ -1,4 +1,4 @@
-"""What a plugin says, on stdout and stderr, and what becomes of it."""
+"""What a plugin writes to stdout and stderr, and what the client makes of it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import logging
 import os
 import re
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -19,24 +19,32 @@ from tests.support.host import Host, plugin, request
 from tests.support.processes import has_zombie
 from tests.support.waiting import SOON, wait_until
 
+if TYPE_CHECKING:
+    from nri.types.v1 import Result
+
 GOOD = '{"plugin":"noop","version":"0.1","error":"","metadata":{}}'
 
 
 class Run:
-    """One plugin, run once: its result or failure, and the lines that were logged."""
+    """One run of a plugin: its result or failure, and the lines that were logged."""
 
     def __init__(self, host: Host, *do: list[Any], unread: bool = False, **options: Any) -> None:
-        """Run it; ``unread`` has the host stand still from the first line of stderr until the plugin has ended."""
+        """Run the plugin; with ``unread`` the host reads nothing from the first line of stderr until its end."""
         host.install("noop")
         self.lines: list[str] = []
         self._is_waiting = unread
-        self.result = None
+        self._result: Result | None = None
         self.failure = ""
         client = host.client(plugin("noop", *do), log=self.log, **options)
         try:
-            (self.result,) = client.invoke(request(), "create")
+            (self._result,) = client.invoke(request(), "create")
         except ChainError as error:
             self.failure = str(error)
+
+    @property
+    def result(self) -> Result:
+        assert self._result is not None
+        return self._result
 
     def log(self, type_: str, line: str) -> None:
         assert type_ == "noop"
@@ -67,7 +75,7 @@ class Run:
         ("\xff\xfe{", "no valid result: line 1 column 1"),
     ],
 )
-def test_what_is_no_result_is_a_failure_that_quotes_it(host: Host, written: str, message: str) -> None:
+def test_an_invalid_result_is_a_failure_that_quotes_it(host: Host, written: str, message: str) -> None:
     run = Run(host, ["write", written], ["nothing"])
     assert run.failure.startswith("plugin noop: no valid result: ")
     assert message in run.failure
@@ -75,7 +83,7 @@ def test_what_is_no_result_is_a_failure_that_quotes_it(host: Host, written: str,
     assert len(run.failure) < 500
 
 
-def test_what_it_wrote_and_how_it_ended_are_both_told(host: Host) -> None:
+def test_an_invalid_result_and_how_the_plugin_ended_are_both_told(host: Host) -> None:
     run = Run(host, ["stderr", "panic: oh no\n"], ["write", "{\x1b[2J"], ["exit", 2])
     assert re.search(r": \{\\x1b\[2J; exit status 2; the end of its stderr: panic: oh no$", run.failure)
 
@@ -96,7 +104,7 @@ def test_output_that_is_too_long_is_a_failure(host: Host, limit: int) -> None:
     assert run.failure == f"plugin noop: killed: it wrote more than {limit} bytes to stdout, expected one result"
 
 
-def test_output_has_a_limit_unless_told(host: Host) -> None:
+def test_output_has_a_default_limit(host: Host) -> None:
     assert "more than 1048576 bytes" in Run(host, ["flood", 1]).failure
 
 
@@ -130,7 +138,7 @@ RESULT = '{"plugin":"noop"}'
 
 
 def filled(fd: int, pipe: int, last: str) -> list[list[Any]]:
-    """The steps to fill a pipe of that size, with ``last`` at its end, while the host stands still."""
+    """The steps that fill a pipe of this size, with ``last`` at its end."""
     verb = "write" if fd == 1 else "stderr"
     return [["stderr", "start\n"], ["enlarge", fd, pipe], [verb, " " * 65535 + "\n", pipe // 65536 - 1], [verb, last]]
 
@@ -153,19 +161,19 @@ def test_the_limit_holds_for_a_pipe_that_the_plugin_enlarged(host: Host, pipe: i
 
 
 @pytest.mark.parametrize("pipe", [FOR_ALL, FOR_ROOT])
-def test_the_end_of_stderr_is_told_although_the_plugin_enlarged_the_pipe(host: Host, pipe: int) -> None:
+def test_the_end_of_stderr_is_read_from_a_pipe_that_the_plugin_enlarged(host: Host, pipe: int) -> None:
     run = Run(host, *filled(2, pipe, "why"), ["exit", 3], unread=True)
     assert run.failure.endswith("; the end of its stderr: why")
 
 
 def test_a_result_in_a_pipe_whose_reads_return_one_write_each_is_read(host: Host) -> None:
-    blanks = [["stderr", "start\n"], ["enlarge", 1, FOR_ALL], ["packets", 1], ["write", " ", 200]]
+    blanks: list[list[Any]] = [["stderr", "start\n"], ["enlarge", 1, FOR_ALL], ["packets", 1], ["write", " ", 200]]
     run = Run(host, *blanks, ["write", RESULT], ["nothing"], unread=True)
     assert run.failure == ""
 
 
 class Refilled:
-    """As ``os``, but each read of a pipe is followed by a write to it: a descendant that is always quicker."""
+    """``os``, except that each read of a pipe is followed by a write to it, as by a quick descendant."""
 
     def __init__(self, fd: int) -> None:
         self._writes = {fd: os.open(f"/proc/self/fd/{fd}", os.O_WRONLY)}
@@ -188,7 +196,7 @@ class Refilled:
 
 
 @pytest.mark.parametrize("fd", [1, 2])
-def test_a_pipe_that_is_filled_for_ever_is_not_read_for_ever(monkeypatch: pytest.MonkeyPatch, fd: int) -> None:
+def test_a_pipe_that_is_refilled_all_the_time_is_not_read_for_ever(monkeypatch: pytest.MonkeyPatch, fd: int) -> None:
     deadline = time.monotonic() + SOON
     pid, pipes = launch.start("/bin/sh", ["sh", "-c", "echo first; echo first >&2"], deadline)
     assert wait_until(lambda: has_exited(pid))
@@ -223,7 +231,7 @@ def test_a_signal_is_a_failure_although_the_result_is_clean(host: Host, name: st
     assert run.failure == f"plugin noop: ended by signal {number}, although it wrote a result without error"
 
 
-def test_a_result_with_an_error_is_a_failure_with_its_words(host: Host) -> None:
+def test_a_result_with_an_error_is_a_failure_with_its_text(host: Host) -> None:
     assert Run(host, ["error", "no cgroup: /x"]).failure == "plugin noop: no cgroup: /x"
     assert Run(host, ["error", "a\x1b[2J\nb"]).failure == "plugin noop: a\\x1b[2J\\nb"
     assert Run(host, ["error", "no"], ["answer"], ["exit", 4]).failure == "plugin noop: no; exit status 4"
@@ -239,7 +247,7 @@ def test_lines_of_stderr_are_logged_with_the_plugins_name(host: Host, caplog: py
     assert caplog.messages == ["noop: hello %s"]
 
 
-def test_a_line_is_logged_when_it_comes(host: Host) -> None:
+def test_a_line_is_logged_when_it_arrives(host: Host) -> None:
     run = Run(host, ["stderr", "before\n"], ["stderr", "half"], ["hang"], timeout=0.3)
     assert run.lines == ["before", "half"]
     assert run.failure == "plugin noop: killed: no result after 0.3 s; the end of its stderr: before | half"
@@ -256,13 +264,13 @@ def test_a_line_is_logged_when_it_comes(host: Host) -> None:
         ("gr\xc3\xbc\xc3\x9f", "grüß"),
     ],
 )
-def test_what_a_terminal_would_obey_is_escaped(host: Host, written: str, line: str) -> None:
+def test_control_characters_are_escaped(host: Host, written: str, line: str) -> None:
     assert Run(host, ["stderr", written + "\n"]).lines == [line]
 
 
-def test_a_flood_of_stderr_is_cut_and_said_to_be(host: Host) -> None:
+def test_a_flood_of_stderr_is_cut_and_the_log_says_so(host: Host) -> None:
     run = Run(host, ["stderr", "x" * 99 + "\n", 20_000], max_output=100_000)
-    assert run.result is not None
+    assert run.result.error == ""
     assert run.lines[-1] == "(the rest of its stderr is too long, and is left out)"
     assert len(run.lines) < 1000 + 66_000 // 100 + 2
 

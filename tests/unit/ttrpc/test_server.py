@@ -1,0 +1,239 @@
+"""A server's answers: to handlers that fail or hang, and to peers that break the rules."""
+
+import threading
+import time
+
+import pytest
+
+from nri.api import PodSandbox
+from nri.errors import NRIError, bounded
+from nri.ttrpc import MAX_DATA, Call, Code, MessageFrame, RPCServer, StatusError, codec
+from nri.ttrpc.ttrpc_pb2 import Request, Response
+from tests.support.connected import SERVICE, Wire, by_hand, call, echo, methods, serving
+from tests.support.waiting import TIMEOUT, until
+
+
+@pytest.mark.raw
+def test_a_server_takes_requests_up_to_its_own_limit() -> None:
+    with serving(methods(Echo=lambda request, call: PodSandbox()), max_request=MAX_DATA + 100) as client:
+        client._max_request = 2 * MAX_DATA
+        assert call(client, "Echo", "x" * MAX_DATA) == PodSandbox()
+        with pytest.raises(
+            StatusError, match=rf"RESOURCE_EXHAUSTED: a request of .* at most {MAX_DATA + 100} are taken"
+        ):
+            call(client, "Echo", "x" * (MAX_DATA + 100))
+        assert call(client, "Echo", "x") == PodSandbox()
+
+
+def test_a_handler_that_hangs_is_answered_for_before_the_deadline_and_is_told() -> None:
+    release, finished, calls = threading.Event(), threading.Event(), []
+
+    def hang(request: PodSandbox, call: Call) -> PodSandbox:
+        calls.append(call)
+        assert release.wait(TIMEOUT)
+        finished.set()
+        return request
+
+    with serving(methods(Echo=echo, Hang=hang), early=0.1) as client:
+        started = time.monotonic()
+        with pytest.raises(
+            StatusError, match=r"^DEADLINE_EXCEEDED: Hang was not done within its deadline$"
+        ) as caught:
+            call(client, "Hang", timeout=0.4)
+        assert caught.value.code == Code.DEADLINE_EXCEEDED
+        assert time.monotonic() - started > 0.25
+        assert calls[0].cancelled.is_set()
+        release.set()  # what it comes to is discarded
+        assert finished.wait(TIMEOUT)
+        assert call(client, "Echo", "next").name == "next"
+
+
+def test_a_deadline_that_is_shorter_than_what_is_kept_for_the_answer_is_not_over_at_once() -> None:
+    answered_by = []
+
+    def note(request: PodSandbox, call: Call) -> PodSandbox:
+        assert call.answer_by is not None
+        answered_by.append(call.answer_by - time.monotonic())
+        return request
+
+    with serving(methods(Echo=note), early=1e6) as client:
+        assert call(client, "Echo", "x", timeout=30).name == "x"
+    assert 5 < answered_by[0] <= 15
+
+
+@pytest.mark.parametrize("nanoseconds", [2**63 - 1, 10**18, 3_000_000 * 10**9])
+def test_a_deadline_in_ages_does_no_harm(nanoseconds: int) -> None:
+    release = threading.Event()
+
+    def wait(request: PodSandbox, call: Call) -> PodSandbox:
+        release.wait(TIMEOUT)
+        return request
+
+    with by_hand(methods(Echo=echo, Wait=wait)) as peer:
+        peer.request(1, "Wait", timeout_nano=nanoseconds)
+        peer.request(3, timeout_nano=nanoseconds)
+        assert peer.answer()[:2] == (3, 0)
+        release.set()
+        assert peer.answer()[:2] == (1, 0)
+
+
+def test_a_negative_timeout_is_none() -> None:
+    with by_hand(methods(Echo=echo)) as peer:
+        peer.request(1, timeout_nano=-5)
+        assert peer.answer() == (1, 0, "", b"")
+
+
+def test_a_handlers_failure_becomes_its_status_and_the_connection_lives_on(caplog: pytest.LogCaptureFixture) -> None:
+    failures = {
+        "Refuse": (StatusError(Code.FAILED_PRECONDITION, "not now"), Code.FAILED_PRECONDITION, "not now"),
+        "Ours": (NRIError("the chain failed"), Code.UNKNOWN, "the chain failed"),
+        "Bug": (ValueError("a bug"), Code.UNKNOWN, "a bug"),
+        "Mute": (ValueError(), Code.UNKNOWN, "ValueError"),
+        "Exit": (SystemExit(3), Code.UNKNOWN, "3"),
+        "Long": (ValueError("é" * 70_000), Code.UNKNOWN, bounded("é" * 70_000, 65536)),
+        "Surrogate": (StatusError(Code.ABORTED, "file \udcff"), Code.ABORTED, "file ?"),
+        "Fine": (StatusError(Code.OK, "not an error"), Code.UNKNOWN, "not an error"),
+        "Huge": (StatusError(2**40, "which code"), Code.UNKNOWN, "which code"),
+        "Odd": (StatusError(77, "odd"), 77, "odd"),
+    }
+
+    def fail(request: PodSandbox, call: Call) -> None:
+        raise failures[call.method][0]
+
+    with serving(methods(Echo=echo, **dict.fromkeys(failures, fail))) as client:
+        for method, (_, code, message) in failures.items():
+            with pytest.raises(StatusError) as caught:
+                call(client, method, timeout=TIMEOUT)
+            assert (caught.value.code, caught.value.message) == (code, message)
+        assert call(client, "Echo", "alive").name == "alive"
+    assert [record.message for record in caplog.records] == [
+        "Bug failed", "Mute failed", "Exit failed", "Long failed"
+    ]  # fmt: skip
+
+
+def test_what_a_handler_returns_by_mistake_is_a_status(caplog: pytest.LogCaptureFixture) -> None:
+    why = r"^UNKNOWN: 'NoneType' object has no attribute 'SerializeToString'$"
+    with serving(methods(Nothing=lambda request, call: None)) as client, pytest.raises(StatusError, match=why):
+        call(client, "Nothing")
+    assert [record.message for record in caplog.records] == ["Nothing failed"]
+
+
+@pytest.mark.parametrize(("service", "method"), [(SERVICE, "Nothing"), ("nobody", "Echo"), ("", "")])
+def test_a_method_without_a_handler_is_unimplemented(service: str, method: str) -> None:
+    with serving(methods(Echo=echo)) as client:
+        with pytest.raises(StatusError, match=f"^UNIMPLEMENTED: /{service}/{method} is not implemented$") as caught:
+            client.call(service, method, PodSandbox(), PodSandbox)
+        assert caught.value.code == Code.UNIMPLEMENTED
+        assert call(client, "Echo", "alive").name == "alive"
+
+
+def test_a_payload_that_is_none_is_an_invalid_argument() -> None:
+    with by_hand(methods(Echo=echo)) as peer:
+        peer.request(1, payload=b"\xff")
+        assert peer.answer()[:3] == (
+            1, Code.INVALID_ARGUMENT, "the payload of Echo is not a nri.pkg.api.v1alpha1.PodSandbox"
+        )  # fmt: skip
+        peer.request(3)
+        assert peer.answer()[:2] == (3, 0)
+
+
+def test_what_a_peer_must_not_send_is_refused_or_dropped_and_the_connection_lives_on() -> None:
+    with by_hand(methods(Echo=echo)) as peer:
+        peer.sock.sendall(codec.encode(1, codec.REQUEST, b"\xff\xff"))
+        assert peer.answer() == (1, Code.INVALID_ARGUMENT, "the request is not a ttrpc.Request", b"")
+        peer.request(1)
+        assert peer.answer()[:3] == (
+            1,
+            Code.INVALID_ARGUMENT,
+            "a request on stream 1, expected an odd number above 1",
+        )
+        peer.request(4)
+        assert peer.answer()[:3] == (
+            4,
+            Code.INVALID_ARGUMENT,
+            "a request on stream 4, expected an odd number above 1",
+        )
+        peer.request(0)
+        assert peer.answer()[:2] == (0, Code.INVALID_ARGUMENT)
+        peer.request(5, flags=codec.FLAG_REMOTE_OPEN)
+        assert peer.answer()[:3] == (5, Code.UNIMPLEMENTED, f"/{SERVICE}/Echo is no streaming call")
+        peer.request(3)  # below the last
+        assert peer.answer()[:2] == (3, Code.INVALID_ARGUMENT)
+        for kind in (codec.RESPONSE, codec.DATA, 0, 4, 255):
+            peer.sock.sendall(codec.encode(7, kind, b"dropped", 255))
+        peer.sock.sendall(codec.HEADER.pack(MAX_DATA + 1, 7, codec.DATA, 0) + bytes(MAX_DATA + 1))
+        peer.request(7, flags=codec.FLAG_REMOTE_CLOSED)
+        assert peer.answer()[:2] == (7, 0)
+        peer.request(0xFFFFFFFF)
+        assert peer.answer()[:2] == (0xFFFFFFFF, 0)
+
+
+def test_a_request_that_is_too_long_is_refused_before_it_has_come_and_the_next_is_served() -> None:
+    with by_hand(methods(Echo=echo)) as peer:
+        peer.sock.sendall(codec.HEADER.pack(MAX_DATA + 1, 1, codec.REQUEST, 0))
+        what = "a request of 4194305 bytes, at most 4194304 are taken"
+        assert peer.answer()[:3] == (1, Code.RESOURCE_EXHAUSTED, what)
+        peer.sock.sendall(bytes(MAX_DATA + 1))
+        peer.request(1)  # its number is used
+        assert peer.answer()[:2] == (1, Code.INVALID_ARGUMENT)
+        peer.request(3)
+        assert peer.answer()[:2] == (3, 0)
+
+
+def test_a_request_that_is_handed_out_after_the_end_is_not_served() -> None:
+    served = []
+    server = RPCServer(Wire(), methods(Echo=lambda request, call: served.append(call)))
+    server.closed(NRIError("over"))
+    request = codec.encode(1, codec.REQUEST, b"")
+    assert server.receive(request) == []
+    again = codec.encode(3, codec.REQUEST, Request(service=SERVICE, method="Echo").SerializeToString())
+    assert server.receive(again) == []
+    assert served == []
+    assert server.due() is None
+
+
+def test_a_call_whose_deadline_passes_before_a_thread_takes_it_does_not_reach_its_handler() -> None:
+    served, wire = [], Wire()
+    server = RPCServer(wire, methods(Echo=lambda request, call: served.append(call)))
+    request = Request(service=SERVICE, method="Echo", timeout_nano=1)
+    (job,) = server.receive(codec.encode(1, codec.REQUEST, request.SerializeToString()))
+    due = server.due()
+    assert due is not None
+    until(lambda: due <= time.monotonic())
+    server.expire()
+    until(lambda: wire.sent)
+    job()
+    assert served == []
+    (answer,) = codec.MessageDecoder().feed(b"".join(wire.sent))
+    assert isinstance(answer, MessageFrame)
+    assert Response.FromString(answer.data).status.code == Code.DEADLINE_EXCEEDED
+    assert server.wait_until_answered(0)
+    server.closed(NRIError("over"))
+
+
+def test_the_thread_that_reads_never_waits_for_the_peer_to_read() -> None:
+    release, sent, serving_now = threading.Event(), [], threading.Event()
+
+    def send(data: bytes) -> None:
+        assert release.wait(TIMEOUT)
+        sent.append(data)
+
+    def hang(request: PodSandbox, call: Call) -> PodSandbox:
+        serving_now.set()
+        assert release.wait(TIMEOUT)
+        return request
+
+    server = RPCServer(Wire(send), methods(Hang=hang))
+    request = Request(service=SERVICE, method="Hang", timeout_nano=1).SerializeToString()
+    (job,) = server.receive(codec.encode(1, codec.REQUEST, request))
+    serving = threading.Thread(target=job)
+    serving.start()
+    assert serving_now.wait(TIMEOUT)
+    server.expire()
+    assert server.due() is None
+    server.receive(codec.encode(2, codec.REQUEST, b"") + codec.encode(3, codec.REQUEST, b"\xff"))
+    assert sent == []
+    release.set()
+    until(lambda: len(sent) == 3)
+    server.closed(NRIError("over"))
+    serving.join()

@@ -1,0 +1,127 @@
+"""The types of the contract: requests that runtimes sent, and documents that no runtime sends."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+
+from nri.config.entries import ConfigList, PluginEntry
+from nri.types import DecodeError
+from nri.types.v1 import STATES, Request, Result, State
+from tests.support.golden import recordings
+from tests.unit.types.mutations import values
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from nri.types.jsonobject import JSONObject
+
+GOLDEN = recordings()
+TYPES: list[type[JSONObject]] = [Request, Result, ConfigList]
+
+
+def test_there_are_golden_requests() -> None:
+    assert len(GOLDEN) == 14
+
+
+@pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.name)
+def test_a_recorded_request_is_written_with_the_value_it_was_read_with(path: Path) -> None:
+    document = path.read_bytes()
+    request = Request.from_json(document)
+    assert json.loads(request.to_json()) == json.loads(document)
+    assert Request.from_json(request.to_json()) == request
+
+
+@pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.name)
+def test_a_recorded_request_says_what_it_is_about(path: Path) -> None:
+    request = Request.from_json(path.read_bytes())
+    assert request.state in (State.CREATE, State.DELETE)
+    assert request.state == ("create" if "create" in path.name else "delete")
+    assert request.is_sandbox == (".pod-" in path.name)
+    assert request.version == "0.1"
+
+
+@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize(
+    "document",
+    [
+        b"[" * 1_000_000,
+        b'{"spec":' * 100_000,
+        b'{"id":"' + b"x" * 10_000_000 + b'"}',
+        b'{"id":' + b"9" * 100_000 + b"}",
+        b'{"labels":{"' + b"k" * 10_000_000 + b'\\n":1}}',
+        b'{"error":"\xff\xfe"}',
+        b'{"error":"\\ud800","id":"\\udc00"}',
+        b'{"pid":NaN}',
+        b'{"pid":-Infinity}',
+        b'{"conf":1e999}',
+        b"\x00",
+        b"\xff\xfe{\x00}\x00",
+        b"\xef\xbb\xbf{}",
+        b"",
+        b"{}{}",
+    ],
+    ids=lambda document: repr(document[:20]),
+)
+def test_a_hostile_document_is_a_value_or_a_short_decode_error(kind: type[JSONObject], document: Any) -> None:
+    try:
+        message = kind.from_json(document)
+    except DecodeError as error:
+        assert len(str(error)) < 400
+        assert str(error).isprintable()
+    else:
+        assert kind.from_json(message.to_json()) == message
+
+
+@given(values)
+def test_conf_and_resources_pass_through_unchanged(value: object) -> None:
+    document = json.dumps({"id": "a", "conf": value, "spec": {"resources": value}})
+    written = json.loads(Request.from_json(document).to_json())
+    assert repr(written.get("conf")) == repr(value)
+    assert repr(written["spec"]["resources"]) == repr(value)
+
+
+@pytest.mark.parametrize("conf", [0, 0.0, False, "", [], {}])
+def test_a_conf_that_is_empty_is_still_a_conf(conf: object) -> None:
+    written = json.loads(Request(state="create", id="a", conf=conf).to_json())
+    assert repr(written["conf"]) == repr(conf)
+    entry = json.loads(ConfigList(plugins=[PluginEntry(type="a", conf=conf)]).to_json())["plugins"][0]
+    assert repr(entry["conf"]) == repr(conf)
+
+
+def test_keys_that_a_result_does_not_know_reach_the_next_plugin() -> None:
+    document = '{"plugin":"a","version":"0.1","error":"","extra":{"x":1},"more":[null]}'
+    result = Result.from_json(document)
+    assert result.extra == {"extra": {"x": 1}, "more": [None]}
+    request = Request(state="create", id="a", results=[result])
+    assert json.loads(request.to_json())["results"] == [json.loads(document)]
+
+
+def test_keys_beside_the_contracts_do_not_replace_what_the_contract_has() -> None:
+    extra = {"error": "from aside", "plugin": "b", "metadata": {"a": "b"}, "mine": 1}
+    written = json.loads(Result(plugin="a", error="no", extra=extra).to_json())
+    assert written == {"plugin": "a", "version": "0.1", "error": "no", "metadata": {"a": "b"}, "mine": 1}
+
+
+def test_null_results_and_plugins_are_passed_over() -> None:
+    assert Request.from_json('{"results":[null,{"plugin":"a"}]}').results == (Result(plugin="a", version=""),)
+    assert ConfigList.from_json('{"plugins":[null]}').plugins == ()
+
+
+def test_a_state_is_a_string_that_compares_as_one() -> None:
+    assert [str(state) for state in STATES] == ["setup", "create", "update", "pause", "resume", "delete"]
+    assert State("create") == State.CREATE == "create"
+    assert Request.from_json('{"state":"later"}').state == "later"
+
+
+def test_a_plugin_always_wants_create_and_delete() -> None:
+    assert [s for s in STATES if PluginEntry(type="a").wants(s)] == ["create", "delete"]
+    assert [s for s in STATES if PluginEntry(type="a", states=["setup"]).wants(s)] == ["setup", "create", "delete"]
+
+
+def test_a_new_result_is_of_the_requests_version() -> None:
+    result = Request(state="create", id="a", version="0.9").new_result("b", metadata={"c": "d"}, error="e")
+    assert result == Result(plugin="b", version="0.9", metadata={"c": "d"}, error="e")
