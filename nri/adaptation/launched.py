@@ -17,6 +17,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from nri.adaptation.errors import AdaptationError
+from nri.api.names import INDEX_VARIABLE, NAME_VARIABLE, SOCKET_VARIABLE
 from nri.errors import escape
 from nri.process.spawn import spawn
 from nri.process.wait import end_child, has_exited, kill_group
@@ -53,7 +54,7 @@ class LaunchedPlugin:
         self._line = b""
         self._reading = threading.Lock()
         self._reader: threading.Thread | None = None
-        environment = {"NRI_PLUGIN_NAME": name, "NRI_PLUGIN_IDX": index, "NRI_PLUGIN_SOCKET": str(SOCKET)}
+        environment = {NAME_VARIABLE: name, INDEX_VARIABLE: index, SOCKET_VARIABLE: str(SOCKET)}
         null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
         output = null
         try:

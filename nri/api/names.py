@@ -1,4 +1,4 @@
-"""Names and indices of v2 plugins. An executable that a runtime launches is called ``NN-name``.
+"""Names and indices of v2 plugins, and the environment that carries them. An executable is called ``NN-name``.
 
 Source: pkg/api/plugin.go of containerd/nri.
 """
@@ -6,6 +6,9 @@ Source: pkg/api/plugin.go of containerd/nri.
 from __future__ import annotations
 
 import re
+
+NAME_VARIABLE, INDEX_VARIABLE, SOCKET_VARIABLE = "NRI_PLUGIN_NAME", "NRI_PLUGIN_IDX", "NRI_PLUGIN_SOCKET"
+"""The whole environment of a plugin that a runtime launches."""
 
 _NAME = re.compile(r"[A-Za-z0-9_.+-]+")
 _INDEX = re.compile(r"[0-9]{2}")

@@ -11,13 +11,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nri.api import names
+from nri.api.names import INDEX_VARIABLE, NAME_VARIABLE
 from nri.errors import NRIError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-NAME_VARIABLE, INDEX_VARIABLE, SOCKET_VARIABLE = "NRI_PLUGIN_NAME", "NRI_PLUGIN_IDX", "NRI_PLUGIN_SOCKET"
-"""The whole environment of a plugin that a runtime launches."""
 
 
 class IdentityError(NRIError):

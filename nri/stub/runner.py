@@ -15,10 +15,11 @@ import sys
 import threading
 from typing import TYPE_CHECKING
 
+from nri.api.names import SOCKET_VARIABLE
 from nri.errors import NRIError
 from nri.multiplex import inherited_socket
 from nri.places import DEFAULT_SOCKET
-from nri.stub.identity import SOCKET_VARIABLE, Identity
+from nri.stub.identity import Identity
 from nri.stub.plugin import handlers
 from nri.stub.session import Session
 

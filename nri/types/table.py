@@ -169,12 +169,22 @@ class Key:
     """A key of an object, with the rule for its value.
 
     :param default: the value that a missing key stands for.
+    :param title: what the value is, in a few words; part of a validator's messages.
     :param required: whether an object without the key is wrong.
-    :param named: title and description, for the schema; the title is part of a validator's messages.
     """
 
-    def __init__(self, name: str, rule: Rule, *, default: Any = None, required: bool = False, **named: str) -> None:
-        self.name, self.rule, self.default, self.required, self.named = name, rule, default, required, named
+    def __init__(
+        self,
+        name: str,
+        rule: Rule,
+        *,
+        default: Any = None,
+        title: str | None = None,
+        description: str | None = None,
+        required: bool = False,
+    ) -> None:
+        self.name, self.rule, self.default, self.required = name, rule, default, required
+        self.named = {"title": title, "description": description}
 
 
 class Table(Rule):
@@ -182,11 +192,17 @@ class Table(Rule):
 
     :param notes: whether keys that begin with :data:`NOTE_PREFIX` are accepted, too.
     :param nulls: whether null stands for a missing key, where the key is not required.
-    :param named: title and description, for the schema.
     """
 
-    def __init__(self, *keys: Key, notes: bool = False, nulls: bool = False, **named: str) -> None:
-        super().__init__(dict, self._accepts, "an object", named)
+    def __init__(
+        self,
+        *keys: Key,
+        notes: bool = False,
+        nulls: bool = False,
+        title: str | None = None,
+        description: str | None = None,
+    ) -> None:
+        super().__init__(dict, self._accepts, "an object", {"title": title, "description": description})
         self.keys = {key.name: key for key in keys}
         self.notes = notes
         self.required = [key.name for key in keys if key.required]

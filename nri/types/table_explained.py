@@ -95,7 +95,8 @@ def _faults_of_items(rule: Rule, value: list[Any], where: str) -> Faults:
 
 
 def _schema_of_key(key: Key) -> Schema:
-    return _without_none(key.named | schema(key.rule) | key.named | {"default": key.default})
+    named = _without_none(key.named)
+    return _without_none(named | schema(key.rule) | named | {"default": key.default})
 
 
 def _or_null(found: Schema) -> Schema:

@@ -9,10 +9,10 @@ import signal
 import threading
 
 from nri import stub, trust
+from nri.api.names import SOCKET_VARIABLE
 from nri.build import describe
 from nri.process.inherit import prepare_process
 from nri.process.subreaper import Subreaper
-from nri.stub.identity import SOCKET_VARIABLE
 from nri.v1bridge.bridge import Bridge
 from nri.v1bridge.logs import set_up
 from nri.v1bridge.options import BridgeOptions, OptionsError

@@ -13,7 +13,8 @@ from google.protobuf.message import Message
 
 from nri import api, multiplex, stub
 from nri.api import events
-from nri.stub.session import PLUGIN, RUNTIME, Session
+from nri.api.events import PLUGIN, RUNTIME
+from nri.stub import Session
 from nri.ttrpc import Call, Code, StatusError, codec
 from nri.ttrpc.ttrpc_pb2 import Request, Response
 
@@ -158,10 +159,10 @@ def on_the_page() -> dict[str, str]:
 def test_the_table_of_events_is_ours() -> None:
     rows = re.findall(r"^\| (\d+) \| (\w+) \| (.*?) \| (.*?) \|", PAGE.read_text(), re.MULTILINE)
     expected = []
-    for how in events.METHODS:
-        before = "`StateChange`" if how.state_change else "its own call"
-        since = ", from 0.10 on" if how.since > (0, 2) else ""
-        expected.append((str(int(how.event)), how.rpc, before + since, "its own call"))
+    for method in events.METHODS:
+        before = "`StateChange`" if method.state_change else "its own call"
+        since = ", from 0.10 on" if method.since > (0, 2) else ""
+        expected.append((str(int(method.event)), method.rpc, before + since, "its own call"))
     assert rows == expected
 
 

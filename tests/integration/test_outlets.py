@@ -308,14 +308,14 @@ def test_nri_simulate_prints_nothing_raw(tmp_path: Path, options: list[str]) -> 
         raise NRIError({EVIL!r})
 """
     path = install(tmp_path / "plugins", "10-evil", STUB + text + SERVE)
-    steps = list(PodTemplate(annotations={EVIL: EVIL}).lives(1, 1))
-    for step in steps:
-        step.pod.name = step.pod.namespace = EVIL
-        if step.container is not None:
-            step.container.name = EVIL
+    lifecycle = list(PodTemplate(annotations={EVIL: EVIL}).lives(1, 1))
+    for item in lifecycle:
+        item.pod.name = item.pod.namespace = EVIL
+        if item.container is not None:
+            item.container.name = EVIL
     events = tmp_path / "life.jsonl"
     with events.open("w") as file:
-        recording.write(steps, file)
+        recording.write(lifecycle, file)
     ran = process("simulate", "--plugin", str(path), "--events", str(events), *options)
     assert_fit(ran.stdout)
     assert_fit(ran.stderr, says="")

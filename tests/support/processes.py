@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nri.process import children
+from nri.process.wait import stat_fields
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -47,8 +48,7 @@ def all_reaped() -> bool:
 
 def is_zombie(pid: int) -> bool:
     try:
-        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
-            return file.read().rpartition(")")[2].split()[0] == "Z"
+        return stat_fields(pid)[0] == b"Z"
     except OSError:
         return False
 

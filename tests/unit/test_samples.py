@@ -17,7 +17,7 @@ from nri.types.v1 import State
 from tests.unit.plugins.running import CONTAINER, Node
 
 if TYPE_CHECKING:
-    from nri.config.entries import PluginEntry
+    from nri.config import PluginEntry
 
 SAMPLES = Path(__file__).parents[2] / "conf/resource.d"
 SYSTEM, OTHER = ({"io.kubernetes.pod.namespace": name} for name in ("kube-system", "shop"))

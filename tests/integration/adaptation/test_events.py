@@ -69,9 +69,9 @@ def test_a_plugin_made_with_the_stub_sees_the_same_in_either_style(style: Any) -
     class Logger(stub.V2Plugin):
         pass
 
-    for call in events.METHODS:
-        name = stub.plugin.HANDLERS[call.event]
-        setattr(Logger, name, lambda self, request, call, rpc=call.rpc: seen.append(rpc))
+    for method in events.METHODS:
+        name = stub.plugin.HANDLERS[method.event]
+        setattr(Logger, name, lambda self, request, call, rpc=method.rpc: seen.append(rpc))
     with Runtime(style=style) as runtime:
         ours, theirs = socket.socketpair()
         session = stub.Runner(Logger(), name="logger", index="10", sock=theirs)

@@ -18,7 +18,7 @@ from nri.errors import NRIError
 from tests.integration.v1bridge.bridge_process import BridgeProcess, slow, start_container
 from tests.support.host import plugin
 from tests.support.pods import container, pod
-from tests.support.processes import is_running
+from tests.support.processes import command_lines, is_running
 from tests.support.waiting import SOON, wait_until
 
 if TYPE_CHECKING:
@@ -111,7 +111,8 @@ def test_a_bridge_that_is_killed_leaves_no_process(host: Host, bridge: BridgePro
 
 
 def loaded(host: Host) -> list[int]:
-    return [pid for pid in host.processes() if b"\0prefork\0" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    mark = os.fsencode(host.root) + b"/"
+    return [pid for pid, line in command_lines() if mark in line and b"\0prefork\0" in line]
 
 
 def children(bridge: BridgeProcess) -> list[int]:

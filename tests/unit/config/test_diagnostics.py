@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from nri.config.diagnostics import diagnose
-from nri.config.faults import MAX_FAULTS, path_text
+from nri.config.faults import MAX_FAULTS
 from nri.config.validate import parse
 
 
@@ -168,18 +168,3 @@ def test_faults_of_each_kind_are_found_up_to_the_limit() -> None:
     assert len(lines(document)) == 4
     assert len(diagnose("f", document.encode(), 3)) == 3
     assert len(diagnose("f", document.encode(), 1)) == 1
-
-
-@pytest.mark.parametrize(
-    ("path", "text"),
-    [
-        ((), "(document)"),
-        (("a", 0, "b", 1, 2), "a[0].b[1][2]"),
-        ((0,), "[0]"),
-        (("$schema",), "$schema"),
-        (("x-a", "b.c", "", "d\n"), "x-a['b.c'][''][" + repr("d\n") + "]"),
-        (("k" * 1000,), "['" + "k" * 39 + "…" + "k" * 15 + "' (1002 characters)]"),
-    ],
-)
-def test_a_path_reads_as_in_a_program(path: tuple[str | int, ...], text: str) -> None:
-    assert path_text(path) == text

@@ -64,13 +64,6 @@ def test_parsing_refuses_the_duplicates_that_are_located(pairs: list[tuple[str, 
     host_config.check(f'{{"version":"0.1","plugins":[{{"type":"a","conf":{{{inner}}}}}]}}'.encode())
 
 
-@settings(max_examples=300, deadline=None)
-@given(st.text(st.sampled_from("aZ09._-/\n é\u0660²"), max_size=6) | st.sampled_from(["a" * 255, "a" * 256]))
-def test_a_type_name_is_what_the_schema_says(name: str) -> None:
-    document = {"version": "0.1", "plugins": [{"type": name}]}
-    assert entries.is_type_name(name) == VALIDATOR.is_valid(document)
-
-
 @pytest.mark.parametrize("document", [document for document, _ in FAULTS], ids=lambda case: repr(case)[:50])
 def test_no_faulty_document_is_valid(document: str | bytes) -> None:
     host_config.check(document if isinstance(document, bytes) else document.encode())

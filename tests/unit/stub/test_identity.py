@@ -2,8 +2,8 @@
 
 import pytest
 
+from nri.api.names import INDEX_VARIABLE, NAME_VARIABLE
 from nri.stub import Identity, IdentityError
-from nri.stub.identity import INDEX_VARIABLE, NAME_VARIABLE
 
 LAUNCHED = {NAME_VARIABLE: "launched", INDEX_VARIABLE: "20"}
 

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from nri import api, stub
+from nri.api.names import INDEX_VARIABLE, NAME_VARIABLE, SOCKET_VARIABLE
 from nri.errors import NRIError
 from nri.multiplex import ClosedError
 from nri.stub import runner as runner_module
-from nri.stub.identity import INDEX_VARIABLE, NAME_VARIABLE, SOCKET_VARIABLE
 from nri.ttrpc import Call
 from tests.support.runtime import Runtime
 from tests.support.waiting import TIMEOUT, until, until_there_are

@@ -197,6 +197,13 @@ def test_a_schema_has_titles_descriptions_and_defaults() -> None:
     }
 
 
+def test_a_key_without_a_title_has_its_tables() -> None:
+    inner = Table(Key("a", FLAG), title="Inner", description="of the outer")
+    assert Table(Key("b", inner)).schema()["properties"]["b"]["title"] == "Inner"
+    schema = Table(Key("b", inner, title="The key's")).schema()["properties"]["b"]
+    assert (schema["title"], schema["description"]) == ("The key's", "of the outer")
+
+
 def test_a_single_word_is_a_constant() -> None:
     assert words("0.1").schema() == {"const": "0.1"}
     assert Table(Key("a", words("b")), nulls=True).schema()["properties"] == {"a": {"enum": ["b", None]}}
