@@ -106,7 +106,7 @@ class Launched:
 
 def handed_over(known: BridgeOptions) -> str:
     """The settings as a runtime hands them over."""
-    values = {each.metadata["key"].name: getattr(known, each.name) for each in dataclasses.fields(known)}
+    values = {each.metadata["key"]: getattr(known, each.name) for each in dataclasses.fields(known)}
     return json.dumps({key: value for key, value in values.items() if value != ""})
 
 
