@@ -174,6 +174,5 @@ def _step_value(step: Step) -> dict[str, Any]:
 
 
 def _print_document(name: str, document: bytes) -> None:
-    value: Any = json.loads(document)
-    text = json.dumps(value, indent=2).replace("\n", "\n  ")
+    text = json.dumps(json.loads(document), indent=2).replace("\n", "\n  ")
     click.echo(f"  {name}: {text}")
