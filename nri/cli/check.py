@@ -10,7 +10,7 @@ import click
 from nri import config
 from nri.cli import options, output
 from nri.cli.broken import TRACEBACK, is_broken
-from nri.client import PluginError, find
+from nri.client import Invoker, PluginError
 from nri.config import Fault
 from nri.config.entries import PluginEntry
 from nri.config.openness import openness_note
@@ -32,7 +32,7 @@ class Checked:
     ``faults`` must be fixed; ``notes`` are facts that an operator should know.
     """
 
-    def __init__(self, plugin: PluginEntry, bin_dirs: tuple[str, ...], *, check_owner: bool) -> None:
+    def __init__(self, plugin: PluginEntry, invoker: Invoker) -> None:
         self.plugin = plugin
         self.binary: str | None = None
         self.place = ""
@@ -42,7 +42,7 @@ class Checked:
         self.notes: list[str] = []
         self.faults: tuple[Fault, ...] = ()
         try:
-            self.binary = find(plugin.type, bin_dirs, check_owner=check_owner)
+            self.binary = invoker.find(plugin.type)
         except PluginError as error:
             self._fault(str(error))
             self.place = error.reason.partition(":")[0]  # "not found", or "not run"
@@ -132,7 +132,7 @@ class Checked:
 @click.command()
 @options.host
 @options.as_json
-def check(conf_dir: str, conf_file: str, bin_dirs: tuple[str, ...], check_owner: bool, as_json: bool) -> None:
+def check(host: options.Host, as_json: bool) -> None:
     """Check the host configuration and its plugins.
 
     Lists all faults of all files as FILE:LINE:COLUMN: PATH: what was found, what was expected. Asks each plugin for
@@ -145,23 +145,22 @@ def check(conf_dir: str, conf_file: str, bin_dirs: tuple[str, ...], check_owner:
       nri check --conf-dir ./resource.d --bin-dir ./dist/nri
       nri check --json | jq '.faults'
     """
-    options.warn_unless(check_owner)
     try:
-        plugins = config.load(conf_dir, conf_file, check_owner=check_owner).plugins
+        plugins = host.load().plugins
         faults: tuple[Fault, ...] = ()
     except config.ConfigError as error:
         plugins, faults = (), error.faults
-    checked = [Checked(plugin, bin_dirs, check_owner=check_owner) for plugin in plugins]
+    checked = [Checked(plugin, host.invoker) for plugin in plugins]
     faults += tuple(fault for entry in checked for fault in entry.faults)
     if as_json:
         listed = [entry.to_value() for entry in checked]
         output.print_json({"ok": not faults, "faults": [_fault_value(fault) for fault in faults], "plugins": listed})
     else:
-        _print(checked, faults, conf_dir, conf_file)
+        _print(checked, faults, host)
     raise click.exceptions.Exit(1 if faults else 0)
 
 
-def _print(checked: list[Checked], faults: tuple[Fault, ...], conf_dir: str, conf_file: str) -> None:
+def _print(checked: list[Checked], faults: tuple[Fault, ...], host: options.Host) -> None:
     rows = [(c.plugin.type, c.version or "unknown", c.conf, c.place, c.plugin.source) for c in checked]
     output.print_table(("PLUGIN", "VERSION", "CONF", "BINARY", "CONFIGURED IN"), rows)
     for note in [note for entry in checked for note in entry.notes]:
@@ -171,7 +170,7 @@ def _print(checked: list[Checked], faults: tuple[Fault, ...], conf_dir: str, con
     if faults:
         click.echo(f"{len(faults)} fault{'s' if len(faults) > 1 else ''}", err=True)
     elif not checked:
-        output.print_no_plugins(conf_dir, conf_file)
+        output.print_no_plugins(host.conf_dir, host.conf_file)
     else:
         click.secho("all is well", fg="green")
 

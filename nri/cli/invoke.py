@@ -10,9 +10,8 @@ from typing import Any
 
 import click
 
-from nri import config
 from nri.cli import options, output
-from nri.client import ChainError, Client, DirectInvoker, Sandbox, Step, Task, read_config, results_of, spec_from_oci
+from nri.client import ChainError, Client, Step, Task, read_config, results_of, spec_from_oci
 from nri.config.entries import ConfigList
 from nri.errors import escape
 from nri.process.inherit import prepare_process
@@ -52,10 +51,7 @@ def invoke(
     dry_run: bool,
     trace: bool,
     timeout: float,
-    conf_dir: str,
-    conf_file: str,
-    bin_dirs: tuple[str, ...],
-    check_owner: bool,
+    host: options.Host,
     as_json: bool,
 ) -> None:
     """Run the chain once, by hand, and print the results.
@@ -82,13 +78,9 @@ def invoke(
     request = _with_options(
         request, sandbox_id, options.pairs("--annotation", annotations), options.pairs("--label", labels)
     )
-    options.warn_unless(check_owner)
-    absolute = [os.path.abspath(directory) for directory in bin_dirs]  # before prepare_process() changes directory
-    client = Client(
-        config.load(conf_dir, conf_file, check_owner=check_owner),
-        DirectInvoker(absolute, check_owner=check_owner),
-        timeout=timeout,
-    )
+    # Absolute before prepare_process() changes directory.
+    places = host._replace(bin_dirs=tuple(map(os.path.abspath, host.bin_dirs)))
+    client = Client(places.load(), places.invoker, timeout=timeout)
     if dry_run:
         _print_requests(client, request, state, as_json)
         return
@@ -140,8 +132,8 @@ def _with_options(
     spec = request.spec
     if annotations:
         spec = (spec or spec_from_oci({})).replace(annotations={**(spec.annotations if spec else {}), **annotations})
-    sandbox = Sandbox(sandbox_id if sandbox_id is not None else request.sandbox_id, {**request.labels, **labels})
-    return request.replace(spec=spec, sandbox_id=sandbox.id, labels=sandbox.labels)
+    id_ = request.sandbox_id if sandbox_id is None else sandbox_id
+    return request.replace(spec=spec, sandbox_id=id_, labels={**request.labels, **labels})
 
 
 def _print_requests(client: Client, request: Request, state: str, as_json: bool) -> None:
@@ -182,6 +174,5 @@ def _step_value(step: Step) -> dict[str, Any]:
 
 
 def _print_document(name: str, document: bytes) -> None:
-    value: Any = json.loads(document)
-    text = json.dumps(value, indent=2).replace("\n", "\n  ")
+    text = json.dumps(json.loads(document), indent=2).replace("\n", "\n  ")
     click.echo(f"  {name}: {text}")

@@ -64,14 +64,7 @@ WAIT_TIMEOUT = 60.0
     show_default=True,
     help="rpc: as NRI 0.12; state-change: as older ones.",
 )
-@click.option(
-    "--timeout",
-    default=2.0,
-    show_default=True,
-    metavar="SECONDS",
-    type=options.Seconds(),
-    help="Time that a plugin has to answer.",
-)
+@options.seconds("--timeout", default=2.0, help="Time that a plugin has to answer.")
 @options.as_json
 @options.plain_errors
 def simulate(

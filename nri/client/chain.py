@@ -215,8 +215,10 @@ class Client:
                 max_output=self.max_output,
                 log=lambda line: log(plugin.type, line),
             )
+        except launch.BrokenOffError as error:
+            raise PluginError(plugin.type, f"killed: it could not be waited for or read: {error.strerror}") from error
         except OSError as error:
-            raise PluginError(plugin.type, _not_started(step.binary, error)) from error
+            raise PluginError(plugin.type, unstartable.explain(step.binary, error)) from error
         step.stdout = output.stdout
         return _result(plugin.type, step.binary, output, seconds, self.max_output)
 
@@ -240,7 +242,7 @@ def _result(plugin: str, binary: str, output: launch.Output, seconds: float, max
             raise DecodeError("it wrote nothing to stdout, expected a result")
         result = Result.from_json(output.stdout)
     except DecodeError as error:
-        wrote = f": {_quote(output.stdout)}" if output.stdout.strip() else ""
+        wrote = f": {shorten(readable(output.stdout[:4096].strip()), 200)}" if output.stdout.strip() else ""
         also = f"; {ending}" if ending else ""
         raise PluginError(plugin, f"no valid result: {error}{wrote}{also}{stderr}") from error
     if result.error:
@@ -248,16 +250,6 @@ def _result(plugin: str, binary: str, output: launch.Output, seconds: float, max
     if ending:
         raise PluginError(plugin, f"{ending}, although it wrote a result without error{stderr}")
     return result
-
-
-def _quote(stdout: bytes) -> str:
-    return shorten(readable(stdout[:4096].strip()), 200)
-
-
-def _not_started(binary: str, error: OSError) -> str:
-    if isinstance(error, launch.BrokenOffError):
-        return f"killed: it could not be waited for or read: {error.strerror}"
-    return unstartable.explain(binary, error)
 
 
 def _log(plugin: str, line: str) -> None:

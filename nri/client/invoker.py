@@ -48,14 +48,15 @@ class DirectInvoker(Invoker):
     def __init__(self, bin_dirs: Sequence[str] = DEFAULT_BIN_DIRS, *, check_owner: bool = True) -> None:
         self.bin_dirs = tuple(bin_dirs)
         self.check_owner = check_owner
+        self._launch = launch
 
     def find(self, plugin: str) -> str:
         """As :func:`nri.client.find`."""
         return find(plugin, self.bin_dirs, check_owner=self.check_owner)
 
     def run(self, path: str, plugin: str, request: bytes, deadline: float, *, max_output: int, log: Log) -> Output:
-        """As :func:`nri.process.launch.launch`."""
-        return launch(path, [plugin, "invoke"], request, deadline, max_output=max_output, log=log)
+        """Run it as :func:`nri.process.launch.launch` does."""
+        return self._launch(path, [plugin, "invoke"], request, deadline, max_output=max_output, log=log)
 
 
 class PoolInvoker(DirectInvoker):
@@ -64,10 +65,7 @@ class PoolInvoker(DirectInvoker):
     def __init__(self, pool: Pool, bin_dirs: Sequence[str] = DEFAULT_BIN_DIRS, *, check_owner: bool = True) -> None:
         super().__init__(bin_dirs, check_owner=check_owner)
         self._pool = pool
-
-    def run(self, path: str, plugin: str, request: bytes, deadline: float, *, max_output: int, log: Log) -> Output:
-        """As :meth:`nri.prefork.pool.pool.Pool.launch`."""
-        return self._pool.launch(path, [plugin, "invoke"], request, deadline, max_output=max_output, log=log)
+        self._launch = pool.launch
 
     def prepare(self, plugins: Iterable[str]) -> None:
         """Have the pool load these plugins in the background. Skip one that is not found: a request reports it."""

@@ -132,7 +132,7 @@ def test_any_broken_configuration_is_explained_and_every_pod_starts_with_its_plu
     for document, _ in FAULTS:
         before = node.log.stat().st_size
         broken = node.host.conf / "20-broken.conf"
-        broken.write_bytes(document if isinstance(document, bytes) else document.encode())
+        broken.write_bytes(document if isinstance(document, bytes) else str(document).encode())
         assert node.start() == ""
         assert node.says("invalid configuration; still using the last valid one (rude): ", before), document
         assert b"cannot be explained" not in node.log.read_bytes()[before:]
