@@ -37,10 +37,7 @@ DEFAULT_TIMEOUT = 10.0
 
 
 class Task:
-    """A container as its runtime knows it: Go's ``Task``.
-
-    :param spec: the OCI configuration as a dictionary, or the part of it that plugins see.
-    """
+    """A container as its runtime knows it: Go's ``Task``. ``spec`` may be the whole OCI configuration."""
 
     __slots__ = ("id", "pid", "spec")
 
@@ -59,20 +56,18 @@ class Sandbox:
 
 
 class Step:
-    """One plugin's part of a chain. Either ``result`` or ``error`` is set."""
+    """One plugin's part of a chain. Either ``result`` or ``error`` is set.
+
+    ``request`` is the JSON that was sent, ``binary`` the path of the executable, "" if none was found.
+    """
 
     __slots__ = ("binary", "error", "plugin", "request", "result", "seconds", "stdout")
 
     def __init__(self, plugin: PluginEntry, request: bytes) -> None:
-        self.plugin = plugin
-        self.request = request
-        """The request as it was sent, JSON."""
-        self.binary = ""
-        """The path of the executable; "" if none was found."""
-        self.stdout = b""
+        self.plugin, self.request = plugin, request
+        self.binary, self.stdout, self.seconds = "", b"", 0.0
         self.result: Result | None = None
         self.error: PluginError | None = None
-        self.seconds = 0.0
 
 
 def results_of(steps: Iterable[Step]) -> list[Result]:
@@ -81,14 +76,15 @@ def results_of(steps: Iterable[Step]) -> list[Result]:
 
 
 class ChainError(NRIError):
-    """A chain failed."""
+    """A chain failed.
+
+    ``errors`` are those that are not ignored: one, or for ``delete`` any number. ``steps`` are all, also those that
+    succeeded: what these plugins did stays done.
+    """
 
     def __init__(self, errors: Sequence[PluginError], steps: Sequence[Step]) -> None:
         super().__init__("; ".join([f"plugin {error}" for error in errors]))
-        self.errors = tuple(errors)
-        """The errors that are not ignored: one, or for ``delete`` any number."""
-        self.steps = tuple(steps)
-        """All steps, also those that succeeded: what these plugins did stays done."""
+        self.errors, self.steps = tuple(errors), tuple(steps)
 
 
 class Client:

@@ -11,18 +11,12 @@ import _signal  # type: ignore[import-not-found] # the signal module would impor
 import os
 import time
 
-from nri.errors import NRIError
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 GRACE = 0.5
 """Seconds after the deadline in which the process kills its plugin, reports why, and exits by itself."""
-
-
-class LateError(NRIError):
-    """The deadline has passed."""
 
 
 class Deadline:

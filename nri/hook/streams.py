@@ -13,8 +13,7 @@ import select
 import stat
 import time
 
-from nri.errors import escape
-from nri.hook.deadline import LateError
+from nri.errors import NRIError, escape
 from nri.types import gojson
 from nri.types.errors import DecodeError
 from nri.types.jsonobject import integer, mismatch, string, string_map
@@ -65,7 +64,7 @@ class OCIState:
 def read_state(stdin: BinaryIO, deadline: Deadline) -> bytes:
     """Return the bytes on ``stdin``, at most a little more than a state may have.
 
-    :raises LateError: if stdin is still open at the deadline.
+    :raises NRIError: if stdin is still open at the deadline.
     :raises DecodeError: if it cannot be read.
     """
     try:
@@ -87,7 +86,7 @@ def _read(fd: int, deadline: Deadline) -> bytes:
         left = deadline.left()
         if left == 0 or not poll.poll(left * 1000 + 1):
             what = f"the container's state on stdin is incomplete after {len(document)} bytes"
-            raise LateError(deadline.passed(f"{what}; {_EXPECTED}"))
+            raise NRIError(deadline.passed(f"{what}; {_EXPECTED}"))
         try:
             piece = os.read(fd, 65536)
         except BlockingIOError:

@@ -49,7 +49,14 @@ def set_up(options: BridgeOptions, *, launched: bool) -> None:
     root = logging.getLogger("nri")
     root.setLevel(options.log_level.upper())
     root.propagate = False
-    handler, fault = _handler(options, launched=launched)
+    handler: logging.Handler | None = None
+    fault = ""
+    if options.log_file:
+        try:
+            handler = LogFile(options.log_file, lambda text: _complain(text, launched=launched))
+        except OSError as error:
+            fault = f"the log file {options.log_file} cannot be written: {error.strerror}"
+    handler = handler or without_file(launched=launched)
     stamped = not isinstance(handler, SyslogHandler)
     handler.setFormatter(_JSON() if options.log_format == "json" else _Text(stamped=stamped))
     for old in root.handlers[:]:
@@ -133,17 +140,6 @@ class _JSON(logging.Formatter):
         if record.exc_info:
             value["traceback"] = self.formatException(record.exc_info)
         return json.dumps(value)
-
-
-def _handler(options: BridgeOptions, *, launched: bool) -> tuple[logging.Handler, str]:
-    """Return the handler, and the reason why it is not the log file; "" when there is none."""
-    fault = ""
-    if options.log_file:
-        try:
-            return LogFile(options.log_file, lambda text: _complain(text, launched=launched)), ""
-        except OSError as error:
-            fault = f"the log file {options.log_file} cannot be written: {error.strerror}"
-    return without_file(launched=launched), fault
 
 
 def without_file(*, launched: bool) -> logging.Handler:
