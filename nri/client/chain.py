@@ -167,14 +167,9 @@ class Client:
         if isinstance(request_or_task, Request):
             request = request_or_task.replace(state=State(state), version=version)
         else:
-            spec = request_or_task.spec
-            request = Request(
-                version=version,
-                state=state,
-                id=request_or_task.id,
-                pid=request_or_task.pid,
-                spec=spec if isinstance(spec, Spec) else spec_from_oci(spec),
-            )
+            task, spec = request_or_task, request_or_task.spec
+            spec = spec if isinstance(spec, Spec) else spec_from_oci(spec)
+            request = Request(version=version, state=state, id=task.id, pid=task.pid, spec=spec)
         return request if sandbox is None else request.replace(sandbox_id=sandbox.id, labels=sandbox.labels)
 
     def _run(self, step: Step, deadline: float | None, log: Log) -> None:
@@ -187,29 +182,24 @@ class Client:
         step.seconds = time.monotonic() - started
 
     def _ask(self, step: Step, deadline: float | None, log: Log) -> Result:
-        plugin = step.plugin
-        seconds = plugin.timeout or self.timeout
+        plugin, limit = step.plugin.type, self.max_output
+        seconds = step.plugin.timeout or self.timeout
         until = time.monotonic() + seconds
         if deadline is not None and deadline < until:
             until = deadline
             seconds = deadline - time.monotonic()
             if seconds <= 0:  # a plugin that is killed right after its start may be in the middle of its work
-                raise PluginError(plugin.type, "not started: no time is left")
+                raise PluginError(plugin, "not started: no time is left")
         try:
             output = self.invoker.run(
-                step.binary,
-                plugin.type,
-                step.request,
-                until,
-                max_output=self.max_output,
-                log=lambda line: log(plugin.type, line),
+                step.binary, plugin, step.request, until, max_output=limit, log=lambda line: log(plugin, line)
             )
         except launch.BrokenOffError as error:
-            raise PluginError(plugin.type, f"killed: it could not be waited for or read: {error.strerror}") from error
+            raise PluginError(plugin, f"killed: it could not be waited for or read: {error.strerror}") from error
         except OSError as error:
-            raise PluginError(plugin.type, unstartable.explain(step.binary, error)) from error
+            raise PluginError(plugin, unstartable.explain(step.binary, error)) from error
         step.stdout = output.stdout
-        return _result(plugin.type, step.binary, output, seconds, self.max_output)
+        return _result(plugin, step.binary, output, seconds, limit)
 
 
 def _result(plugin: str, binary: str, output: launch.Output, seconds: float, max_output: int) -> Result:

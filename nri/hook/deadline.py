@@ -20,10 +20,7 @@ GRACE = 0.5
 
 
 class Deadline:
-    """A deadline for the whole process.
-
-    :param started: when the process started, a time of :func:`time.monotonic`; by default now.
-    """
+    """A deadline for a process that started at the time ``started`` of :func:`time.monotonic`; by default now."""
 
     def __init__(self, seconds: float, started: float | None = None) -> None:
         self.seconds = seconds

@@ -64,11 +64,10 @@ class OCIState:
 def read_state(stdin: BinaryIO, deadline: Deadline) -> bytes:
     """Return the bytes on ``stdin``, at most a little more than a state may have.
 
-    :raises NRIError: if stdin is still open at the deadline.
-    :raises DecodeError: if it cannot be read.
+    :raises NRIError: if it cannot be read, or is still open at the deadline.
     """
+    fd = _descriptor(stdin)
     try:
-        fd = _descriptor(stdin)
         document = stdin.read(MAX_STATE + 1) if fd < 0 else _read(fd, deadline)
         if document is None:  # non-blocking, and empty
             raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
@@ -98,11 +97,7 @@ def _read(fd: int, deadline: Deadline) -> bytes:
 
 
 class Reporter:
-    """Writes lines to stderr and a log file.
-
-    :param stderr: any text file; it may be None or closed.
-    :param log_file: the path of the log file; "" for none.
-    """
+    """Writes lines to stderr, which may be None or closed, and to a log file, "" for none."""
 
     def __init__(self, stderr: TextIO | None, log_file: str = "") -> None:
         self.log_file = log_file
