@@ -58,8 +58,8 @@ def main(plugin: Plugin) -> NoReturn:
 def _prefork(plugin: Plugin) -> NoReturn:
     """Run ``plugin`` as a prefork server, and exit."""
     try:
-        from nri.prefork.server.answering import Program
         from nri.prefork.server.serving import serve
+        from nri.prefork.server.worker import Program
     except ImportError as error:
         _say(sys.stderr, f"{plugin.type} prefork: a module is missing in the executable: {error.name}")
         sys.exit(2)

@@ -1,24 +1,16 @@
 """The pool: the plugins of a host that are loaded before they are asked.
 
 The contract of a plugin does not change: a new process for each request, with the request on stdin and the result on
-stdout, and the same environment, deadline and end. Only the origin of the process differs: it is forked by a server,
-the plugin itself, started once as ``TYPE prefork``. A plugin is preforked if
+stdout, and the same environment, deadline and end. Only the origin of the process differs: it is forked by a server
+(:mod:`nri.prefork.protocol`). A plugin is preforked if it was built with :mod:`nri.skel`
+(:mod:`nri.prefork.pool.eligibility`) and its files have not changed since its server was started
+(:mod:`nri.prefork.pool.watched_files`); otherwise it gets a new server. With ``"prefork": "always"`` in its entry, a
+plugin that was not built so waits for its request as ``TYPE invoke`` (:mod:`nri.prefork.pool.standby`).
 
-- it was built with :mod:`nri.skel` (:mod:`nri.prefork.pool.eligibility`), and
-- its files have not changed since its server was started (:mod:`nri.prefork.pool.watched_files`); otherwise it gets a
-  new server.
-
-With ``"prefork": "always"`` in its entry, a plugin that was not built so is started as ``TYPE invoke`` and waits for
-its request (:mod:`nri.prefork.pool.standby`); with ``never`` a plugin is started for each request.
-
-In every other case, and whenever a server does not work as it should, the plugin is started for the request, as by
-:func:`nri.process.launch.launch`. No request waits for a server to become ready. The log has one line with the reason
-why a plugin that was built with :mod:`nri.skel` has no server. A failed attempt is repeated later, at growing
-intervals. A server whose worker was killed during a request is replaced. A server and its workers end when the
-control socket is closed, and so at the latest with this process.
-
-The cost is a process for each plugin and two that wait, which share most of their memory, and no CPU time. ``nri
-hook`` does not use it, as it ends after one request.
+In every other case, and whenever a server does not work as it should, the plugin is started for the request. No
+request waits for a server to become ready. The log has one line with the reason why a plugin that was built with
+:mod:`nri.skel` has no server. A failed attempt is repeated later, at growing intervals. A server whose worker was
+killed during a request is replaced. All servers end with this process.
 """
 
 from __future__ import annotations
@@ -29,8 +21,8 @@ import threading
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from nri.prefork.pool.attempt import attempt
-from nri.prefork.pool.background import in_background
+from nri.prefork.pool import in_background
+from nri.prefork.pool.eligibility import attempt
 from nri.prefork.pool.watched_files import Files, Seen, first_changed, identity
 from nri.prefork.pool.workers import NoWorkerError, ServerGoneError
 from nri.process import launch
@@ -39,7 +31,7 @@ from nri.process.lines import Lines
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from nri.prefork.pool.attempt import Attempt, Server
+    from nri.prefork.pool.eligibility import Server
 
 AT_ONCE, PAUSE = 3, 0.05
 """Attempts that are made in a row while files change, and seconds between them."""
@@ -121,7 +113,7 @@ class Pool:
     ) -> launch.Output:
         """Do the same as :func:`nri.process.launch.launch`, with a preforked process if there is one."""
         plugin = argv[0]
-        server = self._renew(path, plugin)
+        server = self.prepare(path, plugin)
         if server is not None:
             try:
                 output = server.launch(stdin, deadline, Lines(max_output, log), max_output)
@@ -139,43 +131,7 @@ class Pool:
         _log_debug("%s: starting a process for this request", plugin)
         return launch.launch(path, argv, stdin, deadline, max_output=max_output, log=log)
 
-    def prepare(self, path: str, plugin: str) -> None:
-        """Start a server in the background if one is due, so that the first request finds it."""
-        self._renew(path, plugin)
-
-    def tidy(self) -> None:
-        """Do what no request waits for: see :meth:`nri.prefork.pool.server_handle.ServerHandle.tidy`."""
-        for known in list(self._known.values()):
-            if known.server is not None:
-                known.server.tidy()
-
-    def keep(self, plugins: Iterable[tuple[str, str]]) -> None:
-        """Keep the servers of these plugins only, and prefork as their entries say.
-
-        :param plugins: their types, each with ``prefork`` of its entry: ``always``, ``never`` or "". The most
-            cautious entry of a type counts.
-        """
-        wanted: dict[str, str] = {}
-        for plugin, prefork in plugins:
-            wanted[plugin] = min(wanted.get(plugin, prefork), prefork, key=lambda each: _CAUTION.get(each, 1))
-        with self._lock:
-            gone = [
-                path
-                for path, known in self._known.items()
-                if wanted.get(known.plugin) != self._wanted.get(known.plugin, "")
-            ]
-            self._wanted = wanted
-            entries = [self._known.pop(path) for path in gone]
-        for entry in entries:
-            if entry.server is not None:
-                entry.server.retire()
-
-    def close(self) -> None:
-        """End all servers; from now on every plugin is started for each request."""
-        self._closed = True
-        self.keep(())
-
-    def _renew(self, path: str, plugin: str) -> Server | None:
+    def prepare(self, path: str, plugin: str) -> Server | None:
         """Return the server if its files have not changed; start another in the background if one is due."""
         known = self._known.get(path)
         changed = ""
@@ -199,28 +155,53 @@ class Pool:
             self._replace(path, new, new.failed())
         return None
 
+    def tidy(self) -> None:
+        """Do what no request waits for: see :meth:`nri.prefork.pool.server_handle.ServerHandle.tidy`."""
+        for known in list(self._known.values()):
+            if known.server is not None:
+                known.server.tidy()
+
+    def keep(self, plugins: Iterable[tuple[str, str]]) -> None:
+        """Keep the servers of these plugins only, and prefork as their entries say.
+
+        :param plugins: their types, each with ``prefork`` of its entry: ``always``, ``never`` or "". The most
+            cautious entry of a type counts.
+        """
+        wanted: dict[str, str] = {}
+        for plugin, prefork in plugins:
+            wanted[plugin] = min(wanted.get(plugin, prefork), prefork, key=lambda each: _CAUTION.get(each, 1))
+        with self._lock:
+            before, self._wanted = self._wanted, wanted
+            every = list(self._known.items())
+            gone = [path for path, known in every if wanted.get(known.plugin) != before.get(known.plugin, "")]
+            servers = [self._known.pop(path).server for path in gone]
+        for server in servers:
+            if server is not None:
+                server.retire()
+
+    def close(self) -> None:
+        """End all servers; from now on every plugin is started for each request."""
+        self._closed = True
+        self.keep(())
+
     def _start(self, path: str, known: _Known) -> None:
         """Start a server, and replace ``known`` by the outcome."""
-        outcome = self._attempt(path, known)
-        for _ in range(AT_ONCE - 1):
-            if outcome.seen is None:
+        for left in reversed(range(AT_ONCE)):
+            wanted = self._wanted.get(known.plugin, "")
+            outcome = attempt(path, known.plugin, wanted, known.files, known.seen)
+            if outcome.seen is None or not left:
                 break
             # Only the files are wrong, and they may be at rest by now.
-            newer = known._replace(seen=outcome.seen)
-            if not self._replace(path, known, newer):
+            old, known = known, known._replace(seen=outcome.seen)
+            if not self._replace(path, old, known):
                 return
-            known = newer
             time.sleep(PAUSE)
-            outcome = self._attempt(path, known)
         if outcome.why_not:
             self._replace(path, known, known._replace(seen=outcome.seen).failed_because(outcome.why_not))
             return
         is_placed = self._replace(path, known, known._replace(files=outcome.files, server=outcome.server))
         if outcome.server is not None and not is_placed:
             outcome.server.retire()
-
-    def _attempt(self, path: str, known: _Known) -> Attempt:
-        return attempt(path, known.plugin, self._wanted.get(known.plugin, ""), known.files, known.seen)
 
     def _replace(self, path: str, old: _Known, new: _Known | None) -> bool:
         """Replace ``old`` by ``new``, or remove it; return False if it was replaced by another thread."""
@@ -231,7 +212,7 @@ class Pool:
                 del self._known[path]
             else:
                 self._known[path] = new
-            return True
+        return True
 
     def _drop(self, path: str, server: Server) -> None:
         """End a server that does not work. If it has answered before, the next request starts another."""

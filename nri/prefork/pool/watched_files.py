@@ -66,9 +66,7 @@ class Look:
         self._unchanged: Files = {}
         if before is not None and self._started - before.at > GRAIN:
             # A change from now on changes the ctime, so a file that is the same at the end did not change in between.
-            self._unchanged = {
-                path: known for path, known in before.files.items() if not first_changed({path: known})
-            }
+            self._unchanged = {path: each for path, each in before.files.items() if not first_changed({path: each})}
 
     def changed(self, files: Files) -> str:
         """Return why these files, as they are now, may not be the ones that were loaded, or "" if they are."""

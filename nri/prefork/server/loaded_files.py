@@ -24,20 +24,12 @@ _UNCHECKED = 0b01  # flags of a .pyc that is used without a check of its source;
 
 def files() -> list[str]:
     """Return the paths of the files, sorted."""
-    return sorted({*_of_modules(), *_of_functions(), *_mapped()} - {""})
-
-
-def _of_modules() -> set[str]:
-    found = set()
-    for module in list(sys.modules.values()):
-        found.add(_file(getattr(module, "__file__", None)))
-        found.add(_unchecked(getattr(getattr(module, "__spec__", None), "cached", None)))
-    return found
-
-
-def _of_functions() -> set[str]:
-    names = {each.__code__.co_filename for each in gc.get_objects() if type(each) is _FUNCTION}
-    return {_file(name) for name in names if name.startswith("/")}
+    modules = list(sys.modules.values())
+    functions = {each.__code__.co_filename for each in gc.get_objects() if type(each) is _FUNCTION}
+    found = {_file(name) for name in functions if name.startswith("/")}
+    found |= {_file(getattr(module, "__file__", None)) for module in modules}
+    found |= {_unchecked(getattr(getattr(module, "__spec__", None), "cached", None)) for module in modules}
+    return sorted((found | _mapped()) - {""})
 
 
 def _mapped() -> set[str]:

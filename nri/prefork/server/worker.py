@@ -1,18 +1,76 @@
-"""A worker: one forked process that waits for one request, answers it, and ends."""
+"""A worker: a forked process that waits for one request, answers it, and ends as the interpreter ends a process."""
 
 from __future__ import annotations
 
 import gc
 import os
 import sys
+from _io import BytesIO, _IOBase
 
-from nri.prefork.protocol import encode_end, encode_piece
-from nri.prefork.server.answering import AnswerFile, Program, RequestFile, answer, flush, run_exit_functions
-from nri.prefork.server.prefault import prefault
+from nri.prefork.protocol import RequestDecoder, encode_end, encode_piece, encode_request
+from nri.prefork.server.prefault import REQUEST, prefault
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import NoReturn
+
+    Answer = Callable[["RequestFile", BytesIO], int]
+
+_CHUNK = 16384  # for more than some ten thousand bytes malloc(3) calls the kernel
+
+
+class Program:
+    """The plugin as its server runs it.
+
+    :param name: the plugin's type, for messages.
+    :param uses: modules that are loaded before the first request.
+    :param answer: reads a request from the first file, writes the result to the second, returns the exit status.
+    :param rehearse: does the same without the plugin.
+    :param classes: the plugin's own classes, whose code is prefaulted.
+    """
+
+    __slots__ = ("answer", "classes", "name", "rehearse", "uses")
+
+    def __init__(
+        self, name: str, *, uses: tuple[str, ...], answer: Answer, rehearse: Answer, classes: list[type]
+    ) -> None:
+        self.name, self.uses, self.classes = name, uses, classes
+        self.answer, self.rehearse = answer, rehearse
+
+
+class RequestFile:
+    """The request as a file that is read to its end. The constructor blocks until the request begins to arrive.
+
+    :param data: what was read from ``channel`` already.
+    """
+
+    def __init__(self, channel: int, data: bytes = b"") -> None:
+        self._channel = channel
+        self._decoder = RequestDecoder()
+        self._data = self._decoder.feed(data)
+        while self._decoder.left is None:
+            self._data = self._decoder.feed(self._receive())
+
+    def read(self, size: int) -> bytes:
+        """Return the bytes that arrive next; none at the end of the request."""
+        data, self._data = self._data, b""
+        if not data and self._decoder.left:
+            data = self._decoder.feed(self._receive())
+        return data
+
+    def _receive(self) -> bytes:
+        data = os.read(self._channel, _CHUNK)
+        if not data:
+            os._exit(0)  # the host needs this worker no more; half a request is no request
+        return data
+
+
+def rehearse(program: Program) -> None:
+    """Answer a request without the plugin, which fills caches and prefaults what is the same for all plugins."""
+    status, result = _answer(program.rehearse, RequestFile(0, encode_request(REQUEST)))
+    _flush()
+    encode_piece(result) + encode_end(status)
 
 
 def work(program: Program, channel: int, stderr: int) -> NoReturn:
@@ -24,17 +82,16 @@ def work(program: Program, channel: int, stderr: int) -> NoReturn:
         os.dup2(stderr, 1)
         os.dup2(stderr, 2)
         os.close(stderr)
-        prefault(program)
+        rehearse(program)
+        prefault(program.classes)
         gc.freeze()
-        request = RequestFile(channel)
-        result = AnswerFile()
-        status = answer(program.answer, request, result)
-        piece = encode_piece(result.data)
+        status, result = _answer(program.answer, RequestFile(channel))
+        piece = encode_piece(result)
         if "threading" in sys.modules or "atexit" in sys.modules:  # these may block, or change the status
             _write(channel, piece)
             piece = b""
-            run_exit_functions()
-        flush()
+            _run_exit_functions()
+        _flush()
         if os.getpid() != own:  # `invoke` has forked, and has returned in both processes
             _write(channel, piece)
             os._exit(status)
@@ -44,6 +101,36 @@ def work(program: Program, channel: int, stderr: int) -> NoReturn:
         os.read(channel, 1)  # until the host closes it: see nri.prefork.protocol
     finally:
         os._exit(status)
+
+
+def _answer(function: Answer, request: RequestFile) -> tuple[int, bytes]:
+    """Return the exit status, as the interpreter would exit after an exception, and the result."""
+    result = BytesIO()
+    try:
+        status = function(request, result)
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+        status = 1
+    return status, result.getvalue()
+
+
+def _run_exit_functions() -> None:
+    """Do what the interpreter does at its end and others can see: join threads, call functions of atexit."""
+    if "threading" in sys.modules:
+        sys.modules["threading"]._shutdown()  # joins all but daemon threads
+    if "atexit" in sys.modules:
+        sys.modules["atexit"]._run_exitfuncs()
+
+
+def _flush() -> None:
+    """Write the buffers of all files that are still open."""
+    new = [each for each in gc.get_objects() if issubclass(type(each), _IOBase)]  # without frozen objects
+    for file in (*new, sys.__stdout__, sys.stderr):
+        try:
+            if file is not None and not file.closed and file.writable():
+                file.flush()
+        except (OSError, ValueError):
+            pass
 
 
 def _write(channel: int, data: bytes) -> None:
