@@ -1,7 +1,4 @@
-"""The children that this process has started and not reaped yet, and the reports on them to a watchdog.
-
-The state is global because a process has one set of children: whoever starts, reaps or looks for one needs all of it.
-"""
+"""The children that this process has started and not reaped yet: global, as a process has one set of children."""
 
 from __future__ import annotations
 

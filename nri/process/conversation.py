@@ -127,7 +127,7 @@ class Conversation:
     def hold(self, deadline: float) -> Output:
         """Write and read until the process ends, its output is complete or too long, or ``deadline``; then kill it.
 
-        :returns: the output, without ``status`` and ``seconds``.
+        Return the output, without ``status`` and ``seconds``.
         """
         output = Output()
         output.stopped = ""
@@ -161,10 +161,7 @@ class Conversation:
         return output
 
     def end(self, give_up: float | None = None) -> int:
-        """Kill what is left of the process group and close everything; return the exit status.
-
-        :param give_up: as of :func:`nri.process.wait.await_end`.
-        """
+        """Kill what is left of the process group, reap as :func:`await_end`, close everything; return the status."""
         self._kill()
         status = await_end(self.pid, self._pidfd, give_up)
         self.close()
@@ -216,9 +213,8 @@ class Conversation:
         """Read what the process wrote before it ended.
 
         A descendant that left the group may hold the pipes open, or go on writing. So do not wait for their end,
-        and read no more than they hold now. The plugin decides how much that is: F_SETPIPE_SZ enlarges a pipe, for
-        root up to 2 GiB, and with O_DIRECT a read returns one write. The limit of output bounds what is read of
-        stdout; the time that a killed process has to end bounds what is read of stderr.
+        and read no more than they hold now. The plugin decides how much that is (F_SETPIPE_SZ, for root up to 2 GiB;
+        O_DIRECT): a limit bounds stdout, and the time that a killed process has to end bounds stderr.
         """
         for _ in range(_PLAIN_READS):
             if not (self._read(self._stdout) | self._read(self._stderr)):

@@ -1,9 +1,8 @@
 """Starts one executable, feeds it, reads it, and makes sure that it ends.
 
-There is no shell. The process has a fixed environment, the descriptors 0, 1 and 2, and a process group of its own.
-Its output is bounded. The whole group is killed at the deadline, when the output is too long, and when the process
-has exited: when :func:`launch` returns or raises, the process has ended, and every other process of its group was
-killed. The exception is a process that the kernel keeps in an uninterruptible call: it is reaped when it is gone.
+The whole process group is killed at the deadline, when the output is too long, and when the process has exited: when
+:func:`launch` returns or raises, none of it runs. The exception is a process that the kernel keeps in an
+uninterruptible call: it is reaped when it is gone.
 """
 
 from __future__ import annotations

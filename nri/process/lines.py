@@ -15,17 +15,11 @@ _LINE_COST = 64  # bytes that each line adds to its own: logging a million empty
 
 
 class Lines:
-    """Cuts stderr into lines for a log, and keeps its end.
-
-    :param limit: bytes that are logged at most.
-    :param log: called with each line, control characters escaped.
-    """
+    """Cuts stderr into lines for a log, of ``limit`` bytes at most, and keeps its end. ``log`` gets lines escaped."""
 
     def __init__(self, limit: int, log: Callable[[str], None]) -> None:
-        self._log = log
-        self._left = limit
-        self._line = b""
-        self._end = b""
+        self._log, self._left = log, limit
+        self._line = self._end = b""
 
     def feed(self, data: bytes) -> None:
         """Take in the bytes that were read next, and log the lines that are complete."""

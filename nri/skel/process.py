@@ -143,7 +143,9 @@ def _invoke(plugin: Plugin, request: Request, stderr: Any) -> Result:
                 is_ours = part.startswith(("Traceback", "  ", "\n"))
                 for line in part.rstrip("\n").split("\n") if is_ours else [part.rstrip("\n")]:
                     _say(stderr, line)
-        return _failure(plugin, request, _named(error))
+        name, text = type(error).__name__, str(error)  # `KeyError: 'max'`, not `'max'`
+        message = text if isinstance(error, NRIError) else f"{name}: {text}"
+        return _failure(plugin, request, message if text else name)
     if not isinstance(result, Result):
         what = gojson.describe(result)
         return _failure(plugin, request, f"invoke returned {what}; expected request.new_result({plugin.type!r})")
@@ -158,14 +160,6 @@ def _why_not(plugin: Plugin) -> str:
     if not callable(method) or getattr(method, "__func__", None) is Plugin.invoke:
         return f"class {type(plugin).__name__} {NO_INVOKE}"
     return ""
-
-
-def _named(error: Exception) -> str:
-    """Return the error's message with its class: ``KeyError: 'max'``, not ``'max'``."""
-    name, text = type(error).__name__, str(error)
-    if isinstance(error, NRIError):
-        return text or name
-    return f"{name}: {text}" if text else name
 
 
 def _failure(plugin: Plugin, request: Request, message: str) -> Result:
@@ -197,10 +191,10 @@ def _version(plugin: Plugin) -> str:
     about: dict[str, Any] = {"type": plugin.type, "version": plugin.version, "nri": VERSION}
     try:
         import nri.prefork.server.serving  # noqa: F401 - may be missing in a compiled plugin
+
+        about["prefork"] = PREFORK_VERSION
     except ImportError:
         pass
-    else:
-        about["prefork"] = PREFORK_VERSION
     about["build"] = describe()
     return gojson.dumps(about).decode() + "\n"
 

@@ -103,7 +103,7 @@ class WorkerQueue:
             if self._gone:
                 raise ServerGoneError
             worker, self._ready = self._ready, None
-            return self._next(until) if worker is None else worker
+            return worker or self._next(until)
         except OSError as error:
             # If a resource is scarce, starting the plugin for the request fails, too, and names it.
             raise (NoWorkerError if error.errno in SCARCE else ServerGoneError) from error
@@ -111,21 +111,20 @@ class WorkerQueue:
             self._taking.release()
 
     def _next(self, until: float) -> Worker:
-        worker = self._receive()
-        if worker is None:
-            with self._lock:
-                if self._coming == 0:
-                    raise NoWorkerError
-            if not self.comes(until):
-                now = time.monotonic()
-                self._missed = self._missed or now
-                if now - self._missed <= MISSED_WITHIN:
-                    raise NoWorkerError
-                raise ServerGoneError
-            worker = self._receive()
-            if worker is None:
+        if worker := self._receive():
+            return worker
+        with self._lock:
+            if self._coming == 0:
                 raise NoWorkerError
-        return worker
+        if self.comes(until):
+            if worker := self._receive():
+                return worker
+        else:
+            now = time.monotonic()
+            self._missed = self._missed or now
+            if now - self._missed > MISSED_WITHIN:
+                raise ServerGoneError
+        raise NoWorkerError
 
     def _receive(self) -> Worker | None:
         """Return a worker that has come; None if there is none yet."""

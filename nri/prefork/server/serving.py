@@ -1,4 +1,4 @@
-"""The prefork server: a plugin that is loaded, and forks a worker for each request. ``TYPE invoke`` does not load it."""
+"""The prefork server: a loaded plugin that forks a worker for each request. ``TYPE invoke`` does not load it."""
 
 from __future__ import annotations
 
