@@ -17,7 +17,7 @@ from nri.process.spawn import pipe, spawn
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from nri.process.lines import Log
 
 __all__ = ["MAX_OUTPUT", "BrokenOffError", "Output", "launch", "start"]
 
@@ -28,13 +28,7 @@ _BUSY_RETRY = 0.01  # seconds between attempts to run a file that is being writt
 
 
 def launch(
-    path: str,
-    argv: list[str],
-    stdin: bytes,
-    deadline: float,
-    *,
-    max_output: int = MAX_OUTPUT,
-    log: Callable[[str], None],
+    path: str, argv: list[str], stdin: bytes, deadline: float, *, max_output: int = MAX_OUTPUT, log: Log
 ) -> Output:
     """Run ``path`` until it exits, or until ``deadline`` (of :func:`time.monotonic`, in seconds).
 

@@ -8,6 +8,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    Log = Callable[[str], None]
+
 MAX_LINE = 4096
 """Bytes of one line, and of the end of stderr that an error carries; the rest is cut."""
 
@@ -17,7 +19,7 @@ _LINE_COST = 64  # bytes that each line adds to its own: logging a million empty
 class Lines:
     """Cuts stderr into lines for a log, of ``limit`` bytes at most, and keeps its end. ``log`` gets lines escaped."""
 
-    def __init__(self, limit: int, log: Callable[[str], None]) -> None:
+    def __init__(self, limit: int, log: Log) -> None:
         self._log, self._left = log, limit
         self._line = self._end = b""
 

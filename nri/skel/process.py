@@ -117,17 +117,16 @@ def run(plugin: Plugin, argv: Sequence[str], stdin: Any, stdout: Any, stderr: An
     except OSError as error:
         _say(stderr, f"{plugin.type}: stdin cannot be read: {error.strerror}; expected a request")
         return 1
-    result = (
-        _invoke(plugin, request, stderr) if verb == "invoke" else _failure(plugin, request, f"invalid arg {verb}")
-    )
     try:
-        answer = result.to_json()
+        answer = _invoke(plugin, request, verb, stderr).to_json()
     except EncodeError as error:
         answer = _failure(plugin, request, f"its result: {error}").to_json()
     return _write(plugin, answer + b"\n", stdout, stderr)
 
 
-def _invoke(plugin: Plugin, request: Request, stderr: Any) -> Result:
+def _invoke(plugin: Plugin, request: Request, verb: str, stderr: Any) -> Result:
+    if verb != "invoke":
+        return _failure(plugin, request, f"invalid arg {verb}")
     try:
         result = plugin.invoke(request)
     except SystemExit as exit_:
@@ -177,8 +176,7 @@ def _help(plugin: Plugin) -> str:
         f"       {plugin.type} version    its version and that of the contract, as JSON",
         f"       {plugin.type} schema     the JSON Schema of its conf",
     ]
-    properties = (plugin.conf_schema or {}).get("properties", {})
-    if properties:
+    if properties := (plugin.conf_schema or {}).get("properties", {}):
         lines += ["", "conf:"]
         lines += [f"  {key}: {schema.get('description', '')}".rstrip(": ") for key, schema in properties.items()]
     return "\n".join(lines) + "\n"
@@ -200,8 +198,7 @@ def _version(plugin: Plugin) -> str:
 
 
 def _schema(plugin: Plugin) -> str:
-    schema: Any = True if plugin.conf_schema is None else plugin.conf_schema
-    return gojson.dumps(schema).decode() + "\n"
+    return gojson.dumps(True if plugin.conf_schema is None else plugin.conf_schema).decode() + "\n"
 
 
 ABOUT = {"-h": _help, "--help": _help, "help": _help, "version": _version, "--version": _version, "schema": _schema}
@@ -209,10 +206,7 @@ ABOUT = {"-h": _help, "--help": _help, "help": _help, "version": _version, "--ve
 
 
 def _read(stdin: Any) -> Any:
-    """Return all of ``stdin``, or more than :data:`MAX_REQUEST` bytes of it.
-
-    It is read in chunks, so that memory is allocated only for what arrives.
-    """
+    """Return all of ``stdin``, or more than :data:`MAX_REQUEST` bytes of it. Allocate only for what arrives."""
     pieces = []
     size = 0
     while size <= MAX_REQUEST:

@@ -18,7 +18,7 @@ from nri.types import gojson
 from nri.types.gojson import shorten
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from nri.process.lines import Log
 
     Server = ServerHandle | Standby
 
@@ -128,9 +128,9 @@ def _why_not(path: str, plugin: str) -> str:
     # It says why, unless its nri.skel is older than this verb.
     lines: list[str] = []
     _ask(path, plugin, "prefork", lines.append)
-    reason = stated_reason("\n".join(lines).encode(), plugin)
-    return reason or "it was built with a version of nri.skel that can't"
+    stated = stated_reason("\n".join(lines).encode(), plugin)
+    return stated or "it was built with a version of nri.skel that can't"
 
 
-def _ask(path: str, plugin: str, verb: str, log: Callable[[str], None] = lambda _line: None) -> launch.Output:
+def _ask(path: str, plugin: str, verb: str, log: Log = lambda _line: None) -> launch.Output:
     return launch.launch(path, [plugin, verb], b"", time.monotonic() + ANSWER_WITHIN, log=log)

@@ -25,13 +25,14 @@ from nri.prefork.pool import in_background
 from nri.prefork.pool.eligibility import attempt
 from nri.prefork.pool.watched_files import Files, Seen, first_changed, identity
 from nri.prefork.pool.workers import NoWorkerError, ServerGoneError
-from nri.process import launch
+from nri.process.launch import MAX_OUTPUT, Output, launch
 from nri.process.lines import Lines
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from nri.prefork.pool.eligibility import Server
+    from nri.process.lines import Log
 
 AT_ONCE, PAUSE = 3, 0.05
 """Attempts that are made in a row while files change, and seconds between them."""
@@ -41,8 +42,7 @@ RETRY, RETRY_AT_MOST = 1.0, 600.0
 
 _CAUTION = {"never": 0, "": 1, "always": 2}
 
-log = logging.getLogger("nri.client")
-_log_debug = log.debug  # where a parameter is called `log`
+_logger = logging.getLogger("nri.client")
 
 
 class _Known(NamedTuple):
@@ -74,7 +74,7 @@ class _Known(NamedTuple):
         """Log the reason, once for each kind and version of the executable; return the state after the attempt."""
         kind = why.partition(": ")[0]
         if kind not in self.logged:
-            log.warning("%s is started for each request: %s", self.plugin, why)
+            _logger.warning("%s is started for each request: %s", self.plugin, why)
         return self.failed()._replace(logged=self.logged | {kind})
 
     def again(self, changed: str) -> _Known:
@@ -102,15 +102,8 @@ class Pool:
         self._closed = False
 
     def launch(
-        self,
-        path: str,
-        argv: list[str],
-        stdin: bytes,
-        deadline: float,
-        *,
-        max_output: int = launch.MAX_OUTPUT,
-        log: Callable[[str], None],
-    ) -> launch.Output:
+        self, path: str, argv: list[str], stdin: bytes, deadline: float, *, max_output: int = MAX_OUTPUT, log: Log
+    ) -> Output:
         """Do the same as :func:`nri.process.launch.launch`, with a preforked process if there is one."""
         plugin = argv[0]
         server = self.prepare(path, plugin)
@@ -122,14 +115,14 @@ class Pool:
             except ServerGoneError:
                 self._drop(path, server)
             else:
-                _log_debug("%s: a waiting process takes this request", plugin)
+                _logger.debug("%s: a waiting process takes this request", plugin)
                 return output
             finally:
                 if server.is_suspect:
                     self._drop(path, server)
                     self.prepare(path, plugin)
-        _log_debug("%s: starting a process for this request", plugin)
-        return launch.launch(path, argv, stdin, deadline, max_output=max_output, log=log)
+        _logger.debug("%s: starting a process for this request", plugin)
+        return launch(path, argv, stdin, deadline, max_output=max_output, log=log)
 
     def prepare(self, path: str, plugin: str) -> Server | None:
         """Return the server if its files have not changed; start another in the background if one is due."""

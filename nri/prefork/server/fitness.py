@@ -14,13 +14,14 @@ import sys
 import time
 from _signal import SIG_DFL, SIGCHLD, getitimer, getsignal  # type: ignore[import-not-found] # signal imports enum
 
+from nri.prefork.server.loaded_files import mappings
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
 _THREAD_ENDS_WITHIN = 0.2  # seconds: a joined thread exists in the kernel for a moment longer
-_INTERVAL_TIMERS = (0, 1, 2)  # ITIMER_REAL, ITIMER_VIRTUAL, ITIMER_PROF
 
 _THREADING_ATEXITS = ("concurrent.futures.thread", "concurrent.futures.process")
 """Modules of the standard library that register one function with ``threading._register_atexit`` each."""
@@ -73,17 +74,12 @@ def _redirected() -> str:
 
 def _shared_memory() -> str:
     """Find a writable shared mapping: mmap(2), shared_memory, a semaphore of multiprocessing, shmat(2), io_uring."""
-    with open("/proc/self/maps", "rb") as file:
-        for line in file:
-            fields = line.split(None, 5)
-            if fields[1][1:2] == b"w" and fields[1][3:4] == b"s":
-                name = os.fsdecode(fields[5].strip()) if len(fields) > 5 else "anonymous"
-                return f"it has writable shared memory when it is loaded: {name}"
-    return ""
+    shared = [name or "anonymous" for permissions, name in mappings() if permissions[1:4:2] == b"ws"]
+    return f"it has writable shared memory when it is loaded: {shared[0]}" if shared else ""
 
 
 def _timers() -> str:
-    running = any(getitimer(which)[0] > 0 for which in _INTERVAL_TIMERS)
+    running = any(getitimer(which)[0] > 0 for which in (0, 1, 2))  # ITIMER_REAL, ITIMER_VIRTUAL, ITIMER_PROF
     try:
         with open("/proc/self/timers", "rb") as file:  # of timer_create(2)
             running = running or file.read(1) != b""

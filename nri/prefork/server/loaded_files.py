@@ -29,20 +29,17 @@ def files() -> list[str]:
     found = {_file(name) for name in functions if name.startswith("/")}
     found |= {_file(getattr(module, "__file__", None)) for module in modules}
     found |= {_unchecked(getattr(getattr(module, "__spec__", None), "cached", None)) for module in modules}
-    return sorted((found | _mapped()) - {""})
+    for permissions, path in mappings():
+        if permissions[2:3] == b"x" and path.startswith("/") and not os.path.basename(path).startswith(_C_LIBRARY):
+            found.add(_file(path.removesuffix(" (deleted)")))  # a new process would load the file that replaced it
+    return sorted(found - {""})
 
 
-def _mapped() -> set[str]:
-    found = set()
+def mappings() -> list[tuple[bytes, str]]:
+    """Return the permissions of each memory mapping of this process, and what is mapped: a path, a name or ""."""
     with open("/proc/self/maps", "rb") as file:
-        for line in file:
-            fields = line.rstrip(b"\n").split(None, 5)
-            if len(fields) > 5 and fields[1][2:3] == b"x" and fields[5].startswith(b"/"):
-                # If the file was replaced, a new process would load the new one.
-                path = os.fsdecode(fields[5].removesuffix(b" (deleted)"))
-                if not os.path.basename(path).startswith(_C_LIBRARY):
-                    found.add(_file(path))
-    return found
+        lines = [line.rstrip(b"\n").split(None, 5) for line in file]
+    return [(fields[1], os.fsdecode(b"".join(fields[5:]))) for fields in lines]
 
 
 def _file(path: object) -> str:
