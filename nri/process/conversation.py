@@ -40,12 +40,9 @@ class Output:
     __slots__ = ("seconds", "status", "stderr", "stdout", "stopped")
 
     stdout: bytes
-    stderr: str
-    """The end of its stderr, control characters escaped."""
-    status: int
-    """The exit status; a negative number is the signal that ended it."""
-    stopped: str
-    """Why it was killed: ``deadline`` or ``output``; "" when it ended by itself."""
+    stderr: str  # the end of its stderr, control characters escaped
+    status: int  # the exit status; a negative number is the signal that ended it
+    stopped: str  # why it was killed: `deadline` or `output`; "" when it ended by itself
     seconds: float
 
     @property
@@ -92,15 +89,13 @@ class Conversation:
         pauses: list[tuple[float, Callable[[], None]]] | None = None,
     ) -> None:
         self.pid = pid
-        self.was_refused = False
-        """Whether a process with a socket has ended before it had read all of ``data``."""
+        self.was_refused = False  # whether a process with a socket has ended before it had read all of `data`
         self._stdin, self._stdout, self._stderr = pipes
         self._is_socket = self._stdin == self._stdout
         self._data = data
         self._left = memoryview(data)
         self._decoder = PlainStdout() if decoder is None else decoder
-        self._limit = limit
-        self._lines = lines
+        self._limit, self._lines = limit, lines
         self._pauses = pauses or []
         self._open = set(pipes)
         self._over = self._killed = False

@@ -10,9 +10,7 @@ if TYPE_CHECKING:
 
     Log = Callable[[str], None]
 
-MAX_LINE = 4096
-"""Bytes of one line, and of the end of stderr that an error carries; the rest is cut."""
-
+MAX_LINE = 4096  # bytes of one line, and of the end of stderr that an error carries; the rest is cut
 _LINE_COST = 64  # bytes that each line adds to its own: logging a million empty lines is much work
 
 

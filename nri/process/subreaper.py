@@ -14,9 +14,7 @@ from nri.errors import escape
 from nri.process import children
 from nri.process.wait import SIGKILL, ends, pidfd_or_none
 
-ENDS_WITHIN = 0.1
-"""Seconds to wait for all orphans together: the next event may be waiting. The rest is checked after that event."""
-
+ENDS_WITHIN = 0.1  # seconds to wait for all orphans: the next event may be waiting. The rest is checked after it
 _PR_SET_CHILD_SUBREAPER = 36
 
 log = logging.getLogger("nri.client")

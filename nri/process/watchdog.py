@@ -17,12 +17,8 @@ from nri.process import children
 from nri.process.spawn import pipe
 from nri.process.wait import SIGKILL, stat_fields
 
-ROUNDS = 100
-"""Times that the watchdog looks for processes: one may fork while its siblings are killed."""
-
-TIMEOUT = 0.5
-"""Seconds that the watchdog looks for a process that the host was starting when it ended."""
-
+ROUNDS = 100  # times that the watchdog looks for processes: one may fork while its siblings are killed
+TIMEOUT = 0.5  # seconds that the watchdog looks for a process that the host was starting when it ended
 _IGNORED = (_signal.SIGTERM, _signal.SIGINT, _signal.SIGHUP, _signal.SIGQUIT, _signal.SIGALRM)
 
 

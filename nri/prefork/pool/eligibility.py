@@ -22,29 +22,19 @@ if TYPE_CHECKING:
 
     Server = ServerHandle | Standby
 
-ANSWER_WITHIN = 10.0
-"""Seconds that a plugin has to answer ``TYPE version``, and then to become ready."""
-
-MARKS = (b"nri.skel", b"nri import skel")
-"""Text in the file of a plugin that was built with :mod:`nri.skel`."""
-
-MAX_FILE = 64 * 1024 * 1024
-"""Bytes of a file that are searched."""
-
+ANSWER_WITHIN = 10.0  # seconds that a plugin has to answer `TYPE version`, and then to become ready
+MARKS = (b"nri.skel", b"nri import skel")  # text in the file of a plugin that was built with nri.skel
+MAX_FILE = 64 * 1024 * 1024  # bytes of a file that are searched
 FOREIGN = "it was not built with nri.skel"
 
 
 class Attempt(NamedTuple):
     """The outcome of an attempt."""
 
-    server: Server | None
-    """None also for a plugin that is not to be preforked."""
-    files: Files
-    """The files that the plugin was loaded from, its executable first."""
-    why_not: str = ""
-    """The reason why the server can't be used or started."""
-    seen: Seen | None = None
-    """The plugin's files, if they are the reason."""
+    server: Server | None  # None also for a plugin that is not to be preforked
+    files: Files  # the files that the plugin was loaded from, its executable first
+    why_not: str = ""  # the reason why the server can't be used or started
+    seen: Seen | None = None  # the plugin's files, if they are the reason
 
 
 def attempt(path: str, plugin: str, prefork: str, files: Files, seen: Seen | None) -> Attempt:

@@ -34,12 +34,8 @@ if TYPE_CHECKING:
     from nri.prefork.pool.eligibility import Server
     from nri.process.lines import Log
 
-AT_ONCE, PAUSE = 3, 0.05
-"""Attempts that are made in a row while files change, and seconds between them."""
-
-RETRY, RETRY_AT_MOST = 1.0, 600.0
-"""Seconds until a request causes another attempt: at first, and at most; each failure doubles them."""
-
+AT_ONCE, PAUSE = 3, 0.05  # attempts that are made in a row while files change, and seconds between them
+RETRY, RETRY_AT_MOST = 1.0, 600.0  # seconds until a request causes another attempt: at first (then doubled), at most
 _CAUTION = {"never": 0, "": 1, "always": 2}
 
 _logger = logging.getLogger("nri.client")
@@ -48,18 +44,13 @@ _logger = logging.getLogger("nri.client")
 class _Known(NamedTuple):
     """The state of the plugin at a path."""
 
-    plugin: str
-    """Its type."""
-    files: Files
-    """The files that it was loaded from, its executable first; only the executable while there is no server."""
+    plugin: str  # its type
+    files: Files  # the files that it was loaded from, its executable first; only that while there is no server
     server: Server | None = None
-    retry_at: float = math.inf
-    """The time of the next attempt if there is no server, on the monotonic clock."""
+    retry_at: float = math.inf  # the time of the next attempt if there is no server, on the monotonic clock
     attempts: int = 0
-    seen: Seen | None = None
-    """The files at the last attempt."""
-    logged: frozenset[str] = frozenset()
-    """The kinds of reasons that were logged for this executable."""
+    seen: Seen | None = None  # the files at the last attempt
+    logged: frozenset[str] = frozenset()  # the kinds of reasons that were logged for this executable
 
     def failed(self) -> _Known:
         """Return the state after a failed attempt."""

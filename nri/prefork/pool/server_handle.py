@@ -26,21 +26,11 @@ from nri.types.gojson import shorten
 if TYPE_CHECKING:
     from nri.process.lines import Lines
 
-WAITING = 2
-"""Workers that wait. With one, an event that follows at once would wait for a fork."""
-
-MOST_REFUSED = 6
-"""Consecutive workers that may end before they have read a request; more than wait at a time."""
-
-END_WITHIN = 2.0
-"""Seconds that a server has to end by itself."""
-
-MAX_STDERR = 1024 * 1024
-"""Bytes that a plugin may write to stderr while it loads; its server is ended when it writes more."""
-
-MAX_REASON = 500
-"""Characters of the reason why a server is refused, as it is logged."""
-
+WAITING = 2  # workers that wait. With one, an event that follows at once would wait for a fork
+MOST_REFUSED = 6  # consecutive workers that may end before they have read a request; more than wait at a time
+END_WITHIN = 2.0  # seconds that a server has to end by itself
+MAX_STDERR = 1024 * 1024  # bytes that a plugin may write to stderr while it loads; when it writes more, it is ended
+MAX_REASON = 500  # characters of the reason why a server is refused, as it is logged
 _CHUNK = 65536
 
 
@@ -76,11 +66,9 @@ class ServerHandle:
         self._refused = 0  # consecutive workers that ended before they had read a request
         self._retired = False
         self._finished: list[WorkerConversation] = []
-        self.files: list[str] = []
-        """The files that the plugin was loaded from, except its executable; known when it is ready."""
+        self.files: list[str] = []  # that the plugin was loaded from, except its executable; known when it is ready
         self.has_answered = False
-        self.is_suspect = False
-        """Whether a worker was killed during a request. It may have held a lock, so the server is replaced."""
+        self.is_suspect = False  # whether a worker was killed during a request: it may have held a lock
 
     def prepare(self, within: float) -> str:
         """Wait until the first worker waits; return "", or the reason why the plugin cannot be used so.

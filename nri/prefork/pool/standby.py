@@ -16,8 +16,7 @@ from nri.process.conversation import Conversation
 from nri.process.lines import Lines
 from nri.process.wait import has_exited
 
-BUSY_WITHIN = 0.1
-"""Seconds during which a file that is being written (ETXTBSY) is tried again."""
+BUSY_WITHIN = 0.1  # seconds during which a file that is being written (ETXTBSY) is tried again
 
 log = logging.getLogger("nri.client")
 

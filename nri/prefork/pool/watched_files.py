@@ -11,11 +11,8 @@ import os
 import time
 from typing import NamedTuple
 
-GRAIN = 20_000_000
-"""Nanoseconds by which a file's time of change may lag behind the clock."""
-
-DRIFT = 1_000_000_000
-"""Nanoseconds that the clock may gain or lose while a plugin is loaded; if it is more, the clock was set."""
+GRAIN = 20_000_000  # nanoseconds by which a file's time of change may lag behind the clock
+DRIFT = 1_000_000_000  # nanoseconds that the clock may gain or lose while a plugin is loaded, unless it was set
 
 Identity = tuple[int, int, int, int]
 Files = dict[str, Identity]

@@ -17,12 +17,8 @@ if TYPE_CHECKING:
 
     from nri.process.lines import Lines
 
-SLOW = 0.005
-"""Seconds without any output after which another worker is asked for."""
-
-TAKEN_WITHIN = 0.5
-"""Seconds after which a worker that has not read its request is killed, and another asked: it has been stopped."""
-
+SLOW = 0.005  # seconds without any output after which another worker is asked for
+TAKEN_WITHIN = 0.5  # seconds after which a worker that has not read its request is killed: it has been stopped
 _NONE = bytes(4)  # a number of unread bytes, as ioctl(2) returns it
 _EXIT_CODE = 49  # index in stat_fields(); field 52 of proc(5)
 

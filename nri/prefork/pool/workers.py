@@ -16,15 +16,9 @@ from nri.prefork.pool.worker_conversation import Worker
 if TYPE_CHECKING:
     from _socket import socket
 
-READY_WITHIN = 0.05
-"""Seconds that a request waits for a worker that was asked for, before the plugin is started for it."""
-
-MISSED_WITHIN = 2.0
-"""Seconds that a server may take to fork a worker, as on a busy node, before it is replaced."""
-
-SCARCE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)
-"""Errors that are not the plugin's fault: the host is out of a resource."""
-
+READY_WITHIN = 0.05  # seconds that a request waits for a worker that was asked for; then the plugin is started for it
+MISSED_WITHIN = 2.0  # seconds that a server may take to fork a worker, as on a busy node, before it is replaced
+SCARCE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)  # the host is out of a resource
 _RIGHTS = 3  # descriptors that come with a worker
 _MESSAGE = 64  # bytes of a message with a worker at most
 
