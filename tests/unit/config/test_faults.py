@@ -41,3 +41,10 @@ def test_two_invalid_files_are_equal_if_their_documents_are() -> None:
     assert first != second
     assert first != Fault(file="f", message=first.message)
     assert len({first, second, first}) == 2
+
+
+def test_a_fault_equals_only_a_fault() -> None:
+    fault = Fault(file="10.conf", message="unknown key")
+    assert fault == Fault(file="10.conf", message="unknown key")
+    assert fault != "10.conf: unknown key"
+    assert repr(fault) == "Fault('10.conf:1:1: (document): unknown key')"
