@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from copy import deepcopy
 from typing import TYPE_CHECKING
 
 from nri import api
 from nri.adaptation import merge
 from nri.adaptation.errors import EventError
 from nri.api import Event
-from nri.api.messages import copy_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from nri.adaptation.lifecycle import LifecycleEvent
     from nri.adaptation.runtime import Outcome, Runtime
 
@@ -42,7 +43,7 @@ class Replayer:
     ) -> None:
         self.failed = 0
         self._runtime = runtime
-        self._on_event = on_event
+        self._on_event = on_event or (lambda item, outcome, error: None)
         self._skipped: dict[str, frozenset[int]] = {}
         self._changes: dict[str, api.ContainerAdjustment] = {}
 
@@ -54,36 +55,26 @@ class Replayer:
                 self._send(item)
 
     def _send(self, item: LifecycleEvent) -> None:
-        container = self._shown(item.container)
-        outcome: Outcome | None = None
-        error: EventError | None = None
+        container = item.container
+        if container is not None and container.id in self._changes:
+            container = deepcopy(container)
+            merge.adjust(container, self._changes[container.id])
         try:
             outcome = self._runtime.send(
                 item.event, item.pod, container, resources=item.resources, overhead=item.overhead
             )
-        except EventError as failure:
-            error = failure
-            subject = container.id if container is not None else item.pod.id
-            self._skipped[subject] = SKIPPED.get(item.event, frozenset())
-        else:
-            if container is not None and item.event == Event.CREATE_CONTAINER:
-                self._changes[container.id] = outcome.adjustment
-            updates = list(outcome.updates)
-            if container is not None and item.resources is not None:
-                requested = api.LinuxContainerUpdate(resources=item.resources)
-                updates.insert(0, api.ContainerUpdate(container_id=container.id, linux=requested))
-            for update in updates:
-                change = self._changes.setdefault(update.container_id, api.ContainerAdjustment())
-                merge.add(update, change)
-        if error is not None or (outcome is not None and outcome.error is not None):
+        except EventError as error:
+            self._skipped[(container or item.pod).id] = SKIPPED.get(item.event, frozenset())
             self.failed += 1
-        if self._on_event is not None:
-            self._on_event(item, outcome, error)
-
-    def _shown(self, container: api.Container | None) -> api.Container | None:
-        """Return the container with the plugins' changes."""
-        if container is None or container.id not in self._changes:
-            return container
-        shown = copy_of(container)
-        merge.adjust(shown, self._changes[container.id])
-        return shown
+            self._on_event(item, None, error)
+            return
+        if container is not None and item.event == Event.CREATE_CONTAINER:
+            self._changes[container.id] = outcome.adjustment
+        updates = list(outcome.updates)
+        if container is not None and item.resources is not None:
+            requested = api.LinuxContainerUpdate(resources=item.resources)
+            updates.insert(0, api.ContainerUpdate(container_id=container.id, linux=requested))
+        for update in updates:
+            merge.add(update, self._changes.setdefault(update.container_id, api.ContainerAdjustment()))
+        self.failed += outcome.error is not None
+        self._on_event(item, outcome, None)
