@@ -18,7 +18,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from nri import api
 from nri.adaptation.errors import AdaptationError, EventError
@@ -214,19 +214,23 @@ class PluginConnection:
         except NRIError as error:
             if isinstance(error, StatusError) and error.code == quiet:
                 raise
-            if not self._report(event or method, request, started, error=error).cut_off:
+            if not self._report(event or method, request, started, None, error).cut_off:
                 raise
             log.error("closing plugin %s: %s", self.name, error)
             self.close(str(error))
             raise _LostError(str(error)) from error
-        self._report(event or method, request, started, response=answer)
+        self._report(event or method, request, started, answer, None)
         return answer
 
-    def _report(self, event: str, request: Message, started: float, **result: Any) -> Exchange:
+    def _report(
+        self, event: str, request: Message, started: float, answer: Message | None, error: NRIError | None
+    ) -> Exchange:
         seconds = time.monotonic() - started
         if self.process is not None:
             self.process.drain()  # report what it printed before its answer
-        exchange = Exchange(event=event, plugin=self.name, request=request, seconds=seconds, **result)
+        exchange = Exchange(
+            event=event, plugin=self.name, request=request, response=answer, error=error, seconds=seconds
+        )
         self._options.on_exchange(exchange)
         return exchange
 
