@@ -94,10 +94,7 @@ class PodTemplate:
             pod_sandbox_id=pod.id,
             name=name,
             state=api.ContainerState.CONTAINER_CREATED,
-            labels={
-                "io.kubernetes.container.name": name,
-                **_labels("container", pod.name, pod.namespace, pod.uid),
-            },
+            labels={"io.kubernetes.container.name": name, **_labels("container", pod.name, pod.namespace, pod.uid)},
             annotations={
                 "io.kubernetes.cri.container-name": name,
                 "io.kubernetes.cri.image-name": "docker.io/library/nginx:1.27",

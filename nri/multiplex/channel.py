@@ -1,18 +1,26 @@
-"""The two sides of a channel: what sends messages on it, and what takes the bytes that arrive."""
+"""The two sides of a channel: what sends messages on it, and what takes the bytes that arrive; and how both end."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
+from nri.errors import NRIError
+
 if TYPE_CHECKING:
     import threading
     from collections.abc import Sequence
 
-    from nri.multiplex.errors import ClosedError
-
 Job = Callable[[], object]
 """A unit of work for a reading thread. Its result is ignored; it must not raise."""
+
+
+class ClosedError(NRIError):
+    """The connection is closed; ``str()`` says why. Expected whenever a peer goes away."""
+
+
+class ProtocolError(NRIError):
+    """The peer broke the protocol, and nothing after that can be trusted. A receiver that raises it closes."""
 
 
 class Receiver:

@@ -25,7 +25,7 @@ from __future__ import annotations
 import itertools
 import struct
 
-from nri.multiplex.errors import ProtocolError
+from nri.multiplex.channel import ProtocolError
 
 HEADER = struct.Struct(">II")
 
@@ -86,10 +86,8 @@ class FrameDecoder:
                 self._header = b""
                 self._channel, self._left = HEADER.unpack(head)
             if self._left > self._limit:  # it stays above: nothing is read after this
-                raise FrameError(
-                    f"a frame of channel {self._channel} says it has {self._left} bytes, "
-                    f"expected at most {self._limit}"
-                )
+                what = f"a frame of channel {self._channel} says it has {self._left} bytes"
+                raise FrameError(f"{what}, expected at most {self._limit}")
             piece = data[at : at + self._left]
             at += len(piece)
             self._left -= len(piece)
