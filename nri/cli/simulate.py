@@ -12,8 +12,7 @@ import click
 from nri.adaptation import AdaptationError, Runtime
 from nri.adaptation.discover import parse_name
 from nri.adaptation.lifecycle import PodTemplate
-from nri.adaptation.recording import read, write
-from nri.adaptation.replay import Replayer
+from nri.adaptation.recording import Replayer, read, write
 from nri.adaptation.runtime import STYLES
 from nri.cli import options
 from nri.cli.timeline import Timeline

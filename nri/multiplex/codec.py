@@ -3,13 +3,10 @@
 A frame is a channel's id and a payload's length, each an unsigned 32-bit number in network order, then the
 payload. There is no handshake: both ends know the ids. (Go calls a channel a connection.)
 
-Reading and writing follow different rules. A reader must take payloads as pieces of a byte stream, since Go's writer
-cuts messages anywhere. A writer must not cut anywhere, since Go's reader is not a byte stream: one ``Read`` takes one
-frame, and ends the connection if the frame is longer than its buffer (``conn.Read`` in pkg/net/multiplex/mux.go of
-containerd/nri). ttRPC reads the beginning of a message into a buffer of 4096 bytes, and then asks for exactly the
-rest. So :func:`encode` makes frames of one message: the first has at most :data:`FIRST_PAYLOAD` bytes, the rest
-follows in one frame, and two messages never share a frame. Many small frames would also be read, but the Go reader's
-queue holds 256 of them, and overflowing it ends the connection, too.
+A reader must take payloads as pieces of a byte stream, since Go's writer cuts messages anywhere. A writer must not:
+one ``Read`` of Go's takes one frame, and ends the connection if the frame is longer than its buffer, or if more than
+256 frames wait (``conn.Read`` in pkg/net/multiplex/mux.go of containerd/nri; docs/decisions/0011). So :func:`encode`
+makes frames of one message: the first has at most :data:`FIRST_PAYLOAD` bytes, the rest follows in one frame.
 
 Malformed input is handled so:
 
@@ -41,11 +38,8 @@ OLD_MAX_PAYLOAD = 1 << 24
 FIRST_PAYLOAD = 4096
 """Bytes of a message's first frame at most: the size of Go's ``bufio.Reader``, through which ttRPC reads a header."""
 
-PLUGIN_SERVICE = 1
-"""The channel on which the plugin is the server."""
-
-RUNTIME_SERVICE = 2
-"""The channel on which the runtime is the server."""
+PLUGIN_SERVICE, RUNTIME_SERVICE = 1, 2
+"""The channels on which the plugin and the runtime are the servers."""
 
 
 class FrameError(ProtocolError):

@@ -141,8 +141,7 @@ class Connection:
         self._set_timer()
 
     def _set_timer(self) -> None:
-        due = self._receiver.due()
-        if due is not None:
+        if (due := self._receiver.due()) is not None:
             self._timer.set(due)
 
     def _read(self) -> Sequence[Job]:

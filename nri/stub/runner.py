@@ -19,8 +19,7 @@ from nri.api.names import SOCKET_VARIABLE
 from nri.errors import NRIError
 from nri.multiplex import inherited_socket
 from nri.places import DEFAULT_SOCKET
-from nri.stub.identity import Identity
-from nri.stub.plugin import handlers
+from nri.stub.plugin import Identity, handlers
 from nri.stub.session import Session
 
 if TYPE_CHECKING:
@@ -57,9 +56,7 @@ class Runner:
     ) -> None:
         handlers(plugin)  # raises early
         self.identity = Identity.find(environment, executable or sys.argv[0], name=name, index=index)
-        self._plugin = plugin
-        self._path = path
-        self._build = build
+        self._plugin, self._path, self._build = plugin, path, build
         self._connected = sock if sock is not None else _inherited(environment)
         self._stopped = threading.Event()
         self._session: Session | None = None
@@ -100,8 +97,7 @@ class Runner:
         :param grace: seconds to wait until the handlers that are at work have sent their answers.
         """
         self._stopped.set()
-        session = self._session
-        if session is not None:
+        if (session := self._session) is not None:
             session.close("the plugin was stopped", grace=grace)
 
     def update_containers(
@@ -111,8 +107,7 @@ class Runner:
 
         :raises NRIError: also when the plugin is not connected.
         """
-        session = self._session
-        if session is None:
+        if (session := self._session) is None:
             raise NRIError("not connected to a runtime")
         return session.update_containers(updates, timeout=timeout)
 

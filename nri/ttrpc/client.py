@@ -27,8 +27,6 @@ Out = TypeVar("Out", bound="Message")
 class _PendingCall:
     """A call that waits for its answer. The thread that reads only wakes the caller, which decodes the answer."""
 
-    __slots__ = ("answer", "done", "error")
-
     def __init__(self) -> None:
         self.done = threading.Lock()  # a threading.Event would be three objects, and slower
         self.done.acquire()
@@ -48,8 +46,7 @@ class RPCClient(Receiver):
         self._decoder = codec.MessageDecoder()
         self._pending: dict[int, _PendingCall] = {}
         self._next_stream = 1
-        self._sending = threading.Lock()
-        self._lock = threading.Lock()
+        self._sending, self._lock = threading.Lock(), threading.Lock()
         self._closed: NRIError | None = None
         channel.attach(self)
 
@@ -109,9 +106,8 @@ class RPCClient(Receiver):
         """End every pending call with ``reason``."""
         with self._lock:
             self._closed = self._closed or reason
-            pending = list(self._pending.values())
-            self._pending.clear()
-        for call in pending:
+            pending, self._pending = self._pending, {}
+        for call in pending.values():
             call.error = reason
             call.done.release()
 

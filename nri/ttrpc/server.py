@@ -140,9 +140,8 @@ class RPCServer(Receiver):
         with self._lock:
             self._closed = True
             self._changed.notify_all()
-            calls = list(self._calls.values())
-            self._calls.clear()
-        for call in calls:
+            calls, self._calls = self._calls, {}
+        for call in calls.values():
             call.cancel()
         self._replies.end()
 
