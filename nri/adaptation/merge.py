@@ -75,24 +75,21 @@ class Owners:
 
 
 class Merger:
-    """Merges the plugins' answers to one event.
+    """Merges the plugins' answers to the event of this name.
 
-    :param event: its name.
     :ivar container: the container as the next plugin sees it: a copy with all adjustments so far. Empty where the
         event has no container.
     :ivar adjustment: the merged adjustment of the container that is being created.
     :ivar updates: updates of other containers, by id; of UpdateContainer also of the container itself.
-    :ivar owners: the plugin that set each field.
     """
 
     def __init__(self, event: str, container: api.Container | None = None) -> None:
         self.container = api.Container() if container is None else deepcopy(container)
-        self._args = list(self.container.args)
         self.adjustment = api.ContainerAdjustment()
         self.updates: dict[str, api.ContainerUpdate] = {}
         self.evictions: list[api.ContainerEviction] = []
         self.owners = Owners(event)
-        self._event = event
+        self._event, self._args = event, list(self.container.args)
 
     def adjust(self, adjustment: api.ContainerAdjustment, plugin: str) -> None:
         """Add a plugin's adjustment of the container that is being created.
@@ -133,18 +130,16 @@ class Merger:
                 if update.ignore_failure:
                     continue
                 raise
-            merged = self.updates.get(id_)
-            if merged is None:
-                merged = self.updates[id_] = api.ContainerUpdate(container_id=id_, ignore_failure=True)
-            merged.ignore_failure = merged.ignore_failure and update.ignore_failure
+            new = api.ContainerUpdate(container_id=id_, ignore_failure=True)
+            merged = self.updates.setdefault(id_, new)
+            merged.ignore_failure &= update.ignore_failure
             add(update, merged)
 
     def wanted(self, resources: api.LinuxResources) -> api.LinuxResources:
         """Return the requested resources of the container with the plugins' updates so far."""
         wanted = api.ContainerUpdate()
         wanted.linux.resources.CopyFrom(resources)
-        own = self.updates.get(self.container.id)
-        if own is not None:
+        if (own := self.updates.get(self.container.id)) is not None:
             add(own, wanted)
         return wanted.linux.resources
 

@@ -53,8 +53,7 @@ def write(lifecycle: Iterable[LifecycleEvent], file: TextIO) -> None:
     for item in lifecycle:
         line: dict[str, Any] = {"event": events.BY_EVENT[item.event].rpc}
         for name in _PARTS:
-            message = getattr(item, name)
-            if message is not None:
+            if (message := getattr(item, name)) is not None:
                 line[name] = json_format.MessageToDict(message, preserving_proto_field_name=True)
         file.write(json.dumps(line, ensure_ascii=False, sort_keys=True) + "\n")
 
@@ -74,9 +73,7 @@ def read(path: str) -> list[LifecycleEvent]:
 
 
 def _lines(file: TextIO, path: str) -> Iterator[tuple[int, str]]:
-    number = 0
-    while line := file.readline(MAX_LINE + 1):
-        number += 1
+    for number, line in enumerate(iter(lambda: file.readline(MAX_LINE + 1), ""), 1):
         if len(line) > MAX_LINE:
             raise AdaptationError(f"{escape(path)}:{number}: is longer than {MAX_LINE} characters")
         if line.strip():
@@ -130,8 +127,7 @@ class Replayer:
         runtime: Runtime,
         on_event: Callable[[LifecycleEvent, Outcome | None, EventError | None], None] | None = None,
     ) -> None:
-        self.failed = 0
-        self._runtime = runtime
+        self.failed, self._runtime = 0, runtime
         self._on_event = on_event or (lambda item, outcome, error: None)
         self._skipped: dict[str, frozenset[int]] = {}
         self._changes: dict[str, api.ContainerAdjustment] = {}

@@ -43,10 +43,9 @@ class Timeline:
 
     def __init__(self, *, as_json: bool) -> None:
         self.failed = False
-        self._as_json = as_json
+        self._as_json, self._calls = as_json, 0
         self._rows: list[Row] = []
         self._lines: dict[str, list[str]] = {}
-        self._calls = 0
         self._lock = threading.Lock()
         if not as_json:
             click.secho(_columns("EVENT", "POD", "PLUGIN", "RESULT", "TIME"), bold=True)

@@ -60,6 +60,5 @@ class Channel(Protocol):
     def wait(self, done: threading.Lock, timeout: float | None = None) -> bool:
         """Acquire ``done``, which the receiver releases when the awaited bytes have arrived.
 
-        :param timeout: seconds; None waits without a limit.
-        :returns: False when the time was over before.
+        Returns False when ``timeout`` seconds are over before; None waits without a limit.
         """

@@ -27,13 +27,10 @@ from nri.multiplex.channel import ProtocolError
 HEADER = struct.Struct(">II")
 
 MAX_PAYLOAD = 4 * 1024 * 1024 + 10
-"""Bytes of the longest payload: the longest ttRPC message with its header. A longer write is several frames.
-
-Up to NRI 0.6 Go's writer does not cut, and refuses more than 16 MiB: see :data:`OLD_MAX_PAYLOAD`.
-"""
+"""Bytes of the longest payload: the longest ttRPC message with its header. A longer write is several frames."""
 
 OLD_MAX_PAYLOAD = 1 << 24
-"""Bytes of the longest payload up to NRI 0.6 (``maxPayloadSize`` of its mux.go)."""
+"""The same up to NRI 0.6 (``maxPayloadSize`` of its mux.go), whose writer does not cut and refuses more."""
 
 FIRST_PAYLOAD = 4096
 """Bytes of a message's first frame at most: the size of Go's ``bufio.Reader``, through which ttRPC reads a header."""
@@ -55,8 +52,7 @@ class FrameDecoder:
     def __init__(self, limit: int | None = None) -> None:
         self._limit = MAX_PAYLOAD if limit is None else limit
         self._header = b""
-        self._channel = 0
-        self._left = 0
+        self._channel = self._left = 0
 
     @property
     def inside(self) -> bool:
@@ -93,7 +89,6 @@ class FrameDecoder:
 def encode(channel: int, message: bytes, limit: int | None = None) -> bytes:
     """Return one whole message as frames of ``channel``; no frame for an empty one.
 
-    :param message: a message of the protocol on the channel, from its first byte to its last.
     :param limit: bytes of the longest payload; by default :data:`MAX_PAYLOAD`.
     """
     if len(message) <= FIRST_PAYLOAD:

@@ -1,8 +1,7 @@
 """Keep a plugin connected: to the runtime that launched it, or to any runtime that listens.
 
-A plugin that a runtime launches inherits a connected socket, with its number in the environment. When the runtime
-closes it, the process has nothing more to do. A plugin from outside connects to the runtime's socket, and connects
-again whenever the connection ends: a runtime may restart, and must find its plugins then.
+A plugin that a runtime launches inherits a connected socket, with its number in the environment, and ends with it. A
+plugin from outside connects again whenever the connection ends: a runtime may restart, and must find its plugins.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ class Runner:
     def run(self) -> ClosedError | None:
         """Serve the given or inherited connection until it is closed; otherwise connect, repeatedly, until stopped.
 
-        :returns: the reason why the last connection was closed; None where there was none.
+        Returns the reason why the last connection was closed; None where there was none.
         """
         if self._connected is not None:
             return self._serve(Session(self._plugin, self.identity, self._connected))
@@ -92,10 +91,7 @@ class Runner:
         return reason
 
     def stop(self, *, grace: float = 0.0) -> None:
-        """Close the connection, and make :meth:`run` return. Another thread calls this.
-
-        :param grace: seconds to wait until the handlers that are at work have sent their answers.
-        """
+        """Close the connection as :meth:`Session.close`, and make :meth:`run` return. Another thread calls this."""
         self._stopped.set()
         if (session := self._session) is not None:
             session.close("the plugin was stopped", grace=grace)

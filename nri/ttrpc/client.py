@@ -30,8 +30,7 @@ class _PendingCall:
     def __init__(self) -> None:
         self.done = threading.Lock()  # a threading.Event would be three objects, and slower
         self.done.acquire()
-        self.answer: codec.MessageFrame | codec.Oversized | None = None
-        self.error: NRIError | None = None
+        self.result: codec.MessageFrame | codec.Oversized | NRIError | None = None
 
 
 class RPCClient(Receiver):
@@ -83,10 +82,10 @@ class RPCClient(Receiver):
             with self._lock:
                 self._pending.pop(stream, None)
             raise DeadlineError(f"{method}: no answer within {timeout:g} s")
-        if pending.error is not None:
-            raise pending.error.with_traceback(None)
+        if isinstance(pending.result, NRIError):
+            raise pending.result.with_traceback(None)
         try:
-            return response.FromString(_payload(pending.answer))
+            return response.FromString(_payload(pending.result))
         except DecodeError:
             what = f"the answer to {method} is not a {response.DESCRIPTOR.full_name}"
             raise StatusError(Code.INTERNAL, what) from None
@@ -99,7 +98,7 @@ class RPCClient(Receiver):
             with self._lock:
                 pending = self._pending.pop(message.stream, None)
             if pending is not None:  # otherwise it came after its deadline
-                pending.answer = message
+                pending.result = message
                 pending.done.release()
 
     def closed(self, reason: NRIError) -> None:
@@ -108,7 +107,7 @@ class RPCClient(Receiver):
             self._closed = self._closed or reason
             pending, self._pending = self._pending, {}
         for call in pending.values():
-            call.error = reason
+            call.result = reason
             call.done.release()
 
     def _send(self, data: bytes) -> tuple[int, _PendingCall]:
