@@ -8,7 +8,8 @@ from __future__ import annotations
 import struct
 
 from fuzz.cutting import LIMIT, held, limited, ways
-from nri.multiplex import FrameDecoder, FrameError, codec, encode
+from nri.multiplex import codec
+from nri.multiplex.codec import FrameDecoder, FrameError, encode
 
 _HEADER = struct.Struct(">II")
 

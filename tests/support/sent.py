@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from nri.multiplex import encode, mux
+from nri.multiplex import mux
+from nri.multiplex.codec import encode
 from tests.support.go_reader import ConnectionOverError, GoReader
 
 RAW = "tests/unit/multiplex/"
