@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jsonschema.exceptions import best_match
 
-from nri.config.faults import MAX_FAULTS
-from nri.config.nearest import nearest
+from nri.config.faults import MAX_FAULTS, nearest
 from nri.types import gojson
 
 if TYPE_CHECKING:

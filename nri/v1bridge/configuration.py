@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from nri import config, trust
 from nri.config import ConfigError, ConfigList, Fault
-from nri.config.faults import InvalidFile
+from nri.config.loading import InvalidFile
 from nri.types.gojson import shorten
 from nri.v1bridge.absence import GRACE, Absence
 from nri.v1bridge.explaining import Explainer

@@ -11,7 +11,7 @@ from typing import Any
 
 from nri.client.chain import DEFAULT_TIMEOUT
 from nri.config.entries import FAILURE_POLICIES, MAX_TIMEOUT
-from nri.config.nearest import nearest
+from nri.config.faults import nearest
 from nri.errors import NRIError
 from nri.places import DEFAULT_BIN_DIRS, DEFAULT_CONF_DIR, DEFAULT_CONF_FILE
 from nri.types import gojson
