@@ -11,6 +11,7 @@ from referencing import Registry
 from referencing.jsonschema import DRAFT202012
 
 from nri.config.entries import HOST_CONFIG
+from nri.types.table_explained import schema
 
 PLACES = {"request": "nri.types", "result": "nri.types", "configlist": "nri.config", "host-config": "nri.config"}
 """The name of each schema, with the package that it ships with."""
@@ -26,7 +27,7 @@ def load(name: str) -> dict[str, Any]:
 def host_config() -> dict[str, Any]:
     """Return the schema of the host configuration as its table has it: the content of ``host-config.schema.json``."""
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": "urn:nri:v0.1:host-config"}
-    return head | HOST_CONFIG.schema()
+    return head | schema(HOST_CONFIG)
 
 
 def validator(name: str) -> Draft202012Validator:

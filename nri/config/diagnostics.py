@@ -17,6 +17,7 @@ from nri.config.findings import explain
 from nri.config.source_positions import SourcePositions, refused
 from nri.types import DecodeError, gojson
 from nri.types.table import NOTE_PREFIX
+from nri.types.table_explained import schema
 from nri.types.v1 import STATES
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 MINIMAL = '{"version": "0.1", "plugins": [{"type": "NAME"}]}'
 """The shortest configuration with a plugin."""
 
-_OF_DOCUMENT, _OF_PLUGIN = (Draft202012Validator(table.schema()) for table in (HOST_CONFIG, PLUGIN))
+_OF_DOCUMENT, _OF_PLUGIN = (Draft202012Validator(schema(table)) for table in (HOST_CONFIG, PLUGIN))
 
 
 def diagnose(file: str, document: bytes, limit: int = MAX_FAULTS) -> tuple[Fault, ...]:

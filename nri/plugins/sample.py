@@ -35,13 +35,20 @@ class SamplePlugin(Plugin):
     @property
     def conf_schema(self) -> dict[str, Any]:  # type: ignore[override] # it is made where it is asked for
         """The JSON Schema of the plugin conf."""
-        return self.conf_table.schema()
+        from nri.types.table_explained import schema
+
+        return schema(self.conf_table)
 
     def invoke(self, request: Request) -> Result:
         """Check the plugin conf, then act; the result's metadata says what was done."""
         result = request.new_result(self.type)
         if request.state in (State.CREATE, State.UPDATE):
-            self.act(request, self.conf_table.read(request.conf, "conf"), result.metadata)
+            conf = self.conf_table.read(request.conf)
+            if conf is None:
+                from nri.types.table_explained import refusal
+
+                raise refusal(self.conf_table, request.conf, "conf")
+            self.act(request, conf, result.metadata)
         return result
 
     def act(self, request: Request, conf: dict[str, Any], metadata: dict[str, str]) -> None:

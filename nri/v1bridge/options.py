@@ -17,6 +17,7 @@ from nri.places import DEFAULT_BIN_DIRS, DEFAULT_CONF_DIR, DEFAULT_CONF_FILE
 from nri.types import gojson
 from nri.types.errors import DecodeError
 from nri.types.table import FLAG, Key, Rule, Table, array, number, text, words
+from nri.types.table_explained import why
 
 
 class OptionsError(NRIError):
@@ -80,7 +81,7 @@ class BridgeOptions:
         except DecodeError as error:
             return cls(), [f"they are not JSON: {error}"]
         if not isinstance(value, dict):
-            return cls(), [OPTIONS.why(value)]
+            return cls(), [why(OPTIONS, value)]
         attributes = {each.metadata["key"]: each.name for each in fields(cls)}
         faults: list[str] = []
         found: dict[str, Any] = {}
@@ -91,8 +92,8 @@ class BridgeOptions:
                 near = nearest(name, OPTIONS.keys)
                 hint = f', did you mean "{near}"?' if near else f", expected one of {', '.join(OPTIONS.keys)}"
                 faults.append(f"unknown key {gojson.shorten(repr(name))}{hint}")
-            elif why := OPTIONS.keys[name].rule.why(item):
-                faults.append(f"{name}: {why}")
+            elif wrong := why(OPTIONS.keys[name].rule, item):
+                faults.append(f"{name}: {wrong}")
             else:
                 found[attributes[name]] = tuple(item) if isinstance(item, list) else item
         return cls(**found), faults
