@@ -25,14 +25,16 @@ class OptionsError(NRIError):
 
 
 def _option(name: str, default: Any, rule: Rule) -> Any:
-    return field(default=default, metadata={"key": name, "option": Key(name, rule, default=default)})
+    return field(default=default, metadata={"key": name, "rule": rule})
 
 
-_PATH = text(
-    matches=lambda value: value.startswith("/") and "\0" not in value,
-    pattern=r"^/[^\0]*(?![\s\S])",
-    expected="an absolute path",
-)
+def _is_path(value: str) -> bool:
+    return value.startswith("/") and "\0" not in value
+
+
+_PATH = text(matches=_is_path, pattern=r"^/[^\0]*(?![\s\S])", expected="an absolute path")
+_PATHS = array(_PATH, 1, expected="an array of absolute paths, at least one")
+_SECONDS = number(0, MAX_TIMEOUT, above=True, expected=f"a number of seconds above 0, at most {MAX_TIMEOUT}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,15 +43,9 @@ class BridgeOptions:
 
     conf_dir: str = _option("confDir", DEFAULT_CONF_DIR, _PATH)
     conf_file: str = _option("confFile", DEFAULT_CONF_FILE, _PATH)
-    bin_dirs: tuple[str, ...] = _option(
-        "binDirs", DEFAULT_BIN_DIRS, array(_PATH, 1, expected="an array of absolute paths, at least one")
-    )
+    bin_dirs: tuple[str, ...] = _option("binDirs", DEFAULT_BIN_DIRS, _PATHS)
     failure_policy: str = _option("failurePolicy", "fail", words(*FAILURE_POLICIES))
-    plugin_timeout: float = _option(
-        "pluginTimeout",
-        DEFAULT_TIMEOUT,
-        number(0, MAX_TIMEOUT, above=True, expected=f"a number of seconds above 0, at most {MAX_TIMEOUT}"),
-    )
+    plugin_timeout: float = _option("pluginTimeout", DEFAULT_TIMEOUT, _SECONDS)
     prefork: bool = _option("prefork", True, FLAG)
     check_owner: bool = _option("checkOwner", True, FLAG)
     log_file: str = _option("logFile", "", _PATH)
@@ -71,8 +67,7 @@ class BridgeOptions:
     def read(cls, document: str) -> tuple[BridgeOptions, list[str]]:
         """Return the valid options of a JSON text, with the defaults for the rest, and the faults.
 
-        For a bridge that a runtime launches: containerd 1.7 ends when a plugin does not accept its configuration, and
-        a misspelt log level must not take a node down.
+        containerd 1.7 ends when a plugin does not accept its configuration; a misspelt key must not take a node down.
         """
         if not document.strip():
             return cls(), []
@@ -99,5 +94,7 @@ class BridgeOptions:
         return cls(**found), faults
 
 
-OPTIONS = Table(*[each.metadata["option"] for each in fields(BridgeOptions)], notes=True, nulls=True)
+OPTIONS = Table(
+    *[Key(each.metadata["key"], each.metadata["rule"]) for each in fields(BridgeOptions)], notes=True, nulls=True
+)
 """The keys of the JSON object."""
