@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from nri.config import ConfigError, Fault
-from nri.config.faults import InvalidFile, path_text
+from nri.config.faults import path_text
+from nri.config.loading import InvalidFile
 
 
 @pytest.mark.parametrize(
