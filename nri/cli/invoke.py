@@ -19,8 +19,6 @@ from nri.process.lines import readable
 from nri.types.errors import DecodeError
 from nri.types.v1 import MAX_REQUEST, Request
 
-NO_PLUGIN = "no plugin is configured for {}"
-
 
 @click.command()
 @click.argument("state", type=options.type_state)
@@ -71,16 +69,23 @@ def invoke(
         raise click.UsageError("--spec needs the container's --id")
     if request_file is not None and (container is not None or pid is not None):
         raise click.UsageError("--id and --pid need --spec; a --request has its own id and pid")
-    request = _read_request(request_file) if request_file is not None else None
-    if request is None:
+    if request_file is not None:
+        request = _read_request(request_file)
+    else:
         task = Task(str(container), pid or 0, spec_from_oci(read_config(str(spec_file))))
         request = Client(ConfigList()).request(task, state)
-    request = _with_options(
-        request, sandbox_id, options.pairs("--annotation", annotations), options.pairs("--label", labels)
+    if more := options.pairs("--annotation", annotations):
+        spec = request.spec or spec_from_oci({})
+        request = request.replace(spec=spec.replace(annotations={**spec.annotations, **more}))
+    request = request.replace(
+        sandbox_id=request.sandbox_id if sandbox_id is None else sandbox_id,
+        labels={**request.labels, **options.pairs("--label", labels)},
     )
     # Absolute before prepare_process() changes directory.
     places = host._replace(bin_dirs=tuple(map(os.path.abspath, host.bin_dirs)))
     client = Client(places.load(), places.invoker, timeout=timeout)
+    if not as_json and not client.chain(state):
+        click.echo(f"no plugin is configured for {state}")
     if dry_run:
         _print_requests(client, request, state, as_json)
         return
@@ -100,10 +105,7 @@ def invoke(
     if as_json:
         output.print_json([_step_value(s) for s in steps] if trace else [r.to_value() for r in results])
     elif not trace:
-        rows = [(result.plugin, output.pairs(result.metadata) or "-") for result in results]
-        output.print_table(("PLUGIN", "RESULT"), rows)
-    if not as_json and not client.chain(state):
-        click.echo(NO_PLUGIN.format(state))
+        output.print_table(("PLUGIN", "RESULT"), [(r.plugin, output.pairs(r.metadata) or "-") for r in results])
     if error is not None:
         raise error
 
@@ -111,9 +113,8 @@ def invoke(
 def _read_request(name: str) -> Request:
     where = "stdin" if name == "-" else escape(name)
     try:
-        if name == "-":
-            stdin = sys.stdin  # None if the caller has closed it
-            document = stdin.buffer.read(MAX_REQUEST + 1) if stdin else b""
+        if name == "-":  # stdin is None if the caller has closed it
+            document = sys.stdin.buffer.read(MAX_REQUEST + 1) if sys.stdin else b""
         else:
             with open(name, "rb") as file:
                 document = file.read(MAX_REQUEST + 1)
@@ -126,39 +127,28 @@ def _read_request(name: str) -> Request:
         raise DecodeError(f"{where}: {error}") from error
 
 
-def _with_options(
-    request: Request, sandbox_id: str | None, annotations: dict[str, str], labels: dict[str, str]
-) -> Request:
-    spec = request.spec
-    if annotations:
-        spec = (spec or spec_from_oci({})).replace(annotations={**(spec.annotations if spec else {}), **annotations})
-    id_ = request.sandbox_id if sandbox_id is None else sandbox_id
-    return request.replace(spec=spec, sandbox_id=id_, labels={**request.labels, **labels})
-
-
 def _print_requests(client: Client, request: Request, state: str, as_json: bool) -> None:
-    requests = [client.request(request, state).replace(conf=plugin.conf).to_value() for plugin in client.chain(state)]
+    chain = client.chain(state)
+    requests = [client.request(request, state).replace(conf=plugin.conf).to_value() for plugin in chain]
     if as_json:
         output.print_json(requests)
-        return
-    if not requests:
-        click.echo(NO_PLUGIN.format(state))
-    for plugin, value in zip(client.chain(state), requests, strict=True):
-        click.echo(f"# to {plugin.type}, without the results of the plugins before it")
-        output.print_json(value)
+    else:
+        for plugin, value in zip(chain, requests, strict=True):
+            click.echo(f"# to {plugin.type}, without the results of the plugins before it")
+            output.print_json(value)
 
 
 def _print_step(step: Step) -> None:
-    milliseconds = f"{step.seconds * 1000:.1f} ms"
     binary = step.binary or str(step.error and step.error.reason).partition(":")[0]  # "not found" or "not run"
-    click.secho(escape(f"{step.plugin.type}  {binary}  {milliseconds}"), bold=True)
-    _print_document("request", step.request)
-    if step.result is not None:
-        _print_document("result", step.result.to_json())
-    else:
+    click.secho(escape(f"{step.plugin.type}  {binary}  {step.seconds * 1000:.1f} ms"), bold=True)
+    value = _step_value(step)
+    for name in ("request", "result"):
+        if value[name] is not None:
+            click.echo(f"  {name}: " + json.dumps(value[name], indent=2).replace("\n", "\n  "))
+    if step.error is not None:
         if step.stdout:
             click.echo(f"  stdout: {readable(step.stdout[:4096])}")
-        click.echo(f"  error: {escape(str(step.error and step.error.reason))}")
+        click.echo(f"  error: {escape(step.error.reason)}")
     sys.stdout.flush()
 
 
@@ -171,8 +161,3 @@ def _step_value(step: Step) -> dict[str, Any]:
         "error": step.error.reason if step.error is not None else None,
         "seconds": step.seconds,
     }
-
-
-def _print_document(name: str, document: bytes) -> None:
-    text = json.dumps(json.loads(document), indent=2).replace("\n", "\n  ")
-    click.echo(f"  {name}: {text}")

@@ -14,10 +14,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-
 DEFAULT_DEADLINE = 8.0
 """Seconds for the whole hook. Configurations of podman and CRI-O usually kill a hook after 10."""
-
 
 _OPTIONS = {
     f"--{name}": name.replace("-", "_") for name in ("conf-dir", "conf-file", "log-file", "timeout", "deadline")
