@@ -36,7 +36,7 @@ class Row(NamedTuple):
 
     @property
     def holds(self) -> bool:
-        """Whether the figure is within its limit."""
+        """True if the figure is within its limit."""
         return self.end <= self.most
 
 

@@ -22,7 +22,7 @@ def check(data: bytes) -> None:
     """Read the bytes as a configuration file."""
     value = entries.parse(data)
     accepted = _schema_accepts(data)
-    assert (value is not None) == accepted, f"quick says {value is not None}, the schema {accepted}"
+    assert (value is not None) == accepted, f"validate accepts: {value is not None}, the schema: {accepted}"
     if accepted:
         plugins = ConfigList.from_json(data).plugins
         assert all(plugin.type and "/" not in plugin.type and plugin.type != ".." for plugin in plugins)
