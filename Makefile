@@ -6,7 +6,7 @@ PYTEST_ARGS ?= --quiet --numprocesses 2
 BIN := .venv/bin
 export PYTHON
 
-.PHONY: help demo demo-containerd test fuzz soak lint binaries install may-install bench clean venv
+.PHONY: help demo demo-containerd test test-python coverage fuzz soak lint binaries install may-install bench clean venv
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -20,6 +20,12 @@ demo-containerd: binaries ## the same demonstration on a private, real container
 
 test: binaries ## run all tests that this machine can run; the end lists what was skipped, and why
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+test-python: binaries ## the unit and integration tests with another Python: PYTHON=3.14
+	@tools/test-python $(PYTHON)
+
+coverage: binaries ## branches of nri/ that the unit and integration tests reach, by package
+	@tools/coverage
 
 fuzz: venv ## fuzz all parsers of untrusted input, guided by coverage; FUZZ_SECONDS=60 for each target
 	@tools/fuzz

@@ -8,18 +8,11 @@ class AdaptationError(NRIError):
 
 
 class EventError(NRIError):
-    """A plugin made an event fail: it answered with an error in time.
-
-    :ivar event: the event's name, as ``StartContainer``.
-    :ivar plugin: the plugin's name, as ``10-v1bridge``.
-    :ivar message: the plugin's message.
-    """
+    """A plugin made an event, such as ``StartContainer``, fail: it answered with an error in time."""
 
     def __init__(self, event: str, plugin: str, message: str) -> None:
         super().__init__(f"{event}: plugin {plugin}: {message}")
-        self.event = event
-        self.plugin = plugin
-        self.message = message
+        self.event, self.plugin, self.message = event, plugin, message
 
 
 class ConflictError(EventError):
@@ -32,5 +25,4 @@ class ConflictError(EventError):
 
     def __init__(self, event: str, field: str, first: str, second: str, container: str) -> None:
         super().__init__(event, second, f"{first} and {second} both set {field} of container {container}")
-        self.field = field
-        self.plugins = (first, second)
+        self.field, self.plugins = field, (first, second)

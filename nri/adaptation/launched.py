@@ -48,15 +48,14 @@ class LaunchedPlugin:
     """
 
     def __init__(self, path: str, *, index: str, name: str, on_line: Callable[[str], None] | None = None) -> None:
+        self.index, self.name = index, name
         self.sock, theirs = socket.socketpair()
-        self._printed = -1
-        self._on_line = on_line
-        self._line = b""
+        self._on_line = on_line or (lambda line: None)
+        self._printed, self._line = -1, b""
         self._reading = threading.Lock()
         self._reader: threading.Thread | None = None
         environment = {NAME_VARIABLE: name, INDEX_VARIABLE: index, SOCKET_VARIABLE: str(SOCKET)}
-        null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
-        output = null
+        null = output = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
         try:
             if on_line is not None:
                 self._printed, output = os.pipe2(os.O_CLOEXEC)
@@ -120,8 +119,7 @@ class LaunchedPlugin:
                 self.drain()
 
     def _hand_out(self, line: bytes) -> None:
-        if self._on_line is not None:
-            self._on_line(escape(line.decode("utf-8", "replace")))
+        self._on_line(escape(line.decode("utf-8", "replace")))
 
     def _stop_reading(self) -> None:
         if self._printed >= 0:

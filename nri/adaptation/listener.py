@@ -6,6 +6,7 @@ peer's credentials, which the kernel gives for each connection (SO_PEERCRED, uni
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import socket
@@ -57,16 +58,12 @@ class Listener:
     def close(self) -> None:
         """Accept no more connections, and remove the socket."""
         self._closing = True
-        try:
+        with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)  # wakes accept()
-        except OSError:
-            pass
         self._thread.join()
         self._socket.close()
-        try:
+        with contextlib.suppress(OSError):  # it may already be gone
             os.unlink(self.path)
-        except OSError:
-            pass  # it may already be gone
 
     def _run(self) -> None:
         while not self._closing:

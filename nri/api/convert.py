@@ -37,7 +37,6 @@ _CPU = {
     "realtime_runtime": "realtimeRuntime",
     "realtime_period": "realtimePeriod",
 }
-_DEVICE = {"major": "major", "minor": "minor"}
 
 
 def resources_of(linux: LinuxPodSandbox | LinuxContainer) -> LinuxResources | None:
@@ -61,9 +60,8 @@ def resources_to_oci(resources: LinuxResources | None) -> dict[str, Any] | None:
     if resources.HasField("pids"):
         oci["pids"] = {"limit": resources.pids.limit} if resources.pids.limit > -1 else {}
     if resources.hugepage_limits:
-        oci["hugepageLimits"] = [
-            {"pageSize": page.page_size, "limit": page.limit} for page in resources.hugepage_limits
-        ]
+        pages = resources.hugepage_limits
+        oci["hugepageLimits"] = [{"pageSize": page.page_size, "limit": page.limit} for page in pages]
     if resources.unified:
         oci["unified"] = dict(sorted(resources.unified.items()))
     return oci
@@ -78,7 +76,7 @@ def _device(rule: LinuxDeviceCgroup) -> dict[str, Any]:
     oci: dict[str, Any] = {"allow": rule.allow}
     if rule.type:
         oci["type"] = rule.type
-    oci |= _present(rule, _DEVICE)
+    oci |= _present(rule, {"major": "major", "minor": "minor"})
     if rule.access:
         oci["access"] = rule.access
     return oci

@@ -9,12 +9,10 @@ import click
 
 from nri import config
 from nri.cli import options, output
-from nri.cli.broken import TRACEBACK, is_broken
-from nri.client import PluginError, find
+from nri.client import Invoker, PluginError
 from nri.config import Fault
 from nri.config.entries import PluginEntry
-from nri.config.openness import openness_note
-from nri.config.plugin_conf import check_conf, fault_at
+from nri.config.plugin_conf import check_conf, fault_at, openness_note
 from nri.errors import escape
 from nri.prefork.pool.eligibility import is_built_with_skel, try_prefork
 from nri.process.launch import Output, launch
@@ -26,28 +24,55 @@ ANSWER_WITHIN = 10.0
 """Seconds that a plugin has to answer ``version`` or ``schema``."""
 
 
+TRACEBACK = "Traceback (most recent call last):"
+"""The first line that Python writes for an exception."""
+
+BROKEN = (
+    TRACEBACK,
+    "SyntaxError: ",  # of Python, which shows no traceback for the program itself
+    "IndentationError: ",
+    "TabError: ",
+    "Syntax error: ",  # of dash
+    "syntax error near ",  # of bash
+    "syntax error: ",
+    "Failed to execute script ",  # of PyInstaller
+    "error while loading shared libraries: ",  # of the dynamic loader
+    "symbol lookup error: ",
+    "compilation aborted at ",  # of Perl
+    "aborted due to compilation errors",
+    "(node:internal/",  # of Node.js, in each of its stack traces
+    "goroutine 1 [running]:",  # of Go
+)
+"""Text that interpreters, loaders and runtimes of languages write to stderr when a program can't run."""
+
+# A program that fails because there is no request runs as it should.
+_NO_REQUEST_IN_PYTHON = "json.decoder.JSONDecodeError: "  # in the last line; elsewhere it may cause another error
+_NO_REQUEST = (
+    "SyntaxError: Unexpected end of JSON input",  # of Node.js
+    "panic: EOF",  # of Go
+    "panic: unexpected end of JSON input",
+)
+
+
 class Checked:
     """One entry of the configuration with the results of the check.
 
     ``faults`` must be fixed; ``notes`` are facts that an operator should know.
     """
 
-    def __init__(self, plugin: PluginEntry, bin_dirs: tuple[str, ...], *, check_owner: bool) -> None:
+    def __init__(self, plugin: PluginEntry, invoker: Invoker) -> None:
         self.plugin = plugin
         self.binary: str | None = None
-        self.place = ""
-        """For the table: the path of the binary, or why there is none."""
         self.version: str | None = None
         self.conf = "not checked"
         self.notes: list[str] = []
         self.faults: tuple[Fault, ...] = ()
         try:
-            self.binary = find(plugin.type, bin_dirs, check_owner=check_owner)
+            self.place = self.binary = invoker.find(plugin.type)  # the place is for the table
         except PluginError as error:
             self._fault(str(error))
             self.place = error.reason.partition(":")[0]  # "not found", or "not run"
             return
-        self.place = self.binary
         about = self._about(self.binary)
         if about is None:
             return  # no schema to check its conf against
@@ -57,82 +82,76 @@ class Checked:
         if about["type"] != plugin.type:
             found = gojson.describe(about["type"])
             self._fault(f"{self.binary} version: type: found {found}, expected {plugin.type!r}")
-        self._check_conf(self.binary)
+        schema, _ = self._ask(self.binary, "schema", [])
+        if schema is True:
+            self.conf = "any"
+            return
+        wrong = check_conf(plugin, schema)
+        self.faults += wrong
+        self.conf = "wrong" if wrong else "right"
+        if not wrong and (note := openness_note(plugin, schema)):
+            self.notes.append(note)
 
     def _about(self, binary: str) -> dict[str, Any] | None:
-        """Return the plugin's answer to 'version'; None if it was not built with nri.skel, or cannot run."""
-        asked = self._ask(binary, "version")
-        if asked is None:
-            return None
-        about, ran, stderr = asked
+        """Return the plugin's answer to 'version'; None if it was not built with nri.skel, or cannot run.
+
+        A plugin that was built with nri.skel answers, so it is broken if it does not. Another plugin need not; it is
+        broken if the way it ends shows that it can't run at all.
+        """
+        stderr: list[str] = []
+        about, ran = self._ask(binary, "version", stderr)
         if isinstance(about, dict) and {"type", "nri"} <= about.keys():
             return about
+        if ran is None:
+            return None
+        lines = [line for line in stderr if line.strip()]
         wrote = f"; it wrote {gojson.shorten(repr(ran.stdout.decode(errors='replace')))}" if ran.stdout else ""
         problem = f"{binary} does not answer 'version' ({ran.ending or 'exit status 0'}{wrote})"
         if ran.stderr:  # the last line of a traceback is the error
-            lines = [line for line in stderr if line.strip()]
             problem += f"; the end of its stderr: {lines[-1] if TRACEBACK in lines else ran.stderr}"
         if ran.status in NOT_RUN and has_windows_ends(binary):
             problem += f"; {WINDOWS}"
-        if is_broken(ran, stderr) or _is_built_with_skel(binary):
+        if _is_broken(ran, lines) or _is_built_with_skel(binary):
             self._fault(problem)
         elif about is None:  # a plugin that writes JSON to any question is not worth a note
             self.notes.append(problem)
         return None
 
-    def _check_conf(self, binary: str) -> None:
-        asked = self._ask(binary, "schema")
-        schema = asked[0] if asked is not None else None
-        if schema is True:
-            self.conf = "any"
-            return
-        wrong = check_conf(self.plugin, schema)
-        self.faults += wrong
-        self.conf = "wrong" if wrong else "right"
-        if not wrong and (note := openness_note(self.plugin, schema)):
-            self.notes.append(note)
-
     def _fault(self, message: str) -> None:
         self.faults += (fault_at(self.plugin, "type", message),)
 
-    def _ask(self, binary: str, verb: str) -> tuple[object, Output, list[str]] | None:
-        """Run ``TYPE VERB``; return the JSON that it wrote (or None), its output, and the lines of its stderr.
+    def _ask(self, binary: str, verb: str, stderr: list[str]) -> tuple[object, Output | None]:
+        """Run ``TYPE VERB``; return the JSON that it wrote (or None), and its output. Add its lines to ``stderr``.
 
-        Return None, with a fault, if it cannot be started or has to be killed.
+        The output is None, and there is a fault, if it cannot be started or has to be killed.
         """
-        stderr: list[str] = []
         until = time.monotonic() + ANSWER_WITHIN
         try:
             ran = launch(binary, [self.plugin.type, verb], b"", until, log=stderr.append)
         except OSError as error:
             self._fault(explain(binary, error))
-            return None
+            return None, None
         if ran.stopped:
             why = f"no answer within {ANSWER_WITHIN:g} s" if ran.stopped == "deadline" else "it wrote too much"
             self._fault(f"{binary} {verb}: killed: {why}")
-            return None
+            return None, None
         try:
-            return gojson.loads(ran.stdout) if ran.status == 0 else None, ran, stderr
+            return gojson.loads(ran.stdout) if ran.status == 0 else None, ran
         except DecodeError:
-            return None, ran, stderr
+            return None, ran
 
     def to_value(self) -> dict[str, Any]:
         """Return the entry as ``--json`` prints it."""
-        return {
-            "type": self.plugin.type,
-            "source": self.plugin.source,
-            "binary": self.binary,
-            "version": self.version,
-            "conf": self.conf,
-            "faults": [_fault_value(fault) for fault in self.faults],
-            "note": "; ".join(self.notes),
-        }
+        faults = [_fault_value(fault) for fault in self.faults]
+        value = {name: getattr(self, name) for name in ("binary", "version", "conf")}
+        entry = {"type": self.plugin.type, "source": self.plugin.source}
+        return entry | value | {"faults": faults, "note": "; ".join(self.notes)}
 
 
 @click.command()
 @options.host
 @options.as_json
-def check(conf_dir: str, conf_file: str, bin_dirs: tuple[str, ...], check_owner: bool, as_json: bool) -> None:
+def check(host: options.Host, as_json: bool) -> None:
     """Check the host configuration and its plugins.
 
     Lists all faults of all files as FILE:LINE:COLUMN: PATH: what was found, what was expected. Asks each plugin for
@@ -145,23 +164,22 @@ def check(conf_dir: str, conf_file: str, bin_dirs: tuple[str, ...], check_owner:
       nri check --conf-dir ./resource.d --bin-dir ./dist/nri
       nri check --json | jq '.faults'
     """
-    options.warn_unless(check_owner)
     try:
-        plugins = config.load(conf_dir, conf_file, check_owner=check_owner).plugins
+        plugins = host.load().plugins
         faults: tuple[Fault, ...] = ()
     except config.ConfigError as error:
         plugins, faults = (), error.faults
-    checked = [Checked(plugin, bin_dirs, check_owner=check_owner) for plugin in plugins]
+    checked = [Checked(plugin, host.invoker) for plugin in plugins]
     faults += tuple(fault for entry in checked for fault in entry.faults)
     if as_json:
         listed = [entry.to_value() for entry in checked]
         output.print_json({"ok": not faults, "faults": [_fault_value(fault) for fault in faults], "plugins": listed})
     else:
-        _print(checked, faults, conf_dir, conf_file)
+        _print(checked, faults, host)
     raise click.exceptions.Exit(1 if faults else 0)
 
 
-def _print(checked: list[Checked], faults: tuple[Fault, ...], conf_dir: str, conf_file: str) -> None:
+def _print(checked: list[Checked], faults: tuple[Fault, ...], host: options.Host) -> None:
     rows = [(c.plugin.type, c.version or "unknown", c.conf, c.place, c.plugin.source) for c in checked]
     output.print_table(("PLUGIN", "VERSION", "CONF", "BINARY", "CONFIGURED IN"), rows)
     for note in [note for entry in checked for note in entry.notes]:
@@ -171,9 +189,18 @@ def _print(checked: list[Checked], faults: tuple[Fault, ...], conf_dir: str, con
     if faults:
         click.echo(f"{len(faults)} fault{'s' if len(faults) > 1 else ''}", err=True)
     elif not checked:
-        output.print_no_plugins(conf_dir, conf_file)
+        output.print_no_plugins(host.conf_dir, host.conf_file)
     else:
         click.secho("all is well", fg="green")
+
+
+def _is_broken(output: Output, stderr: list[str]) -> bool:
+    """Return whether a plugin that does not answer can't run: a signal ended it, or its interpreter names a fault."""
+    if output.status < 0 or output.status in NOT_RUN:
+        return True
+    if any(line.startswith(_NO_REQUEST) for line in stderr) or "".join(stderr[-1:]).startswith(_NO_REQUEST_IN_PYTHON):
+        return False
+    return any(sign in line for line in stderr for sign in BROKEN)
 
 
 def _is_built_with_skel(binary: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import click
 
@@ -16,31 +17,13 @@ STARTED = time.monotonic()
 @click.argument("state", type=options.type_state)
 @options.host
 @options.timeout
-@click.option(
-    "--deadline",
-    default=DEFAULT_DEADLINE,
-    show_default=True,
-    metavar="SECONDS",
-    type=options.Seconds(),
-    help="Time for the whole hook, from its start. Must be shorter than the runtime's own timeout for hooks.",
+@options.seconds(
+    "--deadline", default=DEFAULT_DEADLINE, help="Time for the whole hook: less than the runtime's timeout for hooks."
 )
-@click.option(
-    "--log-file",
-    default="",
-    metavar="FILE",
-    type=click.Path(),
-    help="Append the lines of stderr to this file, too: crun discards the stderr of hooks.",
+@options.path(
+    "--log-file", default="", show_default=False, help="Also append the lines of stderr here: crun discards stderr."
 )
-def hook(
-    state: str,
-    conf_dir: str,
-    conf_file: str,
-    bin_dirs: tuple[str, ...],
-    check_owner: bool,
-    timeout: float,
-    deadline: float,
-    log_file: str,
-) -> None:
+def hook(state: str, host: options.Host, **values: Any) -> None:
     """Run the chain as a hook of an OCI runtime.
 
     Reads the container's state from stdin, as the runtime writes it, and the config.json of the bundle that the
@@ -57,7 +40,6 @@ def hook(
     from nri.hook import Arguments, main
 
     arguments = Arguments(state)
-    arguments.conf_dir, arguments.conf_file, arguments.bin_dirs = conf_dir, conf_file, bin_dirs
-    arguments.timeout, arguments.deadline = timeout, deadline
-    arguments.log_file, arguments.check_owner = log_file, check_owner
+    for name, value in (host._asdict() | values).items():
+        setattr(arguments, name, value)
     raise click.exceptions.Exit(main(arguments, STARTED))

@@ -10,17 +10,14 @@ from typing import Any
 
 import click
 
-from nri import config
 from nri.cli import options, output
-from nri.client import ChainError, Client, DirectInvoker, Sandbox, Step, Task, read_config, results_of, spec_from_oci
+from nri.client import ChainError, Client, Step, Task, read_config, results_of, spec_from_oci
 from nri.config.entries import ConfigList
 from nri.errors import escape
 from nri.process.inherit import prepare_process
 from nri.process.lines import readable
 from nri.types.errors import DecodeError
 from nri.types.v1 import MAX_REQUEST, Request
-
-NO_PLUGIN = "no plugin is configured for {}"
 
 
 @click.command()
@@ -52,10 +49,7 @@ def invoke(
     dry_run: bool,
     trace: bool,
     timeout: float,
-    conf_dir: str,
-    conf_file: str,
-    bin_dirs: tuple[str, ...],
-    check_owner: bool,
+    host: options.Host,
     as_json: bool,
 ) -> None:
     """Run the chain once, by hand, and print the results.
@@ -75,20 +69,23 @@ def invoke(
         raise click.UsageError("--spec needs the container's --id")
     if request_file is not None and (container is not None or pid is not None):
         raise click.UsageError("--id and --pid need --spec; a --request has its own id and pid")
-    request = _read_request(request_file) if request_file is not None else None
-    if request is None:
+    if request_file is not None:
+        request = _read_request(request_file)
+    else:
         task = Task(str(container), pid or 0, spec_from_oci(read_config(str(spec_file))))
         request = Client(ConfigList()).request(task, state)
-    request = _with_options(
-        request, sandbox_id, options.pairs("--annotation", annotations), options.pairs("--label", labels)
+    if more := options.pairs("--annotation", annotations):
+        spec = request.spec or spec_from_oci({})
+        request = request.replace(spec=spec.replace(annotations={**spec.annotations, **more}))
+    request = request.replace(
+        sandbox_id=request.sandbox_id if sandbox_id is None else sandbox_id,
+        labels={**request.labels, **options.pairs("--label", labels)},
     )
-    options.warn_unless(check_owner)
-    absolute = [os.path.abspath(directory) for directory in bin_dirs]  # before prepare_process() changes directory
-    client = Client(
-        config.load(conf_dir, conf_file, check_owner=check_owner),
-        DirectInvoker(absolute, check_owner=check_owner),
-        timeout=timeout,
-    )
+    # Absolute before prepare_process() changes directory.
+    places = host._replace(bin_dirs=tuple(map(os.path.abspath, host.bin_dirs)))
+    client = Client(places.load(), places.invoker, timeout=timeout)
+    if not as_json and not client.chain(state):
+        click.echo(f"no plugin is configured for {state}")
     if dry_run:
         _print_requests(client, request, state, as_json)
         return
@@ -108,10 +105,7 @@ def invoke(
     if as_json:
         output.print_json([_step_value(s) for s in steps] if trace else [r.to_value() for r in results])
     elif not trace:
-        rows = [(result.plugin, output.pairs(result.metadata) or "-") for result in results]
-        output.print_table(("PLUGIN", "RESULT"), rows)
-    if not as_json and not client.chain(state):
-        click.echo(NO_PLUGIN.format(state))
+        output.print_table(("PLUGIN", "RESULT"), [(r.plugin, output.pairs(r.metadata) or "-") for r in results])
     if error is not None:
         raise error
 
@@ -119,9 +113,8 @@ def invoke(
 def _read_request(name: str) -> Request:
     where = "stdin" if name == "-" else escape(name)
     try:
-        if name == "-":
-            stdin = sys.stdin  # None if the caller has closed it
-            document = stdin.buffer.read(MAX_REQUEST + 1) if stdin else b""
+        if name == "-":  # stdin is None if the caller has closed it
+            document = sys.stdin.buffer.read(MAX_REQUEST + 1) if sys.stdin else b""
         else:
             with open(name, "rb") as file:
                 document = file.read(MAX_REQUEST + 1)
@@ -134,39 +127,28 @@ def _read_request(name: str) -> Request:
         raise DecodeError(f"{where}: {error}") from error
 
 
-def _with_options(
-    request: Request, sandbox_id: str | None, annotations: dict[str, str], labels: dict[str, str]
-) -> Request:
-    spec = request.spec
-    if annotations:
-        spec = (spec or spec_from_oci({})).replace(annotations={**(spec.annotations if spec else {}), **annotations})
-    sandbox = Sandbox(sandbox_id if sandbox_id is not None else request.sandbox_id, {**request.labels, **labels})
-    return request.replace(spec=spec, sandbox_id=sandbox.id, labels=sandbox.labels)
-
-
 def _print_requests(client: Client, request: Request, state: str, as_json: bool) -> None:
-    requests = [client.request(request, state).replace(conf=plugin.conf).to_value() for plugin in client.chain(state)]
+    chain = client.chain(state)
+    requests = [client.request(request, state).replace(conf=plugin.conf).to_value() for plugin in chain]
     if as_json:
         output.print_json(requests)
-        return
-    if not requests:
-        click.echo(NO_PLUGIN.format(state))
-    for plugin, value in zip(client.chain(state), requests, strict=True):
-        click.echo(f"# to {plugin.type}, without the results of the plugins before it")
-        output.print_json(value)
+    else:
+        for plugin, value in zip(chain, requests, strict=True):
+            click.echo(f"# to {plugin.type}, without the results of the plugins before it")
+            output.print_json(value)
 
 
 def _print_step(step: Step) -> None:
-    milliseconds = f"{step.seconds * 1000:.1f} ms"
     binary = step.binary or str(step.error and step.error.reason).partition(":")[0]  # "not found" or "not run"
-    click.secho(escape(f"{step.plugin.type}  {binary}  {milliseconds}"), bold=True)
-    _print_document("request", step.request)
-    if step.result is not None:
-        _print_document("result", step.result.to_json())
-    else:
+    click.secho(escape(f"{step.plugin.type}  {binary}  {step.seconds * 1000:.1f} ms"), bold=True)
+    value = _step_value(step)
+    for name in ("request", "result"):
+        if value[name] is not None:
+            click.echo(f"  {name}: " + json.dumps(value[name], indent=2).replace("\n", "\n  "))
+    if step.error is not None:
         if step.stdout:
             click.echo(f"  stdout: {readable(step.stdout[:4096])}")
-        click.echo(f"  error: {escape(str(step.error and step.error.reason))}")
+        click.echo(f"  error: {escape(step.error.reason)}")
     sys.stdout.flush()
 
 
@@ -179,9 +161,3 @@ def _step_value(step: Step) -> dict[str, Any]:
         "error": step.error.reason if step.error is not None else None,
         "seconds": step.seconds,
     }
-
-
-def _print_document(name: str, document: bytes) -> None:
-    value: Any = json.loads(document)
-    text = json.dumps(value, indent=2).replace("\n", "\n  ")
-    click.echo(f"  {name}: {text}")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import click
 
-from nri import trust
+from nri import config, trust
+from nri.client import DirectInvoker
 from nri.client.chain import DEFAULT_TIMEOUT
-from nri.config.entries import MAX_TIMEOUT
+from nri.config.entries import MAX_TIMEOUT, ConfigList
 from nri.errors import NRIError, escape
 from nri.places import DEFAULT_BIN_DIRS, DEFAULT_CONF_DIR, DEFAULT_CONF_FILE
 from nri.types.v1 import STATES
@@ -32,62 +33,55 @@ class Seconds(click.FloatRange):
         return seconds
 
 
-conf_dir = click.option(
-    "--conf-dir",
-    default=DEFAULT_CONF_DIR,
-    show_default=True,
-    metavar="DIR",
-    type=click.Path(),
-    help="Directory of the host configuration: reads *.conf in name order.",
-)
-conf_file = click.option(
-    "--conf-file",
-    default=DEFAULT_CONF_FILE,
-    show_default=True,
-    metavar="FILE",
-    type=click.Path(),
-    help="File that is read if the directory holds no *.conf.",
-)
-bin_dirs = click.option(
-    "--bin-dir",
-    "bin_dirs",
-    multiple=True,
-    default=DEFAULT_BIN_DIRS,
-    show_default=True,
-    metavar="DIR",
-    type=click.Path(),
-    help="Directory of plugins. Repeat for more; the first executable found is run.",
-)
-timeout = click.option(
-    "--timeout",
-    default=DEFAULT_TIMEOUT,
-    show_default=True,
-    metavar="SECONDS",
-    type=Seconds(),
-    help="Time for a plugin to answer, if its entry in the configuration has no timeout.",
-)
-no_check_owner = click.option(
-    "--no-check-owner",
-    is_flag=True,
-    help="For development: also use files that other users can write to.",
+_BIN_DIR_HELP = "Directory of plugins. Repeat for more; the first executable found is run."
+
+path = functools.partial(click.option, metavar="FILE", type=click.Path(), show_default=True)
+seconds = functools.partial(click.option, metavar="SECONDS", type=Seconds(), show_default=True)
+
+timeout = seconds(
+    "--timeout", default=DEFAULT_TIMEOUT, help="Time to answer for a plugin without a timeout of its own."
 )
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+_HOST = (
+    path("--conf-dir", default=DEFAULT_CONF_DIR, metavar="DIR", help="Directory of the host configuration (*.conf)."),
+    path("--conf-file", default=DEFAULT_CONF_FILE, help="File that is read if the directory holds no *.conf."),
+    path("--bin-dir", "bin_dirs", multiple=True, default=DEFAULT_BIN_DIRS, metavar="DIR", help=_BIN_DIR_HELP),
+    click.option("--no-check-owner", is_flag=True, help="For development: also use files that others can write to."),
+)
+
+
+class Host(NamedTuple):
+    """The values of the options that :func:`host` adds."""
+
+    conf_dir: str
+    conf_file: str
+    bin_dirs: tuple[str, ...]
+    check_owner: bool
+
+    def load(self) -> ConfigList:
+        """Load the host configuration. Warn on stderr if owners are not checked."""
+        if not self.check_owner:
+            click.echo(f"warning: {trust.UNCHECKED} (--no-check-owner)", err=True)
+        return config.load(self.conf_dir, self.conf_file, check_owner=self.check_owner)
+
+    @property
+    def invoker(self) -> DirectInvoker:
+        """The invoker for the plugins in these directories."""
+        return DirectInvoker(self.bin_dirs, check_owner=self.check_owner)
 
 
 def host(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options for the paths of configuration and plugins, and for the check of their owners."""
 
     @functools.wraps(command)
-    def wrapped(*args: Any, no_check_owner: bool, **kwargs: Any) -> Any:
-        return command(*args, check_owner=not no_check_owner, **kwargs)
+    def wrapped(
+        *args: Any, conf_dir: str, conf_file: str, bin_dirs: tuple[str, ...], no_check_owner: bool, **kwargs: Any
+    ) -> Any:
+        return command(*args, host=Host(conf_dir, conf_file, bin_dirs, not no_check_owner), **kwargs)
 
-    return conf_dir(conf_file(bin_dirs(no_check_owner(wrapped))))
-
-
-def warn_unless(check_owner: bool) -> None:
-    """Warn on stderr if owners are not checked."""
-    if not check_owner:
-        click.echo(f"warning: {trust.UNCHECKED} (--no-check-owner)", err=True)
+    for option in reversed(_HOST):
+        wrapped = option(wrapped)
+    return wrapped
 
 
 def plain_errors(command: Callable[..., Any]) -> Callable[..., Any]:

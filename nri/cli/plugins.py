@@ -6,9 +6,8 @@ from typing import Any
 
 import click
 
-from nri import config
 from nri.cli import options, output
-from nri.client import PluginError, find
+from nri.client import Invoker, PluginError
 from nri.config.entries import PluginEntry
 from nri.types.v1 import STATES
 
@@ -17,7 +16,7 @@ from nri.types.v1 import STATES
 @options.host
 @options.as_json
 @options.plain_errors
-def plugins(conf_dir: str, conf_file: str, bin_dirs: tuple[str, ...], check_owner: bool, as_json: bool) -> None:
+def plugins(host: options.Host, as_json: bool) -> None:
     """List the configured plugins, in order.
 
     \b
@@ -25,19 +24,17 @@ def plugins(conf_dir: str, conf_file: str, bin_dirs: tuple[str, ...], check_owne
       nri plugins
       nri plugins --json | jq -r '.[].binary'
     """
-    options.warn_unless(check_owner)
-    configured = config.load(conf_dir, conf_file, check_owner=check_owner).plugins
-    listed = [_entry(plugin, bin_dirs, check_owner=check_owner) for plugin in configured]
+    listed = [_entry(plugin, host.invoker) for plugin in host.load().plugins]
     if as_json:
         output.print_json(listed)
         return
     if not listed:
-        output.print_no_plugins(conf_dir, conf_file)
+        output.print_no_plugins(host.conf_dir, host.conf_file)
     rows = [(e["type"], ",".join(e["states"]), e["binary"] or e["error"], e["source"]) for e in listed]
     output.print_table(("PLUGIN", "STATES", "BINARY", "CONFIGURED IN"), rows)
 
 
-def _entry(plugin: PluginEntry, bin_dirs: tuple[str, ...], *, check_owner: bool) -> dict[str, Any]:
+def _entry(plugin: PluginEntry, invoker: Invoker) -> dict[str, Any]:
     entry: dict[str, Any] = {
         "type": plugin.type,
         "states": [state for state in STATES if plugin.wants(state)],
@@ -45,7 +42,7 @@ def _entry(plugin: PluginEntry, bin_dirs: tuple[str, ...], *, check_owner: bool)
         "binary": None,
     }
     try:
-        entry["binary"] = find(plugin.type, bin_dirs, check_owner=check_owner)
+        entry["binary"] = invoker.find(plugin.type)
     except PluginError as error:
         entry["error"] = error.reason
     return entry

@@ -10,9 +10,7 @@ and pays for what is imported here, so ``subprocess``, ``logging`` and the like 
 """
 
 from nri.client.chain import ChainError, Client, Sandbox, Step, Task, results_of
-from nri.client.errors import PluginError
-from nri.client.invoker import DirectInvoker, Invoker, PoolInvoker
-from nri.client.lookup import find
+from nri.client.invoker import DirectInvoker, Invoker, PluginError, PoolInvoker, find
 from nri.client.oci import read_config, spec_from_oci
 from nri.places import DEFAULT_BIN_DIRS
 

@@ -13,8 +13,7 @@ from __future__ import annotations
 
 import time
 
-from nri.client.errors import PluginError
-from nri.client.invoker import DirectInvoker
+from nri.client.invoker import DirectInvoker, PluginError
 from nri.client.oci import spec_from_oci
 from nri.errors import NRIError
 from nri.process import launch, unstartable
@@ -46,9 +45,7 @@ class Task:
     __slots__ = ("id", "pid", "spec")
 
     def __init__(self, id: str, pid: int, spec: Spec | dict[str, Any]) -> None:
-        self.id = id
-        self.pid = pid
-        self.spec = spec
+        self.id, self.pid, self.spec = id, pid, spec
 
 
 class Sandbox:
@@ -113,11 +110,8 @@ class Client:
         failure_policy: str = "fail",
         max_output: int = launch.MAX_OUTPUT,
     ) -> None:
-        self.config = config
-        self.invoker = invoker or DirectInvoker()
-        self.timeout = timeout
-        self.failure_policy = failure_policy
-        self.max_output = max_output
+        self.config, self.invoker = config, invoker or DirectInvoker()
+        self.timeout, self.failure_policy, self.max_output = timeout, failure_policy, max_output
 
     def invoke(
         self,
@@ -126,7 +120,7 @@ class Client:
         sandbox: Sandbox | None = None,
         *,
         deadline: float | None = None,
-        log: Callable[[str, str], None] | None = None,
+        log: Log | None = None,
         on_step: Callable[[Step], None] | None = None,
     ) -> list[Step]:
         """Run the chain for one state of a container.
@@ -188,7 +182,6 @@ class Client:
         return request if sandbox is None else request.replace(sandbox_id=sandbox.id, labels=sandbox.labels)
 
     def _run(self, step: Step, deadline: float | None, log: Log) -> None:
-        """Run the plugin of ``step``, and set what became of it."""
         started = time.monotonic()
         try:
             step.binary = self.invoker.find(step.plugin.type)
@@ -215,8 +208,10 @@ class Client:
                 max_output=self.max_output,
                 log=lambda line: log(plugin.type, line),
             )
+        except launch.BrokenOffError as error:
+            raise PluginError(plugin.type, f"killed: it could not be waited for or read: {error.strerror}") from error
         except OSError as error:
-            raise PluginError(plugin.type, _not_started(step.binary, error)) from error
+            raise PluginError(plugin.type, unstartable.explain(step.binary, error)) from error
         step.stdout = output.stdout
         return _result(plugin.type, step.binary, output, seconds, self.max_output)
 
@@ -232,32 +227,22 @@ def _result(plugin: str, binary: str, output: launch.Output, seconds: float, max
     if output.stopped == "deadline":
         raise PluginError(plugin, f"killed: no result after {seconds:.3g} s{stderr}")
     if output.stopped:
-        reason = f"killed: it wrote more than {max_output} bytes to stdout, expected one result{stderr}"
-        raise PluginError(plugin, reason)
+        what = f"it wrote more than {max_output} bytes to stdout, expected one result"
+        raise PluginError(plugin, f"killed: {what}{stderr}")
     ending = output.ending
+    also = f"; {ending}" if ending else ""
     try:
         if not output.stdout.strip():
             raise DecodeError("it wrote nothing to stdout, expected a result")
         result = Result.from_json(output.stdout)
     except DecodeError as error:
-        wrote = f": {_quote(output.stdout)}" if output.stdout.strip() else ""
-        also = f"; {ending}" if ending else ""
+        wrote = f": {shorten(readable(output.stdout[:4096].strip()), 200)}" if output.stdout.strip() else ""
         raise PluginError(plugin, f"no valid result: {error}{wrote}{also}{stderr}") from error
     if result.error:
-        raise PluginError(plugin, result.error + (f"; {ending}" if ending else ""))
+        raise PluginError(plugin, result.error + also)
     if ending:
         raise PluginError(plugin, f"{ending}, although it wrote a result without error{stderr}")
     return result
-
-
-def _quote(stdout: bytes) -> str:
-    return shorten(readable(stdout[:4096].strip()), 200)
-
-
-def _not_started(binary: str, error: OSError) -> str:
-    if isinstance(error, launch.BrokenOffError):
-        return f"killed: it could not be waited for or read: {error.strerror}"
-    return unstartable.explain(binary, error)
 
 
 def _log(plugin: str, line: str) -> None:

@@ -1,11 +1,19 @@
-"""Invokers: the object through which a chain finds and runs its plugins."""
+"""Finds a plugin's executable, and runs it: through an invoker, the object that a chain gets.
+
+Only the configured directories are searched, never ``$PATH``. A type is a plain file name, so a configuration cannot
+name a file elsewhere. An executable that other users could have put there is refused (:mod:`nri.trust`).
+"""
 
 from __future__ import annotations
 
-from nri.client.errors import PluginError
-from nri.client.lookup import find
+import os
+
+from nri import filekind, trust
+from nri.config.entries import is_type_name
+from nri.errors import NRIError, escape
 from nri.places import DEFAULT_BIN_DIRS
 from nri.process.launch import launch
+from nri.types.gojson import shorten
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,6 +23,18 @@ if TYPE_CHECKING:
     from nri.process.launch import Output
 
     Log = Callable[[str], None]
+
+
+class PluginError(NRIError):
+    """A plugin failed: it was not found, could not be run, took too long, or reported an error.
+
+    ``str()`` is ``TYPE: REASON``. Control characters in both are escaped, so the text is one line.
+    """
+
+    def __init__(self, plugin: str, reason: str) -> None:
+        self.plugin = escape(plugin)
+        self.reason = escape(reason)
+        super().__init__(f"{self.plugin}: {self.reason}")
 
 
 class Invoker:
@@ -48,14 +68,15 @@ class DirectInvoker(Invoker):
     def __init__(self, bin_dirs: Sequence[str] = DEFAULT_BIN_DIRS, *, check_owner: bool = True) -> None:
         self.bin_dirs = tuple(bin_dirs)
         self.check_owner = check_owner
+        self._launch = launch
 
     def find(self, plugin: str) -> str:
         """As :func:`nri.client.find`."""
         return find(plugin, self.bin_dirs, check_owner=self.check_owner)
 
     def run(self, path: str, plugin: str, request: bytes, deadline: float, *, max_output: int, log: Log) -> Output:
-        """As :func:`nri.process.launch.launch`."""
-        return launch(path, [plugin, "invoke"], request, deadline, max_output=max_output, log=log)
+        """Run it as :func:`nri.process.launch.launch` does."""
+        return self._launch(path, [plugin, "invoke"], request, deadline, max_output=max_output, log=log)
 
 
 class PoolInvoker(DirectInvoker):
@@ -64,10 +85,7 @@ class PoolInvoker(DirectInvoker):
     def __init__(self, pool: Pool, bin_dirs: Sequence[str] = DEFAULT_BIN_DIRS, *, check_owner: bool = True) -> None:
         super().__init__(bin_dirs, check_owner=check_owner)
         self._pool = pool
-
-    def run(self, path: str, plugin: str, request: bytes, deadline: float, *, max_output: int, log: Log) -> Output:
-        """As :meth:`nri.prefork.pool.pool.Pool.launch`."""
-        return self._pool.launch(path, [plugin, "invoke"], request, deadline, max_output=max_output, log=log)
+        self._launch = pool.launch
 
     def prepare(self, plugins: Iterable[str]) -> None:
         """Have the pool load these plugins in the background. Skip one that is not found: a request reports it."""
@@ -77,3 +95,56 @@ class PoolInvoker(DirectInvoker):
             except PluginError:
                 continue
             self._pool.prepare(path, plugin)
+
+
+def find(plugin_type: str, bin_dirs: Sequence[str] = DEFAULT_BIN_DIRS, *, check_owner: bool = True) -> str:
+    """Return the path of the executable of ``plugin_type``: the first one in ``bin_dirs``.
+
+    :param check_owner: refuse an executable that users other than root and the caller can write to.
+    :raises PluginError: if there is none; the error names each file of that name that cannot be run. Also if the
+        first executable is refused; no other directory is searched then, as the file may have replaced a trusted one.
+    """
+    if not is_type_name(plugin_type):
+        expected = "letters, digits and . _ -, beginning with a letter or digit"
+        raise PluginError(shorten(plugin_type), f"is not the name of a plugin; expected {expected}")
+    unusable = []
+    for directory in bin_dirs:
+        path = f"{directory}/{plugin_type}"
+        try:
+            status = os.stat(path)
+        except FileNotFoundError:
+            try:
+                unusable.append(f"{path} is a link to {os.readlink(path)}, which does not exist")
+            except OSError:
+                pass  # not a link, or removed a moment ago
+            continue
+        except OSError as error:
+            unusable.append(f"{path} cannot be looked at: {error.strerror}")
+            continue
+        mode = status.st_mode
+        if mode & 0o170000 != 0o100000:
+            unusable.append(f"{path} is {filekind.describe(mode)}; expected an executable file")
+        elif not os.access(path, os.X_OK):
+            unusable.append(f"{path} is not executable{_why_not(path, mode)}")
+        else:
+            if check_owner and (wrong := _distrust(path, status)):
+                raise PluginError(plugin_type, f"not run: {wrong}")
+            return path
+    if unusable:
+        raise PluginError(plugin_type, f"not run: {'; '.join(unusable)}")
+    raise PluginError(
+        plugin_type, f"not found: no such executable in {', '.join(bin_dirs) or 'an empty list of directories'}"
+    )
+
+
+def _why_not(path: str, mode: int) -> str:
+    if mode & 0o111 and os.statvfs(path).f_flag & os.ST_NOEXEC:
+        return ", because its file system is mounted with noexec"
+    return f" (mode {mode & 0o7777:04o}); expected one like 0755"
+
+
+def _distrust(path: str, status: os.stat_result) -> str:
+    try:
+        return trust.judge_path(path, status)
+    except OSError as error:
+        return f"{path} cannot be checked: {error.strerror}; expected an accessible parent directory"

@@ -30,38 +30,35 @@ def read_config(path: str, *, must_be_file: bool = False) -> dict[str, Any]:
     try:
         with open(path, "rb", opener=_open_file if must_be_file else None) as file:
             document = file.read(MAX_CONFIG + 1)
-    except OSError as error:
-        raise DecodeError(f"{where}: cannot be read: {error.strerror}") from error
-    except DecodeError:
-        raise
-    except ValueError as error:  # a NUL in the path
-        raise DecodeError(f"{where}: cannot be read: {error}") from error
-    if len(document) > MAX_CONFIG:
-        raise DecodeError(f"{where}: has more than {MAX_CONFIG} bytes, expected an OCI config.json")
-    try:
+        if len(document) > MAX_CONFIG:
+            raise DecodeError(f"has more than {MAX_CONFIG} bytes, expected an OCI config.json")
         value = gojson.loads(document)
         if not isinstance(value, dict):
             raise mismatch(value, "the document", "an object")
     except DecodeError as error:
         raise DecodeError(f"{where}: {error}") from error
+    except OSError as error:
+        raise DecodeError(f"{where}: cannot be read: {error.strerror}") from error
+    except ValueError as error:  # a NUL in the path
+        raise DecodeError(f"{where}: cannot be read: {error}") from error
     return value
 
 
 def _open_file(path: str, flags: int) -> int:
     """An opener of regular files that never blocks."""
-    _require_regular(path, os.stat(path).st_mode)  # before opening: the error for a socket says nothing of its kind
+    _require_regular(os.stat(path).st_mode)  # before opening: the error for a socket says nothing of its kind
     fd = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY)
     try:
-        _require_regular(path, os.fstat(fd).st_mode)
+        _require_regular(os.fstat(fd).st_mode)
     except DecodeError:
         os.close(fd)
         raise
     return fd
 
 
-def _require_regular(path: str, mode: int) -> None:
+def _require_regular(mode: int) -> None:
     if not stat.S_ISREG(mode):
-        raise DecodeError(f"{escape(path)}: is {filekind.describe(mode)}, expected a regular file")
+        raise DecodeError(f"is {filekind.describe(mode)}, expected a regular file")
 
 
 def spec_from_oci(config: dict[str, Any]) -> Spec:

@@ -15,9 +15,8 @@ import os
 import stat
 
 from nri import filekind, trust
-from nri.config import validate
-from nri.config.entries import ConfigList
-from nri.config.faults import ConfigError, Fault, InvalidFile
+from nri.config.entries import ConfigList, parse
+from nri.config.faults import ConfigError, Fault
 from nri.places import DEFAULT_CONF_DIR, DEFAULT_CONF_FILE
 
 TYPE_CHECKING = False
@@ -29,6 +28,33 @@ if TYPE_CHECKING:
 SUFFIX = ".conf"
 MAX_SIZE = 1024 * 1024
 """The longest file that is accepted, in bytes; a real one has some hundreds."""
+
+
+class InvalidFile(Fault):
+    """A file that is not valid, with its content. To find its faults takes longer than a container can wait.
+
+    Two of them are equal if their files and their contents are equal.
+    """
+
+    __slots__ = ("document",)
+
+    document: bytes
+
+    def __init__(self, *, file: str, document: bytes) -> None:
+        super().__init__(file=file, message="is not a valid configuration; `nri check` says what is wrong")
+        self._set(document=document)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, InvalidFile) and (self.file, self.document) == (other.file, other.document)
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash((self.file, self.document))
+
+    def explain(self, limit: int) -> tuple[Fault, ...]:
+        """Return the faults of the file."""
+        from nri.config.diagnostics import diagnose
+
+        return diagnose(self.file, self.document, limit)
 
 
 def load(
@@ -161,7 +187,7 @@ def _of_directories(directories: list[str]) -> list[Fault]:
 
 def _load_file(path: str, *, check_owner: bool) -> tuple[PluginEntry, ...]:
     document = read(path, check_owner=check_owner)
-    value = validate.parse(document)
+    value = parse(document)
     if value is None:
         raise ConfigError([InvalidFile(file=path, document=document)])
     plugins = ConfigList.from_value(value, path).plugins

@@ -14,9 +14,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-
 DEFAULT_DEADLINE = 8.0
 """Seconds for the whole hook. Configurations of podman and CRI-O usually kill a hook after 10."""
+
+_OPTIONS = {
+    f"--{name}": name.replace("-", "_") for name in ("conf-dir", "conf-file", "log-file", "timeout", "deadline")
+}
+_OPTIONS["--bin-dir"] = "bin_dirs"
 
 
 class Arguments:
@@ -38,33 +42,27 @@ class Arguments:
 def parse(argv: Sequence[str]) -> Arguments | None:
     """Parse the words after ``nri hook``; return None if they are not valid."""
     states: list[str] = []
-    given: dict[str, list[str]] = {
-        name: [] for name in ("--conf-dir", "--conf-file", "--bin-dir", "--log-file", "--timeout", "--deadline")
-    }
+    given: dict[str, list[str]] = {}
     check_owner = True
     words = iter(argv)
     for word in words:
         name, equals, value = word.partition("=")
         if word == "--no-check-owner":
             check_owner = False
-        elif name not in given:
+        elif name not in _OPTIONS:
             states.append(word)
         elif value := value if equals else next(words, ""):
-            given[name].append(value)
+            given.setdefault(_OPTIONS[name], []).append(value)
         else:
             return None
     if len(states) != 1 or states[0] not in STATES:
         return None
     arguments = Arguments(states[0])
-    arguments.conf_dir = (given["--conf-dir"] or [arguments.conf_dir])[-1]
-    arguments.conf_file = (given["--conf-file"] or [arguments.conf_file])[-1]
-    arguments.bin_dirs = tuple(given["--bin-dir"]) or arguments.bin_dirs
     arguments.check_owner = check_owner
-    arguments.log_file = (given["--log-file"] or [""])[-1]
+    arguments.bin_dirs = tuple(given.pop("bin_dirs", arguments.bin_dirs))
     try:
-        arguments.timeout = float(given["--timeout"][-1]) if given["--timeout"] else arguments.timeout
-        arguments.deadline = float(given["--deadline"][-1]) if given["--deadline"] else arguments.deadline
+        for name, values in given.items():
+            setattr(arguments, name, float(values[-1]) if name in ("timeout", "deadline") else values[-1])
     except ValueError:
         return None
-    is_valid = 0 < arguments.timeout <= MAX_TIMEOUT and 0 < arguments.deadline <= MAX_TIMEOUT
-    return arguments if is_valid else None
+    return arguments if 0 < arguments.timeout <= MAX_TIMEOUT and 0 < arguments.deadline <= MAX_TIMEOUT else None

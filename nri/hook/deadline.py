@@ -42,10 +42,7 @@ class Deadline:
         return max(0.0, self.at - time.monotonic())
 
     def passed(self, what: str) -> str:
-        """Return the message that the deadline has passed.
-
-        :param what: the step that is not done.
-        """
+        """Return the message that the deadline has passed before ``what`` was done."""
         return f"not done within {self.seconds:g} s: {what}"
 
     def enforce(self, report: Callable[[str], None]) -> None:

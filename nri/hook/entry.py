@@ -4,8 +4,7 @@ The OCI specification (runtime.md, "Lifecycle"; config.md, "POSIX-platform Hooks
 hook that runs before the container's process exits with another status than 0, the runtime must stop and destroy the
 container; the failure of a poststop hook is logged. Runtimes show a failed hook's stderr, so it is kept short.
 
-One deadline bounds all of it (:mod:`nri.hook.deadline`). While plugins run, a watchdog watches the process
-(:mod:`nri.process.watchdog`), so a hook that is killed leaves no plugin running.
+One deadline bounds all of it, and a hook that is killed leaves no plugin running (:mod:`nri.process.watchdog`).
 """
 
 from __future__ import annotations
@@ -16,8 +15,7 @@ from nri import config, trust
 from nri.client import ChainError, Client, DirectInvoker, Sandbox, Task, read_config, spec_from_oci
 from nri.errors import NRIError
 from nri.hook.deadline import Deadline
-from nri.hook.reporter import Reporter
-from nri.hook.state import OCIState, read_state
+from nri.hook.streams import OCIState, Reporter, read_state
 from nri.process import watchdog
 from nri.process.inherit import prepare_process
 
@@ -62,9 +60,7 @@ def run(arguments: Arguments, stdin: BinaryIO | None, stderr: TextIO | None) -> 
 
 class _Hook:
     def __init__(self, arguments: Arguments, reporter: Reporter, deadline: Deadline, *, has_watchdog: bool) -> None:
-        self.deadline = deadline
-        self._arguments = arguments
-        self._reporter = reporter
+        self._arguments, self._reporter, self.deadline = arguments, reporter, deadline
         self._has_watchdog = has_watchdog
         self._name = ""
 
@@ -144,7 +140,5 @@ def _absolute(path: str) -> str:
 
 
 def _sandbox(annotations: dict[str, str]) -> Sandbox | None:
-    for key in SANDBOX_ID_KEYS:
-        if annotations.get(key):
-            return Sandbox(annotations[key])
-    return None
+    found = [annotations[key] for key in SANDBOX_ID_KEYS if annotations.get(key)]
+    return Sandbox(found[0]) if found else None

@@ -108,7 +108,7 @@ class RequestDecoder:
 
 def encode_piece(data: bytes) -> bytes:
     """Return the bytes that a worker writes for a piece of its stdout; none for an empty piece."""
-    return encode_request(data) if data else b""
+    return len(data).to_bytes(LENGTH, "big") + data if data else b""
 
 
 def encode_end(status: int) -> bytes:

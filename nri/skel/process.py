@@ -68,14 +68,8 @@ def _prefork(plugin: Plugin) -> NoReturn:
         def invoke(self, request: Request) -> Result:
             return request.new_result("", metadata={"": ""})
 
-    program = Program(
-        plugin.type,
-        uses=plugin.uses,
-        answer=lambda stdin, stdout: _answer(plugin, stdin, stdout),
-        rehearse=lambda stdin, stdout: _answer(Rehearsal(), stdin, stdout),
-        classes=[kind for kind in type(plugin).__mro__ if kind not in Plugin.__mro__],
-    )
-    serve(program)
+    classes = [kind for kind in type(plugin).__mro__ if kind not in Plugin.__mro__]
+    serve(Program(plugin.type, plugin.uses, _answer, plugin, Rehearsal(), classes))
 
 
 def _answer(plugin: Plugin, stdin: Any, stdout: Any) -> int:

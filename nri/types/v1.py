@@ -125,9 +125,13 @@ class Result(JSONObject):
         cgroups_path: str = "",
         extra: Mapping[str, Any] | None = None,
     ) -> None:
-        metadata, extra = dict(metadata or {}), dict(extra or {})
-        self._set(plugin=plugin, version=version, error=error, cgroups_path=cgroups_path)
-        self._set(metadata=metadata, extra=extra)
+        put = object.__setattr__  # a plugin makes one for each request, so no loop
+        put(self, "plugin", plugin)
+        put(self, "version", version)
+        put(self, "error", error)
+        put(self, "metadata", dict(metadata or {}))
+        put(self, "cgroups_path", cgroups_path)
+        put(self, "extra", dict(extra or {}))
 
     def to_value(self) -> dict[str, Any]:
         """Return the same as :meth:`JSONObject.to_value`, with ``extra`` after the known keys."""

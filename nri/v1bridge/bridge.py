@@ -25,7 +25,6 @@ from nri.types.v1 import State
 from nri.v1bridge import preload, requests
 from nri.v1bridge.clients import Clients
 from nri.v1bridge.logs import answer_line, event_line, plugin_line, step_line
-from nri.v1bridge.pods import Pods
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -67,7 +66,7 @@ class Bridge(stub.V2Plugin):
         self._adopt = adopt
         self._clients = Clients(options)
         self._subreaper = subreaper
-        self._pods = Pods()
+        self._pods = requests.Pods()
         self._synchronized = threading.Event()
         self._runtime_runs_pods = False
         self._busy = 0

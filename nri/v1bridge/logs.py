@@ -1,11 +1,9 @@
 """The bridge's log: one line for each event and plugin.
 
 It goes to the file of ``logFile``; without one, to syslog or the journal at ``/dev/log`` if a runtime launched the
-bridge and discards its stderr; else to stderr. A log that cannot be written never blocks a pod or fails it: lines
-that file, syslog or stderr do not take at once are lost. A file (:mod:`nri.v1bridge.logfile`) and stderr
-(:mod:`nri.v1bridge.stderr`) later tell the number of lost lines. When a file begins to lose lines, the bridge says so
-on the log that it would use without a file. Texts of plugins and pods are bounded, and stay within their line and
-field.
+bridge and discards its stderr; else to stderr. A log that cannot be written never blocks a pod or fails it
+(:mod:`nri.v1bridge.handlers`). When a file begins to lose lines, the bridge says so on the log that it would use
+without a file. Texts of plugins and pods are bounded, and stay within their line and field.
 """
 
 from __future__ import annotations
@@ -13,15 +11,13 @@ from __future__ import annotations
 import json
 import logging
 import re
+import sys
 import time
 from typing import TYPE_CHECKING, Any
 
 from nri.errors import escape
 from nri.types.gojson import shorten
-from nri.v1bridge import stderr
-from nri.v1bridge.logfile import LogFile
-from nri.v1bridge.lossy import complaint
-from nri.v1bridge.syslog import SyslogHandler
+from nri.v1bridge.handlers import LogFile, StderrHandler, SyslogHandler, complaint
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -147,20 +143,24 @@ def _handler(options: BridgeOptions, *, launched: bool) -> tuple[logging.Handler
             return LogFile(options.log_file, lambda text: _complain(text, launched=launched)), ""
         except OSError as error:
             fault = f"the log file {options.log_file} cannot be written: {error.strerror}"
-    return _without_file(launched=launched), fault
+    return without_file(launched=launched), fault
 
 
-def _without_file(*, launched: bool) -> logging.Handler:
+def without_file(*, launched: bool) -> logging.Handler:
+    """Return a handler for the log of a bridge without ``logFile``."""
     if launched:
         try:
             return SyslogHandler(SYSLOG)
         except OSError:
             pass  # there is no syslog
-    return stderr.handler()
+    try:
+        return StderrHandler(sys.stderr.fileno())
+    except (OSError, AttributeError):  # it has no descriptor: a test, or an embedding program
+        return logging.StreamHandler(sys.stderr)
 
 
 def _complain(text: str, *, launched: bool) -> None:
-    handler = _without_file(launched=launched)
+    handler = without_file(launched=launched)
     handler.setFormatter(_Text(stamped=not isinstance(handler, SyslogHandler)))
     handler.handle(complaint(text))
     handler.close()

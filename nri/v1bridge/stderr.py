@@ -1,4 +1,4 @@
-"""Logging to standard error without blocking, even when its reader stops: a full pipe, a stopped journal.
+"""Writes to standard error without blocking, even when its reader stops: a full pipe, a stopped journal.
 
 Other processes share the descriptor (a shell, a service manager), so it cannot be made non-blocking. A pipe or a
 terminal is opened once more, through /proc; if that fails (it belongs to another user), a thread writes to it and may
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import errno
 import io
-import logging
 import os
 import queue
 import select
@@ -21,13 +20,11 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from nri.v1bridge.lossy import LossyHandler
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 TIMEOUT = 0.01
-"""Seconds that the reader has to make room for a line; 0 while lines are being lost."""
+"""Seconds that the reader of a log has to make room for a line; 0 while lines are being lost."""
 
 _RETRY = 0.001  # seconds between attempts when poll reports room, but too little for a write
 _FLAGS = os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
@@ -123,29 +120,6 @@ class _WriterThread:
             self._free.set()
 
 
-class StderrHandler(LossyHandler):
-    """Log to a descriptor, normally 2.
-
-    :raises OSError: the descriptor is not open.
-    """
-
-    def __init__(self, fd: int) -> None:
-        super().__init__(lambda _why: None, (errno.EAGAIN, "stderr took no more"))  # there is no other log
-        self._writer: NonBlockingWriter | None = NonBlockingWriter(fd)
-
-    def _is_ready(self) -> bool:
-        return self._writer is not None
-
-    def _send(self, data: bytes) -> int:
-        assert self._writer is not None  # noqa: S101 - see _is_ready
-        return self._writer.send(data, 0.0 if self._lost else TIMEOUT)
-
-    def _close(self) -> None:
-        if self._writer is not None:
-            self._writer.close()
-        self._writer = None
-
-
 class StderrStream(io.TextIOBase):
     """A replacement for ``sys.stderr``: tracebacks and warnings that Python writes there do not block."""
 
@@ -185,14 +159,6 @@ def replace_stderr() -> None:
         sys.stderr = StderrStream(2)
     except OSError:
         pass  # stderr is closed, and nothing is written
-
-
-def handler() -> logging.Handler:
-    """Return a handler for the present ``sys.stderr``."""
-    try:
-        return StderrHandler(sys.stderr.fileno())
-    except (OSError, AttributeError):  # it has no descriptor: a test, or an embedding program
-        return logging.StreamHandler(sys.stderr)
 
 
 def _has_room(fd: int, timeout: float) -> bool:

@@ -5,33 +5,21 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Self
 
 import grpc
 import pytest
 
-from harness.containerd.bridged import LOG, configure, create, knob, log, outside, prepared, script
+from harness.containerd.bridged import configure, connected, create, knob, log, outside, prepared, script
 from harness.containerd.instance import Containerd, Release
 from tests.e2e.standin import StandIn
+from tests.support.waiting import SOON, until
 
 pytestmark = pytest.mark.runtime
 
 CLEARCFS = {"type": "clearcfs"}
-TIMEOUT = 20.0  # seconds for what takes a moment
-
-
-def wait_for(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + TIMEOUT
-    while not condition():
-        assert time.monotonic() < deadline, f"waited {TIMEOUT:g} s for {what}"
-        time.sleep(0.02)
-
-
-def connected(containerd: Containerd) -> int:
-    path = containerd.enclosure.root / LOG
-    return path.read_text().count("synchronized: ") if path.exists() else 0
 
 
 @pytest.fixture
@@ -50,7 +38,7 @@ def bridge(containerd: Containerd) -> Iterator[subprocess.Popen[bytes]]:
 
 def test_it_connects_and_runs_the_plugins(containerd: Containerd, bridge: subprocess.Popen[bytes]) -> None:
     configure(containerd, CLEARCFS)
-    wait_for(lambda: connected(containerd) == 1, "the bridge to be synchronized")
+    until(lambda: connected(containerd) == 1, "the bridge to be synchronized", SOON)
     with containerd.cri() as cri:
         pod = cri.run_pod("web", annotations={"qos.class": "ls"})
         container = create(cri, pod)
@@ -63,12 +51,12 @@ def test_it_connects_again_when_containerd_is_back_and_knows_the_pods_that_there
 ) -> None:
     keeper = StandIn(containerd.enclosure.opt_nri / "bin", "keeper", tmp_path / "kept")
     configure(containerd, {"type": "keeper"})
-    wait_for(lambda: connected(containerd) == 1, "the bridge to be synchronized")
+    until(lambda: connected(containerd) == 1, "the bridge to be synchronized", SOON)
     with containerd.cri() as cri:
         pod = cri.run_pod("before", annotations={"qos.class": "ls"})
         containerd.stop()
         containerd.start()
-        wait_for(lambda: connected(containerd) == 2, "the bridge to be synchronized again")
+        until(lambda: connected(containerd) == 2, "the bridge to be synchronized again", SOON)
         after = cri.run_pod("after")
         container = create(cri, pod)
         cri.start(container)
@@ -85,13 +73,13 @@ def test_containerd_may_be_killed_while_pods_start_and_those_after_it_get_their_
     keeper = StandIn(containerd.enclosure.opt_nri / "bin", "keeper", tmp_path / "kept")
     script(containerd, "slow", "cat >/dev/null; sleep 0.1234; echo '{}'")
     configure(containerd, {"type": "slow"}, {"type": "keeper"})
-    wait_for(lambda: connected(containerd) == 1, "the bridge to be synchronized")
+    until(lambda: connected(containerd) == 1, "the bridge to be synchronized", SOON)
     with Load(containerd) as load:
         for restart in (1, 2):
             load.wait_for_more(2)
             containerd.kill()
             containerd.start()
-            wait_for(lambda: connected(containerd) == restart + 1, "the bridge to be synchronized again")  # noqa: B023
+            until(lambda: connected(containerd) == restart + 1, "the bridge to be synchronized again", SOON)  # noqa: B023
             load.mark()
             load.wait_for_more(3)
 
@@ -100,7 +88,7 @@ def test_containerd_may_be_killed_while_pods_start_and_those_after_it_get_their_
     assert len(load.marked) >= 2 * 2
     assert set(load.marked) - told == set()
     assert "Traceback" not in log(containerd)
-    wait_for(lambda: not _plugins(containerd), "the plugins to end")
+    until(lambda: not _plugins(containerd), "the plugins to end", SOON)
 
 
 class Load:
@@ -132,7 +120,7 @@ class Load:
     def wait_for_more(self, count: int) -> None:
         """Wait until so many more have started."""
         goal = self._started + count
-        wait_for(lambda: self._started >= goal, f"{count} pods to start")
+        until(lambda: self._started >= goal, f"{count} pods to start", SOON)
         self._is_marked = False
 
     def _run(self) -> None:
@@ -168,7 +156,7 @@ def test_a_bridge_that_starts_late_tells_a_pods_end_in_full(containerd: Containe
     with containerd.cri() as cri:
         pod = cri.run_pod("web", labels={"app": "web"})
         with outside(containerd) as bridge:
-            wait_for(lambda: connected(containerd) == 1, "the bridge to be synchronized")
+            until(lambda: connected(containerd) == 1, "the bridge to be synchronized", SOON)
             cri.stop_pod(pod)
             bridge.kill()
 
@@ -181,10 +169,10 @@ def test_a_bridge_that_starts_late_tells_a_pods_end_in_full(containerd: Containe
 
 
 def test_sigterm_ends_it(containerd: Containerd, bridge: subprocess.Popen[bytes]) -> None:
-    wait_for(lambda: connected(containerd) == 1, "the bridge to be synchronized")
+    until(lambda: connected(containerd) == 1, "the bridge to be synchronized", SOON)
     (pid,) = [p for p in containerd.enclosure.processes() if _is_bridge(p)]
     os.kill(pid, signal.SIGTERM)
-    assert bridge.wait(TIMEOUT) == 0
+    assert bridge.wait(SOON) == 0
     assert "ending: SIGTERM" in log(containerd)
 
 

@@ -14,10 +14,10 @@ from pathlib import Path
 import grpc
 import pytest
 
-from harness.containerd.bridged import configure, create, log, outside, prepared, script
+from harness.containerd.bridged import configure, connected, create, log, outside, prepared, script
 from harness.containerd.instance import Containerd, Release
 from tests.e2e.standin import StandIn
-from tests.e2e.test_bridge_outside import connected, wait_for
+from tests.support.waiting import SOON, until
 
 pytestmark = pytest.mark.runtime
 
@@ -99,7 +99,7 @@ def test_more_pods_than_fit_into_four_mebibytes_are_synchronized_and_the_next_ha
             cri.run_pod(f"large-{number}", annotations={"large": "x" * 400_000})
         with outside(containerd) as bridge:
             try:
-                wait_for(lambda: connected(containerd) == 1, "the bridge to be synchronized")
+                until(lambda: connected(containerd) == 1, "the bridge to be synchronized", SOON)
                 last = cri.run_pod("last")
             finally:
                 bridge.kill()
@@ -127,7 +127,7 @@ def _beside(containerd: Containerd, plugin: Path) -> Iterator[None]:
         command = containerd.enclosure.command([plugin])
         with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out) as process:
             try:
-                wait_for(lambda: "synchronized" in said.read_text(), "the plugin to be synchronized")
+                until(lambda: "synchronized" in said.read_text(), "the plugin to be synchronized", SOON)
                 yield
             finally:
                 process.kill()

@@ -9,7 +9,7 @@ import pytest
 
 from harness.containerd.bridged import create
 from harness.containerd.instance import Containerd, Release
-from tests.e2e.test_bridge_outside import wait_for
+from tests.support.waiting import SOON, until
 
 pytestmark = pytest.mark.runtime
 
@@ -28,7 +28,7 @@ def test_the_logger_of_the_page_tells_a_pods_life(containerd_v2: Release, tmp_pa
         command = containerd.enclosure.command([logger])
         with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out) as plugin:
             try:
-                wait_for(lambda: "are there" in said.read_text(), "the logger to be synchronized")
+                until(lambda: "are there" in said.read_text(), "the logger to be synchronized", SOON)
                 with containerd.cri() as cri:
                     pod = cri.run_pod("web")
                     container = create(cri, pod)
@@ -37,7 +37,7 @@ def test_the_logger_of_the_page_tells_a_pods_life(containerd_v2: Release, tmp_pa
                     cri.stop_pod(pod)
                     cri.remove(container)
                     cri.remove_pod(pod)
-                wait_for(lambda: "is gone" in said.read_text(), "the end of the pod")
+                until(lambda: "is gone" in said.read_text(), "the end of the pod", SOON)
             finally:
                 plugin.kill()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nri import adaptation
+from harness.node import BridgeNode
 from tests.support.pods import container, pod
 from tests.support.waiting import SOON, wait_until
 
@@ -27,26 +26,20 @@ class Installed:
         self.root = root
         self.dist = root / "dist"
         self.nri = root / "opt/nri"
-        self.log = root / "bridge.log"
         shutil.copytree(ROOT / "dist/nri", self.dist, symlinks=True)
         self.upgrade("one")
-        for name in ("plugins", "conf.d", "resource.d", "bin"):
-            (root / name).mkdir()
-        (root / "plugins/10-v1bridge").symlink_to("../opt/nri/lib/v1bridge")
-        self.plugin("echo '{}'")
-        (root / "resource.d/10.conf").write_text('{"version": "0.1", "plugins": [{"type": "noted"}]}')
-        settings = {
-            "confDir": str(root / "resource.d"),
-            "confFile": str(root / "none"),
-            "binDirs": [str(root / "bin")],
-            "logFile": str(self.log),
-            "logLevel": "debug",
-        }
-        (root / "conf.d/10-v1bridge.conf").write_text(json.dumps(settings))
-        self.runtime = adaptation.Runtime(
-            plugin_dir=str(root / "plugins"), config_dir=str(root / "conf.d"), request_timeout=SOON
+        (root / "bin").mkdir()
+        self.node = BridgeNode(
+            root,
+            Path("../opt/nri/lib/v1bridge"),
+            bin_dirs=[root / "bin"],
+            options={"confFile": str(root / "none"), "logLevel": "debug"},
+            request_timeout=SOON,
         )
-        self.runtime.start()
+        self.log, self.runtime = self.node.log_file, self.node.runtime
+        self.plugin("echo '{}'")
+        self.node.configure("10.conf", {"type": "noted"})
+        self.node.start()
 
     def plugin(self, answer: str) -> None:
         """Install the plugin, with this command for its answer."""
@@ -79,7 +72,7 @@ def installed(tmp_path: Path) -> Iterator[Installed]:
     subprocess.run([ROOT / "tools/binaries"], check=True, capture_output=True)
     installed = Installed(tmp_path)
     yield installed
-    installed.runtime.close()
+    installed.node.close()
 
 
 def test_two_upgrades_and_then_a_broken_file_and_every_pod_has_its_plugins(installed: Installed) -> None:

@@ -1,4 +1,4 @@
-"""A small v2 runtime for tests: the other end of a plugin's connection, each step of which a test makes."""
+"""A v2 runtime that a test drives step by step: the other end of a plugin's connection."""
 
 import socket
 import threading
@@ -7,14 +7,14 @@ from typing import Any
 
 from nri import api
 from nri.api import events
+from nri.api.events import PLUGIN, RUNTIME
 from nri.multiplex import PLUGIN_SERVICE, RUNTIME_SERVICE, Mux
 from nri.ttrpc import RPCClient, RPCServer
 from nri.ttrpc.server import unary
 from tests.support.waiting import TIMEOUT
 
-PLUGIN, RUNTIME = "nri.pkg.api.v1alpha1.Plugin", "nri.pkg.api.v1alpha1.Runtime"
 NEW: dict[str, Any] = {"NRI_version": "v0.12.2", "registration_timeout": 5000, "request_timeout": 2500}
-"""What a runtime with NRI 0.12 adds to its ConfigureRequest."""
+"""Fields that a runtime with NRI 0.12 adds to its ConfigureRequest."""
 
 
 class Runtime:
@@ -31,7 +31,7 @@ class Runtime:
         update = unary(api.UpdateContainersRequest, self._update)
         handlers = {(RUNTIME, "RegisterPlugin"): register, (RUNTIME, "UpdateContainers"): update}
         RPCServer(self._mux.open(RUNTIME_SERVICE), handlers)
-        self._thread = threading.Thread(target=self._mux.run, name="v2host")
+        self._thread = threading.Thread(target=self._mux.run, name="runtime")
         self._thread.start()
 
     def configure(self, config: str = "", **rest: Any) -> int:
@@ -53,12 +53,12 @@ class Runtime:
         return mask
 
     def event(self, event: int, request: Any = None, timeout: float = TIMEOUT) -> Any:
-        """An event by the call of its own, as from NRI 0.12 on."""
+        """Send an event by its own call, as from NRI 0.12 on."""
         method = events.BY_EVENT[event]
         return self.call(method.rpc, request or method.request(), method.response, timeout=timeout)
 
     def state_change(self, event: Any, **parts: Any) -> api.Empty:
-        """An event as up to NRI 0.11."""
+        """Send an event as up to NRI 0.11."""
         response: api.Empty = self.call("StateChange", api.StateChangeEvent(event=event, **parts), api.Empty)
         return response
 

@@ -9,14 +9,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sized
 
 SOON = 30.0
-"""Seconds that are more than enough for what takes a moment, and much less than what hangs."""
+"""Seconds that are more than enough for a short operation, and much less than a hang."""
 
 TIMEOUT = 10.0
-"""Seconds after which what has not happened is taken to never happen."""
+"""Seconds after which a missing event counts as absent."""
 
 
 def wait_until(condition: Callable[[], object], seconds: float = SOON) -> bool:
-    """Whether the condition came true in time."""
+    """Wait until ``condition`` holds; return whether it held in time."""
     give_up = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > give_up:
@@ -25,9 +25,9 @@ def wait_until(condition: Callable[[], object], seconds: float = SOON) -> bool:
     return True
 
 
-def until(condition: Callable[[], Any], what: str = "the condition") -> Any:
-    """Wait until ``condition`` holds; returns what it gave."""
-    end = time.monotonic() + TIMEOUT
+def until(condition: Callable[[], Any], what: str = "the condition", seconds: float = TIMEOUT) -> Any:
+    """Wait until ``condition`` holds, and return its value; fail when it does not hold in time."""
+    end = time.monotonic() + seconds
     while not (value := condition()):
         assert time.monotonic() < end, f"{what} was never met"
         time.sleep(0.002)

@@ -41,6 +41,21 @@ def _why_no_cpu_list(value: str) -> str:
     return ""
 
 
+_CPU_LIST = Rule(
+    str,
+    lambda value: isinstance(value, str) and not _why_no_cpu_list(value),
+    "a CPU list",
+    {
+        "type": "string",
+        "maxLength": 65536,
+        "title": f"A list of CPUs from 0 to {MAX_CPU}, such as 0-1,8",
+        "pattern": rf"^\s*({_CPU}(-{_CPU})?\s*(,\s*{_CPU}(-{_CPU})?\s*)*)?$",
+    },
+    explain=_why_no_cpu_list,
+)
+_CPU_NUMBERS = array(number(0, MAX_CPU, whole=True, expected=f"the number of a CPU, 0 to {MAX_CPU}"))
+
+
 class Konfine(sample.SamplePlugin):
     """The plugin ``konfine``: takes the reserved CPUs out of a container's cpuset, on ``create`` and ``update``."""
 
@@ -50,22 +65,7 @@ class Konfine(sample.SamplePlugin):
     conf_table = sample.table(
         Key(
             "systemReserved",
-            either(
-                array(number(0, MAX_CPU, whole=True, expected=f"the number of a CPU, 0 to {MAX_CPU}")),
-                Rule(
-                    str,
-                    lambda value: isinstance(value, str) and not _why_no_cpu_list(value),
-                    "a CPU list",
-                    {
-                        "type": "string",
-                        "maxLength": 65536,
-                        "title": f"A list of CPUs from 0 to {MAX_CPU}, such as 0-1,8",
-                        "pattern": rf"^\s*({_CPU}(-{_CPU})?\s*(,\s*{_CPU}(-{_CPU})?\s*)*)?$",
-                    },
-                    explain=_why_no_cpu_list,
-                ),
-                expected='an array of CPU numbers, or a CPU list like "0-1,8"',
-            ),
+            either(_CPU_NUMBERS, _CPU_LIST, expected='an array of CPU numbers, or a CPU list like "0-1,8"'),
             default=[],
             description='CPUs kept from containers: [0, 1], or a CPU list "0-1,8" (default none)',
         ),
@@ -118,17 +118,14 @@ def _narrowed(cpus: frozenset[int], where: str, listed: object, metadata: dict[s
     """
     from nri.cgroups import CpuListError, parse_cpus, render_cpus
 
-    if not isinstance(listed, str):
-        why = f"found {describe(listed)}, expected a CPU list"
-    else:
-        try:
-            left = cpus & parse_cpus(listed)
-        except CpuListError as error:
-            why = str(error)
-        else:
-            if left:
-                return left
-            why = f"{shorten(repr(listed))} has no CPU of {shorten(render_cpus(cpus))}"
+    try:
+        if not isinstance(listed, str):
+            raise CpuListError(f"found {describe(listed)}, expected a CPU list")
+        if left := cpus & parse_cpus(listed):
+            return left
+        why = f"{shorten(repr(listed))} has no CPU of {shorten(render_cpus(cpus))}"
+    except CpuListError as error:
+        why = str(error)
     sample.ignore(metadata, where, why)
     return cpus
 

@@ -13,9 +13,7 @@ from nri.prefork.server.prefault import REQUEST, prefault
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import NoReturn
-
-    Answer = Callable[["RequestFile", BytesIO], int]
+    from typing import Any, NoReturn
 
 _CHUNK = 16384  # for more than some ten thousand bytes malloc(3) calls the kernel
 
@@ -25,30 +23,33 @@ class Program:
 
     :param name: the plugin's type, for messages.
     :param uses: modules that are loaded before the first request.
-    :param answer: reads a request from the first file, writes the result to the second, returns the exit status.
-    :param rehearse: does the same without the plugin.
+    :param answer: called with a plugin, the request and the file for the result; returns the exit status.
+    :param rehearsal: a plugin for requests that are rehearsed.
     :param classes: the plugin's own classes, whose code is prefaulted.
     """
 
-    __slots__ = ("answer", "classes", "name", "rehearse", "uses")
+    __slots__ = ("answer", "classes", "name", "plugin", "rehearsal", "uses")
 
     def __init__(
-        self, name: str, *, uses: tuple[str, ...], answer: Answer, rehearse: Answer, classes: list[type]
+        self,
+        name: str,
+        uses: tuple[str, ...],
+        answer: Callable[[Any, RequestFile, BytesIO], int],
+        plugin: object,
+        rehearsal: object,
+        classes: list[type],
     ) -> None:
         self.name, self.uses, self.classes = name, uses, classes
-        self.answer, self.rehearse = answer, rehearse
+        self.answer, self.plugin, self.rehearsal = answer, plugin, rehearsal
 
 
 class RequestFile:
-    """The request as a file that is read to its end. The constructor blocks until the request begins to arrive.
-
-    :param data: what was read from ``channel`` already.
-    """
+    """The request as a file that is read to its end. The constructor blocks until the request begins to arrive."""
 
     def __init__(self, channel: int, data: bytes = b"") -> None:
         self._channel = channel
         self._decoder = RequestDecoder()
-        self._data = self._decoder.feed(data)
+        self._data = self._decoder.feed(data or self._receive())
         while self._decoder.left is None:
             self._data = self._decoder.feed(self._receive())
 
@@ -68,7 +69,7 @@ class RequestFile:
 
 def rehearse(program: Program) -> None:
     """Answer a request without the plugin, which fills caches and prefaults what is the same for all plugins."""
-    status, result = _answer(program.rehearse, RequestFile(0, encode_request(REQUEST)))
+    status, result = _answer(program, program.rehearsal, RequestFile(0, encode_request(REQUEST)))
     _flush()
     encode_piece(result) + encode_end(status)
 
@@ -85,7 +86,7 @@ def work(program: Program, channel: int, stderr: int) -> NoReturn:
         rehearse(program)
         prefault(program.classes)
         gc.freeze()
-        status, result = _answer(program.answer, RequestFile(channel))
+        status, result = _answer(program, program.plugin, RequestFile(channel))
         piece = encode_piece(result)
         if "threading" in sys.modules or "atexit" in sys.modules:  # these may block, or change the status
             _write(channel, piece)
@@ -103,11 +104,11 @@ def work(program: Program, channel: int, stderr: int) -> NoReturn:
         os._exit(status)
 
 
-def _answer(function: Answer, request: RequestFile) -> tuple[int, bytes]:
+def _answer(program: Program, plugin: object, request: RequestFile) -> tuple[int, bytes]:
     """Return the exit status, as the interpreter would exit after an exception, and the result."""
     result = BytesIO()
     try:
-        status = function(request, result)
+        status = program.answer(plugin, request, result)
     except BaseException:
         sys.excepthook(*sys.exc_info())
         status = 1

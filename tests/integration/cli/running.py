@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from click.testing import CliRunner
 
 from nri.cli.commands import nri
+from tests.support.processes import MEASURED
 
 if TYPE_CHECKING:
     from tests.support.host import Host
@@ -56,7 +57,7 @@ def process(*words: str, stdin: bytes | None = b"", cwd: Path | None = None, **e
         [*closed, *COMMAND, *words],
         input=stdin,
         cwd=cwd,
-        env={"PYTHONPATH": SOURCE, "PATH": os.environ["PATH"], **environment},
+        env={"PYTHONPATH": SOURCE, "PATH": os.environ["PATH"], **MEASURED, **environment},
         capture_output=True,
         check=False,
     )

@@ -15,6 +15,7 @@ from nri.build import describe
 from nri.cli.commands import COMMANDS
 from nri.cli.commands import nri as group
 from tests.integration.cli.running import SOURCE, process
+from tests.support.processes import MEASURED
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -83,7 +84,7 @@ def test_colors_are_for_terminals_that_want_them(
     words = ["check", f"--conf-dir={tmp_path}", f"--bin-dir={tmp_path}"]
     done = subprocess.run(
         [sys.executable, "-m", "nri.cli.entry", *words],
-        env={"PYTHONPATH": SOURCE, **environment},
+        env={"PYTHONPATH": SOURCE, **MEASURED, **environment},
         stdin=subprocess.DEVNULL,
         stdout=terminal,
         stderr=terminal,

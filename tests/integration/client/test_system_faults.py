@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nri.client import ChainError, lookup
+from nri.client import ChainError, invoker
 from nri.process import conversation, inherit, spawn, wait
 from tests.support.host import Host, plugin, request
 from tests.support.processes import all_reaped, open_fds
@@ -30,7 +30,7 @@ NOT_STARTED = r"plugin noop: cannot be started: {bin}/noop: {error}"
 BROKEN_OFF = r"plugin noop: killed: it could not be waited for or read: {error}"
 FAULTS = [
     # the module that sees it, the call, which one, what the error says ("" for none: there is another way)
-    (lookup, "stat", 0, r"plugin noop: not run: {bin}/noop cannot be looked at: {error}"),
+    (invoker, "stat", 0, r"plugin noop: not run: {bin}/noop cannot be looked at: {error}"),
     (spawn, "pipe2", 0, NOT_STARTED),
     (spawn, "pipe2", 1, NOT_STARTED),
     (spawn, "pipe2", 2, NOT_STARTED),

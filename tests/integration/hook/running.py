@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.support.host import OCI_CONFIG, plugin
+from tests.support.processes import MEASURED
 from tests.support.waiting import SOON, wait_until
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def start(host: Host, *words: str, **options: Any) -> subprocess.Popen[bytes]:
     pipe = subprocess.PIPE
     streams: dict[str, Any] = {"stdin": pipe, "stdout": pipe, "stderr": pipe, **options}
     words = (*NRI, "hook", "create", *host.options, *words)
-    process: subprocess.Popen[bytes] = subprocess.Popen(words, env={"PYTHONPATH": SOURCE}, **streams)
+    process: subprocess.Popen[bytes] = subprocess.Popen(words, env={"PYTHONPATH": SOURCE, **MEASURED}, **streams)
     return process
 
 

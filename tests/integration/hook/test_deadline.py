@@ -17,7 +17,7 @@ from nri import hook
 from nri.client import read_config
 from tests.integration.hook.running import NRI, SOURCE, ended, give, hanging, make_hang, start
 from tests.support.host import plugin
-from tests.support.processes import is_running
+from tests.support.processes import MEASURED, is_running
 from tests.support.waiting import SOON, wait_until
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def test_the_default_is_less_than_the_ten_seconds_that_runtimes_are_told(host: H
 
 def help_text() -> str:
     done = subprocess.run(
-        [*NRI, "hook", "--help"], env={"PYTHONPATH": SOURCE}, capture_output=True, check=True, text=True
+        [*NRI, "hook", "--help"], env={"PYTHONPATH": SOURCE, **MEASURED}, capture_output=True, check=True, text=True
     )
     return done.stdout
 

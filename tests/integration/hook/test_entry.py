@@ -164,7 +164,7 @@ def test_without_a_configuration_all_is_well(host: Host) -> None:
         (b'{"id": "x", "bundle": "/b", "annotations": []}', "annotations: found an array"),
         (b'{"id": "x", "bundle": "/b", "annotations": {"a": 1}}', "annotations.a: found the number 1"),
         (b'{"id": "' + b"x" * 1_100_000 + b'"}', "found more than 1048576 bytes"),
-        (b"[" * 10_000, "nested too deep"),
+        (b"[" * 1_000_000, "nested too deep"),
         (b"\xff\xfe\0", "line 1 column 1"),
     ],
     ids=lambda value: repr(value)[:40],

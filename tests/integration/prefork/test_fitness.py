@@ -51,7 +51,7 @@ UNFIT = {
     "stderr": ("os.dup2(os.open('/dev/null', 1), 2); os.closerange(3, 9)", "it has redirected stdout or stderr"),
     "mmap": ("import mmap; M = mmap.mmap(-1, 4096)", "it has writable shared memory when it is loaded: /dev/zero"),
     "semaphore": (
-        "import multiprocessing; L = multiprocessing.Lock()",
+        "import multiprocessing; L = multiprocessing.get_context('fork').Lock()",
         "it has writable shared memory when it is load",
     ),
     "shared value": ("import multiprocessing; V = multiprocessing.RawValue('i', 0)", "it has a file open"),
@@ -152,7 +152,7 @@ def test_shared_memory_shows_no_request_to_the_next(node: PreforkHost) -> None:
 
 
 def test_a_lock_that_a_killed_one_holds_is_free_for_the_next(node: PreforkHost) -> None:
-    install(node, "import multiprocessing; L = multiprocessing.Lock()")
+    install(node, "import multiprocessing; L = multiprocessing.get_context('fork').Lock()")
     settled(node)
     assert "killed: no result after" in node.failure("L.acquire(); time.sleep(1000)", timeout=1.0)
     assert node.run("L.acquire()").metadata == {"version": "1"}

@@ -65,12 +65,12 @@ def run():
     client = Client(ConfigList(plugins=[PluginEntry(type="noop")]), PoolInvoker(pool, [{str(node.host.bin)!r}]))
     result = client.invoke(Request(state="create", id="x"), "create")[0].result
     return result.extra["id"]["parent"] != os.getpid()
-def warm():
+def has_server():
     until = time.monotonic() + 10
     while not run() and time.monotonic() < until:
         time.sleep(0.01)
     return run()
-said = [warm()]
+said = [has_server()]
 pool.tidy()
 top = max(int(fd) for fd in os.listdir("/proc/self/fd")) + 1
 errors = []
@@ -81,7 +81,7 @@ for limit in range(3, top + 14):
     except ChainError as error:
         errors.append(str(error))
 resource.setrlimit(resource.RLIMIT_NOFILE, (1024, 4096))
-said += [run() in (True, False), warm()]
+said += [run() in (True, False), has_server()]
 pool.close()
 with open({str(answer)!r}, "w") as file:
     print(said, len(errors) > 0, set(errors), file=file)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import py_compile
+import subprocess
 import sys
 import threading
 import time
@@ -133,8 +134,16 @@ def executed(node: PreforkHost, version: int) -> None:
         put(path, f"#!{sys.executable}\n# a plugin of nri.skel\n{code}\n")
 
 
+def libffi_keeps_a_file_open() -> bool:
+    code = "import ctypes, os; print([os.readlink(f'/proc/self/fd/{fd}') for fd in os.listdir('/proc/self/fd')[:-1]])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return "libffi" in done.stdout
+
+
 def library(node: PreforkHost, version: int) -> None:
     """A library is code that nothing in Python knows of, so the version is said by a file that is read each time."""
+    if libffi_keeps_a_file_open():
+        pytest.skip("needs a libffi that keeps no file open: a plugin with one is started for each request")
     maps = Path("/proc/self/maps").read_text().splitlines()
     put(
         node.host.root / "lib/libmine.so",
@@ -241,8 +250,8 @@ def test_a_clock_that_is_set_back_while_a_plugin_is_loaded_hides_no_change(
 def test_a_file_from_the_future_is_not_trusted_and_the_reason_says_so() -> None:
     """The clock may have been set back before the plugin was started: such a time does not show a change."""
     look = watched_files.Look(None)
-    ahead_of_us = {"/a": (1, 2, 3, time.time_ns() + 3_600_000_000_000)}
-    assert look.changed(ahead_of_us) == "a file has a time of change in the future: /a"
+    future = {"/a": (1, 2, 3, time.time_ns() + 3_600_000_000_000)}
+    assert look.changed(future) == "a file has a time of change in the future: /a"
 
 
 def test_files_that_never_come_to_rest_are_said_once_and_tried_ever_more_rarely(

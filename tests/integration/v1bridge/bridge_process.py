@@ -14,6 +14,7 @@ from nri import api
 from tests.support.host import plugin
 from tests.support.node import Node
 from tests.support.pods import container, pod
+from tests.support.processes import MEASURED
 from tests.support.runtime import Runtime
 from tests.support.waiting import SOON
 
@@ -58,7 +59,7 @@ class BridgeProcess:
     def start(self, *words: str, environment: dict[str, str] | None = None, **options: Any) -> None:
         self.child = subprocess.Popen(
             [*words],
-            env={"PYTHONPATH": SOURCE, **(environment or {})},
+            env={"PYTHONPATH": SOURCE, **MEASURED, **(environment or {})},
             stdin=subprocess.DEVNULL,
             stdout=options.pop("stdout", subprocess.DEVNULL),
             stderr=options.pop("stderr", subprocess.DEVNULL),

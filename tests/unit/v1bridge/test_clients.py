@@ -34,6 +34,9 @@ class FakePool:
     def close(self) -> None:
         self.is_closed = True
 
+    def launch(self, *_arguments: object, **_options: object) -> None:
+        raise AssertionError("no request is made here")
+
 
 @pytest.fixture(autouse=True)
 def pools(monkeypatch: pytest.MonkeyPatch) -> list[FakePool]:

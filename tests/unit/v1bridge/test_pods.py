@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from nri.api import PodSandbox
-from nri.v1bridge import pods as module
-from nri.v1bridge.pods import Pods
+from nri.v1bridge import requests as module
+from nri.v1bridge.requests import Pods
 
 WHOLE: dict[str, Any] = {
     "id": "6efd",

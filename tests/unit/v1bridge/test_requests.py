@@ -11,7 +11,7 @@ import pytest
 from nri import api
 from nri.types.v1 import Request, State
 from nri.v1bridge import requests
-from nri.v1bridge.pods import Pods
+from nri.v1bridge.requests import Pods
 from tests.support.golden import recordings
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nri.v1bridge import BridgeOptions, logs
-from nri.v1bridge import syslog as module
+from nri.v1bridge import BridgeOptions, handlers, logs
 from tests.unit.v1bridge.log_lines import CONTAINER, STAMP, Log, request, step
 
 if TYPE_CHECKING:
@@ -98,7 +97,7 @@ def test_a_syslog_that_takes_nothing_does_not_block(syslog: socket.socket, nri_l
 def test_after_the_backoff_syslog_gets_lines_again(
     syslog: socket.socket, nri_logger: logging.Logger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "BACKOFF", 0.0)
+    monkeypatch.setattr(handlers, "BACKOFF", 0.0)
     logs.set_up(BridgeOptions(), launched=True)
     syslog.setblocking(False)
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other, pytest.raises(BlockingIOError):
@@ -116,7 +115,7 @@ def test_after_the_backoff_syslog_gets_lines_again(
 def test_a_syslog_that_was_restarted_is_found_again(
     syslog: socket.socket, nri_logger: logging.Logger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "BACKOFF", 0.0)
+    monkeypatch.setattr(handlers, "BACKOFF", 0.0)
     logs.set_up(BridgeOptions(), launched=True)
     nri_logger.info("one")
     syslog.close()
