@@ -68,8 +68,7 @@ def _is_reaped(pid: int) -> bool:
 
 
 def _await(pid: int, until: float) -> None:
-    pidfd = pidfd_or_none(pid)
-    if pidfd is None:
+    if (pidfd := pidfd_or_none(pid)) is None:
         return  # it is checked again
     try:
         ends(pidfd, until - time.monotonic())

@@ -58,9 +58,7 @@ def kill_group(pid: int, number: int = SIGKILL) -> None:
 def await_end(pid: int, pidfd: int | None, give_up: float | None = None) -> int:
     """Reap a child that has exited or was killed, and return its exit status; a negative one is a signal.
 
-    A child that does not end in time is left to :func:`nri.process.children.reap_late`.
-
-    :param give_up: of :func:`time.monotonic`; by default in :data:`REAP_WITHIN` seconds.
+    A child that has not ended at ``give_up``, by default in REAP_WITHIN seconds, is left to ``children.reap_late``.
     """
     give_up = time.monotonic() + REAP_WITHIN if give_up is None else give_up
     while (status := children.reap(pid)) is None:

@@ -91,12 +91,9 @@ def mismatch(value: object, where: str, expected: str) -> DecodeError:
 
 
 class Field:
-    """A field of a type.
+    """A field of a type: a JSON key and an attribute. With ``omit_empty`` the JSON has no empty value of it.
 
-    :param key: its JSON key.
-    :param attribute: the name of its attribute.
     :param kind: checks a decoded value, whose path is the second argument, and returns the attribute's value.
-    :param omit_empty: leaves an empty value out of the JSON.
     """
 
     __slots__ = ("attribute", "key", "kind", "omit_empty")

@@ -1,11 +1,8 @@
 """The pool: the plugins of a host that are loaded before they are asked.
 
-The contract of a plugin does not change: a new process for each request, with the request on stdin and the result on
-stdout, and the same environment, deadline and end. Only the origin of the process differs: it is forked by a server
-(:mod:`nri.prefork.protocol`). A plugin is preforked if it was built with :mod:`nri.skel`
-(:mod:`nri.prefork.pool.eligibility`) and its files have not changed since its server was started
-(:mod:`nri.prefork.pool.watched_files`); otherwise it gets a new server. With ``"prefork": "always"`` in its entry, a
-plugin that was not built so waits for its request as ``TYPE invoke`` (:mod:`nri.prefork.pool.standby`).
+The contract of a plugin does not change; only the process of a request comes from a server, which forked it
+(:mod:`nri.prefork.protocol`). A plugin that was built with :mod:`nri.skel` has one, and gets a new one when its files
+have changed. With ``"prefork": "always"`` in its entry, another plugin waits for its request as ``TYPE invoke``.
 
 In every other case, and whenever a server does not work as it should, the plugin is started for the request. No
 request waits for a server to become ready. The log has one line with the reason why a plugin that was built with
@@ -37,7 +34,6 @@ if TYPE_CHECKING:
 AT_ONCE, PAUSE = 3, 0.05  # attempts that are made in a row while files change, and seconds between them
 RETRY, RETRY_AT_MOST = 1.0, 600.0  # seconds until a request causes another attempt: at first (then doubled), at most
 _CAUTION = {"never": 0, "": 1, "always": 2}
-
 _logger = logging.getLogger("nri.client")
 
 
@@ -181,10 +177,10 @@ class Pool:
                 return
             time.sleep(PAUSE)
         if outcome.why_not:
-            self._replace(path, known, known._replace(seen=outcome.seen).failed_because(outcome.why_not))
-            return
-        is_placed = self._replace(path, known, known._replace(files=outcome.files, server=outcome.server))
-        if outcome.server is not None and not is_placed:
+            new = known._replace(seen=outcome.seen).failed_because(outcome.why_not)
+        else:
+            new = known._replace(files=outcome.files, server=outcome.server)
+        if not self._replace(path, known, new) and outcome.server is not None:
             outcome.server.retire()
 
     def _replace(self, path: str, old: _Known, new: _Known | None) -> bool:

@@ -56,10 +56,8 @@ class ServerHandle:
             theirs.close()
             for number in pipes[1:]:
                 os.close(number)
-        self._plugin = plugin
-        self._control = ours
-        self._stderr = pipes[0]  # until the plugin is loaded
-        self._stderr_end = b""
+        self._plugin, self._control = plugin, ours
+        self._stderr, self._stderr_end = pipes[0], b""  # until the plugin is loaded
         self._workers = WorkerQueue(ours)
         self._lock = threading.Lock()
         self._busy = 0

@@ -31,11 +31,9 @@ class Standby:
     is_suspect = False
 
     def __init__(self, path: str, plugin: str) -> None:
-        self._path = path
-        self._plugin = plugin
+        self._path, self._plugin = path, plugin
         self._lock = threading.Lock()
-        self._retired = False
-        self._starting = False
+        self._retired = self._starting = False
         self._waiting: tuple[int, list[int]] | None = self._start()
 
     def launch(self, stdin: bytes, deadline: float, lines: Lines, max_output: int) -> launch.Output:

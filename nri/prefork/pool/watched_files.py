@@ -58,8 +58,7 @@ class Look:
     """
 
     def __init__(self, before: Seen | None) -> None:
-        self._wall = time.time_ns()
-        self._started = time.monotonic_ns()
+        self._wall, self._started = time.time_ns(), time.monotonic_ns()
         self._unchanged: Files = {}
         if before is not None and self._started - before.at > GRAIN:
             # A change from now on changes the ctime, so a file that is the same at the end did not change in between.
