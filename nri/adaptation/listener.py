@@ -91,10 +91,7 @@ def _prepare(directory: str) -> None:
 
 
 def _remove_old(path: str) -> None:
-    try:
-        mode = os.lstat(path).st_mode
-    except FileNotFoundError:
-        return
-    if not stat.S_ISSOCK(mode):
-        raise AdaptationError(f"can't listen at {path}: it exists and is not a socket")
-    os.unlink(path)
+    with contextlib.suppress(FileNotFoundError):
+        if not stat.S_ISSOCK(os.lstat(path).st_mode):
+            raise AdaptationError(f"can't listen at {path}: it exists and is not a socket")
+        os.unlink(path)

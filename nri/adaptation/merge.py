@@ -130,8 +130,7 @@ class Merger:
                 if update.ignore_failure:
                     continue
                 raise
-            new = api.ContainerUpdate(container_id=id_, ignore_failure=True)
-            merged = self.updates.setdefault(id_, new)
+            merged = self.updates.setdefault(id_, api.ContainerUpdate(container_id=id_, ignore_failure=True))
             merged.ignore_failure &= update.ignore_failure
             add(update, merged)
 

@@ -13,9 +13,8 @@ import time
 from typing import TYPE_CHECKING, Self
 
 from nri import api
-from nri.adaptation.discover import configuration, discover
 from nri.adaptation.errors import AdaptationError
-from nri.adaptation.launched import LaunchedPlugin
+from nri.adaptation.launched import LaunchedPlugin, configuration, discover
 from nri.adaptation.listener import Listener
 from nri.adaptation.plugin_connection import PluginConnection
 from nri.adaptation.runtime_options import Exchange
