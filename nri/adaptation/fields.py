@@ -5,14 +5,12 @@ A message is walked by its descriptors. A field that is not in the table, as of 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from google.protobuf.message import Message
 
 from nri import api
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from google.protobuf.message import Message
 
 VALUE, MAP, LIST, ADDED = "value", "map", "list", "added"
 """The kinds of fields: set as a whole; merged by keys; merged by a field of the elements; appended."""

@@ -15,7 +15,7 @@ import select
 import signal
 import socket
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from nri.adaptation.errors import AdaptationError
 from nri.api import names
@@ -23,9 +23,6 @@ from nri.api.names import INDEX_VARIABLE, NAME_VARIABLE, SOCKET_VARIABLE
 from nri.errors import escape
 from nri.process.spawn import spawn
 from nri.process.wait import end_child, has_exited, kill_group
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 SOCKET = 3
 """The descriptor of the plugin's end of the connection."""

@@ -13,13 +13,10 @@ import socket
 import stat
 import struct
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from nri import trust
 from nri.adaptation.errors import AdaptationError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _CREDENTIALS = struct.calcsize("3i")  # struct ucred: pid, uid, gid
 

@@ -9,15 +9,13 @@ dropped.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from google.protobuf.message import Message
 
-    from google.protobuf.message import Message
-
-    from nri.api.container_pb2 import LinuxContainer, LinuxPodSandbox
-    from nri.api.linux_pb2 import LinuxDeviceCgroup, LinuxNamespace, LinuxResources
+from nri.api.container_pb2 import LinuxContainer, LinuxPodSandbox
+from nri.api.linux_pb2 import LinuxDeviceCgroup, LinuxNamespace, LinuxResources
 
 # Field of the message -> key in OCI's JSON. Each field is a message of its own (Optional...).
 _MEMORY = {
