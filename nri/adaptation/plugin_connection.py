@@ -60,9 +60,8 @@ class PluginConnection:
         self.index, self.base = (process.index, process.name) if process is not None else ("", "")
         self.process = process
         self._options, self._config, self._on_update = options, config, on_update
-        self._mask = 0
+        self._mask, self._refusal = 0, ""
         self._registered = threading.Event()
-        self._refusal = ""
         self._splits = options.nri_version >= SPLITS_SYNCHRONIZE
         self._mux = Mux(sock, max_payload=None if self._splits else OLD_MAX_PAYLOAD)
         self._client = RPCClient(self._mux.open(PLUGIN_SERVICE), max_request=None if self._splits else MAX_REQUEST)

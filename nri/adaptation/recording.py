@@ -137,8 +137,7 @@ class Replayer:
                 self._send(item)
 
     def _send(self, item: LifecycleEvent) -> None:
-        container = item.container
-        if container is not None and container.id in self._changes:
+        if (container := item.container) is not None and container.id in self._changes:
             container = deepcopy(container)
             merge.adjust(container, self._changes[container.id])
         try:

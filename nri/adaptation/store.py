@@ -44,8 +44,7 @@ class Store:
         """Change containers' resources; returns the updates of containers that don't exist."""
         failed = []
         for update in updates:
-            container = self.containers.get(update.container_id)
-            if container is None:
+            if (container := self.containers.get(update.container_id)) is None:
                 failed.append(update)
             else:
                 merge.update(container, update.linux.resources)

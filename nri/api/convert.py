@@ -35,6 +35,7 @@ _CPU = {
     "realtime_runtime": "realtimeRuntime",
     "realtime_period": "realtimePeriod",
 }
+_DEVICE = {"major": "major", "minor": "minor"}
 
 
 def resources_of(linux: LinuxPodSandbox | LinuxContainer) -> LinuxResources | None:
@@ -74,7 +75,7 @@ def _device(rule: LinuxDeviceCgroup) -> dict[str, Any]:
     oci: dict[str, Any] = {"allow": rule.allow}
     if rule.type:
         oci["type"] = rule.type
-    oci |= _present(rule, {"major": "major", "minor": "minor"})
+    oci |= _present(rule, _DEVICE)
     if rule.access:
         oci["access"] = rule.access
     return oci

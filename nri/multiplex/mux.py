@@ -50,8 +50,7 @@ class Mux(Receiver):
         """Hand each channel's pieces to its receiver."""
         jobs: list[Job] = []
         for number, piece in self._decoder.feed(data):
-            receiver = self._receivers.get(number)
-            if receiver is not None:
+            if (receiver := self._receivers.get(number)) is not None:
                 jobs += receiver.receive(piece) or ()
         return jobs
 

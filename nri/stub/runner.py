@@ -123,8 +123,7 @@ def run(plugin: V2Plugin, *, name: str = "", index: str = "", path: str = DEFAUL
 
 
 def _inherited(environment: Mapping[str, str]) -> socket.socket | None:
-    number = environment.get(SOCKET_VARIABLE)
-    if number is None:
+    if (number := environment.get(SOCKET_VARIABLE)) is None:
         return None
     if not number.isascii() or not number.isdigit() or len(number) > 6:
         raise NRIError(f"{SOCKET_VARIABLE} is {number!r}, expected the number of a descriptor")

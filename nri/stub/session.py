@@ -63,10 +63,7 @@ class Session:
             registering.join()
 
     def close(self, reason: str, *, grace: float = 0.0) -> None:
-        """Close the connection; :meth:`run` returns.
-
-        :param grace: seconds to wait until the handlers that are at work have sent their answers.
-        """
+        """Close the connection, so that :meth:`run` returns; wait ``grace`` seconds for handlers that are at work."""
         if grace > 0:
             self._server.wait_until_answered(grace)
         self._mux.close(reason)
