@@ -18,8 +18,7 @@ class EventError(NRIError):
 class ConflictError(EventError):
     """Two plugins set the same thing, so the event fails.
 
-    :ivar field: the path of the field in the message, with the key of an entry: ``linux.resources.cpu.quota``,
-        ``env PATH``.
+    :ivar field: the path of the field, with the key of an entry: ``linux.resources.cpu.quota``, ``env PATH``.
     :ivar plugins: the plugin that had set it, and the later one.
     """
 

@@ -12,7 +12,7 @@ import hashlib
 import uuid
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from nri import api
 from nri.api import Event
@@ -138,7 +138,7 @@ class PodTemplate:
                 yield _now(Event.POST_START_CONTAINER, pod, container)
         for pod, members in everything:
             for container in members:
-                yield _now(Event.UPDATE_CONTAINER, pod, container, deepcopy(_UPDATED))
+                yield replace(_now(Event.UPDATE_CONTAINER, pod, container), resources=deepcopy(_UPDATED))
                 container.linux.resources.cpu.CopyFrom(_UPDATED.cpu)
                 container.linux.resources.memory.CopyFrom(_UPDATED.memory)
                 yield _now(Event.POST_UPDATE_CONTAINER, pod, container)
@@ -175,8 +175,6 @@ def _below(parent: str, id_: str) -> str:
     return f"{parent}:cri-containerd:{id_}" if parent.endswith(".slice") else f"{parent}/{id_}"
 
 
-def _now(
-    event: int, pod: api.PodSandbox, container: api.Container, resources: api.LinuxResources | None = None
-) -> LifecycleEvent:
+def _now(event: int, pod: api.PodSandbox, container: api.Container) -> LifecycleEvent:
     """Return an event with the container as it is now."""
-    return LifecycleEvent(event=event, pod=pod, container=deepcopy(container), resources=resources)
+    return LifecycleEvent(event=event, pod=pod, container=deepcopy(container))

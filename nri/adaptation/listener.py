@@ -13,13 +13,10 @@ import socket
 import stat
 import struct
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from nri import trust
 from nri.adaptation.errors import AdaptationError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _CREDENTIALS = struct.calcsize("3i")  # struct ucred: pid, uid, gid
 
@@ -91,10 +88,7 @@ def _prepare(directory: str) -> None:
 
 
 def _remove_old(path: str) -> None:
-    try:
-        mode = os.lstat(path).st_mode
-    except FileNotFoundError:
-        return
-    if not stat.S_ISSOCK(mode):
-        raise AdaptationError(f"can't listen at {path}: it exists and is not a socket")
-    os.unlink(path)
+    with contextlib.suppress(FileNotFoundError):
+        if not stat.S_ISSOCK(os.lstat(path).st_mode):
+            raise AdaptationError(f"can't listen at {path}: it exists and is not a socket")
+        os.unlink(path)

@@ -15,17 +15,15 @@ here every list is handled as its annotations and mounts are meant to be.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, MutableMapping
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from google.protobuf.message import Message
 
 from nri import api
 from nri.adaptation.errors import ConflictError, EventError
 from nri.adaptation.fields import ADDED, FIELDS, MAP, VALUE, MergeRule, by_key, split_keys, walk
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, MutableMapping
-
-    from google.protobuf.message import Message
 
 _RDT = ("linux.rdt.clos_id", "linux.rdt.schemata", "linux.rdt.enable_monitoring")
 
@@ -130,8 +128,7 @@ class Merger:
                 if update.ignore_failure:
                     continue
                 raise
-            new = api.ContainerUpdate(container_id=id_, ignore_failure=True)
-            merged = self.updates.setdefault(id_, new)
+            merged = self.updates.setdefault(id_, api.ContainerUpdate(container_id=id_, ignore_failure=True))
             merged.ignore_failure &= update.ignore_failure
             add(update, merged)
 

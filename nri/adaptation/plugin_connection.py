@@ -16,13 +16,18 @@ Source: pkg/adaptation/plugin.go of containerd/nri.
 from __future__ import annotations
 
 import logging
+import socket
 import threading
 import time
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+from google.protobuf.message import Message
 
 from nri import api
 from nri.adaptation.errors import AdaptationError, EventError
-from nri.adaptation.runtime_options import Exchange
+from nri.adaptation.launched import LaunchedPlugin
+from nri.adaptation.runtime_options import Exchange, RuntimeOptions
 from nri.adaptation.store import MAX_PART, parts
 from nri.api import events, names
 from nri.api.events import PLUGIN, RUNTIME
@@ -31,15 +36,6 @@ from nri.errors import NRIError, escape
 from nri.multiplex import OLD_MAX_PAYLOAD, PLUGIN_SERVICE, RUNTIME_SERVICE, Mux
 from nri.ttrpc import Call, Code, RPCClient, RPCServer, StatusError
 from nri.ttrpc.server import unary
-
-if TYPE_CHECKING:
-    import socket
-    from collections.abc import Callable, Iterable
-
-    from google.protobuf.message import Message
-
-    from nri.adaptation.launched import LaunchedPlugin
-    from nri.adaptation.runtime_options import RuntimeOptions
 
 Answer = TypeVar("Answer", bound="Message")
 log = logging.getLogger("nri.adaptation")
@@ -64,9 +60,8 @@ class PluginConnection:
         self.index, self.base = (process.index, process.name) if process is not None else ("", "")
         self.process = process
         self._options, self._config, self._on_update = options, config, on_update
-        self._mask = 0
+        self._mask, self._refusal = 0, ""
         self._registered = threading.Event()
-        self._refusal = ""
         self._splits = options.nri_version >= SPLITS_SYNCHRONIZE
         self._mux = Mux(sock, max_payload=None if self._splits else OLD_MAX_PAYLOAD)
         self._client = RPCClient(self._mux.open(PLUGIN_SERVICE), max_request=None if self._splits else MAX_REQUEST)

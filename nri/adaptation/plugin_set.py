@@ -8,26 +8,21 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import socket
 import threading
 import time
-from typing import TYPE_CHECKING, Self
+from collections.abc import Callable
+from typing import Self
 
 from nri import api
-from nri.adaptation.discover import configuration, discover
 from nri.adaptation.errors import AdaptationError
-from nri.adaptation.launched import LaunchedPlugin
+from nri.adaptation.launched import LaunchedPlugin, configuration, discover
 from nri.adaptation.listener import Listener
 from nri.adaptation.plugin_connection import PluginConnection
-from nri.adaptation.runtime_options import Exchange
+from nri.adaptation.runtime_options import Exchange, RuntimeOptions
 from nri.adaptation.store import Store
 
-if TYPE_CHECKING:
-    import socket
-    from collections.abc import Callable
-
-    from nri.adaptation.runtime_options import RuntimeOptions
-
-    UpdateHandler = Callable[[str, api.UpdateContainersRequest], list[api.ContainerUpdate]]
+UpdateHandler = Callable[[str, api.UpdateContainersRequest], list[api.ContainerUpdate]]
 
 log = logging.getLogger("nri.adaptation")
 

@@ -10,21 +10,18 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
 
 from google.protobuf import json_format
+from google.protobuf.message import Message
 
 from nri import api
 from nri.adaptation import merge
 from nri.adaptation.errors import AdaptationError, EventError
 from nri.adaptation.lifecycle import LifecycleEvent
+from nri.adaptation.runtime import Outcome, Runtime
 from nri.api import Event, events
 from nri.errors import escape
-
-if TYPE_CHECKING:
-    from google.protobuf.message import Message
-
-    from nri.adaptation.runtime import Outcome, Runtime
 
 MAX_LINE = 4 * 1024 * 1024
 """Characters of the longest line; an event has to fit into a message of 4 MiB anyway."""
@@ -140,8 +137,7 @@ class Replayer:
                 self._send(item)
 
     def _send(self, item: LifecycleEvent) -> None:
-        container = item.container
-        if container is not None and container.id in self._changes:
+        if (container := item.container) is not None and container.id in self._changes:
             container = deepcopy(container)
             merge.adjust(container, self._changes[container.id])
         try:

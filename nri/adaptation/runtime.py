@@ -17,22 +17,17 @@ Source: pkg/adaptation/adaptation.go of containerd/nri, and containerd's use of 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from nri import api
 from nri.adaptation.errors import EventError
 from nri.adaptation.merge import Merger
-from nri.adaptation.plugin_set import PluginSet
-from nri.adaptation.runtime_options import RuntimeOptions
+from nri.adaptation.plugin_set import PluginSet, UpdateHandler
+from nri.adaptation.runtime_options import Exchange, RuntimeOptions
 from nri.api import events
 from nri.errors import escape
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from nri.adaptation.plugin_set import UpdateHandler
-    from nri.adaptation.runtime_options import Exchange
 
 Style = Literal["rpc", "state-change"]
 STYLES: dict[Style, events.Version] = {"rpc": (0, 12), "state-change": (0, 11)}

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+from google.protobuf.message import Message
 
 from nri import api
 from nri.api.events import Version
+from nri.errors import NRIError
 from nri.ttrpc import DeadlineError, StatusError
-
-if TYPE_CHECKING:
-    from google.protobuf.message import Message
-
-    from nri.errors import NRIError
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from copy import deepcopy
-from typing import TYPE_CHECKING
 
 from nri import api
 from nri.adaptation import merge
 from nri.ttrpc import MAX_DATA
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 MAX_PART = MAX_DATA - 1024
 """Bytes of the longest part of a Synchronize: a message frame without its envelope."""
@@ -47,8 +44,7 @@ class Store:
         """Change containers' resources; returns the updates of containers that don't exist."""
         failed = []
         for update in updates:
-            container = self.containers.get(update.container_id)
-            if container is None:
+            if (container := self.containers.get(update.container_id)) is None:
                 failed.append(update)
             else:
                 merge.update(container, update.linux.resources)

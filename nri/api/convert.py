@@ -9,15 +9,13 @@ dropped.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from google.protobuf.message import Message
 
-    from google.protobuf.message import Message
-
-    from nri.api.container_pb2 import LinuxContainer, LinuxPodSandbox
-    from nri.api.linux_pb2 import LinuxDeviceCgroup, LinuxNamespace, LinuxResources
+from nri.api.container_pb2 import LinuxContainer, LinuxPodSandbox
+from nri.api.linux_pb2 import LinuxDeviceCgroup, LinuxNamespace, LinuxResources
 
 # Field of the message -> key in OCI's JSON. Each field is a message of its own (Optional...).
 _MEMORY = {
@@ -37,6 +35,7 @@ _CPU = {
     "realtime_runtime": "realtimeRuntime",
     "realtime_period": "realtimePeriod",
 }
+_DEVICE = {"major": "major", "minor": "minor"}
 
 
 def resources_of(linux: LinuxPodSandbox | LinuxContainer) -> LinuxResources | None:
@@ -76,7 +75,7 @@ def _device(rule: LinuxDeviceCgroup) -> dict[str, Any]:
     oci: dict[str, Any] = {"allow": rule.allow}
     if rule.type:
         oci["type"] = rule.type
-    oci |= _present(rule, {"major": "major", "minor": "minor"})
+    oci |= _present(rule, _DEVICE)
     if rule.access:
         oci["access"] = rule.access
     return oci

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from nri.adaptation import AdaptationError, Runtime
-from nri.adaptation.discover import parse_name
+from nri.adaptation.launched import parse_name
 from nri.adaptation.lifecycle import PodTemplate
 from nri.adaptation.recording import Replayer, read, write
 from nri.adaptation.runtime import STYLES

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import click
+from google.protobuf.message import Message
 
 from nri import api
+from nri.adaptation import EventError, Exchange, Outcome
 from nri.adaptation.fields import changed_fields
+from nri.adaptation.lifecycle import LifecycleEvent
 from nri.api import events
 from nri.cli import output
 from nri.errors import escape
 from nri.ttrpc import StatusError
-
-if TYPE_CHECKING:
-    from google.protobuf.message import Message
-
-    from nri.adaptation import EventError, Exchange, Outcome
-    from nri.adaptation.lifecycle import LifecycleEvent
 
 
 class Row(NamedTuple):

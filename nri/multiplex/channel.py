@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+import threading
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from nri.errors import NRIError
-
-if TYPE_CHECKING:
-    import threading
-    from collections.abc import Sequence
 
 Job = Callable[[], object]
 """A unit of work for a reading thread. Its result is ignored; it must not raise."""

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
+import socket
+import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from nri.multiplex.channel import Receiver
+from nri.multiplex.channel import Channel, ClosedError, Job, Receiver
 from nri.multiplex.codec import FrameDecoder, encode
 from nri.multiplex.connection import Connection
-
-if TYPE_CHECKING:
-    import socket
-    import threading
-    from collections.abc import Sequence
-
-    from nri.multiplex.channel import Channel, ClosedError, Job
 
 
 class Mux(Receiver):
@@ -55,8 +50,7 @@ class Mux(Receiver):
         """Hand each channel's pieces to its receiver."""
         jobs: list[Job] = []
         for number, piece in self._decoder.feed(data):
-            receiver = self._receivers.get(number)
-            if receiver is not None:
+            if (receiver := self._receivers.get(number)) is not None:
                 jobs += receiver.receive(piece) or ()
         return jobs
 

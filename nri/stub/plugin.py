@@ -25,23 +25,19 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from nri.api import events, names
+from google.protobuf.message import Message
+
+from nri.api import Container, ContainerUpdate, PodSandbox, events, names
 from nri.api.names import INDEX_VARIABLE, NAME_VARIABLE
 from nri.api.runtimes import nri_version
 from nri.errors import NRIError
+from nri.ttrpc import Call
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from google.protobuf.message import Message
-
-    from nri.api import Container, ContainerUpdate, PodSandbox
-    from nri.ttrpc import Call
-
-    EventHandler = Callable[[Any, Call], Message | None]
+EventHandler = Callable[[Any, Call], Message | None]
 
 HANDLERS: dict[int, str] = {
     int(method.event): re.sub(r"(?<=[a-z])(?=[A-Z])", "_", method.rpc).lower() for method in events.METHODS

@@ -12,21 +12,15 @@ import random
 import socket
 import sys
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
+from nri.api import ContainerUpdate
 from nri.api.names import SOCKET_VARIABLE
 from nri.errors import NRIError
-from nri.multiplex import inherited_socket
+from nri.multiplex import ClosedError, inherited_socket
 from nri.places import DEFAULT_SOCKET
-from nri.stub.plugin import Identity, handlers
+from nri.stub.plugin import Identity, V2Plugin, handlers
 from nri.stub.session import Session
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from nri.api import ContainerUpdate
-    from nri.multiplex import ClosedError
-    from nri.stub.plugin import V2Plugin
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 0.8
 """Seconds between attempts to connect: doubled each time, with jitter so that plugins don't connect all at once."""
@@ -129,8 +123,7 @@ def run(plugin: V2Plugin, *, name: str = "", index: str = "", path: str = DEFAUL
 
 
 def _inherited(environment: Mapping[str, str]) -> socket.socket | None:
-    number = environment.get(SOCKET_VARIABLE)
-    if number is None:
+    if (number := environment.get(SOCKET_VARIABLE)) is None:
         return None
     if not number.isascii() or not number.isdigit() or len(number) > 6:
         raise NRIError(f"{SOCKET_VARIABLE} is {number!r}, expected the number of a descriptor")

@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 import logging
+import socket
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+
+from google.protobuf.message import Message
 
 from nri import api
 from nri.api import events
 from nri.api.events import PLUGIN, RUNTIME
 from nri.api.runtimes import MAX_REQUEST
 from nri.errors import NRIError
-from nri.multiplex import OLD_MAX_PAYLOAD, PLUGIN_SERVICE, RUNTIME_SERVICE, Mux
-from nri.stub.plugin import RuntimeInfo, V2Plugin, handlers
+from nri.multiplex import OLD_MAX_PAYLOAD, PLUGIN_SERVICE, RUNTIME_SERVICE, ClosedError, Mux
+from nri.stub.plugin import EventHandler, Identity, RuntimeInfo, V2Plugin, handlers
 from nri.ttrpc import Call, Code, RPCClient, RPCServer, StatusError
-from nri.ttrpc.server import unary
-
-if TYPE_CHECKING:
-    import socket
-    from collections.abc import Callable, Sequence
-
-    from google.protobuf.message import Message
-
-    from nri.multiplex import ClosedError
-    from nri.stub.plugin import EventHandler, Identity
-    from nri.ttrpc.server import MethodHandler
+from nri.ttrpc.server import MethodHandler, unary
 
 NRI_VERSION = "v0.12.2"
 """The NRI release that :mod:`nri.api` follows."""
@@ -70,10 +63,7 @@ class Session:
             registering.join()
 
     def close(self, reason: str, *, grace: float = 0.0) -> None:
-        """Close the connection; :meth:`run` returns.
-
-        :param grace: seconds to wait until the handlers that are at work have sent their answers.
-        """
+        """Close the connection, so that :meth:`run` returns; wait ``grace`` seconds for handlers that are at work."""
         if grace > 0:
             self._server.wait_until_answered(grace)
         self._mux.close(reason)

@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Mapping
+from typing import TypeVar
 
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, Message
 
 from nri.errors import NRIError
-from nri.multiplex import Receiver
+from nri.multiplex import Channel, Receiver
 from nri.ttrpc import codec
 from nri.ttrpc.status import Code, DeadlineError, StatusError
 from nri.ttrpc.ttrpc_pb2 import Request, Response
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from google.protobuf.message import Message
-
-    from nri.multiplex import Channel
 
 Out = TypeVar("Out", bound="Message")
 

@@ -21,25 +21,19 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable, Mapping
+from typing import TypeVar
 
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, Message
 
 from nri.errors import NRIError, bounded, escape
-from nri.multiplex import Receiver
+from nri.multiplex import Channel, Job, Receiver
 from nri.ttrpc import codec
 from nri.ttrpc.reply_queue import ReplyQueue
 from nri.ttrpc.status import Code, StatusError
 from nri.ttrpc.ttrpc_pb2 import Request, Response
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from google.protobuf.message import Message
-
-    from nri.multiplex import Channel, Job
-
-    MethodHandler = Callable[[bytes, "Call"], bytes]
+MethodHandler = Callable[[bytes, "Call"], bytes]
 
 In = TypeVar("In", bound="Message")
 MAX_MESSAGE = 65536
