@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 
     from nri.config.findings import Error
 
-MINIMAL = '{"version": "0.1", "plugins": [{"type": "NAME"}]}'
-"""The shortest configuration with a plugin."""
-
 _OF_DOCUMENT, _OF_PLUGIN = (Draft202012Validator(schema(table)) for table in (HOST_CONFIG, PLUGIN))
 
 
@@ -86,7 +83,8 @@ def _shortened(plugin: Any) -> Any:
 
 def _not_json(file: str, text: str, error: DecodeError) -> Fault:
     if not text.strip(" \t\r\n"):
-        return Fault(file=file, message=f"found an empty file, expected at least {MINIMAL}")
+        minimal = '{"version": "0.1", "plugins": [{"type": "NAME"}]}'
+        return Fault(file=file, message=f"found an empty file, expected at least {minimal}")
     line, column = (error.line, error.column) if error.line else refused(text)
     return Fault(file=file, line=line, column=column, message=error.reason + _hint(text, line, column))
 

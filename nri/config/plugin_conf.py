@@ -16,16 +16,11 @@ if TYPE_CHECKING:
     from nri.config.findings import Finding, Path
 
 
-def validate_conf(schema: Any, conf: Any) -> list[str]:
-    """Return the faults of a plugin conf, each as ``path: message``; the path begins with ``conf``.
+def check_conf(plugin: PluginEntry, schema: Any) -> tuple[Fault, ...]:
+    """Return the faults of an entry's plugin conf, with their positions in the file of the entry.
 
     A missing conf (None) is valid if the schema accepts null or an empty object.
     """
-    return [f"{path_text(('conf', *finding.path))}: {finding.message}" for finding in _findings(schema, conf)]
-
-
-def check_conf(plugin: PluginEntry, schema: Any) -> tuple[Fault, ...]:
-    """Return the faults of an entry's plugin conf, with their positions in the file of the entry."""
     found = [(("conf", *finding.path), finding.message, finding.at_key) for finding in _findings(schema, plugin.conf)]
     return tuple(sorted(_faults(plugin, found), key=lambda fault: (fault.line, fault.column)))
 

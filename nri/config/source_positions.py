@@ -31,15 +31,6 @@ class Position(NamedTuple):
     column: int
 
 
-class Duplicate(NamedTuple):
-    """A key that its object has twice."""
-
-    path: Path
-    position: Position
-    first: Position
-    """The position of the key when it was given first."""
-
-
 class _Node(NamedTuple):
     """A value: where it and its key begin, and the values in it."""
 
@@ -63,7 +54,8 @@ class SourcePositions:
     def __init__(self, text: str, limit: int = sys.maxsize) -> None:
         self._line_starts = [0, *[match.end() for match in re.finditer("\n", text)]]
         self._around = _Node(0, -1, False, {})  # an array whose only item is the document
-        self.duplicates: list[Duplicate] = []
+        self.duplicates: list[tuple[Path, Position, Position]] = []
+        """The keys that their object has again: the path, the position, and the position when it was given first."""
         self._read(text, limit)
 
     def value(self, path: Path) -> Position:
@@ -109,7 +101,7 @@ class SourcePositions:
                 node = _Node(at, key_at, token.startswith("{"), {} if is_open else _NO_CHILDREN)
                 if name in around.children and len(self.duplicates) < limit:
                     first = self._position(around.children[name].key_at)
-                    self.duplicates.append(Duplicate((*path[1:], name), self._position(key_at), first))
+                    self.duplicates.append(((*path[1:], name), self._position(key_at), first))
                 around.children[name] = node
                 key_at = -1
                 if is_open:

@@ -39,14 +39,10 @@ def faults(rule: Rule, value: object, where: str) -> Faults:
     """Yield each fault in *value*: its path, which begins with *where*, and what is wrong there."""
     if rule.accepts(value):
         return
+    least = rule.keywords.get("minItems") or 0
     if isinstance(rule, Table) and isinstance(value, dict):
         yield from _faults_of_keys(rule, value, where)
-    elif (
-        rule.kind is list
-        and rule.parts
-        and isinstance(value, list)
-        and len(value) >= (rule.keywords["minItems"] or 0)
-    ):
+    elif rule.kind is list and rule.parts and isinstance(value, list) and len(value) >= least:
         yield from _faults_of_items(rule, value, where)
     elif rule.kind is object and (parts := [part for part in rule.parts if _is_of(part, value)]):
         yield from faults(parts[0], value, where)

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from nri.cgroups import Cgroup
     from nri.types.v1 import Request
 
-DEFAULT_CLASS = "system"
-
 ANNOTATION = "cpus.konfine.nri.io"
 """The annotation, with the usual scopes, that has a container's CPU list."""
 
@@ -69,7 +67,7 @@ class Konfine(sample.SamplePlugin):
             default=[],
             description='CPUs kept from containers: [0, 1], or a CPU list "0-1,8" (default none)',
         ),
-        sample.classes_key("systemClasses", DEFAULT_CLASS, "classes that may use the reserved CPUs"),
+        sample.classes_key("systemClasses", "system", "classes that may use the reserved CPUs"),
         said=("class", "cpus"),
     )
 
