@@ -98,8 +98,7 @@ def _missing_keys(error: Error) -> Iterator[Finding]:
     properties = error.schema.get("properties", {})
     for key in error.validator_value:
         if key not in error.instance:
-            message = f"missing, expected {_expectation(properties.get(key, {}))}"
-            yield Finding((*error.absolute_path, key), message)
+            yield Finding((*error.absolute_path, key), f"missing, expected {_expectation(properties.get(key, {}))}")
 
 
 def _repeated(error: Error) -> Iterator[Finding]:

@@ -28,10 +28,7 @@ MAX_SIZE = 1024 * 1024
 
 
 class InvalidFile(Fault):
-    """A file that is not valid, with its content. To find its faults takes longer than a container can wait.
-
-    Two of them are equal if their files and their contents are equal.
-    """
+    """A file that is not valid, with its content. To find its faults takes longer than a container can wait."""
 
     __slots__ = ("document",)
 
@@ -115,8 +112,7 @@ def read(path: str, *, check_owner: bool = False) -> bytes:
         with open(descriptor, "rb") as file:
             status = os.fstat(descriptor)
             _require_regular(path, status.st_mode)
-            wrong = trust.judge(status) if check_owner else ""
-            if wrong:
+            if check_owner and (wrong := trust.judge(status)):
                 raise _fault(path, trust.at_end(path) + wrong)
             document = file.read(MAX_SIZE + 1)
     except OSError as error:

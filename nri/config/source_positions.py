@@ -19,16 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     Path = tuple[str | int, ...]
+    Position = tuple[int, int]  # line and column, both from 1, the column in characters
 
 _TOKEN = re.compile(r'[\[\]{}]|"[^"\\]*(?:\\.[^"\\]*)*"|[^\s\[\]{},:"]+', re.DOTALL)
 """Brackets, braces and values; separators are not needed in a text that is known to be JSON."""
-
-
-class Position(NamedTuple):
-    """A position in a text: line and column, both from 1, the column in characters."""
-
-    line: int
-    column: int
 
 
 class _Node(NamedTuple):
@@ -82,7 +76,7 @@ class SourcePositions:
 
     def _position(self, at: int) -> Position:
         line = bisect.bisect_right(self._line_starts, at)
-        return Position(line, at - self._line_starts[line - 1] + 1)
+        return line, at - self._line_starts[line - 1] + 1
 
     def _read(self, text: str, limit: int) -> None:
         opened = [self._around]
@@ -115,8 +109,8 @@ def refused(text: str) -> Position:
     for token, at in _tokens(text):
         depth += (token in ("[", "{")) - (token in ("]", "}"))
         if depth > gojson.MAX_DEPTH or (token[0] in "-0123456789NI" and not _fits(token)):
-            return Position(*gojson.position(text, at))
-    return Position(1, 1)
+            return gojson.position(text, at)
+    return 1, 1
 
 
 def _fits(number: str) -> bool:

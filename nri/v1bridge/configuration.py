@@ -42,9 +42,6 @@ GRACE = 1.0
 
 log = logging.getLogger("nri.v1bridge")
 
-Snapshot = tuple[object, ...]
-"""The metadata of all files and directories that the configuration depends on."""
-
 
 class Absence:
     """The missing files, each with the time since when it is missing.
@@ -89,7 +86,7 @@ class Configuration:
     def __init__(self, conf_dir: str, conf_file: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._conf_dir, self._conf_file = conf_dir, conf_file
         self._lock = threading.Lock()
-        self._snapshot: Snapshot | None = None
+        self._snapshot: tuple[object, ...] | None = None
         self._files: Files = {}
         self._current = ConfigList()
         self._is_news = True  # the next valid configuration is to be logged, also if it is the same
@@ -177,8 +174,8 @@ class Configuration:
         """Return the types of the plugins in use, for the log."""
         return _joined([plugin.type for plugin in self._current.plugins]) or "no plugins"
 
-    def _look(self, check_owner: bool) -> tuple[Snapshot, int]:
-        """Return the metadata of the files, and the time of the latest change."""
+    def _look(self, check_owner: bool) -> tuple[tuple[object, ...], int]:
+        """Return the metadata of all files and directories that count, and the time of the files' latest change."""
         seen: dict[str, object] = {"": check_owner}
         newest = 0
         plain: set[str] = set()
