@@ -73,9 +73,8 @@ def _findings(schema: Any, conf: Any) -> list[Finding]:
         where = path_text(tuple(error.absolute_path))
         reason = f"it is no JSON Schema: {where}: {explain([error])[0].message}"
     except Unresolvable as error:
-        reason = (
-            f"it refers to {error.ref or 'something'!r}, which is not in it; references elsewhere are not followed"
-        )
+        what = repr(error.ref or "something")
+        reason = f"it refers to {what}, which is not in it; references elsewhere are not followed"
     except RecursionError:
         reason = "schema or conf are nested too deep, or the schema refers to itself without end"
     except Exception as error:  # a foreign schema can make a validator raise anything
