@@ -1,8 +1,5 @@
 """The host configuration: from the files that an operator writes to one list of plugins.
 
-This package reads ``/etc/nri/resource.d/*.conf`` and finds the faults in them, by file, line and column. Running the
-plugins is :mod:`nri.client`'s part.
-
 A hook loads the configuration each time a container starts. So a valid one is read with ``os`` and :mod:`nri.types`
 only (``loading``, ``entries``); the other modules import what an explanation needs: ``re``, ``json``, ``jsonschema``.
 """

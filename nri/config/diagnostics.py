@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 
     from nri.config.findings import Error
 
-MINIMAL = '{"version": "0.1", "plugins": [{"type": "NAME"}]}'
-"""The shortest configuration with a plugin."""
-
 _OF_DOCUMENT, _OF_PLUGIN = (Draft202012Validator(schema(table)) for table in (HOST_CONFIG, PLUGIN))
 
 
@@ -52,9 +49,9 @@ def diagnose(file: str, document: bytes, limit: int = MAX_FAULTS) -> tuple[Fault
     except DecodeError as error:
         return (*faults, _not_json(file, text, error))
     positions = SourcePositions(text, limit)
-    for path, at, first in positions.duplicates:
+    for path, (line, column), first in positions.duplicates:
         message = "the key is given again, expected it once; it was given first at line {} column {}".format(*first)
-        faults.append(Fault(file=file, line=at.line, column=at.column, path=path_text(path), message=message))
+        faults.append(Fault(file=file, line=line, column=column, path=path_text(path), message=message))
     try:
         faults += [positions.fault(file, *finding[:3]) for finding in explain(_errors(value, limit), limit)]
     except RecursionError:  # a validator compares two states recursively
@@ -73,20 +70,19 @@ def _errors(value: Any, limit: int) -> Iterator[Error]:
     yield from _OF_DOCUMENT.iter_errors({**value, "plugins": []})
     bad = (index for index, plugin in enumerate(plugins) if not PLUGIN.accepts(plugin))
     for index in itertools.islice(bad, limit):
-        for error in _OF_PLUGIN.iter_errors(_shortened(plugins[index])):
+        plugin = plugins[index]
+        if isinstance(plugin, dict) and isinstance(states := plugin.get("states"), list):
+            # One more than there are states is enough for a fault.
+            plugin = {**plugin, "states": states[: len(STATES) + 1]}
+        for error in _OF_PLUGIN.iter_errors(plugin):
             error.path.extendleft((index, "plugins"))
             yield error
 
 
-def _shortened(plugin: Any) -> Any:
-    """Return an entry with its first states only; one more than there are states is enough for a fault."""
-    states = plugin.get("states") if isinstance(plugin, dict) else None
-    return {**plugin, "states": states[: len(STATES) + 1]} if isinstance(states, list) else plugin
-
-
 def _not_json(file: str, text: str, error: DecodeError) -> Fault:
     if not text.strip(" \t\r\n"):
-        return Fault(file=file, message=f"found an empty file, expected at least {MINIMAL}")
+        minimal = '{"version": "0.1", "plugins": [{"type": "NAME"}]}'
+        return Fault(file=file, message=f"found an empty file, expected at least {minimal}")
     line, column = (error.line, error.column) if error.line else refused(text)
     return Fault(file=file, line=line, column=column, message=error.reason + _hint(text, line, column))
 

@@ -98,8 +98,7 @@ def _missing_keys(error: Error) -> Iterator[Finding]:
     properties = error.schema.get("properties", {})
     for key in error.validator_value:
         if key not in error.instance:
-            message = f"missing, expected {_expectation(properties.get(key, {}))}"
-            yield Finding((*error.absolute_path, key), message)
+            yield Finding((*error.absolute_path, key), f"missing, expected {_expectation(properties.get(key, {}))}")
 
 
 def _repeated(error: Error) -> Iterator[Finding]:
@@ -116,8 +115,7 @@ def _length(error: Error) -> Iterator[Finding]:
 
 def _alternatives(error: Error) -> Iterator[Finding]:
     if error.context and all(inner.validator == "type" and not inner.relative_path for inner in error.context):
-        types = [name for inner in error.context for name in _listed(inner.validator_value)]
-        yield _found(error, _types(types) + _titled(error.schema))
+        yield _found(error, _types(*(inner.validator_value for inner in error.context)) + _titled(error.schema))
     elif (best := best_match([error])) is None or best is error:
         yield from _other(error)
     else:
@@ -171,14 +169,11 @@ def _expectation(schema: Any) -> str:
     return _TYPES.get(kind if isinstance(kind, str) else "", "a value") + _titled(schema)
 
 
-def _types(wanted: str | list[str]) -> str:
-    """Return what the ``type`` of a schema allows; null is left out where it stands for a default."""
-    names = [name for name in _listed(wanted) if name != "null"] or ["null"]
+def _types(*wanted: str | list[str]) -> str:
+    """Return what the ``type`` of some schemas allows; null is left out where it stands for a default."""
+    listed = [name for each in wanted for name in (each if isinstance(each, list) else [each])]
+    names = [name for name in listed if name != "null"] or ["null"]
     return " or ".join(dict.fromkeys([_TYPES.get(name, name) for name in names]))
-
-
-def _listed(wanted: str | list[str]) -> list[str]:
-    return wanted if isinstance(wanted, list) else [wanted]
 
 
 def _one_of(values: list[Any]) -> str:

@@ -1,12 +1,9 @@
 """Read the files of the host configuration, and join them to one list of plugins.
 
-Files that end in ``.conf`` in the drop-in directory are read in the byte order of their names; hidden files and
-editors' backups are not read. The single file of the Go implementation is read only if there is none in that
-directory. Each file's kind is checked before it is opened: a FIFO does not block a container's start, and no device
-is touched.
-
-Only root and the user of this process may be able to write to the files and their directories (:mod:`nri.trust`);
-otherwise they are not read.
+Files that end in ``.conf`` in the drop-in directory are read in the byte order of their names, but no hidden ones.
+The single file of the Go implementation is read only if there is none in that directory. Each file's kind is checked
+before it is opened: a FIFO does not block a container's start, and no device is touched. Files that others can write
+to are not read (:mod:`nri.trust`).
 """
 
 from __future__ import annotations
@@ -31,10 +28,7 @@ MAX_SIZE = 1024 * 1024
 
 
 class InvalidFile(Fault):
-    """A file that is not valid, with its content. To find its faults takes longer than a container can wait.
-
-    Two of them are equal if their files and their contents are equal.
-    """
+    """A file that is not valid, with its content. To find its faults takes longer than a container can wait."""
 
     __slots__ = ("document",)
 
@@ -62,8 +56,7 @@ def load(
 ) -> ConfigList:
     """Return the host configuration; it has no plugins if there are no files.
 
-    :param conf_dir: the directory of the ``*.conf`` files.
-    :param conf_file: the file that is read if *conf_dir* has no ``*.conf``; it need not exist.
+    :param conf_file: the file that is read if *conf_dir* has no ``*.conf``.
     :param check_owner: whether files that others can write to are refused.
     :raises ConfigError: with the faults of all files, at most :data:`nri.config.faults.MAX_FAULTS`.
     """
@@ -110,7 +103,6 @@ def load_files(conf_dir: str, conf_file: str, *, check_owner: bool = True) -> Fi
 def read(path: str, *, check_owner: bool = False) -> bytes:
     """Return the content of a configuration file.
 
-    :param check_owner: whether a file that others can write to is refused.
     :raises FileNotFoundError: when neither a file nor a symlink has that name.
     :raises ConfigError: when it is not a regular file, cannot be read, is too big, or others can write to it.
     """
@@ -120,8 +112,7 @@ def read(path: str, *, check_owner: bool = False) -> bytes:
         with open(descriptor, "rb") as file:
             status = os.fstat(descriptor)
             _require_regular(path, status.st_mode)
-            wrong = trust.judge(status) if check_owner else ""
-            if wrong:
+            if check_owner and (wrong := trust.judge(status)):
                 raise _fault(path, trust.at_end(path) + wrong)
             document = file.read(MAX_SIZE + 1)
     except OSError as error:
@@ -195,9 +186,8 @@ def _load_file(path: str, *, check_owner: bool) -> tuple[PluginEntry, ...]:
 
 
 def _require_regular(path: str, mode: int) -> None:
-    if stat.S_ISREG(mode):
-        return
-    raise _fault(path, f"found {filekind.describe(mode)}, expected a file of JSON")
+    if not stat.S_ISREG(mode):
+        raise _fault(path, f"found {filekind.describe(mode)}, expected a file of JSON")
 
 
 def _refusal(path: str, error: OSError, expected: str) -> Exception:

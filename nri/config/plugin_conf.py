@@ -16,16 +16,11 @@ if TYPE_CHECKING:
     from nri.config.findings import Finding, Path
 
 
-def validate_conf(schema: Any, conf: Any) -> list[str]:
-    """Return the faults of a plugin conf, each as ``path: message``; the path begins with ``conf``.
+def check_conf(plugin: PluginEntry, schema: Any) -> tuple[Fault, ...]:
+    """Return the faults of an entry's plugin conf, with their positions in the file of the entry.
 
     A missing conf (None) is valid if the schema accepts null or an empty object.
     """
-    return [f"{path_text(('conf', *finding.path))}: {finding.message}" for finding in _findings(schema, conf)]
-
-
-def check_conf(plugin: PluginEntry, schema: Any) -> tuple[Fault, ...]:
-    """Return the faults of an entry's plugin conf, with their positions in the file of the entry."""
     found = [(("conf", *finding.path), finding.message, finding.at_key) for finding in _findings(schema, plugin.conf)]
     return tuple(sorted(_faults(plugin, found), key=lambda fault: (fault.line, fault.column)))
 
@@ -78,9 +73,8 @@ def _findings(schema: Any, conf: Any) -> list[Finding]:
         where = path_text(tuple(error.absolute_path))
         reason = f"it is no JSON Schema: {where}: {explain([error])[0].message}"
     except Unresolvable as error:
-        reason = (
-            f"it refers to {error.ref or 'something'!r}, which is not in it; references elsewhere are not followed"
-        )
+        what = repr(error.ref or "something")
+        reason = f"it refers to {what}, which is not in it; references elsewhere are not followed"
     except RecursionError:
         reason = "schema or conf are nested too deep, or the schema refers to itself without end"
     except Exception as error:  # a foreign schema can make a validator raise anything

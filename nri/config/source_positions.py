@@ -19,25 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     Path = tuple[str | int, ...]
+    Position = tuple[int, int]  # line and column, both from 1, the column in characters
 
 _TOKEN = re.compile(r'[\[\]{}]|"[^"\\]*(?:\\.[^"\\]*)*"|[^\s\[\]{},:"]+', re.DOTALL)
 """Brackets, braces and values; separators are not needed in a text that is known to be JSON."""
-
-
-class Position(NamedTuple):
-    """A position in a text: line and column, both from 1, the column in characters."""
-
-    line: int
-    column: int
-
-
-class Duplicate(NamedTuple):
-    """A key that its object has twice."""
-
-    path: Path
-    position: Position
-    first: Position
-    """The position of the key when it was given first."""
 
 
 class _Node(NamedTuple):
@@ -63,7 +48,8 @@ class SourcePositions:
     def __init__(self, text: str, limit: int = sys.maxsize) -> None:
         self._line_starts = [0, *[match.end() for match in re.finditer("\n", text)]]
         self._around = _Node(0, -1, False, {})  # an array whose only item is the document
-        self.duplicates: list[Duplicate] = []
+        self.duplicates: list[tuple[Path, Position, Position]] = []
+        """The keys that their object has again: the path, the position, and the position when it was given first."""
         self._read(text, limit)
 
     def value(self, path: Path) -> Position:
@@ -90,7 +76,7 @@ class SourcePositions:
 
     def _position(self, at: int) -> Position:
         line = bisect.bisect_right(self._line_starts, at)
-        return Position(line, at - self._line_starts[line - 1] + 1)
+        return line, at - self._line_starts[line - 1] + 1
 
     def _read(self, text: str, limit: int) -> None:
         opened = [self._around]
@@ -109,7 +95,7 @@ class SourcePositions:
                 node = _Node(at, key_at, token.startswith("{"), {} if is_open else _NO_CHILDREN)
                 if name in around.children and len(self.duplicates) < limit:
                     first = self._position(around.children[name].key_at)
-                    self.duplicates.append(Duplicate((*path[1:], name), self._position(key_at), first))
+                    self.duplicates.append(((*path[1:], name), self._position(key_at), first))
                 around.children[name] = node
                 key_at = -1
                 if is_open:
@@ -123,8 +109,8 @@ def refused(text: str) -> Position:
     for token, at in _tokens(text):
         depth += (token in ("[", "{")) - (token in ("]", "}"))
         if depth > gojson.MAX_DEPTH or (token[0] in "-0123456789NI" and not _fits(token)):
-            return Position(*gojson.position(text, at))
-    return Position(1, 1)
+            return gojson.position(text, at)
+    return 1, 1
 
 
 def _fits(number: str) -> bool:

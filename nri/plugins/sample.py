@@ -15,10 +15,6 @@ if TYPE_CHECKING:
     from nri.cgroups import Cgroup
     from nri.types.v1 import Request, Result
 
-DEFAULT_KEY = "qos.class"
-
-MOUNTINFO = "/proc/self/mountinfo"
-
 NAMESPACE = "io.kubernetes.pod.namespace"
 """The sandbox's label with its pod's namespace. The kubelet overwrites what a pod puts there (``newPodLabels`` in its
 ``kuberuntime/labels.go``). Any pod can set an annotation of that name, so annotations do not count."""
@@ -65,12 +61,7 @@ def table(*keys: Key, said: tuple[str, ...]) -> Table:
     namespaces = either(FLAG, names, expected="true, false, or an array of namespaces")
     return Table(
         *keys,
-        Key(
-            "key",
-            text(1),
-            default=DEFAULT_KEY,
-            description=f"annotation (or label) that says a container's class (default {DEFAULT_KEY})",
-        ),
+        _text_key("key", "qos.class", "annotation (or label) that says a container's class"),
         Key(
             "allow",
             Table(*[Key(each, namespaces) for each in said], nulls=True),
@@ -78,15 +69,14 @@ def table(*keys: Key, said: tuple[str, ...]) -> Table:
             description=f"which pods may say their {' or '.join(said)}, for each: true (any, the default), "
             "false (none), or an array of namespaces",
         ),
-        Key(
-            "mountinfo",
-            text(1),
-            default=MOUNTINFO,
-            description=f"the list of mounts that tells where the cgroups are (default {MOUNTINFO})",
-        ),
+        _text_key("mountinfo", "/proc/self/mountinfo", "the list of mounts that tells where the cgroups are"),
         notes=True,
         nulls=True,
     )
+
+
+def _text_key(name: str, default: str, description: str) -> Key:
+    return Key(name, text(1), default=default, description=f"{description} (default {default})")
 
 
 def classes_key(name: str, default: str, description: str) -> Key:

@@ -74,14 +74,10 @@ def text(
     """
     if (matches is None) != (pattern is None):
         raise TypeError("expected both matches and pattern, or neither")
+    most = float("inf") if longest is None else longest
 
     def accepts(value: object) -> bool:
-        return (
-            isinstance(value, str)
-            and (matches is None or matches(value))
-            and len(value) >= shortest
-            and (longest is None or len(value) <= longest)
-        )
+        return isinstance(value, str) and shortest <= len(value) <= most and (matches is None or matches(value))
 
     keywords = {"type": "string", "minLength": shortest or None, "maxLength": longest, "pattern": pattern}
     return Rule(str, accepts, expected or ("a string that is not empty" if shortest else "a string"), keywords)
@@ -122,13 +118,9 @@ def array(item: Rule, shortest: int = 0, *, unique: bool = False, expected: str 
         raise TypeError("expected a rule for strings or numbers, since each item must be unique")
     is_item = item.accepts
 
-    def accepts(value: object) -> bool:
-        return (
-            isinstance(value, list)
-            and len(value) >= shortest
-            and all(map(is_item, value))
-            and (not unique or len(set(value)) == len(value))
-        )
+    def accepts(value: Any) -> bool:
+        is_right = isinstance(value, list) and len(value) >= shortest and all(map(is_item, value))
+        return is_right and not (unique and len(set(value)) < len(value))
 
     keywords = {"type": "array", "minItems": shortest or None, "uniqueItems": unique or None}
     return Rule(list, accepts, expected, keywords, parts=(item,))

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from nri.types.table import Key, Rule
+    from nri.types.table import Rule
 
     Schema = dict[str, Any]
     Faults = Iterator[tuple[str, str]]
@@ -39,14 +39,10 @@ def faults(rule: Rule, value: object, where: str) -> Faults:
     """Yield each fault in *value*: its path, which begins with *where*, and what is wrong there."""
     if rule.accepts(value):
         return
+    least = rule.keywords.get("minItems") or 0
     if isinstance(rule, Table) and isinstance(value, dict):
         yield from _faults_of_keys(rule, value, where)
-    elif (
-        rule.kind is list
-        and rule.parts
-        and isinstance(value, list)
-        and len(value) >= (rule.keywords["minItems"] or 0)
-    ):
+    elif rule.kind is list and rule.parts and isinstance(value, list) and len(value) >= least:
         yield from _faults_of_items(rule, value, where)
     elif rule.kind is object and (parts := [part for part in rule.parts if _is_of(part, value)]):
         yield from faults(parts[0], value, where)
@@ -58,7 +54,10 @@ def schema(rule: Rule) -> Schema:
     """Return the rule as a JSON Schema (2020-12)."""
     found = dict(rule.keywords)
     if isinstance(rule, Table):
-        keys = {name: _schema_of_key(key) for name, key in rule.keys.items()}
+        keys = {
+            name: _without_none(key.named | schema(key.rule) | key.named | {"default": key.default})
+            for name, key in rule.keys.items()
+        }
         found |= {
             "type": "object",
             "required": rule.required or None,
@@ -99,10 +98,6 @@ def _faults_of_items(rule: Rule, value: list[Any], where: str) -> Faults:
             yield f"{where}[{index}]", f"found {describe(each)} again, expected it once"
         elif is_unique:
             seen.add(each)
-
-
-def _schema_of_key(key: Key) -> Schema:
-    return _without_none(key.named | schema(key.rule) | key.named | {"default": key.default})
 
 
 def _or_null(found: Schema) -> Schema:

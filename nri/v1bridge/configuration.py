@@ -42,9 +42,6 @@ GRACE = 1.0
 
 log = logging.getLogger("nri.v1bridge")
 
-Snapshot = tuple[object, ...]
-"""The metadata of all files and directories that the configuration depends on."""
-
 
 class Absence:
     """The missing files, each with the time since when it is missing.
@@ -89,10 +86,10 @@ class Configuration:
     def __init__(self, conf_dir: str, conf_file: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._conf_dir, self._conf_file = conf_dir, conf_file
         self._lock = threading.Lock()
-        self._snapshot: Snapshot | None = None
+        self._snapshot: tuple[object, ...] | None = None
         self._files: Files = {}
         self._current = ConfigList()
-        self._is_first = True
+        self._is_news = True  # the next valid configuration is to be logged, also if it is the same
         self._rejected: object = None
         self._absence = Absence(conf_file, clock)
         self._reported: list[str] = []  # missing files that the log has listed
@@ -149,25 +146,22 @@ class Configuration:
 
     def _reject(self, error: ConfigError) -> None:
         self._absence.reset()
-        self._reported = []
+        self._reported, self._is_news = [], True
         rejected = [(str(fault), hash(fault)) for fault in error.faults]  # the hash differs if the content does
         if rejected != self._rejected:
             self._rejected = rejected
             self._explainer.put(error, self._names())
 
     def _accept(self, found: Files) -> None:
-        was_rejected = self._rejected is not None
-        if was_rejected:
-            self._rejected = None
-            self._explainer.drop()
+        self._rejected = None
+        self._explainer.drop()
         files = self._absence.in_use(self._files, found)
         missing = [path for path in files if path not in found]
         gone = [path for path in self._reported if path not in files]
         is_over = any(path not in missing for path in self._reported)
         read = ConfigList(plugins=[plugin for plugins in files.values() for plugin in plugins])
-        is_news = self._is_first or was_rejected or is_over or read != self._current
-        self._is_first = False
-        self._files, self._current = files, read
+        is_news = self._is_news or is_over or read != self._current
+        self._files, self._current, self._is_news = files, read, False
         if is_news:
             log.info("configuration: %s%s", self._names(), f"; gone: {_joined(gone)}" if gone else "")
         new = [path for path in missing if path not in self._reported and files[path]]
@@ -180,8 +174,8 @@ class Configuration:
         """Return the types of the plugins in use, for the log."""
         return _joined([plugin.type for plugin in self._current.plugins]) or "no plugins"
 
-    def _look(self, check_owner: bool) -> tuple[Snapshot, int]:
-        """Return the metadata of the files, and the time of the latest change."""
+    def _look(self, check_owner: bool) -> tuple[tuple[object, ...], int]:
+        """Return the metadata of all files and directories that count, and the time of the files' latest change."""
         seen: dict[str, object] = {"": check_owner}
         newest = 0
         plain: set[str] = set()

@@ -20,19 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 MODULES = (
-    "ctypes",
-    "difflib",
-    "encodings.idna",
-    "encodings.unicode_escape",
-    "encodings.utf_16_le",
-    "json",
-    "linecache",
-    "nri.prefork.pool.pool",
-    "nri.prefork.pool.standby",
-    "nri.config.diagnostics",
-    "resource",
-    "tokenize",
-    "traceback",
+    *("ctypes", "difflib", "json", "linecache", "resource", "tokenize", "traceback"),
+    *("encodings.idna", "encodings.unicode_escape", "encodings.utf_16_le"),
+    *("nri.config.diagnostics", "nri.prefork.pool.pool", "nri.prefork.pool.standby"),
 )
 
 log = logging.getLogger("nri.v1bridge")

@@ -2,8 +2,7 @@
 
 A container may use the CPUs of its parent cgroup that are not reserved, or all of them if its class may use the
 reserved ones. A CPU list in the request (the kubelet's static policy) and an annotation of the workload can narrow
-that; nothing can widen it. A list that does not parse, or that leaves no CPU, is ignored: no pod can get a reserved
-CPU.
+that, not widen it. A list that does not parse, or that leaves no CPU, is ignored.
 """
 
 from __future__ import annotations
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
 
     from nri.cgroups import Cgroup
     from nri.types.v1 import Request
-
-DEFAULT_CLASS = "system"
 
 ANNOTATION = "cpus.konfine.nri.io"
 """The annotation, with the usual scopes, that has a container's CPU list."""
@@ -69,7 +66,7 @@ class Konfine(sample.SamplePlugin):
             default=[],
             description='CPUs kept from containers: [0, 1], or a CPU list "0-1,8" (default none)',
         ),
-        sample.classes_key("systemClasses", DEFAULT_CLASS, "classes that may use the reserved CPUs"),
+        sample.classes_key("systemClasses", "system", "classes that may use the reserved CPUs"),
         said=("class", "cpus"),
     )
 
@@ -112,10 +109,7 @@ def _unreserved(request: Request, cgroup: Cgroup, reserved: frozenset[int]) -> f
 
 
 def _narrowed(cpus: frozenset[int], where: str, listed: object, metadata: dict[str, str]) -> frozenset[int]:
-    """Return the CPUs of *cpus* that a CPU list names; all of them if it is no CPU list, or names none of them.
-
-    :param metadata: the result's; a list that is ignored is added to its ``ignored``.
-    """
+    """Return the CPUs of *cpus* that a CPU list names; all of them if it is no CPU list, or names none of them."""
     from nri.cgroups import CpuListError, parse_cpus, render_cpus
 
     try:
