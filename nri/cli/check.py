@@ -55,10 +55,7 @@ _NO_REQUEST = (
 
 
 class Checked:
-    """One entry of the configuration with the results of the check.
-
-    ``faults`` must be fixed; ``notes`` are facts that an operator should know.
-    """
+    """One entry of the configuration with its faults, which must be fixed, and notes for the operator."""
 
     def __init__(self, plugin: PluginEntry, invoker: Invoker) -> None:
         self.plugin = plugin

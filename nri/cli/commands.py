@@ -1,4 +1,4 @@
-"""The group of all commands. A command's module is imported when the command runs."""
+"""The group of all commands, and ``nri completion``. Another command's module is imported when the command runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COMMANDS = {
     "plugins": "List the configured plugins, in order.",
     "simulate": "Try v2 plugins on made-up pods, without a container runtime.",
 }
-"""The commands with their texts in ``nri --help``. Each is a module here that has a click command of its name."""
+"""The commands with their texts in ``nri --help``. Each but completion is a module here, with a click command."""
 
 
 class Commands(click.Group):
@@ -31,10 +31,9 @@ class Commands(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return the command of that name, or None."""
-        if cmd_name not in COMMANDS:
-            return None
-        command = getattr(importlib.import_module(f"nri.cli.{cmd_name}"), cmd_name)
-        assert isinstance(command, click.Command)  # noqa: S101 - see COMMANDS
+        if cmd_name in self.commands or cmd_name not in COMMANDS:
+            return super().get_command(ctx, cmd_name)
+        command: click.Command = getattr(importlib.import_module(f"nri.cli.{cmd_name}"), cmd_name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -61,3 +60,21 @@ def nri(ctx: click.Context) -> None:
     """
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":  # https://no-color.org
         ctx.color = False
+
+
+@nri.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print the shell code that completes nri's commands and options.
+
+    \b
+    Examples:
+      nri completion bash > /etc/bash_completion.d/nri
+      nri completion fish > ~/.config/fish/completions/nri.fish
+    """
+    from click.shell_completion import get_completion_class
+
+    found = get_completion_class(shell)
+    if found is None:
+        raise click.UsageError(f"click has no completion for {shell}")
+    click.echo(found(nri, {}, "nri", "_NRI_COMPLETE").source())

@@ -10,12 +10,8 @@ import os
 import sys
 import time
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import NoReturn
 
-
-def main() -> NoReturn:
+def main() -> None:
     """Run the command in ``sys.argv``, and exit."""
     started = time.monotonic()
     if sys.argv[1:2] == ["hook"]:
@@ -28,7 +24,6 @@ def main() -> NoReturn:
     from nri.cli.commands import nri
 
     nri(prog_name="nri")
-    sys.exit(0)
 
 
 if __name__ == "__main__":

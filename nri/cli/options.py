@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 import click
 
@@ -20,10 +20,7 @@ type_state = click.Choice([str(state) for state in STATES])
 
 
 class Seconds(click.FloatRange):
-    """A timeout: a number of seconds above 0, at most :data:`MAX_TIMEOUT`. click itself would accept NaN."""
-
-    def __init__(self) -> None:
-        super().__init__(0, MAX_TIMEOUT, min_open=True)
+    """A number of seconds. click itself would accept NaN."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """As for any parameter type of click."""
@@ -36,7 +33,9 @@ class Seconds(click.FloatRange):
 _BIN_DIR_HELP = "Directory of plugins. Repeat for more; the first executable found is run."
 
 path = functools.partial(click.option, metavar="FILE", type=click.Path(), show_default=True)
-seconds = functools.partial(click.option, metavar="SECONDS", type=Seconds(), show_default=True)
+seconds = functools.partial(
+    click.option, metavar="SECONDS", type=Seconds(0, MAX_TIMEOUT, min_open=True), show_default=True
+)
 
 timeout = seconds(
     "--timeout", default=DEFAULT_TIMEOUT, help="Time to answer for a plugin without a timeout of its own."
@@ -92,16 +91,11 @@ def plain_errors(command: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return command(*args, **kwargs)
         except NRIError as error:
-            fail(str(error))
+            for line in str(error).split("\n"):
+                click.echo(escape(line), err=True)
+            raise click.exceptions.Exit(1) from None
 
     return wrapped
-
-
-def fail(message: str) -> NoReturn:
-    """Print the message on stderr, and exit with status 1."""
-    for line in message.split("\n"):
-        click.echo(escape(line), err=True)
-    raise click.exceptions.Exit(1)
 
 
 def pairs(option: str, words: tuple[str, ...]) -> dict[str, str]:

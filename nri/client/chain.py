@@ -37,10 +37,7 @@ DEFAULT_TIMEOUT = 10.0
 
 
 class Task:
-    """A container as its runtime knows it: Go's ``Task``.
-
-    :param spec: the OCI configuration as a dictionary, or the part of it that plugins see.
-    """
+    """A container as its runtime knows it: Go's ``Task``. ``spec`` may be the whole OCI configuration."""
 
     __slots__ = ("id", "pid", "spec")
 
@@ -59,20 +56,18 @@ class Sandbox:
 
 
 class Step:
-    """One plugin's part of a chain. Either ``result`` or ``error`` is set."""
+    """One plugin's part of a chain. Either ``result`` or ``error`` is set.
+
+    ``request`` is the JSON that was sent, ``binary`` the path of the executable, "" if none was found.
+    """
 
     __slots__ = ("binary", "error", "plugin", "request", "result", "seconds", "stdout")
 
     def __init__(self, plugin: PluginEntry, request: bytes) -> None:
-        self.plugin = plugin
-        self.request = request
-        """The request as it was sent, JSON."""
-        self.binary = ""
-        """The path of the executable; "" if none was found."""
-        self.stdout = b""
+        self.plugin, self.request = plugin, request
+        self.binary, self.stdout, self.seconds = "", b"", 0.0
         self.result: Result | None = None
         self.error: PluginError | None = None
-        self.seconds = 0.0
 
 
 def results_of(steps: Iterable[Step]) -> list[Result]:
@@ -81,14 +76,15 @@ def results_of(steps: Iterable[Step]) -> list[Result]:
 
 
 class ChainError(NRIError):
-    """A chain failed."""
+    """A chain failed.
+
+    ``errors`` are those that are not ignored: one, or for ``delete`` any number. ``steps`` are all, also those that
+    succeeded: what these plugins did stays done.
+    """
 
     def __init__(self, errors: Sequence[PluginError], steps: Sequence[Step]) -> None:
         super().__init__("; ".join([f"plugin {error}" for error in errors]))
-        self.errors = tuple(errors)
-        """The errors that are not ignored: one, or for ``delete`` any number."""
-        self.steps = tuple(steps)
-        """All steps, also those that succeeded: what these plugins did stays done."""
+        self.errors, self.steps = tuple(errors), tuple(steps)
 
 
 class Client:
@@ -171,14 +167,9 @@ class Client:
         if isinstance(request_or_task, Request):
             request = request_or_task.replace(state=State(state), version=version)
         else:
-            spec = request_or_task.spec
-            request = Request(
-                version=version,
-                state=state,
-                id=request_or_task.id,
-                pid=request_or_task.pid,
-                spec=spec if isinstance(spec, Spec) else spec_from_oci(spec),
-            )
+            task, spec = request_or_task, request_or_task.spec
+            spec = spec if isinstance(spec, Spec) else spec_from_oci(spec)
+            request = Request(version=version, state=state, id=task.id, pid=task.pid, spec=spec)
         return request if sandbox is None else request.replace(sandbox_id=sandbox.id, labels=sandbox.labels)
 
     def _run(self, step: Step, deadline: float | None, log: Log) -> None:
@@ -191,29 +182,24 @@ class Client:
         step.seconds = time.monotonic() - started
 
     def _ask(self, step: Step, deadline: float | None, log: Log) -> Result:
-        plugin = step.plugin
-        seconds = plugin.timeout or self.timeout
+        plugin, limit = step.plugin.type, self.max_output
+        seconds = step.plugin.timeout or self.timeout
         until = time.monotonic() + seconds
         if deadline is not None and deadline < until:
             until = deadline
             seconds = deadline - time.monotonic()
             if seconds <= 0:  # a plugin that is killed right after its start may be in the middle of its work
-                raise PluginError(plugin.type, "not started: no time is left")
+                raise PluginError(plugin, "not started: no time is left")
         try:
             output = self.invoker.run(
-                step.binary,
-                plugin.type,
-                step.request,
-                until,
-                max_output=self.max_output,
-                log=lambda line: log(plugin.type, line),
+                step.binary, plugin, step.request, until, max_output=limit, log=lambda line: log(plugin, line)
             )
         except launch.BrokenOffError as error:
-            raise PluginError(plugin.type, f"killed: it could not be waited for or read: {error.strerror}") from error
+            raise PluginError(plugin, f"killed: it could not be waited for or read: {error.strerror}") from error
         except OSError as error:
-            raise PluginError(plugin.type, unstartable.explain(step.binary, error)) from error
+            raise PluginError(plugin, unstartable.explain(step.binary, error)) from error
         step.stdout = output.stdout
-        return _result(plugin.type, step.binary, output, seconds, self.max_output)
+        return _result(plugin, step.binary, output, seconds, limit)
 
 
 def _result(plugin: str, binary: str, output: launch.Output, seconds: float, max_output: int) -> Result:

@@ -100,7 +100,7 @@ class PoolInvoker(DirectInvoker):
 def find(plugin_type: str, bin_dirs: Sequence[str] = DEFAULT_BIN_DIRS, *, check_owner: bool = True) -> str:
     """Return the path of the executable of ``plugin_type``: the first one in ``bin_dirs``.
 
-    :param check_owner: refuse an executable that users other than root and the caller can write to.
+    :param check_owner: as for a :class:`DirectInvoker`.
     :raises PluginError: if there is none; the error names each file of that name that cannot be run. Also if the
         first executable is refused; no other directory is searched then, as the file may have replaced a trusted one.
     """

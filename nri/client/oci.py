@@ -80,12 +80,8 @@ def spec_from_oci(config: dict[str, Any]) -> Spec:
         where = f"linux.namespaces[{index}]"
         namespace = _object(item, where) or {}
         namespaces[string(namespace.get("type"), f"{where}.type")] = string(namespace.get("path"), f"{where}.path")
-    return Spec(
-        resources=resources,
-        namespaces=namespaces,
-        cgroups_path=string(linux.get("cgroupsPath"), "linux.cgroupsPath"),
-        annotations=annotations,
-    )
+    path = string(linux.get("cgroupsPath"), "linux.cgroupsPath")
+    return Spec(resources=resources, namespaces=namespaces, cgroups_path=path, annotations=annotations)
 
 
 def _object(value: object, where: str) -> dict[str, Any] | None:

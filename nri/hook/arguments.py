@@ -26,17 +26,13 @@ _OPTIONS["--bin-dir"] = "bin_dirs"
 class Arguments:
     """The arguments of ``nri hook``, with their defaults."""
 
-    __slots__ = ("bin_dirs", "check_owner", "conf_dir", "conf_file", "deadline", "log_file", "state", "timeout")
+    conf_dir, conf_file, log_file = DEFAULT_CONF_DIR, DEFAULT_CONF_FILE, ""
+    bin_dirs: tuple[str, ...] = DEFAULT_BIN_DIRS
+    check_owner = True
+    timeout, deadline = DEFAULT_TIMEOUT, DEFAULT_DEADLINE
 
     def __init__(self, state: str) -> None:
         self.state = state
-        self.conf_dir = DEFAULT_CONF_DIR
-        self.conf_file = DEFAULT_CONF_FILE
-        self.bin_dirs: tuple[str, ...] = DEFAULT_BIN_DIRS
-        self.timeout = DEFAULT_TIMEOUT
-        self.deadline = DEFAULT_DEADLINE
-        self.log_file = ""
-        self.check_owner = True
 
 
 def parse(argv: Sequence[str]) -> Arguments | None:

@@ -11,8 +11,6 @@ import _signal  # type: ignore[import-not-found] # the signal module would impor
 import os
 import time
 
-from nri.errors import NRIError
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,15 +19,8 @@ GRACE = 0.5
 """Seconds after the deadline in which the process kills its plugin, reports why, and exits by itself."""
 
 
-class LateError(NRIError):
-    """The deadline has passed."""
-
-
 class Deadline:
-    """A deadline for the whole process.
-
-    :param started: when the process started, a time of :func:`time.monotonic`; by default now.
-    """
+    """A deadline for a process that started at the time ``started`` of :func:`time.monotonic`; by default now."""
 
     def __init__(self, seconds: float, started: float | None = None) -> None:
         self.seconds = seconds

@@ -106,6 +106,7 @@ class _Hook:
         deadline.doing = f"it was reading {path}"
         spec = spec_from_oci(read_config(path, must_be_file=True))
         spec.annotations.update(state.annotations)
+        sandboxes = [Sandbox(spec.annotations[key]) for key in SANDBOX_ID_KEYS if spec.annotations.get(key)]
         deadline.doing = f"it was running {', '.join([plugin.type for plugin in plugins])}"
         prepare_process()
         watcher = _start_watchdog() if self._has_watchdog else None
@@ -114,7 +115,7 @@ class _Hook:
             steps = client.invoke(
                 Task(state.id, state.pid, spec),
                 arguments.state,
-                _sandbox(spec.annotations),
+                sandboxes[0] if sandboxes else None,
                 deadline=deadline.at,
                 log=lambda plugin, line: self._reporter.say(f"nri: {plugin}: {line}"),
             )
@@ -137,8 +138,3 @@ def _absolute(path: str) -> str:
     except OSError as error:
         reason = f"is relative, and the current directory is gone: {error.strerror}"
         raise NRIError(f"{path}: {reason}; expected an absolute path") from None
-
-
-def _sandbox(annotations: dict[str, str]) -> Sandbox | None:
-    found = [annotations[key] for key in SANDBOX_ID_KEYS if annotations.get(key)]
-    return Sandbox(found[0]) if found else None

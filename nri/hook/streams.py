@@ -13,8 +13,7 @@ import select
 import stat
 import time
 
-from nri.errors import escape
-from nri.hook.deadline import LateError
+from nri.errors import NRIError, escape
 from nri.types import gojson
 from nri.types.errors import DecodeError
 from nri.types.jsonobject import integer, mismatch, string, string_map
@@ -65,11 +64,10 @@ class OCIState:
 def read_state(stdin: BinaryIO, deadline: Deadline) -> bytes:
     """Return the bytes on ``stdin``, at most a little more than a state may have.
 
-    :raises LateError: if stdin is still open at the deadline.
-    :raises DecodeError: if it cannot be read.
+    :raises NRIError: if it cannot be read, or is still open at the deadline.
     """
+    fd = _descriptor(stdin)
     try:
-        fd = _descriptor(stdin)
         document = stdin.read(MAX_STATE + 1) if fd < 0 else _read(fd, deadline)
         if document is None:  # non-blocking, and empty
             raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
@@ -87,7 +85,7 @@ def _read(fd: int, deadline: Deadline) -> bytes:
         left = deadline.left()
         if left == 0 or not poll.poll(left * 1000 + 1):
             what = f"the container's state on stdin is incomplete after {len(document)} bytes"
-            raise LateError(deadline.passed(f"{what}; {_EXPECTED}"))
+            raise NRIError(deadline.passed(f"{what}; {_EXPECTED}"))
         try:
             piece = os.read(fd, 65536)
         except BlockingIOError:
@@ -99,11 +97,7 @@ def _read(fd: int, deadline: Deadline) -> bytes:
 
 
 class Reporter:
-    """Writes lines to stderr and a log file.
-
-    :param stderr: any text file; it may be None or closed.
-    :param log_file: the path of the log file; "" for none.
-    """
+    """Writes lines to stderr, which may be None or closed, and to a log file, "" for none."""
 
     def __init__(self, stderr: TextIO | None, log_file: str = "") -> None:
         self.log_file = log_file

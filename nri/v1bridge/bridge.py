@@ -70,8 +70,7 @@ class Bridge(stub.V2Plugin):
         self._synchronized = threading.Event()
         self._runtime_runs_pods = False
         self._busy = 0
-        self._counting = threading.Lock()
-        self._idle = threading.Condition(self._counting)
+        self._idle = threading.Condition()  # its lock protects _busy
 
     def configure(self, config: str, runtime: RuntimeInfo) -> None:
         """Take the options, and note which runtime it is. Nothing is refused: see :meth:`BridgeOptions.read`."""
@@ -135,10 +134,9 @@ class Bridge(stub.V2Plugin):
         self._run_container(request.pod, request.container, State.DELETE, call)
 
     def wait_until_idle(self, timeout: float) -> bool:
-        """Wait until no chain is running and the log has all faults of the configuration.
+        """Wait until no chain is running and the log has all faults of the configuration, at most *timeout* seconds.
 
-        :param timeout: seconds, at most.
-        :returns: whether no chain is running.
+        Return whether no chain is running.
         """
         until = time.monotonic() + timeout
         with self._idle:
@@ -156,12 +154,11 @@ class Bridge(stub.V2Plugin):
     def _tidy(self) -> None:
         """Do the work of an event that can wait until the runtime has its response."""
         self._clients.configuration.explain()
-        pool = self._clients.pool
-        if pool is not None:
+        if (pool := self._clients.pool) is not None:
             pool.tidy()
         children.reap_late()
         if self._subreaper is not None and self._subreaper.may_have_orphans():
-            with self._counting:
+            with self._idle:
                 if self._busy == 0:
                     self._subreaper.end_orphans()
 
@@ -194,7 +191,7 @@ class Bridge(stub.V2Plugin):
 
     def _run(self, request: Request, name: str, call: Call, *, without_containerds: bool = False) -> list[Step]:
         client = self._clients.current(without_containerds=without_containerds)
-        with self._counting:
+        with self._idle:
             self._busy += 1
         call.afterwards.append(self._tidy)
         started = time.monotonic()
@@ -214,10 +211,9 @@ class Bridge(stub.V2Plugin):
             raise StatusError(Code.ABORTED, message) from None
         finally:
             answer_line(name, request, time.monotonic() - started, message)
-            with self._counting:
+            with self._idle:
                 self._busy -= 1
-                if self._busy == 0:
-                    self._idle.notify_all()
+                self._idle.notify_all()
 
 
 def _for_the_runtime(text: str) -> str:

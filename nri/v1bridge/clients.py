@@ -65,7 +65,7 @@ class Clients:
             what = "unchanged" if is_same else "read"
             log.debug("configuration %s (%.1f ms)", what, (time.monotonic() - started) * 1000)
         if made is None or not is_same or made.options is not options:
-            made = self._make(configuration, options)
+            made = self._made = self._make(configuration, options)
         return made.without_containerds if without_containerds else made.complete
 
     def prepare(self) -> None:
@@ -89,5 +89,4 @@ class Clients:
             Client(each, invoker, timeout=options.plugin_timeout, failure_policy=options.failure_policy)
             for each in (configuration, ConfigList(version=configuration.version, plugins=others))
         ]
-        self._made = _Made(options, complete, without_containerds)
-        return self._made
+        return _Made(options, complete, without_containerds)

@@ -49,7 +49,14 @@ def set_up(options: BridgeOptions, *, launched: bool) -> None:
     root = logging.getLogger("nri")
     root.setLevel(options.log_level.upper())
     root.propagate = False
-    handler, fault = _handler(options, launched=launched)
+    handler: logging.Handler | None = None
+    fault = ""
+    if options.log_file:
+        try:
+            handler = LogFile(options.log_file, lambda text: _complain(text, launched=launched))
+        except OSError as error:
+            fault = f"the log file {options.log_file} cannot be written: {error.strerror}"
+    handler = handler or without_file(launched=launched)
     stamped = not isinstance(handler, SyslogHandler)
     handler.setFormatter(_JSON() if options.log_format == "json" else _Text(stamped=stamped))
     for old in root.handlers[:]:
@@ -68,36 +75,35 @@ def step_line(name: str, request: Request, step: Step) -> None:
     """
     if step.error is None and not log.isEnabledFor(logging.INFO):
         return
-    fields = _subject(name, request) | {"plugin": step.plugin.type, "ms": round(step.seconds * 1000, 1)}
+    fields: dict[str, Any] = {"plugin": step.plugin.type, "ms": round(step.seconds * 1000, 1)}
     if step.error is not None:
-        log.error("failed", extra={"fields": fields | {"error": shorten(step.error.reason, MAX_TEXT)}})
+        log.error("failed", extra=_about(name, request, **fields, error=shorten(step.error.reason, MAX_TEXT)))
         return
     if step.result is not None and step.result.metadata:
         # Under a separate key: a plugin's "error" or "level" must not replace the bridge's.
         pairs = list(step.result.metadata.items())[:MAX_METADATA]
         fields["metadata"] = {shorten(key, MAX_VALUE): shorten(value, MAX_VALUE) for key, value in pairs}
-    log.info("ok", extra={"fields": fields})
+    log.info("ok", extra=_about(name, request, **fields))
 
 
 def event_line(name: str, request: Request, plugins: Sequence[PluginEntry], seconds: float | None) -> None:
     """Log an event at level debug, with its plugins and the seconds that they have."""
     if log.isEnabledFor(logging.DEBUG):
-        fields = _subject(name, request) | {"plugins": ",".join([plugin.type for plugin in plugins]) or "none"}
-        if seconds is not None:
-            fields["ms_left"] = round(seconds * 1000)
-        log.debug("event", extra={"fields": fields})
+        left = {} if seconds is None else {"ms_left": round(seconds * 1000)}
+        names = ",".join([plugin.type for plugin in plugins]) or "none"
+        log.debug("event", extra=_about(name, request, plugins=names, **left))
 
 
 def answer_line(name: str, request: Request, seconds: float, error: str) -> None:
     """Log the answer to an event at level debug, with the seconds that all of its plugins took."""
     if log.isEnabledFor(logging.DEBUG):
-        fields = _subject(name, request) | {"ms": round(seconds * 1000, 1)}
-        log.debug("refused" if error else "answered", extra={"fields": fields})
+        log.debug("refused" if error else "answered", extra=_about(name, request, ms=round(seconds * 1000, 1)))
 
 
-def _subject(name: str, request: Request) -> dict[str, Any]:
+def _about(name: str, request: Request, **fields: Any) -> dict[str, Any]:
+    """Return the ``extra`` of a record about a pod or container."""
     what = "pod" if request.is_sandbox else "container"
-    return {"state": str(request.state), what: name, "id": request.id[:12]}
+    return {"fields": {"state": str(request.state), what: name, "id": request.id[:12], **fields}}
 
 
 def plugin_line(name: str, request: Request, plugin: str, line: str) -> None:
@@ -133,17 +139,6 @@ class _JSON(logging.Formatter):
         if record.exc_info:
             value["traceback"] = self.formatException(record.exc_info)
         return json.dumps(value)
-
-
-def _handler(options: BridgeOptions, *, launched: bool) -> tuple[logging.Handler, str]:
-    """Return the handler, and the reason why it is not the log file; "" when there is none."""
-    fault = ""
-    if options.log_file:
-        try:
-            return LogFile(options.log_file, lambda text: _complain(text, launched=launched)), ""
-        except OSError as error:
-            fault = f"the log file {options.log_file} cannot be written: {error.strerror}"
-    return without_file(launched=launched), fault
 
 
 def without_file(*, launched: bool) -> logging.Handler:

@@ -48,11 +48,19 @@ def serve(*, path: str = stub.DEFAULT_SOCKET, index: str = "", options_file: str
     replace_stderr()
     _limit_heaps()
 
-    begun: set[str] = set()
+    begun: set[str] = set()  # the log files whose first line, which names the build, is written
+
+    def begin_log(options: BridgeOptions) -> None:
+        set_up(options, launched=launched)
+        if options.log_file not in begun:
+            begun.add(options.log_file)
+            log.info("v1bridge %s", describe())
+        if not options.check_owner:
+            log.warning('%s ("checkOwner": false)', trust.UNCHECKED)
 
     def adopt(text: str) -> BridgeOptions:
         options, faults = BridgeOptions.read(text)
-        _begin_log(options, begun, launched=launched)
+        begin_log(options)
         for fault in faults:
             log.error("bridge options: %s; the default is used instead", fault)
         return options
@@ -61,7 +69,7 @@ def serve(*, path: str = stub.DEFAULT_SOCKET, index: str = "", options_file: str
     # A launched bridge takes its name and index from the runtime. The executable's name may be just `nri`.
     name, index = ("", index) if launched else (NAME, index or INDEX)
     runner = stub.Runner(bridge, path=path, name=name, index=index, build=describe())
-    _begin_log(options, begun, launched=launched)
+    begin_log(options)
 
     # A thread waits for these signals, and all others block them. A Python handler would run in this thread, and only
     # after its blocking read has returned, with the next event. Plugins start with the signals unblocked.
@@ -87,19 +95,6 @@ def _limit_heaps() -> None:
         return  # another C library
     mallopt(_M_ARENA_MAX, 1)
     mallopt(_M_MMAP_THRESHOLD, _LARGE)
-
-
-def _begin_log(options: BridgeOptions, begun: set[str], *, launched: bool) -> None:
-    """Set up the log; its first line names the build.
-
-    :param begun: the log files that have this line; updated.
-    """
-    set_up(options, launched=launched)
-    if options.log_file not in begun:
-        begun.add(options.log_file)
-        log.info("v1bridge %s", describe())
-    if not options.check_owner:
-        log.warning('%s ("checkOwner": false)', trust.UNCHECKED)
 
 
 def _end(runner: stub.Runner) -> None:

@@ -37,22 +37,23 @@ class NonBlockingWriter:
     """
 
     def __init__(self, fd: int) -> None:
-        self._close: Callable[[], None] = lambda: None
+        self.close: Callable[[], None] = lambda: None
+        """Close what was opened for it; the descriptor itself stays open."""
         self._write: Callable[[bytes], int] = lambda data: os.write(fd, data)
         self._wait: Callable[[float], bool] = lambda timeout: _has_room(fd, timeout)
         mode = os.fstat(fd).st_mode
         if stat.S_ISSOCK(mode):
             sock = socket.socket(fileno=os.dup(fd))
-            self._close = sock.close
+            self.close = sock.close
             self._write = lambda data: sock.send(data, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
         elif stat.S_ISFIFO(mode) or os.isatty(fd):
             try:
                 own = os.open(f"/proc/self/fd/{fd}", _FLAGS)
             except OSError:  # no /proc, or it belongs to another user
                 thread = _WriterThread(fd)
-                self._write, self._wait, self._close = thread.write, thread.wait, thread.close
+                self._write, self._wait, self.close = thread.write, thread.free.wait, thread.close
             else:
-                self._close = lambda: os.close(own)
+                self.close = lambda: os.close(own)
                 self._write = lambda data: os.write(own, data)
 
     def send(self, data: bytes, timeout: float) -> int:
@@ -73,10 +74,6 @@ class NonBlockingWriter:
                 time.sleep(_RETRY)
         return taken
 
-    def close(self) -> None:
-        """Close what was opened for it; the descriptor itself stays open."""
-        self._close()
-
 
 class _WriterThread:
     """A thread that writes line by line; it takes no line while it waits for the reader."""
@@ -84,12 +81,12 @@ class _WriterThread:
     def __init__(self, fd: int) -> None:
         self._fd = fd
         self._lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-        self._free = threading.Event()
-        self._free.set()
+        self.free = threading.Event()
+        self.free.set()
         self._thread: threading.Thread | None = None
 
     def write(self, data: bytes) -> int:
-        if not self._free.is_set():
+        if not self.free.is_set():
             raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
         if self._thread is None:
             thread = threading.Thread(target=self._run, name="stderr", daemon=True)
@@ -98,16 +95,13 @@ class _WriterThread:
             except RuntimeError as error:
                 raise OSError(errno.ENOMEM, str(error)) from None
             self._thread = thread
-        self._free.clear()
+        self.free.clear()
         self._lines.put(data)
         return len(data)
 
-    def wait(self, timeout: float) -> bool:
-        return self._free.wait(timeout)
-
     def close(self) -> None:
         self._lines.put(b"")
-        self._free.wait(TIMEOUT)
+        self.free.wait(TIMEOUT)
 
     def _run(self) -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # other threads handle signals
@@ -117,7 +111,7 @@ class _WriterThread:
                     data = data[os.write(self._fd, data) :]
             except OSError:
                 pass  # the reader is gone
-            self._free.set()
+            self.free.set()
 
 
 class StderrStream(io.TextIOBase):
