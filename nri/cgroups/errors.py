@@ -18,7 +18,7 @@ class CgroupPathError(CgroupError, ValueError):
 
 
 class CpuListError(CgroupError, ValueError):
-    """A text that is no CPU list, or a CPU number that no kernel has. Usual cause: a typo in a plugin conf."""
+    """A text that is not a CPU list, or a CPU number that no kernel has. Usual cause: a typo in a plugin conf."""
 
 
 class GoneError(CgroupError):

@@ -133,7 +133,7 @@ def _slices(name: str, cgroups_path: str) -> list[str]:
 
 def _check_text(cgroups_path: str) -> None:
     try:
-        # JSON can contain a lone surrogate, which is no text; a name that the locale cannot encode cannot be opened.
+        # JSON can contain a lone surrogate, which is not text; a name that the locale cannot encode cannot be opened.
         cgroups_path.encode()
         size = len(os.fsencode(cgroups_path))
     except UnicodeEncodeError as error:
