@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from nri.adaptation import AdaptationError
-from nri.adaptation.discover import configuration, discover
+from nri.adaptation.launched import configuration, discover
 
 
 def test_executables_are_found_by_index_and_other_files_are_no_plugins(tmp_path: Path) -> None:
