@@ -61,9 +61,9 @@ class Show:
         click.secho(f"{rpc:20} {pod.name:6}{took:6.1f} ms", bold=True, nl=False)
         click.echo(f"   {about}" if about else "")
         for line in self._new_lines():
-            said = line.get("metadata", {}) | {key: line[key] for key in line if key not in _COMMON}
+            result = line.get("metadata", {}) | {key: line[key] for key in line if key not in _COMMON}
             click.echo(
-                f"    {line['state']:7} {line['plugin']:9} {line['ms']:6.1f} ms   {_pairs(said) or 'nothing to do'}"
+                f"    {line['state']:7} {line['plugin']:9} {line['ms']:6.1f} ms   {_pairs(result) or 'nothing to do'}"
             )
         if outcome.error is not None:
             click.secho(f"    error: {outcome.error}", fg="red")
@@ -126,9 +126,7 @@ def _tell(show: Show, node: BridgeNode, cgroups: PodCgroups) -> None:
         file = Path(plugin.source).name
         click.echo(f"plugin     {plugin.type:9} {json.dumps(conf)}  from conf/resource.d/{file}")
     click.echo("pods       web: latency-sensitive (qos.class=ls); batch: not. Each has half a CPU.")
-    click.echo(
-        f"           Both are in the namespace {NAMESPACE}: the sample lets pods of no other say their class.\n"
-    )
+    click.echo(f"           Both are in the namespace {NAMESPACE}: the sample lets only its pods set their class.\n")
     pods = [Pod(cgroups, "web", "ls"), Pod(cgroups, "batch", "batch")]
     for pod in pods:
         show.event("RunPodSandbox", pod, f"qos.class={pod.qos}")

@@ -41,13 +41,13 @@ def main() -> None:
             version = ".".join(map(str, release.version))
             click.secho(f"\ncontainerd {version} has launched /opt/nri/plugins/10-v1bridge\n", bold=True)
             pods = [_start(containerd, cri, name, qos) for name, qos in (("web", "ls"), ("batch", "batch"))]
-            click.secho("UpdateContainerResources  web: the quota shall be 70000", bold=True)
+            click.secho("UpdateContainerResources  web: the new quota is 70000", bold=True)
             cri.update_resources(pods[0][1], cpu_quota=70_000)
             _show_knobs(containerd, pods[0][1])
             for pod, container in pods:
                 cri.stop(container)
                 cri.stop_pod(pod)
-            click.secho("\nwhat the bridge has logged:", bold=True)
+            click.secho("\nthe bridge's log:", bold=True)
             click.echo((containerd.enclosure.root / LOG).read_text())
 
 

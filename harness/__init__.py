@@ -1,6 +1,6 @@
-"""What benchmark, demonstration, soak and tests share: a node with the bridge, outside of the package.
+"""Support for benchmark, demonstration, soak and tests: a node with the bridge, outside of the package.
 
-| module | what it has |
+| module | contents |
 | --- | --- |
 | :mod:`harness.node` | ``BridgeNode``: the compiled bridge, launched by the embedded runtime in a scratch directory |
 | :mod:`harness.processes` | processes, their memory and descriptors, as ``/proc`` shows them |

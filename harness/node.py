@@ -86,7 +86,7 @@ class BridgeNode:
 
     @property
     def is_served(self) -> bool:
-        """Whether the bridge is connected to the runtime."""
+        """True if the bridge is connected to the runtime."""
         return self.pid != 0 and self.runtime.plugins == [PLUGIN]
 
     def configure(self, file: str, *plugins: Mapping[str, Any]) -> None:
@@ -101,7 +101,7 @@ class BridgeNode:
         self.pid = next((pid for pid in descendants(os.getpid()) if mark in command_line(pid)), 0)
 
     def log(self) -> str:
-        """Return the bridge's log; "" when there is none."""
+        """Return the bridge's log; "" when it does not exist."""
         return self.log_file.read_text() if self.log_file.exists() else ""
 
     def close(self) -> None:

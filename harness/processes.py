@@ -1,6 +1,7 @@
 """Processes as ``/proc`` shows them: descendants, command lines, memory, descriptors.
 
-Processes end at any time: a function returns an empty value for a process that has ended, unless it says otherwise.
+Processes end at any time: a function returns an empty value for a process that has ended, or its docstring
+names the exception.
 """
 
 from __future__ import annotations

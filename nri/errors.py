@@ -1,8 +1,6 @@
 """The base class of every error that this project raises on purpose, and functions for texts in messages.
 
-Its subclasses tell whose fault it is: ``nri.types.DecodeError`` (a document),
-``nri.cgroups.CgroupError`` (the kernel or a path), ``nri.config.ConfigError`` (the host configuration) and
-``nri.client.PluginError`` (a plugin).
+Its subclasses tell whose fault it is: see "Errors" in docs/architecture.md.
 """
 
 

@@ -1,11 +1,8 @@
 """Trust: only root and our own user may be able to change the files that we run and the files that configure us.
 
-Whoever can write to a plugin, to its directory, or to the configuration can run code as our user, usually root. For a
-path these are judged: the file itself, at the end of all links; the directory that contains it; and the directory
-that contains each link on the way, also a link in the middle of the path, and a link that another link leads to. The
-directories above these are not judged.
-
-All wings may import this module. It imports nothing that would delay a hook.
+For a path these are judged: the file itself, at the end of all links; the directory that contains it; and the
+directory that contains each link on the way, also of a link in the middle of the path, and of one that another link
+leads to. The directories above these are not judged.
 """
 
 from __future__ import annotations
@@ -29,8 +26,7 @@ def judge(status: os.stat_result) -> str:
     It must belong to root or to our effective user. No other user may write to it, even in a sticky directory, and no
     group except root's and our own.
     """
-    user = os.geteuid()
-    mode = status.st_mode & 0o7777
+    user, mode = os.geteuid(), status.st_mode & 0o7777
     by_group = bool(mode & 0o020)
     if mode & 0o002 or (by_group and status.st_gid not in (0, os.getegid())):
         what = "is writable by others"
@@ -61,8 +57,7 @@ def judge_path(path: str, status: os.stat_result) -> str:
 def directories(path: str, plain: set[str] | None = None) -> list[str]:
     """Return the directories that contain the links on the way of ``path``, then the one of its end; each once.
 
-    :param plain: as for :func:`follow`.
-    :raises OSError: as :func:`follow` does.
+    Take ``plain`` and raise as :func:`follow` does.
     """
     end, named_in = follow(path, plain)
     return [*dict.fromkeys([*named_in, os.path.dirname(end) or "."])]

@@ -1,4 +1,4 @@
-"""``make soak``: run the bridge for a long time; check every verdict, and what has grown.
+"""``make soak``: run the bridge for a long time; check every verdict and every growth.
 
 The chain has four plugins: a compiled one, preforked; a script that is started for each event; the same script,
 started in advance; and one built with nri.skel, preforked too. Pods come four at a time, one in five with a fault.
@@ -71,22 +71,22 @@ class Soak:
             pod.linux.cgroups_path = f"/kubepods/pod{number}"
             if plugin:
                 pod.annotations["fault"] = f"{plugin}/{fault}"
-            said = ""
+            message = ""
             try:
                 self.node.runtime.run_pod_sandbox(pod)
             except adaptation.EventError as error:
-                said = str(error)
-            self._judge(plugin, fault, said)
+                message = str(error)
+            self._judge(plugin, fault, message)
             self.node.runtime.remove_pod_sandbox(pod)
 
-    def _judge(self, plugin: str, fault: str, said: str) -> None:
+    def _judge(self, plugin: str, fault: str, message: str) -> None:
         expected = FAULTS[plugin][fault] if plugin else ""
-        is_right = re.search(f"plugin {plugin}: {expected}", said) is not None if expected else said == ""
+        is_right = re.search(f"plugin {plugin}: {expected}", message) is not None if expected else message == ""
         with self._lock:
             self.seen[f"{plugin} {fault}".strip() or "no fault"] += 1
             if not is_right:
                 self.wrong.append(
-                    f"{plugin} {fault}: expected {expected or 'no error'}, found {said[:300] or 'none'}"
+                    f"{plugin} {fault}: expected {expected or 'no error'}, found {message[:300] or 'none'}"
                 )
 
     def _note(self, exchange: adaptation.Exchange) -> None:

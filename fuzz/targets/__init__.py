@@ -18,7 +18,7 @@ def names() -> list[str]:
 def load(name: str) -> ModuleType:
     """Return the target of this name.
 
-    :raises LookupError: there is none.
+    :raises LookupError: no target has this name.
     """
     if name not in names():
         raise LookupError(f"found {name!r}, expected one of {', '.join(names())}")

@@ -17,13 +17,13 @@ _DEFAULTS = BridgeOptions()
 def check(data: bytes) -> None:
     """Read the bytes as a runtime passes them."""
     text = data.decode("utf-8", "replace")
-    settings, faults = BridgeOptions.read(text)
+    options, faults = BridgeOptions.read(text)
     for fault in faults:
         assert fault
         assert fault.isprintable()
-        assert len(fault) < 400, "a fault carries the settings"
+        assert len(fault) < 400, "a fault carries the options"
     try:
-        assert BridgeOptions.parse(text) == settings
+        assert BridgeOptions.parse(text) == options
         assert not faults, "faults that do not count"
     except OptionsError as error:
         assert faults, "an error without a fault"
@@ -33,7 +33,7 @@ def check(data: bytes) -> None:
     except DecodeError:
         document = None
     if not isinstance(document, dict):
-        assert settings == _DEFAULTS
+        assert options == _DEFAULTS
         assert len(faults) == (1 if text.strip() else 0)
         return
     alone = [BridgeOptions.read(gojson.dumps({key: value}).decode()) for key, value in document.items()]
@@ -43,7 +43,7 @@ def check(data: bytes) -> None:
         assert len(found) <= 1
         assert not found or single == _DEFAULTS
         expected |= {key: value for key, value in asdict(single).items() if value != getattr(_DEFAULTS, key)}
-    assert asdict(settings) == expected
+    assert asdict(options) == expected
 
 
 SEEDS = (

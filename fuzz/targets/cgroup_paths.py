@@ -10,8 +10,7 @@ from __future__ import annotations
 import os
 
 from nri.cgroups import CgroupPathError, Mounts
-from nri.cgroups.paths import MAX_COMPONENT, MAX_PATH, expand, memberships
-from nri.cgroups.pods import is_pod
+from nri.cgroups.paths import MAX_COMPONENT, MAX_PATH, expand, is_pod, memberships
 
 
 def check(data: bytes) -> None:

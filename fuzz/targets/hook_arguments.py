@@ -1,5 +1,5 @@
-"""The command line of ``nri hook``: click parses whatever :func:`nri.hook.parse` parses, with the same result; it
-raises no exception, and returns a valid state and a valid time. The input is the words, separated by
+"""The command line of ``nri hook``: click parses each command line that :func:`nri.hook.parse` parses, with the
+same result; it raises no exception, and returns a valid state and a valid time. The input is the words, separated by
 NULs.
 """
 
@@ -22,11 +22,11 @@ def check(data: bytes) -> None:
     assert 0 < arguments.timeout <= 3600
     assert 0 < arguments.deadline <= 3600
     try:
-        told = command.make_context("hook", list(words)).params
+        parsed = command.make_context("hook", list(words)).params
     except click.ClickException as error:
         raise AssertionError(f"click refuses it: {error.format_message()}") from error
-    told["check_owner"] = not told.pop("no_check_owner")
-    assert {name: getattr(arguments, name) for name in told} == told
+    parsed["check_owner"] = not parsed.pop("no_check_owner")
+    assert {name: getattr(arguments, name) for name in parsed} == parsed
 
 
 SEEDS = (

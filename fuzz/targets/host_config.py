@@ -1,12 +1,14 @@
-"""The host configuration: :mod:`nri.config.validate` accepts a file if and only if the schema does and no key is
+"""The host configuration: :mod:`nri.config.entries` accepts a file if and only if the schema does and no key is
 given twice. For any other file :mod:`nri.config.diagnostics` names at least one fault, each of one printable line
 with a position in the file. An accepted file can be read as a list of plugins whose types are file names.
 """
 
 from __future__ import annotations
 
+from harness import json_schemas
+
 from fuzz.targets.wire_messages import SEEDS as MESSAGES
-from nri.config import json_schemas, validate
+from nri.config import entries
 from nri.config.diagnostics import diagnose
 from nri.config.entries import ConfigList
 from nri.config.source_positions import SourcePositions
@@ -18,9 +20,9 @@ _VALIDATOR = json_schemas.validator("host-config")
 
 def check(data: bytes) -> None:
     """Read the bytes as a configuration file."""
-    value = validate.parse(data)
+    value = entries.parse(data)
     accepted = _schema_accepts(data)
-    assert (value is not None) == accepted, f"quick says {value is not None}, the schema {accepted}"
+    assert (value is not None) == accepted, f"validate accepts: {value is not None}, the schema: {accepted}"
     if accepted:
         plugins = ConfigList.from_json(data).plugins
         assert all(plugin.type and "/" not in plugin.type and plugin.type != ".." for plugin in plugins)

@@ -1,7 +1,7 @@
-"""JSON: Python's ``json`` accepts whatever :mod:`nri.types.gojson` accepts, with the same value except for repaired
-text (bytes that are not UTF-8, lone surrogates). ``json`` refuses whatever gojson refuses, except where gojson's
-docstring says otherwise. A refusal is a short DecodeError. An accepted value can be written, and both read the same
-value again.
+"""JSON: Python's ``json`` accepts every text that :mod:`nri.types.gojson` accepts, with the same value except for
+repaired text (bytes that are not UTF-8, lone surrogates). ``json`` refuses every text that gojson refuses, except
+where gojson's docstring names a difference. A refusal is a short DecodeError. An accepted value can be written, and
+both read the same value again.
 """
 
 from __future__ import annotations

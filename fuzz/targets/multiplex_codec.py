@@ -1,5 +1,5 @@
-"""Frames of a trunk: however the bytes are cut, each channel gets the same bytes in the same order, or the trunk
-fails at the same frame for good. The decoder returns only bytes that came in, keeps at most a header, and decoded
+"""Frames of a mux: however the bytes are cut, each channel gets the same bytes in the same order, or the mux fails
+at the same frame for good. The decoder returns only bytes that came in, keeps at most a header, and decoded
 frames are the same after encoding and decoding again.
 """
 
@@ -8,7 +8,8 @@ from __future__ import annotations
 import struct
 
 from fuzz.cutting import LIMIT, held, limited, ways
-from nri.multiplex import FrameDecoder, FrameError, codec, encode
+from nri.multiplex import codec
+from nri.multiplex.codec import FrameDecoder, FrameError, encode
 
 _HEADER = struct.Struct(">II")
 
@@ -20,7 +21,7 @@ def check(data: bytes) -> None:
         expected, lost, inside = _model(stream)
         for pieces in cuts:
             got, failed, decoder = _decode(pieces)
-            assert failed == lost, "whether the trunk is lost depends on how the bytes are cut"
+            assert failed == lost, "the way of cutting decides about the end of the mux"
             if failed:
                 # Frames in the same piece as the bad one are lost with it.
                 assert all(expected.get(key, b"").startswith(value) for key, value in got.items())
@@ -41,7 +42,7 @@ def _decode(pieces: list[bytes]) -> tuple[dict[int, bytes], bool, FrameDecoder]:
         except FrameError:
             failed = True
             continue
-        assert not (failed and found), "a failed trunk goes on"
+        assert not (failed and found), "a failed mux goes on"
         assert all(part for _, part in found), "the decoder returns an empty piece"
         assert sum(len(part) for _, part in found) <= len(piece)
         assert held(decoder) < _HEADER.size
@@ -51,7 +52,7 @@ def _decode(pieces: list[bytes]) -> tuple[dict[int, bytes], bool, FrameDecoder]:
 
 
 def _model(stream: bytes) -> tuple[dict[int, bytes], bool, bool]:
-    """Return the channels' bytes, whether the trunk has failed, and whether a frame has begun, by the format."""
+    """Return the channels' bytes, whether the mux has failed, and whether a frame has begun, by the format."""
     streams: dict[int, bytes] = {}
     while len(stream) >= _HEADER.size:
         connection, length = _HEADER.unpack_from(stream)

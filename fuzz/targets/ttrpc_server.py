@@ -13,7 +13,8 @@ from google.protobuf.message import DecodeError
 
 from fuzz.cutting import limited, ways
 from nri.errors import NRIError
-from nri.ttrpc import Code, MessageDecoder, MessageFrame, Oversized, RPCServer, StatusError, codec
+from nri.ttrpc import Code, RPCServer, StatusError, codec
+from nri.ttrpc.codec import MessageDecoder, MessageFrame, Oversized
 from nri.ttrpc.ttrpc_pb2 import Request, Response
 
 if TYPE_CHECKING:

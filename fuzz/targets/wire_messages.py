@@ -5,8 +5,9 @@ be written, is equal when read again, and is then written as the same bytes, whi
 
 from __future__ import annotations
 
+from harness import json_schemas
+
 from fuzz.targets import split
-from nri.config import json_schemas
 from nri.config.entries import ConfigList
 from nri.types import DecodeError, gojson
 from nri.types.v1 import Request, Result

@@ -15,11 +15,11 @@ SOCKET = "/var/run/nri/nri.sock"
 LOG = "bridge.log"
 
 
-def prepared(installed: Path, *, launched: bool = True, **settings: Any) -> Callable[[Enclosure], None]:
+def prepared(installed: Path, *, launched: bool = True, **options: Any) -> Callable[[Enclosure], None]:
     """Return a function that installs the binaries and the bridge options before containerd starts.
 
     :param launched: whether containerd launches the bridge.
-    :param settings: more bridge options.
+    :param options: more bridge options.
     """
 
     def prepare(enclosure: Enclosure) -> None:
@@ -27,7 +27,7 @@ def prepared(installed: Path, *, launched: bool = True, **settings: Any) -> Call
         if not launched:
             (enclosure.opt_nri / "plugins/10-v1bridge").unlink()
         (enclosure.etc_nri / "conf.d").mkdir()
-        text = json.dumps({"logFile": str(enclosure.root / LOG), "logLevel": "debug"} | settings)
+        text = json.dumps({"logFile": str(enclosure.root / LOG), "logLevel": "debug"} | options)
         (enclosure.etc_nri / "conf.d/10-v1bridge.conf").write_text(text)
 
     return prepare
@@ -68,8 +68,8 @@ def log(containerd: Containerd) -> str:
 
 def outside(containerd: Containerd) -> subprocess.Popen[bytes]:
     """Start the compiled `nri bridge` in the enclosure, outside of containerd."""
-    settings = containerd.enclosure.etc_nri / "conf.d/10-v1bridge.conf"
-    command = ["/opt/nri/lib/nri", "bridge", "--config", "/etc/nri/conf.d/" + settings.name]
+    options = containerd.enclosure.etc_nri / "conf.d/10-v1bridge.conf"
+    command = ["/opt/nri/lib/nri", "bridge", "--config", "/etc/nri/conf.d/" + options.name]
     return subprocess.Popen(containerd.enclosure.command(command), stdin=subprocess.DEVNULL, env={})
 
 

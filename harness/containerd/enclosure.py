@@ -26,7 +26,7 @@ from harness.containerd import cgroups
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 TIMEOUT = 60.0  # seconds for one command in an enclosure
 
-# Process 1 of the enclosure. Orphans (shims) become its children, and SIG_IGN makes the kernel reap them.
+# Process 1 of the enclosure. Shims without a parent become its children, and SIG_IGN makes the kernel reap them.
 _KEEPER = """
 import signal, sys
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)
@@ -107,10 +107,10 @@ class Enclosure:
             )
             stdout.seek(0)
             stderr.seek(0)
-            said, complained = stdout.read(), stderr.read()
+            output, errors = stdout.read(), stderr.read()
         if done.returncode:
-            raise CommandFailedError(arguments, done.returncode, said, complained)
-        return said
+            raise CommandFailedError(arguments, done.returncode, output, errors)
+        return output
 
     def install(self, destination: Path) -> None:
         """Copy /opt/nri from `destination`, a tree that `make install` has made, without the configuration."""

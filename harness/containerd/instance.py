@@ -40,10 +40,10 @@ class Release:
     def at(cls, programs: Path) -> Self:
         """Return the release in `programs`: /usr/bin, or usr/bin of an unpacked package."""
         command: list[str | Path] = [programs / "containerd", "--version"]
-        said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-        version = re.search(r" v?(\d+)\.(\d+)\.(\d+)", said)
+        output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        version = re.search(r" v?(\d+)\.(\d+)\.(\d+)", output)
         if version is None:
-            raise RuntimeError(f"{command[0]}: no version in {said!r}")
+            raise RuntimeError(f"{command[0]}: no version in {output!r}")
         return cls(programs=programs, version=tuple(map(int, version.groups())))
 
 

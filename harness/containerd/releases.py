@@ -62,7 +62,7 @@ def find(generation: tuple[int, ...], *, cache: Path, pauses: Sequence[float] = 
 
     :param cache: the directory for downloads.
     :param pauses: the seconds before each further attempt to download.
-    :raises UnavailableError: there is none.
+    :raises UnavailableError: the generation is neither installed nor downloadable.
     """
     cache, found = cache.absolute(), []
     for programs in (OWN, cache / SUITES[generation] / "usr/bin"):
@@ -145,7 +145,7 @@ def _mirrors() -> list[str]:
 
 
 def _run(cwd: Path, *command: str | Path) -> str:
-    """Return the output of a command, whatever its exit status."""
+    """Return the output of a command, with any exit status."""
     try:
         done = subprocess.run(
             command,

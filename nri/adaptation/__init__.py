@@ -7,11 +7,9 @@
         created = runtime.create_container(pod, container)
         print(created.adjustment, created.updates)
 
-It treats its plugins as containerd and CRI-O do: :class:`Runtime` finds, launches and admits them
-(:mod:`.plugin_set`, :mod:`.discover`, :mod:`.launched`, :mod:`.listener`, :mod:`.plugin_connection`), synchronizes
-them (:mod:`.sync`), sends them events, and merges what they ask for (:mod:`.merge`). It runs no containers: its
-caller describes pods and containers. :mod:`.lifecycle` makes some up, :mod:`.replay` sends their events, and
-:mod:`.recording` keeps the events in a file.
+It treats its plugins as containerd and CRI-O do: :class:`Runtime` finds, launches, admits and synchronizes them
+(:mod:`.plugin_set`), sends them events, and merges what they ask for (:mod:`.merge`). It runs no containers: its
+caller describes pods and containers. :mod:`.lifecycle` makes some up, and :mod:`.recording` keeps and replays events.
 """
 
 from nri.adaptation.errors import AdaptationError, ConflictError, EventError

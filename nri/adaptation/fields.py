@@ -5,14 +5,12 @@ A message is walked by its descriptors. A field that is not in the table, as of 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from google.protobuf.message import Message
 
 from nri import api
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from google.protobuf.message import Message
 
 VALUE, MAP, LIST, ADDED = "value", "map", "list", "added"
 """The kinds of fields: set as a whole; merged by keys; merged by a field of the elements; appended."""
@@ -86,8 +84,7 @@ def walk(message: Message, prefix: str = "") -> Iterator[tuple[str, MergeRule, t
     """Yield every set field of the table: its path, its rule, the path as a tuple, its value."""
     for descriptor, value in message.ListFields():
         path = prefix + descriptor.name
-        rule = FIELDS.get(path)
-        if rule is not None:
+        if (rule := FIELDS.get(path)) is not None:
             yield path, rule, tuple(path.split(".")), value
         elif descriptor.message_type is not None and not descriptor.is_repeated:
             yield from walk(value, f"{path}.")
@@ -97,7 +94,7 @@ def changed_fields(message: Message) -> list[str]:
     """Return the paths, with keys, that an adjustment or update changes; for display."""
     names = []
     for path, rule, _, value in walk(message):
-        keys = list(by_key(value, rule)) if rule.kind in (MAP, LIST) else [""]
+        keys = by_key(value, rule) if rule.kind in (MAP, LIST) else [""]
         names += [f"{path} {key}".rstrip() for key in keys]
     return names
 

@@ -1,10 +1,11 @@
-"""A plugin that the runtime launches: started as a container runtime does it, and ended.
+"""The plugins that a runtime launches: found, configured, started as a container runtime does it, and ended.
 
-The process gets three environment variables, a connected socket as descriptor 3, descriptors 0 to 2 and the working
+A process gets three environment variables, a connected socket as descriptor 3, descriptors 0 to 2 and the working
 directory, and nothing else. 0 is /dev/null; so are 1 and 2, unless the caller wants what it prints. No signal is
 ignored or blocked. It leads a session of its own, and its process group is killed with it.
 
-Source: ``newLaunchedPlugin`` in pkg/adaptation/plugin.go of containerd/nri.
+Source: ``discoverPlugins`` in pkg/adaptation/adaptation.go of containerd/nri, ``newLaunchedPlugin`` and
+``getPluginConfig`` in plugin.go.
 """
 
 from __future__ import annotations
@@ -14,16 +15,14 @@ import select
 import signal
 import socket
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from nri.adaptation.errors import AdaptationError
+from nri.api import names
 from nri.api.names import INDEX_VARIABLE, NAME_VARIABLE, SOCKET_VARIABLE
 from nri.errors import escape
 from nri.process.spawn import spawn
 from nri.process.wait import end_child, has_exited, kill_group
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 SOCKET = 3
 """The descriptor of the plugin's end of the connection."""
@@ -48,15 +47,14 @@ class LaunchedPlugin:
     """
 
     def __init__(self, path: str, *, index: str, name: str, on_line: Callable[[str], None] | None = None) -> None:
+        self.index, self.name = index, name
         self.sock, theirs = socket.socketpair()
-        self._printed = -1
-        self._on_line = on_line
-        self._line = b""
+        self._on_line = on_line or (lambda line: None)
+        self._printed, self._line = -1, b""
         self._reading = threading.Lock()
         self._reader: threading.Thread | None = None
         environment = {NAME_VARIABLE: name, INDEX_VARIABLE: index, SOCKET_VARIABLE: str(SOCKET)}
-        null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
-        output = null
+        null = output = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
         try:
             if on_line is not None:
                 self._printed, output = os.pipe2(os.O_CLOEXEC)
@@ -120,8 +118,7 @@ class LaunchedPlugin:
                 self.drain()
 
     def _hand_out(self, line: bytes) -> None:
-        if self._on_line is not None:
-            self._on_line(escape(line.decode("utf-8", "replace")))
+        self._on_line(escape(line.decode("utf-8", "replace")))
 
     def _stop_reading(self) -> None:
         if self._printed >= 0:
@@ -129,3 +126,52 @@ class LaunchedPlugin:
             self._printed = -1
             if self._line:
                 self._hand_out(self._line)
+
+
+def parse_name(file: str) -> tuple[str, str]:
+    """Return the index and name of the executable ``NN-name``.
+
+    :raises AdaptationError: when it has another name.
+    """
+    index, name = names.split_executable(file) or ("", "")
+    if names.find_fault(name, index):
+        raise AdaptationError(f"found {file!r}, expected a plugin's name such as 10-logger")
+    return index, name
+
+
+def discover(directory: str | None) -> list[tuple[str, str, str]]:
+    """Return index, name and path of the executables in a plugin directory, sorted; none without a directory.
+
+    :raises AdaptationError: when the directory can't be read, or an executable is not called ``NN-name``.
+    """
+    if directory is None:
+        return []
+    try:
+        with os.scandir(directory) as entries:
+            files = sorted(entry.name for entry in entries if entry.is_file() and entry.stat().st_mode & 0o111)
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise AdaptationError(f"{directory} can't be read: {error.strerror}") from error
+    return [(*parse_name(file), os.path.join(os.path.abspath(directory), file)) for file in files]
+
+
+def configuration(directory: str | None, index: str, name: str) -> str:
+    """Return the text of a plugin's drop-in file, ``NN-name.conf`` or else ``name.conf``; "" where there is none.
+
+    :raises AdaptationError: when it can't be read, or is not UTF-8.
+    """
+    if directory is None:
+        return ""
+    for file in (f"{index}-{name}.conf", f"{name}.conf"):
+        path = os.path.join(directory, file)
+        try:
+            with open(path, encoding="utf-8") as text:
+                return text.read()
+        except FileNotFoundError:
+            continue
+        except UnicodeDecodeError as error:
+            raise AdaptationError(f"{path} is not UTF-8 at byte {error.start}") from error
+        except OSError as error:
+            raise AdaptationError(f"{path} can't be read: {error.strerror}") from error
+    return ""

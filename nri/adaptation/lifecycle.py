@@ -11,11 +11,11 @@ from __future__ import annotations
 import hashlib
 import uuid
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
 
 from nri import api
 from nri.api import Event
-from nri.api.messages import copy_of
 
 NO_PROCESS = 1 << 22
 """The first process number that Linux does not give to any process (``PID_MAX_LIMIT``)."""
@@ -59,8 +59,10 @@ class PodTemplate:
         """Return a pod whose process runs."""
         id_, uid = self._id("pod", number), str(uuid.UUID(self._id("uid", number)[:32]))
         name = f"web-{number}"
-        log_directory = f"/var/log/pods/{self.namespace}_{name}_{uid}"
-        parent, path = self._cgroups(uid, id_)
+        if self.cgroup_parent.endswith(".slice"):  # as the kubelet names the cgroups of pods
+            parent = f"{self.cgroup_parent.removesuffix('.slice')}-pod{uid.replace('-', '_')}.slice"
+        else:
+            parent = f"{self.cgroup_parent.rstrip('/')}/pod{uid}"
         return api.PodSandbox(
             id=id_,
             name=name,
@@ -68,34 +70,17 @@ class PodTemplate:
             namespace=self.namespace,
             pid=self.pid or NO_PROCESS + 100 * number,
             ips=[f"10.88.{number // 250}.{number % 250 + 2}"],
-            labels={
-                "app": "web",
-                **self.labels,
-                "io.kubernetes.pod.name": name,
-                "io.kubernetes.pod.namespace": self.namespace,
-                "io.kubernetes.pod.uid": uid,
-                "io.cri-containerd.kind": "sandbox",
-            },
+            labels={"app": "web", **self.labels, **_labels("sandbox", name, self.namespace, uid)},
             annotations={
                 **self.annotations,
-                "io.kubernetes.cri.container-type": "sandbox",
+                **_annotations("sandbox", id_, name, self.namespace, uid),
                 "io.kubernetes.cri.podsandbox.image-name": "registry.k8s.io/pause:3.10",
-                "io.kubernetes.cri.sandbox-id": id_,
-                "io.kubernetes.cri.sandbox-log-directory": log_directory,
-                "io.kubernetes.cri.sandbox-name": name,
-                "io.kubernetes.cri.sandbox-namespace": self.namespace,
-                "io.kubernetes.cri.sandbox-uid": uid,
+                "io.kubernetes.cri.sandbox-log-directory": f"/var/log/pods/{self.namespace}_{name}_{uid}",
             },
             linux=api.LinuxPodSandbox(
                 cgroup_parent=parent,
-                cgroups_path=path,
-                namespaces=[
-                    {"type": "pid"},
-                    {"type": "ipc"},
-                    {"type": "uts"},
-                    {"type": "mount"},
-                    {"type": "network"},
-                ],
+                cgroups_path=_below(parent, id_),
+                namespaces=[{"type": kind} for kind in ("pid", "ipc", "uts", "mount", "network")],
                 resources={"cpu": {"shares": {"value": 2}}, "devices": [{"access": "rwm"}]},
             ),
         )
@@ -104,28 +89,16 @@ class PodTemplate:
         """Return a container of ``pod`` that is about to be created."""
         id_, name = self._id("container", f"{pod.id}/{number}"), f"app-{number}"
         joined = {"network": "net", "ipc": "ipc", "uts": "uts"}
-        namespaces = [api.LinuxNamespace(type="pid"), api.LinuxNamespace(type="mount")]
-        namespaces += [api.LinuxNamespace(type=kind, path=f"/proc/{pod.pid}/ns/{joined[kind]}") for kind in joined]
         return api.Container(
             id=id_,
             pod_sandbox_id=pod.id,
             name=name,
             state=api.ContainerState.CONTAINER_CREATED,
-            labels={
-                "io.kubernetes.container.name": name,
-                "io.kubernetes.pod.name": pod.name,
-                "io.kubernetes.pod.namespace": pod.namespace,
-                "io.kubernetes.pod.uid": pod.uid,
-                "io.cri-containerd.kind": "container",
-            },
+            labels={"io.kubernetes.container.name": name, **_labels("container", pod.name, pod.namespace, pod.uid)},
             annotations={
                 "io.kubernetes.cri.container-name": name,
-                "io.kubernetes.cri.container-type": "container",
                 "io.kubernetes.cri.image-name": "docker.io/library/nginx:1.27",
-                "io.kubernetes.cri.sandbox-id": pod.id,
-                "io.kubernetes.cri.sandbox-name": pod.name,
-                "io.kubernetes.cri.sandbox-namespace": pod.namespace,
-                "io.kubernetes.cri.sandbox-uid": pod.uid,
+                **_annotations("container", pod.id, pod.name, pod.namespace, pod.uid),
             },
             args=["nginx", "-g", "daemon off;"],
             env=["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", f"HOSTNAME={pod.name}"],
@@ -134,8 +107,11 @@ class PodTemplate:
                 {"destination": "/dev", "type": "tmpfs", "source": "tmpfs", "options": ["nosuid", "mode=755"]},
             ],
             linux=api.LinuxContainer(
-                namespaces=namespaces,
-                cgroups_path=self._below(pod.linux.cgroup_parent, id_),
+                namespaces=[
+                    *({"type": kind} for kind in ("pid", "mount")),
+                    *({"type": kind, "path": f"/proc/{pod.pid}/ns/{file}"} for kind, file in joined.items()),
+                ],
+                cgroups_path=_below(pod.linux.cgroup_parent, id_),
                 oom_score_adj={"value": 1000},
                 resources={
                     "cpu": {"shares": {"value": 512}, "quota": {"value": 50000}, "period": {"value": 100000}},
@@ -148,53 +124,57 @@ class PodTemplate:
 
     def lives(self, pods: int = 1, containers: int = 1) -> Iterator[LifecycleEvent]:
         """Yield the events of so many pods' lives, each with so many containers."""
-        everything = []
-        for number in range(pods):
-            pod = self.pod(number)
-            everything.append((pod, [self.container(pod, index) for index in range(containers)]))
+        sandboxes = [self.pod(number) for number in range(pods)]
+        everything = [(pod, [self.container(pod, index) for index in range(containers)]) for pod in sandboxes]
         for pod, members in everything:
             yield LifecycleEvent(event=Event.RUN_POD_SANDBOX, pod=pod)
             for index, container in enumerate(members):
-                yield LifecycleEvent(event=Event.CREATE_CONTAINER, pod=pod, container=copy_of(container))
-                yield LifecycleEvent(event=Event.POST_CREATE_CONTAINER, pod=pod, container=copy_of(container))
+                yield _now(Event.CREATE_CONTAINER, pod, container)
+                yield _now(Event.POST_CREATE_CONTAINER, pod, container)
                 container.pid = self.pid or pod.pid + 1 + index
-                yield LifecycleEvent(event=Event.START_CONTAINER, pod=pod, container=copy_of(container))
+                yield _now(Event.START_CONTAINER, pod, container)
                 container.state = api.ContainerState.CONTAINER_RUNNING
                 container.started_at = container.created_at + _SECOND
-                yield LifecycleEvent(event=Event.POST_START_CONTAINER, pod=pod, container=copy_of(container))
+                yield _now(Event.POST_START_CONTAINER, pod, container)
         for pod, members in everything:
             for container in members:
-                yield LifecycleEvent(
-                    event=Event.UPDATE_CONTAINER, pod=pod, container=copy_of(container), resources=copy_of(_UPDATED)
-                )
+                yield replace(_now(Event.UPDATE_CONTAINER, pod, container), resources=deepcopy(_UPDATED))
                 container.linux.resources.cpu.CopyFrom(_UPDATED.cpu)
                 container.linux.resources.memory.CopyFrom(_UPDATED.memory)
-                yield LifecycleEvent(event=Event.POST_UPDATE_CONTAINER, pod=pod, container=copy_of(container))
+                yield _now(Event.POST_UPDATE_CONTAINER, pod, container)
         for pod, members in everything:
             for container in members:
-                yield LifecycleEvent(event=Event.STOP_CONTAINER, pod=pod, container=copy_of(container))
+                yield _now(Event.STOP_CONTAINER, pod, container)
                 container.state = api.ContainerState.CONTAINER_STOPPED
                 container.finished_at = container.started_at + 60 * _SECOND
                 container.pid = 0
-            gone = copy_of(pod)
+            gone = deepcopy(pod)
             gone.pid = 0
             yield LifecycleEvent(event=Event.STOP_POD_SANDBOX, pod=gone)
             for container in members:
-                yield LifecycleEvent(event=Event.REMOVE_CONTAINER, pod=gone, container=copy_of(container))
+                yield _now(Event.REMOVE_CONTAINER, gone, container)
             yield LifecycleEvent(event=Event.REMOVE_POD_SANDBOX, pod=gone)
 
     def _id(self, kind: str, number: object) -> str:
         return hashlib.sha256(f"{self.seed}/{kind}/{number}".encode()).hexdigest()
 
-    def _cgroups(self, uid: str, id_: str) -> tuple[str, str]:
-        """Return the cgroups of a pod and its sandbox, as kubelet and containerd name them."""
-        if self.cgroup_parent.endswith(".slice"):
-            stem = self.cgroup_parent.removesuffix(".slice")
-            parent = f"{stem}-pod{uid.replace('-', '_')}.slice"
-        else:
-            parent = f"{self.cgroup_parent.rstrip('/')}/pod{uid}"
-        return parent, self._below(parent, id_)
 
-    @staticmethod
-    def _below(parent: str, id_: str) -> str:
-        return f"{parent}:cri-containerd:{id_}" if parent.endswith(".slice") else f"{parent}/{id_}"
+def _labels(kind: str, name: str, namespace: str, uid: str) -> dict[str, str]:
+    pod = {"name": name, "namespace": namespace, "uid": uid}
+    return {f"io.kubernetes.pod.{key}": value for key, value in pod.items()} | {"io.cri-containerd.kind": kind}
+
+
+def _annotations(kind: str, id_: str, name: str, namespace: str, uid: str) -> dict[str, str]:
+    sandbox = {"id": id_, "name": name, "namespace": namespace, "uid": uid}
+    about = {f"io.kubernetes.cri.sandbox-{key}": value for key, value in sandbox.items()}
+    return about | {"io.kubernetes.cri.container-type": kind}
+
+
+def _below(parent: str, id_: str) -> str:
+    """Return the cgroup of a sandbox or container, as containerd names it below the pod's."""
+    return f"{parent}:cri-containerd:{id_}" if parent.endswith(".slice") else f"{parent}/{id_}"
+
+
+def _now(event: int, pod: api.PodSandbox, container: api.Container) -> LifecycleEvent:
+    """Return an event with the container as it is now."""
+    return LifecycleEvent(event=event, pod=pod, container=deepcopy(container))

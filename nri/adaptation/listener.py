@@ -6,19 +6,17 @@ peer's credentials, which the kernel gives for each connection (SO_PEERCRED, uni
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import socket
 import stat
 import struct
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from nri import trust
 from nri.adaptation.errors import AdaptationError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _CREDENTIALS = struct.calcsize("3i")  # struct ucred: pid, uid, gid
 
@@ -57,16 +55,12 @@ class Listener:
     def close(self) -> None:
         """Accept no more connections, and remove the socket."""
         self._closing = True
-        try:
+        with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)  # wakes accept()
-        except OSError:
-            pass
         self._thread.join()
         self._socket.close()
-        try:
+        with contextlib.suppress(OSError):  # it may already be gone
             os.unlink(self.path)
-        except OSError:
-            pass  # it may already be gone
 
     def _run(self) -> None:
         while not self._closing:
@@ -94,10 +88,7 @@ def _prepare(directory: str) -> None:
 
 
 def _remove_old(path: str) -> None:
-    try:
-        mode = os.lstat(path).st_mode
-    except FileNotFoundError:
-        return
-    if not stat.S_ISSOCK(mode):
-        raise AdaptationError(f"can't listen at {path}: it exists and is not a socket")
-    os.unlink(path)
+    with contextlib.suppress(FileNotFoundError):
+        if not stat.S_ISSOCK(os.lstat(path).st_mode):
+            raise AdaptationError(f"can't listen at {path}: it exists and is not a socket")
+        os.unlink(path)

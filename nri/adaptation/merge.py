@@ -1,7 +1,6 @@
 """Merge what several plugins ask for; two that ask for the same thing are in conflict.
 
-:mod:`nri.adaptation.fields` is the table of what can be asked for, :mod:`nri.adaptation.owners` records which plugin
-set it.
+:mod:`nri.adaptation.fields` is the table of what can be asked for.
 
 - A value, and an entry of a map or keyed list, belongs to the plugin that set it. Another plugin that sets it is
   refused.
@@ -17,39 +16,78 @@ here every list is handled as its annotations and mounts are meant to be.
 from __future__ import annotations
 
 from collections.abc import Iterable, MutableMapping
-from typing import TYPE_CHECKING, Any
+from copy import deepcopy
+from typing import Any
+
+from google.protobuf.message import Message
 
 from nri import api
 from nri.adaptation.errors import ConflictError, EventError
-from nri.adaptation.fields import ADDED, MAP, VALUE, MergeRule, by_key, split_keys, walk
-from nri.adaptation.owners import Owners
-from nri.api.messages import copy_of
-
-if TYPE_CHECKING:
-    from google.protobuf.message import Message
+from nri.adaptation.fields import ADDED, FIELDS, MAP, VALUE, MergeRule, by_key, split_keys, walk
 
 _RDT = ("linux.rdt.clos_id", "linux.rdt.schemata", "linux.rdt.enable_monitoring")
 
 
-class Merger:
-    """Merges the plugins' answers to one event.
+class Owners:
+    """The plugin that owns each field and entry of each container, within the event of this name."""
 
-    :param event: its name.
+    def __init__(self, event: str) -> None:
+        self._event = event
+        self.message = api.OwningPlugins()
+        """The owners, as ValidateContainerAdjustment carries them."""
+
+    def claim(self, message: Message, id_: str, plugin: str) -> None:
+        """Make ``plugin`` the owner of everything that ``message`` sets for the container ``id_``.
+
+        :raises ConflictError: when another plugin owns any of it; nothing is claimed then.
+        """
+        owners = self.message.owners[id_]
+        claims = []
+        for path, rule, _, value in walk(message):
+            if rule.kind == ADDED:
+                if rule.owner:
+                    earlier = owners.simple[rule.owner].split(",") if rule.owner in owners.simple else []
+                    owners.simple[rule.owner] = ",".join(dict.fromkeys([*earlier, plugin]))
+                continue
+            if rule.kind == VALUE:
+                claims.append((path, rule.owner, "", owners.simple.get(rule.owner)))
+                continue
+            added, removed = split_keys(by_key(value, rule), rule)
+            for key in removed:
+                owners.compound[rule.owner].owners.pop(key, None)
+            claimed = owners.compound[rule.owner].owners
+            claims += [(f"{path} {key}", rule.owner, key, claimed.get(key)) for key in added]
+        for field, _, _, owner in claims:
+            if owner is not None and owner != plugin:
+                raise ConflictError(self._event, field, owner, plugin, id_)
+        for _, number, key, _ in claims:
+            if key:
+                owners.compound[number].owners[key] = plugin
+            else:
+                owners.simple[number] = plugin
+
+    def release(self, id_: str, paths: Iterable[str]) -> None:
+        """Take the fields at ``paths`` of the container ``id_`` from their owners."""
+        for path in paths:
+            self.message.owners[id_].simple.pop(FIELDS[path].owner, None)
+
+
+class Merger:
+    """Merges the plugins' answers to the event of this name.
+
     :ivar container: the container as the next plugin sees it: a copy with all adjustments so far. Empty where the
         event has no container.
     :ivar adjustment: the merged adjustment of the container that is being created.
     :ivar updates: updates of other containers, by id; of UpdateContainer also of the container itself.
-    :ivar owners: the plugin that set each field.
     """
 
     def __init__(self, event: str, container: api.Container | None = None) -> None:
-        self.container = api.Container() if container is None else copy_of(container)
-        self._args = list(self.container.args)
+        self.container = api.Container() if container is None else deepcopy(container)
         self.adjustment = api.ContainerAdjustment()
         self.updates: dict[str, api.ContainerUpdate] = {}
         self.evictions: list[api.ContainerEviction] = []
         self.owners = Owners(event)
-        self._event = event
+        self._event, self._args = event, list(self.container.args)
 
     def adjust(self, adjustment: api.ContainerAdjustment, plugin: str) -> None:
         """Add a plugin's adjustment of the container that is being created.
@@ -65,7 +103,7 @@ class Merger:
             self.owners.release(self.container.id, ("args",))
             self.adjustment.ClearField("args")
             self.container.args[:] = self._args
-            adjustment = copy_of(adjustment)
+            adjustment = deepcopy(adjustment)
             adjustment.args[:] = args[1:]
         self.owners.claim(adjustment, self.container.id, plugin)
         add(adjustment, self.adjustment, keep_markers=True)
@@ -90,22 +128,15 @@ class Merger:
                 if update.ignore_failure:
                     continue
                 raise
-            merged = self.updates.get(id_)
-            if merged is None:
-                merged = self.updates[id_] = api.ContainerUpdate(container_id=id_, ignore_failure=True)
-            merged.ignore_failure = merged.ignore_failure and update.ignore_failure
+            merged = self.updates.setdefault(id_, api.ContainerUpdate(container_id=id_, ignore_failure=True))
+            merged.ignore_failure &= update.ignore_failure
             add(update, merged)
-
-    def evict(self, evictions: Iterable[api.ContainerEviction]) -> None:
-        """Add the containers that a plugin wants to be stopped."""
-        self.evictions += evictions
 
     def wanted(self, resources: api.LinuxResources) -> api.LinuxResources:
         """Return the requested resources of the container with the plugins' updates so far."""
         wanted = api.ContainerUpdate()
         wanted.linux.resources.CopyFrom(resources)
-        own = self.updates.get(self.container.id)
-        if own is not None:
+        if (own := self.updates.get(self.container.id)) is not None:
             add(own, wanted)
         return wanted.linux.resources
 
@@ -129,7 +160,7 @@ def add(message: Message, target: Message, *, keep_markers: bool = False) -> Non
 
 def adjust(container: api.Container, adjustment: api.ContainerAdjustment) -> None:
     """Apply an adjustment to a container."""
-    shown = copy_of(adjustment)
+    shown = deepcopy(adjustment)
     env = list(shown.env)
     shown.ClearField("env")  # NAME=VALUE in a container
     shown.ClearField("CDI_devices")  # the runtime resolves them and does not show them to plugins
@@ -138,7 +169,7 @@ def adjust(container: api.Container, adjustment: api.ContainerAdjustment) -> Non
     kept = [text for text in container.env if text.partition("=")[0] not in gone]
     container.env[:] = kept + [f"{item.key}={item.value}" for item in env if not item.key.startswith("-")]
     if adjustment.linux.rdt.remove:
-        rdt = copy_of(adjustment.linux.rdt)
+        rdt = deepcopy(adjustment.linux.rdt)
         rdt.ClearField("remove")
         container.linux.rdt.CopyFrom(rdt)
 
@@ -172,7 +203,7 @@ def _put(parent: Any, name: str, rule: MergeRule, value: Any, keep_markers: bool
         entries = by_key(value, rule)
         added, removed = split_keys(entries, rule)
         replaced = {*added, *removed, *[f"-{key}" for key in (*added, *removed)]}
-        kept = [copy_of(item) for item in target if getattr(item, rule.key) not in replaced]
+        kept = [deepcopy(item) for item in target if getattr(item, rule.key) not in replaced]
         kept += [entries[key] for key in added]
         if keep_markers:
             kept += [entries[f"-{key}"] for key in removed if key not in added]

@@ -16,30 +16,26 @@ Source: pkg/adaptation/plugin.go of containerd/nri.
 from __future__ import annotations
 
 import logging
+import socket
 import threading
 import time
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+from google.protobuf.message import Message
 
 from nri import api
 from nri.adaptation.errors import AdaptationError, EventError
-from nri.adaptation.runtime_options import Exchange
-from nri.adaptation.sync import MAX_PART, parts
+from nri.adaptation.launched import LaunchedPlugin
+from nri.adaptation.runtime_options import Exchange, RuntimeOptions
+from nri.adaptation.store import MAX_PART, parts
 from nri.api import events, names
 from nri.api.events import PLUGIN, RUNTIME
 from nri.api.runtimes import MAX_REQUEST, SPLITS_SYNCHRONIZE
 from nri.errors import NRIError, escape
 from nri.multiplex import OLD_MAX_PAYLOAD, PLUGIN_SERVICE, RUNTIME_SERVICE, Mux
-from nri.ttrpc import Call, Code, DeadlineError, RPCClient, RPCServer, StatusError
+from nri.ttrpc import Call, Code, RPCClient, RPCServer, StatusError
 from nri.ttrpc.server import unary
-
-if TYPE_CHECKING:
-    import socket
-    from collections.abc import Callable, Iterable
-
-    from google.protobuf.message import Message
-
-    from nri.adaptation.launched import LaunchedPlugin
-    from nri.adaptation.runtime_options import RuntimeOptions
 
 Answer = TypeVar("Answer", bound="Message")
 log = logging.getLogger("nri.adaptation")
@@ -56,22 +52,16 @@ class PluginConnection:
         self,
         sock: socket.socket,
         options: RuntimeOptions,
-        *,
-        index: str = "",
-        name: str = "",
         config: str = "",
         process: LaunchedPlugin | None = None,
+        *,
         on_update: Callable[[PluginConnection, api.UpdateContainersRequest], list[api.ContainerUpdate]],
     ) -> None:
-        self.index, self.base = index, name
+        self.index, self.base = (process.index, process.name) if process is not None else ("", "")
         self.process = process
-        self._options = options
-        self._config = config
-        self._launched = bool(name)
-        self._on_update = on_update
-        self._mask = 0
+        self._options, self._config, self._on_update = options, config, on_update
+        self._mask, self._refusal = 0, ""
         self._registered = threading.Event()
-        self._refusal = ""
         self._splits = options.nri_version >= SPLITS_SYNCHRONIZE
         self._mux = Mux(sock, max_payload=None if self._splits else OLD_MAX_PAYLOAD)
         self._client = RPCClient(self._mux.open(PLUGIN_SERVICE), max_request=None if self._splits else MAX_REQUEST)
@@ -185,7 +175,7 @@ class PluginConnection:
     def _register(self, request: api.RegisterPluginRequest, call: Call) -> api.Empty:
         if self._registered.is_set():
             raise StatusError(Code.FAILED_PRECONDITION, f"{self.name} is registered")
-        if not self._launched:  # a launched plugin keeps the name of its file
+        if self.process is None:  # a launched plugin keeps the name of its file
             self._refusal = names.find_fault(request.plugin_name, request.plugin_idx)
             if not self._refusal:
                 self.base, self.index = request.plugin_name, request.plugin_idx
@@ -214,38 +204,30 @@ class PluginConnection:
         """
         started = time.monotonic()
         timeout = timeout or self._options.request_timeout
-        answer: Answer | None = None
-        failure: NRIError | None = None
         try:
             answer = self._client.call(PLUGIN, method, request, response, timeout=timeout)
-        except StatusError as error:
-            failure = error
-            if error.code == quiet:
-                raise
         except NRIError as error:
-            failure = error
+            if isinstance(error, StatusError) and error.code == quiet:
+                raise
+            if not self._report(event or method, request, started, None, error).cut_off:
+                raise
+            log.error("closing plugin %s: %s", self.name, error)
+            self.close(str(error))
+            raise _LostError(str(error)) from error
+        self._report(event or method, request, started, answer, None)
+        return answer
+
+    def _report(
+        self, event: str, request: Message, started: float, answer: Message | None, error: NRIError | None
+    ) -> Exchange:
         seconds = time.monotonic() - started
-        answered = failure is None or (isinstance(failure, StatusError) and not isinstance(failure, DeadlineError))
         if self.process is not None:
             self.process.drain()  # report what it printed before its answer
         exchange = Exchange(
-            event=event or method,
-            plugin=self.name,
-            request=request,
-            response=answer,
-            error=failure,
-            cut_off=not answered,
-            seconds=seconds,
+            event=event, plugin=self.name, request=request, response=answer, error=error, seconds=seconds
         )
         self._options.on_exchange(exchange)
-        if not answered:
-            log.error("closing plugin %s: %s", self.name, failure)
-            self.close(str(failure))
-            raise _LostError(str(failure)) from failure
-        if failure is not None:
-            raise failure
-        assert answer is not None  # noqa: S101 - one of the two is set
-        return answer
+        return exchange
 
     def _lost(self, why: str) -> AdaptationError:
         self.close(why)

@@ -6,59 +6,60 @@ connection is closed.
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import socket
 import threading
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Self
 
 from nri import api
-from nri.adaptation.discover import configuration, discover
 from nri.adaptation.errors import AdaptationError
-from nri.adaptation.launched import LaunchedPlugin
+from nri.adaptation.launched import LaunchedPlugin, configuration, discover
 from nri.adaptation.listener import Listener
 from nri.adaptation.plugin_connection import PluginConnection
-from nri.adaptation.runtime_options import Exchange
+from nri.adaptation.runtime_options import Exchange, RuntimeOptions
+from nri.adaptation.store import Store
 
-if TYPE_CHECKING:
-    import socket
-    from collections.abc import Callable
-
-    from nri.adaptation.runtime_options import RuntimeOptions
-    from nri.adaptation.store import Store
+UpdateHandler = Callable[[str, api.UpdateContainersRequest], list[api.ContainerUpdate]]
 
 log = logging.getLogger("nri.adaptation")
 
 
 class PluginSet:
-    """Launches, admits and closes plugins.
+    """Launches, admits and closes plugins: what a :class:`nri.adaptation.Runtime` does apart from events.
 
-    :param store: the pods and containers with which a plugin is synchronized.
-    :param on_update: called when a plugin asks for updates, with its name; returns the updates that failed.
-    :ivar lock: is held while a plugin is admitted or asks for updates. The runtime holds it while it sends an event.
-    :ivar admitted: the plugins that get events, in the order of their indices. Change or iterate it with ``lock``
-        held.
+    :ivar store: the pods and containers that exist.
     """
 
-    def __init__(
-        self,
-        options: RuntimeOptions,
-        store: Store,
-        on_update: Callable[[str, api.UpdateContainersRequest], list[api.ContainerUpdate]],
-    ) -> None:
-        self.lock = threading.Condition()  # reentrant
-        self.admitted: list[PluginConnection] = []
-        self._options, self._store, self._on_update = options, store, on_update
+    def __init__(self, options: RuntimeOptions, on_update: UpdateHandler | None) -> None:
+        self.store = Store()
+        self._lock = threading.Condition()  # reentrant; held during an admission, an update and an event
+        self._admitted: list[PluginConnection] = []  # in the order of their indices; change it with the lock held
         self._all: list[PluginConnection] = []  # also those that are closed, or not yet admitted
+        self._options = options
+        self._on_update = on_update or (lambda plugin, request: self.store.update(request.update))
         self._listener: Listener | None = None
         self._closed = False
 
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     @property
-    def names(self) -> list[str]:
-        """The names of the connected plugins, in the order of their indices."""
-        return [plugin.name for plugin in self.admitted if not plugin.closed]
+    def plugins(self) -> list[str]:
+        """The names of the connected plugins, in the order in which they are asked."""
+        return [plugin.name for plugin in self._admitted if not plugin.closed]
 
     def start(self) -> None:
-        """See :meth:`nri.adaptation.Runtime.start`."""
+        """Launch the plugins, and listen. A plugin that does not start is left out: see ``on_exchange``.
+
+        :raises AdaptationError: when a directory can't be read, a plugin's name is wrong, or listening fails.
+        """
         try:
             executables = [*discover(self._options.plugin_dir), *self._options.plugins]
             configs = [configuration(self._options.config_dir, index, name) for index, name, _ in executables]
@@ -71,23 +72,29 @@ class PluginSet:
             raise
 
     def attach(self, sock: socket.socket) -> str:
-        """See :meth:`nri.adaptation.Runtime.attach`."""
+        """Connect a plugin over ``sock``, which the runtime takes over; returns its name once it is synchronized.
+
+        :raises AdaptationError: when it can't be registered, configured or synchronized.
+        """
         plugin = PluginConnection(sock, self._options, on_update=self._update)
         self._admit(plugin)
         return plugin.name
 
     def wait_for(self, count: int, timeout: float, *, outside: bool = False) -> bool:
-        """See :meth:`nri.adaptation.Runtime.wait_for`."""
+        """Wait until ``count`` plugins are connected; returns False when ``timeout`` seconds are over before.
+
+        :param outside: count only plugins that were not launched.
+        """
 
         def are_connected() -> bool:
-            found = [each for each in self.admitted if not each.closed and not (outside and each.process)]
+            found = [each for each in self._admitted if not each.closed and not (outside and each.process)]
             return len(found) >= count
 
-        with self.lock:
-            return self.lock.wait_for(are_connected, timeout)
+        with self._lock:
+            return self._lock.wait_for(are_connected, timeout)
 
     def close(self) -> None:
-        """See :meth:`nri.adaptation.Runtime.close`."""
+        """Close all connections, end the launched processes, and wait until all are gone."""
         self._closed = True
         if self._listener is not None:
             self._listener.close()
@@ -96,25 +103,16 @@ class PluginSet:
             for plugin in plugins:
                 plugin.close("the runtime is going down")
             for plugin in plugins:
-                plugin.join()
-                self._forget(plugin)
-        self.admitted = []
-
-    def drop_closed(self) -> None:
-        """Drop the plugins whose connections are closed. Their processes end by themselves."""
-        self.admitted = [plugin for plugin in self.admitted if not plugin.closed]
+                self._wait_for_end(plugin)
+        self._admitted = []
 
     def _launch(self, index: str, name: str, path: str, config: str) -> None:
-        full_name, options = f"{index}-{name}", self._options
-        output = options.on_output
-        on_line = None if output is None else lambda line: output(full_name, line)
+        full_name, output = f"{index}-{name}", self._options.on_output
         started = time.monotonic()
         try:
+            on_line = None if output is None else lambda line: output(full_name, line)
             process = LaunchedPlugin(path, index=index, name=name, on_line=on_line)
-            plugin = PluginConnection(
-                process.sock, options, index=index, name=name, config=config, process=process, on_update=self._update
-            )
-            self._admit(plugin)
+            self._admit(PluginConnection(process.sock, self._options, config, process, on_update=self._update))
         except AdaptationError as error:
             self._report_failed_start(full_name, error, started)
 
@@ -130,32 +128,27 @@ class PluginSet:
         self._all.append(plugin)
         try:
             plugin.start()
-            with self.lock:
+            with self._lock:
                 if self._closed:
                     raise AdaptationError(f"plugin {plugin.name} connected while the runtime was closing")
-                updates = plugin.synchronize(self._store.pods.values(), self._store.containers.values())
-                self._store.update(updates)
-                self.admitted = sorted([*self.admitted, plugin], key=lambda each: each.index)
-                self.lock.notify_all()
+                self.store.update(plugin.synchronize(self.store.pods.values(), self.store.containers.values()))
+                self._admitted = sorted([*self._admitted, plugin], key=lambda each: each.index)
+                self._lock.notify_all()
         except AdaptationError as error:
             plugin.close(str(error))
-            plugin.join()
-            self._forget(plugin)
+            self._wait_for_end(plugin)
             raise
 
     def _report_failed_start(self, plugin: str, error: AdaptationError, started: float) -> None:
         log.error("%s", error)
         event, request, seconds = "RegisterPlugin", api.RegisterPluginRequest(), time.monotonic() - started
-        self._options.on_exchange(
-            Exchange(event=event, plugin=plugin, request=request, error=error, cut_off=True, seconds=seconds)
-        )
+        self._options.on_exchange(Exchange(event=event, plugin=plugin, request=request, error=error, seconds=seconds))
 
-    def _forget(self, plugin: PluginConnection) -> None:
-        try:
+    def _wait_for_end(self, plugin: PluginConnection) -> None:
+        plugin.join()
+        with contextlib.suppress(ValueError):  # another thread was faster
             self._all.remove(plugin)
-        except ValueError:
-            pass  # another thread was faster
 
     def _update(self, plugin: PluginConnection, request: api.UpdateContainersRequest) -> list[api.ContainerUpdate]:
-        with self.lock:
+        with self._lock:
             return self._on_update(plugin.name, request)

@@ -1,4 +1,4 @@
-"""Recordings of lifecycle events: files with a line of JSON for each event.
+"""Recordings of lifecycle events, which are files with a line of JSON for each event; and the replay of events.
 
 A line is an object with ``event``, the name of the event's method; ``pod``; and, where the event has them,
 ``container``, ``resources`` (the requested ones) and ``overhead``. The last four are protobuf's JSON, with the
@@ -8,22 +8,33 @@ fields' names of the ``.proto`` files. Empty lines are ignored; an error names t
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, TextIO
+from collections.abc import Callable, Iterable, Iterator
+from copy import deepcopy
+from typing import Any, TextIO
 
 from google.protobuf import json_format
+from google.protobuf.message import Message
 
 from nri import api
-from nri.adaptation.errors import AdaptationError
+from nri.adaptation import merge
+from nri.adaptation.errors import AdaptationError, EventError
 from nri.adaptation.lifecycle import LifecycleEvent
-from nri.api import events
+from nri.adaptation.runtime import Outcome, Runtime
+from nri.api import Event, events
 from nri.errors import escape
-
-if TYPE_CHECKING:
-    from google.protobuf.message import Message
 
 MAX_LINE = 4 * 1024 * 1024
 """Characters of the longest line; an event has to fit into a message of 4 MiB anyway."""
+
+_NEVER = frozenset(Event.values())
+SKIPPED: dict[int, frozenset[int]] = {
+    Event.RUN_POD_SANDBOX: _NEVER,
+    Event.CREATE_CONTAINER: _NEVER,
+    Event.START_CONTAINER: _NEVER - {Event.REMOVE_CONTAINER},
+    Event.UPDATE_CONTAINER: frozenset([Event.POST_UPDATE_CONTAINER]),
+    Event.UPDATE_POD_SANDBOX: frozenset([Event.POST_UPDATE_POD_SANDBOX]),
+}
+"""The events of a pod or container that are skipped after one of its events has failed."""
 
 _PARTS: dict[str, type[Message]] = {
     "pod": api.PodSandbox,
@@ -39,8 +50,7 @@ def write(lifecycle: Iterable[LifecycleEvent], file: TextIO) -> None:
     for item in lifecycle:
         line: dict[str, Any] = {"event": events.BY_EVENT[item.event].rpc}
         for name in _PARTS:
-            message = getattr(item, name)
-            if message is not None:
+            if (message := getattr(item, name)) is not None:
                 line[name] = json_format.MessageToDict(message, preserving_proto_field_name=True)
         file.write(json.dumps(line, ensure_ascii=False, sort_keys=True) + "\n")
 
@@ -60,9 +70,7 @@ def read(path: str) -> list[LifecycleEvent]:
 
 
 def _lines(file: TextIO, path: str) -> Iterator[tuple[int, str]]:
-    number = 0
-    while line := file.readline(MAX_LINE + 1):
-        number += 1
+    for number, line in enumerate(iter(lambda: file.readline(MAX_LINE + 1), ""), 1):
         if len(line) > MAX_LINE:
             raise AdaptationError(f"{escape(path)}:{number}: is longer than {MAX_LINE} characters")
         if line.strip():
@@ -79,7 +87,7 @@ def _event(line: str, where: str) -> LifecycleEvent:
         raise AdaptationError(f"{where}: found a {type(value).__name__}, expected an object with event and pod")
     event = value.get("event")
     method = events.BY_RPC.get(event) if isinstance(event, str) else None
-    if method is None or method.event == api.Event.VALIDATE_CONTAINER_ADJUSTMENT:
+    if method is None or method.event == Event.VALIDATE_CONTAINER_ADJUSTMENT:
         raise AdaptationError(f"{where}: found the event {event!r}, expected one such as RunPodSandbox")
     if unknown := value.keys() - _PARTS.keys() - {"event"}:
         raise AdaptationError(f"{where}: found the key {min(unknown)!r}, expected {', '.join(['event', *_PARTS])}")
@@ -102,3 +110,52 @@ def _part(value: Any, name: str, where: str) -> Any:
     except (json_format.ParseError, TypeError, AttributeError, ValueError, RecursionError) as error:
         raise AdaptationError(f"{where}: {name}: {escape(str(error))}") from error
     return message
+
+
+class Replayer:
+    """Replays events on a runtime. The plugins' adjustments of a container are shown in its later events.
+
+    :param on_event: called after each event, with its outcome or the error that made it fail.
+    :ivar failed: the number of events that failed, or had an error that was logged.
+    """
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        on_event: Callable[[LifecycleEvent, Outcome | None, EventError | None], None] | None = None,
+    ) -> None:
+        self.failed, self._runtime = 0, runtime
+        self._on_event = on_event or (lambda item, outcome, error: None)
+        self._skipped: dict[str, frozenset[int]] = {}
+        self._changes: dict[str, api.ContainerAdjustment] = {}
+
+    def replay(self, lifecycle: Iterable[LifecycleEvent]) -> None:
+        """Send the events, without those that an earlier failure has made impossible."""
+        for item in lifecycle:
+            subjects = [item.pod.id] + ([item.container.id] if item.container is not None else [])
+            if not any(item.event in self._skipped.get(id_, ()) for id_ in subjects):
+                self._send(item)
+
+    def _send(self, item: LifecycleEvent) -> None:
+        if (container := item.container) is not None and container.id in self._changes:
+            container = deepcopy(container)
+            merge.adjust(container, self._changes[container.id])
+        try:
+            outcome = self._runtime.send(
+                item.event, item.pod, container, resources=item.resources, overhead=item.overhead
+            )
+        except EventError as error:
+            self._skipped[(container or item.pod).id] = SKIPPED.get(item.event, frozenset())
+            self.failed += 1
+            self._on_event(item, None, error)
+            return
+        if container is not None and item.event == Event.CREATE_CONTAINER:
+            self._changes[container.id] = outcome.adjustment
+        updates = list(outcome.updates)
+        if container is not None and item.resources is not None:
+            requested = api.LinuxContainerUpdate(resources=item.resources)
+            updates.insert(0, api.ContainerUpdate(container_id=container.id, linux=requested))
+        for update in updates:
+            merge.add(update, self._changes.setdefault(update.container_id, api.ContainerAdjustment()))
+        self.failed += outcome.error is not None
+        self._on_event(item, outcome, None)

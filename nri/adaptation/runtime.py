@@ -17,24 +17,17 @@ Source: pkg/adaptation/adaptation.go of containerd/nri, and containerd's use of 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal
 
 from nri import api
 from nri.adaptation.errors import EventError
 from nri.adaptation.merge import Merger
-from nri.adaptation.plugin_set import PluginSet
-from nri.adaptation.runtime_options import RuntimeOptions
-from nri.adaptation.store import Store
+from nri.adaptation.plugin_set import PluginSet, UpdateHandler
+from nri.adaptation.runtime_options import Exchange, RuntimeOptions
 from nri.api import events
 from nri.errors import escape
-
-if TYPE_CHECKING:
-    import socket
-    from collections.abc import Iterable
-
-    from nri.adaptation.runtime_options import Exchange
 
 Style = Literal["rpc", "state-change"]
 STYLES: dict[Style, events.Version] = {"rpc": (0, 12), "state-change": (0, 11)}
@@ -69,7 +62,7 @@ def _container_event(rpc: str) -> Callable[[Runtime, api.PodSandbox, api.Contain
     return lambda self, pod, container: self.send(rpc, pod, container)
 
 
-class Runtime:
+class Runtime(PluginSet):
     """An embedded runtime. As a context manager, it starts and closes itself.
 
     :param name: the runtime's name, as plugins are told; likewise ``version``.
@@ -103,7 +96,7 @@ class Runtime:
         registration_timeout: float = 5.0,
         on_exchange: Callable[[Exchange], None] | None = None,
         on_output: Callable[[str, str], None] | None = None,
-        on_update: Callable[[str, api.UpdateContainersRequest], list[api.ContainerUpdate]] | None = None,
+        on_update: UpdateHandler | None = None,
     ) -> None:
         nri_version = nri_version or STYLES[style or "rpc"]
         options = RuntimeOptions(
@@ -120,47 +113,7 @@ class Runtime:
             socket_path=socket_path,
             on_output=on_output,
         )
-        self.store = Store()
-        """The pods and containers that exist."""
-        on_update = on_update or (lambda plugin, request: self.store.update(request.update))
-        self._plugins = PluginSet(options, self.store, on_update)
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    @property
-    def plugins(self) -> list[str]:
-        """The names of the connected plugins, in the order in which they are asked."""
-        return self._plugins.names
-
-    def start(self) -> None:
-        """Launch the plugins, and listen. A plugin that does not start is left out: see ``on_exchange``.
-
-        :raises AdaptationError: when a directory can't be read, a plugin's name is wrong, or listening fails.
-        """
-        self._plugins.start()
-
-    def attach(self, sock: socket.socket) -> str:
-        """Connect a plugin over ``sock``, which the runtime takes over; returns its name once it is synchronized.
-
-        :raises AdaptationError: when it can't be registered, configured or synchronized.
-        """
-        return self._plugins.attach(sock)
-
-    def wait_for(self, count: int, timeout: float, *, outside: bool = False) -> bool:
-        """Wait until ``count`` plugins are connected; returns False when ``timeout`` seconds are over before.
-
-        :param outside: count only plugins that were not launched.
-        """
-        return self._plugins.wait_for(count, timeout, outside=outside)
-
-    def close(self) -> None:
-        """Close all connections, end the launched processes, and wait until all are gone."""
-        self._plugins.close()
+        super().__init__(options, on_update)
 
     run_pod_sandbox = _pod_event("RunPodSandbox")
     stop_pod_sandbox = _pod_event("StopPodSandbox")
@@ -202,17 +155,15 @@ class Runtime:
         :raises EventError: when a plugin makes the event fail.
         """
         method = events.BY_RPC[event] if isinstance(event, str) else events.BY_EVENT[event]
-        values = {
-            "pod": pod,
-            "container": container,
-            "linux_resources": resources,
-            "overhead_linux_resources": overhead,
-        }
+        values = [pod, container, resources, overhead]
+        names = ["pod", "container", "linux_resources", "overhead_linux_resources"]
         known = method.request.DESCRIPTOR.fields_by_name
-        given: dict[str, Any] = {name: value for name, value in values.items() if value is not None and name in known}
+        given: dict[str, Any] = {
+            name: value for name, value in zip(names, values, strict=True) if value is not None and name in known
+        }
         merger = Merger(method.rpc, container)
         error: EventError | None = None
-        with self._plugins.lock:
+        with self._lock:
             try:
                 self._ask(method, given, merger)
                 if method.event == api.Event.CREATE_CONTAINER:
@@ -222,53 +173,49 @@ class Runtime:
                     raise
                 log.error("%s", failure)
                 error = failure
-            finally:
-                self._plugins.drop_closed()
-            result = merger.container if container is not None else None
-            if result is not None and method.event == api.Event.UPDATE_CONTAINER:
+            finally:  # the processes of closed connections end by themselves
+                self._admitted = [plugin for plugin in self._admitted if not plugin.closed]
+            if method.event == api.Event.UPDATE_CONTAINER:
                 merger.resize(resources)
+            result = merger.container if container is not None else None
             self.store.note(method.event, pod, result)
             updates = tuple(merger.updates.values())
             self.store.update(updates)
-        evictions = tuple(merger.evictions)
         return Outcome(
-            container=result, adjustment=merger.adjustment, updates=updates, evictions=evictions, error=error
+            container=result,
+            adjustment=merger.adjustment,
+            updates=updates,
+            evictions=tuple(merger.evictions),
+            error=error,
         )
 
     def _ask(self, method: events.EventMethod, given: dict[str, Any], merger: Merger) -> None:
-        for plugin in self._plugins.admitted:
+        for plugin in self._admitted:
             if not plugin.wants(method.event):
                 continue
-            request = method.request(**given)
+            request: Any = method.request(**given)
             if method.event == api.Event.CREATE_CONTAINER:
-                request.container.CopyFrom(merger.container)  # type: ignore[attr-defined]
+                request.container.CopyFrom(merger.container)
             elif method.event == api.Event.UPDATE_CONTAINER:
-                request.linux_resources.CopyFrom(merger.wanted(request.linux_resources))  # type: ignore[attr-defined]
+                request.linux_resources.CopyFrom(merger.wanted(request.linux_resources))
             response = plugin.send(method, request)
             if isinstance(response, api.CreateContainerResponse):
                 merger.adjust(response.adjust, plugin.name)
-            if isinstance(
-                response, api.CreateContainerResponse | api.UpdateContainerResponse | api.StopContainerResponse
-            ):
-                merger.update(response.update, plugin.name)
-            if isinstance(response, api.CreateContainerResponse | api.UpdateContainerResponse):
-                merger.evict(response.evict)
+            merger.update(getattr(response, "update", ()), plugin.name)
+            merger.evictions += getattr(response, "evict", ())
 
     def _validate(self, given: dict[str, Any], merger: Merger) -> None:
         method = events.BY_EVENT[api.Event.VALIDATE_CONTAINER_ADJUSTMENT]
-        plugins = self._plugins.admitted
-        validators = [plugin for plugin in plugins if plugin.wants(method.event) and not plugin.closed]
         request = api.ValidateContainerAdjustmentRequest(
             **given,
             adjust=merger.adjustment,
             update=merger.updates.values(),
             owners=merger.owners.message,
-            plugins=[api.PluginInstance(name=plugin.base, index=plugin.index) for plugin in plugins],
+            plugins=[api.PluginInstance(name=plugin.base, index=plugin.index) for plugin in self._admitted],
         )
-        for plugin in validators:
-            response = plugin.send(method, request)
+        for plugin in [each for each in self._admitted if each.wants(method.event) and not each.closed]:
+            response: Any = plugin.send(method, request)
             if response is None:  # for all other events, no answer is consent
                 raise EventError(method.rpc, plugin.name, "gave no answer")
-            assert isinstance(response, api.ValidateContainerAdjustmentResponse)  # noqa: S101 - this method's response
             if response.reject:
                 raise EventError(method.rpc, plugin.name, escape(response.reason) or "rejected the adjustment")

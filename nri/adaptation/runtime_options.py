@@ -1,18 +1,16 @@
-"""The options of a runtime that its plugins notice, and the calls of plugins that its observer sees."""
+"""The options of a runtime, and the calls of plugins that its observer sees."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+from google.protobuf.message import Message
 
 from nri import api
 from nri.api.events import Version
-
-if TYPE_CHECKING:
-    from google.protobuf.message import Message
-
-    from nri.errors import NRIError
+from nri.errors import NRIError
+from nri.ttrpc import DeadlineError, StatusError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,14 +23,18 @@ class Exchange:
     request: Message
     response: Message | None = None
     error: NRIError | None = None
-    cut_off: bool = False
-    """True when the error made the runtime close the connection."""
     seconds: float
+
+    @property
+    def cut_off(self) -> bool:
+        """True when the error made the runtime close the connection: it is not the plugin's answer."""
+        answered = isinstance(self.error, StatusError) and not isinstance(self.error, DeadlineError)
+        return self.error is not None and not answered
 
 
 @dataclass(frozen=True, kw_only=True)
 class RuntimeOptions:
-    """A runtime's description of itself, its timeouts in seconds, its plugins' places, and its observers."""
+    """The options that :class:`nri.adaptation.Runtime` explains, with their default values filled in."""
 
     name: str
     version: str
@@ -44,7 +46,6 @@ class RuntimeOptions:
     on_exchange: Callable[[Exchange], None]
     plugin_dir: str | None
     plugins: tuple[tuple[str, str, str], ...]
-    """Index, name and path of executables to launch after those of ``plugin_dir``."""
     config_dir: str | None
     socket_path: str | None
     on_output: Callable[[str, str], None] | None

@@ -1,22 +1,23 @@
-"""The pods and containers that exist, with which a plugin that connects later is synchronized."""
+"""The pods and containers that exist, and the messages that synchronize a plugin with them."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
+from copy import deepcopy
 
 from nri import api
 from nri.adaptation import merge
-from nri.api.messages import copy_of
+from nri.ttrpc import MAX_DATA
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+MAX_PART = MAX_DATA - 1024
+"""Bytes of the longest part of a Synchronize: a message frame without its envelope."""
 
-_STATES = {
+_AROUND = 6  # bytes of an element's tag and length in a part
+_STATES = {  # the state of a container after an event
     api.Event.CREATE_CONTAINER: api.ContainerState.CONTAINER_CREATED,
     api.Event.START_CONTAINER: api.ContainerState.CONTAINER_RUNNING,
     api.Event.STOP_CONTAINER: api.ContainerState.CONTAINER_STOPPED,
 }
-"""The state of a container after an event."""
 
 
 class Store:
@@ -31,24 +32,40 @@ class Store:
         if event == api.Event.REMOVE_POD_SANDBOX:
             self.pods.pop(pod.id, None)
         else:
-            self.pods[pod.id] = copy_of(pod)
-        if container is None:
-            return
-        if event == api.Event.REMOVE_CONTAINER:
+            self.pods[pod.id] = deepcopy(pod)
+        if event == api.Event.REMOVE_CONTAINER and container is not None:
             self.containers.pop(container.id, None)
-            return
-        copy = copy_of(container)
-        earlier = self.containers.get(container.id)
-        copy.state = _STATES.get(event, earlier.state if earlier is not None else copy.state)  # type: ignore[call-overload]
-        self.containers[container.id] = copy
+        elif container is not None:
+            copy = deepcopy(container)
+            copy.state = _STATES.get(event, self.containers.get(copy.id, copy).state)  # type: ignore[call-overload]
+            self.containers[copy.id] = copy
 
     def update(self, updates: Iterable[api.ContainerUpdate]) -> list[api.ContainerUpdate]:
         """Change containers' resources; returns the updates of containers that don't exist."""
         failed = []
         for update in updates:
-            container = self.containers.get(update.container_id)
-            if container is None:
+            if (container := self.containers.get(update.container_id)) is None:
                 failed.append(update)
             else:
                 merge.update(container, update.linux.resources)
         return failed
+
+
+def parts(
+    pods: Iterable[api.PodSandbox], containers: Iterable[api.Container], limit: int = MAX_PART
+) -> Iterator[api.SynchronizeRequest]:
+    """Yield the requests in order, pods first; ``more`` is set on all but the last. At least one, maybe empty.
+
+    A pod or container that is longer than the limit is a part of its own, and the sender refuses to send it.
+    """
+    part, size = api.SynchronizeRequest(), 0
+    for name, items in (("pods", pods), ("containers", containers)):
+        for item in items:
+            length = item.ByteSize() + _AROUND
+            if size and size + length > limit:
+                part.more = True
+                yield part
+                part, size = api.SynchronizeRequest(), 0
+            getattr(part, name).append(item)
+            size += length
+    yield part

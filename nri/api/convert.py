@@ -9,15 +9,13 @@ dropped.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from google.protobuf.message import Message
 
-    from google.protobuf.message import Message
-
-    from nri.api.container_pb2 import LinuxContainer, LinuxPodSandbox
-    from nri.api.linux_pb2 import LinuxDeviceCgroup, LinuxNamespace, LinuxResources
+from nri.api.container_pb2 import LinuxContainer, LinuxPodSandbox
+from nri.api.linux_pb2 import LinuxDeviceCgroup, LinuxNamespace, LinuxResources
 
 # Field of the message -> key in OCI's JSON. Each field is a message of its own (Optional...).
 _MEMORY = {
@@ -61,9 +59,8 @@ def resources_to_oci(resources: LinuxResources | None) -> dict[str, Any] | None:
     if resources.HasField("pids"):
         oci["pids"] = {"limit": resources.pids.limit} if resources.pids.limit > -1 else {}
     if resources.hugepage_limits:
-        oci["hugepageLimits"] = [
-            {"pageSize": page.page_size, "limit": page.limit} for page in resources.hugepage_limits
-        ]
+        pages = resources.hugepage_limits
+        oci["hugepageLimits"] = [{"pageSize": page.page_size, "limit": page.limit} for page in pages]
     if resources.unified:
         oci["unified"] = dict(sorted(resources.unified.items()))
     return oci

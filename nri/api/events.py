@@ -7,12 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+from google.protobuf.message import Message
 
 from nri.api import runtime_pb2 as pb
-
-if TYPE_CHECKING:
-    from google.protobuf.message import Message
 
 PLUGIN: str = pb.DESCRIPTOR.services_by_name["Plugin"].full_name
 RUNTIME: str = pb.DESCRIPTOR.services_by_name["Runtime"].full_name

@@ -1,9 +1,8 @@
 """The abilities of a container runtime, by the NRI that it was built with: its events, the size of its messages.
 
-From NRI 0.12 on a runtime sends its NRI's version in ``ConfigureRequest.nri_version``. The value is not always a
-version: a Go binary without module information, as Debian builds containerd, says ``0.0.0-unknown`` or ``(devel)``
-(``UnknownVersion`` in pkg/version of containerd/nri). The field alone is the proof then: its sender has 0.12 or
-newer.
+From NRI 0.12 on a runtime sends its NRI's version in ``ConfigureRequest.nri_version``. A Go binary without module
+information, as Debian builds containerd, sends ``0.0.0-unknown`` or ``(devel)`` (``UnknownVersion`` in pkg/version of
+containerd/nri): the field alone is the proof then.
 
 A runtime that does not send it has 0.11 or older, and is looked up by its name and version in :data:`RELEASES`. One
 that is not listed is taken to know only the events that every NRI has: a plugin that subscribes to an event that the
@@ -20,7 +19,7 @@ SENDS_VERSION: Version = (0, 12)
 """The first NRI that sends its version."""
 
 SPLITS_SYNCHRONIZE: Version = (0, 7)
-"""The first NRI that sends Synchronize in several messages of at most 4 MiB. Older ones send one of any length.
+"""The first NRI that sends Synchronize in several messages of at most 4 MiB, not in one of any length.
 
 Source: ``plugin.synchronize`` in pkg/adaptation/plugin.go of containerd/nri, v0.6.1 and v0.7.0.
 """

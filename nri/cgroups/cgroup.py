@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from . import cpuset, knobs, pods, quota
+from . import cpuset, knobs, paths, quota
 from .cpulist import render
 from .errors import CgroupError, CpuListError
 from .mounts import Mounts
@@ -17,6 +17,8 @@ from .resolve import SUBGROUP, Place, Resolver
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from .quota import Quota
 
 _CONTROLLERS = ("cpu", "cpuset")
@@ -35,7 +37,6 @@ def find(
 
     :param cgroups_path: the OCI cgroupsPath; "" when unknown.
     :param pid: the container's process; 0 when unknown.
-    :param container_id: the container's id; "" when unknown.
     :param mounts: the cgroup mounts; by default those of this process.
     :param proc: where proc is mounted.
     :raises CgroupPathError: the path cannot be a cgroupsPath.
@@ -54,8 +55,7 @@ class Cgroup:
 
     def __init__(self, resolver: Resolver, up: int) -> None:
         """Take the cgroup *up* levels above the one that *resolver* finds."""
-        self._resolver = resolver
-        self._up = up
+        self._resolver, self._up = resolver, up
 
     def directory(self, controller: str) -> str:
         """Return the directory in the hierarchy that serves *controller*, ``cpu`` or ``cpuset``."""
@@ -66,49 +66,36 @@ class Cgroup:
         return None if os.path.dirname(self._any_place().path) == "/" else Cgroup(self._resolver, self._up + 1)
 
     def is_pod(self) -> bool:
-        """Return whether, by its name, the kubelet made this cgroup for a pod: see :mod:`nri.cgroups.pods`."""
-        return pods.is_pod(self._any_place().hierarchy_path)
+        """Return whether, by its name, the kubelet made this cgroup for a pod."""
+        place = self._any_place()
+        return paths.is_pod(place.path if place.mount.height >= 0 else place.mount.root + place.path)
 
     def cpu_quota(self) -> Quota:
         """Return the CFS quota of this cgroup. The quotas of its ancestors, which apply as well, are not read."""
-        place = self._place("cpu")
-        version = place.mount.version
-        return _tightest([quota.read(level, version) for level in _levels(place, quota.KNOB[version])])
+        version, levels = self._levels("cpu")
+        return _tightest([quota.read(level, version) for level in levels])
 
     def clear_cpu_quota(self) -> Quota:
         """Remove the CFS quota and return the previous one. Without a quota nothing is written.
 
         Call it on a pod before its container: until then the pod's quota limits the container anyway.
         """
-        place = self._place("cpu")
-        version = place.mount.version
-        levels = _levels(place, quota.KNOB[version])
+        version, levels = self._levels("cpu")
         before = [quota.read(level, version) for level in levels]
         done = ""
         for level, was in zip(levels, before, strict=True):  # the parent first: a child's quota may not exceed it
             if was.quota_us is not None:
-                with _After(done):
-                    quota.clear(level, version)
+                _after(done, quota.clear, level, version)
                 done = f"the quota of {level} was cleared before that, it was {was}"
         return _tightest(before)
 
     def cpus(self) -> frozenset[int]:
         """Return the CPUs that this cgroup was given. If empty, it has its parent's in v2, and no CPU in v1."""
-        place = self._place("cpuset")
-        # CPUs of the inner level are a subset of the outer level's.
-        for level in reversed(_levels(place, cpuset.KNOB)):
-            if cpus := cpuset.own(level, place.mount.version):
-                return cpus
-        return frozenset()
+        return self._innermost(cpuset.own)
 
     def effective_cpus(self) -> frozenset[int]:
         """Return the CPUs that its processes may use; without any, those of the nearest ancestor that has some."""
-        place = self._place("cpuset")
-        version = place.mount.version
-        for level in reversed(_levels(place, cpuset.KNOB)):
-            if cpus := cpuset.effective(level, version):
-                return cpus
-        return self.parent_cpus()
+        return self._innermost(cpuset.effective) or self.parent_cpus()
 
     def parent_cpus(self) -> frozenset[int]:
         """Return the CPUs that the parent cgroup may use; without any, those of the nearest ancestor that has some.
@@ -134,11 +121,8 @@ class Cgroup:
         """
         if not cpus:
             raise CpuListError("no CPUs to confine a cgroup to: expected at least one")
-        place = self._place("cpuset")
-        version = place.mount.version
-        scope, *children = _levels(place, cpuset.KNOB)
-        inherits = version == 2 and not any(cpuset.own(child, version) for child in children)
-        if not children or inherits:
+        version, (scope, *children) = self._levels("cpuset")
+        if not children or (version == 2 and not cpuset.own(children[0], version)):  # a child in v2 may inherit
             cpuset.assign(scope, version, cpus)
             return
         old = cpuset.own(scope, version)
@@ -147,12 +131,10 @@ class Cgroup:
         if wide != old:
             cpuset.assign(scope, version, wide)
             done = f"{scope} was given {render(wide)} before that, it had {render(old) or 'none'}"
-        with _After(done):
-            cpuset.assign(children[0], version, cpus)
-        done = f"{children[0]} was given {render(cpus)} before that, and {scope} has {render(wide)}"
+        _after(done, cpuset.assign, children[0], version, cpus)
         if wide != cpus:
-            with _After(done):
-                cpuset.assign(scope, version, cpus)
+            done = f"{children[0]} was given {render(cpus)} before that, and {scope} has {render(wide)}"
+            _after(done, cpuset.assign, scope, version, cpus)
 
     def _place(self, controller: str) -> Place:
         if controller not in _CONTROLLERS:
@@ -168,38 +150,34 @@ class Cgroup:
         return Place(place.mount, path)
 
     def _any_place(self) -> Place:
-        served = [controller for controller in _CONTROLLERS if self._resolver.served(controller)]
-        return self._place(served[0] if served else _CONTROLLERS[0])
+        return self._place(next(filter(self._resolver.mounts.serving, _CONTROLLERS), _CONTROLLERS[0]))
+
+    def _levels(self, controller: str) -> tuple[int, list[str]]:
+        """Return the hierarchy's version and the cgroup's directories, outer first: two if crun made a subgroup."""
+        place = self._place(controller)
+        version = place.mount.version
+        inner = f"{place.directory}/{SUBGROUP}"
+        knob = quota.KNOB[version] if controller == "cpu" else cpuset.KNOB
+        # A child without the knob has no limit: in v2 the scope's cgroup.subtree_control may lack the controller.
+        if place.path.endswith(".scope") and not os.path.islink(inner) and knobs.exists(f"{inner}/{knob}"):
+            return version, [place.directory, inner]
+        return version, [place.directory]
+
+    def _innermost(self, read: Callable[[str, int], frozenset[int]]) -> frozenset[int]:
+        """Return the CPUs of the inner level, a subset of the outer level's, or else of the outer one."""
+        version, levels = self._levels("cpuset")
+        return next((cpus for level in reversed(levels) if (cpus := read(level, version))), frozenset())
 
 
-class _After:
-    """Adds to a CgroupError what was changed before it; "" for nothing."""
-
-    __slots__ = ("_done",)
-
-    def __init__(self, done: str) -> None:
-        self._done = done
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        if self._done and isinstance(error, CgroupError):
-            raise type(error)(f"{error}; {self._done}") from error
-
-
-def _levels(place: Place, knob: str) -> list[str]:
-    """Return the directories of a cgroup, outer first: two if crun made a subgroup."""
-    inner = f"{place.directory}/{SUBGROUP}"
-    # A child without the knob has no limit: in v2 the scope's cgroup.subtree_control may lack the controller.
-    if place.path.endswith(".scope") and not os.path.islink(inner) and knobs.exists(f"{inner}/{knob}"):
-        return [place.directory, inner]
-    return [place.directory]
+def _after(done: str, change: Callable[..., None], *arguments: object) -> None:
+    """Make a change; add to its CgroupError what was *done* before it, "" for nothing."""
+    try:
+        change(*arguments)
+    except CgroupError as error:
+        if not done:
+            raise
+        raise type(error)(f"{error}; {done}") from error
 
 
 def _tightest(quotas: list[Quota]) -> Quota:
-    tightest = quotas[0]
-    for other in quotas[1:]:
-        if other.is_tighter_than(tightest):
-            tightest = other
-    return tightest
+    return quotas[-1] if quotas[-1].is_tighter_than(quotas[0]) else quotas[0]

@@ -32,9 +32,7 @@ def parse(text: str) -> frozenset[int]:
     if len(text) > MAX_TEXT:
         raise CpuListError(f"CPU list {quoted(text)} is too long: at most {MAX_TEXT} characters are read")
     mask = 0  # one bit per CPU: repeating "0-8191" costs nothing
-    if not text.strip():
-        return frozenset()
-    for item in text.split(","):
+    for item in text.split(",") if text.strip() else ():
         first, dash, last = item.strip().partition("-")
         low = _number(first, item, text)
         high = _number(last, item, text) if dash else low

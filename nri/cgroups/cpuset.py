@@ -2,8 +2,7 @@
 
 Sources: the kernel's ``Documentation/admin-guide/cgroup-v1/cpusets.rst`` (section 1.4: a child's CPUs are a
 subset of its parent's; a cpuset with processes cannot be empty) and ``admin-guide/cgroup-v2.rst`` ("Cpuset
-Interface Files": empty means the parent's; what is not granted by the parent has no effect, but is no error).
-All functions raise CgroupError, and GoneError when the cgroup no longer exists.
+Interface Files": empty means the parent's; CPUs that the parent does not grant have no effect, without an error).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Errors of cgroups, by what the caller can do about them.
+"""Errors of cgroups. Each message names the file or the text, what was found, and what would be right.
 
 After :class:`GoneError` a plugin may have nothing left to do; the others mean that a path, a plugin conf or the node
-is not as it should be. Each message names the file or the text, what was found, and what would be right.
+is not as it should be.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class CgroupPathError(CgroupError, ValueError):
 
 
 class CpuListError(CgroupError, ValueError):
-    """A text that is no CPU list, or a CPU number that no kernel has. Usual cause: a typo in a plugin conf."""
+    """A text that is not a CPU list, or a CPU number that no kernel has. Usual cause: a typo in a plugin conf."""
 
 
 class GoneError(CgroupError):

@@ -1,9 +1,8 @@
 """Reading and writing the files of a cgroup; no other module of this package does.
 
-No file is created (no O_CREAT), and no link is followed (the kernel's trees have none below a mount). A read is
-bounded and never blocks. A value is written by a single write(2). Every failure is a CgroupError that names the file,
-the value and the kernel's answer. When the cgroup disappears it is a GoneError: the kernel answers ENOENT to open(2),
-and ENODEV when the file is already open.
+No file is created, and no link is followed (the kernel's trees have none below a mount). A read is bounded and never
+blocks. A value is written by a single write(2). Every failure is a CgroupError with the file, the value and the
+kernel's answer; a GoneError when the cgroup disappears: ENOENT from open(2), ENODEV when the file is already open.
 """
 
 from __future__ import annotations
@@ -26,16 +25,14 @@ _KNOB_FLAGS = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 def slurp(path: str, limit: int, flags: int = os.O_CLOEXEC) -> bytes:
     """Return the whole content of a file. Raise OSError, also for more than *limit* bytes (EFBIG)."""
     descriptor = os.open(path, os.O_RDONLY | flags)
+    data = bytearray()
     try:
-        chunks: list[bytes] = []
-        size = 0
         # The kernel may return any part of such a file; only an empty read is its end.
-        while chunk := os.read(descriptor, limit + 1 - size):
-            chunks.append(chunk)
-            size += len(chunk)
-            if size > limit:
+        while chunk := os.read(descriptor, limit + 1 - len(data)):
+            data += chunk
+            if len(data) > limit:
                 raise OSError(errno.EFBIG, f"more than {limit} bytes", path)
-        return b"".join(chunks)
+        return bytes(data)
     finally:
         os.close(descriptor)
 

@@ -1,8 +1,7 @@
 """The mounts of the cgroup hierarchies, from ``/proc/self/mountinfo``.
 
 Sources: ``proc_pid_mountinfo(5)`` (fields, octal escapes), ``cgroups(7)`` and ``cgroup_namespaces(7)`` (a mount's
-root in a namespace), the kernel's ``cgroup-v2.rst`` section "Mounting" (a controller serves one hierarchy at a time:
-one that is mounted as v1 is not available in the v2 tree beside it, which is called hybrid).
+root in a namespace), ``cgroup-v2.rst``, "Mounting" (hybrid: a controller that v1 has is not available in v2).
 """
 
 from __future__ import annotations
@@ -25,22 +24,14 @@ class Mount:
 
     :ivar point: the directory on which it is mounted.
     :ivar root: the cgroup that is visible there: "/" for the whole hierarchy, ``/docker/ID`` for a bind mount of a
-        part,
-        and ``/..`` or ``/../..`` when the reader is in a cgroup namespace and the mount was made outside of it.
+        part, and ``/..`` or ``/../..`` when the reader is in a cgroup namespace and the mount was made outside of it.
     :ivar version: 1 or 2.
     """
 
     __slots__ = ("point", "root", "version")
 
     def __init__(self, point: str, root: str, version: int) -> None:
-        """Take the attributes."""
-        self.point = point
-        self.root = root
-        self.version = version
-
-    def __repr__(self) -> str:
-        """Show all attributes."""
-        return f"Mount(point={self.point!r}, root={self.root!r}, version={self.version})"
+        self.point, self.root, self.version = point, root, version
 
     @property
     def height(self) -> int:
@@ -56,24 +47,15 @@ class Mount:
         :returns: None when the cgroup is not visible through this mount, or when that is unknown: the rest must not
             contain "..", and below a root ``/../..`` the parents of a path with fewer ".." have no known names.
         """
-        if self.root == "/":
-            rest = path
-        elif path == self.root:
-            rest = "/"
-        elif path.startswith(self.root + "/"):
-            rest = path[len(self.root) :]
-        else:
+        root = self.root.removesuffix("/")
+        if path != self.root and not path.startswith(f"{root}/"):
             return None
-        if rest == "/":
-            return rest
-        first, *parts = rest.split("/")
-        return None if first or "\0" in rest or any(part in ("", ".", "..") for part in parts) else rest
+        rest = path[len(root) :] or "/"
+        unclear = "\0" in rest or any(part in ("", ".", "..") for part in rest[1:].split("/"))
+        return None if unclear and rest != "/" else rest
 
     def below_host(self, path: str) -> str | None:
-        """Map a runtime's path (cgroupsPath), which counts from the root of the host's hierarchy.
-
-        A mount with the root ``/..`` was made outside of the namespace, and is treated as the host's.
-        """
+        """Map a runtime's path (cgroupsPath), which counts from the host's root; a root ``/..`` is taken for that."""
         return path if self.height > 0 else self.below(path)
 
 
@@ -83,9 +65,7 @@ class Mounts:
     __slots__ = ("v1", "v2")
 
     def __init__(self, v1: dict[str, Mount], v2: Mount | None) -> None:
-        """Take the mounts; :meth:`parse` and :meth:`read` get them from mountinfo."""
-        self.v1 = v1
-        self.v2 = v2
+        self.v1, self.v2 = v1, v2
 
     @classmethod
     def parse(cls, text: str) -> Mounts:
@@ -109,21 +89,17 @@ class Mounts:
             if point.startswith("/") and root.startswith("/"):
                 options = rest.rpartition(" ")[2].split(",")
                 visible[point] = Mount(point.rstrip("/"), root, 2 if kind == "cgroup2" else 1), options
-        v1: dict[str, Mount] = {}
-        v2: Mount | None = None
+        found: dict[str, Mount] = {}  # by v1 controller, and v2 under ""
         for mount, options in visible.values():
-            if mount.version == 2:
-                v2 = _wider(v2, mount)
-            for controller in _V1_CONTROLLERS.intersection(options) if mount.version == 1 else ():
-                v1[controller] = _wider(v1.get(controller), mount)
-        return cls(v1, v2)
+            for controller in _V1_CONTROLLERS.intersection(options) if mount.version == 1 else ("",):
+                if controller not in found or mount.height > found[controller].height:
+                    found[controller] = mount
+        v2 = found.pop("", None)
+        return cls(found, v2)
 
     @classmethod
     def read(cls, path: str = "/proc/self/mountinfo") -> Mounts:
-        """Return the mounts in a mountinfo file.
-
-        :raises CgroupError: it cannot be read.
-        """
+        """Return the mounts in a mountinfo file; raise CgroupError if it cannot be read."""
         try:
             return cls.parse(os.fsdecode(knobs.slurp(path, MAX_MOUNTINFO)))
         except OSError as error:
@@ -131,10 +107,7 @@ class Mounts:
 
     @property
     def version(self) -> str:
-        """``v1``, ``v2``, ``hybrid`` (v1 controllers beside a v2 tree) or ``none``.
-
-        A v1 hierarchy without controllers, such as systemd's own, does not make a node v1.
-        """
+        """``v1``, ``v2``, ``hybrid`` or ``none``; a v1 hierarchy without controllers (systemd's) does not count."""
         if self.v1:
             return "hybrid" if self.v2 else "v1"
         return "v2" if self.v2 else "none"
@@ -144,18 +117,10 @@ class Mounts:
         return self.v1.get(controller, self.v2)
 
 
-def _wider(one: Mount | None, other: Mount) -> Mount:
-    return other if one is None or other.height > one.height else one
-
-
 def _unescape(field: str) -> str:
-    if "\\" not in field:
-        return field
     head, *tails = field.split("\\")
     for tail in tails:
-        octal = tail[:3]
-        if len(octal) == 3 and all(digit in "01234567" for digit in octal):
-            head += chr(int(octal, 8)) + tail[3:]  # only blanks, "#" and the backslash are escaped, all of them ASCII
-        else:
-            head += "\\" + tail
+        octal = tail[:3]  # only blanks, "#" and the backslash are escaped, all of them ASCII
+        is_escape = len(octal) == 3 and not octal.strip("01234567")
+        head += chr(int(octal, 8)) + tail[3:] if is_escape else f"\\{tail}"
     return head

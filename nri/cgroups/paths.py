@@ -1,9 +1,10 @@
-"""Paths of cgroups below a hierarchy's mount, from a runtime's cgroupsPath or the kernel's ``/proc/PID/cgroup``.
+"""Paths of cgroups: a runtime's cgroupsPath, the kernel's ``/proc/PID/cgroup``, the kubelet's names of pods.
 
 Sources: the OCI runtime specification, ``config-linux.md`` "Cgroups Path"; for the systemd style, which it leaves to
 the runtime, runc's ``ExpandSlice`` and ``getUnitName`` (libcontainer/cgroups/systemd/common.go), with which crun and
-runsc agree; ``systemd.slice(5)``; for ``/proc/PID/cgroup``, ``cgroups(7)``. This module does not access the file
-system.
+runsc agree; ``systemd.slice(5)``; ``cgroups(7)``; for pods the kubelet's ``pkg/kubelet/cm``, ``GetPodContainerName``,
+``podCgroupNamePrefix``, ``defaultNodeAllocatableCgroupName``, ``ToSystemd`` and ``escapeSystemdCgroupName`` ("_" for
+"-"). This module does not access the file system.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ MAX_PATH = 4096
 """The maximum size of a path in bytes (PATH_MAX)."""
 
 _SLICE = ".slice"
+_POD_ROOT = "kubepods"
+_POD_CLASSES = ("burstable", "besteffort")
 
 
 def expand(cgroups_path: str) -> str:
@@ -57,34 +60,43 @@ def expand(cgroups_path: str) -> str:
 
 
 def memberships(text: str) -> dict[str, str]:
-    """Return the paths in the text of ``/proc/PID/cgroup``, by v1 controller, and that in v2 under "".
+    """Return the paths in the text of ``/proc/PID/cgroup``, by v1 controller; the path in v2 is under "".
 
-    A v1 hierarchy without controllers is under its name, ``name=systemd``. Lines that are not as documented
-    are left out. The paths are as the kernel prints them: relative to the reader's cgroup namespace, with
-    "..".
+    A v1 hierarchy without controllers is under its name, ``name=systemd``. Lines that are not as documented are left
+    out. The paths are as the kernel prints them: relative to the reader's cgroup namespace, with "..".
     """
     found: dict[str, str] = {}
     for line in text.split("\n"):
-        fields = line.split(":", 2)
-        if len(fields) != 3 or not fields[2].startswith("/"):
-            continue
-        hierarchy, controllers, path = fields
-        if (hierarchy == "0") != (controllers == ""):
-            continue
-        for controller in controllers.split(","):
-            found[controller] = path
+        hierarchy, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        if path.startswith("/") and (hierarchy == "0") == (controllers == ""):
+            found |= dict.fromkeys(controllers.split(","), path)
     return found
 
 
 def is_named_after(path: str, container_id: str) -> bool:
-    """Return whether the last component of a cgroup's path is a container's id, or ends in it after a dash.
+    """Return whether a cgroup is named ``ID`` or ``PREFIX-ID``, either with ``.scope``. Never for an empty id."""
+    name = "-" + path.rpartition("/")[2]
+    return container_id != "" and name.endswith((f"-{container_id}", f"-{container_id}.scope"))
 
-    ``ID`` and ``PREFIX-ID``, either with ``.scope``: the names that runtimes and engines give. No path is named
-    after an empty id.
+
+def is_pod(path: str) -> bool:
+    """Return whether a cgroup's path in its hierarchy names a pod's own cgroup; not ``kubepods``, and not a class.
+
+    cgroupfs driver: ``…/kubepods[/burstable|/besteffort]/podUID``; systemd driver:
+    ``…kubepods[-burstable|-besteffort]-podUID.slice``. They are below the kubelet's ``--cgroup-root``, if it has one.
     """
-    name = path.rpartition("/")[2]
-    names = (name, name.removesuffix(".scope"))
-    return container_id != "" and any(each == container_id or each.endswith(f"-{container_id}") for each in names)
+    *parents, name = path.split("/")
+    if name.endswith(_SLICE):
+        head, _, uid = name.removesuffix(_SLICE).rpartition("-pod")
+        parents = head.split("-")
+    else:
+        uid = name.removeprefix("pod") if name.startswith("pod") else ""
+    if parents[-1:] and parents[-1] in _POD_CLASSES:
+        parents.pop()
+    # A UID is a UUID, or 32 hexadecimal digits for a static pod, or the value in a static pod's manifest.
+    is_uid = uid != "" and uid.isascii() and all(sign.isalnum() or sign in "_.-" for sign in uid)
+    return is_uid and parents[-1:] == [_POD_ROOT]
 
 
 def _systemd(cgroups_path: str) -> list[str]:
@@ -121,7 +133,7 @@ def _slices(name: str, cgroups_path: str) -> list[str]:
 
 def _check_text(cgroups_path: str) -> None:
     try:
-        # JSON can contain a lone surrogate, which is no text; a name that the locale cannot encode cannot be opened.
+        # JSON can contain a lone surrogate, which is not text; a name that the locale cannot encode cannot be opened.
         cgroups_path.encode()
         size = len(os.fsencode(cgroups_path))
     except UnicodeEncodeError as error:

@@ -1,9 +1,8 @@
-"""The CFS quota: the CPU time that a cgroup may use per period.
+"""The CFS quota: the CPU time that a cgroup may use per period, both in microseconds.
 
-Sources: the kernel's ``Documentation/scheduler/sched-bwc.rst`` ("Management", v1: ``cpu.cfs_quota_us``, -1
-for none, and ``cpu.cfs_period_us``) and ``admin-guide/cgroup-v2.rst`` ("CPU Interface Files", v2:
-``cpu.max``, ``$MAX $PERIOD``, where writing only a number or ``max`` keeps the period). All times are in
-microseconds. The functions raise CgroupError, and GoneError when the cgroup no longer exists.
+Sources: the kernel's ``Documentation/scheduler/sched-bwc.rst`` ("Management", v1: ``cpu.cfs_quota_us``, -1 for none,
+and ``cpu.cfs_period_us``) and ``admin-guide/cgroup-v2.rst`` ("CPU Interface Files", v2: ``cpu.max``,
+``$MAX $PERIOD``, where writing only a number or ``max`` keeps the period).
 """
 
 from __future__ import annotations
@@ -28,16 +27,13 @@ class Quota:
     __slots__ = ("period_us", "quota_us")
 
     def __init__(self, quota_us: int | None, period_us: int) -> None:
-        """Take both in microseconds."""
-        self.quota_us = quota_us
-        self.period_us = period_us
+        self.quota_us, self.period_us = quota_us, period_us
 
     def __str__(self) -> str:
         """Return ``50000/100000`` or ``max/100000``."""
         return f"{'max' if self.quota_us is None else self.quota_us}/{self.period_us}"
 
     def __repr__(self) -> str:
-        """Show both."""
         return f"Quota(quota_us={self.quota_us}, period_us={self.period_us})"
 
     def __eq__(self, other: object) -> bool:
@@ -47,7 +43,6 @@ class Quota:
         return (self.quota_us, self.period_us) == (other.quota_us, other.period_us)
 
     def __hash__(self) -> int:
-        """Return a hash of quota and period."""
         return hash((self.quota_us, self.period_us))
 
     def is_tighter_than(self, other: Quota) -> bool:

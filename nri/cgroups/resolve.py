@@ -6,7 +6,7 @@ from a request must not lead elsewhere.
 An absolute cgroupsPath and one in systemd's style name the cgroup. If that directory is gone, so is the cgroup: the
 process does not count, since its pid may have been reused. But a relative cgroupsPath depends on the runtime, one
 that is not below the mount is not visible (the runtime is itself in a container), and there may be none at all; then
-the container's process counts, see :mod:`nri.cgroups.membership`.
+the cgroup of the container's process counts, if :func:`_check_own` accepts it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import stat
 
 from . import knobs, paths
 from .errors import CgroupError, GoneError, quoted
-from .membership import ProcessCgroups
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,46 +25,38 @@ if TYPE_CHECKING:
 SUBGROUP = "container"
 """crun's name for the child of a systemd scope in which it may put the processes."""
 
+MAX_PID = 1 << 22
+"""Pids are less than this (PID_MAX_LIMIT, include/linux/threads.h)."""
+
+_INIT_SCOPE = "/init.scope"
+_GONE = (errno.ENOENT, errno.ESRCH)
+_HIDDEN = (*_GONE, errno.EACCES, errno.EPERM)  # proc's option hidepid, without root
+
 
 class Place:
-    """A cgroup in one hierarchy: ``path`` below ``mount`` begins with "/", and is never "/"."""
+    """A cgroup in one hierarchy: ``path`` below ``mount`` begins with "/"; the directory need not exist."""
 
-    __slots__ = ("mount", "path")
+    __slots__ = ("directory", "mount", "path")
 
     def __init__(self, mount: Mount, path: str) -> None:
-        """Take mount and path; the directory need not exist."""
-        self.mount = mount
-        self.path = path
-
-    @property
-    def directory(self) -> str:
-        """The cgroup's directory."""
-        return self.mount.point + self.path
-
-    @property
-    def hierarchy_path(self) -> str:
-        """The cgroup's path from the hierarchy's root, as far as it is visible."""
-        return self.path if self.mount.height >= 0 else self.mount.root + self.path
+        self.mount, self.path = mount, path
+        self.directory = mount.point + path
 
 
 class Resolver:
     """Finds a container's cgroup in the hierarchy of a controller, and remembers it."""
 
-    __slots__ = ("_given", "_id", "_is_relative", "_mounts", "_places", "_process", "_wanted")
+    __slots__ = ("_given", "_id", "_is_relative", "_memberships", "_pid", "_places", "_proc", "_wanted", "mounts")
 
     def __init__(self, cgroups_path: str, pid: int, container_id: str, mounts: Mounts, proc: str) -> None:
         """Take the arguments of :func:`nri.cgroups.find`; raise CgroupPathError for an impossible path."""
+        self.mounts = mounts
         self._given = cgroups_path
         self._wanted = paths.expand(cgroups_path) if cgroups_path else ""
         self._is_relative = not cgroups_path.startswith("/") and ":" not in cgroups_path
-        self._id = container_id
-        self._process = ProcessCgroups(pid, proc)
-        self._mounts = mounts
+        self._id, self._pid, self._proc = container_id, pid, proc
+        self._memberships: dict[str, str] | None = None
         self._places: dict[str, Place] = {}
-
-    def served(self, controller: str) -> bool:
-        """Return whether a hierarchy serves *controller*."""
-        return self._mounts.serving(controller) is not None
 
     def place(self, controller: str) -> Place:
         """Return the container's cgroup in the hierarchy of *controller*; it existed at the first call.
@@ -73,75 +64,118 @@ class Resolver:
         :raises GoneError: there is none.
         :raises CgroupError: the controller is not mounted.
         """
-        if controller not in self._places:
-            self._places[controller] = self._resolve(controller)
-        return self._places[controller]
-
-    def _resolve(self, controller: str) -> Place:
-        mount = self._mounts.serving(controller)
+        if controller in self._places:
+            return self._places[controller]
+        mount = self.mounts.serving(controller)
         if mount is None:
             raise CgroupError(f"no cgroup hierarchy with the controller {controller} is mounted, v1 or v2")
         reasons: list[str] = []
-        place = self._by_path(mount, controller, reasons)
-        if place is None and (self._is_relative or mount.below_host(self._wanted) in (None, "/")):
-            place = self._by_process(mount, controller, reasons)
-        if place is None:
-            raise GoneError(f"no {controller} cgroup for {self._container()}: {', and '.join(reasons)}")
+        for look in (self._by_path, self._by_process):
+            try:
+                self._places[controller] = look(mount, controller if mount.version == 1 else "")
+                return self._places[controller]
+            except _AbsentError as absent:
+                reasons.append(str(absent))
+            if not (self._is_relative or mount.below_host(self._wanted) in (None, "/")):
+                break
+        container = f"container {quoted(self._id)}" if self._id else self._process
+        if self._given:
+            container = f"cgroupsPath {quoted(self._given)}"
+        raise GoneError(f"no {controller} cgroup for {container}: {', and '.join(reasons)}")
+
+    @property
+    def _process(self) -> str:
+        return f"process {str(self._pid)[:20]}"
+
+    def _by_path(self, mount: Mount, hierarchy: str) -> Place:
+        if not self._wanted:
+            raise _AbsentError("no cgroupsPath was given")
+        place = _existing(mount, mount.below_host(self._wanted), self._wanted)
+        if self._is_relative:
+            # A relative path counts from the root or from the runtime's own cgroup; the process shows which.
+            try:
+                within = mount.below(self._membership(hierarchy)) or ""
+            except _AbsentError:
+                return place
+            if not f"{within}/".startswith(f"{place.path}/"):  # the next reason names the process's cgroup
+                raise _AbsentError(f"{self._process} is not in {place.directory}")
         return place
 
-    def _container(self) -> str:
-        if self._given:
-            return f"cgroupsPath {quoted(self._given)}"
-        return f"container {quoted(self._id)}" if self._id else self._process.name
-
-    def _by_path(self, mount: Mount, controller: str, reasons: list[str]) -> Place | None:
-        if not self._wanted:
-            reasons.append("no cgroupsPath was given")
-            return None
-        place = self._existing(mount, mount.below_host(self._wanted), self._wanted, reasons)
-        if place is None or not self._is_relative:
-            return place
-        # A relative path counts from the root or from the runtime's own cgroup; the process shows which.
-        printed = self._process.path(controller if mount.version == 1 else "", [])
-        within = None if printed is None else mount.below(printed)
-        if printed is None or within == place.path or (within or "").startswith(place.path + "/"):
-            return place
-        reasons.append(f"{self._process.name} is not in {place.directory}")  # the next reason names its cgroup
-        return None
-
-    def _by_process(self, mount: Mount, controller: str, reasons: list[str]) -> Place | None:
-        hierarchy = controller if mount.version == 1 else ""
-        printed = self._process.path(hierarchy, reasons)
-        if printed is None:
-            return None
+    def _by_process(self, mount: Mount, hierarchy: str) -> Place:
+        printed = self._membership(hierarchy)
         if printed.endswith(f".scope/{SUBGROUP}"):
             printed = os.path.dirname(printed)  # the container's cgroup is the scope
-        if reason := self._process.refusal(hierarchy, printed, self._id):
-            reasons.append(reason)
-            return None
-        return self._existing(mount, mount.below(printed), printed, reasons)
+        self._check_own(hierarchy, printed)
+        return _existing(mount, mount.below(printed), printed)
 
-    @staticmethod
-    def _existing(mount: Mount, path: str | None, origin: str, reasons: list[str]) -> Place | None:
-        if path is None or path == "/":
-            if ".." in origin.split("/"):
-                reasons.append(f"cgroup {quoted(origin)} is outside of this process's cgroup namespace")
-            else:
-                seen = "" if mount.root == "/" else f", where only {mount.root} is mounted"
-                reasons.append(f"cgroup {quoted(origin)} is not below {mount.point}{seen}")
+    def _membership(self, hierarchy: str) -> str:
+        """Return the process's cgroup in a hierarchy, a v1 controller or "" for v2, as the kernel prints it."""
+        if self._pid <= 0:
+            raise _AbsentError("no pid was given")
+        if self._pid >= MAX_PID:
+            raise _AbsentError(f"no process can have the given pid, expected one below {MAX_PID}")
+        file = f"{self._proc}/{self._pid}/cgroup"
+        if self._memberships is None:
+            self._memberships = _read_memberships(file, _GONE)
+        if self._memberships is None:
+            raise _AbsentError(f"{self._process} has exited")
+        if hierarchy not in self._memberships:
+            raise _AbsentError(f"{file} does not tell")
+        return self._memberships[hierarchy]
+
+    def _check_own(self, hierarchy: str, path: str) -> None:
+        """Raise unless *path*, a cgroup of the process, is the container's own.
+
+        A pid proves little: it may have been reused, and a container without a cgroup of its own is in its caller's.
+        So the cgroup must be named after the container, and neither this process nor the host's init may be in it.
+        """
+        if path == "/":
+            raise _AbsentError(f"{self._process} is in the root cgroup")
+        found, container = f"{self._process} is in {quoted(path)}", quoted(self._id)
+        if not self._id:
+            raise _AbsentError(f"{found}, and no container id was given to compare its name with")
+        if not paths.is_named_after(path, self._id):
+            raise _AbsentError(f"{found}, expected a cgroup that is named after the container {container}")
+        for owner, process in (("the host's", "1"), ("this process's own", "self")):
+            if (process == "1" and path == _INIT_SCOPE) or self._holds(process, hierarchy, path):
+                raise _AbsentError(f"{found}, which is {owner}, expected one of container {container} alone")
+
+    def _holds(self, process: str, hierarchy: str, path: str) -> bool:
+        """Return whether that process is in this cgroup, or in one below it."""
+        memberships = _read_memberships(f"{self._proc}/{process}/cgroup", _HIDDEN) or {}
+        return f"{memberships.get(hierarchy, '')}/".startswith(f"{path}/")
+
+
+class _AbsentError(Exception):
+    """The reason why one way does not lead to the container's cgroup."""
+
+
+def _existing(mount: Mount, path: str | None, origin: str) -> Place:
+    if path is None or path == "/":
+        if ".." in origin.split("/"):
+            raise _AbsentError(f"cgroup {quoted(origin)} is outside of this process's cgroup namespace")
+        seen = "" if mount.root == "/" else f", where only {mount.root} is mounted"
+        raise _AbsentError(f"cgroup {quoted(origin)} is not below {mount.point}{seen}")
+    place = Place(mount, path)
+    below = mount.point
+    try:
+        for part in path.split("/")[1:]:
+            below += f"/{part}"
+            if stat.S_ISLNK(mode := os.lstat(below).st_mode):
+                raise CgroupError(f"{below} is a link: expected a cgroup, and among cgroups there are none")
+            if not stat.S_ISDIR(mode):
+                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.ENOTDIR):
+            raise CgroupError(f"cannot look up {place.directory}: {knobs.answer(error)}") from error
+        raise _AbsentError(f"{place.directory} does not exist") from error
+    return place
+
+
+def _read_memberships(file: str, absent: tuple[int, ...]) -> dict[str, str] | None:
+    try:
+        return paths.memberships(os.fsdecode(knobs.slurp(file, knobs.MAX_KNOB)))
+    except OSError as error:
+        if error.errno in absent:
             return None
-        place = Place(mount, path)
-        try:
-            below = mount.point
-            for part in path.split("/")[1:]:
-                below += f"/{part}"
-                if stat.S_ISLNK(mode := os.lstat(below).st_mode):
-                    raise CgroupError(f"{below} is a link: expected a cgroup, and among cgroups there are none")
-                if not stat.S_ISDIR(mode):
-                    raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
-        except OSError as error:
-            if error.errno not in (errno.ENOENT, errno.ENOTDIR):
-                raise CgroupError(f"cannot look up {place.directory}: {knobs.answer(error)}") from error
-            reasons.append(f"{place.directory} does not exist")
-            return None
-        return place
+        raise CgroupError(f"cannot read {file}: {knobs.answer(error)}") from error

@@ -12,8 +12,7 @@ from nri.cli import options, output
 from nri.client import Invoker, PluginError
 from nri.config import Fault
 from nri.config.entries import PluginEntry
-from nri.config.openness import openness_note
-from nri.config.plugin_conf import check_conf, fault_at
+from nri.config.plugin_conf import check_conf, fault_at, openness_note
 from nri.errors import escape
 from nri.prefork.pool.eligibility import is_built_with_skel, try_prefork
 from nri.process.launch import Output, launch

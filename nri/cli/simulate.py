@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 from typing import Any
@@ -9,10 +10,9 @@ from typing import Any
 import click
 
 from nri.adaptation import AdaptationError, Runtime
-from nri.adaptation.discover import parse_name
-from nri.adaptation.lifecycle import LifecycleEvent, PodTemplate
-from nri.adaptation.recording import read, write
-from nri.adaptation.replay import Replayer
+from nri.adaptation.launched import parse_name
+from nri.adaptation.lifecycle import PodTemplate
+from nri.adaptation.recording import Replayer, read, write
 from nri.adaptation.runtime import STYLES
 from nri.cli import options
 from nri.cli.timeline import Timeline
@@ -20,6 +20,9 @@ from nri.errors import escape
 
 WAIT_TIMEOUT = 60.0
 """Seconds that plugins from outside have to connect."""
+
+_NUMBER, _STYLE = click.IntRange(0, 10000), click.Choice(list(STYLES))
+_shown = functools.partial(click.option, show_default=True)
 
 
 @click.command()
@@ -29,41 +32,18 @@ WAIT_TIMEOUT = 60.0
     "--config-dir", metavar="DIR", help="Read plugins' configuration from DIR: NN-name.conf, else name.conf."
 )
 @click.option("--socket", "socket_path", metavar="PATH", help="Listen at PATH for plugins from outside.")
-@click.option(
-    "--wait",
-    default=None,
-    type=click.IntRange(0, 100),
-    metavar="N",
-    help="Start when N plugins have connected there.",
-)
-@click.option("--pods", default=1, show_default=True, type=click.IntRange(0, 10000), help="Number of pods.")
-@click.option(
-    "--containers",
-    default=1,
-    show_default=True,
-    type=click.IntRange(0, 10000),
-    help="Number of containers in each pod.",
-)
+@click.option("--wait", type=click.IntRange(0, 100), metavar="N", help="Start when N plugins have connected there.")
+@_shown("--pods", default=1, type=_NUMBER, help="Number of pods.")
+@_shown("--containers", default=1, type=_NUMBER, help="Number of containers in each pod.")
 @click.option("--events", "events_file", metavar="FILE", help="Replay the events of a recorded file instead.")
 @click.option("--record", "record_file", metavar="FILE", help="Write the events to FILE, for --events.")
 @click.option("--annotation", "annotations", multiple=True, metavar="KEY=VALUE", help="Annotation of every pod.")
 @click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="Label of every pod.")
-@click.option(
-    "--cgroup-parent",
-    default=PodTemplate.cgroup_parent,
-    show_default=True,
-    help="Parent cgroup of the pods: path or slice.",
-)
+@_shown("--cgroup-parent", default=PodTemplate.cgroup_parent, help="Parent cgroup of the pods: path or slice.")
 @click.option(
     "--pid", default=0, type=click.IntRange(0, 2**31), help="PID of every process, instead of made-up ones."
 )
-@click.option(
-    "--style",
-    type=click.Choice(list(STYLES)),
-    default="rpc",
-    show_default=True,
-    help="rpc: as NRI 0.12; state-change: as older ones.",
-)
+@_shown("--style", type=_STYLE, default="rpc", help="rpc: as NRI 0.12; state-change: as older ones.")
 @options.seconds("--timeout", default=2.0, help="Time that a plugin has to answer.")
 @options.as_json
 @options.plain_errors
@@ -100,7 +80,8 @@ def simulate(
 
     Exit status: 1 also when a plugin did not start, was cut off or answered with an error.
     """
-    if not plugins and plugin_dir is None and socket_path is None and record_file is None:
+    has_plugins = bool(plugins) or plugin_dir is not None or socket_path is not None
+    if not has_plugins and record_file is None:
         raise click.UsageError("expected one of --plugin, --plugin-dir, --socket and --record")
     if wait is not None and socket_path is None:
         raise click.UsageError("--wait goes with --socket")
@@ -112,8 +93,12 @@ def simulate(
     )
     lifecycle = read(events_file) if events_file is not None else list(template.lives(pods, containers))
     if record_file is not None:
-        _record(lifecycle, record_file)
-        if not plugins and plugin_dir is None and socket_path is None:
+        try:
+            with open(record_file, "w", encoding="utf-8") as file:
+                write(lifecycle, file)
+        except OSError as error:
+            raise AdaptationError(f"{escape(record_file)}: can't be written: {error.strerror}") from error
+        if not has_plugins:
             return
     logging.getLogger("nri").addHandler(logging.NullHandler())  # the timeline shows the same
     executables = [_executable(path, number) for number, path in enumerate(plugins)]
@@ -129,7 +114,7 @@ def simulate(
         on_output=timeline.line,
     )
     with runtime:
-        outside = (1 if socket_path is not None else 0) if wait is None else wait
+        outside = int(socket_path is not None) if wait is None else wait
         if not runtime.wait_for(outside, WAIT_TIMEOUT, outside=True):
             raise AdaptationError(f"{socket_path}: {outside} plugins did not come within {WAIT_TIMEOUT:g} s")
         replayer = Replayer(runtime, timeline.event)
@@ -147,11 +132,3 @@ def _executable(path: str, number: int) -> tuple[str, str, str]:
     except AdaptationError:
         index, name = parse_name(f"{number:02d}-{file}")
     return index, name, os.path.abspath(path)
-
-
-def _record(lifecycle: list[LifecycleEvent], path: str) -> None:
-    try:
-        with open(path, "w", encoding="utf-8") as file:
-            write(lifecycle, file)
-    except OSError as error:
-        raise AdaptationError(f"{escape(path)}: can't be written: {error.strerror}") from error

@@ -3,35 +3,33 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import click
+from google.protobuf.message import Message
 
 from nri import api
+from nri.adaptation import EventError, Exchange, Outcome
 from nri.adaptation.fields import changed_fields
+from nri.adaptation.lifecycle import LifecycleEvent
 from nri.api import events
 from nri.cli import output
 from nri.errors import escape
 from nri.ttrpc import StatusError
-
-if TYPE_CHECKING:
-    from google.protobuf.message import Message
-
-    from nri.adaptation import EventError, Exchange, Outcome
-    from nri.adaptation.lifecycle import LifecycleEvent
 
 
 class Row(NamedTuple):
     """A line of the timeline."""
 
     event: str
-    pod: str
-    container: str
-    plugin: str
-    result: str
-    error: str
-    seconds: float | None
-    output: list[str]
+    pod: str = ""
+    container: str = ""
+    plugin: str = ""
+    result: str = ""
+    error: str = ""
+    seconds: float | None = None
+    output: Sequence[str] = ()
 
 
 class Timeline:
@@ -42,10 +40,9 @@ class Timeline:
 
     def __init__(self, *, as_json: bool) -> None:
         self.failed = False
-        self._as_json = as_json
+        self._as_json, self._calls = as_json, 0
         self._rows: list[Row] = []
         self._lines: dict[str, list[str]] = {}
-        self._calls = 0
         self._lock = threading.Lock()
         if not as_json:
             click.secho(_columns("EVENT", "POD", "PLUGIN", "RESULT", "TIME"), bold=True)
@@ -62,7 +59,7 @@ class Timeline:
             reason = exchange.error.message if isinstance(exchange.error, StatusError) else str(exchange.error)
             error = ("cut off: " if exchange.cut_off else "error: ") + reason
             self.failed = True
-        pod, container = _subject(exchange.request)
+        pod, container = [getattr(getattr(exchange.request, part, None), "name", "") for part in ("pod", "container")]
         with self._lock:
             lines = self._lines.pop(exchange.plugin, [])
             result = error or _result(exchange.request, exchange.response)
@@ -75,18 +72,20 @@ class Timeline:
         with self._lock:
             if error is not None:
                 result = f"{event} fails: {error.message}"
-                self._add(Row(event, item.pod.name, container, "", result, result, None, []))
+                self._add(Row(event, item.pod.name, container, result=result, error=result))
             elif self._calls == 0:
-                self._add(Row(event, item.pod.name, container, "", "no plugin wants it", "", None, []))
+                self._add(Row(event, item.pod.name, container, result="no plugin wants it"))
             self._calls = 0
 
     def end(self) -> None:
         """Print the lines that are left, and the JSON."""
         for plugin, lines in self._lines.items():
-            if lines:
-                self._add(Row("(closed)", "", "", plugin, "", "", None, lines))
+            self._add(Row("(closed)", plugin=plugin, output=lines))
         if self._as_json:
-            output.print_json([_value(row) for row in self._rows])
+            absent = ("pod", "container", "plugin", "error")
+            output.print_json(
+                [row._asdict() | {name: getattr(row, name) or None for name in absent} for row in self._rows]
+            )
 
     def _add(self, row: Row) -> None:
         if self._as_json:
@@ -105,13 +104,6 @@ def _columns(*cells: str) -> str:
     return "  ".join([escape(cell).ljust(width) for cell, width in zip(cells, widths, strict=True)]).rstrip()
 
 
-def _subject(request: Message) -> tuple[str, str]:
-    known = request.DESCRIPTOR.fields_by_name
-    pod = request.pod.name if "pod" in known else ""  # type: ignore[attr-defined]
-    container = request.container.name if "container" in known else ""  # type: ignore[attr-defined]
-    return pod, container
-
-
 def _result(request: Message, response: Message | None) -> str:
     """Return the result of a plugin's call in words."""
     words: list[str] = []
@@ -128,7 +120,3 @@ def _result(request: Message, response: Message | None) -> str:
     words += [f"updates {update.container_id[:12]}: {', '.join(changed_fields(update))}" for update in updates]
     words += [f"evicts {eviction.container_id[:12]}: {eviction.reason}" for eviction in evictions]
     return "; ".join(words) or "ok"
-
-
-def _value(row: Row) -> dict[str, Any]:
-    return row._asdict() | {name: getattr(row, name) or None for name in ("pod", "container", "plugin", "error")}

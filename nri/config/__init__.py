@@ -1,12 +1,7 @@
 """The host configuration: from the files that an operator writes to one list of plugins.
 
-This package reads ``/etc/nri/resource.d/*.conf`` and finds the faults in them, by file, line and column. Running the
-plugins is :mod:`nri.client`'s part.
-
 A hook loads the configuration each time a container starts. So a valid one is read with ``os`` and :mod:`nri.types`
-only (``loading``, ``validate``). ``re``, ``json`` and ``jsonschema`` are imported to explain a fault
-(``diagnostics``, ``findings``, ``source_positions``), or to check a plugin conf against the plugin's own schema
-(``plugin_conf``).
+only (``loading``, ``entries``); the other modules import what an explanation needs: ``re``, ``json``, ``jsonschema``.
 """
 
 from nri.config.entries import ConfigList, PluginEntry

@@ -6,27 +6,26 @@ The search ends at a limit and skips valid entries, so that a file with 20,000 e
 from __future__ import annotations
 
 import codecs
-import functools
 import itertools
 from typing import TYPE_CHECKING, Any
 
 from jsonschema import Draft202012Validator
 
+from nri.config.entries import HOST_CONFIG, PLUGIN
 from nri.config.faults import MAX_FAULTS, Fault, path_text
 from nri.config.findings import explain
 from nri.config.source_positions import SourcePositions, refused
-from nri.config.validate import HOST_CONFIG, PLUGIN
 from nri.types import DecodeError, gojson
 from nri.types.table import NOTE_PREFIX
+from nri.types.table_explained import schema
 from nri.types.v1 import STATES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from nri.config.findings import Error, Finding
+    from nri.config.findings import Error
 
-MINIMAL = '{"version": "0.1", "plugins": [{"type": "NAME"}]}'
-"""The shortest configuration with a plugin."""
+_OF_DOCUMENT, _OF_PLUGIN = (Draft202012Validator(schema(table)) for table in (HOST_CONFIG, PLUGIN))
 
 
 def diagnose(file: str, document: bytes, limit: int = MAX_FAULTS) -> tuple[Fault, ...]:
@@ -50,9 +49,11 @@ def diagnose(file: str, document: bytes, limit: int = MAX_FAULTS) -> tuple[Fault
     except DecodeError as error:
         return (*faults, _not_json(file, text, error))
     positions = SourcePositions(text, limit)
-    faults += _duplicates(file, positions)
+    for path, (line, column), first in positions.duplicates:
+        message = "the key is given again, expected it once; it was given first at line {} column {}".format(*first)
+        faults.append(Fault(file=file, line=line, column=column, path=path_text(path), message=message))
     try:
-        faults += [_fault(file, positions, finding) for finding in explain(_errors(value, limit), limit)]
+        faults += [positions.fault(file, *finding[:3]) for finding in explain(_errors(value, limit), limit)]
     except RecursionError:  # a validator compares two states recursively
         faults.append(Fault(file=file, message="nested too deep to be checked, expected a handful of levels"))
     if not faults:  # the table and its schema differ; tests compare them
@@ -60,36 +61,28 @@ def diagnose(file: str, document: bytes, limit: int = MAX_FAULTS) -> tuple[Fault
     return tuple(sorted(faults, key=lambda fault: (fault.line, fault.column))[:limit])
 
 
-@functools.cache
-def _validators() -> tuple[Draft202012Validator, Draft202012Validator]:
-    """Return the validators for a document and for an entry of its plugins."""
-    return Draft202012Validator(HOST_CONFIG.schema()), Draft202012Validator(PLUGIN.schema())
-
-
-def _errors(value: object, limit: int) -> Iterator[Error]:
+def _errors(value: Any, limit: int) -> Iterator[Error]:
     """Yield a validator's errors for a document, and for the first *limit* entries that are not valid."""
-    of_document, of_plugin = _validators()
     plugins = value.get("plugins") if isinstance(value, dict) else None
-    if not isinstance(value, dict) or not isinstance(plugins, list):
-        yield from of_document.iter_errors(value)
+    if not isinstance(plugins, list):
+        yield from _OF_DOCUMENT.iter_errors(value)
         return
-    yield from of_document.iter_errors({**value, "plugins": []})
+    yield from _OF_DOCUMENT.iter_errors({**value, "plugins": []})
     bad = (index for index, plugin in enumerate(plugins) if not PLUGIN.accepts(plugin))
     for index in itertools.islice(bad, limit):
-        for error in of_plugin.iter_errors(_shortened(plugins[index])):
+        plugin = plugins[index]
+        if isinstance(plugin, dict) and isinstance(states := plugin.get("states"), list):
+            # One more than there are states is enough for a fault.
+            plugin = {**plugin, "states": states[: len(STATES) + 1]}
+        for error in _OF_PLUGIN.iter_errors(plugin):
             error.path.extendleft((index, "plugins"))
             yield error
 
 
-def _shortened(plugin: Any) -> Any:
-    """Return an entry with its first states only; one more than there are states is enough for a fault."""
-    states = plugin.get("states") if isinstance(plugin, dict) else None
-    return {**plugin, "states": states[: len(STATES) + 1]} if isinstance(states, list) else plugin
-
-
 def _not_json(file: str, text: str, error: DecodeError) -> Fault:
     if not text.strip(" \t\r\n"):
-        return Fault(file=file, message=f"found an empty file, expected at least {MINIMAL}")
+        minimal = '{"version": "0.1", "plugins": [{"type": "NAME"}]}'
+        return Fault(file=file, message=f"found an empty file, expected at least {minimal}")
     line, column = (error.line, error.column) if error.line else refused(text)
     return Fault(file=file, line=line, column=column, message=error.reason + _hint(text, line, column))
 
@@ -105,22 +98,3 @@ def _hint(text: str, line: int, column: int) -> str:
     if after.startswith(("}", "]")) and "\n".join([*lines[: line - 1], before]).rstrip().endswith(","):
         return "; JSON has no comma after the last item"
     return ""
-
-
-def _duplicates(file: str, positions: SourcePositions) -> list[Fault]:
-    return [
-        Fault(
-            file=file,
-            line=duplicate.position.line,
-            column=duplicate.position.column,
-            path=path_text(duplicate.path),
-            message=f"the key is given again, expected it once; "
-            f"it was given first at line {duplicate.first.line} column {duplicate.first.column}",
-        )
-        for duplicate in positions.duplicates
-    ]
-
-
-def _fault(file: str, positions: SourcePositions, finding: Finding) -> Fault:
-    line, column = positions.key(finding.path) if finding.at_key else positions.value(finding.path)
-    return Fault(file=file, line=line, column=column, path=path_text(finding.path), message=finding.message)

@@ -1,9 +1,16 @@
-"""The host configuration as data: its types, and the values that its keys may have."""
+"""The host configuration as data: its types, and the table of its rules, :data:`HOST_CONFIG`.
+
+A container's start waits for the verdict (:func:`parse`), which needs no jsonschema. ``host-config.schema.json`` is
+made from the table (``tools/schemas``). Beyond the schema, no object may give a key twice.
+"""
 
 from __future__ import annotations
 
+from nri.types import gojson
 from nri.types.jsonobject import Field, JSONObject, number, objects, opaque, string, strings
-from nri.types.v1 import VERSION, State
+from nri.types.table import ANYTHING, Key, Table, array, text, words
+from nri.types.table import number as number_rule
+from nri.types.v1 import STATES, VERSION, State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,13 +35,9 @@ TYPE_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]*(?!\n)$"
 
 def is_type_name(name: object) -> bool:
     """Return whether *name* can be a plugin's type, which is also a file name: it has no slash and is no ``..``."""
-    return (
-        isinstance(name, str)
-        and name.isascii()
-        and name[:1].isalnum()
-        and len(name) <= MAX_TYPE_LENGTH
-        and name.replace(".", "0").replace("_", "0").replace("-", "0").isalnum()
-    )
+    if not isinstance(name, str) or not name[:1].isalnum() or len(name) > MAX_TYPE_LENGTH:
+        return False
+    return name.isascii() and name.replace(".", "0").replace("_", "0").replace("-", "0").isalnum()
 
 
 class PluginEntry(JSONObject):
@@ -82,22 +85,14 @@ class PluginEntry(JSONObject):
         source: str = "",
         source_index: int = 0,
     ) -> None:
-        put = object.__setattr__
-        put(self, "type", type)
-        put(self, "conf", conf)
-        put(self, "states", tuple(states))
-        put(self, "failure_policy", failure_policy)
-        put(self, "timeout", timeout)
-        put(self, "prefork", prefork)
-        put(self, "source", source)
-        put(self, "source_index", source_index)
+        self._set(type=type, conf=conf, states=tuple(states), failure_policy=failure_policy, timeout=timeout)
+        self._set(prefork=prefork, source=source, source_index=source_index)
 
     @classmethod
     def from_value(cls, value: object, where: str) -> PluginEntry:
         """Return the entry of a decoded JSON object, as :meth:`JSONObject.from_value`, without a source."""
         plugin = super().from_value(value, where)
-        object.__setattr__(plugin, "source", "")
-        object.__setattr__(plugin, "source_index", 0)
+        plugin._set(source="", source_index=0)
         return plugin
 
     def wants(self, state: str) -> bool:
@@ -123,5 +118,86 @@ class ConfigList(JSONObject):
     )
 
     def __init__(self, *, plugins: Iterable[PluginEntry] = (), version: str = VERSION) -> None:
-        object.__setattr__(self, "version", version)
-        object.__setattr__(self, "plugins", tuple(plugins))
+        self._set(version=version, plugins=tuple(plugins))
+
+
+PLUGIN = Table(
+    Key(
+        "type",
+        text(0, MAX_TYPE_LENGTH, matches=is_type_name, pattern=TYPE_PATTERN),
+        title="A file name of letters, digits, '.', '_' and '-' that begins with a letter or a digit",
+        description="The name of the plugin's executable in the plugin directory, /opt/nri/bin.",
+        required=True,
+    ),
+    Key(
+        "conf",
+        ANYTHING,
+        title="The plugin's own configuration",
+        description="Handed to the plugin as it is. `TYPE schema` prints what the plugin expects, and `nri check` "
+        "holds this against it.",
+    ),
+    Key(
+        "states",
+        array(words(*STATES), unique=True),
+        title="The states that the plugin is run for",
+        description="Beside create and delete, which every plugin gets; they may be listed.",
+    ),
+    Key(
+        "failurePolicy",
+        words(*FAILURE_POLICIES),
+        title="What a failure of this plugin means",
+        description="fail: the container does not start. ignore: it is logged. Without it whoever runs the chain "
+        "decides.",
+    ),
+    Key(
+        "timeout",
+        number_rule(0, MAX_TIMEOUT, above=True),
+        title="Seconds that the plugin may take",
+        description="Then it is killed, which is a failure. Without it whoever runs the chain decides.",
+    ),
+    Key(
+        "prefork",
+        words(*PREFORK),
+        title="Whether the bridge starts the plugin before there is a request",
+        description="always: also one that was not built with nri.skel; it must do nothing before it has read its "
+        "request. never: it is started for each request. Without it: if it was built with nri.skel.",
+    ),
+    notes=True,
+    title="One plugin",
+    description="One plugin may stand here several times, each time with another conf; it is run as often.",
+)
+"""An entry of ``plugins``."""
+
+HOST_CONFIG = Table(
+    Key("$schema", text(), title="The schema of this file, for editors"),
+    Key("version", words(VERSION), title="The version of the contract", required=True),
+    Key(
+        "plugins",
+        array(PLUGIN),
+        title="The plugins, in the order they run",
+        description="An empty array is a host without plugins.",
+        required=True,
+    ),
+    notes=True,
+    title="NRI v0.1 host configuration",
+    description="A file in /etc/nri/resource.d, or /etc/nri/conf.json: which plugins run on this host, in which "
+    "order. Strict, so that a misspelt key is found when the file is read, not when a plugin fails to do its work.",
+)
+"""A file of the host configuration."""
+
+
+def parse(document: bytes) -> object:
+    """Return the value of a valid configuration; None for one that is not valid."""
+    duplicates = []
+
+    def unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+        value = dict(pairs)
+        if len(value) != len(pairs):
+            duplicates.append(value)
+        return value
+
+    try:
+        value = gojson.loads(str(document, "utf-8"), unique)
+    except ValueError:  # not UTF-8, or a DecodeError
+        return None
+    return value if not duplicates and HOST_CONFIG.accepts(value) else None

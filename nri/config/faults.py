@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from nri.errors import NRIError, escape
-from nri.types import gojson
+from nri.types.gojson import shorten
+from nri.types.jsonobject import JSONObject
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,11 +17,8 @@ DOCUMENT = "(document)"
 """The path of the whole document."""
 
 
-class Fault:
-    """A fault in a file; ``str()`` is ``file:line:column: path: message``.
-
-    Frozen, compared by value.
-    """
+class Fault(JSONObject):
+    """A fault in a file; ``str()`` is ``file:line:column: path: message``."""
 
     __slots__ = ("column", "file", "line", "message", "path")
 
@@ -35,57 +33,17 @@ class Fault:
     """The fault and, where it can be said, what would be right."""
 
     def __init__(self, *, file: str, message: str, path: str = DOCUMENT, line: int = 1, column: int = 1) -> None:
-        put = object.__setattr__
-        put(self, "file", file)
-        put(self, "line", line)
-        put(self, "column", column)
-        put(self, "path", path)
-        put(self, "message", message)
+        self._set(file=file, line=line, column=column, path=path, message=message)
 
     def __str__(self) -> str:
         return escape(f"{self.file}:{self.line}:{self.column}: {self.path}: {self.message}")
 
-    def __repr__(self) -> str:
-        return f"Fault({str(self)!r})"
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Fault):
-            return NotImplemented
-        return all(getattr(self, name) == getattr(other, name) for name in Fault.__slots__)
-
-    def __hash__(self) -> int:
+    def __hash__(self) -> int:  # type: ignore[override]
         return hash((self.file, self.line, self.column, self.path, self.message))
 
-    def __setattr__(self, name: str, value: object = None) -> None:
-        raise AttributeError(f"Fault.{name} cannot be set")
-
-    __delattr__ = __setattr__
-
-
-class InvalidFile(Fault):
-    """A file that is not valid, with its content. To find its faults takes longer than a container can wait.
-
-    Two of them are equal if their files and their contents are equal.
-    """
-
-    __slots__ = ("document",)
-
-    document: bytes
-
-    def __init__(self, *, file: str, document: bytes) -> None:
-        super().__init__(file=file, message="is not a valid configuration; `nri check` says what is wrong")
-        object.__setattr__(self, "document", document)
-
-    def __eq__(self, other: object) -> bool:
-        return super().__eq__(other) and isinstance(other, InvalidFile) and other.document == self.document
-
-    __hash__ = Fault.__hash__
-
     def explain(self, limit: int) -> tuple[Fault, ...]:
-        """Return the faults of the file: at least one, at most *limit*."""
-        from nri.config.diagnostics import diagnose
-
-        return diagnose(self.file, self.document, limit)
+        """Return the faults that this one stands for: at least one, at most *limit*."""
+        return (self,)
 
 
 class ConfigError(NRIError):
@@ -106,10 +64,8 @@ class ConfigError(NRIError):
         """
         faults: list[Fault] = []
         for fault in self.faults:
-            if len(faults) > MAX_FAULTS:
-                break
-            left = MAX_FAULTS + 1 - len(faults)
-            faults += fault.explain(left) if isinstance(fault, InvalidFile) else [fault]
+            if len(faults) <= MAX_FAULTS:
+                faults += fault.explain(MAX_FAULTS + 1 - len(faults))
         if len(faults) > MAX_FAULTS:
             more = Fault(file=faults[MAX_FAULTS].file, message=f"there are more faults; {MAX_FAULTS} are listed")
             faults[MAX_FAULTS:] = [more]
@@ -125,5 +81,16 @@ def path_text(path: Sequence[str | int]) -> str:
         elif part.replace("-", "_").replace("$", "_").isidentifier() and len(part) <= 60:
             text += f".{part}"
         else:
-            text += f"[{gojson.shorten(repr(part))}]"
+            text += f"[{shorten(repr(part))}]"
     return text.removeprefix(".") or DOCUMENT
+
+
+def nearest(word: object, candidates: Iterable[str]) -> str | None:
+    """Return the candidate that *word* is probably a misspelling of; None where there is none."""
+    import difflib
+
+    if not isinstance(word, str) or len(word) > 100:
+        return None
+    folded = {candidate.lower(): candidate for candidate in candidates}
+    near = difflib.get_close_matches(word.lower().replace("_", ""), folded, n=1, cutoff=0.6)
+    return folded[near[0]] if near else None

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jsonschema.exceptions import best_match
 
-from nri.config.faults import MAX_FAULTS
-from nri.config.nearest import nearest
+from nri.config.faults import MAX_FAULTS, nearest
 from nri.types import gojson
 
 if TYPE_CHECKING:
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
 
     Error = Any  # a jsonschema ValidationError, of which its stubs say that everything may be unset
     Path = tuple[str | int, ...]
-
-_ERRORS_PER_FINDING = 4
 
 _TYPES = {
     "array": "an array",
@@ -47,11 +44,8 @@ class Finding(NamedTuple):
 
 
 def explain(errors: Iterable[Error], limit: int = MAX_FAULTS) -> list[Finding]:
-    """Return the findings for a validator's errors, each once, at most *limit*.
-
-    A few times as many errors are read, since one mistake may cause several errors.
-    """
-    looked_at = itertools.islice(errors, limit * _ERRORS_PER_FINDING)
+    """Return the findings for a validator's errors, each once, at most *limit*."""
+    looked_at = itertools.islice(errors, 4 * limit)  # one mistake may cause several errors
     found: dict[tuple[Path, str], Finding] = {}
     mistyped: set[Path] = set()
     missing: dict[Path, Finding] = {}
@@ -70,8 +64,13 @@ def explain(errors: Iterable[Error], limit: int = MAX_FAULTS) -> list[Finding]:
     return [*found.values(), *(finding for path, finding in missing.items() if path not in meant)][:limit]
 
 
-def _type(error: Error) -> Iterator[Finding]:
-    yield _found(error, _types(error.validator_value) + _titled(error.schema))
+def _value(error: Error) -> Iterator[Finding]:
+    if error.validator == "pattern":
+        yield _found(error, _expectation(error.schema))
+    else:
+        wanted = error.validator_value
+        expected = _types(wanted) if error.validator == "type" else _BOUNDS[error.validator].format(wanted)
+        yield _found(error, expected + _titled(error.schema))
 
 
 def _allowed(error: Error) -> Iterator[Finding]:
@@ -82,43 +81,30 @@ def _allowed(error: Error) -> Iterator[Finding]:
 
 
 def _unknown_keys(error: Error) -> Iterator[Finding]:
-    schema: dict[str, Any] = error.schema
-    known = list(schema.get("properties", {}))
-    patterns = list(schema.get("patternProperties", {}))
+    known = list(error.schema.get("properties", {}))
+    patterns = list(error.schema.get("patternProperties", {}))
+    expected = ", ".join([*map(_json, known), *map(_matching, patterns)])
     path = tuple(error.absolute_path)
     for key in error.instance:
         if key in known or any(re.search(pattern, key) for pattern in patterns):
             continue
-        near = nearest(key, known)
-        if near is not None:
+        if (near := nearest(key, known)) is not None:
             yield Finding((*path, key), f"unknown key, did you mean {_json(near)}?", True, (*path, near))
         else:
-            expected = ", ".join([*map(_json, known), *map(_matching, patterns)])
-            yield Finding(
-                (*path, key), f"unknown key, expected one of {expected}" if expected else "unknown key", True
-            )
+            yield Finding((*path, key), f"unknown key{', expected one of ' if expected else ''}{expected}", True)
 
 
 def _missing_keys(error: Error) -> Iterator[Finding]:
-    schema: dict[str, Any] = error.schema
+    properties = error.schema.get("properties", {})
     for key in error.validator_value:
         if key not in error.instance:
-            expected = _expectation(schema.get("properties", {}).get(key, {}))
-            yield Finding((*error.absolute_path, key), f"missing, expected {expected}")
-
-
-def _pattern(error: Error) -> Iterator[Finding]:
-    yield _found(error, _expectation(error.schema))
+            yield Finding((*error.absolute_path, key), f"missing, expected {_expectation(properties.get(key, {}))}")
 
 
 def _repeated(error: Error) -> Iterator[Finding]:
     for index, item in enumerate(error.instance):
         if item in error.instance[:index]:
             yield Finding((*error.absolute_path, index), f"found {gojson.describe(item)} again, expected it once")
-
-
-def _bound(error: Error) -> Iterator[Finding]:
-    yield _found(error, _BOUNDS[error.validator].format(error.validator_value) + _titled(error.schema))
 
 
 def _length(error: Error) -> Iterator[Finding]:
@@ -128,13 +114,9 @@ def _length(error: Error) -> Iterator[Finding]:
 
 
 def _alternatives(error: Error) -> Iterator[Finding]:
-    branches = {str(inner.validator) for inner in error.context or ()}
-    if error.context and branches == {"type"} and all(not inner.relative_path for inner in error.context):
-        types = [name for inner in error.context for name in _listed(inner.validator_value)]
-        yield _found(error, _types(types) + _titled(error.schema))
-        return
-    best = best_match([error])
-    if best is None or best is error:
+    if error.context and all(inner.validator == "type" and not inner.relative_path for inner in error.context):
+        yield _found(error, _types(*(inner.validator_value for inner in error.context)) + _titled(error.schema))
+    elif (best := best_match([error])) is None or best is error:
         yield from _other(error)
     else:
         yield from _EXPLANATIONS.get(str(best.validator), _other)(best)
@@ -162,11 +144,11 @@ _EXPLANATIONS: dict[str, Callable[[Error], Iterator[Finding]]] = {
     "const": _allowed,
     "enum": _allowed,
     "oneOf": _alternatives,
-    "pattern": _pattern,
+    "pattern": _value,
     "required": _missing_keys,
-    "type": _type,
+    "type": _value,
     "uniqueItems": _repeated,
-    **dict.fromkeys(_BOUNDS, _bound),
+    **dict.fromkeys(_BOUNDS, _value),
     **dict.fromkeys(_LENGTHS, _length),
 }
 
@@ -179,24 +161,19 @@ def _expectation(schema: Any) -> str:
     """Return what a value should be, according to its schema."""
     if not isinstance(schema, dict):
         return "a value"
-    if "const" in schema:
-        return _json(schema["const"]) + _titled(schema)
-    if "enum" in schema:
-        return _one_of(schema["enum"]) + _titled(schema)
+    if "const" in schema or "enum" in schema:
+        return _one_of([schema["const"]] if "const" in schema else schema["enum"]) + _titled(schema)
     if "pattern" in schema:
         return _title(schema) or f"a string that matches {schema['pattern']}"
     kind = schema.get("type")
-    return (_TYPES.get(kind, "a value") if isinstance(kind, str) else "a value") + _titled(schema)
+    return _TYPES.get(kind if isinstance(kind, str) else "", "a value") + _titled(schema)
 
 
-def _types(wanted: str | list[str]) -> str:
-    """Return what the ``type`` of a schema allows; null is left out where it stands for a default."""
-    names = [name for name in _listed(wanted) if name != "null"] or ["null"]
+def _types(*wanted: str | list[str]) -> str:
+    """Return what the ``type`` of some schemas allows; null is left out where it stands for a default."""
+    listed = [name for each in wanted for name in (each if isinstance(each, list) else [each])]
+    names = [name for name in listed if name != "null"] or ["null"]
     return " or ".join(dict.fromkeys([_TYPES.get(name, name) for name in names]))
-
-
-def _listed(wanted: str | list[str]) -> list[str]:
-    return wanted if isinstance(wanted, list) else [wanted]
 
 
 def _one_of(values: list[Any]) -> str:
@@ -210,8 +187,7 @@ def _title(schema: Any) -> str:
 
 
 def _titled(schema: Any) -> str:
-    title = _title(schema)
-    return f" ({title})" if title else ""
+    return f" ({title})" if (title := _title(schema)) else ""
 
 
 def _matching(pattern: str) -> str:

@@ -1,12 +1,9 @@
 """Read the files of the host configuration, and join them to one list of plugins.
 
-Files that end in ``.conf`` in the drop-in directory are read in the byte order of their names; hidden files and
-editors' backups are not read. The single file of the Go implementation is read only if there is none in that
-directory. Each file's kind is checked before it is opened: a FIFO does not block a container's start, and no device
-is touched.
-
-Only root and the user of this process may be able to write to the files and their directories (:mod:`nri.trust`);
-otherwise they are not read.
+Files that end in ``.conf`` in the drop-in directory are read in the byte order of their names, but no hidden ones.
+The single file of the Go implementation is read only if there is none in that directory. Each file's kind is checked
+before it is opened: a FIFO does not block a container's start, and no device is touched. Files that others can write
+to are not read (:mod:`nri.trust`).
 """
 
 from __future__ import annotations
@@ -15,9 +12,8 @@ import os
 import stat
 
 from nri import filekind, trust
-from nri.config import validate
-from nri.config.entries import ConfigList
-from nri.config.faults import ConfigError, Fault, InvalidFile
+from nri.config.entries import ConfigList, parse
+from nri.config.faults import ConfigError, Fault
 from nri.places import DEFAULT_CONF_DIR, DEFAULT_CONF_FILE
 
 TYPE_CHECKING = False
@@ -31,13 +27,36 @@ MAX_SIZE = 1024 * 1024
 """The longest file that is accepted, in bytes; a real one has some hundreds."""
 
 
+class InvalidFile(Fault):
+    """A file that is not valid, with its content. To find its faults takes longer than a container can wait."""
+
+    __slots__ = ("document",)
+
+    document: bytes
+
+    def __init__(self, *, file: str, document: bytes) -> None:
+        super().__init__(file=file, message="is not a valid configuration; `nri check` says what is wrong")
+        self._set(document=document)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, InvalidFile) and (self.file, self.document) == (other.file, other.document)
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash((self.file, self.document))
+
+    def explain(self, limit: int) -> tuple[Fault, ...]:
+        """Return the faults of the file."""
+        from nri.config.diagnostics import diagnose
+
+        return diagnose(self.file, self.document, limit)
+
+
 def load(
     conf_dir: str = DEFAULT_CONF_DIR, conf_file: str = DEFAULT_CONF_FILE, *, check_owner: bool = True
 ) -> ConfigList:
     """Return the host configuration; it has no plugins if there are no files.
 
-    :param conf_dir: the directory of the ``*.conf`` files.
-    :param conf_file: the file that is read if *conf_dir* has no ``*.conf``; it need not exist.
+    :param conf_file: the file that is read if *conf_dir* has no ``*.conf``.
     :param check_owner: whether files that others can write to are refused.
     :raises ConfigError: with the faults of all files, at most :data:`nri.config.faults.MAX_FAULTS`.
     """
@@ -84,7 +103,6 @@ def load_files(conf_dir: str, conf_file: str, *, check_owner: bool = True) -> Fi
 def read(path: str, *, check_owner: bool = False) -> bytes:
     """Return the content of a configuration file.
 
-    :param check_owner: whether a file that others can write to is refused.
     :raises FileNotFoundError: when neither a file nor a symlink has that name.
     :raises ConfigError: when it is not a regular file, cannot be read, is too big, or others can write to it.
     """
@@ -94,8 +112,7 @@ def read(path: str, *, check_owner: bool = False) -> bytes:
         with open(descriptor, "rb") as file:
             status = os.fstat(descriptor)
             _require_regular(path, status.st_mode)
-            wrong = trust.judge(status) if check_owner else ""
-            if wrong:
+            if check_owner and (wrong := trust.judge(status)):
                 raise _fault(path, trust.at_end(path) + wrong)
             document = file.read(MAX_SIZE + 1)
     except OSError as error:
@@ -161,7 +178,7 @@ def _of_directories(directories: list[str]) -> list[Fault]:
 
 def _load_file(path: str, *, check_owner: bool) -> tuple[PluginEntry, ...]:
     document = read(path, check_owner=check_owner)
-    value = validate.parse(document)
+    value = parse(document)
     if value is None:
         raise ConfigError([InvalidFile(file=path, document=document)])
     plugins = ConfigList.from_value(value, path).plugins
@@ -169,9 +186,8 @@ def _load_file(path: str, *, check_owner: bool) -> tuple[PluginEntry, ...]:
 
 
 def _require_regular(path: str, mode: int) -> None:
-    if stat.S_ISREG(mode):
-        return
-    raise _fault(path, f"found {filekind.describe(mode)}, expected a file of JSON")
+    if not stat.S_ISREG(mode):
+        raise _fault(path, f"found {filekind.describe(mode)}, expected a file of JSON")
 
 
 def _refusal(path: str, error: OSError, expected: str) -> Exception:

@@ -14,50 +14,58 @@ from nri.config.loading import read
 if TYPE_CHECKING:
     from nri.config import PluginEntry
     from nri.config.findings import Finding, Path
-    from nri.config.source_positions import SourcePositions
-
-
-def validate_conf(schema: Any, conf: Any) -> list[str]:
-    """Return the faults of a plugin conf, each as ``path: message``; the path begins with ``conf``.
-
-    A missing conf (None) is valid if the schema accepts null or an empty object.
-    """
-    return [f"{path_text(('conf', *finding.path))}: {finding.message}" for finding in _findings(schema, conf)]
 
 
 def check_conf(plugin: PluginEntry, schema: Any) -> tuple[Fault, ...]:
-    """Return the faults of an entry's plugin conf, with their positions in the file of the entry."""
-    findings = _findings(schema, plugin.conf)
-    positions = _positions(plugin.source) if findings else None
-    faults = [_fault(plugin, positions, ("conf", *each.path), each.message, each.at_key) for each in findings]
-    return tuple(sorted(faults, key=lambda fault: (fault.line, fault.column)))
+    """Return the faults of an entry's plugin conf, with their positions in the file of the entry.
+
+    A missing conf (None) is valid if the schema accepts null or an empty object.
+    """
+    found = [(("conf", *finding.path), finding.message, finding.at_key) for finding in _findings(schema, plugin.conf)]
+    return tuple(sorted(_faults(plugin, found), key=lambda fault: (fault.line, fault.column)))
 
 
 def fault_at(plugin: PluginEntry, key: str, message: str) -> Fault:
     """Return a fault of an entry, with the position of *key* in the file of the entry."""
-    return _fault(plugin, _positions(plugin.source), (key,), message)
+    return _faults(plugin, [((key,), message, False)])[0]
 
 
-def _fault(
-    plugin: PluginEntry, positions: SourcePositions | None, path: Path, message: str, at_key: bool = False
-) -> Fault:
-    path = ("plugins", plugin.source_index, *path)
-    line, column = 1, 1
-    if positions is not None:
-        line, column = positions.key(path) if at_key else positions.value(path)
-    return Fault(file=plugin.source or "(no file)", line=line, column=column, path=path_text(path), message=message)
+def open_to_every_pod(schema: Any, conf: Any) -> tuple[str, ...]:
+    """Return the things that a pod can say about itself and that an entry leaves open to every pod.
+
+    A plugin that acts on the annotations of pods declares in its schema an object ``allow``, with a key for each such
+    thing. A key that *conf* leaves out, or that is null or true there, is open to every pod.
+
+    :param schema: the plugin's; it may be any value, and declares no key if it has another form.
+    """
+    allow = _object(_object(conf).get("allow"))
+    declared = _object(_object(_object(_object(schema).get("properties")).get("allow")).get("properties"))
+    return tuple([key for key in declared if allow.get(key) in (None, True)])
+
+
+def openness_note(plugin: PluginEntry, schema: Any) -> str:
+    """Return one line about the keys that an entry leaves open to every pod; "" if there are none."""
+    found = open_to_every_pod(schema, plugin.conf)
+    if not found:
+        return ""
+    where = f"{plugin.source or '(no file)'}: plugins[{plugin.source_index}].conf.allow"
+    return f"{where}: any pod may set its own {' and '.join(found)}; list the namespaces that may"
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def _findings(schema: Any, conf: Any) -> list[Finding]:
     from jsonschema import Draft202012Validator, SchemaError
+    from referencing import Registry
     from referencing.exceptions import Unresolvable
 
-    from nri.config import json_schemas
     from nri.config.findings import Finding, explain
 
     try:
         Draft202012Validator.check_schema(schema)
-        validator = json_schemas.offline(schema)
+        validator = Draft202012Validator(schema, registry=Registry())  # which fetches nothing
         if conf is None and validator.is_valid(None):
             return []
         return explain(validator.iter_errors({} if conf is None else conf))
@@ -65,9 +73,8 @@ def _findings(schema: Any, conf: Any) -> list[Finding]:
         where = path_text(tuple(error.absolute_path))
         reason = f"it is no JSON Schema: {where}: {explain([error])[0].message}"
     except Unresolvable as error:
-        reason = (
-            f"it refers to {error.ref or 'something'!r}, which is not in it; references elsewhere are not followed"
-        )
+        what = repr(error.ref or "something")
+        reason = f"it refers to {what}, which is not in it; references elsewhere are not followed"
     except RecursionError:
         reason = "schema or conf are nested too deep, or the schema refers to itself without end"
     except Exception as error:  # a foreign schema can make a validator raise anything
@@ -75,14 +82,20 @@ def _findings(schema: Any, conf: Any) -> list[Finding]:
     return [Finding((), f"cannot be checked against the plugin's schema: {reason}")]
 
 
-def _positions(file: str) -> SourcePositions | None:
-    """Return the positions in the file as it is now; None if it can no longer be read."""
+def _faults(plugin: PluginEntry, found: list[tuple[Path, str, bool]]) -> list[Fault]:
+    """Return the faults of an entry, with their positions in its file as it is now, or without if it cannot be read.
+
+    :param found: the path in the entry, the message, and whether the key is wrong, of each.
+    """
+    if not found:
+        return []
     from nri.config.source_positions import SourcePositions
     from nri.types import gojson
 
     try:
-        text = str(read(file), "utf-8")
+        text = str(read(plugin.source), "utf-8")
         gojson.loads(text)
     except (OSError, ConfigError, ValueError):
-        return None
-    return SourcePositions(text)
+        text = ""
+    positions, file, entry = SourcePositions(text), plugin.source or "(no file)", ("plugins", plugin.source_index)
+    return [positions.fault(file, (*entry, *path), message, at_key) for path, message, at_key in found]

@@ -5,34 +5,21 @@ read it; a :class:`Mux` carries several channels over a connection. A :class:`Ch
 the bytes that arrive to a :class:`Receiver`; this package does not interpret them.
 """
 
-from nri.multiplex.channel import Channel, Job, Receiver
-from nri.multiplex.codec import (
-    MAX_PAYLOAD,
-    OLD_MAX_PAYLOAD,
-    PLUGIN_SERVICE,
-    RUNTIME_SERVICE,
-    FrameDecoder,
-    FrameError,
-    encode,
-)
+from nri.multiplex.channel import Channel, ClosedError, Job, ProtocolError, Receiver
+from nri.multiplex.codec import OLD_MAX_PAYLOAD, PLUGIN_SERVICE, RUNTIME_SERVICE
 from nri.multiplex.connection import Connection, inherited_socket
-from nri.multiplex.errors import ClosedError, ProtocolError
 from nri.multiplex.mux import Mux
 
 __all__ = [
-    "MAX_PAYLOAD",
     "OLD_MAX_PAYLOAD",
     "PLUGIN_SERVICE",
     "RUNTIME_SERVICE",
     "Channel",
     "ClosedError",
     "Connection",
-    "FrameDecoder",
-    "FrameError",
     "Job",
     "Mux",
     "ProtocolError",
     "Receiver",
-    "encode",
     "inherited_socket",
 ]

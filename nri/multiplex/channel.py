@@ -1,18 +1,23 @@
-"""The two sides of a channel: what sends messages on it, and what takes the bytes that arrive."""
+"""The two sides of a channel: what sends messages on it, and what takes the bytes that arrive; and how both end."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+import threading
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
-if TYPE_CHECKING:
-    import threading
-    from collections.abc import Sequence
-
-    from nri.multiplex.errors import ClosedError
+from nri.errors import NRIError
 
 Job = Callable[[], object]
 """A unit of work for a reading thread. Its result is ignored; it must not raise."""
+
+
+class ClosedError(NRIError):
+    """The connection is closed; ``str()`` says why. Expected whenever a peer goes away."""
+
+
+class ProtocolError(NRIError):
+    """The peer broke the protocol, and nothing after that can be trusted. A receiver that raises it closes."""
 
 
 class Receiver:
@@ -52,6 +57,5 @@ class Channel(Protocol):
     def wait(self, done: threading.Lock, timeout: float | None = None) -> bool:
         """Acquire ``done``, which the receiver releases when the awaited bytes have arrived.
 
-        :param timeout: seconds; None waits without a limit.
-        :returns: False when the time was over before.
+        Returns False when ``timeout`` seconds are over before; None waits without a limit.
         """

@@ -3,13 +3,10 @@
 A frame is a channel's id and a payload's length, each an unsigned 32-bit number in network order, then the
 payload. There is no handshake: both ends know the ids. (Go calls a channel a connection.)
 
-Reading and writing follow different rules. A reader must take payloads as pieces of a byte stream, since Go's writer
-cuts messages anywhere. A writer must not cut anywhere, since Go's reader is not a byte stream: one ``Read`` takes one
-frame, and ends the connection if the frame is longer than its buffer (``conn.Read`` in pkg/net/multiplex/mux.go of
-containerd/nri). ttRPC reads the beginning of a message into a buffer of 4096 bytes, and then asks for exactly the
-rest. So :func:`encode` makes frames of one message: the first has at most :data:`FIRST_PAYLOAD` bytes, the rest
-follows in one frame, and two messages never share a frame. Many small frames would also be read, but the Go reader's
-queue holds 256 of them, and overflowing it ends the connection, too.
+A reader must take payloads as pieces of a byte stream, since Go's writer cuts messages anywhere. A writer must not:
+one ``Read`` of Go's takes one frame, and ends the connection if the frame is longer than its buffer, or if more than
+256 frames wait (``conn.Read`` in pkg/net/multiplex/mux.go of containerd/nri; docs/decisions/0011). So :func:`encode`
+makes frames of one message: the first has at most :data:`FIRST_PAYLOAD` bytes, the rest follows in one frame.
 
 Malformed input is handled so:
 
@@ -25,27 +22,21 @@ from __future__ import annotations
 import itertools
 import struct
 
-from nri.multiplex.errors import ProtocolError
+from nri.multiplex.channel import ProtocolError
 
 HEADER = struct.Struct(">II")
 
 MAX_PAYLOAD = 4 * 1024 * 1024 + 10
-"""Bytes of the longest payload: the longest ttRPC message with its header. A longer write is several frames.
-
-Up to NRI 0.6 Go's writer does not cut, and refuses more than 16 MiB: see :data:`OLD_MAX_PAYLOAD`.
-"""
+"""Bytes of the longest payload: the longest ttRPC message with its header. A longer write is several frames."""
 
 OLD_MAX_PAYLOAD = 1 << 24
-"""Bytes of the longest payload up to NRI 0.6 (``maxPayloadSize`` of its mux.go)."""
+"""The same up to NRI 0.6 (``maxPayloadSize`` of its mux.go), whose writer does not cut and refuses more."""
 
 FIRST_PAYLOAD = 4096
 """Bytes of a message's first frame at most: the size of Go's ``bufio.Reader``, through which ttRPC reads a header."""
 
-PLUGIN_SERVICE = 1
-"""The channel on which the plugin is the server."""
-
-RUNTIME_SERVICE = 2
-"""The channel on which the runtime is the server."""
+PLUGIN_SERVICE, RUNTIME_SERVICE = 1, 2
+"""The channels on which the plugin and the runtime are the servers."""
 
 
 class FrameError(ProtocolError):
@@ -61,8 +52,7 @@ class FrameDecoder:
     def __init__(self, limit: int | None = None) -> None:
         self._limit = MAX_PAYLOAD if limit is None else limit
         self._header = b""
-        self._channel = 0
-        self._left = 0
+        self._channel = self._left = 0
 
     @property
     def inside(self) -> bool:
@@ -86,10 +76,8 @@ class FrameDecoder:
                 self._header = b""
                 self._channel, self._left = HEADER.unpack(head)
             if self._left > self._limit:  # it stays above: nothing is read after this
-                raise FrameError(
-                    f"a frame of channel {self._channel} says it has {self._left} bytes, "
-                    f"expected at most {self._limit}"
-                )
+                what = f"a frame of channel {self._channel} says it has {self._left} bytes"
+                raise FrameError(f"{what}, expected at most {self._limit}")
             piece = data[at : at + self._left]
             at += len(piece)
             self._left -= len(piece)
@@ -101,7 +89,6 @@ class FrameDecoder:
 def encode(channel: int, message: bytes, limit: int | None = None) -> bytes:
     """Return one whole message as frames of ``channel``; no frame for an empty one.
 
-    :param message: a message of the protocol on the channel, from its first byte to its last.
     :param limit: bytes of the longest payload; by default :data:`MAX_PAYLOAD`.
     """
     if len(message) <= FIRST_PAYLOAD:

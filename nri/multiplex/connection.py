@@ -22,8 +22,7 @@ import time
 from collections.abc import Sequence
 
 from nri.errors import NRIError
-from nri.multiplex.channel import Job, Receiver
-from nri.multiplex.errors import ClosedError, ProtocolError
+from nri.multiplex.channel import ClosedError, Job, ProtocolError, Receiver
 from nri.multiplex.leader_followers import LeaderFollowers
 from nri.multiplex.timer import Timer
 
@@ -31,7 +30,6 @@ SEND_TIMEOUT = 10
 """Seconds that the peer has to take what is sent."""
 
 _CHUNK = 64 * 1024
-
 _LONGEST_WAIT = 3600.0  # seconds; a peer's deadline may lie further ahead than poll can count
 
 
@@ -143,8 +141,7 @@ class Connection:
         self._set_timer()
 
     def _set_timer(self) -> None:
-        due = self._receiver.due()
-        if due is not None:
+        if (due := self._receiver.due()) is not None:
             self._timer.set(due)
 
     def _read(self) -> Sequence[Job]:

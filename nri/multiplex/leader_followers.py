@@ -1,9 +1,8 @@
 """A leader/followers pool: the thread that has read something does the work, and another thread reads on.
 
-A job may take as long as its deadline allows, and nothing may wait for it. So before a thread starts a job, another
-thread waits for input. Handing each job to another thread instead would wake one for each, which takes longer than
-most jobs. Of the threads that wait in an epoll, the kernel wakes one, the one that worked last (``ep_poll`` in
-fs/eventpoll.c of Linux).
+Before a thread starts a job, which nothing may wait for, another thread waits for input. Handing each job to another
+thread would wake one for each: docs/decisions/0009. Of the threads that wait in an epoll, the kernel wakes the one
+that worked last (``ep_poll`` in fs/eventpoll.c of Linux).
 """
 
 from __future__ import annotations
@@ -26,19 +25,17 @@ log = logging.getLogger("nri.multiplex")
 class LeaderFollowers:
     """A pool of threads named ``NAME-1``, ``NAME-2`` and so on, started as they are needed.
 
-    :param read: waits for input, and returns the jobs that it amounts to. Several threads call it at once. After
-        :meth:`stop` it must return at once, in all of them.
+    :param read: waits for input and returns the jobs that follow. Several threads call it at once. After :meth:`stop`
+        it must return at once, in all of them.
     """
 
     def __init__(self, name: str, read: Callable[[], Sequence[Job]]) -> None:
-        self._name = name
-        self._read = read
+        self._name, self._read = name, read
         self._lock = threading.Lock()  # taken directly: through the condition it would take four calls of Python
         self._changed = threading.Condition(self._lock)
         self._backlog: deque[Job] = deque()
-        self._count = 0
+        self._count = self._started = 0
         self._idle = 0  # threads that wait for input, or are about to
-        self._started = 0
         self._is_stopped = False
 
     def run(self) -> None:

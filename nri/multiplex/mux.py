@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
+import socket
+import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from nri.multiplex.channel import Receiver
+from nri.multiplex.channel import Channel, ClosedError, Job, Receiver
 from nri.multiplex.codec import FrameDecoder, encode
 from nri.multiplex.connection import Connection
-
-if TYPE_CHECKING:
-    import socket
-    import threading
-    from collections.abc import Sequence
-
-    from nri.multiplex.channel import Channel, Job
-    from nri.multiplex.errors import ClosedError
 
 
 class Mux(Receiver):
@@ -25,7 +19,7 @@ class Mux(Receiver):
     dropped.
 
     :param max_payload: bytes of the longest payload in either direction; by default
-        :data:`nri.multiplex.MAX_PAYLOAD`.
+        :data:`nri.multiplex.codec.MAX_PAYLOAD`.
     """
 
     def __init__(self, sock: socket.socket, *, max_payload: int | None = None) -> None:
@@ -56,8 +50,7 @@ class Mux(Receiver):
         """Hand each channel's pieces to its receiver."""
         jobs: list[Job] = []
         for number, piece in self._decoder.feed(data):
-            receiver = self._receivers.get(number)
-            if receiver is not None:
+            if (receiver := self._receivers.get(number)) is not None:
                 jobs += receiver.receive(piece) or ()
         return jobs
 
@@ -68,8 +61,7 @@ class Mux(Receiver):
 
     def due(self) -> float | None:
         """Return the earliest time of all receivers."""
-        dues = [due for receiver in self._receivers.values() if (due := receiver.due()) is not None]
-        return min(dues) if dues else None
+        return min((due for each in self._receivers.values() if (due := each.due()) is not None), default=None)
 
     def expire(self) -> None:
         """Do what is due on any channel."""
@@ -79,7 +71,7 @@ class Mux(Receiver):
 
 @dataclass(slots=True)
 class _MuxChannel:
-    """One channel of a trunk. Messages are framed by :func:`nri.multiplex.encode`: a Go peer reads nothing else."""
+    """One channel of a trunk. A Go peer reads no other frames than :func:`nri.multiplex.codec.encode` makes."""
 
     number: int
     trunk: Connection

@@ -15,11 +15,6 @@ if TYPE_CHECKING:
     from nri.cgroups import Cgroup
     from nri.types.v1 import Request, Result
 
-DEFAULT_KEY = "qos.class"
-"""The annotation, or label, that gives a container's class."""
-
-MOUNTINFO = "/proc/self/mountinfo"
-
 NAMESPACE = "io.kubernetes.pod.namespace"
 """The sandbox's label with its pod's namespace. The kubelet overwrites what a pod puts there (``newPodLabels`` in its
 ``kuberuntime/labels.go``). Any pod can set an annotation of that name, so annotations do not count."""
@@ -29,51 +24,44 @@ class SamplePlugin(Plugin):
     """A plugin that acts on ``create`` and ``update``, and answers other states without doing anything."""
 
     conf_table: Table
-    """The keys of the plugin conf."""
     uses = ("nri.cgroups", "nri.types.table_explained")
 
     @property
     def conf_schema(self) -> dict[str, Any]:  # type: ignore[override] # it is made where it is asked for
         """The JSON Schema of the plugin conf."""
-        return self.conf_table.schema()
+        from nri.types.table_explained import schema
+
+        return schema(self.conf_table)
 
     def invoke(self, request: Request) -> Result:
-        """Check the plugin conf, then act; the result's metadata says what was done."""
+        """Check the plugin conf, then act."""
         result = request.new_result(self.type)
         if request.state in (State.CREATE, State.UPDATE):
-            self.act(request, self.conf_table.read(request.conf, "conf"), result.metadata)
+            conf = self.conf_table.read(request.conf)
+            if conf is None:
+                from nri.types.table_explained import refusal
+
+                raise refusal(self.conf_table, request.conf, "conf")
+            self.act(request, conf, result.metadata)
         return result
 
     def act(self, request: Request, conf: dict[str, Any], metadata: dict[str, str]) -> None:
-        """Do the plugin's work.
-
-        :param conf: the value of each key of ``conf_table``.
-        :param metadata: the result's, to be filled.
-        """
+        """Do the plugin's work and note it in the result's *metadata*; *conf* has each key of ``conf_table``."""
         raise NotImplementedError
 
 
 def table(*keys: Key, said: tuple[str, ...]) -> Table:
     """Return the table of a plugin conf: *keys*, and the keys that all sample plugins have.
 
-    All of them are checked for every container, so that a misspelt key or a wrong value is found at once, not with
-    the first container that it concerns.
+    All of them are checked for every container, so that a mistake is found with the first one.
 
     :param said: what a pod can say about its containers, for ``allow``.
     """
-    namespaces = either(
-        FLAG,
-        array(text(1, expected="the name of a namespace")),
-        expected="true, false, or an array of namespaces",
-    )
+    names = array(text(1, expected="the name of a namespace"))
+    namespaces = either(FLAG, names, expected="true, false, or an array of namespaces")
     return Table(
         *keys,
-        Key(
-            "key",
-            text(1),
-            default=DEFAULT_KEY,
-            description=f"annotation (or label) that says a container's class (default {DEFAULT_KEY})",
-        ),
+        _text_key("key", "qos.class", "annotation (or label) that says a container's class"),
         Key(
             "allow",
             Table(*[Key(each, namespaces) for each in said], nulls=True),
@@ -81,15 +69,14 @@ def table(*keys: Key, said: tuple[str, ...]) -> Table:
             description=f"which pods may say their {' or '.join(said)}, for each: true (any, the default), "
             "false (none), or an array of namespaces",
         ),
-        Key(
-            "mountinfo",
-            text(1),
-            default=MOUNTINFO,
-            description=f"the list of mounts that tells where the cgroups are (default {MOUNTINFO})",
-        ),
+        _text_key("mountinfo", "/proc/self/mountinfo", "the list of mounts that tells where the cgroups are"),
         notes=True,
         nulls=True,
     )
+
+
+def _text_key(name: str, default: str, description: str) -> Key:
+    return Key(name, text(1), default=default, description=f"{description} (default {default})")
 
 
 def classes_key(name: str, default: str, description: str) -> Key:
@@ -99,12 +86,9 @@ def classes_key(name: str, default: str, description: str) -> Key:
 
 
 def container_class(request: Request, conf: dict[str, Any], metadata: dict[str, str]) -> str | None:
-    """Return the class of the request's container, by the ``key`` of *conf*; None where it has none.
-
-    :param metadata: see :func:`said`.
-    """
+    """Return the class of the request's container, by the ``key`` of *conf*; see :func:`said`."""
     found = said(request, conf, "class", conf["key"], metadata)
-    return None if found is None else found[1]
+    return found and found[1]
 
 
 def said(

@@ -1,9 +1,8 @@
 """The protocol between a plugin's prefork server and a host's pool: its words and a codec without I/O.
 
-Starting an interpreter and loading a plugin takes many times longer than the work of most plugins, and pods wait for
-it. So a host may start a plugin once, as ``TYPE prefork``: a server that has everything loaded and only forks. Each
-request is still answered by a new process, a worker, which answers once. A worker is forked from the server, which
-has seen no request, so it carries nothing over from an earlier request.
+A host may start a plugin once, as ``TYPE prefork``: a server that has everything loaded and only forks. Each request
+is still answered by a new process, a worker, which answers once. A worker is forked from the server, which has seen
+no request, so it carries nothing over from an earlier request.
 
 The server's stdin is the control socket (SOCK_SEQPACKET); the host has the other end. A message is a word, and where
 it has an argument a blank and the argument:
@@ -43,27 +42,13 @@ from __future__ import annotations
 
 import os
 
-VERSION = 5
-"""The version of the protocol, which ``TYPE version`` tells."""
-
-MAX_MESSAGE = 65536
-"""Bytes of a message on the control socket at most."""
-
-MAX_ARGUMENT = 60_000
-"""Bytes of the argument of ``files`` or ``refused`` at most. A plugin with longer file names is refused."""
-
-FILES, REFUSED, READY = b"files", b"refused", b"ready"
-"""The words of a server."""
-
-MORE, DONE, NEXT = b"more", b"done", b"next"
-"""The words of a host."""
-
-LENGTH = 4
-"""Bytes of the length of a request or of a piece."""
-
-MAX_PIECE = 1 << 28
-"""Bytes of a piece at most. The first four bytes of a text are a larger number, so a text is told from a piece."""
-
+VERSION = 5  # of the protocol, which `TYPE version` tells
+FILES, REFUSED, READY = b"files", b"refused", b"ready"  # the words of a server
+MORE, DONE, NEXT = b"more", b"done", b"next"  # the words of a host
+MAX_MESSAGE = 65536  # bytes of a message on the control socket at most
+MAX_ARGUMENT = 60_000  # bytes of the argument of `files` or `refused`; a plugin with longer file names is refused
+LENGTH = 4  # bytes of the length of a request or of a piece
+MAX_PIECE = 1 << 28  # bytes of a piece at most; the first four bytes of a text are a larger number
 _END = bytes(LENGTH)
 
 
@@ -106,8 +91,7 @@ class RequestDecoder:
     __slots__ = ("_head", "left")
 
     def __init__(self) -> None:
-        self.left: int | None = None
-        """Bytes of the request that are still to come; None until its length is known."""
+        self.left: int | None = None  # bytes of the request that are still to come; None until its length is known
         self._head = b""
 
     def feed(self, data: bytes) -> bytes:
@@ -139,16 +123,11 @@ class ResultDecoder:
 
     def __init__(self) -> None:
         self.stdout = bytearray()
-        """The decoded stdout of the worker."""
-        self.status: int | None = None
-        """The exit status that the worker has told; None before its end."""
-        self.is_over = False
-        """Whether the result is complete: the end was read, or the bytes are not in pieces."""
+        self.status: int | None = None  # the exit status that the worker has told; None before its end
+        self.is_over = False  # whether the result is complete: the end was read, or the bytes are not in pieces
+        # Whether the bytes that arrive follow the end, or the plugin wrote to the socket directly. They become part
+        # of `stdout`, which makes the result invalid.
         self.is_text = False
-        """Whether the bytes that arrive belong to no piece.
-
-        They follow the end, or the plugin wrote to the socket directly. They become part of ``stdout``, which makes
-        the result invalid."""
         self._head = b""  # the bytes read so far of a length, or of the end
         self._piece = 0  # bytes of the current piece that are still to come
 

@@ -1,9 +1,6 @@
 """Processes that this project starts: spawn, wait, kill, reap, watch. Every wing uses it; it imports none of them.
 
-What starts, waits for, kills or reaps a process belongs here, in one copy. What a plugin is, and what its output
-means, does not: see :mod:`nri.client`.
-
+What a plugin is, and what its output means, does not belong here: see :mod:`nri.client`.
 ``nri hook`` loads :mod:`.launch` and :mod:`.watchdog` before a container starts, so neither they nor what they import
-may import subprocess, logging, threading, signal, dataclasses, typing, re or enum. Only long-running processes load
-:mod:`.subreaper`, which may log.
+may import subprocess, logging, threading, signal, dataclasses, typing, re or enum; :mod:`.subreaper` may.
 """

@@ -1,22 +1,13 @@
-"""The children that this process has started and not reaped yet, and the reports on them to a watchdog.
-
-The state is global because a process has one set of children: whoever starts, reaps or looks for one needs all of it.
-"""
+"""The children that this process has started and not reaped yet: global, as a process has one set of children."""
 
 from __future__ import annotations
 
 import os
 from _thread import allocate_lock
 
-started: set[int] = set()
-"""The children that were started and are not reaped. A subreaper kills all others."""
-
-lock = allocate_lock()
-"""Held while a child is started or reaped: meanwhile ``started`` does not match the kernel's list."""
-
-late: list[int] = []
-"""Killed children that did not end in time, as in an uninterruptible system call: left to :func:`reap_late`."""
-
+started: set[int] = set()  # the children that were started and are not reaped; a subreaper kills all others
+lock = allocate_lock()  # held while a child is started or reaped: meanwhile `started` is not the kernel's list
+late: list[int] = []  # killed children that did not end in time, as in an uninterruptible system call
 _reports = -1  # the descriptor that reports go to
 
 
@@ -42,7 +33,7 @@ def reap(pid: int) -> int | None:
 
 
 def reap_late() -> None:
-    """Reap those of :data:`late` that have ended. Each is taken out first, so that no other thread reaps it."""
+    """Reap those of ``late`` that have ended. Each is taken out first, so that no other thread reaps it."""
     for _ in range(len(late)):
         try:
             pid = late.pop(0)

@@ -40,12 +40,9 @@ class Output:
     __slots__ = ("seconds", "status", "stderr", "stdout", "stopped")
 
     stdout: bytes
-    stderr: str
-    """The end of its stderr, control characters escaped."""
-    status: int
-    """The exit status; a negative number is the signal that ended it."""
-    stopped: str
-    """Why it was killed: ``deadline`` or ``output``; "" when it ended by itself."""
+    stderr: str  # the end of its stderr, control characters escaped
+    status: int  # the exit status; a negative number is the signal that ended it
+    stopped: str  # why it was killed: `deadline` or `output`; "" when it ended by itself
     seconds: float
 
     @property
@@ -92,15 +89,13 @@ class Conversation:
         pauses: list[tuple[float, Callable[[], None]]] | None = None,
     ) -> None:
         self.pid = pid
-        self.was_refused = False
-        """Whether a process with a socket has ended before it had read all of ``data``."""
+        self.was_refused = False  # whether a process with a socket has ended before it had read all of `data`
         self._stdin, self._stdout, self._stderr = pipes
         self._is_socket = self._stdin == self._stdout
         self._data = data
         self._left = memoryview(data)
         self._decoder = PlainStdout() if decoder is None else decoder
-        self._limit = limit
-        self._lines = lines
+        self._limit, self._lines = limit, lines
         self._pauses = pauses or []
         self._open = set(pipes)
         self._over = self._killed = False
@@ -127,7 +122,7 @@ class Conversation:
     def hold(self, deadline: float) -> Output:
         """Write and read until the process ends, its output is complete or too long, or ``deadline``; then kill it.
 
-        :returns: the output, without ``status`` and ``seconds``.
+        Return the output, without ``status`` and ``seconds``.
         """
         output = Output()
         output.stopped = ""
@@ -161,10 +156,7 @@ class Conversation:
         return output
 
     def end(self, give_up: float | None = None) -> int:
-        """Kill what is left of the process group and close everything; return the exit status.
-
-        :param give_up: as of :func:`nri.process.wait.await_end`.
-        """
+        """Kill what is left of the process group, reap as :func:`await_end`, close everything; return the status."""
         self._kill()
         status = await_end(self.pid, self._pidfd, give_up)
         self.close()
@@ -216,9 +208,8 @@ class Conversation:
         """Read what the process wrote before it ended.
 
         A descendant that left the group may hold the pipes open, or go on writing. So do not wait for their end,
-        and read no more than they hold now. The plugin decides how much that is: F_SETPIPE_SZ enlarges a pipe, for
-        root up to 2 GiB, and with O_DIRECT a read returns one write. The limit of output bounds what is read of
-        stdout; the time that a killed process has to end bounds what is read of stderr.
+        and read no more than they hold now. The plugin decides how much that is (F_SETPIPE_SZ, for root up to 2 GiB;
+        O_DIRECT): a limit bounds stdout, and the time that a killed process has to end bounds stderr.
         """
         for _ in range(_PLAIN_READS):
             if not (self._read(self._stdout) | self._read(self._stderr)):

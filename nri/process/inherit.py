@@ -1,7 +1,7 @@
 """Process state that children inherit: descriptors, signal dispositions, directory, umask and the core limit.
 
-``os.posix_spawn`` closes descriptors and resets signals in the child (:mod:`nri.process.spawn`). It cannot change the
-directory, the umask or limits there: a process of our own sets these for itself with :func:`prepare_process`.
+:mod:`nri.process.spawn` closes descriptors and resets signals in the child. It cannot change the rest there, which a
+process of our own sets for itself with :func:`prepare_process`.
 """
 
 from __future__ import annotations

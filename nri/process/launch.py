@@ -1,9 +1,8 @@
 """Starts one executable, feeds it, reads it, and makes sure that it ends.
 
-There is no shell. The process has a fixed environment, the descriptors 0, 1 and 2, and a process group of its own.
-Its output is bounded. The whole group is killed at the deadline, when the output is too long, and when the process
-has exited: when :func:`launch` returns or raises, the process has ended, and every other process of its group was
-killed. The exception is a process that the kernel keeps in an uninterruptible call: it is reaped when it is gone.
+The whole process group is killed at the deadline, when the output is too long, and when the process has exited: when
+:func:`launch` returns or raises, none of it runs. The exception is a process that the kernel keeps in an
+uninterruptible call: it is reaped when it is gone.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from nri.process.spawn import pipe, spawn
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from nri.process.lines import Log
 
 __all__ = ["MAX_OUTPUT", "BrokenOffError", "Output", "launch", "start"]
 
@@ -29,13 +28,7 @@ _BUSY_RETRY = 0.01  # seconds between attempts to run a file that is being writt
 
 
 def launch(
-    path: str,
-    argv: list[str],
-    stdin: bytes,
-    deadline: float,
-    *,
-    max_output: int = MAX_OUTPUT,
-    log: Callable[[str], None],
+    path: str, argv: list[str], stdin: bytes, deadline: float, *, max_output: int = MAX_OUTPUT, log: Log
 ) -> Output:
     """Run ``path`` until it exits, or until ``deadline`` (of :func:`time.monotonic`, in seconds).
 

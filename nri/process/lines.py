@@ -8,24 +8,18 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-MAX_LINE = 4096
-"""Bytes of one line, and of the end of stderr that an error carries; the rest is cut."""
+    Log = Callable[[str], None]
 
+MAX_LINE = 4096  # bytes of one line, and of the end of stderr that an error carries; the rest is cut
 _LINE_COST = 64  # bytes that each line adds to its own: logging a million empty lines is much work
 
 
 class Lines:
-    """Cuts stderr into lines for a log, and keeps its end.
+    """Cuts stderr into lines for a log, of ``limit`` bytes at most, and keeps its end. ``log`` gets lines escaped."""
 
-    :param limit: bytes that are logged at most.
-    :param log: called with each line, control characters escaped.
-    """
-
-    def __init__(self, limit: int, log: Callable[[str], None]) -> None:
-        self._log = log
-        self._left = limit
-        self._line = b""
-        self._end = b""
+    def __init__(self, limit: int, log: Log) -> None:
+        self._log, self._left = log, limit
+        self._line = self._end = b""
 
     def feed(self, data: bytes) -> None:
         """Take in the bytes that were read next, and log the lines that are complete."""

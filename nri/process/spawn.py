@@ -1,7 +1,6 @@
 """Starts a program without anything of its caller: no environment, no descriptor, no signal disposition.
 
-``os.posix_spawn`` neither copies the caller's memory nor runs Python in the child, and needs no ``subprocess``, whose
-import would delay a container's start.
+Why not with subprocess: docs/decisions/0002-posix-spawn-not-subprocess.md.
 """
 
 from __future__ import annotations
@@ -90,7 +89,7 @@ def _copies(descriptors: Sequence[int]) -> list[int]:
     copies: list[int] = []
     try:
         for fd in descriptors:
-            copies.append(fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, max(3, len(descriptors))))  # noqa: PERF401 - see below
+            copies += [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, max(3, len(descriptors)))]
     except OSError:
         for fd in copies:
             os.close(fd)

@@ -1,9 +1,7 @@
 """Ends orphans: processes that left a plugin's process group, and whose parent has ended.
 
-A plugin's group is killed when the plugin has ended (:mod:`nri.process.launch`), but a process that has called
-``setsid`` or ``setpgid`` is in another group, and a process that was forked twice has lost its parent. The kernel
-makes a child subreaper (prctl(2)) the parent of such orphans. So a child that a long-running host did not start is an
-orphan of a plugin.
+The kernel makes a child subreaper (prctl(2)) the parent of such orphans. So a child that a long-running host did not
+start is an orphan of a plugin.
 """
 
 from __future__ import annotations
@@ -16,9 +14,7 @@ from nri.errors import escape
 from nri.process import children
 from nri.process.wait import SIGKILL, ends, pidfd_or_none
 
-ENDS_WITHIN = 0.1
-"""Seconds to wait for all orphans together: the next event may be waiting. The rest is checked after that event."""
-
+ENDS_WITHIN = 0.1  # seconds to wait for all orphans: the next event may be waiting. The rest is checked after it
 _PR_SET_CHILD_SUBREAPER = 36
 
 log = logging.getLogger("nri.client")
@@ -72,8 +68,7 @@ def _is_reaped(pid: int) -> bool:
 
 
 def _await(pid: int, until: float) -> None:
-    pidfd = pidfd_or_none(pid)
-    if pidfd is None:
+    if (pidfd := pidfd_or_none(pid)) is None:
         return  # it is checked again
     try:
         ends(pidfd, until - time.monotonic())

@@ -8,17 +8,10 @@ import time
 
 from nri.process import children
 
-SIGKILL = 9
-"""The signal's number; the signal module would import enum."""
-
-POLL_WITHOUT_PIDFD = 0.01
-"""Seconds between looks at a process on kernels before Linux 5.3, which have no pidfd."""
-
-REAP_WITHIN = 1.0
-"""Seconds to wait for the end of a killed process; one in an uninterruptible system call may never end."""
-
-REAP_LATE = 0.03
-"""Seconds to wait when the process's deadline has passed: a caller such as the bridge must answer soon after it."""
+SIGKILL = 9  # the signal's number; the signal module would import enum
+POLL_WITHOUT_PIDFD = 0.01  # seconds between looks at a process on kernels before Linux 5.3, which have no pidfd
+REAP_WITHIN = 1.0  # seconds to wait for a killed process, which in an uninterruptible system call may never end
+REAP_LATE = 0.03  # the same after the deadline: a caller such as the bridge must answer soon after it
 
 
 def pidfd_or_none(pid: int) -> int | None:
@@ -65,9 +58,7 @@ def kill_group(pid: int, number: int = SIGKILL) -> None:
 def await_end(pid: int, pidfd: int | None, give_up: float | None = None) -> int:
     """Reap a child that has exited or was killed, and return its exit status; a negative one is a signal.
 
-    A child that does not end in time is left to :func:`nri.process.children.reap_late`.
-
-    :param give_up: of :func:`time.monotonic`; by default in :data:`REAP_WITHIN` seconds.
+    A child that has not ended at ``give_up``, by default in REAP_WITHIN seconds, is left to ``children.reap_late``.
     """
     give_up = time.monotonic() + REAP_WITHIN if give_up is None else give_up
     while (status := children.reap(pid)) is None:

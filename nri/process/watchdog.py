@@ -1,17 +1,10 @@
 """The watchdog: a process that kills what a host was running, when the host is killed and cannot do so itself.
 
-A host that is told to end ends its plugins itself. A host that is killed (SIGKILL, out of memory, a crash of the
-interpreter) cannot, and a running plugin would go on without a deadline. So a host forks a watchdog when it starts.
-The watchdog waits until the host is gone, kills what is left of the host's processes, and ends. It finds them by
-their session, which a process leaves only by ``setsid``. There are two cases:
-
-- The host leads a session, or can create one: hosts that a runtime or systemd starts, and hooks. Its children are in
-  that session.
-- The session belongs to another process, such as a shell that runs a bridge as a job. Then each child gets a session
-  of its own, and the host reports its children to the watchdog (:func:`nri.process.children.report_to`).
-
-The watchdog holds nothing of the host: its descriptors 0, 1 and 2 are /dev/null, its directory is the root, and it
-leads a session of its own. So a runtime that waits for the end of a hook's stderr does not wait for the watchdog.
+It finds the host's processes by their session, which a process leaves only by ``setsid``. If the host leads a
+session, or can create one, its children are in it: so with hosts that a runtime or systemd starts, and with hooks.
+Where the session is another process's, such as a shell's that runs a bridge as a job, each child gets a session of
+its own, and the host reports its children (:func:`nri.process.children.report_to`). The watchdog holds nothing of the
+host, so a runtime that waits for the end of a hook's stderr does not wait for it.
 """
 
 from __future__ import annotations
@@ -24,12 +17,8 @@ from nri.process import children
 from nri.process.spawn import pipe
 from nri.process.wait import SIGKILL, stat_fields
 
-ROUNDS = 100
-"""Times that the watchdog looks for processes: one may fork while its siblings are killed."""
-
-TIMEOUT = 0.5
-"""Seconds that the watchdog looks for a process that the host was starting when it ended."""
-
+ROUNDS = 100  # times that the watchdog looks for processes: one may fork while its siblings are killed
+TIMEOUT = 0.5  # seconds that the watchdog looks for a process that the host was starting when it ended
 _IGNORED = (_signal.SIGTERM, _signal.SIGINT, _signal.SIGHUP, _signal.SIGQUIT, _signal.SIGALRM)
 
 
@@ -106,14 +95,18 @@ def _watch(waits: int, host: int, is_shared: bool) -> None:
     os.closerange(3, waits)  # the connection to the runtime, too, which must see that the host is gone
     os.closerange(waits + 1, 1 << 20)
     os.chdir("/")
-    _rename()
+    try:
+        with open("/proc/self/comm", "w", encoding="ascii") as file:
+            file.write("nri-watchdog")
+    except OSError:
+        pass  # the name is a courtesy to readers of a list of processes
     sessions, files = _read_reports(waits)
     if not is_shared:
         sessions = {host}
     if files:
         sessions |= _leaders_with(files)
     for _ in range(ROUNDS):
-        left = [pid for pid in _of_sessions(sessions) if pid != host]
+        left = [pid for pid in _pids() if pid != host and _is_alive_in(sessions, pid)]
         if not left:
             return
         for pid in left:
@@ -126,8 +119,7 @@ def _watch(waits: int, host: int, is_shared: bool) -> None:
 def _read_reports(waits: int) -> tuple[set[int], set[str]]:
     """Read the reports of :func:`nri.process.children.report_to` until the host is gone.
 
-    :returns: the sessions whose leader the host has not reaped, and the standard files of a process that the host was
-        about to start when it ended.
+    :returns: the sessions whose leader is not reaped, and the standard files of a process that was being started.
     """
     sessions: set[int] = set()
     files: set[str] = set()
@@ -136,13 +128,11 @@ def _read_reports(waits: int) -> tuple[set[int], set[str]]:
         *lines, rest = (rest + data).split(b"\n")
         for line in lines:
             sign, what = line[:1], line[1:].decode()
-            if sign == b"?":
-                files = {link for link in what.split() if link.startswith(("pipe:[", "socket:["))}
-                continue
             if sign == b"-":
                 sessions.discard(int(what))
-                continue
-            files = set()
+            else:
+                named = what.split() if sign == b"?" else []
+                files = {link for link in named if link.startswith(("pipe:[", "socket:["))}
             if sign == b"+":
                 sessions.add(int(what))
     return sessions, files
@@ -155,39 +145,23 @@ def _leaders_with(files: set[str]) -> set[int]:
     """
     until = time.monotonic() + TIMEOUT
     while time.monotonic() < until:
-        for name in os.listdir("/proc"):
+        for pid in _pids():
             try:
-                if name.isdigit() and os.getsid(int(name)) == int(name) and files & _standard_files(name):
-                    return {int(name)}
+                if os.getsid(pid) == pid and files & {os.readlink(f"/proc/{pid}/fd/{number}") for number in range(3)}:
+                    return {pid}
             except OSError:
                 continue  # it has ended
         time.sleep(0.01)
     return set()
 
 
-def _standard_files(pid: str) -> set[str]:
-    return {os.readlink(f"/proc/{pid}/fd/{number}") for number in (0, 1, 2)}
+def _pids() -> list[int]:
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
 
 
-def _of_sessions(sessions: set[int]) -> list[int]:
-    """Return the living processes of these sessions."""
-    found = []
-    for name in os.listdir("/proc"):
-        if not name.isdigit():
-            continue
-        try:
-            fields = stat_fields(name)
-        except OSError:
-            continue  # it has ended
-        if int(fields[3]) in sessions and fields[0] not in b"ZX":
-            found.append(int(name))
-    return found
-
-
-def _rename() -> None:
-    """Give it a name of its own in a list of processes."""
+def _is_alive_in(sessions: set[int], pid: int) -> bool:
     try:
-        with open("/proc/self/comm", "w", encoding="ascii") as file:
-            file.write("nri-watchdog")
+        fields = stat_fields(pid)
     except OSError:
-        pass  # the name is a courtesy
+        return False  # it has ended
+    return int(fields[3]) in sessions and fields[0] not in b"ZX"

@@ -58,8 +58,8 @@ def main(plugin: Plugin) -> NoReturn:
 def _prefork(plugin: Plugin) -> NoReturn:
     """Run ``plugin`` as a prefork server, and exit."""
     try:
-        from nri.prefork.server.answering import Program
         from nri.prefork.server.serving import serve
+        from nri.prefork.server.worker import Program
     except ImportError as error:
         _say(sys.stderr, f"{plugin.type} prefork: a module is missing in the executable: {error.name}")
         sys.exit(2)
@@ -111,17 +111,16 @@ def run(plugin: Plugin, argv: Sequence[str], stdin: Any, stdout: Any, stderr: An
     except OSError as error:
         _say(stderr, f"{plugin.type}: stdin cannot be read: {error.strerror}; expected a request")
         return 1
-    result = (
-        _invoke(plugin, request, stderr) if verb == "invoke" else _failure(plugin, request, f"invalid arg {verb}")
-    )
     try:
-        answer = result.to_json()
+        answer = _invoke(plugin, request, verb, stderr).to_json()
     except EncodeError as error:
         answer = _failure(plugin, request, f"its result: {error}").to_json()
     return _write(plugin, answer + b"\n", stdout, stderr)
 
 
-def _invoke(plugin: Plugin, request: Request, stderr: Any) -> Result:
+def _invoke(plugin: Plugin, request: Request, verb: str, stderr: Any) -> Result:
+    if verb != "invoke":
+        return _failure(plugin, request, f"invalid arg {verb}")
     try:
         result = plugin.invoke(request)
     except SystemExit as exit_:
@@ -137,7 +136,9 @@ def _invoke(plugin: Plugin, request: Request, stderr: Any) -> Result:
                 is_ours = part.startswith(("Traceback", "  ", "\n"))
                 for line in part.rstrip("\n").split("\n") if is_ours else [part.rstrip("\n")]:
                     _say(stderr, line)
-        return _failure(plugin, request, _named(error))
+        name, text = type(error).__name__, str(error)  # `KeyError: 'max'`, not `'max'`
+        message = text if isinstance(error, NRIError) else f"{name}: {text}"
+        return _failure(plugin, request, message if text else name)
     if not isinstance(result, Result):
         what = gojson.describe(result)
         return _failure(plugin, request, f"invoke returned {what}; expected request.new_result({plugin.type!r})")
@@ -152,14 +153,6 @@ def _why_not(plugin: Plugin) -> str:
     if not callable(method) or getattr(method, "__func__", None) is Plugin.invoke:
         return f"class {type(plugin).__name__} {NO_INVOKE}"
     return ""
-
-
-def _named(error: Exception) -> str:
-    """Return the error's message with its class: ``KeyError: 'max'``, not ``'max'``."""
-    name, text = type(error).__name__, str(error)
-    if isinstance(error, NRIError):
-        return text or name
-    return f"{name}: {text}" if text else name
 
 
 def _failure(plugin: Plugin, request: Request, message: str) -> Result:
@@ -177,8 +170,7 @@ def _help(plugin: Plugin) -> str:
         f"       {plugin.type} version    its version and that of the contract, as JSON",
         f"       {plugin.type} schema     the JSON Schema of its conf",
     ]
-    properties = (plugin.conf_schema or {}).get("properties", {})
-    if properties:
+    if properties := (plugin.conf_schema or {}).get("properties", {}):
         lines += ["", "conf:"]
         lines += [f"  {key}: {schema.get('description', '')}".rstrip(": ") for key, schema in properties.items()]
     return "\n".join(lines) + "\n"
@@ -191,17 +183,16 @@ def _version(plugin: Plugin) -> str:
     about: dict[str, Any] = {"type": plugin.type, "version": plugin.version, "nri": VERSION}
     try:
         import nri.prefork.server.serving  # noqa: F401 - may be missing in a compiled plugin
+
+        about["prefork"] = PREFORK_VERSION
     except ImportError:
         pass
-    else:
-        about["prefork"] = PREFORK_VERSION
     about["build"] = describe()
     return gojson.dumps(about).decode() + "\n"
 
 
 def _schema(plugin: Plugin) -> str:
-    schema: Any = True if plugin.conf_schema is None else plugin.conf_schema
-    return gojson.dumps(schema).decode() + "\n"
+    return gojson.dumps(True if plugin.conf_schema is None else plugin.conf_schema).decode() + "\n"
 
 
 ABOUT = {"-h": _help, "--help": _help, "help": _help, "version": _version, "--version": _version, "schema": _schema}
@@ -209,10 +200,7 @@ ABOUT = {"-h": _help, "--help": _help, "help": _help, "version": _version, "--ve
 
 
 def _read(stdin: Any) -> Any:
-    """Return all of ``stdin``, or more than :data:`MAX_REQUEST` bytes of it.
-
-    It is read in chunks, so that memory is allocated only for what arrives.
-    """
+    """Return all of ``stdin``, or more than :data:`MAX_REQUEST` bytes of it. Allocate only for what arrives."""
     pieces = []
     size = 0
     while size <= MAX_REQUEST:

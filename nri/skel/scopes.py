@@ -24,12 +24,8 @@ def scoped(request: Request, key: str) -> tuple[str, str] | None:
     :returns: the key as it was found, with its scope, and its value; None if no such key exists.
     """
     annotations = request.spec.annotations if request.spec is not None else {}
-    scopes = [f"{key}/pod", key]
-    if not request.is_sandbox:
-        for name_key in CONTAINER_NAME_KEYS:
-            if name_key in annotations:
-                scopes.insert(0, f"{key}/container.{annotations[name_key]}")
-                break
+    names = [annotations[each] for each in CONTAINER_NAME_KEYS if each in annotations and not request.is_sandbox]
+    scopes = [*[f"{key}/container.{name}" for name in names[:1]], f"{key}/pod", key]
     for values in (annotations, request.labels):
         for scope in scopes:
             if scope in values:

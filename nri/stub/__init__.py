@@ -14,8 +14,7 @@ connection.
 """
 
 from nri.places import DEFAULT_SOCKET
-from nri.stub.identity import Identity, IdentityError
-from nri.stub.plugin import RuntimeInfo, V2Plugin
+from nri.stub.plugin import Identity, IdentityError, RuntimeInfo, V2Plugin
 from nri.stub.runner import Runner, run
 from nri.stub.session import Session
 

@@ -1,4 +1,4 @@
-"""The base of a v2 plugin: a class with a method for each event that it handles.
+"""A v2 plugin: its identity, and its base, a class with a method for each event that it handles.
 
 The names of the methods follow from the table of events (:mod:`nri.api.events`): ``run_pod_sandbox`` handles
 ``RunPodSandbox``. A handler takes the event's request and the call that carried it, also where an older runtime sent
@@ -23,28 +23,64 @@ A handler that raises refuses: the runtime gets the exception's message, and its
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from nri.api import events
+from google.protobuf.message import Message
+
+from nri.api import Container, ContainerUpdate, PodSandbox, events, names
+from nri.api.names import INDEX_VARIABLE, NAME_VARIABLE
 from nri.api.runtimes import nri_version
 from nri.errors import NRIError
+from nri.ttrpc import Call
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from google.protobuf.message import Message
-
-    from nri.api import Container, ContainerUpdate, PodSandbox
-    from nri.ttrpc import Call
-
-    EventHandler = Callable[[Any, Call], Message | None]
+EventHandler = Callable[[Any, Call], Message | None]
 
 HANDLERS: dict[int, str] = {
     int(method.event): re.sub(r"(?<=[a-z])(?=[A-Z])", "_", method.rpc).lower() for method in events.METHODS
 }
 """The name of each event's handler."""
+
+
+class IdentityError(NRIError):
+    """A plugin's name or index is missing, or a runtime does not accept it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Identity:
+    """A plugin's name, and an index that is its place in the order of plugins."""
+
+    name: str
+    index: str
+
+    def __post_init__(self) -> None:
+        if fault := names.find_fault(self.name, self.index):
+            raise IdentityError(fault)
+
+    def __str__(self) -> str:
+        return f"{self.index}-{self.name}"
+
+    @classmethod
+    def find(cls, environment: Mapping[str, str], executable: str, *, name: str = "", index: str = "") -> Identity:
+        """Return the identity from the environment; else from the arguments; else from the executable's ``NN-name``.
+
+        The environment goes first: a runtime knows the plugins that it launches by the names that it gave them.
+
+        :raises IdentityError: when that leaves the name or index unknown, or a runtime does not accept it.
+        """
+        file_index, file_name = names.split_executable(os.path.basename(executable)) or ("", "")
+        name = environment.get(NAME_VARIABLE) or name or file_name
+        index = environment.get(INDEX_VARIABLE) or index or file_index
+        if not name or not index:
+            missing = " and ".join([what for what, value in (("name", name), ("index", index)) if not value])
+            raise IdentityError(
+                f"the plugin's {missing} is not known: neither given, nor in {NAME_VARIABLE} and {INDEX_VARIABLE}, "
+                f"nor told by the executable {os.path.basename(executable)!r}; expected one like 10-name"
+            )
+        return cls(name=name, index=index)
 
 
 @dataclass(frozen=True, kw_only=True)

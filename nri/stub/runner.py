@@ -1,8 +1,7 @@
 """Keep a plugin connected: to the runtime that launched it, or to any runtime that listens.
 
-A plugin that a runtime launches inherits a connected socket, with its number in the environment. When the runtime
-closes it, the process has nothing more to do. A plugin from outside connects to the runtime's socket, and connects
-again whenever the connection ends: a runtime may restart, and must find its plugins then.
+A plugin that a runtime launches inherits a connected socket, with its number in the environment, and ends with it. A
+plugin from outside connects again whenever the connection ends: a runtime may restart, and must find its plugins.
 """
 
 from __future__ import annotations
@@ -13,22 +12,15 @@ import random
 import socket
 import sys
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
+from nri.api import ContainerUpdate
 from nri.api.names import SOCKET_VARIABLE
 from nri.errors import NRIError
-from nri.multiplex import inherited_socket
+from nri.multiplex import ClosedError, inherited_socket
 from nri.places import DEFAULT_SOCKET
-from nri.stub.identity import Identity
-from nri.stub.plugin import handlers
+from nri.stub.plugin import Identity, V2Plugin, handlers
 from nri.stub.session import Session
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from nri.api import ContainerUpdate
-    from nri.multiplex import ClosedError
-    from nri.stub.plugin import V2Plugin
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 0.8
 """Seconds between attempts to connect: doubled each time, with jitter so that plugins don't connect all at once."""
@@ -57,9 +49,7 @@ class Runner:
     ) -> None:
         handlers(plugin)  # raises early
         self.identity = Identity.find(environment, executable or sys.argv[0], name=name, index=index)
-        self._plugin = plugin
-        self._path = path
-        self._build = build
+        self._plugin, self._path, self._build = plugin, path, build
         self._connected = sock if sock is not None else _inherited(environment)
         self._stopped = threading.Event()
         self._session: Session | None = None
@@ -67,7 +57,7 @@ class Runner:
     def run(self) -> ClosedError | None:
         """Serve the given or inherited connection until it is closed; otherwise connect, repeatedly, until stopped.
 
-        :returns: the reason why the last connection was closed; None where there was none.
+        Returns the reason why the last connection was closed; None where there was none.
         """
         if self._connected is not None:
             return self._serve(Session(self._plugin, self.identity, self._connected))
@@ -95,13 +85,9 @@ class Runner:
         return reason
 
     def stop(self, *, grace: float = 0.0) -> None:
-        """Close the connection, and make :meth:`run` return. Another thread calls this.
-
-        :param grace: seconds to wait until the handlers that are at work have sent their answers.
-        """
+        """Close the connection as :meth:`Session.close`, and make :meth:`run` return. Another thread calls this."""
         self._stopped.set()
-        session = self._session
-        if session is not None:
+        if (session := self._session) is not None:
             session.close("the plugin was stopped", grace=grace)
 
     def update_containers(
@@ -111,8 +97,7 @@ class Runner:
 
         :raises NRIError: also when the plugin is not connected.
         """
-        session = self._session
-        if session is None:
+        if (session := self._session) is None:
             raise NRIError("not connected to a runtime")
         return session.update_containers(updates, timeout=timeout)
 
@@ -138,8 +123,7 @@ def run(plugin: V2Plugin, *, name: str = "", index: str = "", path: str = DEFAUL
 
 
 def _inherited(environment: Mapping[str, str]) -> socket.socket | None:
-    number = environment.get(SOCKET_VARIABLE)
-    if number is None:
+    if (number := environment.get(SOCKET_VARIABLE)) is None:
         return None
     if not number.isascii() or not number.isdigit() or len(number) > 6:
         raise NRIError(f"{SOCKET_VARIABLE} is {number!r}, expected the number of a descriptor")

@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 import logging
+import socket
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+
+from google.protobuf.message import Message
 
 from nri import api
 from nri.api import events
 from nri.api.events import PLUGIN, RUNTIME
 from nri.api.runtimes import MAX_REQUEST
 from nri.errors import NRIError
-from nri.multiplex import OLD_MAX_PAYLOAD, PLUGIN_SERVICE, RUNTIME_SERVICE, Mux
-from nri.stub.plugin import RuntimeInfo, V2Plugin, handlers
+from nri.multiplex import OLD_MAX_PAYLOAD, PLUGIN_SERVICE, RUNTIME_SERVICE, ClosedError, Mux
+from nri.stub.plugin import EventHandler, Identity, RuntimeInfo, V2Plugin, handlers
 from nri.ttrpc import Call, Code, RPCClient, RPCServer, StatusError
-from nri.ttrpc.server import unary
-
-if TYPE_CHECKING:
-    import socket
-    from collections.abc import Callable, Sequence
-
-    from google.protobuf.message import Message
-
-    from nri.multiplex import ClosedError
-    from nri.stub.identity import Identity
-    from nri.stub.plugin import EventHandler
-    from nri.ttrpc.server import MethodHandler
+from nri.ttrpc.server import MethodHandler, unary
 
 NRI_VERSION = "v0.12.2"
 """The NRI release that :mod:`nri.api` follows."""
@@ -48,9 +40,7 @@ class Session:
     """
 
     def __init__(self, plugin: V2Plugin, identity: Identity, sock: socket.socket) -> None:
-        self._plugin = plugin
-        self._identity = identity
-        self._handlers = handlers(plugin)
+        self._plugin, self._identity, self._handlers = plugin, identity, handlers(plugin)
         self._mux = Mux(sock, max_payload=OLD_MAX_PAYLOAD)
         self._client = RPCClient(self._mux.open(RUNTIME_SERVICE))
         self._server = RPCServer(
@@ -73,10 +63,7 @@ class Session:
             registering.join()
 
     def close(self, reason: str, *, grace: float = 0.0) -> None:
-        """Close the connection; :meth:`run` returns.
-
-        :param grace: seconds to wait until the handlers that are at work have sent their answers.
-        """
+        """Close the connection, so that :meth:`run` returns; wait ``grace`` seconds for handlers that are at work."""
         if grace > 0:
             self._server.wait_until_answered(grace)
         self._mux.close(reason)
@@ -84,21 +71,16 @@ class Session:
     def update_containers(
         self, updates: Sequence[api.ContainerUpdate], *, timeout: float | None = None
     ) -> list[api.ContainerUpdate]:
-        """Ask the runtime to update containers, at any time after synchronization.
-
-        :returns: the updates that failed.
+        """Ask the runtime to update containers, at any time after synchronization; returns the updates that failed.
 
         :raises NRIError: when the runtime refuses, or the connection is closed.
         """
-        request = api.UpdateContainersRequest(update=updates)
-        response = self._client.call(
-            RUNTIME, "UpdateContainers", request, api.UpdateContainersResponse, timeout=timeout
-        )
-        return list(response.failed)
+        request, response = api.UpdateContainersRequest(update=updates), api.UpdateContainersResponse
+        return list(self._client.call(RUNTIME, "UpdateContainers", request, response, timeout=timeout).failed)
 
     def _register(self) -> None:
-        request = api.RegisterPluginRequest(plugin_name=self._identity.name, plugin_idx=self._identity.index)
-        request.NRI_version = NRI_VERSION
+        name, index = self._identity.name, self._identity.index
+        request = api.RegisterPluginRequest(plugin_name=name, plugin_idx=index, NRI_version=NRI_VERSION)
         try:
             self._client.call(RUNTIME, "RegisterPlugin", request, api.Empty, timeout=REGISTRATION_TIMEOUT)
         except NRIError as error:
@@ -134,9 +116,8 @@ class Session:
             names = ", ".join(events.BY_EVENT[event].rpc for event in events.in_mask(wanted & ~mask))
             log.warning("%s %s can't deliver %s", runtime.name, runtime.version, names)
         if mask == 0:  # this would mean all events
-            raise StatusError(
-                Code.FAILED_PRECONDITION, "the runtime knows none of the events that the plugin handles"
-            )
+            what = "the runtime knows none of the events that the plugin handles"
+            raise StatusError(Code.FAILED_PRECONDITION, what)
         self.runtime = runtime
         self._registration_over.set()  # containerd 1.7 does not synchronize a plugin that it launched
         return api.ConfigureResponse(events=mask)
@@ -146,10 +127,9 @@ class Session:
         self._containers += request.containers
         if request.more:
             return api.SynchronizeResponse(more=True)
-        pods, self._pods = self._pods, []
-        containers, self._containers = self._containers, []
-        updates = self._plugin.synchronize(pods, containers)
-        response = api.SynchronizeResponse(update=updates or [])
+        pods, containers = self._pods, self._containers
+        self._pods, self._containers = [], []
+        response = api.SynchronizeResponse(update=self._plugin.synchronize(pods, containers) or [])
         self.synchronized = True
         return response
 
@@ -158,8 +138,7 @@ class Session:
         return api.Empty()
 
     def _state_change(self, change: api.StateChangeEvent, call: Call) -> api.Empty:
-        handler = self._handlers.get(change.event)
-        method = events.BY_EVENT.get(change.event)
+        handler, method = self._handlers.get(change.event), events.BY_EVENT.get(change.event)
         if handler is None or method is None or not method.state_change:
             log.info("ignored a StateChange with event %d, which the plugin does not handle", change.event)
             return api.Empty()

@@ -6,19 +6,8 @@ implemented, which are all that NRI has; a streaming call is refused.
 """
 
 from nri.ttrpc.client import RPCClient
-from nri.ttrpc.codec import MAX_DATA, MessageDecoder, MessageFrame, Oversized
+from nri.ttrpc.codec import MAX_DATA
 from nri.ttrpc.server import Call, RPCServer
 from nri.ttrpc.status import Code, DeadlineError, StatusError
 
-__all__ = [
-    "MAX_DATA",
-    "Call",
-    "Code",
-    "DeadlineError",
-    "MessageDecoder",
-    "MessageFrame",
-    "Oversized",
-    "RPCClient",
-    "RPCServer",
-    "StatusError",
-]
+__all__ = ["MAX_DATA", "Call", "Code", "DeadlineError", "RPCClient", "RPCServer", "StatusError"]

@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Mapping
+from typing import TypeVar
 
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, Message
 
 from nri.errors import NRIError
-from nri.multiplex import Receiver
+from nri.multiplex import Channel, Receiver
 from nri.ttrpc import codec
 from nri.ttrpc.status import Code, DeadlineError, StatusError
 from nri.ttrpc.ttrpc_pb2 import Request, Response
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from google.protobuf.message import Message
-
-    from nri.multiplex import Channel
 
 Out = TypeVar("Out", bound="Message")
 
@@ -27,13 +21,10 @@ Out = TypeVar("Out", bound="Message")
 class _PendingCall:
     """A call that waits for its answer. The thread that reads only wakes the caller, which decodes the answer."""
 
-    __slots__ = ("answer", "done", "error")
-
     def __init__(self) -> None:
         self.done = threading.Lock()  # a threading.Event would be three objects, and slower
         self.done.acquire()
-        self.answer: codec.MessageFrame | codec.Oversized | None = None
-        self.error: NRIError | None = None
+        self.result: codec.MessageFrame | codec.Oversized | NRIError | None = None
 
 
 class RPCClient(Receiver):
@@ -48,8 +39,7 @@ class RPCClient(Receiver):
         self._decoder = codec.MessageDecoder()
         self._pending: dict[int, _PendingCall] = {}
         self._next_stream = 1
-        self._sending = threading.Lock()
-        self._lock = threading.Lock()
+        self._sending, self._lock = threading.Lock(), threading.Lock()
         self._closed: NRIError | None = None
         channel.attach(self)
 
@@ -86,10 +76,10 @@ class RPCClient(Receiver):
             with self._lock:
                 self._pending.pop(stream, None)
             raise DeadlineError(f"{method}: no answer within {timeout:g} s")
-        if pending.error is not None:
-            raise pending.error.with_traceback(None)
+        if isinstance(pending.result, NRIError):
+            raise pending.result.with_traceback(None)
         try:
-            return response.FromString(_payload(pending.answer))
+            return response.FromString(_payload(pending.result))
         except DecodeError:
             what = f"the answer to {method} is not a {response.DESCRIPTOR.full_name}"
             raise StatusError(Code.INTERNAL, what) from None
@@ -102,17 +92,16 @@ class RPCClient(Receiver):
             with self._lock:
                 pending = self._pending.pop(message.stream, None)
             if pending is not None:  # otherwise it came after its deadline
-                pending.answer = message
+                pending.result = message
                 pending.done.release()
 
     def closed(self, reason: NRIError) -> None:
         """End every pending call with ``reason``."""
         with self._lock:
             self._closed = self._closed or reason
-            pending = list(self._pending.values())
-            self._pending.clear()
-        for call in pending:
-            call.error = reason
+            pending, self._pending = self._pending, {}
+        for call in pending.values():
+            call.result = reason
             call.done.release()
 
     def _send(self, data: bytes) -> tuple[int, _PendingCall]:

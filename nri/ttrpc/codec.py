@@ -55,43 +55,36 @@ class MessageDecoder:
     def __init__(self, limit: int | None = None) -> None:
         self._limit = MAX_DATA if limit is None else limit
         self._buffer = bytearray()
-        self._header: tuple[int, int, int, int] | None = None
         self._skip = 0
 
     @property
     def inside(self) -> bool:
         """True while a frame has begun and not ended."""
-        return bool(self._buffer) or self._header is not None or self._skip > 0
+        return bool(self._buffer) or self._skip > 0
 
     def feed(self, data: bytes) -> list[MessageFrame | Oversized]:
         """Return the frames that end in ``data``, and the oversized ones that begin there, in order."""
         found: list[MessageFrame | Oversized] = []
-        if self._skip:
-            passed = min(self._skip, len(data))
-            self._skip -= passed
-            data = data[passed:]
-        self._buffer += data
         buffer = self._buffer
+        buffer += data
         while True:
-            if self._header is None:
-                if len(buffer) < HEADER.size:
-                    return found
-                length, stream, kind, _ = header = HEADER.unpack_from(buffer)
-                del buffer[: HEADER.size]
-                if length > self._limit:
-                    found.append(Oversized(stream, kind, length))
-                    passed = min(length, len(buffer))
-                    del buffer[:passed]
-                    self._skip = length - passed
-                    continue
-                self._header = header
-            length, stream, kind, flags = self._header
-            if len(buffer) < length:
+            if self._skip:
+                passed = min(self._skip, len(buffer))
+                del buffer[:passed]
+                self._skip -= passed
+            if len(buffer) < HEADER.size:
                 return found
-            with memoryview(buffer) as view:
-                found.append(MessageFrame(stream, kind, flags, bytes(view[:length])))
-            del buffer[:length]
-            self._header = None
+            length, stream, kind, flags = HEADER.unpack_from(buffer)
+            end = HEADER.size + length
+            if length > self._limit:
+                found.append(Oversized(stream, kind, length))
+                self._skip = end
+            elif len(buffer) < end:
+                return found
+            else:
+                with memoryview(buffer) as view:
+                    found.append(MessageFrame(stream, kind, flags, bytes(view[HEADER.size : end])))
+                del buffer[:end]
 
 
 def encode(stream: int, kind: int, data: bytes, flags: int = 0) -> bytes:

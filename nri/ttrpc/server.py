@@ -21,25 +21,19 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable, Mapping
+from typing import TypeVar
 
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, Message
 
 from nri.errors import NRIError, bounded, escape
-from nri.multiplex import Receiver
+from nri.multiplex import Channel, Job, Receiver
 from nri.ttrpc import codec
 from nri.ttrpc.reply_queue import ReplyQueue
 from nri.ttrpc.status import Code, StatusError
 from nri.ttrpc.ttrpc_pb2 import Request, Response
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from google.protobuf.message import Message
-
-    from nri.multiplex import Channel, Job
-
-    MethodHandler = Callable[[bytes, "Call"], bytes]
+MethodHandler = Callable[[bytes, "Call"], bytes]
 
 In = TypeVar("In", bound="Message")
 MAX_MESSAGE = 65536
@@ -52,22 +46,9 @@ log = logging.getLogger("nri.ttrpc")
 class Call:
     """One call that a handler serves."""
 
-    __slots__ = (
-        "_event",
-        "afterwards",
-        "answer_by",
-        "deadline",
-        "is_cancelled",
-        "metadata",
-        "method",
-        "service",
-        "stream",
-    )
-
     def __init__(self, stream: int, request: Request, early: float = 0.0) -> None:
         self.stream = stream
-        self.service = request.service
-        self.method = request.method
+        self.service, self.method = request.service, request.method
         seconds = request.timeout_nano / 1e9
         self.deadline = None if seconds <= 0 else time.monotonic() + seconds
         """Time of :func:`time.monotonic`; None where the client set no timeout."""
@@ -137,17 +118,15 @@ class RPCServer(Receiver):
         """Take a piece of the channel's bytes; returns a job for each call to serve."""
         jobs: list[Job] = []
         for message in self._decoder.feed(data):
-            if isinstance(message, codec.Oversized):
-                if message.type == codec.REQUEST:
-                    self._last_stream = max(self._last_stream, message.stream)
-                    what = f"a request of {message.length} bytes, at most {self._max_request} are taken"
-                    self._refuse(message.stream, Code.RESOURCE_EXHAUSTED, what)
-            elif message.type == codec.REQUEST:
-                job = self._request(message)
-                if job is not None:
-                    jobs.append(job)
-            else:
+            if message.type != codec.REQUEST:
                 log.debug("dropped a message of type %d on stream %d", message.type, message.stream)
+                continue
+            try:
+                if (job := self._job_of(message)) is not None:
+                    jobs.append(job)
+            except StatusError as error:
+                log.warning("refused: %s", escape(error.message[:500]))
+                self._reply(message.stream, error.code, error.message)
         return jobs
 
     def closed(self, reason: NRIError) -> None:
@@ -155,19 +134,15 @@ class RPCServer(Receiver):
         with self._lock:
             self._closed = True
             self._changed.notify_all()
-            calls = list(self._calls.values())
-            self._calls.clear()
-        for call in calls:
+            calls, self._calls = self._calls, {}
+        for call in calls.values():
             call.cancel()
         self._replies.end()
 
     def wait_until_answered(self, timeout: float) -> bool:
         """Wait until no handler is at work and every answer is sent, or the connection is closed.
 
-        A handler must not call this.
-
-        :param timeout: seconds.
-        :returns: False when the time was over before.
+        A handler must not call this. Returns False when ``timeout`` seconds are over before.
         """
         with self._lock:
             return self._changed.wait_for(lambda: self._begun == 0 or self._closed, timeout)
@@ -184,30 +159,32 @@ class RPCServer(Receiver):
             late = [call for call in self._calls.values() if call.answer_by is not None and call.answer_by <= now]
         for call in late:
             call.cancel()
-            with self._lock:
-                if self._calls.pop(call.stream, None) is None:
-                    continue
-            self._reply(call.stream, Code.DEADLINE_EXCEEDED, f"{call.method} was not done within its deadline")
+            if self._take(call):
+                self._reply(call.stream, Code.DEADLINE_EXCEEDED, f"{call.method} was not done within its deadline")
 
-    def _request(self, message: codec.MessageFrame) -> Job | None:
+    def _job_of(self, message: codec.MessageFrame | codec.Oversized) -> Job | None:
+        """Return the job that serves a request; None when the connection is closed.
+
+        :raises StatusError: when the request is refused.
+        """
         stream = message.stream
+        if isinstance(message, codec.Oversized):
+            self._last_stream = max(self._last_stream, stream)
+            what = f"a request of {message.length} bytes, at most {self._max_request} are taken"
+            raise StatusError(Code.RESOURCE_EXHAUSTED, what)
         if stream % 2 == 0 or stream <= self._last_stream:
             what = f"a request on stream {stream}, expected an odd number above {self._last_stream}"
-            self._refuse(stream, Code.INVALID_ARGUMENT, what)
-            return None
+            raise StatusError(Code.INVALID_ARGUMENT, what)
         self._last_stream = stream
         try:
             request = Request.FromString(message.data)
         except DecodeError:
-            self._refuse(stream, Code.INVALID_ARGUMENT, "the request is not a ttrpc.Request")
-            return None
+            raise StatusError(Code.INVALID_ARGUMENT, "the request is not a ttrpc.Request") from None
         handler = self._handlers.get((request.service, request.method))
         if handler is None:
-            self._refuse(stream, Code.UNIMPLEMENTED, f"/{request.service}/{request.method} is not implemented")
-            return None
+            raise StatusError(Code.UNIMPLEMENTED, f"/{request.service}/{request.method} is not implemented")
         if message.flags & codec.FLAG_REMOTE_OPEN:
-            self._refuse(stream, Code.UNIMPLEMENTED, f"/{request.service}/{request.method} is no streaming call")
-            return None
+            raise StatusError(Code.UNIMPLEMENTED, f"/{request.service}/{request.method} is no streaming call")
         call = Call(stream, request, self._early)
         with self._lock:
             if self._closed:  # by another thread meanwhile
@@ -219,7 +196,9 @@ class RPCServer(Receiver):
     def _serve(self, handler: MethodHandler, payload: bytes, call: Call) -> None:
         try:
             if not call.is_cancelled:  # while the call waited for a thread
-                self._answer(call, self._handle(handler, payload, call))
+                response = self._handle(handler, payload, call)
+                if self._take(call):
+                    self._respond(call.stream, response)
             for function in call.afterwards:
                 function()
         finally:
@@ -238,17 +217,12 @@ class RPCServer(Receiver):
             log.exception("%s failed", call.method)
             return _failure(Code.UNKNOWN, escape(str(error)) or type(error).__name__)
 
-    def _answer(self, call: Call, response: Response) -> None:
+    def _take(self, call: Call) -> bool:
+        """Return whether the caller must answer: no other thread has, and the connection is open."""
         with self._lock:
-            if self._calls.pop(call.stream, None) is None:
-                return  # the server has answered for the handler, or the connection is closed
-        self._respond(call.stream, response)
+            return self._calls.pop(call.stream, None) is not None
 
-    def _refuse(self, stream: int, code: Code, message: str) -> None:
-        log.warning("refused: %s", escape(message[:500]))
-        self._reply(stream, code, message)
-
-    def _reply(self, stream: int, code: Code, message: str) -> None:
+    def _reply(self, stream: int, code: int, message: str) -> None:
         self._replies.send(lambda: self._respond(stream, _failure(code, message)))
 
     def _respond(self, stream: int, response: Response) -> None:

@@ -12,12 +12,9 @@ class DecodeError(NRIError, ValueError):
 
     def __init__(self, reason: str, *, line: int = 0, column: int = 0) -> None:
         super().__init__(f"line {line} column {column}: {reason}" if line else reason)
-        self.reason = reason
-        """The message without the position."""
-        self.line = line
-        """The line, from 1; 0 if the message names a path instead, or the place is unknown."""
-        self.column = column
-        """The column in characters, from 1; 0 likewise."""
+        self.reason = reason  # the message without the position
+        self.line = line  # from 1; 0 if the message names a path instead, or the place is unknown
+        self.column = column  # in characters, from 1; 0 likewise
 
 
 class EncodeError(NRIError, ValueError):

@@ -94,9 +94,7 @@ def loads(document: bytes | bytearray | memoryview | str, pairs_hook: PairsHook 
     if not isinstance(document, str):
         text = str(document, "utf-8", "replace")
     else:
-        text = document
-        if not text.isascii():
-            text = _mend_text(text)
+        text = document if document.isascii() else _mend_text(document)
     start = 0
     scan = _scan
     if pairs_hook is not None:
@@ -209,17 +207,10 @@ def _glimpse(text: str, at: int) -> str:
 
 def _depth(value: object) -> int:
     depth, level = 0, [value]
-    while level := [inner for outer in level for inner in _children(outer)]:
+    while containers := [each for each in level if isinstance(each, dict | list)]:
+        level = [inner for each in containers for inner in (each.values() if isinstance(each, dict) else each)]
         depth += 1
     return depth
-
-
-def _children(value: object) -> list[object]:
-    if isinstance(value, dict):
-        return [*value.values()] or [None]
-    if isinstance(value, list):
-        return value or [None]
-    return []
 
 
 def _mend(value: object) -> object:

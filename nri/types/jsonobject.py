@@ -91,25 +91,22 @@ def mismatch(value: object, where: str, expected: str) -> DecodeError:
 
 
 class Field:
-    """A field of a type.
+    """A field of a type: a JSON key and an attribute. With ``omit_empty`` the JSON has no empty value of it.
 
-    :param key: its JSON key.
-    :param attribute: the name of its attribute.
     :param kind: checks a decoded value, whose path is the second argument, and returns the attribute's value.
-    :param omit_empty: leaves an empty value out of the JSON.
     """
 
     __slots__ = ("attribute", "key", "kind", "omit_empty")
 
     def __init__(self, key: str, attribute: str, kind: Kind, *, omit_empty: bool = True) -> None:
-        self.key = key
-        self.attribute = attribute
-        self.kind = kind
-        self.omit_empty = omit_empty
+        self.key, self.attribute, self.kind, self.omit_empty = key, attribute, kind, omit_empty
 
 
 class JSONObject:
-    """The base class of the wire's types: frozen, compared by value, read from and written to JSON."""
+    """The base class of the wire's types: frozen, compared by value, read from and written to JSON.
+
+    A type with an attribute ``extra`` has the keys there that no field has; others ignore them, as Go does.
+    """
 
     __slots__: tuple[str, ...] = ()
     FIELDS: ClassVar[tuple[Field, ...]] = ()
@@ -135,26 +132,25 @@ class JSONObject:
         :param where: the path of ``value``, for errors.
         :raises DecodeError: when a value is not of its field's kind.
         """
-        if value is None:
-            value = {}
+        value = {} if value is None else value
         if not isinstance(value, dict):
             raise mismatch(value, where, "an object")
         by_key = cls._BY_KEY
         found: dict[str, Any] = {}
-        unknown: list[tuple[str, Any]] = []
+        unknown: dict[str, Any] = {}
         for key, item in value.items():
             known = by_key.get(key) or by_key.get(fold(key))
             if known is not None:
                 found[known.attribute] = known.kind(item, f"{where}.{known.key}")
             else:
-                unknown.append((key, item))
+                unknown[key] = item
         message = cls.__new__(cls)
         put = object.__setattr__
         for field in cls.FIELDS:
             name = field.attribute
             put(message, name, found[name] if name in found else field.kind(None, ""))
-        for key, item in unknown:
-            message._keep_unknown(key, item)
+        if "extra" in cls.__slots__:
+            put(message, "extra", unknown)
         return message
 
     def to_json(self) -> bytes:
@@ -197,9 +193,6 @@ class JSONObject:
     def _set(self, **values: object) -> None:
         for name, value in values.items():
             object.__setattr__(self, name, value)
-
-    def _keep_unknown(self, key: str, value: object) -> None:
-        """Handle a key that no field has: ignore it, as Go does."""
 
     def __setattr__(self, name: str, value: object = None) -> None:
         raise AttributeError(

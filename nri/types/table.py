@@ -1,29 +1,23 @@
 """Tables of the keys that a JSON object may have, with a rule for each value.
 
-One table gives a quick verdict (``accepts``), the values with their defaults (``read``), the faults (``faults``), and
-a JSON Schema (``schema``):
-
     CONF = Table(
         Key("level", words("low", "high"), default="low", description="how much is done"),
         Key("cpus", array(number(0, 8191, whole=True)), default=[], description="CPUs that are left alone"),
         notes=True,
         nulls=True,
     )
-    conf = CONF.read({"cpus": [0, 1]}, "conf")
-    assert conf == {"level": "low", "cpus": [0, 1]}
+    assert CONF.read({"cpus": [0, 1]}) == {"level": "low", "cpus": [0, 1]}
 
-A validator of the schema comes to the same verdict, except that it takes ``1.0`` for an integer. Functions make the
-usual rules; for any other, make a :class:`Rule`. A plugin imports this module at every start, so the code for faults
-and schemas is in :mod:`nri.types.table_explained`.
+Functions make the usual rules; for any other, make a :class:`Rule`. The faults and a JSON Schema are made from the
+same table by :mod:`nri.types.table_explained`, which a plugin need not import at its start. A validator of the schema
+comes to the same verdict, except that it takes ``1.0`` for an integer.
 """
 
 from __future__ import annotations
 
-from nri.types.errors import DecodeError
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from typing import Any
 
 NOTE_PREFIX = "x-"
@@ -54,24 +48,6 @@ class Rule:
         self.kind, self.accepts, self.expected = kind, accepts, expected
         self.keywords, self.explain, self.parts = keywords, explain, parts
 
-    def why(self, value: object) -> str:
-        """Return what is wrong with *value* as a whole and what would be right; "" if it is accepted."""
-        from nri.types import table_explained
-
-        return table_explained.why(self, value)
-
-    def faults(self, value: object, where: str) -> Iterator[tuple[str, str]]:
-        """Yield each fault in *value*: its path, which begins with *where*, and what is wrong there."""
-        from nri.types import table_explained
-
-        return table_explained.faults(self, value, where)
-
-    def schema(self) -> dict[str, Any]:
-        """Return the rule as a JSON Schema (2020-12)."""
-        from nri.types import table_explained
-
-        return table_explained.schema(self)
-
 
 ANYTHING = Rule(object, lambda value: True, "a value", {})
 FLAG = Rule(bool, lambda value: value is True or value is False, "true or false", {"type": "boolean"})
@@ -91,22 +67,17 @@ def text(
     pattern: str | None = None,
     expected: str = "",
 ) -> Rule:
-    """Return a rule for a string with a number of characters from *shortest* to *longest*.
+    """Return a rule for a string of *shortest* to *longest* characters.
 
-    :param longest: None for no limit.
     :param matches: returns whether a string is right.
     :param pattern: the regular expression, for the schema, that is the same as *matches*.
     """
     if (matches is None) != (pattern is None):
         raise TypeError("expected both matches and pattern, or neither")
+    most = float("inf") if longest is None else longest
 
     def accepts(value: object) -> bool:
-        return (
-            isinstance(value, str)
-            and (matches is None or matches(value))
-            and len(value) >= shortest
-            and (longest is None or len(value) <= longest)
-        )
+        return isinstance(value, str) and shortest <= len(value) <= most and (matches is None or matches(value))
 
     keywords = {"type": "string", "minLength": shortest or None, "maxLength": longest, "pattern": pattern}
     return Rule(str, accepts, expected or ("a string that is not empty" if shortest else "a string"), keywords)
@@ -120,10 +91,9 @@ def number(
     whole: bool = False,
     expected: str = "",
 ) -> Rule:
-    """Return a rule for a number from *low* to *high*; None for no limit.
+    """Return a rule for a number from *low* to *high*, or for a *whole* one.
 
-    :param above: whether the number must be greater than *low*.
-    :param whole: whether it must be an integer.
+    :param above: whether it must be greater than *low*.
     """
     kind: type | tuple[type, ...] = int if whole else (int, float)
     least = float("-inf") if low is None else low
@@ -148,13 +118,9 @@ def array(item: Rule, shortest: int = 0, *, unique: bool = False, expected: str 
         raise TypeError("expected a rule for strings or numbers, since each item must be unique")
     is_item = item.accepts
 
-    def accepts(value: object) -> bool:
-        return (
-            isinstance(value, list)
-            and len(value) >= shortest
-            and all(map(is_item, value))
-            and (not unique or len(set(value)) == len(value))
-        )
+    def accepts(value: Any) -> bool:
+        is_right = isinstance(value, list) and len(value) >= shortest and all(map(is_item, value))
+        return is_right and not (unique and len(set(value)) < len(value))
 
     keywords = {"type": "array", "minItems": shortest or None, "uniqueItems": unique or None}
     return Rule(list, accepts, expected, keywords, parts=(item,))
@@ -169,22 +135,12 @@ class Key:
     """A key of an object, with the rule for its value.
 
     :param default: the value that a missing key stands for.
-    :param title: what the value is, in a few words; part of a validator's messages.
     :param required: whether an object without the key is wrong.
+    :param named: for the schema: its ``title`` (a few words; part of a validator's messages) and ``description``.
     """
 
-    def __init__(
-        self,
-        name: str,
-        rule: Rule,
-        *,
-        default: Any = None,
-        title: str | None = None,
-        description: str | None = None,
-        required: bool = False,
-    ) -> None:
-        self.name, self.rule, self.default, self.required = name, rule, default, required
-        self.named = {"title": title, "description": description}
+    def __init__(self, name: str, rule: Rule, *, default: Any = None, required: bool = False, **named: str) -> None:
+        self.name, self.rule, self.default, self.required, self.named = name, rule, default, required, named
 
 
 class Table(Rule):
@@ -192,17 +148,11 @@ class Table(Rule):
 
     :param notes: whether keys that begin with :data:`NOTE_PREFIX` are accepted, too.
     :param nulls: whether null stands for a missing key, where the key is not required.
+    :param named: as for :class:`Key`.
     """
 
-    def __init__(
-        self,
-        *keys: Key,
-        notes: bool = False,
-        nulls: bool = False,
-        title: str | None = None,
-        description: str | None = None,
-    ) -> None:
-        super().__init__(dict, self._accepts, "an object", {"title": title, "description": description})
+    def __init__(self, *keys: Key, notes: bool = False, nulls: bool = False, **named: str) -> None:
+        super().__init__(dict, self._accepts, "an object", {**named})
         self.keys = {key.name: key for key in keys}
         self.notes = notes
         self.required = [key.name for key in keys if key.required]
@@ -213,21 +163,15 @@ class Table(Rule):
         """Return whether the table takes *key* for a note."""
         return self.notes and key.startswith(NOTE_PREFIX)
 
-    def read(self, value: object, where: str) -> dict[str, Any]:
-        """Return the value of each key of the table; the default where the key is missing or null.
+    def read(self, value: object) -> dict[str, Any] | None:
+        """Return each key's value, or its default where the key is missing or null; None if *value* is not accepted.
 
         :param value: None for an object without keys.
-        :raises DecodeError: for the first fault.
         """
         given: Any = {} if value is None else value
         if not self._accepts(given):
-            path, why = next(self.faults(given, where))
-            raise DecodeError(f"{path}: {why}")
-        found = {}
-        for name, key in self.keys.items():
-            item = given.get(name)
-            found[name] = key.default if item is None else item
-        return found
+            return None
+        return {name: key.default if (item := given.get(name)) is None else item for name, key in self.keys.items()}
 
     def _accepts(self, value: object) -> bool:
         if not isinstance(value, dict):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from nri.types.errors import DecodeError
 from nri.types.gojson import describe, shorten
 from nri.types.table import NOTE_PREFIX, Table
 
@@ -10,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from nri.types.table import Key, Rule
+    from nri.types.table import Rule
 
     Schema = dict[str, Any]
     Faults = Iterator[tuple[str, str]]
@@ -18,8 +19,14 @@ if TYPE_CHECKING:
 _NOTES = {f"^{NOTE_PREFIX}": {"title": "The operator's own notes; nothing reads them"}}
 
 
+def refusal(table: Table, value: object, where: str) -> DecodeError:
+    """Return the error for a value that ``table.read`` does not accept: its first fault."""
+    path, wrong = next(faults(table, {} if value is None else value, where))
+    return DecodeError(f"{path}: {wrong}")
+
+
 def why(rule: Rule, value: object) -> str:
-    """See :meth:`Rule.why`."""
+    """Return what is wrong with *value* as a whole and what would be right; "" if it is accepted."""
     if rule.accepts(value):
         return ""
     if rule.explain is not None and _is_of(rule, value):
@@ -29,17 +36,13 @@ def why(rule: Rule, value: object) -> str:
 
 
 def faults(rule: Rule, value: object, where: str) -> Faults:
-    """See :meth:`Rule.faults`."""
+    """Yield each fault in *value*: its path, which begins with *where*, and what is wrong there."""
     if rule.accepts(value):
         return
+    least = rule.keywords.get("minItems") or 0
     if isinstance(rule, Table) and isinstance(value, dict):
         yield from _faults_of_keys(rule, value, where)
-    elif (
-        rule.kind is list
-        and rule.parts
-        and isinstance(value, list)
-        and len(value) >= (rule.keywords["minItems"] or 0)
-    ):
+    elif rule.kind is list and rule.parts and isinstance(value, list) and len(value) >= least:
         yield from _faults_of_items(rule, value, where)
     elif rule.kind is object and (parts := [part for part in rule.parts if _is_of(part, value)]):
         yield from faults(parts[0], value, where)
@@ -48,10 +51,13 @@ def faults(rule: Rule, value: object, where: str) -> Faults:
 
 
 def schema(rule: Rule) -> Schema:
-    """See :meth:`Rule.schema`."""
+    """Return the rule as a JSON Schema (2020-12)."""
     found = dict(rule.keywords)
     if isinstance(rule, Table):
-        keys = {name: _schema_of_key(key) for name, key in rule.keys.items()}
+        keys = {
+            name: _without_none(key.named | schema(key.rule) | key.named | {"default": key.default})
+            for name, key in rule.keys.items()
+        }
         found |= {
             "type": "object",
             "required": rule.required or None,
@@ -94,11 +100,6 @@ def _faults_of_items(rule: Rule, value: list[Any], where: str) -> Faults:
             seen.add(each)
 
 
-def _schema_of_key(key: Key) -> Schema:
-    named = _without_none(key.named)
-    return _without_none(named | schema(key.rule) | named | {"default": key.default})
-
-
 def _or_null(found: Schema) -> Schema:
     """Return a schema that accepts null, too."""
     if "type" in found:
@@ -106,8 +107,8 @@ def _or_null(found: Schema) -> Schema:
     if "anyOf" in found:
         return found | {"anyOf": [*found["anyOf"], {"type": "null"}]}
     if "enum" in found or "const" in found:
-        allowed = found["enum"] if "enum" in found else [found["const"]]
-        return {name: value for name, value in found.items() if name != "const"} | {"enum": [*allowed, None]}
+        allowed = found.pop("enum", None) or [found.pop("const")]
+        return found | {"enum": [*allowed, None]}
     return found
 
 

@@ -40,15 +40,10 @@ class State(str):
     """The container has stopped, or is about to."""
 
 
-State.SETUP = State("setup")
-State.CREATE = State("create")
-State.UPDATE = State("update")
-State.PAUSE = State("pause")
-State.RESUME = State("resume")
-State.DELETE = State("delete")
-
-STATES = (State.SETUP, State.CREATE, State.UPDATE, State.PAUSE, State.RESUME, State.DELETE)
+STATES = tuple([State(name) for name in ("setup", "create", "update", "pause", "resume", "delete")])
 """The states that the contract names, in the order of a container's life."""
+
+State.SETUP, State.CREATE, State.UPDATE, State.PAUSE, State.RESUME, State.DELETE = STATES
 
 
 def _state(value: object, where: str) -> State:
@@ -138,14 +133,6 @@ class Result(JSONObject):
         put(self, "cgroups_path", cgroups_path)
         put(self, "extra", dict(extra or {}))
 
-    @classmethod
-    def from_value(cls, value: object, where: str) -> Result:
-        """Return the same as :meth:`JSONObject.from_value`, with unknown keys in ``extra``."""
-        result = super().from_value(value, where)
-        if not hasattr(result, "extra"):
-            result._set(extra={})
-        return result
-
     def to_value(self) -> dict[str, Any]:
         """Return the same as :meth:`JSONObject.to_value`, with ``extra`` after the known keys."""
         value = super().to_value()
@@ -154,11 +141,6 @@ class Result(JSONObject):
         for key, item in self.extra.items():
             value.setdefault(key, item)
         return value
-
-    def _keep_unknown(self, key: str, value: object) -> None:
-        if not hasattr(self, "extra"):
-            self._set(extra={})
-        self.extra[key] = value
 
 
 class Request(JSONObject):

@@ -17,7 +17,7 @@ from nri import api, stub
 from nri.cgroups.paths import expand
 from nri.client import ChainError
 from nri.errors import NRIError, bounded, escape
-from nri.prefork.pool.background import in_background
+from nri.prefork.pool import in_background
 from nri.process import children
 from nri.ttrpc import Code, StatusError
 from nri.types.gojson import shorten

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from nri.client import Client, DirectInvoker, PoolInvoker
 from nri.config.entries import ConfigList
 from nri.places import CONTAINERD_CONF_FILE
-from nri.prefork.pool.background import in_background
+from nri.prefork.pool import in_background
 from nri.prefork.pool.pool import Pool
 from nri.v1bridge.configuration import Configuration
 

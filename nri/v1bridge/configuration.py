@@ -2,9 +2,9 @@
 
 A change takes effect with the next event. If the files are not valid or cannot be read, the last valid configuration
 stays in use, and the log says so once; before the first valid one, no plugin runs. Missing files stay in use for a
-moment (:mod:`nri.v1bridge.absence`). Every event gets one configuration, the old or the new: if files change while
-they are read (a directory is exchanged, a file is renamed), they are read again. The faults in a file are found after
-the event (:mod:`nri.v1bridge.explaining`).
+moment (:class:`Absence`). Every event gets one configuration, the old or the new: if files change while they are read
+(a directory is exchanged, a file is renamed), they are read again. The faults in a file are found after the event
+(:mod:`nri.v1bridge.explaining`).
 """
 
 from __future__ import annotations
@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING
 
 from nri import config, trust
 from nri.config import ConfigError, ConfigList, Fault
-from nri.config.faults import InvalidFile
+from nri.config.loading import InvalidFile
 from nri.types.gojson import shorten
-from nri.v1bridge.absence import GRACE, Absence
 from nri.v1bridge.explaining import Explainer
 from nri.v1bridge.logs import MAX_TEXT
 
@@ -38,10 +37,44 @@ ATTEMPTS = 4
 PAUSE = 0.001
 """Seconds between two readings."""
 
+GRACE = 1.0
+"""Seconds that missing files stay in use."""
+
 log = logging.getLogger("nri.v1bridge")
 
-Snapshot = tuple[object, ...]
-"""The metadata of all files and directories that the configuration depends on."""
+
+class Absence:
+    """The missing files, each with the time since when it is missing.
+
+    Tools replace a file by moving the old one away and writing the new one, or exchange a whole directory. A pod that
+    starts between the two steps would get no plugins. So if files are missing and nothing else has changed, they stay
+    in use for :data:`GRACE` seconds after the event that noticed it.
+
+    :param fallback: the file that is read only if there is no other; it does not replace files that are missing.
+    """
+
+    def __init__(self, fallback: str, clock: Callable[[], float]) -> None:
+        self._fallback, self._clock = fallback, clock
+        self._since: dict[str, float] = {}
+
+    def reset(self) -> None:
+        """Forget the missing files."""
+        self._since = {}
+
+    def has_expired(self) -> bool:
+        """Return whether a file has been missing for :data:`GRACE` seconds."""
+        return bool(self._since) and self._clock() - min(self._since.values()) >= GRACE
+
+    def in_use(self, known: Files, found: Files) -> Files:
+        """Return the files to use: those that were *found*, and *known* ones that are missing for a moment only."""
+        other = [path for path in found if path in known or path != self._fallback]
+        is_same = all(known.get(path) == found[path] for path in other)
+        now = self._clock()
+        since = {path: self._since.get(path, now) for path in known if is_same and path not in found}
+        self._since = {path: at for path, at in since.items() if now - at < GRACE}
+        if not self._since:
+            return found
+        return {path: plugins for path, plugins in known.items() if path in found or path in self._since}
 
 
 class Configuration:
@@ -51,13 +84,12 @@ class Configuration:
     """
 
     def __init__(self, conf_dir: str, conf_file: str, clock: Callable[[], float] = time.monotonic) -> None:
-        self._conf_dir = conf_dir
-        self._conf_file = conf_file
+        self._conf_dir, self._conf_file = conf_dir, conf_file
         self._lock = threading.Lock()
-        self._snapshot: Snapshot | None = None
+        self._snapshot: tuple[object, ...] | None = None
         self._files: Files = {}
         self._current = ConfigList()
-        self._is_first = True
+        self._is_news = True  # the next valid configuration is to be logged, also if it is the same
         self._rejected: object = None
         self._absence = Absence(conf_file, clock)
         self._reported: list[str] = []  # missing files that the log has listed
@@ -75,7 +107,8 @@ class Configuration:
                 self._read(check_owner)
             except (Exception, SystemExit) as error:  # such as no memory, or a module that cannot be loaded
                 self._snapshot = None
-                self._reject(_unreadable(self._conf_dir, error))
+                reason = f"cannot be read: {type(error).__name__}: {shorten(str(error), MAX_TEXT)}"
+                self._reject(ConfigError([Fault(file=self._conf_dir, message=reason)]))
             return self._current
 
     def explain(self) -> None:
@@ -87,16 +120,21 @@ class Configuration:
         return self._explainer.join(timeout)
 
     def _read(self, check_owner: bool) -> None:
-        before, _ = self._look(check_owner)
-        if before == self._snapshot and not self._absence.has_expired():
+        after, newest = self._look(check_owner)
+        if after == self._snapshot and not self._absence.has_expired():
             return
-        read, after, newest = self._read_once(check_owner)
-        for _ in range(ATTEMPTS - 1):
+        read: Files | ConfigError
+        for attempt in range(ATTEMPTS):
+            if attempt:
+                time.sleep(PAUSE)
+            before = after
+            try:
+                read = config.load_files(self._conf_dir, self._conf_file, check_owner=check_owner)
+            except ConfigError as error:
+                read = error
+            after, newest = self._look(check_owner)
             if after == before:
                 break
-            time.sleep(PAUSE)
-            before = after
-            read, after, newest = self._read_once(check_owner)
         # Files that may have changed without another time of change are read again at the next event.
         self._snapshot = None if after != before or time.time_ns() - newest < RECENT_NS else after
         if isinstance(read, ConfigError):
@@ -106,35 +144,24 @@ class Configuration:
         else:
             self._accept(read)
 
-    def _read_once(self, check_owner: bool) -> tuple[Files | ConfigError, Snapshot, int]:
-        read: Files | ConfigError
-        try:
-            read = config.load_files(self._conf_dir, self._conf_file, check_owner=check_owner)
-        except ConfigError as error:
-            read = error
-        return read, *self._look(check_owner)
-
     def _reject(self, error: ConfigError) -> None:
         self._absence.reset()
-        self._reported = []
-        rejected = [(str(fault), _fingerprint(fault)) for fault in error.faults]
+        self._reported, self._is_news = [], True
+        rejected = [(str(fault), hash(fault)) for fault in error.faults]  # the hash differs if the content does
         if rejected != self._rejected:
             self._rejected = rejected
             self._explainer.put(error, self._names())
 
     def _accept(self, found: Files) -> None:
-        was_rejected = self._rejected is not None
-        if was_rejected:
-            self._rejected = None
-            self._explainer.drop()
+        self._rejected = None
+        self._explainer.drop()
         files = self._absence.in_use(self._files, found)
         missing = [path for path in files if path not in found]
         gone = [path for path in self._reported if path not in files]
         is_over = any(path not in missing for path in self._reported)
         read = ConfigList(plugins=[plugin for plugins in files.values() for plugin in plugins])
-        is_news = self._is_first or was_rejected or is_over or read != self._current
-        self._is_first = False
-        self._files, self._current = files, read
+        is_news = self._is_news or is_over or read != self._current
+        self._files, self._current, self._is_news = files, read, False
         if is_news:
             log.info("configuration: %s%s", self._names(), f"; gone: {_joined(gone)}" if gone else "")
         new = [path for path in missing if path not in self._reported and files[path]]
@@ -147,8 +174,8 @@ class Configuration:
         """Return the types of the plugins in use, for the log."""
         return _joined([plugin.type for plugin in self._current.plugins]) or "no plugins"
 
-    def _look(self, check_owner: bool) -> tuple[Snapshot, int]:
-        """Return the metadata of the files, and the time of the latest change."""
+    def _look(self, check_owner: bool) -> tuple[tuple[object, ...], int]:
+        """Return the metadata of all files and directories that count, and the time of the files' latest change."""
         seen: dict[str, object] = {"": check_owner}
         newest = 0
         plain: set[str] = set()
@@ -165,13 +192,8 @@ class Configuration:
             except OSError as error:
                 seen[path] = error.errno
                 continue
-            seen[path] = (
-                status.st_ino,
-                status.st_size,
-                status.st_mtime_ns,
-                status.st_ctime_ns,
-                status.st_mode,
-            )
+            changed = status.st_mtime_ns, status.st_ctime_ns
+            seen[path] = (status.st_ino, status.st_size, *changed, status.st_mode)
             newest = max(newest, status.st_ctime_ns)
         return (*seen.items(),), newest
 
@@ -186,17 +208,6 @@ class Configuration:
         except OSError:
             self._listed, self._paths = None, []
         return self._paths
-
-
-def _unreadable(conf_dir: str, error: BaseException) -> ConfigError:
-    """Return the error for a configuration that could not be read, for a reason outside of its files."""
-    reason = f"cannot be read: {type(error).__name__}: {shorten(str(error), MAX_TEXT)}"
-    return ConfigError([Fault(file=conf_dir, message=reason)])
-
-
-def _fingerprint(fault: Fault) -> int:
-    """Return a number that differs for two contents of a file; the contents are not kept."""
-    return hash(fault.document) if isinstance(fault, InvalidFile) else 0
 
 
 def _joined(names: Iterable[str]) -> str:

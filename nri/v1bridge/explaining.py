@@ -6,7 +6,6 @@ waits for that. One thread explains one configuration at a time, and only the ne
 
 from __future__ import annotations
 
-import gc
 import logging
 import sys
 import threading
@@ -65,8 +64,7 @@ class Explainer:
 
     def join(self, timeout: float) -> bool:
         """Wait until the thread has ended, at most *timeout* seconds; return whether it has."""
-        thread = self._thread
-        if thread is not None:
+        if (thread := self._thread) is not None:
             thread.join(timeout)
         return self._thread is None
 
@@ -79,10 +77,13 @@ class Explainer:
                         return
                     (error, kept), self._next = self._next, None
                     drops = self._drops
-                explained = _explained(error)
+                try:
+                    error = error.explained()
+                except (Exception, SystemExit) as failure:  # PyInstaller raises the latter when its files are gone
+                    reason = f"it cannot be explained: {type(failure).__name__}: {failure}"
+                    error = ConfigError([*error.faults, Fault(file=error.faults[0].file, message=reason)])
                 if drops == self._drops:
-                    _log(explained, kept)
-                gc.collect()  # source positions are a tree with cycles, of up to 50 MB
+                    _log(error, kept)
 
 
 @contextmanager
@@ -98,14 +99,6 @@ def considerate() -> Iterator[None]:
     finally:
         sys.setswitchinterval(before)
         _interval.release()
-
-
-def _explained(error: ConfigError) -> ConfigError:
-    try:
-        return error.explained()
-    except (Exception, SystemExit) as failure:  # PyInstaller raises the latter when its files are gone
-        reason = f"it cannot be explained: {type(failure).__name__}: {failure}"
-        return ConfigError([*error.faults, Fault(file=error.faults[0].file, message=reason)])
 
 
 def _log(error: ConfigError, kept: str) -> None:

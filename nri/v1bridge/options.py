@@ -11,12 +11,13 @@ from typing import Any
 
 from nri.client.chain import DEFAULT_TIMEOUT
 from nri.config.entries import FAILURE_POLICIES, MAX_TIMEOUT
-from nri.config.nearest import nearest
+from nri.config.faults import nearest
 from nri.errors import NRIError
 from nri.places import DEFAULT_BIN_DIRS, DEFAULT_CONF_DIR, DEFAULT_CONF_FILE
 from nri.types import gojson
 from nri.types.errors import DecodeError
 from nri.types.table import FLAG, Key, Rule, Table, array, number, text, words
+from nri.types.table_explained import why
 
 
 class OptionsError(NRIError):
@@ -24,14 +25,16 @@ class OptionsError(NRIError):
 
 
 def _option(name: str, default: Any, rule: Rule) -> Any:
-    return field(default=default, metadata={"key": name, "option": Key(name, rule, default=default)})
+    return field(default=default, metadata={"key": name, "rule": rule})
 
 
-_PATH = text(
-    matches=lambda value: value.startswith("/") and "\0" not in value,
-    pattern=r"^/[^\0]*(?![\s\S])",
-    expected="an absolute path",
-)
+def _is_path(value: str) -> bool:
+    return value.startswith("/") and "\0" not in value
+
+
+_PATH = text(matches=_is_path, pattern=r"^/[^\0]*(?![\s\S])", expected="an absolute path")
+_PATHS = array(_PATH, 1, expected="an array of absolute paths, at least one")
+_SECONDS = number(0, MAX_TIMEOUT, above=True, expected=f"a number of seconds above 0, at most {MAX_TIMEOUT}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,15 +43,9 @@ class BridgeOptions:
 
     conf_dir: str = _option("confDir", DEFAULT_CONF_DIR, _PATH)
     conf_file: str = _option("confFile", DEFAULT_CONF_FILE, _PATH)
-    bin_dirs: tuple[str, ...] = _option(
-        "binDirs", DEFAULT_BIN_DIRS, array(_PATH, 1, expected="an array of absolute paths, at least one")
-    )
+    bin_dirs: tuple[str, ...] = _option("binDirs", DEFAULT_BIN_DIRS, _PATHS)
     failure_policy: str = _option("failurePolicy", "fail", words(*FAILURE_POLICIES))
-    plugin_timeout: float = _option(
-        "pluginTimeout",
-        DEFAULT_TIMEOUT,
-        number(0, MAX_TIMEOUT, above=True, expected=f"a number of seconds above 0, at most {MAX_TIMEOUT}"),
-    )
+    plugin_timeout: float = _option("pluginTimeout", DEFAULT_TIMEOUT, _SECONDS)
     prefork: bool = _option("prefork", True, FLAG)
     check_owner: bool = _option("checkOwner", True, FLAG)
     log_file: str = _option("logFile", "", _PATH)
@@ -70,8 +67,7 @@ class BridgeOptions:
     def read(cls, document: str) -> tuple[BridgeOptions, list[str]]:
         """Return the valid options of a JSON text, with the defaults for the rest, and the faults.
 
-        For a bridge that a runtime launches: containerd 1.7 ends when a plugin does not accept its configuration, and
-        a misspelt log level must not take a node down.
+        containerd 1.7 ends when a plugin does not accept its configuration; a misspelt key must not take a node down.
         """
         if not document.strip():
             return cls(), []
@@ -80,7 +76,7 @@ class BridgeOptions:
         except DecodeError as error:
             return cls(), [f"they are not JSON: {error}"]
         if not isinstance(value, dict):
-            return cls(), [OPTIONS.why(value)]
+            return cls(), [why(OPTIONS, value)]
         attributes = {each.metadata["key"]: each.name for each in fields(cls)}
         faults: list[str] = []
         found: dict[str, Any] = {}
@@ -91,12 +87,14 @@ class BridgeOptions:
                 near = nearest(name, OPTIONS.keys)
                 hint = f', did you mean "{near}"?' if near else f", expected one of {', '.join(OPTIONS.keys)}"
                 faults.append(f"unknown key {gojson.shorten(repr(name))}{hint}")
-            elif why := OPTIONS.keys[name].rule.why(item):
-                faults.append(f"{name}: {why}")
+            elif wrong := why(OPTIONS.keys[name].rule, item):
+                faults.append(f"{name}: {wrong}")
             else:
                 found[attributes[name]] = tuple(item) if isinstance(item, list) else item
         return cls(**found), faults
 
 
-OPTIONS = Table(*[each.metadata["option"] for each in fields(BridgeOptions)], notes=True, nulls=True)
+OPTIONS = Table(
+    *[Key(each.metadata["key"], each.metadata["rule"]) for each in fields(BridgeOptions)], notes=True, nulls=True
+)
 """The keys of the JSON object."""

@@ -20,19 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 MODULES = (
-    "ctypes",
-    "difflib",
-    "encodings.idna",
-    "encodings.unicode_escape",
-    "encodings.utf_16_le",
-    "json",
-    "linecache",
-    "nri.prefork.pool.pool",
-    "nri.prefork.pool.standby",
-    "nri.config.diagnostics",
-    "resource",
-    "tokenize",
-    "traceback",
+    *("ctypes", "difflib", "json", "linecache", "resource", "tokenize", "traceback"),
+    *("encodings.idna", "encodings.unicode_escape", "encodings.utf_16_le"),
+    *("nri.config.diagnostics", "nri.prefork.pool.pool", "nri.prefork.pool.standby"),
 )
 
 log = logging.getLogger("nri.v1bridge")
@@ -43,19 +33,18 @@ def load() -> None:
     """Import all of them, unless another call has begun to; log what cannot be imported."""
     if not _first.acquire(blocking=False):
         return
+    steps: dict[str, Callable[[], object]] = {
+        **{name: functools.partial(importlib.import_module, name) for name in MODULES},
+        "diagnosis of a configuration": _diagnose,
+        "formatting of a traceback": _format_a_traceback,
+    }
     with considerate():
-        for name in MODULES:
-            _try(name, functools.partial(importlib.import_module, name))
-        _try("diagnosis of a configuration", _diagnose)
-        _try("formatting of a traceback", _format_a_traceback)
+        for what, step in steps.items():
+            try:
+                step()
+            except (Exception, SystemExit) as error:  # PyInstaller raises SystemExit when its files are gone
+                log.warning("cannot preload %s: %s: %s", what, type(error).__name__, error)
     log.debug("preloaded modules")
-
-
-def _try(what: str, step: Callable[[], object]) -> None:
-    try:
-        step()
-    except (Exception, SystemExit) as error:  # PyInstaller raises SystemExit when its files are gone
-        log.warning("cannot preload %s: %s: %s", what, type(error).__name__, error)
 
 
 def _diagnose() -> None:

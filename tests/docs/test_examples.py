@@ -27,8 +27,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from harness import json_schemas
 from nri.client import spec_from_oci
-from nri.config import ConfigError, json_schemas, load
+from nri.config import ConfigError, load
 from nri.config.plugin_conf import check_conf
 from nri.plugins.clearcfs import ClearCFS
 from nri.plugins.konfine import Konfine

@@ -14,6 +14,7 @@ from google.protobuf.message import Message
 from nri import api, multiplex, stub
 from nri.api import events
 from nri.api.events import PLUGIN, RUNTIME
+from nri.multiplex.codec import encode
 from nri.stub import Session
 from nri.ttrpc import Call, Code, StatusError, codec
 from nri.ttrpc.ttrpc_pb2 import Request, Response
@@ -43,7 +44,7 @@ class Said(NamedTuple):
     def data(self) -> bytes:
         kind = codec.REQUEST if isinstance(self.envelope, Request) else codec.RESPONSE
         message = codec.encode(self.stream, kind, self.envelope.SerializeToString())
-        return multiplex.encode(self.connection, message)
+        return encode(self.connection, message)
 
 
 def asks(by: str, stream: int, method: str, argument: Message, seconds: int) -> Said:

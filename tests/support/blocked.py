@@ -1,4 +1,4 @@
-"""Descriptors to write to whose reader stands still: a pipe, a socket, a terminal, full to the brim."""
+"""Descriptors to write to whose reader does not read: a full pipe, socket or terminal."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 KINDS = ("a pipe", "a socket", "a terminal")
-_MOVES = 300  # milliseconds that the kernel has to bring on what a terminal holds back
+_MOVES = 300  # milliseconds for the kernel to deliver a terminal's pending output
 
 
 class Ends:
-    """The end that is written to, and the end that is not read until a test says so."""
+    """The end that is written to, and the end that is not read until a test reads it."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
@@ -30,11 +30,11 @@ class Ends:
             self._reads, self.fd = ours.detach(), theirs.detach()
         else:
             self._reads, self.fd = os.openpty()
-            tty.setraw(self.fd)  # as it is written, and without an echo
+            tty.setraw(self.fd)  # raw, and without an echo
         os.set_blocking(self._reads, False)
 
     def fill(self) -> None:
-        """Write until nothing more is taken, not a byte."""
+        """Write until not one more byte is taken."""
         os.set_blocking(self.fd, False)
         for data in (b"\n" * 4096, b"\n"):
             try:
@@ -42,7 +42,9 @@ class Ends:
                     os.write(self.fd, data)
             except BlockingIOError:
                 pass
-        if self.kind == "a terminal":  # the kernel may make room a moment later; so it is stopped, too, as by Ctrl-S
+        if (
+            self.kind == "a terminal"
+        ):  # the kernel may make room a moment later, so output is also stopped, as by Ctrl-S
             termios.tcflow(self.fd, termios.TCOOFF)
         os.set_blocking(self.fd, True)
 
@@ -52,7 +54,7 @@ class Ends:
         return not fcntl.fcntl(self.fd, fcntl.F_GETFL) & os.O_NONBLOCK
 
     def read(self) -> str:
-        """The lines that have come by now, but for those that it was filled with, which are empty."""
+        """The lines that have arrived, without the empty lines that filled it."""
         if self.kind == "a terminal":
             termios.tcflow(self.fd, termios.TCOON)
         data = b""
@@ -61,7 +63,7 @@ class Ends:
         while poll.poll(_MOVES if self.kind == "a terminal" else 0):
             try:
                 more = os.read(self._reads, 65536)
-            except OSError:  # of a terminal that is closed
+            except OSError:  # the terminal is closed
                 break
             if not more:
                 break

@@ -22,7 +22,7 @@ def at_work() -> list[str]:
 
 
 class Recorder(Receiver):
-    """A receiver that keeps what it is given."""
+    """A receiver that keeps all data."""
 
     def __init__(self) -> None:
         self.data = b""
@@ -53,7 +53,7 @@ def running(*ends: Connection | Mux) -> Iterator[None]:
 
 
 class Wire:
-    """A channel in memory: keeps what is sent."""
+    """A channel in memory that keeps all sent data."""
 
     def __init__(self, send: Callable[[bytes], object] | None = None) -> None:
         self.sent: list[bytes] = []
@@ -72,13 +72,13 @@ class Wire:
 
 @contextmanager
 def serving(handlers: Any, *, mux: bool = True, **options: Any) -> Iterator[RPCClient]:
-    """A client of a server with ``handlers``, on a channel of a trunk or on a connection of their own."""
+    """A client of a server with ``handlers``, on a channel of a mux or on a connection of their own."""
     ours, theirs = socket.socketpair()
     if mux:
-        trunks = Mux(ours), Mux(theirs)
-        client = RPCClient(trunks[0].open(1))
-        RPCServer(trunks[1].open(1), handlers, **options)
-        with running(*trunks):
+        muxes = Mux(ours), Mux(theirs)
+        client = RPCClient(muxes[0].open(1))
+        RPCServer(muxes[1].open(1), handlers, **options)
+        with running(*muxes):
             yield client
     else:
         connections = Connection(ours), Connection(theirs)

@@ -1,4 +1,4 @@
-"""Ways to cut a stream of bytes into what a socket may give at once."""
+"""Ways to cut a stream of bytes into pieces, as a socket may return them."""
 
 from collections.abc import Iterator
 

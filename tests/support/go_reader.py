@@ -1,11 +1,11 @@
-"""A model of how NRI's Go side reads a connection of a trunk. It is no byte stream.
+"""A model of how NRI's Go side reads a connection of a mux. It is not a byte stream.
 
 Built from the sources, not from what we send:
 
 - ``mux.reader`` and ``conn.Read`` of pkg/net/multiplex/mux.go (NRI 0.6.1 to 0.12): each frame's payload is queued, at
-  most 256; one ``Read`` takes one payload, and fails with ENOMEM if that is longer than the buffer that it is given.
+  most 256; one ``Read`` takes one payload, and fails with ENOMEM if that is longer than the buffer.
 - ``bufio.Reader`` of Go with its default of 4096 bytes.
-- ``channel.recv`` of channel.go of ttRPC: the header through that reader, then exactly as many bytes as it says.
+- ``channel.recv`` of channel.go of ttRPC: the header through that reader, then as many bytes as the header states.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import struct
 from collections import deque
 
-from nri.ttrpc import MessageFrame
+from nri.ttrpc.codec import MessageFrame
 
 QUEUE = 256
 BUFFER = 4096
@@ -24,11 +24,11 @@ _HEADER = struct.Struct(">IIBB")
 
 
 class ConnectionOverError(AssertionError):
-    """The Go side has given the connection up; the text is what it would log."""
+    """The Go side has closed the connection; the text is its log line."""
 
 
 class GoReader:
-    """One Go peer: :meth:`messages` returns what it reads of a trunk's bytes, each connection's messages in order."""
+    """One Go peer: :meth:`messages` returns the messages in a mux's bytes, in order for each connection."""
 
     def __init__(self) -> None:
         self._trunk = b""

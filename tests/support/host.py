@@ -1,7 +1,7 @@
-"""A made-up host: its plugin directories, its configuration, and what is running on it.
+"""A made-up host: its plugin directories, its configuration and its processes.
 
-Shared by the tests of client, hook and command. Everything is below one temporary directory, by whose name the
-processes of its plugins are found again.
+Shared by the tests of client, hook and command. Everything is below one temporary directory, whose name
+identifies the processes of its plugins.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Host:
     # Plugins
 
     def install(self, *types: str, into: Path | None = None, do: list[Any] | None = None) -> None:
-        """Install the scripted plugin under these names; with ``do`` its steps are not those of its conf."""
+        """Install the scripted plugin under these names; ``do`` replaces the steps in its conf."""
         text = SCRIPTED.read_text().replace("| None = None", f"| None = {do!r}")
         for type_ in types:
             self.script(type_, f"#!{sys.executable} -IS\n{text}", into=into)
@@ -122,7 +122,7 @@ class Host:
 
 
 class HostClient:
-    """A client that logs where it was told to."""
+    """A client with a log function."""
 
     def __init__(self, client: Client, log: Callable[[str, str], None] | None) -> None:
         self._client = client
@@ -163,4 +163,4 @@ OCI_CONFIG = {
         "resources": {"cpu": {"shares": 1024}},
     },
 }
-"""A container's config.json, as far as it matters here."""
+"""A container's config.json, with the keys that tests need."""

@@ -1,4 +1,4 @@
-"""A checkout from which ``tools/install`` installs, with scripts for executables, and the tree that it lays out."""
+"""A checkout from which ``tools/install`` installs, with scripts for executables, and the installed tree."""
 
 import os
 import shutil
@@ -18,7 +18,7 @@ def run(*command: str | Path, check: bool = True) -> subprocess.CompletedProcess
 
 
 def source(tmp_path: Path) -> Path:
-    """A checkout with what tools/install needs, and files for executables."""
+    """A checkout with the files that tools/install needs, and files for executables."""
     root = tmp_path / "source"
     (root / "dist/nri").mkdir(parents=True)
     for name in BINARIES:

@@ -1,4 +1,4 @@
-"""A node with the bridge: a made-up host whose v0.1 plugins keep what they are sent, and the events of a runtime."""
+"""A node with the bridge: a made-up host whose v0.1 plugins keep their requests, and the events of a runtime."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ if TYPE_CHECKING:
 
 
 def call(seconds: float = SOON) -> Call:
-    """A call with a deadline in so many seconds; 0 for none."""
+    """A call with a deadline in seconds; 0 for none."""
     return Call(1, Request(method="Test", timeout_nano=int(seconds * 1e9)))
 
 
-def settings(host: Host, **changes: Any) -> BridgeOptions:
+def bridge_options(host: Host, **changes: Any) -> BridgeOptions:
     """BridgeOptions that keep the bridge on this host."""
     places = {"conf_dir": str(host.conf), "conf_file": f"{host.root}/conf.json", "bin_dirs": (str(host.bin),)}
     return BridgeOptions(**{**places, "plugin_timeout": SOON, **changes})
 
 
 class Node:
-    """The bridge on a host, its handlers called as a session does."""
+    """The bridge on a host; tests call its handlers as a session does."""
 
     def __init__(self, host: Host, **changes: Any) -> None:
         self.host = host
-        self.bridge = Bridge(settings(host, **changes))
+        self.bridge = Bridge(bridge_options(host, **changes))
         self._kept = host.root / "kept"
 
     def keeper(self, type_: str = "keeper", *do: list[Any], **options: Any) -> PluginEntry:
-        """An installed plugin that keeps its requests, and then does this."""
+        """An installed plugin that keeps its requests, and then takes these steps."""
         self.host.install(type_)
         return plugin(type_, ["keep", str(self._kept)], *do, **options)
 
@@ -56,7 +56,7 @@ class Node:
     def runtime(self, name: str = "containerd", version: str = "1.7.24") -> None:
         self.bridge.configure("", RuntimeInfo(name=name, version=version))
 
-    # The events, of the pod and the container above but for what is said
+    # The events, of the pod and the container above unless arguments differ
 
     def run_pod(self, seconds: float = SOON, **changes: Any) -> None:
         self.bridge.run_pod_sandbox(api.RunPodSandboxRequest(pod=pod(**changes)), call(seconds))
@@ -68,7 +68,7 @@ class Node:
         self.bridge.remove_pod_sandbox(api.RemovePodSandboxRequest(pod=pod(**changes)), call())
 
     def create(self, seconds: float = SOON, **changes: Any) -> str:
-        """Returns the cgroupsPath that the container is to have; "" where that is left to the runtime."""
+        """Returns the container's new cgroupsPath; "" to keep the runtime's."""
         request = api.CreateContainerRequest(pod=pod(), container=container(pid=0, **changes))
         response = self.bridge.create_container(request, call(seconds))
         if response is None:

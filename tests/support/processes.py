@@ -1,4 +1,4 @@
-"""Processes of a test and of this machine: their state, their descriptors, and what is left of them."""
+"""Processes of a test and of this machine: their state, their descriptors, and their remains."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 MEASURED = {name: value for name, value in os.environ.items() if name.startswith("COVERAGE_")}
-"""What a test adds to a child's environment for ``make coverage``; empty in other runs."""
+"""Environment variables that a test passes to a process for ``make coverage``; empty in other runs."""
 
 
 def command_lines() -> Iterator[tuple[int, bytes]]:
@@ -33,7 +33,7 @@ def command_lines() -> Iterator[tuple[int, bytes]]:
 
 
 def has_zombie() -> bool:
-    """Whether this process has a child that has ended and was not waited for."""
+    """Return whether this process has a zombie child."""
     try:
         return os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
     except ChildProcessError:
@@ -41,7 +41,7 @@ def has_zombie() -> bool:
 
 
 def all_reaped() -> bool:
-    """Wait until all that have ended are reaped, also one that the kernel lets go late; return whether they are."""
+    """Wait until all ended children are reaped, also one that the kernel releases late; return whether they are."""
 
     def reaped() -> bool:
         children.reap_late()
@@ -62,7 +62,7 @@ def is_running(pid: int) -> bool:
 
 
 def open_fds() -> dict[str, str]:
-    """This process's descriptors and what they are, without that of the listing."""
+    """This process's descriptors and their targets, without the listing's own."""
     found = {}
     for fd in os.listdir("/proc/self/fd"):
         try:
@@ -74,7 +74,7 @@ def open_fds() -> dict[str, str]:
 
 @contextmanager
 def core_dumps() -> Iterator[None]:
-    """Allow core dumps for this process and its children; a caller that forbids them would hide a fault."""
+    """Allow core dumps for this process and its children; a caller's limit of 0 would hide a fault."""
     before = resource.getrlimit(resource.RLIMIT_CORE)
     if before[1] == 0:
         pytest.skip("needs a hard limit of core dumps above 0 (ulimit -Hc)")

@@ -1,4 +1,4 @@
-"""Cgroups on this machine's own v1 hierarchies, for tests of what the kernel answers."""
+"""Cgroups on this machine's own v1 hierarchies, for tests of the kernel's answers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Real:
         self.mems = self.get("", "cpuset.mems")
 
     def make(self, path: str = "", cpus: str | None = None) -> str:
-        """Make a cgroup with these CPUs (unless told: with all) below the top; return its path."""
+        """Make a cgroup with these CPUs (by default all) below the top; return its path."""
         for point in self.points.values():
             os.mkdir(point + self.top + path)
             self.made.append(point + self.top + path)
@@ -45,7 +45,7 @@ class Real:
             file.write(value)
 
     def enter(self, path: str, pid: int) -> None:
-        """Move a process into a cgroup; which CPUs this test was allowed (taskset) is of no account to it."""
+        """Move a process into a cgroup; the test's own CPU affinity (taskset) has no effect on it."""
         os.sched_setaffinity(pid, range(os.cpu_count() or 1))
         for point in self.points.values():
             with open(f"{point}{path}/cgroup.procs", "w", encoding="ascii") as file:
@@ -58,7 +58,7 @@ class Real:
 
 @contextmanager
 def real_cgroups() -> Iterator[Real]:
-    """A cgroup to work in, removed with all below it; the test is skipped where there can be none."""
+    """A cgroup to work in, removed with all below it; the test is skipped where none can be made."""
     if os.geteuid() != 0:
         pytest.skip("needs root to make cgroups")
     v1 = Mounts.read().v1
@@ -70,7 +70,7 @@ def real_cgroups() -> Iterator[Real]:
     real = Real(v1["cpu"].point, v1["cpuset"].point)
     if not real.cpus.startswith("0-"):
         pytest.skip(f"needs the CPUs 0 and 1, has {real.cpus}")
-    real.cpus = "0-1"  # what is narrowed and widened below are these two, however many there are
+    real.cpus = "0-1"  # tests narrow and widen these two, on a machine with any number of CPUs
     try:
         real.make()
         yield real

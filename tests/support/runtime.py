@@ -14,7 +14,7 @@ from nri.ttrpc.server import unary
 from tests.support.waiting import TIMEOUT
 
 NEW: dict[str, Any] = {"NRI_version": "v0.12.2", "registration_timeout": 5000, "request_timeout": 2500}
-"""What a runtime with NRI 0.12 adds to its ConfigureRequest."""
+"""Fields that a runtime with NRI 0.12 adds to its ConfigureRequest."""
 
 
 class Runtime:
@@ -53,12 +53,12 @@ class Runtime:
         return mask
 
     def event(self, event: int, request: Any = None, timeout: float = TIMEOUT) -> Any:
-        """An event by the call of its own, as from NRI 0.12 on."""
+        """Send an event by its own call, as from NRI 0.12 on."""
         method = events.BY_EVENT[event]
         return self.call(method.rpc, request or method.request(), method.response, timeout=timeout)
 
     def state_change(self, event: Any, **parts: Any) -> api.Empty:
-        """An event as up to NRI 0.11."""
+        """Send an event as up to NRI 0.11."""
         response: api.Empty = self.call("StateChange", api.StateChangeEvent(event=event, **parts), api.Empty)
         return response
 

@@ -1,14 +1,15 @@
-"""A rule for tests that import it in their conftest: what they send on a trunk must be what a Go peer can read."""
+"""A rule for tests that import it in their conftest: a Go peer can read every message that they send on a mux."""
 
 from collections.abc import Iterator
 
 import pytest
 
-from nri.multiplex import encode, mux
+from nri.multiplex import mux
+from nri.multiplex.codec import encode
 from tests.support.go_reader import ConnectionOverError, GoReader
 
 RAW = "tests/unit/multiplex/"
-"""Tests of trunks that carry no messages of ttRPC; single tests elsewhere have the mark ``raw``."""
+"""Tests of muxes without messages of ttRPC; single tests elsewhere have the mark ``raw``."""
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""System calls that fail, as one module of the project sees them; all others go on with the real ones."""
+"""System calls that fail for one module of the project; all others use the real calls."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ ERRORS = [
 
 
 def name_of(number: object) -> str | None:
-    """How a test's id names it."""
+    """Return the name for a test's id."""
     return errno.errorcode.get(number) if isinstance(number, int) else None
 
 
 class Failing:
-    """A module, such as ``os``, of which one function fails: its call number ``nth``, from 0, and those after it.
+    """A module, such as ``os``, with one function that fails, from its call number ``nth`` (0 is the first) on.
 
     ``failed`` counts the failures; a test that expects some must see some.
     """

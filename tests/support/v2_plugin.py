@@ -1,4 +1,4 @@
-"""A v2 plugin made by hand: it answers what a test says, and does nothing that nri.stub does for a plugin."""
+"""A v2 plugin made by hand: a test gives its answers, and it uses nothing of nri.stub."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class Deadlineless(RPCServer):
 class Plugin:
     """A plugin at the other end of ``sock``.
 
-    :param answers: by method, what is answered: a message, or a function of the request. Other methods than these and
-        those of the handshake are not implemented.
+    :param answers: the answer by method: a message, or a function of the request. Other methods than these and the
+        handshake's are not implemented.
     :ivar asked: the methods and requests that came, in order.
     """
 
@@ -131,7 +131,7 @@ def container(id_: str = "app", **fields: Any) -> api.Container:
 
 
 def quota(value: int) -> dict[str, Any]:
-    """What a plugin asks for that sets the CPU quota."""
+    """An adjustment that sets the CPU quota."""
     return {"linux": {"resources": {"cpu": {"quota": {"value": value}}}}}
 
 

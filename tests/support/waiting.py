@@ -9,14 +9,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sized
 
 SOON = 30.0
-"""Seconds that are more than enough for what takes a moment, and much less than what hangs."""
+"""Seconds that are more than enough for a short operation, and much less than a hang."""
 
 TIMEOUT = 10.0
-"""Seconds after which what has not happened is taken to never happen."""
+"""Seconds after which a missing event counts as absent."""
 
 
 def wait_until(condition: Callable[[], object], seconds: float = SOON) -> bool:
-    """Wait until ``condition`` holds; return whether it did in time."""
+    """Wait until ``condition`` holds; return whether it held in time."""
     give_up = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > give_up:

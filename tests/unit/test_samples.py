@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from nri.config import load
-from nri.config.openness import open_to_every_pod
-from nri.config.plugin_conf import check_conf
+from nri.config.plugin_conf import check_conf, open_to_every_pod
 from nri.plugins.clearcfs import ClearCFS
 from nri.plugins.konfine import ANNOTATION, Konfine
 from nri.types.v1 import State

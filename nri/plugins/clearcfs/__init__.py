@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from nri.types.v1 import Request
 
-DEFAULT_CLASS = "ls"
-
 
 class ClearCFS(sample.SamplePlugin):
     """The plugin ``clearcfs``: clears a container's quota, and its pod's if asked, on ``create`` and ``update``."""
@@ -26,7 +24,7 @@ class ClearCFS(sample.SamplePlugin):
     version = __version__
     description = "Clears the CFS quota of containers whose class is latency-sensitive."
     conf_table = sample.table(
-        sample.classes_key("classes", DEFAULT_CLASS, "classes whose quota is cleared"),
+        sample.classes_key("classes", "ls", "classes whose quota is cleared"),
         Key(
             "pod",
             FLAG,
@@ -38,34 +36,31 @@ class ClearCFS(sample.SamplePlugin):
 
     def act(self, request: Request, conf: dict[str, Any], metadata: dict[str, str]) -> None:
         """Clear the quota of a container of one of the classes; the metadata says which quota it was."""
-        if sample.container_class(request, conf, metadata) in conf["classes"]:
-            _clear(request, conf, metadata)
+        if sample.container_class(request, conf, metadata) not in conf["classes"]:
+            return
+        from nri.cgroups import CgroupError
 
-
-def _clear(request: Request, conf: dict[str, Any], metadata: dict[str, str]) -> None:
-    from nri.cgroups import CgroupError
-
-    cgroup = sample.cgroup(request, conf)
-    quota = cgroup.cpu_quota()
-    # The pod first: its quota limits its containers, and on v1 a child's quota may not exceed it.
-    if conf["pod"] and not request.is_sandbox:
-        pod = cgroup.parent()
-        if pod is None or not pod.is_pod():
-            # The parent may be the cgroup of all pods, whose quota must not change for one container.
-            metadata["pod"] = "none: the cgroup above the container's is not one that the kubelet made for a pod"
-        else:
-            before = pod.clear_cpu_quota()
-            if before.quota_us is not None:
-                metadata["pod"] = pod.directory("cpu")
-                metadata["podQuota"] = str(before)
-    if quota.quota_us is None:
-        return
-    try:
-        cgroup.clear_cpu_quota()
-    except CgroupError as error:
-        if "podQuota" in metadata:
-            done = f"the quota of its pod was cleared before that, it was {metadata['podQuota']}"
-            raise type(error)(f"{error}; {done}") from error
-        raise
-    metadata["cleared"] = cgroup.directory("cpu")
-    metadata["quota"] = str(quota)
+        cgroup = sample.cgroup(request, conf)
+        quota = cgroup.cpu_quota()
+        # The pod first: its quota limits its containers, and on v1 a child's quota may not exceed it.
+        if conf["pod"] and not request.is_sandbox:
+            pod = cgroup.parent()
+            if pod is None or not pod.is_pod():
+                # The parent may be the cgroup of all pods, whose quota must not change for one container.
+                metadata["pod"] = "none: the cgroup above the container's is not one that the kubelet made for a pod"
+            else:
+                before = pod.clear_cpu_quota()
+                if before.quota_us is not None:
+                    metadata["pod"] = pod.directory("cpu")
+                    metadata["podQuota"] = str(before)
+        if quota.quota_us is None:
+            return
+        try:
+            cgroup.clear_cpu_quota()
+        except CgroupError as error:
+            if "podQuota" in metadata:
+                done = f"the quota of its pod was cleared before that, it was {metadata['podQuota']}"
+                raise type(error)(f"{error}; {done}") from error
+            raise
+        metadata["cleared"] = cgroup.directory("cpu")
+        metadata["quota"] = str(quota)

@@ -2,8 +2,7 @@
 
 A container may use the CPUs of its parent cgroup that are not reserved, or all of them if its class may use the
 reserved ones. A CPU list in the request (the kubelet's static policy) and an annotation of the workload can narrow
-that; nothing can widen it. A list that does not parse, or that leaves no CPU, is ignored: no pod can get a reserved
-CPU.
+that, not widen it. A list that does not parse, or that leaves no CPU, is ignored.
 """
 
 from __future__ import annotations
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
 
     from nri.cgroups import Cgroup
     from nri.types.v1 import Request
-
-DEFAULT_CLASS = "system"
 
 ANNOTATION = "cpus.konfine.nri.io"
 """The annotation, with the usual scopes, that has a container's CPU list."""
@@ -41,6 +38,21 @@ def _why_no_cpu_list(value: str) -> str:
     return ""
 
 
+_CPU_LIST = Rule(
+    str,
+    lambda value: isinstance(value, str) and not _why_no_cpu_list(value),
+    "a CPU list",
+    {
+        "type": "string",
+        "maxLength": 65536,
+        "title": f"A list of CPUs from 0 to {MAX_CPU}, such as 0-1,8",
+        "pattern": rf"^\s*({_CPU}(-{_CPU})?\s*(,\s*{_CPU}(-{_CPU})?\s*)*)?$",
+    },
+    explain=_why_no_cpu_list,
+)
+_CPU_NUMBERS = array(number(0, MAX_CPU, whole=True, expected=f"the number of a CPU, 0 to {MAX_CPU}"))
+
+
 class Konfine(sample.SamplePlugin):
     """The plugin ``konfine``: takes the reserved CPUs out of a container's cpuset, on ``create`` and ``update``."""
 
@@ -50,26 +62,11 @@ class Konfine(sample.SamplePlugin):
     conf_table = sample.table(
         Key(
             "systemReserved",
-            either(
-                array(number(0, MAX_CPU, whole=True, expected=f"the number of a CPU, 0 to {MAX_CPU}")),
-                Rule(
-                    str,
-                    lambda value: isinstance(value, str) and not _why_no_cpu_list(value),
-                    "a CPU list",
-                    {
-                        "type": "string",
-                        "maxLength": 65536,
-                        "title": f"A list of CPUs from 0 to {MAX_CPU}, such as 0-1,8",
-                        "pattern": rf"^\s*({_CPU}(-{_CPU})?\s*(,\s*{_CPU}(-{_CPU})?\s*)*)?$",
-                    },
-                    explain=_why_no_cpu_list,
-                ),
-                expected='an array of CPU numbers, or a CPU list like "0-1,8"',
-            ),
+            either(_CPU_NUMBERS, _CPU_LIST, expected='an array of CPU numbers, or a CPU list like "0-1,8"'),
             default=[],
             description='CPUs kept from containers: [0, 1], or a CPU list "0-1,8" (default none)',
         ),
-        sample.classes_key("systemClasses", DEFAULT_CLASS, "classes that may use the reserved CPUs"),
+        sample.classes_key("systemClasses", "system", "classes that may use the reserved CPUs"),
         said=("class", "cpus"),
     )
 
@@ -112,23 +109,17 @@ def _unreserved(request: Request, cgroup: Cgroup, reserved: frozenset[int]) -> f
 
 
 def _narrowed(cpus: frozenset[int], where: str, listed: object, metadata: dict[str, str]) -> frozenset[int]:
-    """Return the CPUs of *cpus* that a CPU list names; all of them if it is no CPU list, or names none of them.
-
-    :param metadata: the result's; a list that is ignored is added to its ``ignored``.
-    """
+    """Return the CPUs of *cpus* that a CPU list names; all of them if it is no CPU list, or names none of them."""
     from nri.cgroups import CpuListError, parse_cpus, render_cpus
 
-    if not isinstance(listed, str):
-        why = f"found {describe(listed)}, expected a CPU list"
-    else:
-        try:
-            left = cpus & parse_cpus(listed)
-        except CpuListError as error:
-            why = str(error)
-        else:
-            if left:
-                return left
-            why = f"{shorten(repr(listed))} has no CPU of {shorten(render_cpus(cpus))}"
+    try:
+        if not isinstance(listed, str):
+            raise CpuListError(f"found {describe(listed)}, expected a CPU list")
+        if left := cpus & parse_cpus(listed):
+            return left
+        why = f"{shorten(repr(listed))} has no CPU of {shorten(render_cpus(cpus))}"
+    except CpuListError as error:
+        why = str(error)
     sample.ignore(metadata, where, why)
     return cpus
 

@@ -1,1 +1,18 @@
 """The host's side of prefork: a pool of plugin servers and their workers."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def in_background(function: Callable[..., object], *arguments: object) -> bool:
+    """Call ``function`` in a daemon thread; return whether a thread could be started."""
+    try:
+        threading.Thread(target=function, args=arguments, name="prefork", daemon=True).start()
+    except RuntimeError:
+        return False
+    return True

@@ -1,33 +1,93 @@
-"""Decides whether a plugin can be preforked: it was built with :mod:`nri.skel`, and says so itself.
+"""From a plugin's file to a server that is ready, or to the reason why the plugin is not preforked.
 
-A plugin whose file does not mention :mod:`nri.skel` is never asked: it may not know the question.
+A plugin is preforked if it was built with :mod:`nri.skel`, says so itself, and has a server that becomes ready. A
+plugin whose file does not mention :mod:`nri.skel` is never asked: it may not know the question.
 """
 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from nri.prefork.pool.server_handle import ServerHandle
-from nri.prefork.pool.starting import stated_reason
+from nri.prefork.pool.server_handle import ServerHandle, stated_reason
+from nri.prefork.pool.standby import Standby
+from nri.prefork.pool.watched_files import Files, Look, Seen, identity, wait_until_settled
 from nri.prefork.protocol import VERSION
 from nri.process import launch
 from nri.types import gojson
 from nri.types.gojson import shorten
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from nri.process.lines import Log
 
-ANSWER_WITHIN = 10.0
-"""Seconds that a plugin has to answer ``TYPE version``, and then to become ready."""
+    Server = ServerHandle | Standby
 
-MARKS = (b"nri.skel", b"nri import skel")
-"""Text in the file of a plugin that was built with :mod:`nri.skel`."""
-
-MAX_FILE = 64 * 1024 * 1024
-"""Bytes of a file that are searched."""
-
+ANSWER_WITHIN = 10.0  # seconds that a plugin has to answer `TYPE version`, and then to become ready
+MARKS = (b"nri.skel", b"nri import skel")  # text in the file of a plugin that was built with nri.skel
+MAX_FILE = 64 * 1024 * 1024  # bytes of a file that are searched
 FOREIGN = "it was not built with nri.skel"
+
+
+class Attempt(NamedTuple):
+    """The outcome of an attempt."""
+
+    server: Server | None  # None also for a plugin that is not to be preforked
+    files: Files  # the files that the plugin was loaded from, its executable first
+    why_not: str = ""  # the reason why the server can't be used or started
+    seen: Seen | None = None  # the plugin's files, if they are the reason
+
+
+def attempt(path: str, plugin: str, prefork: str, files: Files, seen: Seen | None) -> Attempt:
+    """Start a plugin's server, and wait until it is ready. A server that can't be used is ended.
+
+    :param prefork: the setting in the plugin's entry: ``always``, ``never`` or "".
+    :param files: the executable.
+    :param seen: the files at the last attempt.
+    """
+    server = changing = None
+    try:
+        why = FOREIGN if prefork == "never" else _why_not(path, plugin)
+        wait_until_settled(files[path])
+        look = Look(seen)
+        if why == FOREIGN:
+            return Attempt(Standby(path, plugin) if prefork == "always" else None, files)
+        if why == "":
+            server = ServerHandle(path, plugin)
+            why = server.prepare(ANSWER_WITHIN)
+            if why == "":
+                found = {each: identity(each) for each in server.files}
+                # The executable may have two names, and is checked by one of them.
+                loaded = files | {each: one for each, one in found.items() if one != files[path]}
+                why = look.changed(loaded)
+                if why == "":
+                    return Attempt(server, loaded)
+                changing = Seen(loaded, time.monotonic_ns())
+    except FileNotFoundError as error:
+        why = f"a file is not there: {error.filename or path}"
+        changing = Seen(files, time.monotonic_ns())
+    except OSError as error:
+        why = f"it cannot be started: {error.strerror}"
+    if server is not None:
+        server.retire()
+    return Attempt(None, files, why, changing)
+
+
+def try_prefork(path: str, plugin: str) -> str:
+    """Start and end a plugin's server; return "", or the reason why the plugin is started for each request.
+
+    A plugin that was not built with :mod:`nri.skel` is not run; the answer is "".
+    """
+    try:
+        why = _why_not(path, plugin)
+        if why == "":
+            server = ServerHandle(path, plugin)
+            try:
+                why = server.prepare(ANSWER_WITHIN)
+            finally:
+                server.retire(wait=True)
+    except OSError as error:
+        return f"it cannot be started: {error.strerror}"
+    return "" if why == FOREIGN else why
 
 
 def is_built_with_skel(path: str) -> bool:
@@ -40,11 +100,8 @@ def is_built_with_skel(path: str) -> bool:
     return any(mark in content for mark in MARKS)
 
 
-def why_not(path: str, plugin: str) -> str:
-    """Return why a plugin can't be preforked, or "" if it says that it can.
-
-    :raises OSError: when it can't be read or started.
-    """
+def _why_not(path: str, plugin: str) -> str:
+    """Return why a plugin can't be preforked, or "" if it says that it can."""
     if not is_built_with_skel(path):
         return FOREIGN
     output = _ask(path, plugin, "version")
@@ -61,27 +118,9 @@ def why_not(path: str, plugin: str) -> str:
     # It says why, unless its nri.skel is older than this verb.
     lines: list[str] = []
     _ask(path, plugin, "prefork", lines.append)
-    reason = stated_reason("\n".join(lines).encode(), plugin)
-    return reason or "it was built with a version of nri.skel that can't"
+    stated = stated_reason("\n".join(lines).encode(), plugin)
+    return stated or "it was built with a version of nri.skel that can't"
 
 
-def try_prefork(path: str, plugin: str) -> str:
-    """Start and end a plugin's server; return "", or the reason why the plugin is started for each request.
-
-    A plugin that was not built with :mod:`nri.skel` is not run; the answer is "".
-    """
-    try:
-        why = why_not(path, plugin)
-        if why == "":
-            server = ServerHandle(path, plugin)
-            try:
-                why = server.prepare(ANSWER_WITHIN)
-            finally:
-                server.retire(wait=True)
-    except OSError as error:
-        return f"it cannot be started: {error.strerror}"
-    return "" if why == FOREIGN else why
-
-
-def _ask(path: str, plugin: str, verb: str, log: Callable[[str], None] = lambda _line: None) -> launch.Output:
+def _ask(path: str, plugin: str, verb: str, log: Log = lambda _line: None) -> launch.Output:
     return launch.launch(path, [plugin, verb], b"", time.monotonic() + ANSWER_WITHIN, log=log)

@@ -1,24 +1,13 @@
 """The pool: the plugins of a host that are loaded before they are asked.
 
-The contract of a plugin does not change: a new process for each request, with the request on stdin and the result on
-stdout, and the same environment, deadline and end. Only the origin of the process differs: it is forked by a server,
-the plugin itself, started once as ``TYPE prefork``. A plugin is preforked if
+The contract of a plugin does not change; only the process of a request comes from a server, which forked it
+(:mod:`nri.prefork.protocol`). A plugin that was built with :mod:`nri.skel` has one, and gets a new one when its files
+have changed. With ``"prefork": "always"`` in its entry, another plugin waits for its request as ``TYPE invoke``.
 
-- it was built with :mod:`nri.skel` (:mod:`nri.prefork.pool.eligibility`), and
-- its files have not changed since its server was started (:mod:`nri.prefork.pool.watched_files`); otherwise it gets a
-  new server.
-
-With ``"prefork": "always"`` in its entry, a plugin that was not built so is started as ``TYPE invoke`` and waits for
-its request (:mod:`nri.prefork.pool.standby`); with ``never`` a plugin is started for each request.
-
-In every other case, and whenever a server does not work as it should, the plugin is started for the request, as by
-:func:`nri.process.launch.launch`. No request waits for a server to become ready. The log has one line with the reason
-why a plugin that was built with :mod:`nri.skel` has no server. A failed attempt is repeated later, at growing
-intervals. A server whose worker was killed during a request is replaced. A server and its workers end when the
-control socket is closed, and so at the latest with this process.
-
-The cost is a process for each plugin and two that wait, which share most of their memory, and no CPU time. ``nri
-hook`` does not use it, as it ends after one request.
+In every other case, and whenever a server does not work as it should, the plugin is started for the request. No
+request waits for a server to become ready. The log has one line with the reason why a plugin that was built with
+:mod:`nri.skel` has no server. A failed attempt is repeated later, at growing intervals. A server whose worker was
+killed during a request is replaced. All servers end with this process.
 """
 
 from __future__ import annotations
@@ -29,45 +18,35 @@ import threading
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from nri.prefork.pool.attempt import attempt
-from nri.prefork.pool.background import in_background
+from nri.prefork.pool import in_background
+from nri.prefork.pool.eligibility import attempt
 from nri.prefork.pool.watched_files import Files, Seen, first_changed, identity
 from nri.prefork.pool.workers import NoWorkerError, ServerGoneError
-from nri.process import launch
+from nri.process.launch import MAX_OUTPUT, Output, launch
 from nri.process.lines import Lines
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
-    from nri.prefork.pool.attempt import Attempt, Server
+    from nri.prefork.pool.eligibility import Server
+    from nri.process.lines import Log
 
-AT_ONCE, PAUSE = 3, 0.05
-"""Attempts that are made in a row while files change, and seconds between them."""
-
-RETRY, RETRY_AT_MOST = 1.0, 600.0
-"""Seconds until a request causes another attempt: at first, and at most; each failure doubles them."""
-
+AT_ONCE, PAUSE = 3, 0.05  # attempts that are made in a row while files change, and seconds between them
+RETRY, RETRY_AT_MOST = 1.0, 600.0  # seconds until a request causes another attempt: at first (then doubled), at most
 _CAUTION = {"never": 0, "": 1, "always": 2}
-
-log = logging.getLogger("nri.client")
-_log_debug = log.debug  # where a parameter is called `log`
+_logger = logging.getLogger("nri.client")
 
 
 class _Known(NamedTuple):
     """The state of the plugin at a path."""
 
-    plugin: str
-    """Its type."""
-    files: Files
-    """The files that it was loaded from, its executable first; only the executable while there is no server."""
+    plugin: str  # its type
+    files: Files  # the files that it was loaded from, its executable first; only that while there is no server
     server: Server | None = None
-    retry_at: float = math.inf
-    """The time of the next attempt if there is no server, on the monotonic clock."""
+    retry_at: float = math.inf  # the time of the next attempt if there is no server, on the monotonic clock
     attempts: int = 0
-    seen: Seen | None = None
-    """The files at the last attempt."""
-    logged: frozenset[str] = frozenset()
-    """The kinds of reasons that were logged for this executable."""
+    seen: Seen | None = None  # the files at the last attempt
+    logged: frozenset[str] = frozenset()  # the kinds of reasons that were logged for this executable
 
     def failed(self) -> _Known:
         """Return the state after a failed attempt."""
@@ -82,7 +61,7 @@ class _Known(NamedTuple):
         """Log the reason, once for each kind and version of the executable; return the state after the attempt."""
         kind = why.partition(": ")[0]
         if kind not in self.logged:
-            log.warning("%s is started for each request: %s", self.plugin, why)
+            _logger.warning("%s is started for each request: %s", self.plugin, why)
         return self.failed()._replace(logged=self.logged | {kind})
 
     def again(self, changed: str) -> _Known:
@@ -110,18 +89,11 @@ class Pool:
         self._closed = False
 
     def launch(
-        self,
-        path: str,
-        argv: list[str],
-        stdin: bytes,
-        deadline: float,
-        *,
-        max_output: int = launch.MAX_OUTPUT,
-        log: Callable[[str], None],
-    ) -> launch.Output:
+        self, path: str, argv: list[str], stdin: bytes, deadline: float, *, max_output: int = MAX_OUTPUT, log: Log
+    ) -> Output:
         """Do the same as :func:`nri.process.launch.launch`, with a preforked process if there is one."""
         plugin = argv[0]
-        server = self._renew(path, plugin)
+        server = self.prepare(path, plugin)
         if server is not None:
             try:
                 output = server.launch(stdin, deadline, Lines(max_output, log), max_output)
@@ -130,52 +102,16 @@ class Pool:
             except ServerGoneError:
                 self._drop(path, server)
             else:
-                _log_debug("%s: a waiting process takes this request", plugin)
+                _logger.debug("%s: a waiting process takes this request", plugin)
                 return output
             finally:
                 if server.is_suspect:
                     self._drop(path, server)
                     self.prepare(path, plugin)
-        _log_debug("%s: starting a process for this request", plugin)
-        return launch.launch(path, argv, stdin, deadline, max_output=max_output, log=log)
+        _logger.debug("%s: starting a process for this request", plugin)
+        return launch(path, argv, stdin, deadline, max_output=max_output, log=log)
 
-    def prepare(self, path: str, plugin: str) -> None:
-        """Start a server in the background if one is due, so that the first request finds it."""
-        self._renew(path, plugin)
-
-    def tidy(self) -> None:
-        """Do what no request waits for: see :meth:`nri.prefork.pool.server_handle.ServerHandle.tidy`."""
-        for known in list(self._known.values()):
-            if known.server is not None:
-                known.server.tidy()
-
-    def keep(self, plugins: Iterable[tuple[str, str]]) -> None:
-        """Keep the servers of these plugins only, and prefork as their entries say.
-
-        :param plugins: their types, each with ``prefork`` of its entry: ``always``, ``never`` or "". The most
-            cautious entry of a type counts.
-        """
-        wanted: dict[str, str] = {}
-        for plugin, prefork in plugins:
-            wanted[plugin] = min(wanted.get(plugin, prefork), prefork, key=lambda each: _CAUTION.get(each, 1))
-        with self._lock:
-            gone = [
-                path
-                for path, known in self._known.items()
-                if wanted.get(known.plugin) != self._wanted.get(known.plugin, "")
-            ]
-            self._wanted = wanted
-            entries = [self._known.pop(path) for path in gone]
-        for entry in entries:
-            if entry.server is not None:
-                entry.server.retire()
-
-    def close(self) -> None:
-        """End all servers; from now on every plugin is started for each request."""
-        self._closed = True
-        self.keep(())
-
-    def _renew(self, path: str, plugin: str) -> Server | None:
+    def prepare(self, path: str, plugin: str) -> Server | None:
         """Return the server if its files have not changed; start another in the background if one is due."""
         known = self._known.get(path)
         changed = ""
@@ -199,28 +135,53 @@ class Pool:
             self._replace(path, new, new.failed())
         return None
 
+    def tidy(self) -> None:
+        """Do what no request waits for: see :meth:`nri.prefork.pool.server_handle.ServerHandle.tidy`."""
+        for known in list(self._known.values()):
+            if known.server is not None:
+                known.server.tidy()
+
+    def keep(self, plugins: Iterable[tuple[str, str]]) -> None:
+        """Keep the servers of these plugins only, and prefork as their entries say.
+
+        :param plugins: their types, each with ``prefork`` of its entry: ``always``, ``never`` or "". The most
+            cautious entry of a type counts.
+        """
+        wanted: dict[str, str] = {}
+        for plugin, prefork in plugins:
+            wanted[plugin] = min(wanted.get(plugin, prefork), prefork, key=lambda each: _CAUTION.get(each, 1))
+        with self._lock:
+            before, self._wanted = self._wanted, wanted
+            every = list(self._known.items())
+            gone = [path for path, known in every if wanted.get(known.plugin) != before.get(known.plugin, "")]
+            servers = [self._known.pop(path).server for path in gone]
+        for server in servers:
+            if server is not None:
+                server.retire()
+
+    def close(self) -> None:
+        """End all servers; from now on every plugin is started for each request."""
+        self._closed = True
+        self.keep(())
+
     def _start(self, path: str, known: _Known) -> None:
         """Start a server, and replace ``known`` by the outcome."""
-        outcome = self._attempt(path, known)
-        for _ in range(AT_ONCE - 1):
-            if outcome.seen is None:
+        for left in reversed(range(AT_ONCE)):
+            wanted = self._wanted.get(known.plugin, "")
+            outcome = attempt(path, known.plugin, wanted, known.files, known.seen)
+            if outcome.seen is None or not left:
                 break
             # Only the files are wrong, and they may be at rest by now.
-            newer = known._replace(seen=outcome.seen)
-            if not self._replace(path, known, newer):
+            old, known = known, known._replace(seen=outcome.seen)
+            if not self._replace(path, old, known):
                 return
-            known = newer
             time.sleep(PAUSE)
-            outcome = self._attempt(path, known)
         if outcome.why_not:
-            self._replace(path, known, known._replace(seen=outcome.seen).failed_because(outcome.why_not))
-            return
-        is_placed = self._replace(path, known, known._replace(files=outcome.files, server=outcome.server))
-        if outcome.server is not None and not is_placed:
+            new = known._replace(seen=outcome.seen).failed_because(outcome.why_not)
+        else:
+            new = known._replace(files=outcome.files, server=outcome.server)
+        if not self._replace(path, known, new) and outcome.server is not None:
             outcome.server.retire()
-
-    def _attempt(self, path: str, known: _Known) -> Attempt:
-        return attempt(path, known.plugin, self._wanted.get(known.plugin, ""), known.files, known.seen)
 
     def _replace(self, path: str, old: _Known, new: _Known | None) -> bool:
         """Replace ``old`` by ``new``, or remove it; return False if it was replaced by another thread."""
@@ -231,7 +192,7 @@ class Pool:
                 del self._known[path]
             else:
                 self._known[path] = new
-            return True
+        return True
 
     def _drop(self, path: str, server: Server) -> None:
         """End a server that does not work. If it has answered before, the next request starts another."""

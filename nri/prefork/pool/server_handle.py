@@ -1,35 +1,37 @@
-"""A plugin's prefork server, seen by the host: it hands out workers, and is asked for others in their place.
+"""A plugin's prefork server, seen by the host: it is started, hands out workers, and is asked for others.
 
 The protocol is described in :mod:`nri.prefork.protocol`; :mod:`nri.prefork.pool.worker_conversation` exchanges a
 request with a worker. Some workers always wait. The server forks the next one when a worker has answered, or is slow.
-Requests go to the workers in the order in which these were forked.
 """
 
 from __future__ import annotations
 
+import os
+import select
 import threading
 import time
+from _socket import AF_UNIX, SOCK_SEQPACKET, socketpair
 from typing import TYPE_CHECKING
 
 from nri.prefork import protocol
-from nri.prefork.pool.background import in_background
-from nri.prefork.pool.starting import StartedServer
+from nri.prefork.pool import in_background
 from nri.prefork.pool.worker_conversation import WorkerConversation
 from nri.prefork.pool.workers import ServerGoneError, WorkerQueue
 from nri.process.conversation import BrokenOffError, Output
+from nri.process.lines import MAX_LINE, readable
+from nri.process.spawn import pipe, spawn
 from nri.process.wait import end_child
+from nri.types.gojson import shorten
 
 if TYPE_CHECKING:
     from nri.process.lines import Lines
 
-WAITING = 2
-"""Workers that wait. With one, an event that follows at once would wait for a fork."""
-
-MOST_REFUSED = 6
-"""Consecutive workers that may end before they have read a request; more than wait at a time."""
-
-END_WITHIN = 2.0
-"""Seconds that a server has to end by itself."""
+WAITING = 2  # workers that wait. With one, an event that follows at once would wait for a fork
+MOST_REFUSED = 6  # consecutive workers that may end before they have read a request; more than wait at a time
+END_WITHIN = 2.0  # seconds that a server has to end by itself
+MAX_STDERR = 1024 * 1024  # bytes that a plugin may write to stderr while it loads; when it writes more, it is ended
+MAX_REASON = 500  # characters of the reason why a server is refused, as it is logged
+_CHUNK = 65536
 
 
 class ServerHandle:
@@ -39,22 +41,32 @@ class ServerHandle:
     """
 
     def __init__(self, path: str, plugin: str) -> None:
-        self._started = StartedServer(path, plugin)
-        self._pid = self._started.pid
-        self._workers = WorkerQueue(self._started.control)
+        ours, theirs = socketpair(AF_UNIX, SOCK_SEQPACKET)
+        pipes: tuple[int, ...] = ()
+        try:
+            pipes = pipe()
+            os.set_blocking(pipes[0], False)
+            self._pid = spawn(path, [plugin, "prefork"], (theirs.fileno(), pipes[1], pipes[1]))
+        except BaseException:
+            ours.close()
+            for number in pipes[:1]:
+                os.close(number)
+            raise
+        finally:
+            theirs.close()
+            for number in pipes[1:]:
+                os.close(number)
+        self._plugin, self._control = plugin, ours
+        self._stderr, self._stderr_end = pipes[0], b""  # until the plugin is loaded
+        self._workers = WorkerQueue(ours)
         self._lock = threading.Lock()
         self._busy = 0
         self._refused = 0  # consecutive workers that ended before they had read a request
         self._retired = False
         self._finished: list[WorkerConversation] = []
+        self.files: list[str] = []  # that the plugin was loaded from, except its executable; known when it is ready
         self.has_answered = False
-        self.is_suspect = False
-        """Whether a worker was killed during a request. It may have held a lock, so the server is replaced."""
-
-    @property
-    def files(self) -> list[str]:
-        """The files that the plugin was loaded from, except its executable; known when it is ready."""
-        return self._started.files
+        self.is_suspect = False  # whether a worker was killed during a request: it may have held a lock
 
     def prepare(self, within: float) -> str:
         """Wait until the first worker waits; return "", or the reason why the plugin cannot be used so.
@@ -62,8 +74,11 @@ class ServerHandle:
         :param within: seconds.
         """
         until = time.monotonic() + within
-        if why := self._started.wait(until):
-            return why
+        try:
+            if why := self._wait_until_loaded(until):
+                return why
+        finally:
+            os.close(self._stderr)
         for _ in range(WAITING):
             self._workers.ask(protocol.MORE)
         return "" if self._workers.comes(until) else "it does not become ready"
@@ -141,3 +156,62 @@ class ServerHandle:
         # Its process group is killed, too: the plugin may have started processes while it was loaded.
         if wait or not in_background(end_child, pid, END_WITHIN):
             end_child(pid, END_WITHIN)
+
+    def _wait_until_loaded(self, until: float) -> str:
+        """Return "", or the reason why the plugin cannot be used."""
+        poll = select.poll()
+        poll.register(self._control, select.POLLIN)
+        poll.register(self._stderr, select.POLLIN)
+        size = 0
+        message = None
+        while message is None:
+            left = until - time.monotonic()
+            if left <= 0:
+                return self._why_not("it does not become ready")
+            for number, _ in poll.poll(left * 1000 + 1):
+                if number == self._control.fileno():
+                    try:
+                        message = self._control.recv(protocol.MAX_MESSAGE)
+                    except OSError:
+                        message = b""  # reset: the server has ended
+                elif read := self._read_stderr():
+                    size += read
+                else:
+                    poll.unregister(number)
+            if size > MAX_STDERR:
+                return f"it writes too much while it is loaded: more than {MAX_STDERR} bytes"
+        word, argument = protocol.decode_message(message)
+        if word == protocol.REFUSED:
+            return shorten(readable(argument), MAX_REASON)
+        if word != protocol.FILES:
+            return self._why_not("it ends while it is loaded")
+        self.files = protocol.decode_files(argument)
+        return ""
+
+    def _read_stderr(self) -> int:
+        """Read once, and keep the end of stderr; return the number of bytes."""
+        try:
+            data = os.read(self._stderr, _CHUNK)
+        except BlockingIOError:
+            return 0
+        self._stderr_end = (self._stderr_end + data)[-MAX_LINE:]
+        return len(data)
+
+    def _why_not(self, what: str) -> str:
+        """Return the reason on the plugin's stderr, or ``what`` with the last line of its stderr."""
+        for _ in range(MAX_STDERR // _CHUNK):  # what it wrote before it ended
+            if not self._read_stderr():
+                break
+        lines = self._stderr_end.strip().splitlines()
+        last = f": {shorten(readable(lines[-1]), MAX_REASON)}" if lines else ""
+        return stated_reason(self._stderr_end, self._plugin) or what + last
+
+
+def stated_reason(stderr: bytes, plugin: str) -> str:
+    """Return the reason in the last line ``TYPE prefork: REASON`` of a plugin's stderr, or "" if there is none."""
+    marker = f"{plugin} prefork: "
+    for line in reversed(stderr.splitlines()):
+        text = readable(line[:MAX_LINE])
+        if text.startswith(marker):
+            return shorten(text.removeprefix(marker), MAX_REASON)
+    return ""

@@ -1,7 +1,6 @@
 """A standby process: a plugin without a prefork server, started before its request if its entry allows that.
 
-It is started as ``TYPE invoke``, before there is a request; the next one is started when it has answered. What it
-does before it reads its stdin is done in advance, and in vain if no request comes.
+What ``TYPE invoke`` does before it reads its stdin is done in advance, and in vain if no request comes.
 """
 
 from __future__ import annotations
@@ -10,15 +9,14 @@ import logging
 import threading
 import time
 
-from nri.prefork.pool.background import in_background
+from nri.prefork.pool import in_background
 from nri.prefork.pool.workers import NoWorkerError, ServerGoneError
 from nri.process import launch
 from nri.process.conversation import Conversation
 from nri.process.lines import Lines
 from nri.process.wait import has_exited
 
-BUSY_WITHIN = 0.1
-"""Seconds during which a file that is being written (ETXTBSY) is tried again."""
+BUSY_WITHIN = 0.1  # seconds during which a file that is being written (ETXTBSY) is tried again
 
 log = logging.getLogger("nri.client")
 
@@ -33,11 +31,9 @@ class Standby:
     is_suspect = False
 
     def __init__(self, path: str, plugin: str) -> None:
-        self._path = path
-        self._plugin = plugin
+        self._path, self._plugin = path, plugin
         self._lock = threading.Lock()
-        self._retired = False
-        self._starting = False
+        self._retired = self._starting = False
         self._waiting: tuple[int, list[int]] | None = self._start()
 
     def launch(self, stdin: bytes, deadline: float, lines: Lines, max_output: int) -> launch.Output:
@@ -49,7 +45,7 @@ class Standby:
         with self._lock:
             waiting, self._waiting = self._waiting, None
         if waiting is None:
-            self._begin()
+            self.tidy()
             raise NoWorkerError
         started = time.monotonic()
         pid, pipes = waiting
@@ -64,8 +60,13 @@ class Standby:
         return output
 
     def tidy(self) -> None:
-        """Start the next process in the background, if none waits."""
-        self._begin()
+        """Start the next process in the background, unless one waits or is being started."""
+        with self._lock:
+            if self._starting or self._retired or self._waiting is not None:
+                return
+            self._starting = True
+        if not in_background(self._next):
+            self._starting = False
 
     def retire(self) -> None:
         """End the waiting process, and start no other."""
@@ -78,15 +79,6 @@ class Standby:
     def _start(self) -> tuple[int, list[int]]:
         return launch.start(self._path, [self._plugin, "invoke"], time.monotonic() + BUSY_WITHIN)
 
-    def _begin(self) -> None:
-        """Start the next process in the background, unless one waits or is being started."""
-        with self._lock:
-            if self._starting or self._retired or self._waiting is not None:
-                return
-            self._starting = True
-        if not in_background(self._next):
-            self._starting = False
-
     def _next(self) -> None:
         waiting = None
         try:
@@ -95,10 +87,9 @@ class Standby:
             log.warning("%s has no standby process: %s", self._plugin, error.strerror)
         with self._lock:
             self._starting = False
-            is_wanted = not self._retired
-            if is_wanted:
-                self._waiting = waiting
-        if waiting is not None and not is_wanted:
+            if not self._retired:
+                self._waiting, waiting = waiting, None
+        if waiting is not None:
             _discard(*waiting)
 
 

@@ -11,11 +11,8 @@ import os
 import time
 from typing import NamedTuple
 
-GRAIN = 20_000_000
-"""Nanoseconds by which a file's time of change may lag behind the clock."""
-
-DRIFT = 1_000_000_000
-"""Nanoseconds that the clock may gain or lose while a plugin is loaded; if it is more, the clock was set."""
+GRAIN = 20_000_000  # nanoseconds by which a file's time of change may lag behind the clock
+DRIFT = 1_000_000_000  # nanoseconds that the clock may gain or lose while a plugin is loaded, unless it was set
 
 Identity = tuple[int, int, int, int]
 Files = dict[str, Identity]
@@ -61,14 +58,11 @@ class Look:
     """
 
     def __init__(self, before: Seen | None) -> None:
-        self._wall = time.time_ns()
-        self._started = time.monotonic_ns()
+        self._wall, self._started = time.time_ns(), time.monotonic_ns()
         self._unchanged: Files = {}
         if before is not None and self._started - before.at > GRAIN:
             # A change from now on changes the ctime, so a file that is the same at the end did not change in between.
-            self._unchanged = {
-                path: known for path, known in before.files.items() if not first_changed({path: known})
-            }
+            self._unchanged = {path: each for path, each in before.files.items() if not first_changed({path: each})}
 
     def changed(self, files: Files) -> str:
         """Return why these files, as they are now, may not be the ones that were loaded, or "" if they are."""

@@ -1,9 +1,4 @@
-"""A worker that waits for a request, and the exchange of one request with it.
-
-The bytes on its socket are described in :mod:`nri.prefork.protocol`. The result comes in pieces, as ``TYPE invoke``
-would have written them to stdout, then an end with the exit status. So a plugin that forks and answers in both
-processes gives two results, and is judged as when it is started for the request.
-"""
+"""A worker that waits for a request, and the exchange of one request with it (:mod:`nri.prefork.protocol`)."""
 
 from __future__ import annotations
 
@@ -22,12 +17,8 @@ if TYPE_CHECKING:
 
     from nri.process.lines import Lines
 
-SLOW = 0.005
-"""Seconds without any output after which another worker is asked for."""
-
-TAKEN_WITHIN = 0.5
-"""Seconds after which a worker that has not read its request is killed, and another asked: it has been stopped."""
-
+SLOW = 0.005  # seconds without any output after which another worker is asked for
+TAKEN_WITHIN = 0.5  # seconds after which a worker that has not read its request is killed: it has been stopped
 _NONE = bytes(4)  # a number of unread bytes, as ioctl(2) returns it
 _EXIT_CODE = 49  # index in stat_fields(); field 52 of proc(5)
 
@@ -46,19 +37,17 @@ class Worker(NamedTuple):
             os.close(number)
 
 
-class WorkerConversation:
+class WorkerConversation(Conversation):
     """The exchange of one request with a worker, whose descriptors it owns. The server reaps the worker.
 
     :param on_slow: called once when the worker takes longer than :data:`SLOW`.
     """
 
     def __init__(self, worker: Worker, data: bytes, lines: Lines, limit: int, on_slow: Callable[[], None]) -> None:
-        self.pid = worker.pid
         self.was_slow = False
-        self._worker = worker
-        self._on_slow = on_slow
+        self._worker, self._on_slow = worker, on_slow
         self._result = ResultDecoder()
-        self._conversation = Conversation(
+        super().__init__(
             worker.pid,
             [worker.channel, worker.channel, worker.stderr],
             encode_request(data),
@@ -69,11 +58,6 @@ class WorkerConversation:
             pauses=[(SLOW, self._tell_slow), (TAKEN_WITHIN, self._kill_if_unread)],
         )
 
-    @property
-    def was_refused(self) -> bool:
-        """Whether the worker has ended before it had read the request."""
-        return self._conversation.was_refused
-
     def run(self, deadline: float) -> Output:
         """Exchange the request for a result, and kill the worker.
 
@@ -81,14 +65,10 @@ class WorkerConversation:
 
         :raises OSError: when a system call fails.
         """
-        output = self._conversation.hold(deadline)
+        output = self.hold(deadline)
         told = self._result.status
         output.status = self._exit_status(deadline) if told is None else told
         return output
-
-    def close(self) -> None:
-        """Close the worker's descriptors."""
-        self._conversation.close()
 
     def _tell_slow(self) -> None:
         self.was_slow = True
@@ -96,7 +76,7 @@ class WorkerConversation:
 
     def _kill_if_unread(self) -> None:
         channel = self._worker.channel
-        if self._conversation.is_open(channel) and fcntl.ioctl(channel, termios.TIOCOUTQ, _NONE) != _NONE:
+        if self.is_open(channel) and fcntl.ioctl(channel, termios.TIOCOUTQ, _NONE) != _NONE:
             os.kill(self.pid, SIGKILL)  # it may read the request at this moment; its end shows which came first
 
     def _exit_status(self, deadline: float) -> int:

@@ -16,15 +16,9 @@ from nri.prefork.pool.worker_conversation import Worker
 if TYPE_CHECKING:
     from _socket import socket
 
-READY_WITHIN = 0.05
-"""Seconds that a request waits for a worker that was asked for, before the plugin is started for it."""
-
-MISSED_WITHIN = 2.0
-"""Seconds that a server may take to fork a worker, as on a busy node, before it is replaced."""
-
-SCARCE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)
-"""Errors that are not the plugin's fault: the host is out of a resource."""
-
+READY_WITHIN = 0.05  # seconds that a request waits for a worker that was asked for; then the plugin is started for it
+MISSED_WITHIN = 2.0  # seconds that a server may take to fork a worker, as on a busy node, before it is replaced
+SCARCE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)  # the host is out of a resource
 _RIGHTS = 3  # descriptors that come with a worker
 _MESSAGE = 64  # bytes of a message with a worker at most
 
@@ -103,7 +97,7 @@ class WorkerQueue:
             if self._gone:
                 raise ServerGoneError
             worker, self._ready = self._ready, None
-            return self._next(until) if worker is None else worker
+            return worker or self._next(until)
         except OSError as error:
             # If a resource is scarce, starting the plugin for the request fails, too, and names it.
             raise (NoWorkerError if error.errno in SCARCE else ServerGoneError) from error
@@ -111,21 +105,20 @@ class WorkerQueue:
             self._taking.release()
 
     def _next(self, until: float) -> Worker:
-        worker = self._receive()
-        if worker is None:
-            with self._lock:
-                if self._coming == 0:
-                    raise NoWorkerError
-            if not self.comes(until):
-                now = time.monotonic()
-                self._missed = self._missed or now
-                if now - self._missed <= MISSED_WITHIN:
-                    raise NoWorkerError
-                raise ServerGoneError
-            worker = self._receive()
-            if worker is None:
+        if worker := self._receive():
+            return worker
+        with self._lock:
+            if self._coming == 0:
                 raise NoWorkerError
-        return worker
+        if self.comes(until):
+            if worker := self._receive():
+                return worker
+        else:
+            now = time.monotonic()
+            self._missed = self._missed or now
+            if now - self._missed > MISSED_WITHIN:
+                raise ServerGoneError
+        raise NoWorkerError
 
     def _receive(self) -> Worker | None:
         """Return a worker that has come; None if there is none yet."""

@@ -1,9 +1,8 @@
 """Checks whether a loaded plugin can be forked: every worker must be as good as a new process.
 
 A fork shares some resources with all other workers (open files, shared memory) and loses others (threads, timers). A
-plugin that has one of them when it is loaded is started for each request instead. Each check takes at most a few
-milliseconds, once, when ``TYPE prefork`` starts. The checks import nothing: a module that is not loaded has no
-effect. docs/writing-a-plugin.md lists the checks, and what they cannot find.
+plugin that has one of them when it is loaded is started for each request instead. The checks import nothing: a module
+that is not loaded has no effect. docs/writing-a-plugin.md lists them, and what they cannot find.
 """
 
 from __future__ import annotations
@@ -15,13 +14,14 @@ import sys
 import time
 from _signal import SIG_DFL, SIGCHLD, getitimer, getsignal  # type: ignore[import-not-found] # signal imports enum
 
+from nri.prefork.server.loaded_files import mappings
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
 _THREAD_ENDS_WITHIN = 0.2  # seconds: a joined thread exists in the kernel for a moment longer
-_INTERVAL_TIMERS = (0, 1, 2)  # ITIMER_REAL, ITIMER_VIRTUAL, ITIMER_PROF
 
 _THREADING_ATEXITS = ("concurrent.futures.thread", "concurrent.futures.process")
 """Modules of the standard library that register one function with ``threading._register_atexit`` each."""
@@ -32,9 +32,8 @@ def unfit(control: int) -> str:
 
     :param control: the descriptor of the control socket, which may be open.
     """
-    checks = (_redirected, _shared_memory, _timers, _signals, _finalizers, _exit_functions, _random_state)
-    found = _threads() or _children() or _open_files(control)
-    return found or next((found for check in checks if (found := check())), "")
+    found = _threads() or _children() or _open_files(control) or _redirected() or _shared_memory() or _timers()
+    return found or _signals() or _finalizers() or _exit_functions() or _random_state()
 
 
 def _threads() -> str:
@@ -75,17 +74,12 @@ def _redirected() -> str:
 
 def _shared_memory() -> str:
     """Find a writable shared mapping: mmap(2), shared_memory, a semaphore of multiprocessing, shmat(2), io_uring."""
-    with open("/proc/self/maps", "rb") as file:
-        for line in file:
-            fields = line.split(None, 5)
-            if fields[1][1:2] == b"w" and fields[1][3:4] == b"s":
-                name = os.fsdecode(fields[5].strip()) if len(fields) > 5 else "anonymous"
-                return f"it has writable shared memory when it is loaded: {name}"
-    return ""
+    shared = [name or "anonymous" for permissions, name in mappings() if permissions[1:4:2] == b"ws"]
+    return f"it has writable shared memory when it is loaded: {shared[0]}" if shared else ""
 
 
 def _timers() -> str:
-    running = any(getitimer(which)[0] > 0 for which in _INTERVAL_TIMERS)
+    running = any(getitimer(which)[0] > 0 for which in (0, 1, 2))  # ITIMER_REAL, ITIMER_VIRTUAL, ITIMER_PROF
     try:
         with open("/proc/self/timers", "rb") as file:  # of timer_create(2)
             running = running or file.read(1) != b""
@@ -94,18 +88,17 @@ def _timers() -> str:
     return "it has a timer running when it is loaded, such as signal.alarm" if running else ""
 
 
-def _signals() -> str:
-    """Look at SIGCHLD: the plugin's handler would run in the server when a worker ends."""
+def _signals() -> str:  # the plugin's handler would run in the server when a worker ends
     return "" if getsignal(SIGCHLD) == SIG_DFL else "it handles or ignores SIGCHLD when it is loaded"
 
 
 def _finalizers() -> str:
     """Find an object with a finalizer, such as a TemporaryDirectory: the first worker that ends would clean it up."""
     weakref = sys.modules.get("weakref")
-    if weakref is not None:
-        for info in list(weakref.finalize._registry.values()):
-            if info.atexit:
-                return f"it has a weakref.finalize when it is loaded: {_name(info.func)}"
+    for info in list(weakref.finalize._registry.values()) if weakref is not None else ():
+        if info.atexit:
+            module, kind = getattr(info.func, "__module__", "?"), type(info.func).__name__
+            return f"it has a weakref.finalize when it is loaded: {module}.{getattr(info.func, '__qualname__', kind)}"
     util = sys.modules.get("multiprocessing.util")
     if util is not None and util._finalizer_registry:
         return "it has a finalizer of multiprocessing when it is loaded"
@@ -115,17 +108,15 @@ def _finalizers() -> str:
 def _exit_functions() -> str:
     """Count the functions that run at the end of the process, without those that the standard library registers."""
     found = expected = 0
-    atexit = sys.modules.get("atexit")
-    if atexit is not None:
-        found += atexit._ncallbacks()
+    if "atexit" in sys.modules:
+        found += sys.modules["atexit"]._ncallbacks()
         expected += sum([registers(sys.modules[name]) for name, registers in ATEXIT.items() if name in sys.modules])
-    threading = sys.modules.get("threading")
-    if threading is not None:
-        found += len(getattr(threading, "_threading_atexits", ()))
+    if "threading" in sys.modules:
+        found += len(getattr(sys.modules["threading"], "_threading_atexits", ()))
         expected += len([name for name in _THREADING_ATEXITS if name in sys.modules])
-    if found > expected:
-        return f"it has registered functions with atexit when it is loaded: {found - expected}"
-    return ""
+    return (
+        f"it has registered functions with atexit when it is loaded: {found - expected}" if found > expected else ""
+    )
 
 
 ATEXIT: dict[str, Callable[[Any], bool]] = {
@@ -151,12 +142,7 @@ def _random_state() -> str:
     names = getattr(tempfile, "_name_sequence", None)
     known = (random._inst, getattr(names, "_rng", None))  # tempfile reseeds its own in another process
     for each in gc.get_objects():
-        kind = type(each)
-        is_seeded = issubclass(kind, random.Random) and not issubclass(kind, random.SystemRandom)
+        is_seeded = issubclass(type(each), random.Random) and not issubclass(type(each), random.SystemRandom)
         if is_seeded and not any(each is one for one in known):
             return "it has a random.Random of its own when it is loaded"
     return ""
-
-
-def _name(function: object) -> str:
-    return f"{getattr(function, '__module__', '?')}.{getattr(function, '__qualname__', type(function).__name__)}"

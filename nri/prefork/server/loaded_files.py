@@ -24,33 +24,22 @@ _UNCHECKED = 0b01  # flags of a .pyc that is used without a check of its source;
 
 def files() -> list[str]:
     """Return the paths of the files, sorted."""
-    return sorted({*_of_modules(), *_of_functions(), *_mapped()} - {""})
+    modules = list(sys.modules.values())
+    functions = {each.__code__.co_filename for each in gc.get_objects() if type(each) is _FUNCTION}
+    found = {_file(name) for name in functions if name.startswith("/")}
+    found |= {_file(getattr(module, "__file__", None)) for module in modules}
+    found |= {_unchecked(getattr(getattr(module, "__spec__", None), "cached", None)) for module in modules}
+    for permissions, path in mappings():
+        if permissions[2:3] == b"x" and path.startswith("/") and not os.path.basename(path).startswith(_C_LIBRARY):
+            found.add(_file(path.removesuffix(" (deleted)")))  # a new process would load the file that replaced it
+    return sorted(found - {""})
 
 
-def _of_modules() -> set[str]:
-    found = set()
-    for module in list(sys.modules.values()):
-        found.add(_file(getattr(module, "__file__", None)))
-        found.add(_unchecked(getattr(getattr(module, "__spec__", None), "cached", None)))
-    return found
-
-
-def _of_functions() -> set[str]:
-    names = {each.__code__.co_filename for each in gc.get_objects() if type(each) is _FUNCTION}
-    return {_file(name) for name in names if name.startswith("/")}
-
-
-def _mapped() -> set[str]:
-    found = set()
+def mappings() -> list[tuple[bytes, str]]:
+    """Return the permissions of each memory mapping of this process, and what is mapped: a path, a name or ""."""
     with open("/proc/self/maps", "rb") as file:
-        for line in file:
-            fields = line.rstrip(b"\n").split(None, 5)
-            if len(fields) > 5 and fields[1][2:3] == b"x" and fields[5].startswith(b"/"):
-                # If the file was replaced, a new process would load the new one.
-                path = os.fsdecode(fields[5].removesuffix(b" (deleted)"))
-                if not os.path.basename(path).startswith(_C_LIBRARY):
-                    found.add(_file(path))
-    return found
+        lines = [line.rstrip(b"\n").split(None, 5) for line in file]
+    return [(fields[1], os.fsdecode(b"".join(fields[5:]))) for fields in lines]
 
 
 def _file(path: object) -> str:

@@ -1,8 +1,4 @@
-"""The prefork server: a plugin that is loaded, and forks a worker for each request. Run as ``TYPE prefork``.
-
-The protocol with the host is described in :mod:`nri.prefork.protocol`. A plugin that is run as ``TYPE invoke`` loads
-nothing of this.
-"""
+"""The prefork server: a loaded plugin that forks a worker for each request. ``TYPE invoke`` does not load it."""
 
 from __future__ import annotations
 
@@ -14,11 +10,9 @@ from _socket import SCM_RIGHTS, SO_TYPE, SOCK_SEQPACKET, SOL_SOCKET, socket, soc
 
 from nri.errors import escape
 from nri.prefork import protocol
-from nri.prefork.server.answering import Program
 from nri.prefork.server.fitness import unfit
 from nri.prefork.server.loaded_files import files
-from nri.prefork.server.prefault import fill_caches
-from nri.prefork.server.worker import work
+from nri.prefork.server.worker import Program, rehearse, work
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,14 +26,18 @@ _SIGKILL = 9
 def serve(program: Program) -> NoReturn:
     """Serve until the host closes the control socket, which is stdin."""
     control = _control(program)
-    _load(program, control)
-    _tell_files(program, control)
-    ended, other = os.pipe()
-    os.dup2(ended, 0)  # a plugin that reads its stdin finds the end, as after its request
-    os.close(ended)
-    os.close(other)
+    argument = _load(program, control)
+    nowhere = os.open(os.devnull, os.O_WRONLY)  # the host closes our stderr
+    for number in (1, 2):
+        os.dup2(nowhere, number)
+    os.close(nowhere)
+    control.send(protocol.encode_message(protocol.FILES, argument))
+    reads, writes = os.pipe()
+    os.dup2(reads, 0)  # a plugin that reads its stdin finds the end, as after its request
+    os.close(reads)
+    os.close(writes)
     sys.argv[1:] = ["invoke"]
-    fill_caches(program)
+    rehearse(program)
     gc.collect()
     gc.freeze()  # the pages of what is loaded stay shared
     poll = select.poll()
@@ -61,13 +59,12 @@ def serve(program: Program) -> NoReturn:
                 workers.add(worker)
                 if not is_known:
                     done.add(worker)
-        for worker in [worker for worker in done if os.waitpid(worker, os.WNOHANG)[0]]:
-            done.remove(worker)
-            workers.remove(worker)
+        ended = {worker for worker in done if os.waitpid(worker, os.WNOHANG)[0]}
+        done -= ended
+        workers -= ended
 
 
 def _control(program: Program) -> socket:
-    """Return the control socket."""
     try:
         control = socket(fileno=os.dup(0))
         if control.getsockopt(SOL_SOCKET, SO_TYPE) != SOCK_SEQPACKET:
@@ -78,36 +75,26 @@ def _control(program: Program) -> socket:
     return control
 
 
-def _load(program: Program, control: socket) -> None:
-    """Load the modules that the plugin imports late, and refuse to serve if the process cannot be forked."""
+def _load(program: Program, control: socket) -> bytes:
+    """Load the modules that the plugin imports late, and return the argument of ``files``, or refuse to serve."""
     for module in program.uses:
         try:
             __import__(module)
         except ImportError as error:
             _refuse(program, control, f"its `uses` names a module that cannot be imported: {error}")
-    why = unfit(control.fileno())
-    if why:
+    if why := unfit(control.fileno()):
         _refuse(program, control, why)
-
-
-def _tell_files(program: Program, control: socket) -> None:
-    """Send the loaded files to the host, which then closes our stderr."""
     argument = protocol.encode_files(files())
     if len(argument) > protocol.MAX_ARGUMENT:
         found = f"{len(argument)} bytes, expected at most {protocol.MAX_ARGUMENT}"
         _refuse(program, control, f"the names of its files are too long: {found}")
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    for number in (1, 2):
-        os.dup2(nowhere, number)
-    os.close(nowhere)
-    control.send(protocol.encode_message(protocol.FILES, argument))
+    return argument
 
 
 def _refuse(program: Program, control: socket | None, why: str) -> NoReturn:
     """Report why no worker is forked, to the host and on stderr, and exit."""
     if control is not None:
-        argument = os.fsencode(why)[: protocol.MAX_ARGUMENT]
-        control.send(protocol.encode_message(protocol.REFUSED, argument))
+        control.send(protocol.encode_message(protocol.REFUSED, os.fsencode(why)[: protocol.MAX_ARGUMENT]))
     sys.stderr.write(escape(f"{program.name} prefork: {why}") + "\n")
     sys.exit(2)
 

@@ -1,18 +1,77 @@
-"""A worker: one forked process that waits for one request, answers it, and ends."""
+"""A worker: a forked process that waits for one request, answers it, and ends as the interpreter ends a process."""
 
 from __future__ import annotations
 
 import gc
 import os
 import sys
+from _io import BytesIO, _IOBase
 
-from nri.prefork.protocol import encode_end, encode_piece
-from nri.prefork.server.answering import AnswerFile, Program, RequestFile, flush, run_exit_functions
-from nri.prefork.server.prefault import prefault
+from nri.prefork.protocol import RequestDecoder, encode_end, encode_piece, encode_request
+from nri.prefork.server.prefault import REQUEST, prefault
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import NoReturn
+    from collections.abc import Callable
+    from typing import Any, NoReturn
+
+_CHUNK = 16384  # for more than some ten thousand bytes malloc(3) calls the kernel
+
+
+class Program:
+    """The plugin as its server runs it.
+
+    :param name: the plugin's type, for messages.
+    :param uses: modules that are loaded before the first request.
+    :param answer: called with a plugin, the request and the file for the result; returns the exit status.
+    :param rehearsal: a plugin for requests that are rehearsed.
+    :param classes: the plugin's own classes, whose code is prefaulted.
+    """
+
+    __slots__ = ("answer", "classes", "name", "plugin", "rehearsal", "uses")
+
+    def __init__(
+        self,
+        name: str,
+        uses: tuple[str, ...],
+        answer: Callable[[Any, RequestFile, BytesIO], int],
+        plugin: object,
+        rehearsal: object,
+        classes: list[type],
+    ) -> None:
+        self.name, self.uses, self.classes = name, uses, classes
+        self.answer, self.plugin, self.rehearsal = answer, plugin, rehearsal
+
+
+class RequestFile:
+    """The request as a file that is read to its end. The constructor blocks until the request begins to arrive."""
+
+    def __init__(self, channel: int, data: bytes = b"") -> None:
+        self._channel = channel
+        self._decoder = RequestDecoder()
+        self._data = self._decoder.feed(data or self._receive())
+        while self._decoder.left is None:
+            self._data = self._decoder.feed(self._receive())
+
+    def read(self, size: int) -> bytes:
+        """Return the bytes that arrive next; none at the end of the request."""
+        data, self._data = self._data, b""
+        if not data and self._decoder.left:
+            data = self._decoder.feed(self._receive())
+        return data
+
+    def _receive(self) -> bytes:
+        data = os.read(self._channel, _CHUNK)
+        if not data:
+            os._exit(0)  # the host needs this worker no more; half a request is no request
+        return data
+
+
+def rehearse(program: Program) -> None:
+    """Answer a request without the plugin, which fills caches and prefaults what is the same for all plugins."""
+    status, result = _answer(program, program.rehearsal, RequestFile(0, encode_request(REQUEST)))
+    _flush()
+    encode_piece(result) + encode_end(status)
 
 
 def work(program: Program, channel: int, stderr: int) -> NoReturn:
@@ -24,20 +83,16 @@ def work(program: Program, channel: int, stderr: int) -> NoReturn:
         os.dup2(stderr, 1)
         os.dup2(stderr, 2)
         os.close(stderr)
-        prefault(program)
+        rehearse(program)
+        prefault(program.classes)
         gc.freeze()
-        request = RequestFile(channel)
-        result = AnswerFile()
-        try:
-            status = program.answer(program.plugin, request, result)
-        except BaseException:
-            sys.excepthook(*sys.exc_info())
-        piece = encode_piece(result.data)
+        status, result = _answer(program, program.plugin, RequestFile(channel))
+        piece = encode_piece(result)
         if "threading" in sys.modules or "atexit" in sys.modules:  # these may block, or change the status
             _write(channel, piece)
             piece = b""
-            run_exit_functions()
-        flush()
+            _run_exit_functions()
+        _flush()
         if os.getpid() != own:  # `invoke` has forked, and has returned in both processes
             _write(channel, piece)
             os._exit(status)
@@ -47,6 +102,36 @@ def work(program: Program, channel: int, stderr: int) -> NoReturn:
         os.read(channel, 1)  # until the host closes it: see nri.prefork.protocol
     finally:
         os._exit(status)
+
+
+def _answer(program: Program, plugin: object, request: RequestFile) -> tuple[int, bytes]:
+    """Return the exit status, as the interpreter would exit after an exception, and the result."""
+    result = BytesIO()
+    try:
+        status = program.answer(plugin, request, result)
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+        status = 1
+    return status, result.getvalue()
+
+
+def _run_exit_functions() -> None:
+    """Do what the interpreter does at its end and others can see: join threads, call functions of atexit."""
+    if "threading" in sys.modules:
+        sys.modules["threading"]._shutdown()  # joins all but daemon threads
+    if "atexit" in sys.modules:
+        sys.modules["atexit"]._run_exitfuncs()
+
+
+def _flush() -> None:
+    """Write the buffers of all files that are still open."""
+    new = [each for each in gc.get_objects() if issubclass(type(each), _IOBase)]  # without frozen objects
+    for file in (*new, sys.__stdout__, sys.stderr):
+        try:
+            if file is not None and not file.closed and file.writable():
+                file.flush()
+        except (OSError, ValueError):
+            pass
 
 
 def _write(channel: int, data: bytes) -> None:

@@ -13,7 +13,7 @@ import pytest
 from nri import api, stub
 from nri.adaptation import AdaptationError, ConflictError, EventError, Exchange, Runtime
 from nri.adaptation.lifecycle import PodTemplate
-from nri.adaptation.replay import Replayer
+from nri.adaptation.recording import Replayer
 from nri.adaptation.runtime import FAILING
 from nri.api import Event, events
 from nri.ttrpc import Code, StatusError

@@ -13,7 +13,7 @@ import pytest
 from nri import api, stub
 from nri.adaptation import AdaptationError, Exchange, Runtime
 from nri.adaptation.lifecycle import PodTemplate
-from nri.adaptation.sync import MAX_PART, parts
+from nri.adaptation.store import MAX_PART, parts
 from nri.ttrpc import MAX_DATA
 from tests.support.v2_plugin import Plugin, container, pod
 from tests.support.waiting import SOON

@@ -17,7 +17,7 @@ from nri.config.entries import PluginEntry
 from nri.stub import Identity, Session
 from nri.v1bridge import Bridge
 from tests.support.connected import at_work
-from tests.support.node import settings
+from tests.support.node import bridge_options
 from tests.support.pods import container, pod
 from tests.support.waiting import SOON, wait_until
 
@@ -101,7 +101,9 @@ class Attached:
     def __init__(self, host: Host, *, prefork: bool, timeout: float = SOON) -> None:
         self.host = host
         self._prefork = prefork
-        self.bridge = Bridge(settings(host, prefork=prefork), lambda _text: settings(host, prefork=self._prefork))
+        self.bridge = Bridge(
+            bridge_options(host, prefork=prefork), lambda _text: bridge_options(host, prefork=self._prefork)
+        )
         self.runtime = adaptation.Runtime(request_timeout=timeout)
         ours, theirs = socket.socketpair()
         session = Session(self.bridge, Identity(name="v1bridge", index="10"), theirs)

@@ -11,7 +11,7 @@ import pytest
 from nri.stub import RuntimeInfo
 from nri.ttrpc import StatusError
 from nri.v1bridge import Bridge, BridgeOptions, clients
-from tests.support.node import Node, settings
+from tests.support.node import Node, bridge_options
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -106,7 +106,7 @@ def test_a_runtime_that_was_downgraded_is_known_by_what_it_says_last(shared: Pat
 
 
 def adopting(host: Host) -> Bridge:
-    return Bridge(BridgeOptions(), lambda text: settings(host, **json.loads(text or "{}")))
+    return Bridge(BridgeOptions(), lambda text: bridge_options(host, **json.loads(text or "{}")))
 
 
 def test_settings_that_are_handed_over_count(host: Host) -> None:

@@ -17,12 +17,12 @@ import pytest
 
 from nri import adaptation
 from nri.adaptation.lifecycle import PodTemplate
-from nri.adaptation.replay import Replayer
+from nri.adaptation.recording import Replayer
 from nri.config.entries import PluginEntry
 from tests.integration.v1bridge.site import SOURCE, entry, install, start_error
 from tests.integration.v1bridge.test_misbehaving_plugins import CASES, KILLED
 from tests.integration.v1bridge.test_misbehaving_plugins import FOREIGN as FOREIGN_WAYS
-from tests.support.node import settings
+from tests.support.node import bridge_options
 from tests.support.pods import container, pod
 from tests.support.waiting import SOON, wait_until
 from tests.unit.config.test_diagnostics import FAULTS
@@ -85,7 +85,7 @@ class Launched:
             host.folder(name)
         bridge = BRIDGE.format(python=sys.executable, source=SOURCE, root=str(host.root))
         host.script("10-v1bridge", bridge, into=host.root / "plugins")
-        known = settings(host, log_file=str(self.log), prefork=way in ("warm", "prestarted"), **changes)
+        known = bridge_options(host, log_file=str(self.log), prefork=way in ("warm", "prestarted"), **changes)
         (host.root / "conf.d/10-v1bridge.conf").write_text(handed_over(known))
         self.runtime = adaptation.Runtime(
             plugin_dir=str(host.root / "plugins"), config_dir=str(host.root / "conf.d"), request_timeout=SOON
@@ -176,7 +176,7 @@ def test_one_from_outside_finds_another_runtime_and_ends(host: Host) -> None:
     bridge = host.script("bridge", BRIDGE.format(**values))
     host.install("fine", do=[])
     host.configure(PluginEntry(type="fine"))
-    settings_file.write_text(handed_over(settings(host, log_file=str(host.root / "log"))))
+    settings_file.write_text(handed_over(bridge_options(host, log_file=str(host.root / "log"))))
     process = subprocess.Popen([bridge, "--socket", path, "--config", settings_file], stderr=subprocess.PIPE)
     try:
         for _ in range(2):

@@ -16,7 +16,7 @@ from nri.config.entries import PluginEntry
 from nri.stub import RuntimeInfo
 from nri.ttrpc import StatusError
 from nri.v1bridge import Bridge
-from tests.support.node import call, settings
+from tests.support.node import bridge_options, call
 from tests.support.pods import container, pod
 from tests.support.processes import has_zombie
 from tests.support.waiting import SOON, wait_until
@@ -58,7 +58,7 @@ class Preforking:
         names = {"source": SOURCE, "notes": str(self.notes), "starts": str(self.starts)}
         host.script("noting", PLUGIN.format(python=sys.executable, **names))
         host.configure(PluginEntry(type="noting"))
-        self.bridge = Bridge(settings(host), lambda text: settings(host, prefork=text == "prefork"))
+        self.bridge = Bridge(bridge_options(host), lambda text: bridge_options(host, prefork=text == "prefork"))
 
     def say(self, text: str) -> None:
         self.bridge.configure(text, RuntimeInfo(name="containerd", version="1.7.24"))

@@ -120,3 +120,8 @@ def test_a_file_that_cannot_be_read_is_a_cgroup_error(tmp_path: object) -> None:
 
 def test_this_machines_own_mountinfo_is_read() -> None:
     assert Mounts.read().version in ("v1", "v2", "hybrid", "none")
+
+
+def test_a_mount_shows_its_attributes() -> None:
+    mount = Mounts.parse("40 31 0:40 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n").v2
+    assert repr(mount) == "Mount(point='/sys/fs/cgroup', root='/', version=2)"

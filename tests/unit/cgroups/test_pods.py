@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nri.cgroups.pods import is_pod
+from nri.cgroups.paths import is_pod
 
 UID = "0b1a2c3d-1111-2222-3333-444455556666"
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from nri.config.diagnostics import diagnose
+from nri.config.entries import parse
 from nri.config.faults import MAX_FAULTS
-from nri.config.validate import parse
 
 
 def plugin(entry: str) -> str:
@@ -25,7 +25,7 @@ def lines(document: str | bytes) -> list[str]:
 MINIMAL = '{"version": "0.1", "plugins": [{"type": "NAME"}]}'
 TYPE_RULE = "a file name of letters, digits, '.', '_' and '-' that begins with a letter or a digit"
 STATES = '"setup", "create", "update", "pause", "resume", "delete"'
-FAULTS = [
+FAULTS: list[tuple[str | bytes, list[Any]]] = [
     # not JSON
     ("", ["1:1: (document): found an empty file, expected at least " + MINIMAL]),
     (" \n\t", ["1:1: (document): found an empty file, expected at least " + MINIMAL]),

@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nri.config import entries, json_schemas
+from harness import json_schemas
+from nri.config import entries
 
 VALIDATOR = json_schemas.validator("host-config")
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from nri.config import ConfigError, Fault
-from nri.config.faults import InvalidFile, path_text
+from nri.config.faults import path_text
+from nri.config.loading import InvalidFile
 
 
 @pytest.mark.parametrize(
@@ -41,3 +42,10 @@ def test_two_invalid_files_are_equal_if_their_documents_are() -> None:
     assert first != second
     assert first != Fault(file="f", message=first.message)
     assert len({first, second, first}) == 2
+
+
+def test_a_fault_equals_only_a_fault() -> None:
+    fault = Fault(file="10.conf", message="unknown key")
+    assert fault == Fault(file="10.conf", message="unknown key")
+    assert fault != "10.conf: unknown key"
+    assert repr(fault) == "Fault('10.conf:1:1: (document): unknown key')"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nri.config.nearest import nearest
+from nri.config.faults import nearest
 
 KEYS = ("type", "states", "failurePolicy", "timeout")
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from nri.config import PluginEntry
-from nri.config.openness import open_to_every_pod, openness_note
+from nri.config.plugin_conf import open_to_every_pod, openness_note
 from nri.plugins.clearcfs import ClearCFS
 from nri.plugins.konfine import Konfine
 

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from nri.config import PluginEntry, load
-from nri.config.plugin_conf import check_conf, validate_conf
+from nri.config.plugin_conf import check_conf
+from tests.support.confs import validate_conf
 
 SCHEMA = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",

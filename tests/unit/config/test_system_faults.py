@@ -13,7 +13,7 @@ import pytest
 from nri import config
 from nri.config import ConfigError, load
 from nri.v1bridge import configuration as bridge
-from nri.v1bridge.absence import GRACE
+from nri.v1bridge.configuration import GRACE
 from tests.support.processes import open_fds
 from tests.support.system_faults import ERRORS, Failing, name_of
 from tests.support.waiting import SOON

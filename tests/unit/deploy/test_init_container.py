@@ -18,8 +18,8 @@ def install_node(mode: str, node: Path, image: Path, *, check: bool = True) -> s
 
 @pytest.fixture
 def image(installed: Path) -> Path:
-    """The image's root, with the settings that are mounted into it."""
-    shutil.copytree(KUBERNETES / "overlays/pre-registered", installed / "settings")
+    """The image's root, with the bridge options that are mounted into it."""
+    shutil.copytree(KUBERNETES / "overlays/pre-registered", installed / "bridge-options")
     return installed
 
 

@@ -86,7 +86,7 @@ def test_the_settings_are_right_and_are_mounted(overlay: str) -> None:
     BridgeOptions.parse((KUBERNETES / "overlays" / overlay / file).read_text())
     kind = {"outside": "containers", "pre-registered": "initContainers"}[overlay]
     # The bridge does not read a file in a directory that all may write to, which a mounted ConfigMap is.
-    place = {"outside": f"/settings/{file}", "pre-registered": "/settings"}[overlay]
+    place = {"outside": f"/bridge-options/{file}", "pre-registered": "/bridge-options"}[overlay]
     assert mounts(overlay, kind)[place] == (f"configMap {made['name']}", False)
 
 
@@ -104,7 +104,7 @@ def test_a_bridge_in_a_container_reaches_all_that_its_plugins_need() -> None:
         "/etc/nri": ("/etc/nri", False),
         "/opt/nri": ("/opt/nri", False),  # not bin alone, whose links lead to lib
         "/sys/fs/cgroup": ("/sys/fs/cgroup", True),
-        "/settings/v1bridge.json": ("configMap nri-v1bridge", False),
+        "/bridge-options/v1bridge.json": ("configMap nri-v1bridge", False),
     }
     assert spec["hostPID"] is True
     (bridge,) = spec["containers"]
@@ -120,9 +120,9 @@ def test_the_bridge_in_a_container_is_run_with_its_settings(installed: Path) -> 
     (bridge,) = pod("outside")["containers"]
     program, *arguments = bridge["command"]
     assert (installed / program.lstrip("/")).resolve().name == "nri"
-    assert arguments == ["bridge", "--config", "/settings/v1bridge.json"]
-    (mount,) = [mount for mount in bridge["volumeMounts"] if mount["name"] == "settings"]
-    assert (mount["mountPath"], mount["subPath"]) == ("/settings/v1bridge.json", "v1bridge.json")
+    assert arguments == ["bridge", "--config", "/bridge-options/v1bridge.json"]
+    (mount,) = [mount for mount in bridge["volumeMounts"] if mount["name"] == "bridge-options"]
+    assert (mount["mountPath"], mount["subPath"]) == ("/bridge-options/v1bridge.json", "v1bridge.json")
 
 
 def test_what_is_only_to_be_there_has_no_rights() -> None:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from nri.multiplex import MAX_PAYLOAD, OLD_MAX_PAYLOAD, FrameDecoder, FrameError, ProtocolError, codec, encode
+from nri.multiplex import OLD_MAX_PAYLOAD, ProtocolError, codec
+from nri.multiplex.codec import MAX_PAYLOAD, FrameDecoder, FrameError, encode
 from tests.support.cutting import every_way
 
 VECTORS = {

@@ -8,7 +8,8 @@ import time
 
 import pytest
 
-from nri.multiplex import Mux, codec, encode
+from nri.multiplex import Mux, codec
+from nri.multiplex.codec import encode
 from tests.support.connected import Recorder, running
 from tests.support.waiting import TIMEOUT, until, until_there_are
 from tests.unit.multiplex.receivers import Due, Pair, Releasing

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from nri.config.plugin_conf import validate_conf
 from nri.plugins.clearcfs import ClearCFS
 from nri.plugins.konfine import Konfine
+from tests.support.confs import validate_conf
 from tests.unit.plugins.running import BAD_CONF, Node
 
 if TYPE_CHECKING:

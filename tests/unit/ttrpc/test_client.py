@@ -9,7 +9,8 @@ import pytest
 from nri.api import PodSandbox
 from nri.errors import NRIError
 from nri.multiplex import Mux, Receiver
-from nri.ttrpc import MAX_DATA, Call, MessageFrame, RPCClient, RPCServer, StatusError, codec
+from nri.ttrpc import MAX_DATA, Call, RPCClient, RPCServer, StatusError, codec
+from nri.ttrpc.codec import MessageFrame
 from nri.ttrpc.ttrpc_pb2 import Response
 from tests.support.connected import Wire, call, methods, running
 from tests.support.waiting import TIMEOUT, until

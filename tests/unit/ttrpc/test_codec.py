@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nri import multiplex
-from nri.ttrpc import MAX_DATA, MessageDecoder, MessageFrame, Oversized, codec
+from nri.multiplex import codec as trunk
+from nri.ttrpc import MAX_DATA, codec
+from nri.ttrpc.codec import MessageDecoder, MessageFrame, Oversized
 from tests.support.cutting import every_way
 from tests.support.go_reader import ConnectionOverError, GoReader
 
@@ -51,7 +52,7 @@ def test_messages_that_are_glued_together_are_read_however_they_are_cut() -> Non
 
 @pytest.mark.parametrize(("message", "wire"), VECTORS.values(), ids=VECTORS)
 def test_a_message_on_a_trunk_is_read_by_a_go_peer(message: MessageFrame, wire: str) -> None:
-    assert GoReader().messages(multiplex.encode(1, bytes.fromhex(wire))) == [(1, message)]
+    assert GoReader().messages(trunk.encode(1, bytes.fromhex(wire))) == [(1, message)]
 
 
 SIZES = [0, 1, 4000, 4085, 4086, 4087, 4096, 4097, 5000, 8181, 8182, 8183, 8192, 65536, 100_000, 1 << 20, MAX_DATA]
@@ -61,7 +62,7 @@ SIZES = [0, 1, 4000, 4085, 4086, 4087, 4096, 4097, 5000, 8181, 8182, 8183, 8192,
 def test_a_message_of_any_size_on_a_trunk_is_read_by_a_go_peer(size: int) -> None:
     message = MessageFrame(3, codec.RESPONSE, 0, bytes(range(251)) * (size // 251) + bytes(size % 251))
     peer = GoReader()
-    wire = multiplex.encode(2, codec.encode(message.stream, message.type, message.data))
+    wire = trunk.encode(2, codec.encode(message.stream, message.type, message.data))
     assert peer.messages(wire) == [(2, message)]
     assert peer.messages(wire + wire) == [(2, message)] * 2
 
@@ -71,7 +72,7 @@ def test_any_messages_on_both_connections_are_read_by_a_go_peer(sizes: list[tupl
     sent = [
         (number, MessageFrame(2 * at + 1, codec.REQUEST, 0, bytes(size))) for at, (number, size) in enumerate(sizes)
     ]
-    wire = b"".join([multiplex.encode(number, codec.encode(*message[:2], message.data)) for number, message in sent])
+    wire = b"".join([trunk.encode(number, codec.encode(*message[:2], message.data)) for number, message in sent])
     assert GoReader().messages(wire) == sorted(sent, key=lambda item: [found[0] for found in sent].index(item[0]))
 
 
@@ -90,7 +91,7 @@ def test_the_model_of_a_go_peer_ends_the_connection_as_the_real_one_does(frames:
     stream = codec.encode(1, codec.REQUEST, bytes(5000 - codec.HEADER.size if frames != [4096, 904] else 5000)) * 2
     wire, at = b"", 0
     for size in frames:
-        wire += multiplex.codec.HEADER.pack(1, size) + stream[at : at + size].ljust(size, b"\0")
+        wire += trunk.HEADER.pack(1, size) + stream[at : at + size].ljust(size, b"\0")
         at += size
     with pytest.raises(ConnectionOverError, match=f"^{why}$"):
         GoReader().messages(wire)

@@ -7,7 +7,8 @@ import pytest
 
 from nri.api import PodSandbox
 from nri.errors import NRIError, bounded
-from nri.ttrpc import MAX_DATA, Call, Code, MessageFrame, RPCServer, StatusError, codec
+from nri.ttrpc import MAX_DATA, Call, Code, RPCServer, StatusError, codec
+from nri.ttrpc.codec import MessageFrame
 from nri.ttrpc.ttrpc_pb2 import Request, Response
 from tests.support.connected import SERVICE, Wire, by_hand, call, echo, methods, serving
 from tests.support.waiting import TIMEOUT, until

@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator
 
 from fuzz.documents import places
 from fuzz.targets.wire_messages import whole_number_with_a_point
-from nri.config import json_schemas
+from harness import json_schemas
 from nri.config.entries import ConfigList
 from nri.types import DecodeError
 from nri.types.v1 import Request, Result

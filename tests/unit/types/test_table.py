@@ -14,6 +14,9 @@ from jsonschema import Draft202012Validator
 from fuzz.documents import WORDS
 from nri.types import DecodeError
 from nri.types.table import ANYTHING, FLAG, Key, Rule, Table, array, either, number, text, words
+from nri.types.table_explained import faults as faults_of
+from nri.types.table_explained import refusal, why
+from nri.types.table_explained import schema as schema_of
 from tests.unit.types.mutations import values
 
 if TYPE_CHECKING:
@@ -96,20 +99,20 @@ def test_the_verdict_is_the_schemas_and_every_fault_has_its_path(data: st.DataOb
     rule = data.draw(rules)
     value = data.draw(fitting(rule) | values)
     assume(not has_whole_number_with_a_point(value))
-    schema = rule.schema()
+    schema = schema_of(rule)
     Draft202012Validator.check_schema(schema)
     accepted = rule.accepts(value)
     assert accepted == Draft202012Validator(schema).is_valid(value)
-    faults = list(rule.faults(value, "conf"))
+    faults = list(faults_of(rule, value, "conf"))
     assert (faults == []) == accepted
-    assert (rule.why(value) == "") == accepted
+    assert (why(rule, value) == "") == accepted
     assert all(path.startswith("conf") and why for path, why in faults)
 
 
 @pytest.mark.parametrize("value", STRINGS)
 def test_a_predicate_and_its_pattern_are_one_rule(value: str) -> None:
     pattern = text(1, 4, matches=lambda value: value.isascii() and value.islower(), pattern="^[^A-Z]*[a-z][^A-Z]*$")
-    assert pattern.accepts(value) == Draft202012Validator(pattern.schema()).is_valid(value)
+    assert pattern.accepts(value) == Draft202012Validator(schema_of(pattern)).is_valid(value)
 
 
 TABLE = Table(
@@ -161,24 +164,25 @@ FAULTS: list[tuple[Any, list[str]]] = [
 
 @pytest.mark.parametrize(("value", "expected"), FAULTS, ids=lambda case: repr(case)[:40])
 def test_a_fault_has_its_path_what_was_found_and_what_would_be_right(value: Any, expected: list[str]) -> None:
-    assert [f"{path}: {why}" for path, why in TABLE.faults(value, "conf")] == expected
+    assert [f"{path}: {why}" for path, why in faults_of(TABLE, value, "conf")] == expected
     assert TABLE.accepts(value) == (expected == [])
 
 
 def test_reading_fills_in_the_defaults_for_what_is_missing_or_null() -> None:
-    assert TABLE.read(GOOD, "conf") == {name: GOOD[name] for name in TABLE.keys}
-    read = TABLE.read({"name": "n", "level": None}, "conf")
+    assert TABLE.read(GOOD) == {name: GOOD[name] for name in TABLE.keys}
+    read = TABLE.read({"name": "n", "level": None})
     assert read == {"name": "n", "level": "low", "cpus": [], "when": None, "more": None}
-    assert Table(Key("a", FLAG, default=True)).read(None, "conf") == {"a": True}
+    assert Table(Key("a", FLAG, default=True)).read(None) == {"a": True}
 
 
 def test_reading_refuses_with_the_first_fault() -> None:
     with pytest.raises(DecodeError, match=r"^conf\.name: missing, expected a string that is not empty$"):
-        TABLE.read(None, "conf")
+        raise refusal(TABLE, None, "conf")
+    assert TABLE.read(None) is None
 
 
 def test_a_schema_has_titles_descriptions_and_defaults() -> None:
-    schema = TABLE.schema()
+    schema = schema_of(TABLE)
     assert (schema["title"], schema["required"], schema["additionalProperties"]) == ("A thing", ["name"], False)
     assert list(schema["patternProperties"]) == ["^x-"]
     properties = schema["properties"]
@@ -199,14 +203,14 @@ def test_a_schema_has_titles_descriptions_and_defaults() -> None:
 
 def test_a_key_without_a_title_has_its_tables() -> None:
     inner = Table(Key("a", FLAG), title="Inner", description="of the outer")
-    assert Table(Key("b", inner)).schema()["properties"]["b"]["title"] == "Inner"
-    schema = Table(Key("b", inner, title="The key's")).schema()["properties"]["b"]
+    assert schema_of(Table(Key("b", inner)))["properties"]["b"]["title"] == "Inner"
+    schema = schema_of(Table(Key("b", inner, title="The key's")))["properties"]["b"]
     assert (schema["title"], schema["description"]) == ("The key's", "of the outer")
 
 
 def test_a_single_word_is_a_constant() -> None:
-    assert words("0.1").schema() == {"const": "0.1"}
-    assert Table(Key("a", words("b")), nulls=True).schema()["properties"] == {"a": {"enum": ["b", None]}}
+    assert schema_of(words("0.1")) == {"const": "0.1"}
+    assert schema_of(Table(Key("a", words("b")), nulls=True))["properties"] == {"a": {"enum": ["b", None]}}
 
 
 def test_a_rule_of_ones_own_says_what_is_wrong() -> None:
@@ -218,7 +222,7 @@ def test_a_rule_of_ones_own_says_what_is_wrong() -> None:
         explain=lambda value: f"{value} is odd",
     )
     table = Table(Key("a", array(even)))
-    faults = list(table.faults({"a": [2, 3, "4"]}, ""))
+    faults = list(faults_of(table, {"a": [2, 3, "4"]}, ""))
     assert faults == [(".a[1]", "3 is odd"), (".a[2]", "found the string '4', expected an integer")]
 
 
@@ -234,7 +238,7 @@ def test_a_valid_value_needs_no_more_than_the_table() -> None:
     code = (
         "from nri.types.table import *\n"
         "table = Table(Key('a', array(text(1))), notes=True)\n"
-        "assert table.read({'a': ['b'], 'x-': 1}, 'conf') == {'a': ['b']}\n"
+        "assert table.read({'a': ['b'], 'x-': 1}) == {'a': ['b']}\n"
         "import sys; print(*sys.modules)"
     )
     ran = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True, check=True)

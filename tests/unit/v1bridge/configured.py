@@ -7,8 +7,7 @@ import json
 import logging
 from typing import TYPE_CHECKING, Any
 
-from nri.v1bridge import absence
-from nri.v1bridge.configuration import Configuration
+from nri.v1bridge.configuration import GRACE, Configuration
 from tests.support.waiting import SOON
 
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ class Node:
         assert self.configuration.is_explained(SOON)
         return [plugin.type for plugin in plugins]
 
-    def wait(self, seconds: float = absence.GRACE) -> None:
+    def wait(self, seconds: float = GRACE) -> None:
         """Let time pass after missing files have been noticed."""
         self.configuration.current()
         self.now += seconds

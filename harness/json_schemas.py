@@ -1,4 +1,4 @@
-"""The JSON Schemas of :mod:`nri.types` and :mod:`nri.config`; no validator fetches a schema from anywhere else."""
+"""The JSON Schemas of :mod:`nri.types` and :mod:`nri.config`, for tests and tools."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from jsonschema import Draft202012Validator
 from referencing import Registry
 from referencing.jsonschema import DRAFT202012
 
-from nri.config.validate import HOST_CONFIG
+from nri.config.entries import HOST_CONFIG
+from nri.types.table_explained import schema
 
 PLACES = {"request": "nri.types", "result": "nri.types", "configlist": "nri.config", "host-config": "nri.config"}
 """The name of each schema, with the package that it ships with."""
@@ -26,15 +27,10 @@ def load(name: str) -> dict[str, Any]:
 def host_config() -> dict[str, Any]:
     """Return the schema of the host configuration as its table has it: the content of ``host-config.schema.json``."""
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": "urn:nri:v0.1:host-config"}
-    return head | HOST_CONFIG.schema()
+    return head | schema(HOST_CONFIG)
 
 
 def validator(name: str) -> Draft202012Validator:
     """Return a validator for the schema of that name, which may refer to the others."""
     resources = [DRAFT202012.create_resource(load(name)) for name in PLACES]
     return Draft202012Validator(load(name), registry=resources @ Registry())
-
-
-def offline(schema: Any) -> Draft202012Validator:
-    """Return a validator for a foreign schema; it resolves no reference to another schema and fetches nothing."""
-    return Draft202012Validator(schema, registry=Registry())
