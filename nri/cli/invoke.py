@@ -105,7 +105,8 @@ def invoke(
     if as_json:
         output.print_json([_step_value(s) for s in steps] if trace else [r.to_value() for r in results])
     elif not trace:
-        output.print_table(("PLUGIN", "RESULT"), [(r.plugin, output.pairs(r.metadata) or "-") for r in results])
+        rows = [(r.plugin, " ".join([f"{key}={value}" for key, value in r.metadata.items()]) or "-") for r in results]
+        output.print_table(("PLUGIN", "RESULT"), rows)
     if error is not None:
         raise error
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import click
 
@@ -30,8 +29,3 @@ def print_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 def print_no_plugins(conf_dir: str, conf_file: str) -> None:
     """Report that no plugin is configured, with the paths that were searched."""
     click.echo(escape(f"no plugins: {conf_dir} holds no *.conf with plugins, and there is no {conf_file}"))
-
-
-def pairs(values: dict[str, Any]) -> str:
-    """Return a mapping in one line: ``key=value key=value``."""
-    return " ".join(f"{key}={value}" for key, value in values.items())

@@ -109,7 +109,10 @@ class _Hook:
         sandboxes = [Sandbox(spec.annotations[key]) for key in SANDBOX_ID_KEYS if spec.annotations.get(key)]
         deadline.doing = f"it was running {', '.join([plugin.type for plugin in plugins])}"
         prepare_process()
-        watcher = _start_watchdog() if self._has_watchdog else None
+        try:
+            watcher = watchdog.start(make_session=True) if self._has_watchdog else None
+        except OSError as error:
+            raise NRIError(f"the plugins' watchdog cannot be started: {error.strerror}") from error
         may_leave_processes = True
         try:
             steps = client.invoke(
@@ -123,13 +126,6 @@ class _Hook:
         finally:
             if watcher is not None:
                 (watcher.sweep if may_leave_processes else watcher.dismiss)()
-
-
-def _start_watchdog() -> watchdog.Watchdog:
-    try:
-        return watchdog.start(make_session=True)
-    except OSError as error:
-        raise NRIError(f"the plugins' watchdog cannot be started: {error.strerror}") from error
 
 
 def _absolute(path: str) -> str:

@@ -133,10 +133,8 @@ class Reporter:
 
     def _kind(self, error: OSError) -> str:
         """Return the kind of the log file if the kind is the cause of ``error``; ENXIO alone does not name it."""
-        if error.errno != errno.ENXIO:
-            return ""
         try:
-            kind = stat.S_IFMT(os.stat(self.log_file).st_mode)
+            kind = stat.S_IFMT(os.stat(self.log_file).st_mode) if error.errno == errno.ENXIO else 0
         except OSError:
             return ""  # the file was removed
         return {stat.S_IFIFO: "it is a FIFO that no process reads", stat.S_IFSOCK: "it is a socket"}.get(kind, "")

@@ -44,7 +44,7 @@ PRELOAD_AFTER = 1.0
 """Seconds after which modules are preloaded if the runtime has not synchronized by then."""
 
 MAX_ERROR = 4096
-"""Bytes of an error that the runtime gets; a plugin may write a megabyte."""
+"""Bytes of an error, in one line, that the runtime shows to the pod's owner; a plugin may write a megabyte."""
 
 Identified = TypeVar("Identified", api.PodSandbox, api.Container)
 log = logging.getLogger("nri.v1bridge")
@@ -98,12 +98,11 @@ class Bridge(stub.V2Plugin):
         """Run ``create`` for the sandbox."""
         pod = _identified(request.pod, "pod")
         self._pods.remember(pod)
-        self._run_sandbox(requests.of_pod(pod, State.CREATE), pod, call)
+        self._run_sandbox(pod, State.CREATE, call)
 
     def stop_pod_sandbox(self, request: api.StopPodSandboxRequest, call: Call) -> None:
         """Run ``delete`` for the sandbox."""
-        pod = self._pods.complete(_identified(request.pod, "pod"))
-        self._run_sandbox(requests.of_pod(pod, State.DELETE), pod, call)
+        self._run_sandbox(self._pods.complete(_identified(request.pod, "pod")), State.DELETE, call)
 
     def remove_pod_sandbox(self, request: api.RemovePodSandboxRequest, call: Call) -> None:
         """Forget the pod: no event about it follows."""
@@ -172,7 +171,7 @@ class Bridge(stub.V2Plugin):
             if not path.startswith("/") and ":" not in path:
                 raise NRIError(f"cgroupsPath {shorten(repr(path))} is relative, expected one that begins with '/'")
         except NRIError as error:
-            message = _for_the_runtime(f"nri v0.1: plugin {plugin.type}: {error}")
+            message = bounded(escape(f"nri v0.1: plugin {plugin.type}: {error}"), MAX_ERROR)
             if (plugin.failure_policy or self._clients.options.failure_policy) == "ignore":
                 log.error("%s; ignored (failurePolicy: ignore)", message)
                 return ""
@@ -180,8 +179,9 @@ class Bridge(stub.V2Plugin):
             raise StatusError(Code.FAILED_PRECONDITION, message) from None
         return path
 
-    def _run_sandbox(self, request: Request, pod: api.PodSandbox, call: Call) -> None:
-        self._run(request, f"{pod.namespace}/{pod.name}", call, without_containerds=self._runtime_runs_pods)
+    def _run_sandbox(self, pod: api.PodSandbox, state: State, call: Call) -> None:
+        request, name = requests.of_pod(pod, state), f"{pod.namespace}/{pod.name}"
+        self._run(request, name, call, without_containerds=self._runtime_runs_pods)
 
     def _run_container(self, pod: api.PodSandbox, container: api.Container, state: State, call: Call) -> list[Step]:
         pod = self._pods.complete(_identified(pod, "pod"))
@@ -207,18 +207,13 @@ class Bridge(stub.V2Plugin):
                 on_step=lambda step: step_line(name, request, step),
             )
         except ChainError as error:
-            message = _for_the_runtime(f"nri v0.1: {error}")
+            message = bounded(escape(f"nri v0.1: {error}"), MAX_ERROR)
             raise StatusError(Code.ABORTED, message) from None
         finally:
             answer_line(name, request, time.monotonic() - started, message)
             with self._idle:
                 self._busy -= 1
                 self._idle.notify_all()
-
-
-def _for_the_runtime(text: str) -> str:
-    """Return an error as the runtime gets it and shows it to the pod's owner: one line of bounded length."""
-    return bounded(escape(text), MAX_ERROR)
 
 
 def _identified(message: Identified, what: str) -> Identified:
