@@ -10,7 +10,7 @@ from jsonschema import Draft202012Validator
 from referencing import Registry
 from referencing.jsonschema import DRAFT202012
 
-from nri.config.entries import HOST_CONFIG
+from nri.config.validate import HOST_CONFIG
 from nri.types.table_explained import schema
 
 PLACES = {"request": "nri.types", "result": "nri.types", "configlist": "nri.config", "host-config": "nri.config"}

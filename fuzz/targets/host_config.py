@@ -1,4 +1,4 @@
-"""The host configuration: :mod:`nri.config.entries` accepts a file if and only if the schema does and no key is
+"""The host configuration: :mod:`nri.config.validate` accepts a file if and only if the schema does and no key is
 given twice. For any other file :mod:`nri.config.diagnostics` names at least one fault, each of one printable line
 with a position in the file. An accepted file can be read as a list of plugins whose types are file names.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from harness import json_schemas
 
 from fuzz.targets.wire_messages import SEEDS as MESSAGES
-from nri.config import entries
+from nri.config import validate
 from nri.config.diagnostics import diagnose
 from nri.config.entries import ConfigList
 from nri.config.source_positions import SourcePositions
@@ -20,7 +20,7 @@ _VALIDATOR = json_schemas.validator("host-config")
 
 def check(data: bytes) -> None:
     """Read the bytes as a configuration file."""
-    value = entries.parse(data)
+    value = validate.parse(data)
     accepted = _schema_accepts(data)
     assert (value is not None) == accepted, f"validate accepts: {value is not None}, the schema: {accepted}"
     if accepted:

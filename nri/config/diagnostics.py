@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from jsonschema import Draft202012Validator
 
-from nri.config.entries import HOST_CONFIG, PLUGIN
 from nri.config.faults import MAX_FAULTS, Fault, path_text
 from nri.config.findings import explain
 from nri.config.source_positions import SourcePositions, refused
+from nri.config.validate import HOST_CONFIG, PLUGIN
 from nri.types import DecodeError, gojson
 from nri.types.table import NOTE_PREFIX
 from nri.types.table_explained import schema

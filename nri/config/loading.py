@@ -12,8 +12,9 @@ import os
 import stat
 
 from nri import filekind, trust
-from nri.config.entries import ConfigList, parse
+from nri.config.entries import ConfigList
 from nri.config.faults import ConfigError, Fault
+from nri.config.validate import parse
 from nri.places import DEFAULT_CONF_DIR, DEFAULT_CONF_FILE
 
 TYPE_CHECKING = False

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from nri.config.diagnostics import diagnose
-from nri.config.entries import parse
 from nri.config.faults import MAX_FAULTS
+from nri.config.validate import parse
 
 
 def plugin(entry: str) -> str:

@@ -18,8 +18,8 @@ import nri
 from fuzz.documents import WORDS
 from fuzz.targets import host_config
 from harness import json_schemas
-from nri.config import PluginEntry, entries
-from nri.config.entries import HOST_CONFIG
+from nri.config import PluginEntry, entries, validate
+from nri.config.validate import HOST_CONFIG
 from nri.types.table import NOTE_PREFIX
 from nri.types.v1 import STATES, VERSION
 from tests.unit.config.test_diagnostics import FAULTS
@@ -71,7 +71,7 @@ def test_no_faulty_document_is_valid(document: str | bytes) -> None:
 
 
 def test_the_full_document_is_valid() -> None:
-    assert entries.parse(json.dumps(FULL).encode()) == FULL
+    assert validate.parse(json.dumps(FULL).encode()) == FULL
 
 
 def test_the_rules_are_the_schemas() -> None:
@@ -128,6 +128,7 @@ def test_a_valid_configuration_is_read_without_anything_slow(tmp_path: Path) -> 
         "nri.config.entries",
         "nri.config.faults",
         "nri.config.loading",
+        "nri.config.validate",
         "nri.errors",
         "nri.filekind",
         "nri.places",

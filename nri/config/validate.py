@@ -1,0 +1,93 @@
+"""The rules of the host configuration as a table, :data:`HOST_CONFIG`, and the verdict on a document.
+
+A container's start waits for the verdict (:func:`parse`), which needs no jsonschema. ``host-config.schema.json`` is
+made from the table (``tools/schemas``). Beyond the schema, no object may give a key twice.
+"""
+
+from __future__ import annotations
+
+from nri.config.entries import FAILURE_POLICIES, MAX_TIMEOUT, MAX_TYPE_LENGTH, PREFORK, TYPE_PATTERN, is_type_name
+from nri.types import gojson
+from nri.types.table import ANYTHING, Key, Table, array, number, text, words
+from nri.types.v1 import STATES, VERSION
+
+PLUGIN = Table(
+    Key(
+        "type",
+        text(0, MAX_TYPE_LENGTH, matches=is_type_name, pattern=TYPE_PATTERN),
+        title="A file name of letters, digits, '.', '_' and '-' that begins with a letter or a digit",
+        description="The name of the plugin's executable in the plugin directory, /opt/nri/bin.",
+        required=True,
+    ),
+    Key(
+        "conf",
+        ANYTHING,
+        title="The plugin's own configuration",
+        description="Handed to the plugin as it is. `TYPE schema` prints what the plugin expects, and `nri check` "
+        "holds this against it.",
+    ),
+    Key(
+        "states",
+        array(words(*STATES), unique=True),
+        title="The states that the plugin is run for",
+        description="Beside create and delete, which every plugin gets; they may be listed.",
+    ),
+    Key(
+        "failurePolicy",
+        words(*FAILURE_POLICIES),
+        title="What a failure of this plugin means",
+        description="fail: the container does not start. ignore: it is logged. Without it whoever runs the chain "
+        "decides.",
+    ),
+    Key(
+        "timeout",
+        number(0, MAX_TIMEOUT, above=True),
+        title="Seconds that the plugin may take",
+        description="Then it is killed, which is a failure. Without it whoever runs the chain decides.",
+    ),
+    Key(
+        "prefork",
+        words(*PREFORK),
+        title="Whether the bridge starts the plugin before there is a request",
+        description="always: also one that was not built with nri.skel; it must do nothing before it has read its "
+        "request. never: it is started for each request. Without it: if it was built with nri.skel.",
+    ),
+    notes=True,
+    title="One plugin",
+    description="One plugin may stand here several times, each time with another conf; it is run as often.",
+)
+"""An entry of ``plugins``."""
+
+HOST_CONFIG = Table(
+    Key("$schema", text(), title="The schema of this file, for editors"),
+    Key("version", words(VERSION), title="The version of the contract", required=True),
+    Key(
+        "plugins",
+        array(PLUGIN),
+        title="The plugins, in the order they run",
+        description="An empty array is a host without plugins.",
+        required=True,
+    ),
+    notes=True,
+    title="NRI v0.1 host configuration",
+    description="A file in /etc/nri/resource.d, or /etc/nri/conf.json: which plugins run on this host, in which "
+    "order. Strict, so that a misspelt key is found when the file is read, not when a plugin fails to do its work.",
+)
+"""A file of the host configuration."""
+
+
+def parse(document: bytes) -> object:
+    """Return the value of a valid configuration; None for one that is not valid."""
+    duplicates = []
+
+    def unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+        value = dict(pairs)
+        if len(value) != len(pairs):
+            duplicates.append(value)
+        return value
+
+    try:
+        value = gojson.loads(str(document, "utf-8"), unique)
+    except ValueError:  # not UTF-8, or a DecodeError
+        return None
+    return value if not duplicates and HOST_CONFIG.accepts(value) else None
