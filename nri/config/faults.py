@@ -38,6 +38,9 @@ class Fault(JSONObject):
     def __str__(self) -> str:
         return escape(f"{self.file}:{self.line}:{self.column}: {self.path}: {self.message}")
 
+    def __repr__(self) -> str:
+        return f"Fault({str(self)!r})"
+
     def __hash__(self) -> int:  # type: ignore[override]
         return hash((self.file, self.line, self.column, self.path, self.message))
 
