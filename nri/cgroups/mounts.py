@@ -33,6 +33,9 @@ class Mount:
     def __init__(self, point: str, root: str, version: int) -> None:
         self.point, self.root, self.version = point, root, version
 
+    def __repr__(self) -> str:
+        return f"Mount(point={self.point!r}, root={self.root!r}, version={self.version})"
+
     @property
     def height(self) -> int:
         """The number of levels from the reader's namespace up to the root; -1 for a part of the hierarchy."""
