@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import errno
+import io
 import logging
 import os
 import socket
 import time
-from typing import TYPE_CHECKING
+from logging.handlers import WatchedFileHandler
+from typing import TYPE_CHECKING, Any
 
 from nri.v1bridge import stderr
 
@@ -29,11 +31,11 @@ class LossyHandler(logging.Handler):
     :param full: the error, number and text, for a line that is not taken completely.
     """
 
-    def __init__(self, complain: Callable[[str], None], full: tuple[int, str]) -> None:
+    def __init__(self, complain: Callable[[str], None], full: tuple[int, str], **rest: Any) -> None:
         self._complain, self._full = complain, full
         self._is_open, self._torn = True, False
         self._lost, self._why = 0, ""
-        super().__init__()
+        super().__init__(**rest)
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write a line, or lose and count it."""
@@ -112,41 +114,52 @@ class StderrHandler(LossyHandler):
         self._writer.close()
 
 
-class LogFile(LossyHandler):
+class LogFile(LossyHandler, WatchedFileHandler):
     """Append lines to the file ``path``, which may be rotated, removed, full, or a FIFO without a reader.
+
+    The library follows a file that was moved or removed. This class adds what a full disk needs: no write blocks, and
+    no data stay in a buffer.
 
     :param complain: called with one line whenever the file begins to lose lines.
     :raises OSError: the file cannot be opened.
     """
 
     def __init__(self, path: str, complain: Callable[[str], None]) -> None:
-        self._path = os.path.abspath(path)
-        self._fd = os.open(self._path, _FLAGS, 0o600)
-        self._status = os.fstat(self._fd)
+        self._fd = -1
         super().__init__(
             lambda why: complain(f"the log file {path} cannot be written, lines are lost: {why}"),
             (errno.ENOSPC, os.strerror(errno.ENOSPC)),
+            filename=path,
+            encoding="utf-8",
         )
+
+    def _open(self) -> Any:
+        """Return a stream of the file, or of the open one when the file cannot be opened again.
+
+        The stream does not own the descriptor: :meth:`reopenIfNeeded` closes it before it opens the next.
+        """
+        try:
+            fd = os.open(self.baseFilename, _FLAGS, 0o600)
+        except OSError:
+            if self._fd < 0:
+                raise
+        else:
+            self._close()
+            self._fd, self._torn = fd, False
+        return io.FileIO(self._fd, "w", closefd=False)
 
     def _send(self, data: bytes) -> int:
         return os.write(self._fd, data)
 
     def _follow(self) -> None:
-        """Open the file again if it was moved or removed; keep the open one when that fails."""
         try:
-            try:
-                if os.path.samestat(os.stat(self._path), self._status):
-                    return
-            except FileNotFoundError:
-                pass
-            fd = os.open(self._path, _FLAGS, 0o600)
+            self.reopenIfNeeded()
         except OSError:
-            return  # for example, its directory cannot be searched
-        os.close(self._fd)
-        self._fd, self._status, self._torn = fd, os.fstat(fd), False
+            pass  # its directory cannot be searched: the open file still takes lines
 
     def _close(self) -> None:
-        os.close(self._fd)
+        if self._fd >= 0:
+            os.close(self._fd)
 
 
 class SyslogHandler(logging.Handler):
