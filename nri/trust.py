@@ -1,6 +1,6 @@
 """Trust: only root and our own user may be able to change the files that we run and the files that configure us.
 
-For a path these are judged: the file itself, at the end of all links; the directory that contains it; and the
+For a path this module checks: the file itself, at the end of all links; the directory that contains it; and the
 directory that contains each link on the way, also of a link in the middle of the path, and of one that another link
 leads to. The directories above these are not judged.
 """
@@ -21,7 +21,7 @@ UNCHECKED = (
 
 
 def judge(status: os.stat_result) -> str:
-    """Return what is wrong with the owner and mode of a file or directory, and what would be right; or "".
+    """Return the fault in the owner and mode of a file or directory, with the right values, or "".
 
     It must belong to root or to our effective user. No other user may write to it, even in a sticky directory, and no
     group except root's and our own.
@@ -41,7 +41,7 @@ def judge(status: os.stat_result) -> str:
 
 
 def judge_path(path: str, status: os.stat_result) -> str:
-    """Return the first fault at ``path``, beginning with the path at fault, or "" if there is none.
+    """Return the first fault at ``path``, beginning with the path at fault, or "" without a fault.
 
     :param status: the status of the file that ``path`` leads to.
     :raises OSError: when one of the directories can't be looked at, or there are more than :data:`MAX_LINKS` links.
@@ -55,7 +55,7 @@ def judge_path(path: str, status: os.stat_result) -> str:
 
 
 def directories(path: str, plain: set[str] | None = None) -> list[str]:
-    """Return the directories that contain the links on the way of ``path``, then the one of its end; each once.
+    """Return the directories that contain the links on the way of ``path``, then the directory of its end; each once.
 
     Take ``plain`` and raise as :func:`follow` does.
     """
@@ -66,9 +66,9 @@ def directories(path: str, plain: set[str] | None = None) -> list[str]:
 def follow(path: str, plain: set[str] | None = None) -> tuple[str, list[str]]:
     """Follow ``path`` as the kernel does; return its end, and the directory that contains each link.
 
-    It is no error if the end does not exist: the text of a link in /proc need not be a path.
+    It is not an error if the end does not exist: the text of a link in /proc need not be a path.
 
-    :param plain: paths that are known to be no links, and are not looked at again; new ones are added.
+    :param plain: paths that are known not to be links, and are not examined again; new ones are added.
     :raises OSError: when a part can't be looked at, or there are more than :data:`MAX_LINKS` links.
     """
     plain = set() if plain is None else plain
@@ -101,7 +101,7 @@ def follow(path: str, plain: set[str] | None = None) -> tuple[str, list[str]]:
 
 
 def at_end(path: str) -> str:
-    """Return the beginning of a message about the end of a link, or "" if ``path`` is no link."""
+    """Return the beginning of a message about the end of a link, or "" if ``path`` is not a link."""
     try:
         return f"is a link to {follow(path)[0]}, which " if _is_link(path) else ""
     except OSError:

@@ -1,4 +1,4 @@
-"""The table of what plugins can ask for, and the walk over a message by it.
+"""The table of the fields that plugins can set, and the walk over a message by it.
 
 A message is walked by its descriptors. A field that is not in the table, as of a newer NRI, is ignored.
 """

@@ -1,8 +1,8 @@
 """The plugins that a runtime launches: found, configured, started as a container runtime does it, and ended.
 
 A process gets three environment variables, a connected socket as descriptor 3, descriptors 0 to 2 and the working
-directory, and nothing else. 0 is /dev/null; so are 1 and 2, unless the caller wants what it prints. No signal is
-ignored or blocked. It leads a session of its own, and its process group is killed with it.
+directory, and nothing else. 0 is /dev/null; so are 1 and 2, unless the caller wants its output. No signal is ignored
+or blocked. It leads a session of its own, and its process group is killed with it.
 
 Source: ``discoverPlugins`` in pkg/adaptation/adaptation.go of containerd/nri, ``newLaunchedPlugin`` and
 ``getPluginConfig`` in plugin.go.
@@ -34,7 +34,7 @@ MAX_LINE = 4096
 """Bytes of a printed line; a longer line is handed out in pieces."""
 
 _CHUNK = 65536
-_CHUNKS_AT_ONCE = 16  # of what a plugin prints, before its answer is looked at
+_CHUNKS_AT_ONCE = 16  # of the plugin's output, read before its answer is handled
 
 
 class LaunchedPlugin:
@@ -42,7 +42,7 @@ class LaunchedPlugin:
 
     :param on_line: called with each line that it prints, on stdout or stderr, in a thread of this object or in the
         caller's of :meth:`drain`, never in two at once. None: both are /dev/null.
-    :ivar sock: our end of the connection; whoever takes it closes it.
+    :ivar sock: our end of the connection; the code that takes it closes it.
     :raises AdaptationError: when it cannot be started.
     """
 
@@ -75,7 +75,7 @@ class LaunchedPlugin:
             self._reader.start()
 
     def drain(self) -> None:
-        """Hand out what it has printed by now."""
+        """Hand out the lines that it has printed so far."""
         with self._reading:
             for _ in range(_CHUNKS_AT_ONCE):
                 if self._printed < 0:
@@ -157,7 +157,7 @@ def discover(directory: str | None) -> list[tuple[str, str, str]]:
 
 
 def configuration(directory: str | None, index: str, name: str) -> str:
-    """Return the text of a plugin's drop-in file, ``NN-name.conf`` or else ``name.conf``; "" where there is none.
+    """Return the text of a plugin's drop-in file, ``NN-name.conf`` or else ``name.conf``; "" if neither exists.
 
     :raises AdaptationError: when it can't be read, or is not UTF-8.
     """

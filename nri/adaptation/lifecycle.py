@@ -123,7 +123,7 @@ class PodTemplate:
         )
 
     def lives(self, pods: int = 1, containers: int = 1) -> Iterator[LifecycleEvent]:
-        """Yield the events of so many pods' lives, each with so many containers."""
+        """Yield the events of the lives of ``pods`` pods, each with ``containers`` containers."""
         sandboxes = [self.pod(number) for number in range(pods)]
         everything = [(pod, [self.container(pod, index) for index in range(containers)]) for pod in sandboxes]
         for pod, members in everything:

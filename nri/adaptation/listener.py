@@ -24,7 +24,7 @@ log = logging.getLogger("nri.adaptation")
 
 
 class Listener:
-    """Listens at ``path``: a socket with mode 0600, in a directory that is made with mode 0700 where there is none.
+    """Listens at ``path``: a socket with mode 0600, in a directory that is made with mode 0700 if it does not exist.
 
     No other user may be able to write to an existing directory, and so to replace the socket.
 

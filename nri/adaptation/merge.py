@@ -1,11 +1,11 @@
-"""Merge what several plugins ask for; two that ask for the same thing are in conflict.
+"""Merges the requests of several plugins; two requests for the same field are a conflict.
 
-:mod:`nri.adaptation.fields` is the table of what can be asked for.
+:mod:`nri.adaptation.fields` is the table of the fields.
 
 - A value, and an entry of a map or keyed list, belongs to the plugin that set it. Another plugin that sets it is
   refused.
-- An entry whose key begins with a minus removes an entry: the container's, and an earlier plugin's, which then does
-  not own it any more. A later plugin may set it again.
+- An entry whose key begins with a minus removes an entry: the container's, and an earlier plugin's, which then no
+  longer owns it. A later plugin may set it again.
 - An empty first argument removes an earlier plugin's command line, ``linux.rdt.remove`` its RDT settings.
 - Hooks and device rules are appended.
 
@@ -114,8 +114,8 @@ class Merger:
     def update(self, updates: Iterable[api.ContainerUpdate], plugin: str) -> None:
         """Add a plugin's updates of containers that exist.
 
-        :raises ConflictError: when another plugin owns a part of an update, unless the update says to ignore its
-            failure: then all of that update is dropped.
+        :raises ConflictError: when another plugin owns a part of an update, unless the update has ``ignore_failure``:
+            then the whole update is dropped.
         :raises EventError: for an update of the container that is being created.
         """
         for update in updates:
@@ -146,7 +146,7 @@ class Merger:
 
 
 def add(message: Message, target: Message, *, keep_markers: bool = False) -> None:
-    """Put what ``message`` sets into ``target``, by the rules of the table.
+    """Copy the fields that ``message`` sets into ``target``, by the rules of the table.
 
     :param keep_markers: put entries that remove something into ``target``, too, so that they can be applied later.
     """

@@ -2,13 +2,13 @@
 
 A call of a plugin ends as with a real runtime:
 
-| what the plugin does | result of the call |
+| the plugin | result of the call |
 | --- | --- |
-| it answers | the answer |
-| it answers with an error | :class:`EventError`; it stays connected |
-| it does not answer in time | None, as if it had not been asked; the connection is closed |
-| its connection is closed, or closes | None |
-| from NRI 0.12: it does not implement an event's method | it gets a ``StateChange``, where the event had that |
+| answers | the answer |
+| answers with an error | :class:`EventError`; it stays connected |
+| does not answer in time | None, as if it had not been asked; the connection is closed |
+| is disconnected before or during the call | None |
+| from NRI 0.12: does not implement an event's method | it gets a ``StateChange``, where the event had that |
 
 Source: pkg/adaptation/plugin.go of containerd/nri.
 """
@@ -222,7 +222,7 @@ class PluginConnection:
     ) -> Exchange:
         seconds = time.monotonic() - started
         if self.process is not None:
-            self.process.drain()  # report what it printed before its answer
+            self.process.drain()  # report the lines that it printed before its answer
         exchange = Exchange(
             event=event, plugin=self.name, request=request, response=answer, error=error, seconds=seconds
         )

@@ -81,7 +81,7 @@ class PluginSet:
         return plugin.name
 
     def wait_for(self, count: int, timeout: float, *, outside: bool = False) -> bool:
-        """Wait until ``count`` plugins are connected; returns False when ``timeout`` seconds are over before.
+        """Wait until ``count`` plugins are connected; returns False when ``timeout`` seconds pass before that.
 
         :param outside: count only plugins that were not launched.
         """

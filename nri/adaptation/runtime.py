@@ -65,9 +65,9 @@ def _container_event(rpc: str) -> Callable[[Runtime, api.PodSandbox, api.Contain
 class Runtime(PluginSet):
     """An embedded runtime. As a context manager, it starts and closes itself.
 
-    :param name: the runtime's name, as plugins are told; likewise ``version``.
-    :param nri_version: the NRI release to imitate; by default that of ``style``.
-    :param style: ``rpc`` for NRI 0.12, ``state-change`` for older ones; by default that of ``nri_version``.
+    :param name: the name that the runtime sends to plugins; likewise ``version``.
+    :param nri_version: the NRI release to imitate; by default the newest with this ``style``.
+    :param style: ``rpc`` for NRI 0.12, ``state-change`` for older ones; by default it follows from ``nri_version``.
     :param plugin_dir: a directory whose executables ``NN-name`` are launched.
     :param plugins: more executables to launch, as index, name and path.
     :param config_dir: a directory with plugins' configuration: ``NN-name.conf``, else ``name.conf``.

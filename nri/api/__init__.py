@@ -12,7 +12,7 @@ nothing but protobuf, and nothing else of this project.
 An enum's values are attributes of the enum: ``api.Event.RUN_POD_SANDBOX``. Messages keep unknown fields.
 """
 
-# ruff: noqa: F403 - the names are those of the .proto files
+# ruff: noqa: F403 - the names come from the .proto files
 from typing import TYPE_CHECKING
 
 from nri.api import adjustment_pb2, container_pb2, convert, events, linux_pb2, optional_pb2, runtime_pb2

@@ -25,6 +25,6 @@ def find_fault(name: str, index: str) -> str:
 
 
 def split_executable(file: str) -> tuple[str, str] | None:
-    """Return the index and name of the executable ``NN-name``, of which only the index is checked."""
+    """Return the index and name of the executable ``NN-name``; only the index is checked."""
     match = _EXECUTABLE.fullmatch(file)
     return (match[1], match[2]) if match else None

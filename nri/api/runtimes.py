@@ -1,12 +1,12 @@
 """The abilities of a container runtime, by the NRI that it was built with: its events, the size of its messages.
 
 From NRI 0.12 on a runtime sends its NRI's version in ``ConfigureRequest.nri_version``. A Go binary without module
-information, as Debian builds containerd, sends ``0.0.0-unknown`` or ``(devel)`` (``UnknownVersion`` in pkg/version of
-containerd/nri): the field alone is the proof then.
+information, as in Debian's containerd, sends ``0.0.0-unknown`` or ``(devel)`` (``UnknownVersion`` in pkg/version of
+containerd/nri): the presence of the field is enough then.
 
-A runtime that does not send it has 0.11 or older, and is looked up by its name and version in :data:`RELEASES`. One
-that is not listed is taken to know only the events that every NRI has: a plugin that subscribes to an event that the
-runtime does not know is disconnected.
+A runtime that does not send it has 0.11 or older, and is looked up by its name and version in :data:`RELEASES`. A
+runtime that is not listed is assumed to know only the events of every NRI: a plugin that subscribes to an event that
+the runtime does not know is disconnected.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ RELEASES: dict[str, tuple[tuple[tuple[int, int, int], Version], ...]] = {
         ((1, 35, 0), (0, 11)),
     ),
 }
-"""By a runtime's name for itself: its first release with each NRI, oldest first.
+"""The first release with each NRI, oldest first, by the name that a runtime sends.
 
 Source: ``github.com/containerd/nri`` in go.mod of each release tag of containerd/containerd and cri-o/cri-o; the
 names are ``Name`` of containerd's version package and ``runtimeName`` of internal/nri/nri.go of CRI-O. A
@@ -61,15 +61,15 @@ _RUNTIME = re.compile(r"v?([0-9]{1,6})\.([0-9]{1,6})(?:\.([0-9]{1,6}))?(?![0-9])
 _NRI = re.compile(r"v?([0-9]{1,6})\.([0-9]{1,6})(?![0-9])")
 
 
-def nri_version(name: str, version: str, said: str = "") -> Version:
+def nri_version(name: str, version: str, sent: str = "") -> Version:
     """Return the version of a runtime's NRI.
 
-    :param name: the runtime's name for itself, as in ``containerd``.
+    :param name: the name that the runtime sends, such as ``containerd``.
     :param version: the runtime's own version, as in ``v2.1.9`` or ``1.7.24~ds1``.
-    :param said: its NRI's version as it sends it; "" where it sends none.
+    :param sent: the NRI version that it sends; "" if it sends none.
     """
-    if said:
-        match = _NRI.match(said)
+    if sent:
+        match = _NRI.match(sent)
         known = (int(match[1]), int(match[2])) if match else (0, 0)
         return known if known > (0, 0) else SENDS_VERSION
     match = _RUNTIME.match(version)

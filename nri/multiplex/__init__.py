@@ -1,4 +1,4 @@
-"""Several channels over one socket: the trunk between an NRI v2 runtime and a plugin.
+"""Several channels over one socket between an NRI v2 runtime and a plugin (Go calls it the trunk).
 
 :mod:`nri.multiplex.codec` is the wire format, without I/O. A :class:`Connection` is one socket with the threads that
 read it; a :class:`Mux` carries several channels over a connection. A :class:`Channel` sends whole messages and hands

@@ -1,4 +1,4 @@
-"""The two sides of a channel: what sends messages on it, and what takes the bytes that arrive; and how both end."""
+"""The two sides of a channel: the sender of messages, and the receiver of bytes; and how both end."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ Job = Callable[[], object]
 
 
 class ClosedError(NRIError):
-    """The connection is closed; ``str()`` says why. Expected whenever a peer goes away."""
+    """The connection is closed; ``str()`` is the reason. Expected whenever a peer goes away."""
 
 
 class ProtocolError(NRIError):
-    """The peer broke the protocol, and nothing after that can be trusted. A receiver that raises it closes."""
+    """The peer broke the protocol: nothing more can be trusted. If a receiver raises it, the connection is closed."""
 
 
 class Receiver:
-    """Takes what arrives on a channel or connection. This base class drops it."""
+    """Receives the bytes of a channel or connection. This base class drops them."""
 
     def receive(self, data: bytes) -> Sequence[Job] | None:
-        """Take the next bytes without blocking; returns jobs for what may block.
+        """Take the next bytes without blocking; return jobs for work that may block.
 
-        :raises ProtocolError: when the connection cannot be used any more.
+        :raises ProtocolError: when the connection can no longer be used.
         """
 
     def closed(self, reason: ClosedError) -> None:
@@ -39,14 +39,14 @@ class Receiver:
         """
 
     def expire(self) -> None:
-        """Do what is due by now."""
+        """Do the work that is due."""
 
 
 class Channel(Protocol):
     """One stream of messages in each direction: a channel of a Mux, or a Connection of its own."""
 
     def attach(self, receiver: Receiver) -> None:
-        """Hand what arrives to ``receiver``. Do it before the connection runs: until then, bytes are dropped."""
+        """Pass the received bytes to ``receiver``. Do it before the connection runs: earlier bytes are dropped."""
 
     def send(self, message: bytes) -> None:
         """Send one whole message. Any thread may call this.
@@ -57,5 +57,5 @@ class Channel(Protocol):
     def wait(self, done: threading.Lock, timeout: float | None = None) -> bool:
         """Acquire ``done``, which the receiver releases when the awaited bytes have arrived.
 
-        Returns False when ``timeout`` seconds are over before; None waits without a limit.
+        Returns False when ``timeout`` seconds pass before that; None waits without a limit.
         """

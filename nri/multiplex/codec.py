@@ -1,4 +1,4 @@
-"""Frames of a trunk: bytes in, pieces of channels out. No I/O.
+"""Frames of a mux: bytes in, pieces of channels out. No I/O.
 
 A frame is a channel's id and a payload's length, each an unsigned 32-bit number in network order, then the
 payload. There is no handshake: both ends know the ids. (Go calls a channel a connection.)
@@ -10,8 +10,8 @@ makes frames of one message: the first has at most :data:`FIRST_PAYLOAD` bytes, 
 
 Malformed input is handled so:
 
-- a length above the decoder's limit is a :class:`FrameError`, and the trunk is lost: the beginning of the next frame
-  is unknown. A length allocates nothing: the bytes of a payload are handed out as they arrive.
+- a length above the decoder's limit is a :class:`FrameError`, and the connection is lost: the beginning of the next
+  frame is unknown. A length allocates nothing: the bytes of a payload are handed out as they arrive.
 - an unknown id is handed out like any other, and so is id 0, which is reserved.
 - an empty payload makes no piece.
 - a stream that ends within a frame leaves :attr:`FrameDecoder.inside` true.
@@ -40,11 +40,11 @@ PLUGIN_SERVICE, RUNTIME_SERVICE = 1, 2
 
 
 class FrameError(ProtocolError):
-    """The peer sent bytes that are not a frame. The trunk cannot be used any more."""
+    """The peer sent bytes that are not a frame. The connection can no longer be used."""
 
 
 class FrameDecoder:
-    """Cuts the bytes of a trunk into pieces of its channels.
+    """Cuts the bytes of a connection into pieces of its channels.
 
     :param limit: bytes of the longest payload; by default :data:`MAX_PAYLOAD`.
     """
@@ -62,7 +62,7 @@ class FrameDecoder:
     def feed(self, data: bytes) -> list[tuple[int, bytes]]:
         """Return the pieces that ``data`` holds, in order, each with the id of its channel.
 
-        :raises FrameError: for a length above the limit; the pieces before it are lost with the trunk.
+        :raises FrameError: for a length above the limit; the pieces before it are lost with the connection.
         """
         pieces = []
         at, size = 0, len(data)

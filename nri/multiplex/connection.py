@@ -1,15 +1,15 @@
-"""A connection: one socket, the threads that read it, and the receiver of what arrives.
+"""A connection: one socket, the threads that read it, and the receiver of its bytes.
 
 The contract:
 
-- One thread at a time reads and calls the receiver, which must not block. What may block, the receiver returns as
+- One thread at a time reads and calls the receiver, which must not block. The receiver returns work that may block as
   jobs: the thread that has read a job does it, while another reads on (:mod:`nri.multiplex.leader_followers`).
 - A thread that waits for an answer, in :meth:`Connection.wait`, reads it itself: the other threads are not woken.
 - An open connection has a thread that reads. If the last one fails, the connection is closed.
 - Any thread may send. ``send`` blocks until the kernel has taken all, at most :data:`SEND_TIMEOUT` seconds. A peer
-  that takes nothing for longer loses the connection: half a message can't be taken back.
-- The first reason to close is kept. The receiver is told of it once, after the last call of ``receive`` that is under
-  way has been made or is about to return.
+  that takes nothing for longer loses the connection, because half of a message may have been sent.
+- The first reason to close is kept. ``closed`` of the receiver is called once; a last call of ``receive`` may still
+  be about to return.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _LONGEST_WAIT = 3600.0  # seconds; a peer's deadline may lie further ahead than 
 
 
 class Connection:
-    """A connected stream socket, which it owns. It is a channel of its own, or the trunk of a Mux."""
+    """A connected stream socket, which it owns. It is a channel itself, or carries the channels of a Mux."""
 
     def __init__(self, sock: socket.socket) -> None:
         sock.setblocking(True)
@@ -58,7 +58,7 @@ class Connection:
         """The reason for which it is closed; None while it is open."""
 
     def attach(self, receiver: Receiver) -> None:
-        """Hand what arrives to ``receiver``, as :meth:`nri.multiplex.Channel.attach`."""
+        """Pass the received bytes to ``receiver``, as :meth:`nri.multiplex.Channel.attach`."""
         self._receiver = receiver
 
     def run(self) -> ClosedError:
@@ -189,6 +189,6 @@ def inherited_socket(descriptor: int) -> socket.socket:
         sock.set_inheritable(False)
     except OSError as error:
         if sock is not None:
-            sock.detach()  # do not close what is not ours
+            sock.detach()  # do not close a descriptor that is not ours
         raise NRIError(f"descriptor {descriptor} is not a connected socket: {error.strerror}") from error
     return sock

@@ -23,7 +23,7 @@ log = logging.getLogger("nri.multiplex")
 
 
 class LeaderFollowers:
-    """A pool of threads named ``NAME-1``, ``NAME-2`` and so on, started as they are needed.
+    """A pool of threads named ``NAME-1``, ``NAME-2`` and so on, started on demand.
 
     :param read: waits for input and returns the jobs that follow. Several threads call it at once. After :meth:`stop`
         it must return at once, in all of them.

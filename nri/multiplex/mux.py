@@ -1,4 +1,4 @@
-"""A trunk: one socket that carries several channels."""
+"""A mux: one socket that carries several channels."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ class Mux(Receiver):
         return _MuxChannel(number, self._trunk, self._receivers, self._max_payload)
 
     def run(self) -> ClosedError:
-        """Read until the trunk is closed, by the peer or by us; returns the reason."""
+        """Read until the connection is closed, by the peer or by us; returns the reason."""
         return self._trunk.run()
 
     def close(self, reason: str) -> ClosedError:
-        """Close the trunk, unless it is closed already; returns the first reason."""
+        """Close the connection, unless it is closed already; returns the first reason."""
         return self._trunk.close(reason)
 
     def receive(self, data: bytes) -> Sequence[Job]:
@@ -55,7 +55,7 @@ class Mux(Receiver):
         return jobs
 
     def closed(self, reason: ClosedError) -> None:
-        """Tell every receiver."""
+        """Notify every receiver."""
         for receiver in list(self._receivers.values()):
             receiver.closed(reason)
 
@@ -64,17 +64,17 @@ class Mux(Receiver):
         return min((due for each in self._receivers.values() if (due := each.due()) is not None), default=None)
 
     def expire(self) -> None:
-        """Do what is due on any channel."""
+        """Do the work that is due on any channel."""
         for receiver in self._receivers.values():
             receiver.expire()
 
 
 @dataclass(slots=True)
 class _MuxChannel:
-    """One channel of a trunk. A Go peer reads no other frames than :func:`nri.multiplex.codec.encode` makes."""
+    """One channel of a mux. A Go peer reads no other frames than :func:`nri.multiplex.codec.encode` makes."""
 
     number: int
-    trunk: Connection
+    connection: Connection
     receivers: dict[int, Receiver]
     max_payload: int | None
 
@@ -82,7 +82,7 @@ class _MuxChannel:
         self.receivers[self.number] = receiver
 
     def send(self, message: bytes) -> None:
-        self.trunk.send(encode(self.number, message, self.max_payload))
+        self.connection.send(encode(self.number, message, self.max_payload))
 
     def wait(self, done: threading.Lock, timeout: float | None = None) -> bool:
-        return self.trunk.wait(done, timeout)
+        return self.connection.wait(done, timeout)

@@ -1,1 +1,1 @@
-"""Plugins that are loaded before they are asked: a server in the plugin, a pool in the host."""
+"""Plugins that are loaded before a request comes: a server in the plugin, a pool in the host."""

@@ -24,12 +24,12 @@ ready    server             A worker with this PID waits. With the message come 
 =======  =================  ==========================================================================================
 
 A worker reads one request from its socket: the length (:data:`LENGTH` bytes, network order), then the request. It
-writes what ``TYPE invoke`` would write to stdout, in pieces: the length of a piece (the same form, not 0), then the
-piece. Last come zeros in place of a length, and the exit status in one byte. By then the worker has closed its files;
-it waits until the host closes the socket or kills it, because to exit takes longer than to answer, and would compete
-with the host for the CPU. If a worker ends before it has read the request, the host sees that the socket was reset,
-and gives the request to another worker. A plugin that forks in ``invoke`` and returns in both processes writes two
-results, as it does as ``TYPE invoke``: the second process writes a piece, and no end.
+writes the bytes that ``TYPE invoke`` would write to stdout, in pieces: the length of a piece (the same form, not 0),
+then the piece. Last come zeros in place of a length, and the exit status in one byte. By then the worker has closed
+its files; it waits until the host closes the socket or kills it, because exiting takes longer than answering, and
+would compete with the host for the CPU. If a worker ends before it has read the request, the host sees that the
+socket was reset, and gives the request to another worker. A plugin that forks in ``invoke`` and returns in both
+processes writes two results, as it does as ``TYPE invoke``: the second process writes a piece, and no end.
 
 If there is no control socket, or a module is missing, the plugin writes ``TYPE prefork: REASON`` to stderr. The host
 reads stderr until it receives ``files``; after that, the server's stderr is /dev/null.
@@ -42,7 +42,7 @@ from __future__ import annotations
 
 import os
 
-VERSION = 5  # of the protocol, which `TYPE version` tells
+VERSION = 5  # of the protocol, which `TYPE version` prints
 FILES, REFUSED, READY = b"files", b"refused", b"ready"  # the words of a server
 MORE, DONE, NEXT = b"more", b"done", b"next"  # the words of a host
 MAX_MESSAGE = 65536  # bytes of a message on the control socket at most
@@ -66,7 +66,7 @@ def decode_message(data: bytes) -> tuple[bytes, bytes]:
 
 
 def decode_pid(argument: bytes) -> int:
-    """Return the process id in an argument, or 0 if the argument is no process id."""
+    """Return the process id in an argument, or 0 if the argument is not a process id."""
     return int(argument) if argument.isdigit() else 0
 
 
@@ -86,7 +86,7 @@ def encode_request(data: bytes) -> bytes:
 
 
 class RequestDecoder:
-    """Decodes what a host writes to a worker's socket, in whatever pieces it arrives."""
+    """Decodes the bytes from a host on a worker's socket, in pieces of any size."""
 
     __slots__ = ("_head", "left")
 
@@ -117,15 +117,15 @@ def encode_end(status: int) -> bytes:
 
 
 class ResultDecoder:
-    """Decodes what a worker writes to its socket, in whatever pieces it arrives."""
+    """Decodes the bytes from a worker, in pieces of any size."""
 
     __slots__ = ("_head", "_piece", "is_over", "is_text", "status", "stdout")
 
     def __init__(self) -> None:
         self.stdout = bytearray()
-        self.status: int | None = None  # the exit status that the worker has told; None before its end
-        self.is_over = False  # whether the result is complete: the end was read, or the bytes are not in pieces
-        # Whether the bytes that arrive follow the end, or the plugin wrote to the socket directly. They become part
+        self.status: int | None = None  # the exit status that the worker has reported; None before its end
+        self.is_over = False  # True if the result is complete: the end was read, or the bytes are not in pieces
+        # True if the received bytes follow the end, or if the plugin wrote to the socket directly. They become part
         # of `stdout`, which makes the result invalid.
         self.is_text = False
         self._head = b""  # the bytes read so far of a length, or of the end

@@ -63,7 +63,7 @@ def are_reported() -> bool:
 
 
 def report(sign: str, what: object = "") -> None:
-    """Write one line of those that :func:`report_to` describes."""
+    """Write one line in the format of :func:`report_to`."""
     if _reports >= 0:
         try:
             os.write(_reports, f"{sign}{what}\n".encode())

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from nri.process.lines import Lines
 
     class StdoutDecoder(Protocol):
-        """Decodes the bytes that are read of stdout; ``is_over`` tells that no more are awaited."""
+        """Decodes stdout; ``is_over`` is true when no more bytes are expected."""
 
         stdout: bytearray
         is_over: bool
@@ -42,7 +42,7 @@ class Output:
     stdout: bytes
     stderr: str  # the end of its stderr, control characters escaped
     status: int  # the exit status; a negative number is the signal that ended it
-    stopped: str  # why it was killed: `deadline` or `output`; "" when it ended by itself
+    stopped: str  # the reason for killing it: `deadline` or `output`; "" when it ended by itself
     seconds: float
 
     @property
@@ -89,7 +89,7 @@ class Conversation:
         pauses: list[tuple[float, Callable[[], None]]] | None = None,
     ) -> None:
         self.pid = pid
-        self.was_refused = False  # whether a process with a socket has ended before it had read all of `data`
+        self.was_refused = False  # True if a process with a socket has ended before it had read all of `data`
         self._stdin, self._stdout, self._stderr = pipes
         self._is_socket = self._stdin == self._stdout
         self._data = data
@@ -156,7 +156,7 @@ class Conversation:
         return output
 
     def end(self, give_up: float | None = None) -> int:
-        """Kill what is left of the process group, reap as :func:`await_end`, close everything; return the status."""
+        """Kill the rest of the process group, reap as :func:`await_end`, close everything; return the status."""
         self._kill()
         status = await_end(self.pid, self._pidfd, give_up)
         self.close()
@@ -169,7 +169,7 @@ class Conversation:
                 os.close(fd)
 
     def is_open(self, fd: int) -> bool:
-        """Return whether one of the ``pipes`` is still open; the number of a closed one may be another file's."""
+        """Return whether one of the ``pipes`` is still open; a closed descriptor's number may be reused."""
         return fd in self._open
 
     def _wait(self, left: float) -> list[tuple[int, int]]:
@@ -195,7 +195,7 @@ class Conversation:
         except BlockingIOError:
             self._poll.register(self._stdin, select.POLLIN | select.POLLOUT if self._is_socket else select.POLLOUT)
             return
-        except OSError:  # the process does not read the rest; its output tells whether that is a fault
+        except OSError:  # the process does not read the rest; its output shows whether that is a fault
             if self._is_socket and len(self._left) == len(self._data):
                 self.was_refused = self._over = True
             self._left = self._left[:0]
@@ -205,10 +205,10 @@ class Conversation:
             self._close(self._stdin)
 
     def _drain(self, deadline: float) -> None:
-        """Read what the process wrote before it ended.
+        """Read the rest of the process's output after its end.
 
         A descendant that left the group may hold the pipes open, or go on writing. So do not wait for their end,
-        and read no more than they hold now. The plugin decides how much that is (F_SETPIPE_SZ, for root up to 2 GiB;
+        and read no more than they hold now. The plugin controls this amount (F_SETPIPE_SZ, for root up to 2 GiB;
         O_DIRECT): a limit bounds stdout, and the time that a killed process has to end bounds stderr.
         """
         for _ in range(_PLAIN_READS):

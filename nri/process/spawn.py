@@ -33,7 +33,7 @@ def spawn(
     """Start ``path`` and return its pid. It leads a process group of its own.
 
     :param descriptors: become 0, 1, 2 and so on in the child, which gets no others.
-    :param own_session: have it lead a session too, as every child does that is reported to a watchdog.
+    :param own_session: make it lead a session, too, like every child that is reported to a watchdog.
     :raises OSError: when it cannot be started.
     """
     children.reap_late()

@@ -1,4 +1,4 @@
-"""Ends orphans: processes that left a plugin's process group, and whose parent has ended.
+"""The subreaper: ends orphans, which are processes that left a plugin's process group and lost their parent.
 
 The kernel makes a child subreaper (prctl(2)) the parent of such orphans. So a child that a long-running host did not
 start is an orphan of a plugin.
@@ -25,11 +25,11 @@ class Subreaper:
 
     def __init__(self) -> None:
         self.is_subreaper = _become_subreaper()
-        """Whether orphans become children of this process."""
+        """True if the kernel makes this process the parent of orphans."""
         self._killed: set[int] = set()  # orphans that have not ended yet
 
     def may_have_orphans(self) -> bool:
-        """Return whether there may be orphans: a quick check, allowed at any time."""
+        """Return whether there may be orphans: a cheap check, allowed at any time."""
         return self.is_subreaper and not children.started.issuperset(_children())
 
     def end_orphans(self) -> None:

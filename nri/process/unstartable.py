@@ -1,4 +1,4 @@
-"""Explains why an executable that exists cannot be started, from what its file contains."""
+"""Explains from its content why an existing file cannot be started."""
 
 from __future__ import annotations
 

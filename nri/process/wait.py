@@ -38,7 +38,7 @@ def ends(pidfd: int, within: float) -> bool:
 
 
 def give_up_at(deadline: float) -> float:
-    """Return until when to wait for a process that is killed at its ``deadline`` or before."""
+    """Return the time until which to wait for a process that is killed at its ``deadline`` or before."""
     now = time.monotonic()
     return min(now + REAP_WITHIN, max(now, deadline) + REAP_LATE)
 
@@ -98,7 +98,7 @@ def _pause(pidfd: int | None, left: float) -> None:
 def stat_fields(pid: int | str) -> list[bytes]:
     """Return the fields of /proc/PID/stat after the name: index 0 is the state, field 3 of proc(5).
 
-    :raises OSError: when there is no such process.
+    :raises OSError: when the process does not exist.
     """
     with open(f"/proc/{pid}/stat", "rb") as file:
         return file.read().rpartition(b")")[2].split()

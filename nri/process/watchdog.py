@@ -1,4 +1,4 @@
-"""The watchdog: a process that kills what a host was running, when the host is killed and cannot do so itself.
+"""The watchdog: a process that kills a host's plugins when the host itself was killed.
 
 It finds the host's processes by their session, which a process leaves only by ``setsid``. If the host leads a
 session, or can create one, its children are in it: so with hosts that a runtime or systemd starts, and with hooks.
@@ -25,12 +25,12 @@ _IGNORED = (_signal.SIGTERM, _signal.SIGINT, _signal.SIGHUP, _signal.SIGQUIT, _s
 class Watchdog:
     """The watchdog's process, as the host sees it."""
 
-    def __init__(self, pid: int, told: int) -> None:
+    def __init__(self, pid: int, reports: int) -> None:
         self.pid = pid
-        self._told = told
+        self._reports = reports
 
     def dismiss(self) -> None:
-        """End and reap it: the host runs nothing that would have to be killed."""
+        """End and reap it: the host runs no plugin any more."""
         try:
             os.kill(self.pid, SIGKILL)
         except ProcessLookupError:
@@ -38,10 +38,10 @@ class Watchdog:
         self.sweep()
 
     def sweep(self) -> None:
-        """Have it kill what is left, and reap it."""
+        """Make it kill the remaining processes, and reap it."""
         with children.lock:
             children.report_to(-1)
-            os.close(self._told)
+            os.close(self._reports)
             try:
                 os.waitpid(self.pid, 0)
             except ChildProcessError:
@@ -65,11 +65,11 @@ def start(*, make_session: bool) -> Watchdog:
             is_shared = False
         except PermissionError:
             pass  # it leads a process group, as a shell's job does
-    waits, told = pipe()  # no other process has the writing end, so the pipe ends with this process
+    waits, reports = pipe()  # no other process has the writing end, so the pipe ends with this process
     try:
         pid = os.fork()
     except BaseException:
-        os.close(told)
+        os.close(reports)
         os.close(waits)
         raise
     if pid == 0:
@@ -79,10 +79,10 @@ def start(*, make_session: bool) -> Watchdog:
             os._exit(0)
     os.close(waits)
     with children.lock:
-        children.started.add(pid)  # it is no orphan of a plugin
+        children.started.add(pid)  # it is not an orphan of a plugin
     if is_shared:
-        children.report_to(told)
-    return Watchdog(pid, told)
+        children.report_to(reports)
+    return Watchdog(pid, reports)
 
 
 def _watch(waits: int, host: int, is_shared: bool) -> None:
@@ -99,7 +99,7 @@ def _watch(waits: int, host: int, is_shared: bool) -> None:
         with open("/proc/self/comm", "w", encoding="ascii") as file:
             file.write("nri-watchdog")
     except OSError:
-        pass  # the name is a courtesy to readers of a list of processes
+        pass  # the name is only for lists of processes
     sessions, files = _read_reports(waits)
     if not is_shared:
         sessions = {host}

@@ -28,8 +28,8 @@ _CHUNK = 65536
 def main(plugin: Plugin) -> NoReturn:
     """Run ``plugin`` as this process, and exit.
 
-    What the plugin prints to stdout by mistake, also from C code or a child process, goes to stderr: descriptor 1
-    becomes a copy of stderr's, and the result is written to a descriptor of its own.
+    Other output to stdout, also from C code or a child process of the plugin, goes to stderr: descriptor 1 becomes a
+    copy of stderr's, and the result is written to a descriptor of its own.
     """
     if sys.argv[1:2] == ["prefork"]:
         _prefork(plugin)
@@ -73,7 +73,7 @@ def _prefork(plugin: Plugin) -> NoReturn:
 
 
 def _answer(plugin: Plugin, stdin: Any, stdout: Any) -> int:
-    """Run ``plugin`` once with the process's command line; what it prints and logs goes to stderr."""
+    """Run ``plugin`` once with the process's command line; its prints and logs go to stderr."""
     sys.stdout = sys.stderr
     if "logging" in sys.modules:
         sys.modules["logging"].basicConfig(stream=sys.stderr, format="%(levelname)s: %(message)s", level="INFO")
@@ -132,7 +132,7 @@ def _invoke(plugin: Plugin, request: Request, verb: str, stderr: Any) -> Result:
             import traceback
 
             for part in traceback.format_exception(error):
-                # The message is not ours, and stays one line.
+                # The message is foreign text, and must stay one line.
                 is_ours = part.startswith(("Traceback", "  ", "\n"))
                 for line in part.rstrip("\n").split("\n") if is_ours else [part.rstrip("\n")]:
                     _say(stderr, line)
@@ -146,7 +146,7 @@ def _invoke(plugin: Plugin, request: Request, verb: str, stderr: Any) -> Result:
 
 
 def _why_not(plugin: Plugin) -> str:
-    """Return why the plugin can't be invoked with any request, or "" if it can."""
+    """Return the reason why the plugin can't handle any request, or "" if it can."""
     if isinstance(plugin, type):
         return f"found the class {plugin.__name__}, expected an object of it: skel.main({plugin.__name__}())"
     method = getattr(plugin, "invoke", None)

@@ -19,7 +19,7 @@ CONTAINER_NAME_KEYS = (
 
 
 def scoped(request: Request, key: str) -> tuple[str, str] | None:
-    """Return the value of ``key`` for the request's container: of its annotations, then of the sandbox's labels.
+    """Return the value of ``key`` for the request's container: from its annotations, else from the sandbox's labels.
 
     :returns: the key as it was found, with its scope, and its value; None if no such key exists.
     """

@@ -69,7 +69,7 @@ class Identity:
 
         The environment goes first: a runtime knows the plugins that it launches by the names that it gave them.
 
-        :raises IdentityError: when that leaves the name or index unknown, or a runtime does not accept it.
+        :raises IdentityError: when the name or index is then unknown, or a runtime does not accept it.
         """
         file_index, file_name = names.split_executable(os.path.basename(executable)) or ("", "")
         name = environment.get(NAME_VARIABLE) or name or file_name
@@ -99,7 +99,7 @@ class RuntimeInfo:
 
     @property
     def knows(self) -> int:
-        """The mask of the events that it can deliver. It disconnects a plugin that subscribes to another."""
+        """The mask of the events that it can deliver. It disconnects a plugin that subscribes to any other event."""
         return events.valid(nri_version(self.name, self.version, self.nri_version))
 
 
@@ -107,7 +107,7 @@ class V2Plugin:
     """The base of a v2 plugin. A subclass defines handlers (see the table above), and may override these methods."""
 
     def configure(self, config: str, runtime: RuntimeInfo) -> None:
-        """Take the configuration: the text of a file, or "" where there is none. An exception refuses to serve."""
+        """Take the configuration: the text of a file, or "" without one. An exception refuses the configuration."""
 
     def synchronize(
         self, pods: Sequence[PodSandbox], containers: Sequence[Container]
@@ -121,7 +121,7 @@ class V2Plugin:
 def handlers(plugin: V2Plugin) -> dict[int, EventHandler]:
     """Return the handlers that ``plugin`` defines, by event.
 
-    :raises NRIError: when there are none: such a plugin would be subscribed to everything.
+    :raises NRIError: when it defines no handler: such a plugin would be subscribed to everything.
     """
     found: dict[int, EventHandler] = {
         event: getattr(plugin, name) for event, name in HANDLERS.items() if hasattr(plugin, name)

@@ -57,7 +57,7 @@ class Runner:
     def run(self) -> ClosedError | None:
         """Serve the given or inherited connection until it is closed; otherwise connect, repeatedly, until stopped.
 
-        Returns the reason why the last connection was closed; None where there was none.
+        Returns the reason why the last connection was closed; None without a connection.
         """
         if self._connected is not None:
             return self._serve(Session(self._plugin, self.identity, self._connected))

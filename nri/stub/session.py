@@ -35,8 +35,8 @@ class Session:
     """Serves one connected socket, which it owns.
 
     :ivar runtime: the runtime's description of itself; None until it has configured the plugin.
-    :ivar synchronized: True when the plugin has received everything that exists. containerd up to 1.7 does not
-        synchronize a plugin that it launched.
+    :ivar synchronized: True when the plugin has received all existing pods and containers. containerd up to 1.7 does
+        not synchronize a plugin that it launched.
     """
 
     def __init__(self, plugin: V2Plugin, identity: Identity, sock: socket.socket) -> None:

@@ -1,8 +1,8 @@
 """ttRPC: gRPC's calls without HTTP/2, as containerd speaks it to its shims and to NRI plugins.
 
 :mod:`nri.ttrpc.codec` is the wire format, without I/O. :class:`RPCServer` and :class:`RPCClient` are made with a
-channel (:class:`nri.multiplex.Channel`): one of a trunk, or a connection of their own. Only unary calls are
-implemented, which are all that NRI has; a streaming call is refused.
+channel (:class:`nri.multiplex.Channel`): a channel of a mux, or a whole connection. Only unary calls are implemented,
+which are all that NRI has; a streaming call is refused.
 """
 
 from nri.ttrpc.client import RPCClient

@@ -55,7 +55,7 @@ class RPCClient(Receiver):
     ) -> Out:
         """Call a method and wait for its answer.
 
-        :param timeout: seconds, which the server is told; None waits as long as the connection lives.
+        :param timeout: seconds, which are sent to the server; None waits as long as the connection lives.
         :raises StatusError: with the server's status when it is not OK; INTERNAL when its answer can't be decoded;
             RESOURCE_EXHAUSTED for a message that is too long; a DeadlineError when it does not answer in time.
         :raises NRIError: when the connection is closed.

@@ -48,8 +48,8 @@ class Oversized(NamedTuple):
 class MessageDecoder:
     """Cuts a channel's bytes into message frames.
 
-    :param limit: bytes of the longest data; by default :data:`MAX_DATA`. Memory is taken for the bytes that have
-        arrived, and not for what a header says.
+    :param limit: bytes of the longest data; by default :data:`MAX_DATA`. Memory is allocated for the bytes that have
+        arrived, not for the length in a header.
     """
 
     def __init__(self, limit: int | None = None) -> None:

@@ -1,7 +1,7 @@
 """Send replies from a background thread, so that the thread that reads never blocks.
 
-If it waited for the peer to read, and the peer did the same, neither would read again; and the handlers' threads may
-all hang.
+If both ends waited for each other to read, neither would read again; the handlers' threads cannot help, they may all
+hang.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class ReplyQueue:
             self._is_sending = False
 
     def end(self) -> None:
-        """Drop what waits, and send nothing more."""
+        """Drop the waiting replies, and send nothing more."""
         with self._lock:
             self._is_over = True
             self._waiting.clear()

@@ -4,7 +4,7 @@ Each call is a job of its own for the threads that read the channel, so that cal
 answered once. A call that is not finished at its deadline is answered ``DEADLINE_EXCEEDED``, and its result is
 discarded. A peer that breaks the rules is answered so:
 
-| what comes | answer |
+| input | answer |
 | --- | --- |
 | a request of an unknown service or method | ``UNIMPLEMENTED`` |
 | a request that can't be decoded | ``INVALID_ARGUMENT`` |
@@ -53,10 +53,10 @@ class Call:
         self.deadline = None if seconds <= 0 else time.monotonic() + seconds
         """Time of :func:`time.monotonic`; None where the client set no timeout."""
         self.answer_by = None if self.deadline is None else self.deadline - min(early, seconds / 2)
-        """Time at which the server answers for the handler, if that has not finished."""
+        """Time at which the server answers for a handler that has not finished."""
         self.metadata: Mapping[str, str] = {pair.key: pair.value for pair in request.metadata}
         self.is_cancelled = False
-        """True when the answer is not awaited any more: the deadline has passed, or the connection is closed."""
+        """True when no answer is expected any more: the deadline has passed, or the connection is closed."""
         self._event: threading.Event | None = None
         self.afterwards: list[Callable[[], object]] = []
         """Functions to call in the handler's thread after the answer has been sent. They must not raise."""
@@ -79,14 +79,14 @@ class Call:
                 self._event.set()
 
     def remaining(self) -> float | None:
-        """Return the seconds until the deadline; None where there is none."""
+        """Return the seconds until the deadline; None without one."""
         return None if self.deadline is None else self.deadline - time.monotonic()
 
 
 class RPCServer(Receiver):
     """Answers the calls that arrive on ``channel``.
 
-    :param handlers: by service and method; each takes the payload of the request and returns that of the response.
+    :param handlers: by service and method; each takes the request's payload and returns the response's payload.
     :param early: seconds before a call's deadline at which the server answers for its handler, so that the answer
         arrives in time; at most half of the call's timeout.
     :param max_request: bytes of the longest request that is accepted; by default :data:`nri.ttrpc.MAX_DATA`.
@@ -142,7 +142,7 @@ class RPCServer(Receiver):
     def wait_until_answered(self, timeout: float) -> bool:
         """Wait until no handler is at work and every answer is sent, or the connection is closed.
 
-        A handler must not call this. Returns False when ``timeout`` seconds are over before.
+        A handler must not call this. Returns False when ``timeout`` seconds pass before that.
         """
         with self._lock:
             return self._changed.wait_for(lambda: self._begun == 0 or self._closed, timeout)

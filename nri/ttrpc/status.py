@@ -46,7 +46,7 @@ class StatusError(NRIError):
 
 
 class DeadlineError(StatusError):
-    """A call's deadline has passed without an answer. The client says so: the server has sent nothing."""
+    """A call's deadline has passed without an answer. The client raises it itself: the server has sent nothing."""
 
     def __init__(self, message: str) -> None:
         super().__init__(Code.DEADLINE_EXCEEDED, message)

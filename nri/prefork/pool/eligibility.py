@@ -1,7 +1,7 @@
 """From a plugin's file to a server that is ready, or to the reason why the plugin is not preforked.
 
-A plugin is preforked if it was built with :mod:`nri.skel`, says so itself, and has a server that becomes ready. A
-plugin whose file does not mention :mod:`nri.skel` is never asked: it may not know the question.
+A plugin is preforked if it was built with :mod:`nri.skel`, ``TYPE version`` reports it, and its server becomes
+ready. ``TYPE version`` is never run if the plugin's file does not mention :mod:`nri.skel`: it may not know the verb.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ FOREIGN = "it was not built with nri.skel"
 class Attempt(NamedTuple):
     """The outcome of an attempt."""
 
-    server: Server | None  # None also for a plugin that is not to be preforked
+    server: Server | None  # also None for a plugin that must not be preforked
     files: Files  # the files that the plugin was loaded from, its executable first
     why_not: str = ""  # the reason why the server can't be used or started
     seen: Seen | None = None  # the plugin's files, if they are the reason
@@ -40,7 +40,7 @@ class Attempt(NamedTuple):
 def attempt(path: str, plugin: str, prefork: str, files: Files, seen: Seen | None) -> Attempt:
     """Start a plugin's server, and wait until it is ready. A server that can't be used is ended.
 
-    :param prefork: the setting in the plugin's entry: ``always``, ``never`` or "".
+    :param prefork: the value of ``prefork`` in the plugin's entry: ``always``, ``never`` or "".
     :param files: the executable.
     :param seen: the files at the last attempt.
     """
@@ -101,7 +101,7 @@ def is_built_with_skel(path: str) -> bool:
 
 
 def _why_not(path: str, plugin: str) -> str:
-    """Return why a plugin can't be preforked, or "" if it says that it can."""
+    """Return the reason why a plugin can't be preforked, or "" if it reports that it can."""
     if not is_built_with_skel(path):
         return FOREIGN
     output = _ask(path, plugin, "version")
@@ -115,7 +115,7 @@ def _why_not(path: str, plugin: str) -> str:
     if number is not None:
         found = gojson.describe(number)
         return f"it was built with another version of nri.skel: its prefork is {found}, expected {VERSION}"
-    # It says why, unless its nri.skel is older than this verb.
+    # It gives the reason, unless its nri.skel is older than this verb.
     lines: list[str] = []
     _ask(path, plugin, "prefork", lines.append)
     stated = stated_reason("\n".join(lines).encode(), plugin)

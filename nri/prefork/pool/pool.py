@@ -1,13 +1,13 @@
-"""The pool: the plugins of a host that are loaded before they are asked.
+"""The pool: the plugins of a host that are loaded before a request comes.
 
 The contract of a plugin does not change; only the process of a request comes from a server, which forked it
 (:mod:`nri.prefork.protocol`). A plugin that was built with :mod:`nri.skel` has one, and gets a new one when its files
 have changed. With ``"prefork": "always"`` in its entry, another plugin waits for its request as ``TYPE invoke``.
 
-In every other case, and whenever a server does not work as it should, the plugin is started for the request. No
-request waits for a server to become ready. The log has one line with the reason why a plugin that was built with
-:mod:`nri.skel` has no server. A failed attempt is repeated later, at growing intervals. A server whose worker was
-killed during a request is replaced. All servers end with this process.
+In every other case, and whenever a server fails, the plugin is started for the request. No request waits for a server
+to become ready. The log has one line with the reason why a plugin that was built with :mod:`nri.skel` has no server.
+A failed attempt is repeated later, at growing intervals. A server whose worker was killed during a request is
+replaced. All servers end with this process.
 """
 
 from __future__ import annotations
@@ -136,13 +136,13 @@ class Pool:
         return None
 
     def tidy(self) -> None:
-        """Do what no request waits for: see :meth:`nri.prefork.pool.server_handle.ServerHandle.tidy`."""
+        """Do the work that no request waits for: see :meth:`nri.prefork.pool.server_handle.ServerHandle.tidy`."""
         for known in list(self._known.values()):
             if known.server is not None:
                 known.server.tidy()
 
     def keep(self, plugins: Iterable[tuple[str, str]]) -> None:
-        """Keep the servers of these plugins only, and prefork as their entries say.
+        """Keep the servers of these plugins only, and prefork by their entries.
 
         :param plugins: their types, each with ``prefork`` of its entry: ``always``, ``never`` or "". The most
             cautious entry of a type counts.
@@ -171,7 +171,7 @@ class Pool:
             outcome = attempt(path, known.plugin, wanted, known.files, known.seen)
             if outcome.seen is None or not left:
                 break
-            # Only the files are wrong, and they may be at rest by now.
+            # Only the files are at fault, and they may no longer change.
             old, known = known, known._replace(seen=outcome.seen)
             if not self._replace(path, old, known):
                 return

@@ -1,4 +1,4 @@
-"""A plugin's prefork server, seen by the host: it is started, hands out workers, and is asked for others.
+"""A plugin's prefork server, seen by the host: it is started, hands out workers, and forks new ones on demand.
 
 The protocol is described in :mod:`nri.prefork.protocol`; :mod:`nri.prefork.pool.worker_conversation` exchanges a
 request with a worker. Some workers always wait. The server forks the next one when a worker has answered, or is slow.
@@ -66,7 +66,7 @@ class ServerHandle:
         self._finished: list[WorkerConversation] = []
         self.files: list[str] = []  # that the plugin was loaded from, except its executable; known when it is ready
         self.has_answered = False
-        self.is_suspect = False  # whether a worker was killed during a request: it may have held a lock
+        self.is_suspect = False  # True if a worker was killed during a request: it may have held a lock
 
     def prepare(self, within: float) -> str:
         """Wait until the first worker waits; return "", or the reason why the plugin cannot be used so.
@@ -86,8 +86,8 @@ class ServerHandle:
     def launch(self, stdin: bytes, deadline: float, lines: Lines, max_output: int) -> Output:
         """Have a worker answer a request.
 
-        :raises NoWorkerError: when there is no worker, and the server works as it should.
-        :raises ServerGoneError: when there is none, and it does not. In both cases no process has read the request.
+        :raises NoWorkerError: when no worker is there, and the server works.
+        :raises ServerGoneError: likewise, and the server has failed. In both cases no process has read the request.
         """
         started = time.monotonic()
         with self._lock:
@@ -199,7 +199,7 @@ class ServerHandle:
 
     def _why_not(self, what: str) -> str:
         """Return the reason on the plugin's stderr, or ``what`` with the last line of its stderr."""
-        for _ in range(MAX_STDERR // _CHUNK):  # what it wrote before it ended
+        for _ in range(MAX_STDERR // _CHUNK):  # its output before it ended
             if not self._read_stderr():
                 break
         lines = self._stderr_end.strip().splitlines()
@@ -208,7 +208,7 @@ class ServerHandle:
 
 
 def stated_reason(stderr: bytes, plugin: str) -> str:
-    """Return the reason in the last line ``TYPE prefork: REASON`` of a plugin's stderr, or "" if there is none."""
+    """Return the reason in the last line ``TYPE prefork: REASON`` of a plugin's stderr, or "" without such a line."""
     marker = f"{plugin} prefork: "
     for line in reversed(stderr.splitlines()):
         text = readable(line[:MAX_LINE])

@@ -1,6 +1,6 @@
 """A standby process: a plugin without a prefork server, started before its request if its entry allows that.
 
-What ``TYPE invoke`` does before it reads its stdin is done in advance, and in vain if no request comes.
+The work of ``TYPE invoke`` before it reads its stdin is done in advance, and is lost if no request comes.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Standby:
         if has_exited(pid):
             _discard(pid, pipes)
             log.warning("%s has no standby process: it does not wait for its request", self._plugin)
-            self.has_answered = False  # an earlier process may have been asked before it ended
+            self.has_answered = False  # an earlier process may have received a request before it ended
             raise ServerGoneError
         output = Conversation(pid, pipes, stdin, lines, max_output).run(deadline)
         output.seconds = time.monotonic() - started

@@ -2,7 +2,7 @@
 
 A file is identified by device, inode, size and time of change (ctime). That time is coarse, and comes from a clock
 that may be set back. Files are trusted if none has changed since before the plugin was started: by the clock, or,
-where the clock cannot tell, because they are the same as at an earlier look.
+where the clock is no evidence, because they are the same as at an earlier look.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def identity(path: str) -> Identity:
 
 
 def first_changed(files: Files) -> str:
-    """Return the first file whose identity differs, or "" if there is none."""
+    """Return the first file whose identity differs, or ""."""
     for path, known in files.items():
         try:
             if identity(path) != known:
@@ -65,7 +65,7 @@ class Look:
             self._unchanged = {path: each for path, each in before.files.items() if not first_changed({path: each})}
 
     def changed(self, files: Files) -> str:
-        """Return why these files, as they are now, may not be the ones that were loaded, or "" if they are."""
+        """Return the reason why these files may differ from the loaded ones, or "" if they are the same."""
         passed = time.monotonic_ns() - self._started
         clock_was_set = abs(time.time_ns() - self._wall - passed) > DRIFT
         for path, known in files.items():

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from nri.process.lines import Lines
 
-SLOW = 0.005  # seconds without any output after which another worker is asked for
+SLOW = 0.005  # seconds without any output after which another worker is ordered
 TAKEN_WITHIN = 0.5  # seconds after which a worker that has not read its request is killed: it has been stopped
 _NONE = bytes(4)  # a number of unread bytes, as ioctl(2) returns it
 _EXIT_CODE = 49  # index in stat_fields(); field 52 of proc(5)
@@ -61,13 +61,13 @@ class WorkerConversation(Conversation):
     def run(self, deadline: float) -> Output:
         """Exchange the request for a result, and kill the worker.
 
-        The exit status is the one that the worker told; else the kernel's, such as a signal.
+        The exit status is the worker's own report, else the kernel's, such as a signal.
 
         :raises OSError: when a system call fails.
         """
         output = self.hold(deadline)
-        told = self._result.status
-        output.status = self._exit_status(deadline) if told is None else told
+        reported = self._result.status
+        output.status = self._exit_status(deadline) if reported is None else reported
         return output
 
     def _tell_slow(self) -> None:

@@ -38,10 +38,10 @@ class WorkerQueue:
         self._control = control
         self._taking = threading.Lock()
         self._lock = threading.Lock()
-        self._coming = 0  # workers that were asked for and have not come
+        self._coming = 0  # workers that were ordered and have not arrived
         self._ready: Worker | None = None  # received before there is a request for it
-        self._gone = False  # whether the server was found to be gone while no request waited
-        self._missed = 0.0  # the time since which no worker has come that was asked for; 0 while they come
+        self._gone = False  # True if the server was found to be gone while no request waited
+        self._missed = 0.0  # the time since which an ordered worker is missing; 0 if none is missing
 
     def ask(self, word: bytes, pid: int | None = None) -> None:
         """Send a message to the server: ``more``, or ``next`` or ``done`` with a process id."""
@@ -51,7 +51,7 @@ class WorkerQueue:
         try:
             self._control.send(protocol.encode_message(word, pid), MSG_DONTWAIT)
         except OSError:
-            pass  # the server is gone; whoever takes the next worker finds out
+            pass  # the server is gone; the next take() reports it
 
     def comes(self, until: float) -> bool:
         """Wait until a worker has come; return whether it came in time.
@@ -88,7 +88,7 @@ class WorkerQueue:
         """Return the worker that has waited longest.
 
         :raises NoWorkerError: when no worker comes in time.
-        :raises ServerGoneError: when none will come.
+        :raises ServerGoneError: when no more workers will arrive.
         """
         until = min(time.monotonic() + (0.0 if self._missed else READY_WITHIN), deadline)
         if not self._taking.acquire(timeout=max(0.0, until - time.monotonic())):
@@ -121,7 +121,7 @@ class WorkerQueue:
         raise NoWorkerError
 
     def _receive(self) -> Worker | None:
-        """Return a worker that has come; None if there is none yet."""
+        """Return a worker that has arrived, or None."""
         try:
             data, ancillary, flags, _ = self._control.recvmsg(
                 _MESSAGE, CMSG_SPACE(4 * _RIGHTS), MSG_CMSG_CLOEXEC | MSG_DONTWAIT

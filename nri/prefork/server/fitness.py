@@ -2,7 +2,7 @@
 
 A fork shares some resources with all other workers (open files, shared memory) and loses others (threads, timers). A
 plugin that has one of them when it is loaded is started for each request instead. The checks import nothing: a module
-that is not loaded has no effect. docs/writing-a-plugin.md lists them, and what they cannot find.
+that is not loaded has no effect. docs/writing-a-plugin.md lists them, and the states that they cannot find.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _THREADING_ATEXITS = ("concurrent.futures.thread", "concurrent.futures.process")
 
 
 def unfit(control: int) -> str:
-    """Return why processes forked from this one would not be as good as new ones, or "" if they would.
+    """Return the reason why forked processes would differ from new ones, or "" if they would not.
 
     :param control: the descriptor of the control socket, which may be open.
     """

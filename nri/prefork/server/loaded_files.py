@@ -3,7 +3,7 @@
 The interpreter knows them from:
 
 - modules, including ``__main__``: the source, the compiled file if there is no source, or the zip archive;
-- the code of functions, also of a script that was run by ``runpy`` or ``exec`` and is no module;
+- the code of functions, also of a script that was run by ``runpy`` or ``exec`` and is not a module;
 - executable mappings: the interpreter, extension modules, and the libraries that these load.
 
 Python's standard library is left out, because it changes with the interpreter. So is the C library: after an upgrade
@@ -43,7 +43,7 @@ def mappings() -> list[tuple[bytes, str]]:
 
 
 def _file(path: object) -> str:
-    """Return the existing file of ``path``, which is the archive for a path in an archive, or "" if there is none."""
+    """Return the existing file of ``path``, which is the archive for a path in an archive, or "" without one."""
     if not isinstance(path, str) or not path:
         return ""
     path = os.path.abspath(path)

@@ -33,13 +33,13 @@ def serve(program: Program) -> NoReturn:
     os.close(nowhere)
     control.send(protocol.encode_message(protocol.FILES, argument))
     reads, writes = os.pipe()
-    os.dup2(reads, 0)  # a plugin that reads its stdin finds the end, as after its request
+    os.dup2(reads, 0)  # a plugin that reads its stdin finds its end, as after a request
     os.close(reads)
     os.close(writes)
     sys.argv[1:] = ["invoke"]
     rehearse(program)
     gc.collect()
-    gc.freeze()  # the pages of what is loaded stay shared
+    gc.freeze()  # the pages of loaded objects stay shared
     poll = select.poll()
     poll.register(control.fileno(), select.POLLIN)
     workers: set[int] = set()
@@ -100,7 +100,7 @@ def _refuse(program: Program, control: socket | None, why: str) -> NoReturn:
 
 
 def _fork(program: Program, control: socket) -> tuple[int, bool]:
-    """Fork a worker; return its process id, and whether the host has been told."""
+    """Fork a worker; return its process id, and whether the host was notified."""
     ours, theirs = socketpair()
     read_err, write_err = os.pipe()
     worker = os.fork()

@@ -63,7 +63,7 @@ class RequestFile:
     def _receive(self) -> bytes:
         data = os.read(self._channel, _CHUNK)
         if not data:
-            os._exit(0)  # the host needs this worker no more; half a request is no request
+            os._exit(0)  # the host has given up this worker; half of a request is dropped
         return data
 
 
@@ -75,7 +75,7 @@ def rehearse(program: Program) -> None:
 
 
 def work(program: Program, channel: int, stderr: int) -> NoReturn:
-    """Wait for a request on the socket ``channel``, answer it, and exit; ``stderr`` gets what the plugin prints."""
+    """Wait for a request on the socket ``channel``, answer it, and exit; ``stderr`` gets the plugin's output."""
     status = 1
     own = os.getpid()
     try:
@@ -116,7 +116,7 @@ def _answer(program: Program, plugin: object, request: RequestFile) -> tuple[int
 
 
 def _run_exit_functions() -> None:
-    """Do what the interpreter does at its end and others can see: join threads, call functions of atexit."""
+    """Do the visible part of the interpreter's exit: join threads, call functions of atexit."""
     if "threading" in sys.modules:
         sys.modules["threading"]._shutdown()  # joins all but daemon threads
     if "atexit" in sys.modules:
