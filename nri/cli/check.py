@@ -45,7 +45,7 @@ BROKEN = (
 )
 """Text that interpreters, loaders and runtimes of languages write to stderr when a program can't run."""
 
-# A program that fails because there is no request runs as it should.
+# A program that fails for lack of a request works.
 _NO_REQUEST_IN_PYTHON = "json.decoder.JSONDecodeError: "  # in the last line; elsewhere it may cause another error
 _NO_REQUEST = (
     "SyntaxError: Unexpected end of JSON input",  # of Node.js

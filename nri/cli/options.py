@@ -99,7 +99,7 @@ def plain_errors(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def pairs(option: str, words: tuple[str, ...]) -> dict[str, str]:
-    """Return the mapping that the words of a repeated option make, each KEY=VALUE."""
+    """Return the mapping of a repeated option whose words are KEY=VALUE."""
     pairs = {}
     for word in words:
         key, equals, value = word.partition("=")

@@ -78,7 +78,7 @@ class Timeline:
             self._calls = 0
 
     def end(self) -> None:
-        """Print the lines that are left, and the JSON."""
+        """Print the remaining lines, and the JSON."""
         for plugin, lines in self._lines.items():
             self._add(Row("(closed)", plugin=plugin, output=lines))
         if self._as_json:

@@ -4,9 +4,9 @@
 
     steps = client.Client(config.load()).invoke(client.Task("redis", 1234, spec), "create")
 
-What every host needs belongs here: find an executable, run it, keep its deadline, read its result. Configuration
-files (:mod:`nri.config`) and anything specific to one runtime do not. ``nri hook`` runs at every container's start
-and pays for what is imported here, so ``subprocess``, ``logging`` and the like are not.
+This package has the steps that every host needs: find an executable, run it, keep its deadline, read its result. It
+has neither configuration files (:mod:`nri.config`) nor anything specific to one runtime. ``nri hook`` runs at every
+container's start and waits for every import here, so this package imports neither ``subprocess`` nor ``logging``.
 """
 
 from nri.client.chain import ChainError, Client, Sandbox, Step, Task, results_of

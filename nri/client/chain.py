@@ -79,7 +79,7 @@ class ChainError(NRIError):
     """A chain failed.
 
     ``errors`` are those that are not ignored: one, or for ``delete`` any number. ``steps`` are all, also those that
-    succeeded: what these plugins did stays done.
+    succeeded: nothing undoes the work of their plugins.
     """
 
     def __init__(self, errors: Sequence[PluginError], steps: Sequence[Step]) -> None:
@@ -159,7 +159,7 @@ class Client:
         return [plugin for plugin in self.config.plugins if plugin.wants(state)]
 
     def request(self, request_or_task: Request | Task, state: str, sandbox: Sandbox | None = None) -> Request:
-        """Return the request that the plugins are sent, without ``conf`` and the results of the chain.
+        """Return the request for the plugins, without ``conf`` and the results of the chain.
 
         :raises DecodeError: if the task's specification is not an OCI configuration.
         """

@@ -43,7 +43,7 @@ class Invoker:
     def find(self, plugin: str) -> str:
         """Return the path of the executable of the type ``plugin``.
 
-        :raises PluginError: if there is none that can be run.
+        :raises PluginError: if no file of that name can be run.
         """
         raise NotImplementedError
 
@@ -80,7 +80,7 @@ class DirectInvoker(Invoker):
 
 
 class PoolInvoker(DirectInvoker):
-    """Runs a plugin in a process of the pool that has it loaded; starts one if there is none."""
+    """Runs a plugin in a preforked worker of the pool; starts a process if no worker waits."""
 
     def __init__(self, pool: Pool, bin_dirs: Sequence[str] = DEFAULT_BIN_DIRS, *, check_owner: bool = True) -> None:
         super().__init__(bin_dirs, check_owner=check_owner)
@@ -101,8 +101,8 @@ def find(plugin_type: str, bin_dirs: Sequence[str] = DEFAULT_BIN_DIRS, *, check_
     """Return the path of the executable of ``plugin_type``: the first one in ``bin_dirs``.
 
     :param check_owner: as for a :class:`DirectInvoker`.
-    :raises PluginError: if there is none; the error names each file of that name that cannot be run. Also if the
-        first executable is refused; no other directory is searched then, as the file may have replaced a trusted one.
+    :raises PluginError: if no executable is found; the error names each file of that name that cannot be run. Also if
+        the first executable is refused; no other directory is searched then, as it may have replaced a trusted one.
     """
     if not is_type_name(plugin_type):
         expected = "letters, digits and . _ -, beginning with a letter or digit"

@@ -46,7 +46,7 @@ def read_config(path: str, *, must_be_file: bool = False) -> dict[str, Any]:
 
 def _open_file(path: str, flags: int) -> int:
     """An opener of regular files that never blocks."""
-    _require_regular(os.stat(path).st_mode)  # before opening: the error for a socket says nothing of its kind
+    _require_regular(os.stat(path).st_mode)  # before opening: the error for a socket does not name its kind
     fd = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY)
     try:
         _require_regular(os.fstat(fd).st_mode)
@@ -62,7 +62,7 @@ def _require_regular(mode: int) -> None:
 
 
 def spec_from_oci(config: dict[str, Any]) -> Spec:
-    """Return what plugins see: Linux resources (or those of Windows), namespaces, cgroupsPath, annotations.
+    """Return the part that plugins see: resources of Linux or Windows, namespaces, cgroupsPath, annotations.
 
     :raises DecodeError: if a part of ``config`` has a type that the OCI specification does not allow.
     """

@@ -57,7 +57,7 @@ def diagnose(file: str, document: bytes, limit: int = MAX_FAULTS) -> tuple[Fault
     except RecursionError:  # a validator compares two states recursively
         faults.append(Fault(file=file, message="nested too deep to be checked, expected a handful of levels"))
     if not faults:  # the table and its schema differ; tests compare them
-        faults.append(Fault(file=file, message="not accepted, and no rule says why; please report this as a bug"))
+        faults.append(Fault(file=file, message="not accepted for an unknown reason; please report this as a bug"))
     return tuple(sorted(faults, key=lambda fault: (fault.line, fault.column))[:limit])
 
 

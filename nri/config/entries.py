@@ -27,7 +27,7 @@ TYPE_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]*(?!\n)$"
 
 
 def is_type_name(name: object) -> bool:
-    """Return whether *name* can be a plugin's type, which is also a file name: it has no slash and is no ``..``."""
+    """Return whether *name* can be a plugin's type, which is also a file name: it has no slash and is not ``..``."""
     if not isinstance(name, str) or not name[:1].isalnum() or len(name) > MAX_TYPE_LENGTH:
         return False
     return name.isascii() and name.replace(".", "0").replace("_", "0").replace("-", "0").isalnum()

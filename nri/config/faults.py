@@ -30,7 +30,7 @@ class Fault(JSONObject):
     path: str
     """The path in the document, such as ``plugins[0].type``."""
     message: str
-    """The fault and, where it can be said, what would be right."""
+    """The fault, and the right value if it is known."""
 
     def __init__(self, *, file: str, message: str, path: str = DOCUMENT, line: int = 1, column: int = 1) -> None:
         self._set(file=file, line=line, column=column, path=path, message=message)
@@ -63,7 +63,7 @@ class ConfigError(NRIError):
     def explained(self) -> ConfigError:
         """Return an error with the faults of each file that is not valid.
 
-        It lists at most :data:`MAX_FAULTS` faults; if there are more, the last line says so.
+        It lists at most :data:`MAX_FAULTS` faults; if there are more, the last line reports it.
         """
         faults: list[Fault] = []
         for fault in self.faults:
@@ -89,7 +89,7 @@ def path_text(path: Sequence[str | int]) -> str:
 
 
 def nearest(word: object, candidates: Iterable[str]) -> str | None:
-    """Return the candidate that *word* is probably a misspelling of; None where there is none."""
+    """Return the candidate that *word* probably misspells, or None."""
     import difflib
 
     if not isinstance(word, str) or len(word) > 100:

@@ -1,7 +1,7 @@
-"""Turn the errors of jsonschema into messages for people: what was found, and what would be right.
+"""Turns the errors of jsonschema into messages for people, with the value that was found and the expected one.
 
-One mistake is one finding: a misspelt key is not reported as a missing one, too, nor a value of the wrong type as one
-that is not among the allowed values.
+One mistake is one finding: a misspelt key is not also reported as missing, and a value of the wrong type not also as
+a value that is not allowed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from nri.types import gojson
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    Error = Any  # a jsonschema ValidationError, of which its stubs say that everything may be unset
+    Error = Any  # a jsonschema ValidationError; by its stubs each attribute may be unset
     Path = tuple[str | int, ...]
 
 _TYPES = {
@@ -158,7 +158,7 @@ def _found(error: Error, expected: str) -> Finding:
 
 
 def _expectation(schema: Any) -> str:
-    """Return what a value should be, according to its schema."""
+    """Return a description of the values that a schema allows."""
     if not isinstance(schema, dict):
         return "a value"
     if "const" in schema or "enum" in schema:
@@ -170,7 +170,7 @@ def _expectation(schema: Any) -> str:
 
 
 def _types(*wanted: str | list[str]) -> str:
-    """Return what the ``type`` of some schemas allows; null is left out where it stands for a default."""
+    """Return a description of the types that some schemas allow; null is left out where it stands for a default."""
     listed = [name for each in wanted for name in (each if isinstance(each, list) else [each])]
     names = [name for name in listed if name != "null"] or ["null"]
     return " or ".join(dict.fromkeys([_TYPES.get(name, name) for name in names]))

@@ -1,7 +1,7 @@
 """Read the files of the host configuration, and join them to one list of plugins.
 
 Files that end in ``.conf`` in the drop-in directory are read in the byte order of their names, but no hidden ones.
-The single file of the Go implementation is read only if there is none in that directory. Each file's kind is checked
+The single file of the Go implementation is read only if that directory has no such file. Each file's kind is checked
 before it is opened: a FIFO does not block a container's start, and no device is touched. Files that others can write
 to are not read (:mod:`nri.trust`).
 """
@@ -29,7 +29,7 @@ MAX_SIZE = 1024 * 1024
 
 
 class InvalidFile(Fault):
-    """A file that is not valid, with its content. To find its faults takes longer than a container can wait."""
+    """A file that is not valid, with its content. Finding its faults takes longer than a container can wait."""
 
     __slots__ = ("document",)
 
@@ -169,7 +169,7 @@ def _of_directories(directories: list[str]) -> list[Fault]:
             key = status.st_dev, status.st_ino  # one directory may be reached by several paths
             wrong = trust.judge(status)
         except FileNotFoundError:
-            continue  # it does not exist, or no longer
+            continue  # it does not exist, or no longer exists
         except OSError as error:
             wrong = f"cannot be looked at: {(error.strerror or str(error)).lower()}, expected a directory"
         if wrong and key not in faults:

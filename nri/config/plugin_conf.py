@@ -33,8 +33,8 @@ def fault_at(plugin: PluginEntry, key: str, message: str) -> Fault:
 def open_to_every_pod(schema: Any, conf: Any) -> tuple[str, ...]:
     """Return the things that a pod can say about itself and that an entry leaves open to every pod.
 
-    A plugin that acts on the annotations of pods declares in its schema an object ``allow``, with a key for each such
-    thing. A key that *conf* leaves out, or that is null or true there, is open to every pod.
+    A plugin that acts on the annotations of pods declares in its schema an object ``allow``, with a key for each
+    property that a pod can set. A key that *conf* leaves out, or that is null or true there, is open to every pod.
 
     :param schema: the plugin's; it may be any value, and declares no key if it has another form.
     """
@@ -44,7 +44,7 @@ def open_to_every_pod(schema: Any, conf: Any) -> tuple[str, ...]:
 
 
 def openness_note(plugin: PluginEntry, schema: Any) -> str:
-    """Return one line about the keys that an entry leaves open to every pod; "" if there are none."""
+    """Return one line about the keys that an entry leaves open to every pod; "" without such keys."""
     found = open_to_every_pod(schema, plugin.conf)
     if not found:
         return ""

@@ -53,11 +53,11 @@ class SourcePositions:
         self._read(text, limit)
 
     def value(self, path: Path) -> Position:
-        """Return where the value at *path* begins; if there is none, where the nearest value around it begins."""
+        """Return the position of the value at *path*, or of the nearest value around it if it does not exist."""
         return self._position(self._find(path).value_at)
 
     def key(self, path: Path) -> Position:
-        """Return where the key of the value at *path* begins; if it has no key, where the value begins."""
+        """Return the position of the key of the value at *path*; for a value without a key, the value's position."""
         node = self._find(path)
         return self._position(node.key_at if node.key_at >= 0 else node.value_at)
 
@@ -104,7 +104,7 @@ class SourcePositions:
 
 
 def refused(text: str) -> Position:
-    """Return where the number or the depth is for which :mod:`nri.types.gojson` refused a text without a position."""
+    """Return the position of the number or nesting that :mod:`nri.types.gojson` refused without a position."""
     depth = 0
     for token, at in _tokens(text):
         depth += (token in ("[", "{")) - (token in ("]", "}"))

@@ -23,8 +23,8 @@ PLUGIN = Table(
         "conf",
         ANYTHING,
         title="The plugin's own configuration",
-        description="Handed to the plugin as it is. `TYPE schema` prints what the plugin expects, and `nri check` "
-        "holds this against it.",
+        description="Passed to the plugin unchanged. `TYPE schema` prints the plugin's schema, and `nri check` "
+        "checks this value against it.",
     ),
     Key(
         "states",
@@ -36,25 +36,24 @@ PLUGIN = Table(
         "failurePolicy",
         words(*FAILURE_POLICIES),
         title="What a failure of this plugin means",
-        description="fail: the container does not start. ignore: it is logged. Without it whoever runs the chain "
-        "decides.",
+        description="fail: the container does not start. ignore: it is logged. Without it the host decides.",
     ),
     Key(
         "timeout",
         number(0, MAX_TIMEOUT, above=True),
         title="Seconds that the plugin may take",
-        description="Then it is killed, which is a failure. Without it whoever runs the chain decides.",
+        description="Then it is killed, which is a failure. Without it the host decides.",
     ),
     Key(
         "prefork",
         words(*PREFORK),
-        title="Whether the bridge starts the plugin before there is a request",
+        title="When the bridge starts the plugin: before there is a request, or for each request",
         description="always: also one that was not built with nri.skel; it must do nothing before it has read its "
         "request. never: it is started for each request. Without it: if it was built with nri.skel.",
     ),
     notes=True,
     title="One plugin",
-    description="One plugin may stand here several times, each time with another conf; it is run as often.",
+    description="A plugin may be listed several times with different confs; it runs once for each entry.",
 )
 """An entry of ``plugins``."""
 
@@ -65,7 +64,7 @@ HOST_CONFIG = Table(
         "plugins",
         array(PLUGIN),
         title="The plugins, in the order they run",
-        description="An empty array is a host without plugins.",
+        description="With an empty array no plugin runs.",
         required=True,
     ),
     notes=True,

@@ -1,6 +1,6 @@
 """The hook: makes a request from the runtime's state and the bundle's configuration, and runs the chain.
 
-The OCI specification (runtime.md, "Lifecycle"; config.md, "POSIX-platform Hooks") says: the state is on stdin. If a
+By the OCI specification (runtime.md, "Lifecycle"; config.md, "POSIX-platform Hooks") the state is on stdin. If a
 hook that runs before the container's process exits with another status than 0, the runtime must stop and destroy the
 container; the failure of a poststop hook is logged. Runtimes show a failed hook's stderr, so it is kept short.
 
@@ -35,7 +35,7 @@ SANDBOX_ID_KEYS = (
 def main(arguments: Arguments, started: float) -> int:
     """Run the hook in a process of its own, and return the exit status.
 
-    Unlike :func:`run`, it ends in time whatever blocks it, and a signal that ends it leaves no plugin running.
+    Unlike :func:`run`, it ends in time even if something blocks, and a signal that ends it leaves no plugin running.
 
     :param started: when the process started, a time of :func:`time.monotonic`.
     """
@@ -67,7 +67,7 @@ class _Hook:
     def run(self, stdin: BinaryIO | None) -> int:
         """As :func:`run`."""
         if not self._arguments.check_owner:
-            self._reporter.say(f"nri: warning: {trust.UNCHECKED} (--no-check-owner)")
+            self._reporter.write(f"nri: warning: {trust.UNCHECKED} (--no-check-owner)")
         try:
             self._run(stdin)
         except config.ConfigError as error:
@@ -83,7 +83,7 @@ class _Hook:
         """Report why the hook fails, one line for each reason."""
         prefix = f"nri hook {self._arguments.state}{self._name}: "
         for reason in reasons:
-            self._reporter.say(f"{prefix}{reason}")
+            self._reporter.write(f"{prefix}{reason}")
             prefix = ""
 
     def _run(self, stdin: BinaryIO | None) -> None:
@@ -120,7 +120,7 @@ class _Hook:
                 arguments.state,
                 sandboxes[0] if sandboxes else None,
                 deadline=deadline.at,
-                log=lambda plugin, line: self._reporter.say(f"nri: {plugin}: {line}"),
+                log=lambda plugin, line: self._reporter.write(f"nri: {plugin}: {line}"),
             )
             may_leave_processes = any(step.error for step in steps)
         finally:

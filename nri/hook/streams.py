@@ -105,7 +105,7 @@ class Reporter:
         self._fd = _descriptor(stderr)
         self._left = TIMEOUT
 
-    def say(self, line: str) -> None:
+    def write(self, line: str) -> None:
         """Write a line. It is lost if neither file accepts it."""
         line = escape(line)
         if self.log_file and (wrong := self._append(line)):

@@ -1,4 +1,4 @@
-"""Code that the sample plugins share: the steps, the keys of a plugin conf, what a pod may say, the cgroup."""
+"""Code that the sample plugins share: steps, keys of a plugin conf, values that a pod may set, the cgroup."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from nri.types.v1 import Request, Result
 
 NAMESPACE = "io.kubernetes.pod.namespace"
-"""The sandbox's label with its pod's namespace. The kubelet overwrites what a pod puts there (``newPodLabels`` in its
+"""The sandbox's label with its pod's namespace. The kubelet overwrites any value of the pod (``newPodLabels`` in its
 ``kuberuntime/labels.go``). Any pod can set an annotation of that name, so annotations do not count."""
 
 
@@ -27,7 +27,7 @@ class SamplePlugin(Plugin):
     uses = ("nri.cgroups", "nri.types.table_explained")
 
     @property
-    def conf_schema(self) -> dict[str, Any]:  # type: ignore[override] # it is made where it is asked for
+    def conf_schema(self) -> dict[str, Any]:  # type: ignore[override] # made when it is read
         """The JSON Schema of the plugin conf."""
         from nri.types.table_explained import schema
 
@@ -50,23 +50,23 @@ class SamplePlugin(Plugin):
         raise NotImplementedError
 
 
-def table(*keys: Key, said: tuple[str, ...]) -> Table:
+def table(*keys: Key, settable: tuple[str, ...]) -> Table:
     """Return the table of a plugin conf: *keys*, and the keys that all sample plugins have.
 
     All of them are checked for every container, so that a mistake is found with the first one.
 
-    :param said: what a pod can say about its containers, for ``allow``.
+    :param settable: the properties that a pod can set for its containers, the keys of ``allow``.
     """
     names = array(text(1, expected="the name of a namespace"))
     namespaces = either(FLAG, names, expected="true, false, or an array of namespaces")
     return Table(
         *keys,
-        _text_key("key", "qos.class", "annotation (or label) that says a container's class"),
+        _text_key("key", "qos.class", "annotation (or label) with a container's class"),
         Key(
             "allow",
-            Table(*[Key(each, namespaces) for each in said], nulls=True),
+            Table(*[Key(each, namespaces) for each in settable], nulls=True),
             default={},
-            description=f"which pods may say their {' or '.join(said)}, for each: true (any, the default), "
+            description=f"pods that may set their {' or '.join(settable)}, for each: true (any, the default), "
             "false (none), or an array of namespaces",
         ),
         _text_key("mountinfo", "/proc/self/mountinfo", "the list of mounts that tells where the cgroups are"),
@@ -86,18 +86,18 @@ def classes_key(name: str, default: str, description: str) -> Key:
 
 
 def container_class(request: Request, conf: dict[str, Any], metadata: dict[str, str]) -> str | None:
-    """Return the class of the request's container, by the ``key`` of *conf*; see :func:`said`."""
-    found = said(request, conf, "class", conf["key"], metadata)
+    """Return the class of the request's container, by the ``key`` of *conf*; see :func:`allowed_value`."""
+    found = allowed_value(request, conf, "class", conf["key"], metadata)
     return found and found[1]
 
 
-def said(
+def allowed_value(
     request: Request, conf: dict[str, Any], what: str, key: str, metadata: dict[str, str]
 ) -> tuple[str, str] | None:
-    """Return what the pod says about itself under *key*, as :func:`nri.skel.scoped`; None where it may not say it.
+    """Return the pod's own value of *key*, as :func:`nri.skel.scoped`; None if the pod may not set it.
 
     :param what: the key of ``allow`` that decides.
-    :param metadata: the result's; what is said and does not count is added to its ``ignored``.
+    :param metadata: the result's; a value that does not count is added to its ``ignored``.
     """
     found = scoped(request, key)
     allowed = conf["allow"].get(what)
@@ -112,7 +112,7 @@ def said(
 
 
 def ignore(metadata: dict[str, str], what: str, why: str) -> None:
-    """Add what a pod says, and why it does not count, to the ``ignored`` of a result's metadata: one short line."""
+    """Add a value's name and the reason why it does not count to ``ignored`` in the metadata, as one short line."""
     ignored = shorten(escape(f"{shorten(what, 80)}: {why}"), 300)
     metadata["ignored"] = f"{metadata['ignored']}; {ignored}" if "ignored" in metadata else ignored
 

@@ -10,7 +10,7 @@
 
 Functions make the usual rules; for any other, make a :class:`Rule`. The faults and a JSON Schema are made from the
 same table by :mod:`nri.types.table_explained`, which a plugin need not import at its start. A validator of the schema
-comes to the same verdict, except that it takes ``1.0`` for an integer.
+gives the same verdict, except that it accepts ``1.0`` as an integer.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class Rule:
 
     :param kind: the Python type of the values that the rule is for.
     :param accepts: returns whether a value is right.
-    :param expected: what would be right, for messages.
-    :param keywords: the keywords of its JSON Schema (2020-12), without those of *parts*; None leaves a keyword out.
-    :param explain: returns what is wrong with a value of this kind; None for "found VALUE, expected EXPECTED".
+    :param expected: a description of the right values, for messages.
+    :param keywords: the keywords of its JSON Schema (2020-12), without the keywords of *parts*; None omits a keyword.
+    :param explain: returns the fault in a value of this kind; None for "found VALUE, expected EXPECTED".
     :param parts: the rule for an array's items, or the alternative rules for the value.
     """
 
@@ -160,7 +160,7 @@ class Table(Rule):
         self._rules = {key.name: key.rule.accepts for key in keys}
 
     def is_note(self, key: str) -> bool:
-        """Return whether the table takes *key* for a note."""
+        """Return whether *key* is a note in this table."""
         return self.notes and key.startswith(NOTE_PREFIX)
 
     def read(self, value: object) -> dict[str, Any] | None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     Schema = dict[str, Any]
     Faults = Iterator[tuple[str, str]]
 
-_NOTES = {f"^{NOTE_PREFIX}": {"title": "The operator's own notes; nothing reads them"}}
+_NOTES = {f"^{NOTE_PREFIX}": {"title": "The operator's own notes; no program reads them"}}
 
 
 def refusal(table: Table, value: object, where: str) -> DecodeError:
@@ -26,7 +26,7 @@ def refusal(table: Table, value: object, where: str) -> DecodeError:
 
 
 def why(rule: Rule, value: object) -> str:
-    """Return what is wrong with *value* as a whole and what would be right; "" if it is accepted."""
+    """Return the fault in *value* as a whole, with the right values; "" if it is accepted."""
     if rule.accepts(value):
         return ""
     if rule.explain is not None and _is_of(rule, value):
@@ -36,7 +36,7 @@ def why(rule: Rule, value: object) -> str:
 
 
 def faults(rule: Rule, value: object, where: str) -> Faults:
-    """Yield each fault in *value*: its path, which begins with *where*, and what is wrong there."""
+    """Yield each fault in *value*: its path, which begins with *where*, and a description."""
     if rule.accepts(value):
         return
     least = rule.keywords.get("minItems") or 0
@@ -73,7 +73,7 @@ def schema(rule: Rule) -> Schema:
 
 
 def _is_of(rule: Rule, value: object) -> bool:
-    """Return whether *value* is of the kind that *rule* is for; true and false are no numbers."""
+    """Return whether *value* is of the kind that *rule* is for; true and false are not numbers."""
     return isinstance(value, rule.kind) and (rule.kind is bool or not isinstance(value, bool))
 
 

@@ -8,8 +8,8 @@
 | PostUpdateContainer | ``update`` | plugins that list it in ``states`` |
 
 The bridge guarantees: invalid bridge options or an invalid host configuration never stop a pod; a plugin that does
-not end is killed before the runtime's timeout for the bridge; the bridge remembers what later events do not tell
-about a pod.
+not end is killed before the runtime's timeout for the bridge; the bridge remembers the facts about a pod that later
+events omit.
 """
 
 from nri.v1bridge.bridge import Bridge

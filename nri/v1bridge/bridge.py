@@ -1,7 +1,7 @@
 """The bridge: a v2 plugin whose handlers run the chain of v0.1 plugins.
 
 A runtime that gets no response within its timeout drops a plugin for good, and goes on without it. So the chain has
-what is left of the request's deadline, less a margin. A plugin that is not done by then is killed; the response is an
+the remaining time of the request, less a margin. A plugin that is not done by then is killed; the response is an
 error (the container does not start), unless the plugin's ``failurePolicy`` is ``ignore``.
 """
 
@@ -53,7 +53,7 @@ log = logging.getLogger("nri.v1bridge")
 class Bridge(stub.V2Plugin):
     """Runs the v0.1 plugins of a node.
 
-    :param adopt: makes options of the text that a runtime hands over; without it, ``options`` are final.
+    :param adopt: makes options from the text that a runtime sends; without it, ``options`` are final.
     :param subreaper: ends the processes that plugins leave behind; only for a process whose children are all plugins.
     """
 
@@ -73,7 +73,7 @@ class Bridge(stub.V2Plugin):
         self._idle = threading.Condition()  # its lock protects _busy
 
     def configure(self, config: str, runtime: RuntimeInfo) -> None:
-        """Take the options, and note which runtime it is. Nothing is refused: see :meth:`BridgeOptions.read`."""
+        """Take the options and the runtime's identity. Refuse nothing: see :meth:`BridgeOptions.read`."""
         if self._adopt is not None:
             self._clients.use(self._adopt(config))
         elif config.strip():
@@ -146,7 +146,7 @@ class Bridge(stub.V2Plugin):
         return is_idle
 
     def _preload(self) -> None:
-        """Load what a fault may need. containerd 1.7 does not synchronize with a plugin that it launches."""
+        """Preload modules for faults. containerd 1.7 does not synchronize with a plugin that it launches."""
         self._synchronized.wait(PRELOAD_AFTER)
         preload.load()
 

@@ -69,15 +69,15 @@ class Clients:
         return made.without_containerds if without_containerds else made.complete
 
     def prepare(self) -> None:
-        """Load the configuration now, and its plugins in the background, so that the first pod need not wait."""
+        """Load the configuration now, and its plugins in the background, so that the first pod does not wait."""
         client = self.current()
         if isinstance(client.invoker, PoolInvoker):
             in_background(client.invoker.prepare, [plugin.type for plugin in client.config.plugins])
 
     def _make(self, configuration: ConfigList, options: BridgeOptions) -> _Made:
-        """Make the clients for a new configuration or new options, and tell the pool which plugins to keep.
+        """Make the clients for a new configuration or new options, and give the pool the plugins to keep.
 
-        This is the only place where the pool learns of a configuration.
+        Only this function gives the pool a configuration.
         """
         pool = self.pool
         invoker = DirectInvoker(options.bin_dirs, check_owner=options.check_owner)

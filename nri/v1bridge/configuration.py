@@ -1,7 +1,7 @@
 """The host configuration, read again when its files have changed.
 
 A change takes effect with the next event. If the files are not valid or cannot be read, the last valid configuration
-stays in use, and the log says so once; before the first valid one, no plugin runs. Missing files stay in use for a
+stays in use, and the log reports it once; before the first valid one, no plugin runs. Missing files stay in use for a
 moment (:class:`Absence`). Every event gets one configuration, the old or the new: if files change while they are read
 (a directory is exchanged, a file is renamed), they are read again. The faults in a file are found after the event
 (:mod:`nri.v1bridge.explaining`).
@@ -44,7 +44,7 @@ log = logging.getLogger("nri.v1bridge")
 
 
 class Absence:
-    """The missing files, each with the time since when it is missing.
+    """The missing files, each with the time when it was found missing.
 
     Tools replace a file by moving the old one away and writing the new one, or exchange a whole directory. A pod that
     starts between the two steps would get no plugins. So if files are missing and nothing else has changed, they stay

@@ -1,7 +1,7 @@
 """The faults of an invalid configuration, found and logged in the background.
 
-To find out that a configuration is not valid takes a moment; to find its faults may take a second, and no container
-waits for that. One thread explains one configuration at a time, and only the newest of the others is kept.
+Deciding that a configuration is not valid is fast; finding its faults may take a second, and no container waits for
+that. One thread explains one configuration at a time, and only the newest of the others is kept.
 """
 
 from __future__ import annotations

@@ -25,14 +25,14 @@ _SEVERITY = {logging.DEBUG: 7, logging.INFO: 6, logging.WARNING: 4, logging.ERRO
 
 
 class LossyHandler(logging.Handler):
-    """Writes lines or loses them. The first line after a loss tells the number of lost lines and the reason.
+    """Writes lines or loses them. The first line after a loss has the number of lost lines and the reason.
 
-    :param complain: called with the reason whenever the handler begins to lose lines.
+    :param report: called with the reason whenever the handler begins to lose lines.
     :param full: the error, number and text, for a line that is not taken completely.
     """
 
-    def __init__(self, complain: Callable[[str], None], full: tuple[int, str], **rest: Any) -> None:
-        self._complain, self._full = complain, full
+    def __init__(self, report: Callable[[str], None], full: tuple[int, str], **rest: Any) -> None:
+        self._report, self._full = report, full
         self._is_open, self._torn = True, False
         self._lost, self._why = 0, ""
         super().__init__(**rest)
@@ -56,10 +56,10 @@ class LossyHandler(logging.Handler):
             self._lost += 1
             self._why = error.strerror or str(error)
             if self._lost == 1:
-                self._complain(self._why)
+                self._report(self._why)
 
     def close(self) -> None:
-        """Close what was opened for the handler."""
+        """Close the handler's own descriptor."""
         self.acquire()
         try:
             if self._is_open:
@@ -82,7 +82,7 @@ class LossyHandler(logging.Handler):
         """Look for another destination of the same name."""
 
     def _send(self, data: bytes) -> int:
-        """Write what is taken at once; return the number of bytes.
+        """Write the bytes that are accepted at once; return their number.
 
         :raises OSError: nothing was taken.
         """
@@ -120,14 +120,14 @@ class LogFile(LossyHandler, WatchedFileHandler):
     The library follows a file that was moved or removed. This class adds what a full disk needs: no write blocks, and
     no data stay in a buffer.
 
-    :param complain: called with one line whenever the file begins to lose lines.
+    :param report: called with one line whenever the file begins to lose lines.
     :raises OSError: the file cannot be opened.
     """
 
-    def __init__(self, path: str, complain: Callable[[str], None]) -> None:
+    def __init__(self, path: str, report: Callable[[str], None]) -> None:
         self._fd = -1
         super().__init__(
-            lambda why: complain(f"the log file {path} cannot be written, lines are lost: {why}"),
+            lambda why: report(f"the log file {path} cannot be written, lines are lost: {why}"),
             (errno.ENOSPC, os.strerror(errno.ENOSPC)),
             filename=path,
             encoding="utf-8",

@@ -2,7 +2,7 @@
 
 It goes to the file of ``logFile``; without one, to syslog or the journal at ``/dev/log`` if a runtime launched the
 bridge and discards its stderr; else to stderr. A log that cannot be written never blocks a pod or fails it
-(:mod:`nri.v1bridge.handlers`). When a file begins to lose lines, the bridge says so on the log that it would use
+(:mod:`nri.v1bridge.handlers`). When a file begins to lose lines, the bridge reports it in the log that it would use
 without a file. Texts of plugins and pods are bounded, and stay within their line and field.
 """
 
@@ -53,7 +53,7 @@ def set_up(options: BridgeOptions, *, launched: bool) -> None:
     fault = ""
     if options.log_file:
         try:
-            handler = LogFile(options.log_file, lambda text: _complain(text, launched=launched))
+            handler = LogFile(options.log_file, lambda text: _report(text, launched=launched))
         except OSError as error:
             fault = f"the log file {options.log_file} cannot be written: {error.strerror}"
     handler = handler or without_file(launched=launched)
@@ -154,7 +154,7 @@ def without_file(*, launched: bool) -> logging.Handler:
         return logging.StreamHandler(sys.stderr)
 
 
-def _complain(text: str, *, launched: bool) -> None:
+def _report(text: str, *, launched: bool) -> None:
     handler = without_file(launched=launched)
     handler.setFormatter(_Text(stamped=not isinstance(handler, SyslogHandler)))
     handler.handle(complaint(text))

@@ -1,7 +1,7 @@
 """The bridge options: one JSON object, all keys optional.
 
 A runtime that launches the bridge passes them to it (``/etc/nri/conf.d/10-v1bridge.conf``); otherwise they come from
-the file that ``--config`` names. The plugins and their confs are not among them: these are the host configuration.
+the file that ``--config`` names. Plugins and their confs are in the host configuration, not here.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class BridgeOptions:
 
     @classmethod
     def parse(cls, document: str) -> BridgeOptions:
-        """Return the options of a JSON text; "" (or blanks) is none at all.
+        """Return the options of a JSON text; "" (or blanks) means no options.
 
         :raises OptionsError: with all faults.
         """

@@ -81,7 +81,7 @@ class Pods:
             self._pods.pop(pod.id, None)
 
     def complete(self, pod: PodSandbox) -> PodSandbox:
-        """Return ``pod``, with what it omits filled in from memory."""
+        """Return ``pod`` with its missing facts filled in from memory."""
         with self._lock:
             known = self._pods.get(pod.id)
         if known is None:

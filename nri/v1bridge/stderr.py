@@ -38,7 +38,7 @@ class NonBlockingWriter:
 
     def __init__(self, fd: int) -> None:
         self.close: Callable[[], None] = lambda: None
-        """Close what was opened for it; the descriptor itself stays open."""
+        """Close its own descriptor; the given one stays open."""
         self._write: Callable[[bytes], int] = lambda data: os.write(fd, data)
         self._wait: Callable[[float], bool] = lambda timeout: _has_room(fd, timeout)
         mode = os.fstat(fd).st_mode

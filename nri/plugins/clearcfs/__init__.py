@@ -31,11 +31,11 @@ class ClearCFS(sample.SamplePlugin):
             default=False,
             description="also clear the pod's own quota, which binds its containers as well (default false)",
         ),
-        said=("class",),
+        settable=("class",),
     )
 
     def act(self, request: Request, conf: dict[str, Any], metadata: dict[str, str]) -> None:
-        """Clear the quota of a container of one of the classes; the metadata says which quota it was."""
+        """Clear the quota of a container of one of the classes; the metadata has the old quota."""
         if sample.container_class(request, conf, metadata) not in conf["classes"]:
             return
         from nri.cgroups import CgroupError

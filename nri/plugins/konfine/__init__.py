@@ -67,7 +67,7 @@ class Konfine(sample.SamplePlugin):
             description='CPUs kept from containers: [0, 1], or a CPU list "0-1,8" (default none)',
         ),
         sample.classes_key("systemClasses", "system", "classes that may use the reserved CPUs"),
-        said=("class", "cpus"),
+        settable=("class", "cpus"),
     )
 
     def act(self, request: Request, conf: dict[str, Any], metadata: dict[str, str]) -> None:
@@ -78,7 +78,7 @@ class Konfine(sample.SamplePlugin):
         reserved = parse_cpus(listed) if isinstance(listed, str) else frozenset(listed)
         if sample.container_class(request, conf, metadata) in conf["systemClasses"]:
             reserved = frozenset()
-        annotated = sample.said(request, conf, "cpus", ANNOTATION, metadata)
+        annotated = sample.allowed_value(request, conf, "cpus", ANNOTATION, metadata)
         cgroup = sample.cgroup(request, conf)
         cpus = _unreserved(request, cgroup, reserved)
         if (listed := _listed(request)) is not None:
@@ -109,7 +109,7 @@ def _unreserved(request: Request, cgroup: Cgroup, reserved: frozenset[int]) -> f
 
 
 def _narrowed(cpus: frozenset[int], where: str, listed: object, metadata: dict[str, str]) -> frozenset[int]:
-    """Return the CPUs of *cpus* that a CPU list names; all of them if it is no CPU list, or names none of them."""
+    """Return the CPUs of *cpus* that a CPU list names; all of them if it is not a CPU list, or names none of them."""
     from nri.cgroups import CpuListError, parse_cpus, render_cpus
 
     try:
@@ -125,7 +125,7 @@ def _narrowed(cpus: frozenset[int], where: str, listed: object, metadata: dict[s
 
 
 def _listed(request: Request) -> object:
-    """Return the CPU list of the request's resources; None where there is none."""
+    """Return the CPU list of the request's resources; None if they have none."""
     resources = request.spec.resources if request.spec is not None else None
     cpu = resources.get("cpu") if isinstance(resources, dict) else None
     listed = cpu.get("cpus") if isinstance(cpu, dict) else None

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def test_without_stderr_and_log_nothing_happens() -> None:
-    Reporter(None).say("nothing happens")
+    Reporter(None).write("nothing happens")
 
 
 def test_a_log_that_can_not_be_opened_is_told_as_what_it_is(
@@ -25,10 +25,10 @@ def test_a_log_that_can_not_be_opened_is_told_as_what_it_is(
     log = tmp_path / "log"
     with socket.socket(socket.AF_UNIX) as bound:
         bound.bind(str(log))
-    Reporter(sys.stderr, str(log)).say("hello")
+    Reporter(sys.stderr, str(log)).write("hello")
     assert capsys.readouterr().err.endswith(f"the log file {log} cannot be written: it is a socket\n")
     # A process that leads a session has no terminal, and opening /dev/tty fails as opening such a FIFO does.
-    program = "import sys; from nri.hook.streams import Reporter; Reporter(sys.stderr, '/dev/tty').say('hello')"
+    program = "import sys; from nri.hook.streams import Reporter; Reporter(sys.stderr, '/dev/tty').write('hello')"
     ran = subprocess.run(
         [sys.executable, "-c", program], stderr=subprocess.PIPE, text=True, check=True, start_new_session=True
     )
