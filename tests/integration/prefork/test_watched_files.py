@@ -93,6 +93,16 @@ def module(node: PreforkHost, version: int) -> None:
     importing(node, node.host.root / "lib")
 
 
+def module_with_counted_starts(node: PreforkHost) -> Path:
+    """A plugin with a module; each start as a server adds a character to the file that is returned."""
+    module(node, 1)
+    path = node.host.bin / "noop"
+    starts = node.host.root / "starts"
+    note = f"COUNT = 0\nif 'prefork' in sys.argv: open({str(starts)!r}, 'a').write('x')"
+    put(path, path.read_text().replace("MODULE", "mine.part").replace("COUNT = 0", note))
+    return starts
+
+
 def module_of_a_namespace(node: PreforkHost, version: int) -> None:
     put(node.host.root / "lib/mine/part.py", f"VERSION = {version}")
     importing(node, node.host.root / "lib")
@@ -257,11 +267,7 @@ def test_a_file_from_the_future_is_not_trusted_and_the_reason_says_so() -> None:
 def test_files_that_never_come_to_rest_are_said_once_and_tried_ever_more_rarely(
     node: PreforkHost, caplog: pytest.LogCaptureFixture
 ) -> None:
-    module(node, 1)
-    path = node.host.bin / "noop"
-    starts = node.host.root / "starts"
-    note = f"COUNT = 0\nif 'prefork' in sys.argv: open({str(starts)!r}, 'a').write('x')"
-    put(path, path.read_text().replace("MODULE", "mine.part").replace("COUNT = 0", note))
+    starts = module_with_counted_starts(node)
     over = threading.Event()
 
     def touch() -> None:
@@ -289,11 +295,7 @@ def test_files_that_never_come_to_rest_are_said_once_and_tried_ever_more_rarely(
 def test_one_that_changes_its_own_files_is_said_once_and_tried_ever_more_rarely(
     node: PreforkHost, caplog: pytest.LogCaptureFixture
 ) -> None:
-    module(node, 1)
-    path = node.host.bin / "noop"
-    starts = node.host.root / "starts"
-    note = f"COUNT = 0\nif 'prefork' in sys.argv: open({str(starts)!r}, 'a').write('x')"
-    put(path, path.read_text().replace("MODULE", "mine.part").replace("COUNT = 0", note))
+    starts = module_with_counted_starts(node)
     mine = str(node.host.root / "lib/mine/part.py")
     until = time.monotonic() + 2 * pool.RETRY
     while time.monotonic() < until:

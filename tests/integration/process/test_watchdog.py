@@ -13,6 +13,7 @@ import pytest
 from nri.client import ChainError
 from nri.process import children, watchdog
 from tests.support.host import plugin, request
+from tests.support.processes import children_reported
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -24,13 +25,8 @@ if TYPE_CHECKING:
 @pytest.fixture
 def reports() -> Iterator[int]:
     """The reading end of the pipe that the reports go to."""
-    reads, writes = os.pipe()
-    os.set_blocking(reads, False)
-    children.report_to(writes)
-    yield reads
-    children.report_to(-1)
-    os.close(writes)
-    os.close(reads)
+    with children_reported() as reads:
+        yield reads
 
 
 def read(fd: int) -> list[str]:
