@@ -1,8 +1,8 @@
 """The protocol between a plugin's prefork server and a host's pool: its words and a codec without I/O.
 
-A host may start a plugin once, as ``TYPE prefork``: a server that has everything loaded and only forks. Each request
-is still answered by a new process, a worker, which answers once. A worker is forked from the server, which has seen
-no request, so it carries nothing over from an earlier request.
+A host may start a plugin once, as ``TYPE prefork``. This process is the server: it loads the plugin, and then it only
+forks. Each request is still answered by a new process, a worker, which answers once. A worker is forked from the
+server, which has seen no request, so it carries nothing over from an earlier request.
 
 The server's stdin is the control socket (SOCK_SEQPACKET); the host has the other end. A message is a word, and where
 it has an argument a blank and the argument:

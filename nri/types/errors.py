@@ -7,7 +7,7 @@ class DecodeError(NRIError, ValueError):
     """A document is not JSON, or its values are not what they should be.
 
     The message names the place in the document (line and column, or the path of the value), what was found there and
-    what was expected. Expected for any document that this program did not write.
+    what was expected. A caller that reads a document of another program must handle it.
     """
 
     def __init__(self, reason: str, *, line: int = 0, column: int = 0) -> None:
