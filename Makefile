@@ -6,7 +6,7 @@ PYTEST_ARGS ?= --quiet --numprocesses 2
 BIN := .venv/bin
 export PYTHON
 
-.PHONY: help demo demo-containerd test test-python coverage fuzz soak lint binaries install may-install bench clean venv
+.PHONY: help demo demo-containerd test test-python test-node coverage fuzz soak lint binaries install may-install bench clean venv
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -23,6 +23,9 @@ test: binaries ## run all tests that this machine can run; the end lists what wa
 
 test-python: binaries ## the unit and integration tests with another Python: PYTHON=3.14
 	@tools/test-python $(PYTHON)
+
+test-node: binaries ## a whole machine with systemd and cgroup v2 in an emulator, and what happens to it; needs root
+	@tools/test-node $(NODE_ARGS)
 
 coverage: binaries ## branches of nri/ that the unit and integration tests reach, by package
 	@tools/coverage

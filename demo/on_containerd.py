@@ -16,6 +16,7 @@ from pathlib import Path
 import click
 
 from demo import NAMESPACE
+from harness import debian
 from harness.containerd import releases
 from harness.containerd.bridged import LOG, create, knob, prepared
 from harness.containerd.cri import Cri
@@ -31,7 +32,7 @@ def main() -> None:
         raise SystemExit(f"make demo-containerd needs {wanted}")
     try:
         release = releases.find((2,), cache=ROOT / ".cache/containerd", pauses=(2, 5))
-    except releases.UnavailableError as error:
+    except debian.UnavailableError as error:
         raise SystemExit(f"make demo-containerd: {error}") from None
     with tempfile.TemporaryDirectory() as scratch:
         subprocess.run([ROOT / "tools/install", scratch], check=True, stdout=subprocess.DEVNULL)

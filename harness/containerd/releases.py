@@ -10,22 +10,20 @@ newer libc.
 """
 
 import fcntl
-import os
-import platform
 import shutil
-import subprocess
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from harness import debian
 from harness.containerd.instance import Release
+from harness.debian import UnavailableError
 
 SUITES = {(1, 6): "bookworm", (1, 7): "trixie", (2,): "sid"}
 OWN = Path("/usr/bin")
 # The keyring of any of these suites has the keys of all (bookworm's since 12.10).
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
-TIMEOUT = 300.0  # seconds for one command of apt-get
 
 # The machine's Post-Invoke commands empty its package cache or index downloads: they must not run here. `_apt`, the
 # user that downloads by default, may have no access to a checkout. `_fetch` retries. The lists of a mirror that is
@@ -51,10 +49,6 @@ Targets: Packages
 Languages: none
 Signed-By: {keyring}
 """
-
-
-class UnavailableError(RuntimeError):
-    """No containerd of this generation is installed, and none could be downloaded; the message has the reason."""
 
 
 def find(generation: tuple[int, ...], *, cache: Path, pauses: Sequence[float] = ()) -> Release:
@@ -108,56 +102,17 @@ def _download(suite: str, cache: Path) -> None:
     (work / "lists").mkdir(parents=True)
     try:
         (work / "apt.conf").write_text(_APT_CONF.format(work=work))
-        sources = _SOURCES.format(mirrors=" ".join(_mirrors()), suite=suite, keyring=KEYRING)
+        sources = _SOURCES.format(mirrors=" ".join(debian.mirrors()), suite=suite, keyring=KEYRING)
         (work / "debian.sources").write_text(sources)
         # One of several mirrors may fail; only the package counts.
-        updated = _run(work, "apt-get", "-qq", "-c", "apt.conf", "update")
-        loaded = _run(work, "apt-get", "-qq", "-c", "apt.conf", "download", f"containerd/{suite}")
+        updated = debian.run(work, "apt-get", "-qq", "-c", "apt.conf", "update")
+        loaded = debian.run(work, "apt-get", "-qq", "-c", "apt.conf", "download", f"containerd/{suite}")
         packages = list(work.glob("containerd_*.deb"))
         if not packages:
             raise UnavailableError(f"no containerd from Debian's suite {suite}:\n{updated}{loaded}")
-        unpacked = _run(work, "dpkg", "--extract", packages[0], "tree")
+        unpacked = debian.run(work, "dpkg", "--extract", packages[0], "tree")
         if not (work / "tree/usr/bin/containerd").exists():
             raise UnavailableError(f"{packages[0].name} cannot be unpacked:\n{unpacked}")
         (work / "tree").rename(cache / suite)  # atomically
     finally:
         shutil.rmtree(work, ignore_errors=True)
-
-
-def _mirrors() -> list[str]:
-    """Return the Debian mirrors of the machine's apt sources, in any of their formats."""
-    system = platform.freedesktop_os_release()
-    suites = {system.get("VERSION_CODENAME"), "stable", "testing", "unstable", "sid"}
-    # without --no-release-info it lists only suites that `apt-get update` has fetched
-    listed = _run(
-        Path("/"),
-        *("apt-get", "indextargets", "--no-release-info", "--format", "$(REPO_URI) $(RELEASE) $(COMPONENT)"),
-        "Created-By: Packages",
-    )
-    rows = [line.split() for line in listed.splitlines()]
-    archives = {row[0] for row in rows if len(row) == 3 and row[1] in suites and row[2] == "main"}
-    found = {uri for uri in archives if not uri.startswith("cdrom:")}  # an installation medium
-    # other distributions use these names, too; the keyring would refuse them, this only saves the attempt
-    mirrors = [uri for uri in sorted(found) if uri.rstrip("/").endswith("/debian")] or sorted(found)
-    if not mirrors:
-        raise UnavailableError("no Debian mirror in this machine's apt sources")
-    return mirrors
-
-
-def _run(cwd: Path, *command: str | Path) -> str:
-    """Return the output of a command, with any exit status."""
-    try:
-        done = subprocess.run(
-            command,
-            cwd=cwd,
-            env={**os.environ, "LC_ALL": "C.UTF-8"},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=TIMEOUT,
-            check=False,
-        )
-    except (FileNotFoundError, subprocess.TimeoutExpired) as error:
-        raise UnavailableError(f"needs Debian's {command[0]}: {error}") from error
-    return done.stdout

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from harness import debian
 from harness.containerd import cgroups, releases
 from harness.containerd.enclosure import SYSTEM_PATH
 from harness.containerd.instance import Release
@@ -54,7 +55,7 @@ def find_containerd(need: Callable[..., None]) -> Callable[..., Release]:
     def find(*generation: int) -> Release | str:
         try:
             return releases.find(generation, cache=CACHE, pauses=PAUSES)
-        except releases.UnavailableError as error:
+        except debian.UnavailableError as error:
             return str(error)
 
     def find_or_skip(*generation: int) -> Release:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from harness import debian
 from harness.containerd import releases
 
 
@@ -33,7 +34,7 @@ class Mirror:
     def __call__(self, suite: str, cache: Path) -> None:
         self.asked.append(suite)
         if len(self.asked) <= self.failures:
-            raise releases.UnavailableError("no route to the mirror")
+            raise debian.UnavailableError("no route to the mirror")
         unpack(cache / suite / "usr/bin", self.version)
 
 
@@ -63,20 +64,20 @@ def test_a_download_that_keeps_failing_is_given_up_with_its_reason(
     cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(releases, "_download", mirror := Mirror("1.7.1", failures=9))
-    with pytest.raises(releases.UnavailableError, match="no route to the mirror"):
+    with pytest.raises(debian.UnavailableError, match="no route to the mirror"):
         releases.find((1, 7), cache=cache, pauses=(0,))
     assert mirror.asked == ["trixie"] * 2
 
 
 def test_a_suite_that_has_moved_on_is_named(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(releases, "_download", Mirror("3.0.0"))
-    with pytest.raises(releases.UnavailableError, match=r"needs containerd 2, found 3\.0\.0 in .*/sid/usr/bin"):
+    with pytest.raises(debian.UnavailableError, match=r"needs containerd 2, found 3\.0\.0 in .*/sid/usr/bin"):
         releases.find((2,), cache=cache)
 
 
 def test_a_machine_without_a_debian_mirror_is_told_so(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(releases, "_run", lambda *_: "")
-    with pytest.raises(releases.UnavailableError, match="no Debian mirror in this machine's apt sources"):
+    monkeypatch.setattr(debian, "run", lambda *_: "")
+    with pytest.raises(debian.UnavailableError, match="no Debian mirror in this machine's apt sources"):
         releases.find((2,), cache=cache)
     assert sorted(path.name for path in cache.iterdir()) == ["sid.lock"]
 
@@ -96,12 +97,12 @@ def test_a_machine_without_a_debian_mirror_is_told_so(cache: Path, monkeypatch: 
 )
 def test_the_mirror_is_the_machines_own(monkeypatch: pytest.MonkeyPatch, targets: str, mirrors: str | None) -> None:
     monkeypatch.setattr(platform, "freedesktop_os_release", lambda: {"VERSION_CODENAME": "newest"})
-    monkeypatch.setattr(releases, "_run", lambda *_: targets.replace("CODENAME", "newest"))
+    monkeypatch.setattr(debian, "run", lambda *_: targets.replace("CODENAME", "newest"))
     if mirrors is None:
-        with pytest.raises(releases.UnavailableError):
-            releases._mirrors()
+        with pytest.raises(debian.UnavailableError):
+            debian.mirrors()
     else:
-        assert releases._mirrors() == [mirrors]
+        assert debian.mirrors() == [mirrors]
 
 
 def test_one_fetches_while_the_others_wait(tmp_path: Path) -> None:

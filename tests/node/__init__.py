@@ -1,0 +1,6 @@
+"""A whole machine of today, in an emulator: Debian 13 with systemd and cgroup v2, and what happens to it.
+
+``make test-node`` makes its disk (``image``), copies the project and the installed tree onto a second one
+(``payload``), boots it (``emulator``) and runs the scenarios inside (``guest``). Each folder of ``scenarios`` is a
+machine of its own, each file in it a page of a runbook.
+"""

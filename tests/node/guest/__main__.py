@@ -1,0 +1,64 @@
+"""Run the scenarios of one machine: ``python -m tests.node.guest MACHINE [EXPRESSION]``.
+
+Prints a line for each; ``/results`` gets the whole report, and the journal of each that failed.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+RESULTS = Path("/results")
+SCENARIOS = Path(__file__).resolve().parent.parent / "scenarios"
+
+
+class Lines:
+    """Prints a line for each scenario, and keeps the journal of those that failed."""
+
+    def __init__(self) -> None:
+        self._began = ""
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        self._began = time.strftime("%Y-%m-%d %H:%M:%S")
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.when != "call" and report.passed:
+            return
+        name = report.nodeid.rpartition("scenarios/")[2]
+        outcome = "ok" if report.passed else report.outcome
+        print(f"{outcome:8}{report.duration:6.1f} s  {name}", flush=True)
+        if report.passed:
+            return
+        print(report.longreprtext, report.capstdout, sep="\n", flush=True)
+        file = RESULTS / (name.replace("/", "-").replace("::", "-") + ".journal.txt")
+        command = ["journalctl", "--no-pager", "-o", "short-precise", f"--since={self._began}"]
+        journal = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+        file.write_text(journal)
+        print("the end of the journal:", *journal.splitlines()[-60:], sep="\n  ", flush=True)
+
+
+def main(machine: str, only: str) -> int:
+    """Run the scenarios; return pytest's exit status."""
+    folder = SCENARIOS / machine
+    options = [
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:xdist",
+        "-p",
+        "no:terminalreporter",
+        "--timeout=900",
+        "-o",
+        "python_files=*.py",
+    ]
+    if only:
+        options += ["-k", only]
+    return pytest.main([*options, f"--junitxml={RESULTS}/{machine}.xml", str(folder)], plugins=[Lines()])
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], *sys.argv[2:]))
