@@ -3,8 +3,9 @@
 It finds a container's cgroup, and reads and writes it for a plugin. It knows nothing of requests, results and
 configuration, reads no environment variables, and gets all paths as arguments.
 
-The package imports only ``os``, ``errno``, ``stat`` and ``nri.errors``. Plugins load it at every start of a
-container; importing ``re``, ``typing``, ``dataclasses`` or ``pathlib`` would take longer than all of its work.
+The package imports only ``os``, ``errno``, ``stat``, ``time`` and ``nri.errors``. Plugins load it at every start of a
+container; importing ``re``, ``typing``, ``dataclasses`` or ``pathlib`` would take longer than all of its work. Only
+for a cgroup that is a unit of systemd's it imports a D-Bus library.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from .cpulist import render as render_cpus
 from .errors import CgroupError, CgroupPathError, CpuListError, GoneError
 from .mounts import Mounts
 from .quota import Quota
+from .units import Systemd
 
 __all__ = [
     "MAX_CPU",
@@ -26,6 +28,7 @@ __all__ = [
     "GoneError",
     "Mounts",
     "Quota",
+    "Systemd",
     "find",
     "parse_cpus",
     "render_cpus",

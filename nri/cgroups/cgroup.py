@@ -3,13 +3,17 @@
 With the systemd driver crun may put the processes into a child ``container`` of the scope. The two count as one:
 reads return what limits the processes, and writes go to both. Other children belong to the container and are not
 touched. The root cgroup is never written.
+
+If the cgroup is a unit of systemd's, systemd is told before its files are written, and they are read afterwards: see
+:mod:`nri.cgroups.units`.
 """
 
 from __future__ import annotations
 
 import os
+import time
 
-from . import cpuset, knobs, paths, quota
+from . import cpuset, knobs, paths, quota, units
 from .cpulist import render
 from .errors import CgroupError, CpuListError
 from .mounts import Mounts
@@ -18,14 +22,26 @@ from .resolve import SUBGROUP, Place, Resolver
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import TypeVar
 
     from .quota import Quota
+
+    Answer = TypeVar("Answer")
+
+APPEARS = 1.0
+"""Seconds that systemd has to enable a controller, so that its knobs appear, after it was told of AllowedCPUs."""
 
 _CONTROLLERS = ("cpu", "cpuset")
 
 
 def find(
-    cgroups_path: str, pid: int = 0, container_id: str = "", *, mounts: Mounts | None = None, proc: str = "/proc"
+    cgroups_path: str,
+    pid: int = 0,
+    container_id: str = "",
+    *,
+    mounts: Mounts | None = None,
+    proc: str = "/proc",
+    systemd: units.Systemd | None = None,
 ) -> Cgroup:
     """Return the cgroup of a container.
 
@@ -39,10 +55,13 @@ def find(
     :param pid: the container's process; 0 when unknown.
     :param mounts: the cgroup mounts; by default those of this process.
     :param proc: where proc is mounted.
+    :param systemd: who is told of changes; by default this node's systemd, but nobody if there are other *mounts*.
     :raises CgroupPathError: the path cannot be a cgroupsPath.
     :raises CgroupError: the mounts cannot be read.
     """
-    return Cgroup(Resolver(cgroups_path, pid, container_id, Mounts.read() if mounts is None else mounts, proc), 0)
+    if mounts is None:
+        mounts, systemd = Mounts.read(), systemd or units.Systemd()
+    return Cgroup(Resolver(cgroups_path, pid, container_id, mounts, proc), 0, systemd)
 
 
 class Cgroup:
@@ -51,11 +70,11 @@ class Cgroup:
     All methods raise CgroupError, and GoneError when the cgroup no longer exists.
     """
 
-    __slots__ = ("_resolver", "_up")
+    __slots__ = ("_resolver", "_systemd", "_up")
 
-    def __init__(self, resolver: Resolver, up: int) -> None:
+    def __init__(self, resolver: Resolver, up: int, systemd: units.Systemd | None = None) -> None:
         """Take the cgroup *up* levels above the one that *resolver* finds."""
-        self._resolver, self._up = resolver, up
+        self._resolver, self._up, self._systemd = resolver, up, systemd
 
     def directory(self, controller: str) -> str:
         """Return the directory in the hierarchy that serves *controller*, ``cpu`` or ``cpuset``."""
@@ -63,12 +82,18 @@ class Cgroup:
 
     def parent(self) -> Cgroup | None:
         """Return the parent cgroup; None when that is the root of the hierarchy or of the mount."""
-        return None if os.path.dirname(self._any_place().path) == "/" else Cgroup(self._resolver, self._up + 1)
+        if os.path.dirname(self._any_place().path) == "/":
+            return None
+        return Cgroup(self._resolver, self._up + 1, self._systemd)
 
     def is_pod(self) -> bool:
         """Return whether, by its name, the kubelet made this cgroup for a pod."""
-        place = self._any_place()
-        return paths.is_pod(place.path if place.mount.height >= 0 else place.mount.root + place.path)
+        return paths.is_pod(self._any_place().host_path)
+
+    @property
+    def untold(self) -> str:
+        """Why systemd could not be told of a change of this cgroup or its parent; "" if it could, or need not be."""
+        return "" if self._systemd is None else self._systemd.untold
 
     def cpu_quota(self) -> Quota:
         """Return the CFS quota of this cgroup. The quotas of its ancestors, which apply as well, are not read."""
@@ -82,11 +107,17 @@ class Cgroup:
         """
         version, levels = self._levels("cpu")
         before = [quota.read(level, version) for level in levels]
+        as_unit = self._tell("cpu", units.Unit.clear_quota)
         done = ""
         for level, was in zip(levels, before, strict=True):  # the parent first: a child's quota may not exceed it
             if was.quota_us is not None:
                 _after(done, quota.clear, level, version)
                 done = f"the quota of {level} was cleared before that, it was {was}"
+        if as_unit is not None:
+            for level in levels:
+                if not quota.is_clear(level, version):
+                    raise CgroupError(f"{level} has a quota again right after it was cleared: expected none")
+            before.append(as_unit)
         return _tightest(before)
 
     def cpus(self) -> frozenset[int]:
@@ -110,6 +141,20 @@ class Cgroup:
                 return cpus
         raise CgroupError(f"the cgroups above {place.directory} have no CPUs: expected some in {cpuset.KNOB}")
 
+    def confine(self, cpus: frozenset[int]) -> None:
+        """Confine the cgroup to these CPUs, unless it is already.
+
+        On v2 a cgroup without CPUs of its own has its parent's; it is given none where these are the same.
+
+        :raises CpuListError: there are no CPUs in the set.
+        """
+        if own := self.cpus():
+            is_confined = own == cpus and self._tell("cpuset", units.Unit.cpus) in (None, cpus)
+        else:
+            is_confined = self.effective_cpus() == cpus
+        if not is_confined:
+            self.set_cpus(cpus)
+
     def set_cpus(self, cpus: frozenset[int]) -> None:
         """Confine the cgroup to these CPUs.
 
@@ -121,7 +166,15 @@ class Cgroup:
         """
         if not cpus:
             raise CpuListError("no CPUs to confine a cgroup to: expected at least one")
+        told = self._tell("cpuset", lambda unit: unit.set_cpus(cpus))
         version, (scope, *children) = self._levels("cpuset")
+        if told:
+            _wait_for(f"{scope}/{cpuset.KNOB}")
+        self._assign(version, scope, children, cpus)
+        if told is not None and (now := cpuset.own(scope, version)) != cpus:
+            raise CgroupError(f"{scope} has the CPUs {render(now)} right after it was given {render(cpus)}")
+
+    def _assign(self, version: int, scope: str, children: list[str], cpus: frozenset[int]) -> None:
         if not children or (version == 2 and not cpuset.own(children[0], version)):  # a child in v2 may inherit
             cpuset.assign(scope, version, cpus)
             return
@@ -148,6 +201,13 @@ class Cgroup:
         if path == "/":
             raise CgroupError(f"{place.directory} has no parent but the root cgroup, which is never touched")
         return Place(place.mount, path)
+
+    def _tell(self, controller: str, change: Callable[[units.Unit], Answer]) -> Answer | None:
+        """Ask or change the unit that this cgroup is; None if it is none, or if systemd cannot be told."""
+        place = self._place(controller)
+        if self._systemd is None or (controller == "cpuset" and place.mount.version == 1):  # it leaves those alone
+            return None
+        return self._systemd.tell(place.host_path, change)
 
     def _any_place(self) -> Place:
         return self._place(next(filter(self._resolver.mounts.serving, _CONTROLLERS), _CONTROLLERS[0]))
@@ -179,5 +239,16 @@ def _after(done: str, change: Callable[..., None], *arguments: object) -> None:
         raise type(error)(f"{error}; {done}") from error
 
 
+def _wait_for(knob: str) -> None:
+    """Wait until systemd has enabled the knob's controller, at most :data:`APPEARS` seconds."""
+    until = time.monotonic() + APPEARS
+    while not knobs.exists(knob) and time.monotonic() < until:
+        time.sleep(0.002)
+
+
 def _tightest(quotas: list[Quota]) -> Quota:
-    return quotas[-1] if quotas[-1].is_tighter_than(quotas[0]) else quotas[0]
+    tightest = quotas[0]
+    for each in quotas[1:]:
+        if each.is_tighter_than(tightest):
+            tightest = each
+    return tightest

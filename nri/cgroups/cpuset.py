@@ -32,19 +32,24 @@ _HINTS = {
 
 
 def own(directory: str, version: int) -> frozenset[int]:
-    """Return the CPUs that the cgroup was given, possibly none."""
+    """Return the CPUs that the cgroup was given, possibly none.
+
+    In v2 a cgroup without the controller is one that was given none.
+    """
     path = f"{directory}/{KNOB}"
+    if version == 2:
+        return _parse(knobs.read_optional(path) or "", path)
     return _parse(knobs.read(path, _ABSENT[version]), path)
 
 
 def effective(directory: str, version: int) -> frozenset[int]:
     """Return the CPUs that are in effect; in v1 none when the cgroup was given none.
 
-    v1 kernels before 3.17 have no such file; then these are the cgroup's own CPUs.
+    v1 kernels before 3.17 have no such file; then these are the cgroup's own CPUs. In v2 a cgroup without the
+    controller has none.
     """
     path = f"{directory}/{_EFFECTIVE[version]}"
     text = knobs.read_optional(path)
-    # v2 has both files or none: own() then raises the right error.
     return own(directory, version) if text is None else _parse(text, path)
 
 

@@ -25,6 +25,10 @@ class GoneError(CgroupError):
     """The cgroup does not exist, or no longer exists. Expected: a container may end while a plugin runs."""
 
 
+class UntoldError(CgroupError):
+    """systemd cannot be asked or told. The knobs can be written all the same, but it may write them again."""
+
+
 def quoted(text: str, limit: int = 80) -> str:
     """Return ``repr(text)`` for a message, cut to *limit* characters: the text may be hostile."""
     return repr(text) if len(text) <= limit else f"{text[:limit]!r}... ({len(text)} characters)"

@@ -66,6 +66,12 @@ def read(directory: str, version: int) -> Quota:
     return Quota(quota, _microseconds(words[1], path if version == 2 else period_path))
 
 
+def is_clear(directory: str, version: int) -> bool:
+    """Return whether the cgroup in *directory* has no quota."""
+    text = knobs.read(f"{directory}/{KNOB[version]}", _ABSENT[version])
+    return text.partition(" ")[0] == _NONE[version]
+
+
 def clear(directory: str, version: int) -> None:
     """Remove the quota of the cgroup in *directory*; the period stays."""
     knobs.write(f"{directory}/{KNOB[version]}", _NONE[version], _ABSENT[version])

@@ -42,6 +42,11 @@ class Place:
         self.mount, self.path = mount, path
         self.directory = mount.point + path
 
+    @property
+    def host_path(self) -> str:
+        """The path from the root of the node's hierarchy, as far as this process can see that."""
+        return self.path if self.mount.height >= 0 else self.mount.root + self.path
+
 
 class Resolver:
     """Finds a container's cgroup in the hierarchy of a controller, and remembers it."""

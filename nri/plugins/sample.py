@@ -24,7 +24,7 @@ class SamplePlugin(Plugin):
     """A plugin that acts on ``create`` and ``update``, and answers other states without doing anything."""
 
     conf_table: Table
-    uses = ("nri.cgroups", "nri.types.table_explained")
+    uses = ("nri.cgroups.systemd_bus", "nri.types.table_explained")
 
     @property
     def conf_schema(self) -> dict[str, Any]:  # type: ignore[override] # made when it is read
@@ -70,6 +70,7 @@ def table(*keys: Key, settable: tuple[str, ...]) -> Table:
             "false (none), or an array of namespaces",
         ),
         _text_key("mountinfo", "/proc/self/mountinfo", "the list of mounts that tells where the cgroups are"),
+        _text_key("run", "/run", "where the node's /run is, with the sockets of systemd"),
         notes=True,
         nulls=True,
     )
@@ -122,7 +123,14 @@ def cgroup(request: Request, conf: dict[str, Any]) -> Cgroup:
 
     :raises CgroupError: when it cannot be found.
     """
-    from nri.cgroups import Mounts, find
+    from nri.cgroups import Mounts, Systemd, find
 
     path = request.spec.cgroups_path if request.spec is not None else ""
-    return find(path, request.pid, request.id, mounts=Mounts.read(conf["mountinfo"]))
+    mounts, systemd = Mounts.read(conf["mountinfo"]), Systemd(conf["run"])
+    return find(path, request.pid, request.id, mounts=mounts, systemd=systemd)
+
+
+def note_untold(cgroup: Cgroup, metadata: dict[str, str]) -> None:
+    """Add to the metadata why systemd was not told of a change, if it was not: it may take the change back."""
+    if cgroup.untold:
+        metadata["systemd"] = shorten(escape(f"not told: {cgroup.untold}"), 300)

@@ -41,7 +41,7 @@ class ClearCFS(sample.SamplePlugin):
         from nri.cgroups import CgroupError
 
         cgroup = sample.cgroup(request, conf)
-        quota = cgroup.cpu_quota()
+        cgroup.cpu_quota()  # raises before anything is changed
         # The pod first: its quota limits its containers, and on v1 a child's quota may not exceed it.
         if conf["pod"] and not request.is_sandbox:
             pod = cgroup.parent()
@@ -53,14 +53,14 @@ class ClearCFS(sample.SamplePlugin):
                 if before.quota_us is not None:
                     metadata["pod"] = pod.directory("cpu")
                     metadata["podQuota"] = str(before)
-        if quota.quota_us is None:
-            return
         try:
-            cgroup.clear_cpu_quota()
+            quota = cgroup.clear_cpu_quota()
         except CgroupError as error:
             if "podQuota" in metadata:
                 done = f"the quota of its pod was cleared before that, it was {metadata['podQuota']}"
                 raise type(error)(f"{error}; {done}") from error
             raise
-        metadata["cleared"] = cgroup.directory("cpu")
-        metadata["quota"] = str(quota)
+        sample.note_untold(cgroup, metadata)
+        if quota.quota_us is not None:
+            metadata["cleared"] = cgroup.directory("cpu")
+            metadata["quota"] = str(quota)

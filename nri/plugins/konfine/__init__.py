@@ -85,9 +85,8 @@ class Konfine(sample.SamplePlugin):
             cpus = _narrowed(cpus, "spec.resources.cpu.cpus", listed, metadata)
         if annotated is not None:
             cpus = _narrowed(cpus, f"the annotation {shorten(annotated[0])}", annotated[1], metadata)
-        # On v2 a cgroup without CPUs of its own follows its parent; do not set them where that gives the same CPUs.
-        if (cgroup.cpus() or cgroup.effective_cpus()) != cpus:
-            cgroup.set_cpus(cpus)
+        cgroup.confine(cpus)
+        sample.note_untold(cgroup, metadata)
         metadata["cpus"] = render_cpus(cpus)
 
 

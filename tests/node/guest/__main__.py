@@ -38,7 +38,7 @@ class Lines:
         command = ["journalctl", "--no-pager", "-o", "short-precise", f"--since={self._began}"]
         journal = subprocess.run(command, capture_output=True, text=True, check=False).stdout
         file.write_text(journal)
-        print("the end of the journal:", *journal.splitlines()[-60:], sep="\n  ", flush=True)
+        print("the end of the journal:", *journal.splitlines()[-25:], sep="\n  ", flush=True)
 
 
 def main(machine: str, only: str) -> int:
@@ -52,6 +52,7 @@ def main(machine: str, only: str) -> int:
         "-p",
         "no:terminalreporter",
         "--timeout=900",
+        "--tb=short",
         "-o",
         "python_files=*.py",
     ]

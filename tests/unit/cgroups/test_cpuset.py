@@ -75,9 +75,12 @@ def test_v2_without_the_cpuset_controller_is_explained(tmp_path: Path) -> None:
     os.unlink(tree.file(PATH, "cpuset.cpus"))
     os.unlink(tree.file(PATH, "cpuset.cpus.effective"))
     cgroup = look(tree)
-    for action in (cgroup.cpus, cgroup.effective_cpus, lambda: cgroup.set_cpus(frozenset({0}))):
+    assert cgroup.cpus() == frozenset()
+    assert cgroup.effective_cpus() == cgroup.parent_cpus()
+    cgroup.confine(cgroup.parent_cpus())  # it has them already
+    for action in (cgroup.set_cpus, cgroup.confine):
         with pytest.raises(CgroupError, match=r"subtree_control of the parent lacks cpuset; '\+cpuset'") as caught:
-            action()
+            action(frozenset({0}))
         assert not isinstance(caught.value, GoneError)
     assert not os.path.exists(tree.file(PATH, "cpuset.cpus"))
 

@@ -25,6 +25,7 @@ class Node:
         self.tree = Tree(folder / "cgroup", kind, "0-7")
         self.mountinfo = folder / "mountinfo"
         self.mountinfo.write_text(self.tree.mountinfo)
+        self.run_directory = str(folder / "run")
         self.make(CONTAINER)
         self.stderr = ""
 
@@ -50,7 +51,7 @@ class Node:
     ) -> Result:
         """Run the plugin as a process would, with this tree of cgroups where its conf can say so."""
         if conf is None or isinstance(conf, dict):
-            conf = {"mountinfo": str(self.mountinfo), **(conf or {})}
+            conf = {"mountinfo": str(self.mountinfo), "run": self.run_directory, **(conf or {})}
         spec = Spec(cgroups_path=path, annotations=annotations, resources=resources)
         request = Request(
             **{"state": state, "id": "redis", "sandbox_id": "pod", "spec": spec, "conf": conf, **changes}

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from nri.cgroups import CgroupError, quota
 from nri.plugins.clearcfs import ClearCFS
+from tests.support.fake_systemd import FakeSystemd
 from tests.unit.plugins.running import (
     BAD_CONF,
     CONTAINER,
@@ -18,9 +20,6 @@ from tests.unit.plugins.running import (
     Node,
     keyed,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 LS = {"qos.class": "ls"}
 
@@ -115,12 +114,21 @@ def test_with_the_systemd_driver(node: Node) -> None:
     for path in (pod, container):
         node.limit(path, 30_000)
     path = "kubepods-burstable-pod0a1b.slice:cri-containerd:abc"
-    assert node.fine({"pod": True}, path=path, annotations=LS) == {
+    cleared = {
         "pod": cpu(node, pod),
         "podQuota": "30000/100000",
         "cleared": cpu(node, container),
         "quota": "30000/100000",
     }
+    with FakeSystemd(Path(node.run_directory), pod, container) as systemd:
+        assert node.fine({"pod": True}, path=path, annotations=LS) == cleared
+        assert systemd.calls == ["GetUnitByControlGroup", "Get"] * 2
+    for each in (pod, container):
+        node.limit(each, 30_000)
+    why = f"not told: systemd cannot be asked at {node.run_directory}/systemd/private: "
+    metadata = node.fine({"pod": True}, path=path, annotations=LS)
+    assert metadata.pop("systemd").startswith(why)
+    assert metadata == cleared
 
 
 @pytest.mark.parametrize("state", ["setup", "pause", "resume", "delete", "", "sleep"])

@@ -1,0 +1,112 @@
+"""What systemd writes again, and that the knobs are still as the plugins set them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from harness.containerd.cri import Cri
+from tests.node.guest import node
+from tests.node.guest.kubelet import PodSlice, set_properties, show
+from tests.node.guest.shell import run, wait_until
+
+
+@pytest.fixture
+def pod(cri: Cri) -> Iterator[node.Pod]:
+    pod = node.Pod(cri, "taken")
+    _is_as_set(pod)
+    yield pod
+    pod.remove()
+
+
+def _is_as_set(pod: node.Pod) -> None:
+    found = {
+        "container's quota": pod.knob("cpu.max"),
+        "container's CPUs": pod.knob("cpuset.cpus"),
+        "pod's quota": pod.slice.knob("cpu.max"),
+    }
+    assert found == {"container's quota": "max 100000", "container's CPUs": "1-3", "pod's quota": "max 100000"}
+
+
+def _daemon_reload(pod: node.Pod) -> None:
+    run("systemctl", "daemon-reload")
+
+
+def _daemon_reexec(pod: node.Pod) -> None:
+    run("systemctl", "daemon-reexec")
+
+
+def _property_of_the_scope(pod: node.Pod) -> None:
+    run("systemctl", "set-property", "--runtime", pod.unit, "CPUWeight=30")
+
+
+def _memory_of_the_scope(pod: node.Pod) -> None:
+    run("systemctl", "set-property", "--runtime", pod.unit, "MemoryMax=64M")
+
+
+def _weight_of_the_slice(pod: node.Pod) -> None:
+    """Play the kubelet after an in-place resize that lowers a CPU request."""
+    pod.slice.set(CPUWeight=5)
+
+
+def _cpus_of_the_slice(pod: node.Pod) -> None:
+    run("systemctl", "set-property", "--runtime", pod.slice.name, "AllowedCPUs=0-3")
+
+
+def _sibling_ends(pod: node.Pod) -> None:
+    """Let a unit with CPUs of its own end: systemd then takes cpuset away from slices that need it no more."""
+    run("systemd-run", f"--slice={pod.slice.name}", "--unit=sibling", "-p", "AllowedCPUs=1", "sleep", "1000")
+    run("systemctl", "stop", "sibling")
+
+
+EVENTS: list[Callable[[node.Pod], None]] = [
+    _daemon_reload,
+    _daemon_reexec,
+    _property_of_the_scope,
+    _memory_of_the_scope,
+    _weight_of_the_slice,
+    _cpus_of_the_slice,
+    _sibling_ends,
+]
+
+
+@pytest.mark.parametrize("event", EVENTS, ids=[event.__name__.strip("_") for event in EVENTS])
+def test_the_knobs_stay_as_the_plugins_set_them(pod: node.Pod, event: Callable[[node.Pod], None]) -> None:
+    event(pod)
+    # systemd writes in its own time: once it has answered a later question about the unit, it has done it.
+    show(pod.unit, "CPUQuotaPerSecUSec")
+    _is_as_set(pod)
+
+
+def test_runc_update_sets_all_limits_again_and_the_next_update_removes_them(pod: node.Pod, cri: Cri) -> None:
+    # runc's own command, beside the runtime: no plugin hears of it.
+    run("runc", "--root", "/run/containerd/runc/k8s.io", "update", "--memory", "67108864", pod.container)
+    taken = (pod.knob("cpu.max"), pod.knob("cpuset.cpus"))
+    cri.update_resources(pod.container, memory_limit_in_bytes=68 << 20)
+    seconds = wait_until("the knobs are as set", lambda: pod.knob("cpu.max") == "max 100000")
+    print(f"after runc update: {taken}; the next update restored them, {seconds:.2f} s after its answer")
+    _is_as_set(pod)
+
+
+def test_a_quota_that_comes_back_to_a_pods_slice_is_removed_by_the_next_update(pod: node.Pod, cri: Cri) -> None:
+    # The kubelet gives the pod a quota of its own again when its limits change, after the containers.
+    pod.slice.set(CPUQuotaPerSecUSec=300_000)
+    assert pod.slice.knob("cpu.max") == "30000 100000"
+    cri.update_resources(pod.container, cpu_quota=30_000, cpu_period=100_000)
+    _is_as_set(pod)
+
+
+def test_nothing_is_left_of_a_pod(cri: Cri) -> None:
+    pod = node.Pod(cri, "left")
+    names = (pod.unit, pod.slice.name)
+    pod.remove()
+    left = run("find", "/run/systemd", "/etc/systemd", "-path", "*pod*", "-o", "-name", f"{names[0]}*")
+    assert not [line for line in left.splitlines() if names[0] in line or names[1] in line]
+
+
+def test_pods_do_not_lend_each_other_their_properties(pod: node.Pod, cri: Cri) -> None:
+    other = PodSlice(quota_us=200_000)
+    set_properties(other.name, CPUWeight=7)
+    assert other.knob("cpu.max") == "20000 100000"
+    run("systemctl", "stop", other.name)

@@ -1,0 +1,151 @@
+"""A systemd of its own for a test: its private socket, with the calls that nri.cgroups makes, and faults to inject.
+
+As in systemd (src/core/dbus-manager.c, dbus-unit.c, cgroup.c): GetUnitByControlGroup answers with the unit of the
+cgroup or of the nearest one above; a property that is set is written to the cgroup a moment after the answer, and
+with it all that the unit has for the same controller.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+from pathlib import Path
+from typing import Any
+
+from jeepney import (
+    DBusAddress,
+    HeaderFields,
+    Message,
+    MessageType,
+    Parser,
+    new_error,
+    new_method_return,
+    new_signal,
+)
+
+from nri.cgroups.systemd_bus import object_path
+
+INFINITY = 2**64 - 1
+
+
+class FakeSystemd:
+    """Listens in ``run``, a node's ``/run``, while in its ``with`` block.
+
+    :param units: the cgroup's path of each unit.
+    :ivar properties: the properties of each unit, by its name.
+    :ivar calls: the names of the methods that were called.
+    :ivar fault: what to do instead of an answer: ``silent``, ``closed``, ``garbage``, ``endless`` or an error's name.
+    """
+
+    def __init__(self, run: Path, *units: str, socket_name: str = "systemd/private") -> None:
+        self.run, self.fault = run, ""
+        self.calls: list[str] = []
+        self.cgroups = {object_path(path.rpartition("/")[2]): path for path in units}
+        self.properties: dict[str, dict[str, Any]] = {
+            path.rpartition("/")[2]: {"CPUQuotaPerSecUSec": INFINITY, "AllowedCPUs": b""} for path in units
+        }
+        (run / "systemd/system").mkdir(parents=True)
+        self._path = run / socket_name
+        self._path.parent.mkdir(exist_ok=True)
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._peer: socket.socket | None = None
+        self._thread = threading.Thread(target=self._serve)
+
+    def __enter__(self) -> FakeSystemd:
+        self._listener.bind(str(self._path))
+        self._listener.listen()
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        if (peer := self._peer) is not None:
+            peer.shutdown(socket.SHUT_RDWR)
+        self._thread.join()
+        self._listener.close()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                peer, _ = self._listener.accept()
+            except OSError:
+                return
+            with peer:
+                self._peer = peer
+                try:
+                    self._talk(peer)
+                except OSError:
+                    continue
+                finally:
+                    self._peer = None
+
+    def _talk(self, peer: socket.socket) -> None:
+        with peer.makefile("rb") as lines:
+            assert lines.read(1) == b"\0"
+            assert lines.readline().startswith(b"AUTH EXTERNAL ")
+            peer.sendall(b"OK 0123456789abcdef0123456789abcdef\r\n")
+            assert lines.readline() == b"BEGIN\r\n"
+            parser = Parser()
+            while data := lines.read1():
+                parser.add_data(data, fds=[])
+                while (message := parser.get_next_message()) is not None:
+                    if not self._answer(peer, message):
+                        return
+
+    def _answer(self, peer: socket.socket, message: Message) -> bool:
+        member = message.header.fields[HeaderFields.member]
+        self.calls.append(member)
+        if self.fault == "silent":
+            peer.recv(1)  # until the caller gives up
+            return False
+        if self.fault == "closed":
+            return False
+        if self.fault == "garbage":
+            peer.sendall(b"\xff" * 64)
+            return True
+        if self.fault == "endless":
+            header = bytearray(new_signal(DBusAddress("/", interface="a.b"), "Endless").serialise(1))
+            header[4:8] = (1 << 24).to_bytes(4, "little")  # the size of its body
+            peer.sendall(header)
+            while True:
+                peer.sendall(bytes(65536))
+        if self.fault:
+            answer = new_error(message, self.fault, "s", ("not today",))
+        else:
+            answer = {
+                "Hello": self.hello,
+                "GetUnitByControlGroup": self.unit_of,
+                "Get": self.get,
+                "SetProperties": self.set_properties,
+            }[member](message)
+        assert answer.header.message_type in (MessageType.error, MessageType.method_return)
+        peer.sendall(answer.serialise(serial=len(self.calls)))
+        return True
+
+    def unit_of(self, message: Message) -> Message:
+        above = message.body[0]
+        while above:
+            for path, cgroup in self.cgroups.items():
+                if cgroup == above:
+                    return new_method_return(message, "o", (path,))
+            above = above.rpartition("/")[0]
+        return new_method_return(message, "o", (object_path("-.slice"),))
+
+    def hello(self, message: Message) -> Message:
+        return new_method_return(message, "s", (":1.7",))
+
+    def get(self, message: Message) -> Message:
+        interface, name = message.body
+        unit = self._unit(message)
+        assert interface.lower() == f"org.freedesktop.systemd1.{unit.rpartition('.')[2]}"
+        value = self.properties[unit][name]
+        return new_method_return(message, "v", (("ay" if isinstance(value, bytes) else "t", value),))
+
+    def set_properties(self, message: Message) -> Message:
+        runtime, properties = message.body
+        assert runtime is True
+        self.properties[self._unit(message)].update({name: value for name, (_, value) in properties})
+        return new_method_return(message)
+
+    def _unit(self, message: Message) -> str:
+        return self.cgroups[message.header.fields[HeaderFields.path]].rpartition("/")[2]
