@@ -26,7 +26,7 @@ def source(tmp_path: Path) -> Path:
         (root / "dist/nri" / name).chmod(0o755)
     shutil.copytree(ROOT / "conf", root / "conf")
     (root / "tools").mkdir()
-    for name in ("install", "install-lib", "layout", "rollback", "uninstall"):
+    for name in ("deb", "install", "install-lib", "layout", "needed-libc", "rollback", "uninstall"):
         shutil.copy(ROOT / "tools" / name, root / "tools")
     return root
 

@@ -14,7 +14,7 @@ import pytest
 from tests.support.installing import DEPLOY, ROOT, build, links, run, source, tree
 
 SCRIPTS = [
-    *(ROOT / "tools" / name for name in ("layout", "install", "install-lib", "uninstall", "rollback")),
+    *(ROOT / "tools" / name for name in ("layout", "install", "install-lib", "uninstall", "rollback", "deb")),
     DEPLOY / "kubernetes/install-node",
 ]
 

@@ -55,7 +55,7 @@ def test_systemd_finds_nothing_wrong_with_the_unit(tmp_path: Path) -> None:
         pytest.skip("systemd-analyze is not installed (Debian's package systemd)")
     text = (DEPLOY / "systemd/nri-v1bridge.service").read_text()
     copy = tmp_path / "nri-v1bridge.service"
-    copy.write_text(text.replace("/usr/local/bin/nri ", "/bin/true "))  # it must exist, here
+    copy.write_text(text.replace("/opt/nri/lib/nri ", "/bin/true "))  # it must exist, here
     done = run("systemd-analyze", "verify", "--man=no", copy, check=False)
     if "Failed to" in done.stderr and "manager" in done.stderr:
         pytest.skip(f"systemd-analyze does not work here: {done.stderr.strip()}")
