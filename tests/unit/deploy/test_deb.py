@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import tarfile
@@ -32,6 +33,9 @@ class Packages:
         shutil.copytree(DEPLOY, self.checkout / "deploy")
         shutil.copy(ROOT / "CHANGELOG.md", self.checkout)
         (self.checkout / "dist/nri/_internal").mkdir()
+        library = self.checkout / "dist/nri/_internal/library.so"
+        library.write_text("not an executable, whatever its mode is")
+        library.chmod(0o775)
         self.architecture = run("dpkg", "--print-architecture").stdout.strip()
         self.libc("9.99")
 
@@ -132,7 +136,10 @@ def test_its_documentation_is_where_debian_has_it(contents: tarfile.TarFile) -> 
         assert file is not None
         return file.read()
 
-    assert gzip.decompress(text("changelog.gz")) == (ROOT / "CHANGELOG.md").read_bytes()
+    assert gzip.decompress(text("CHANGELOG.md.gz")) == (ROOT / "CHANGELOG.md").read_bytes()
+    first, *_, last = gzip.decompress(text("changelog.gz")).decode().splitlines()
+    assert first == "nri (1.2.3) unstable; urgency=medium"
+    assert re.fullmatch(r" -- .+ <\S+>  \w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d \+0000", last)
     assert text("copyright").startswith(b"Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/")
     assert b"License: Apache-2.0\n" in text("copyright")
     assert b"systemctl enable --now nri-v1bridge" in text("README.Debian")
