@@ -6,7 +6,7 @@ PYTEST_ARGS ?= --quiet --numprocesses 2
 BIN := .venv/bin
 export PYTHON
 
-.PHONY: help demo demo-containerd test test-python test-node coverage fuzz soak lint binaries install may-install bench clean venv
+.PHONY: help demo demo-containerd test test-python test-node coverage fuzz soak lint binaries install may-install uninstall rollback deb bench clean venv
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -49,6 +49,15 @@ install: may-install binaries ## install the binaries and the sample configurati
 
 may-install:
 	@tools/install --check "$(DESTDIR)"
+
+uninstall: ## remove what make install has installed below DESTDIR
+	@tools/uninstall "$(DESTDIR)"
+
+rollback: ## go back to the previous binaries below DESTDIR, or forward again
+	@tools/rollback "$(DESTDIR)"
+
+deb: binaries ## build a Debian package of dist/nri
+	@tools/deb
 
 bench: binaries ## measure plugins and bridge against references of the same run, and check the goals
 	@$(BIN)/python -m bench $(BENCH_ARGS)

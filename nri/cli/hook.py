@@ -33,8 +33,8 @@ def hook(state: str, host: options.Host, **values: Any) -> None:
     \b
     In a config.json, or a file in a hooks.d directory (podman, CRI-O):
       "hooks": {
-        "createRuntime": [{"path": "/usr/local/bin/nri", "args": ["nri", "hook", "create"]}],
-        "poststop":      [{"path": "/usr/local/bin/nri", "args": ["nri", "hook", "delete"]}]
+        "createRuntime": [{"path": "/opt/nri/lib/nri", "args": ["nri", "hook", "create"]}],
+        "poststop":      [{"path": "/opt/nri/lib/nri", "args": ["nri", "hook", "delete"]}]
       }
     """
     from nri.hook import Arguments, main

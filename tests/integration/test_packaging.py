@@ -172,3 +172,22 @@ def test_a_binary_says_what_is_wrong_with_its_input_without_a_traceback(destinat
         assert expected in done.stderr
         assert "Traceback" not in done.stderr
         assert done.stdout == ""
+
+
+def test_the_debian_package_of_these_binaries_works_where_dpkg_unpacks_it(tmp_path: Path) -> None:
+    if shutil.which("dpkg-deb") is None:
+        pytest.skip("dpkg-deb is not installed")
+    run("tools/binaries")
+    first, needs, *_ = run("tools/deb").splitlines()
+    package = ROOT / first.removeprefix("built ").partition(",")[0]
+    version = run("tools/needed-libc", "--short").strip()
+    assert needs.startswith(f"needs glibc {version} or later")
+    assert f"libc6 (>= {version})" in run("dpkg-deb", "--field", package, "Depends")
+    run("dpkg-deb", "--extract", package, tmp_path / "root")
+    # What postinst does, as any user: tests/unit/deploy/test_deb.py has dpkg do it.
+    scripts = tmp_path / "root/usr/lib/nri"
+    run(scripts / "install-lib", scripts / "dist", tmp_path / "root/opt/nri")
+    said = run(tmp_path / "root/usr/bin/nri", "--version")
+    assert said.startswith("nri ")
+    assert said.split()[1] == run("dpkg-deb", "--field", package, "Version").strip()
+    assert json.loads(run(tmp_path / "root/opt/nri/lib/clearcfs", "invoke", stdin=REQUEST))["plugin"] == "clearcfs"

@@ -114,3 +114,27 @@ def test_its_own_folder_may_be_gone_and_faults_are_still_explained(installed: In
     broken.unlink()
     assert installed.start_pod() == runs + 1
     assert installed.runtime.plugins == ["10-v1bridge"]
+
+
+def test_the_way_back_and_an_uninstallation_leave_a_running_bridge_what_it_runs_from(installed: Installed) -> None:
+    def tool(name: str) -> list[str]:
+        done = subprocess.run([ROOT / "tools" / name, installed.root], check=True, capture_output=True, text=True)
+        return done.stdout.splitlines()
+
+    def running(lines: list[str]) -> list[str]:
+        return [line.partition(" (process ")[0] for line in lines if line.startswith("running")]
+
+    first = (installed.nri / "lib").resolve()
+    bridge = [f"running   {first}/v1bridge"]
+    second = installed.upgrade("two")
+    assert running(tool("rollback")) == []  # it runs what is the current version again
+    assert (installed.nri / "lib").resolve() == first
+    assert running(tool("rollback")) == bridge
+    assert (installed.nri / "lib").resolve() == second
+    assert installed.start_pod() == 1
+    assert running(tool("uninstall")) == bridge
+    assert (first.exists(), second.exists()) == (True, False)
+    assert installed.start_pod() == 2
+    assert installed.runtime.plugins == ["10-v1bridge"]
+    installed.node.close()
+    assert wait_until(lambda: tool("uninstall") == [] and not installed.nri.exists(), SOON)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from nri.v1bridge import BridgeOptions
-from tests.support.installing import BINARIES, DEPLOY, links, run
+from tests.support.installing import BINARIES, BRIDGE, DEPLOY, links, run, sleeper, tree
 
 KUBERNETES = DEPLOY / "kubernetes"
 
@@ -77,3 +77,80 @@ def test_an_upgrade_of_a_node_keeps_the_folder_before_and_what_is_not_ours(
         folders.append(lib.resolve())
     assert [folder.exists() for folder in folders] == [False, True, True]
     assert (node / "opt/nri/bin/mine").exists()
+
+
+def test_its_last_line_names_what_it_has_installed_and_not_the_nodes_own_plugins(node: Path, image: Path) -> None:
+    (node / "opt/nri/bin").mkdir()
+    (node / "opt/nri/bin/mine").write_text("#!/bin/sh\n")
+    (node / "opt/nri/bin/konfine").write_text("the node's own")
+    said = install_node("outside", node, image).stdout.splitlines()
+    folder = (node / "opt/nri/lib").resolve().name
+    assert said[-2:] == [
+        "install-node: the node's own plugins, not changed: konfine mine",
+        f"install-node: installed {folder}: clearcfs",
+    ]
+    assert (node / "opt/nri/bin/konfine").read_text() == "the node's own"
+
+
+def test_an_unknown_mode_is_an_error(node: Path, image: Path) -> None:
+    done = install_node("remove", node, image, check=False)
+    expected = "expected register, outside, rollback or uninstall"
+    assert (done.returncode, done.stderr) == (2, f"install-node: found the mode 'remove', {expected}\n")
+
+
+@pytest.mark.parametrize("mode", ["outside", "register"])
+def test_an_uninstallation_removes_what_was_installed_and_nothing_else(node: Path, image: Path, mode: str) -> None:
+    install_node(mode, node, image)
+    (image / "opt/nri/lib/clearcfs").write_text("#!/bin/sh\n# another\n")
+    install_node(mode, node, image)
+    own = {"opt/nri/bin/mine": "#!/bin/sh\n", "opt/nri/plugins/20-logger": "", "etc/nri/resource.d/10.conf": "{}"}
+    for name, text in own.items():
+        (node / name).parent.mkdir(parents=True, exist_ok=True)
+        (node / name).write_text(text)
+
+    said = install_node("uninstall", node, image).stdout.splitlines()
+
+    assert said[-1] == "install-node: removed all that it had installed in /opt/nri"
+    left = tree(node)
+    assert left.pop("etc/nri/conf.d/10-v1bridge.conf", None) is not None or mode == "outside"
+    assert left == own
+    again = install_node("uninstall", node, image).stdout.splitlines()
+    assert again[-1] == said[-1]
+    assert tree(node).keys() >= own.keys()
+
+
+def test_an_uninstallation_waits_for_the_bridge_and_leaves_it_its_plugins(node: Path, image: Path) -> None:
+    """The runtime does not launch it again when it is restarted."""
+    sleeper(image / "opt/nri/lib/v1bridge")
+    install_node("register", node, image)
+    process = subprocess.Popen([node / BRIDGE, "1000"])
+    try:
+        before = links(node / "opt/nri")
+        del before["plugins/10-v1bridge"]
+        for _ in range(2):
+            done = install_node("uninstall", node, image, check=False)
+            assert done.returncode == 1
+            wrong = (
+                "a bridge runs on this node, and needs its plugins; this container is started again when it has ended"
+            )
+            assert done.stderr.startswith(f"install-node: {wrong}\n")
+            assert (
+                f"/v1bridge (process {process.pid}), which the runtime has launched: restart the runtime"
+                in done.stderr
+            )
+            assert links(node / "opt/nri") == before
+    finally:
+        process.kill()
+        process.wait()
+    install_node("uninstall", node, image)
+    assert not (node / "opt/nri").exists()
+
+
+def test_a_node_goes_back_to_its_previous_binaries(node: Path, image: Path) -> None:
+    install_node("outside", node, image)
+    first = (node / "opt/nri/lib").resolve()
+    (image / "opt/nri/lib/clearcfs").write_text("#!/bin/sh\n# another\n")
+    install_node("outside", node, image)
+    assert (node / "opt/nri/lib").resolve() != first
+    assert f"now       lib: {first.name}, " in install_node("rollback", node, image).stdout
+    assert (node / "opt/nri/lib").resolve() == first

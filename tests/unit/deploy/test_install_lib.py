@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.installing import ROOT, run
+from tests.support.installing import ROOT, run, sleeper
 from tests.support.waiting import SOON, wait_until
+
+TOOLS = ROOT / "tools"
 
 
 class Upgrades:
@@ -22,7 +24,7 @@ class Upgrades:
         self.dist.mkdir()
         self.nri = root / "opt/nri"
         self.lib = self.nri / "lib"
-        shutil.copy(shutil.which("sleep") or "/bin/sleep", self.dist / "v1bridge")
+        sleeper(self.dist / "v1bridge")
         (self.dist / "_internal").mkdir()
         (self.dist / "_internal/link").symlink_to("../nri")
         self.build("1.2.3", "one")
@@ -32,8 +34,11 @@ class Upgrades:
         (self.dist / "nri").chmod(0o755)
         (self.dist / "_internal/a file").write_text(content)
 
+    def rollback(self) -> str:
+        return run(TOOLS / "rollback", self.nri.parent.parent).stdout
+
     def install(self) -> str:
-        return run(ROOT / "tools/install-lib", self.dist, self.nri).stdout
+        return run(TOOLS / "install-lib", self.dist, self.nri).stdout
 
     @property
     def folders(self) -> set[str]:
@@ -124,20 +129,6 @@ def test_the_same_content_again_changes_nothing(upgrades: Upgrades) -> None:
     assert after == before
 
 
-def test_one_rename_goes_back_and_the_next_upgrade_works_as_before(upgrades: Upgrades) -> None:
-    upgrades.install()
-    first = upgrades.current
-    upgrades.build("1.2.3", "two")
-    upgrades.install()
-    second = upgrades.current
-    run("mv", "-T", upgrades.nri / "lib.previous", upgrades.lib)
-    assert upgrades.current == first
-    assert (upgrades.lib / "nri").exists()
-    upgrades.install()
-    assert (upgrades.current, os.readlink(upgrades.nri / "lib.previous")) == (second, first)
-    assert upgrades.folders == {first, second}
-
-
 def test_a_folder_that_a_process_runs_from_stays_for_as_long_as_it_does(upgrades: Upgrades) -> None:
     upgrades.install()
     first = upgrades.current
@@ -153,7 +144,7 @@ def test_a_folder_that_a_process_runs_from_stays_for_as_long_as_it_does(upgrades
         upgrades.nri = upgrades.nri.with_name("elsewhere")
         upgrades.lib = upgrades.nri / "lib"
         upgrades.build("1.2.3", "five")
-        assert f"kept {upgrades.nri}/{first}, which a process runs from" in upgrades.install()
+        assert f"kept      {upgrades.nri}/{first}, which a process runs from" in upgrades.install()
         assert first in upgrades.folders
     finally:
         process.kill()
@@ -180,8 +171,9 @@ def test_an_upgrade_that_is_broken_off_leaves_what_there_was_and_is_cleared_away
     upgrades.install()
     first = upgrades.current
     (upgrades.dist / "nri").write_text("#!/bin/sh\nexit 1\n")
-    killed = "cp() { mkdir $3/_internal; kill -9 $$; }\n" + (ROOT / "tools/install-lib").read_text()
-    done = subprocess.run(["sh", "-c", killed, "install-lib", upgrades.dist, upgrades.nri], check=False)
+    killed = "cp() { mkdir $3/_internal; kill -9 $$; }\n" + (TOOLS / "install-lib").read_text()
+    command: list[str | Path] = ["sh", "-c", killed, TOOLS / "install-lib", upgrades.dist, upgrades.nri]
+    done = subprocess.run(command, check=False)
     assert done.returncode == -9
     assert upgrades.current == first
     (left,) = upgrades.folders - {first}
@@ -203,14 +195,14 @@ def test_upgrades_at_once_leave_one_of_them(upgrades: Upgrades, tmp_path: Path) 
     shutil.copytree(upgrades.dist, slow)
     (slow / "_internal/a file").write_text("slow")
     # It waits where its folder is there and the link is not.
-    script = (ROOT / "tools/install-lib").read_text()
+    script = (TOOLS / "install-lib").read_text()
     waiting = (
         f'mv() {{ command mv "$@"; touch {tmp_path}/made; while [ ! -e {tmp_path}/go ]; do sleep 0.01; done; }}\n'
     )
-    first = subprocess.Popen(["sh", "-c", waiting + script, "install-lib", slow, upgrades.nri])
+    first = subprocess.Popen(["sh", "-c", waiting + script, TOOLS / "install-lib", slow, upgrades.nri])
     assert wait_until((tmp_path / "made").exists, SOON)
     upgrades.build("1.2.3", "two")
-    second = subprocess.Popen([ROOT / "tools/install-lib", upgrades.dist, upgrades.nri])
+    second = subprocess.Popen([TOOLS / "install-lib", upgrades.dist, upgrades.nri])
     try:
         assert wait_until(lambda: second.poll() is not None or is_waiting_for_a_lock(second.pid), SOON)
     finally:
@@ -231,8 +223,140 @@ def is_waiting_for_a_lock(pid: int) -> bool:
 
 def test_a_directory_in_the_place_of_the_link_is_named_and_left_alone(upgrades: Upgrades) -> None:
     upgrades.lib.mkdir(parents=True)
-    command = [ROOT / "tools/install-lib", upgrades.dist, upgrades.nri]
+    command = [TOOLS / "install-lib", upgrades.dist, upgrades.nri]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     wrong = f"found a directory at {upgrades.lib}, expected a link or nothing; move it away"
     assert (done.returncode, done.stderr) == (1, f"install-lib: {wrong}\n")
     assert os.listdir(upgrades.nri) == ["lib"]
+
+
+def test_a_folder_of_another_name_is_left_alone(upgrades: Upgrades) -> None:
+    for name in ("lib.mine", "lib.backup-2026"):
+        (upgrades.nri / name).mkdir(parents=True)
+    for number in range(3):
+        upgrades.build("1.2.3", f"upgrade {number}")
+        upgrades.install()
+    assert {"lib.mine", "lib.backup-2026"} < upgrades.folders
+
+
+def test_a_link_to_another_place_is_named_and_left_alone(upgrades: Upgrades) -> None:
+    upgrades.nri.mkdir(parents=True)
+    upgrades.lib.symlink_to("/srv/nri")
+    done = run(TOOLS / "install-lib", upgrades.dist, upgrades.nri, check=False)
+    wrong = f"found a link to /srv/nri at {upgrades.lib}, expected one to lib.VERSION-HASH; move it away"
+    assert (done.returncode, done.stderr) == (1, f"install-lib: {wrong}\n")
+    assert os.listdir(upgrades.nri) == ["lib"]
+
+
+def test_a_bridge_that_runs_the_binaries_before_is_named(upgrades: Upgrades) -> None:
+    upgrades.install()
+    first = upgrades.nri / upgrades.current
+    process = subprocess.Popen([upgrades.lib / "v1bridge", "1000"])
+    try:
+        upgrades.build("1.2.3", "two")
+        named = (
+            f"running   {first}/v1bridge (process {process.pid}), which the runtime has launched: restart the runtime"
+        )
+        assert named in upgrades.install().splitlines()
+    finally:
+        process.kill()
+        process.wait()
+
+
+# Going back
+
+
+def test_going_back_changes_the_places_of_both_folders_and_so_does_going_forward(upgrades: Upgrades) -> None:
+    upgrades.install()
+    first = upgrades.current
+    upgrades.build("1.2.4", "two")
+    upgrades.install()
+    second = upgrades.current
+    for before, now in ((second, first), (first, second), (second, first)):
+        assert upgrades.rollback().splitlines() == [
+            f"before    lib: {before}, lib.previous: {now}",
+            f"now       lib: {now}, lib.previous: {before}",
+        ]
+        assert (upgrades.current, os.readlink(upgrades.nri / "lib.previous")) == (now, before)
+    upgrades.install()  # the next upgrade works as before
+    assert (upgrades.current, os.readlink(upgrades.nri / "lib.previous")) == (second, first)
+    assert upgrades.folders == {first, second}
+    assert not list(upgrades.nri.glob(".*"))
+
+
+def test_at_no_moment_of_going_back_is_there_no_plugin(upgrades: Upgrades) -> None:
+    upgrades.install()
+    upgrades.build("1.2.3", "two")
+    upgrades.install()
+    missed = []
+    is_over = threading.Event()
+
+    def look() -> None:
+        while not is_over.is_set():
+            if not os.path.exists(upgrades.lib / "v1bridge"):
+                missed.append(time.monotonic())
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    try:
+        for _ in range(10):
+            upgrades.rollback()
+    finally:
+        is_over.set()
+        thread.join()
+    assert missed == []
+
+
+def test_without_a_previous_version_going_back_changes_nothing_and_says_so(upgrades: Upgrades) -> None:
+    def refused() -> str:
+        done = run(TOOLS / "rollback", upgrades.nri.parent.parent, check=False)
+        assert (done.returncode, done.stdout) == (1, "")
+        return done.stderr
+
+    assert refused().startswith(f"rollback: no previous version in {upgrades.nri}: ")
+    upgrades.install()
+    expected = "expected lib.previous, a link to another folder lib.VERSION-HASH than that of lib"
+    assert refused() == f"rollback: no previous version in {upgrades.nri}: {expected} ({upgrades.current})\n"
+    upgrades.build("1.2.3", "two")
+    upgrades.install()
+    second = upgrades.current
+    shutil.rmtree(upgrades.nri / os.readlink(upgrades.nri / "lib.previous"))
+    assert "no previous version" in refused()
+    assert upgrades.current == second
+
+
+def test_a_plugin_that_only_the_newer_version_has_is_named(upgrades: Upgrades) -> None:
+    (upgrades.nri / "bin").mkdir(parents=True)
+    for plugin in ("older", "newer", "both"):
+        (upgrades.nri / "bin" / plugin).symlink_to(f"../lib/{plugin}")
+    (upgrades.nri / "bin/mine").symlink_to("/srv/mine")
+    for plugin in ("older", "both"):
+        shutil.copy(upgrades.dist / "nri", upgrades.dist / plugin)
+    upgrades.install()
+    first = upgrades.current
+    (upgrades.dist / "older").rename(upgrades.dist / "newer")
+    upgrades.install()
+    named = [line for line in upgrades.rollback().splitlines() if line.startswith("missing")]
+    missing = f"{upgrades.nri}/bin/newer: {first} does not have it; a plugin that is configured and missing fails"
+    assert named == [f"missing   {missing}"]
+    assert (upgrades.nri / "bin/older").exists()
+    named = [line for line in upgrades.rollback().splitlines() if line.startswith("missing")]
+    assert [line.split(":")[0] for line in named] == [f"missing   {upgrades.nri}/bin/older"]
+
+
+def test_a_bridge_that_still_runs_what_was_left_is_named(upgrades: Upgrades) -> None:
+    upgrades.install()
+    upgrades.build("1.2.3", "two")
+    sleeper(upgrades.dist / "nri")
+    upgrades.install()
+    second = upgrades.nri / upgrades.current
+    process = subprocess.Popen([upgrades.lib / "nri", "1000"])
+    bridge = subprocess.Popen(["bash", "-c", f"exec -a 'nri bridge' {upgrades.lib}/nri 1000"])
+    try:
+        wait_until(lambda: os.path.samefile(f"/proc/{bridge.pid}/exe", upgrades.lib / "nri"), SOON)
+        running = [line for line in upgrades.rollback().splitlines() if line.startswith("running")]
+        assert running == [f"running   {second}/nri bridge (process {bridge.pid}): restart what runs it"]
+    finally:
+        for one in (process, bridge):
+            one.kill()
+            one.wait()

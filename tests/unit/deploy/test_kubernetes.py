@@ -15,7 +15,8 @@ from nri.v1bridge.serving import LAST_CALLS
 from tests.support.installing import DEPLOY, ROOT, run
 
 KUBERNETES = DEPLOY / "kubernetes"
-OVERLAYS = ["outside", "pre-registered"]
+WITH_BRIDGE = ["outside", "pre-registered"]
+OVERLAYS = [*WITH_BRIDGE, "uninstall"]
 
 
 def load(path: Path) -> Any:
@@ -38,10 +39,15 @@ def _name(item: dict[str, Any]) -> str:
     return str(item.get("mountPath") or item.get("name") or item)
 
 
+def daemonset(overlay: str) -> Any:
+    """The specification of an overlay's DaemonSet."""
+    base, patch = (load(KUBERNETES / folder / "daemonset.yaml") for folder in ("base", f"overlays/{overlay}"))
+    return merged(base, patch)["spec"]
+
+
 def pod(overlay: str) -> Any:
     """The pod of an overlay's DaemonSet."""
-    base, patch = (load(KUBERNETES / folder / "daemonset.yaml") for folder in ("base", f"overlays/{overlay}"))
-    return merged(base, patch)["spec"]["template"]["spec"]
+    return daemonset(overlay)["template"]["spec"]
 
 
 def mounts(overlay: str, kind: str) -> dict[str, tuple[str, bool]]:
@@ -78,7 +84,7 @@ def test_every_volume_is_mounted_and_every_mount_has_its_volume(overlay: str) ->
     assert used == {volume["name"] for volume in spec["volumes"]}
 
 
-@pytest.mark.parametrize("overlay", OVERLAYS)
+@pytest.mark.parametrize("overlay", WITH_BRIDGE)
 def test_the_settings_are_right_and_are_mounted(overlay: str) -> None:
     kustomization = load(KUBERNETES / "overlays" / overlay / "kustomization.yaml")
     (made,) = kustomization["configMapGenerator"]
@@ -104,12 +110,13 @@ def test_a_bridge_in_a_container_reaches_all_that_its_plugins_need() -> None:
         "/etc/nri": ("/etc/nri", False),
         "/opt/nri": ("/opt/nri", False),  # not bin alone, whose links lead to lib
         "/sys/fs/cgroup": ("/sys/fs/cgroup", True),
+        "/run/systemd": ("/run/systemd", False),  # the directory: systemd makes its socket anew
         "/bridge-options/v1bridge.json": ("configMap nri-v1bridge", False),
     }
     assert spec["hostPID"] is True
     (bridge,) = spec["containers"]
     security = bridge["securityContext"]
-    assert security["runAsUser"] == 0
+    assert (security["runAsUser"], security["runAsNonRoot"]) == (0, False)
     assert security["capabilities"] == {"drop": ["ALL"]}
     assert security["allowPrivilegeEscalation"] is False
     assert "cpu" not in bridge["resources"]["limits"]
@@ -125,8 +132,60 @@ def test_the_bridge_in_a_container_is_run_with_its_settings(installed: Path) -> 
     assert (mount["mountPath"], mount["subPath"]) == ("/bridge-options/v1bridge.json", "v1bridge.json")
 
 
-def test_what_is_only_to_be_there_has_no_rights() -> None:
-    (idle,) = pod("pre-registered")["containers"]
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_no_pod_needs_the_clusters_network(overlay: str) -> None:
+    assert (pod(overlay)["hostNetwork"], pod(overlay)["dnsPolicy"]) == (True, "Default")
+    containers = pod(overlay)["initContainers"] + pod(overlay)["containers"]
+    assert not any("ports" in container for container in containers)
+
+
+def test_the_bridge_in_a_container_is_ready_when_it_is_connected_and_is_never_restarted_for_it() -> None:
+    (bridge,) = pod("outside")["containers"]
+    probe = bridge["readinessProbe"]
+    assert probe["exec"]["command"] == [*bridge["command"][:2], "--probe"]
+    assert probe["timeoutSeconds"] > 1
+    assert not {"livenessProbe", "startupProbe"} & set(bridge)
+
+
+def test_a_new_bridge_in_a_container_waits_beside_the_old_one_and_an_uninstallation_does_not() -> None:
+    def surge(overlay: str) -> Any:
+        strategy = daemonset(overlay)["updateStrategy"]
+        assert strategy["type"] == "RollingUpdate"
+        return strategy["rollingUpdate"]
+
+    assert surge("outside") == {"maxSurge": 1, "maxUnavailable": 0}
+    assert surge("uninstall") == {"maxSurge": 0, "maxUnavailable": "100%"}
+    assert "updateStrategy" not in daemonset("pre-registered")
+    # The lock that it waits for is in a directory of the node that it can write to.
+    assert mounts("outside", "containers")["/var/run/nri"] == ("/var/run/nri", True)
+
+
+@pytest.mark.parametrize(
+    ("overlay", "mode"), [("outside", "outside"), ("pre-registered", "register"), ("uninstall", "uninstall")]
+)
+def test_the_init_container_runs_what_the_image_has(overlay: str, mode: str) -> None:
+    (install,) = pod(overlay)["initContainers"]
+    program, *arguments = install["command"]
+    assert arguments == [mode, "/node"]
+    dockerfile = (KUBERNETES / "Dockerfile").read_text()
+    assert f"COPY deploy/kubernetes/install-node {program}\n" in dockerfile
+    # install-node finds its tools beside it.
+    assert "COPY --from=tree /src/tools /usr/local/lib/nri\n" in dockerfile
+    assert os.path.normpath(f"{os.path.dirname(program)}/../lib/nri") == "/usr/local/lib/nri"
+    needed = {*re.findall(r'"\$tools/([\w-]+)"', (KUBERNETES / "install-node").read_text()), "layout"}
+    assert needed <= set(re.findall(r"/src/tools/([\w-]+)\n", dockerfile))
+
+
+def test_the_overlays_have_one_name_so_that_each_replaces_the_other() -> None:
+    for overlay in OVERLAYS:
+        patch = load(KUBERNETES / "overlays" / overlay / "daemonset.yaml")
+        assert patch["metadata"] == {"name": "nri-v1bridge"}
+        assert load(KUBERNETES / "overlays" / overlay / "kustomization.yaml")["namespace"] == "kube-system"
+
+
+@pytest.mark.parametrize("overlay", ["pre-registered", "uninstall"])
+def test_what_is_only_to_be_there_has_no_rights(overlay: str) -> None:
+    (idle,) = pod(overlay)["containers"]
     assert "volumeMounts" not in idle
     assert idle["securityContext"]["runAsNonRoot"] is True
     assert idle["securityContext"]["capabilities"] == {"drop": ["ALL"]}
@@ -137,7 +196,7 @@ def test_the_init_container_sees_what_the_nodes_processes_run(overlay: str) -> N
     """A bridge in a container has no capability; one that the runtime launches has all, and is shown to few."""
     assert pod(overlay)["hostPID"] is True
     (install,) = pod(overlay)["initContainers"]
-    more = {"add": ["SYS_PTRACE"]} if overlay == "pre-registered" else {}
+    more = {} if overlay == "outside" else {"add": ["SYS_PTRACE"]}
     assert install["securityContext"]["capabilities"] == {"drop": ["ALL"], **more}
     assert install["securityContext"]["allowPrivilegeEscalation"] is False
 
@@ -157,8 +216,9 @@ def test_kustomize_makes_of_it_what_these_tests_looked_at(overlay: str) -> None:
         pytest.skip("kubectl is not installed")
     text = run("kubectl", "kustomize", KUBERNETES / "overlays" / overlay).stdout
     documents = {document["kind"]: document for document in yaml.safe_load_all(text)}
-    assert set(documents) == {"ConfigMap", "DaemonSet"}
+    assert set(documents) == ({"DaemonSet"} if overlay == "uninstall" else {"ConfigMap", "DaemonSet"})
     made = documents["DaemonSet"]["spec"]["template"]["spec"]
+    assert documents["DaemonSet"]["spec"].get("updateStrategy") == daemonset(overlay).get("updateStrategy")
     expected = pod(overlay)
     for kind in ("initContainers", "containers"):
         for container in expected[kind]:

@@ -55,7 +55,7 @@ def test_systemd_finds_nothing_wrong_with_the_unit(tmp_path: Path) -> None:
         pytest.skip("systemd-analyze is not installed (Debian's package systemd)")
     text = (DEPLOY / "systemd/nri-v1bridge.service").read_text()
     copy = tmp_path / "nri-v1bridge.service"
-    copy.write_text(text.replace("/usr/local/bin/nri ", "/bin/true "))  # it must exist, here
+    copy.write_text(text.replace("/opt/nri/lib/nri ", "/bin/true "))  # it must exist, here
     done = run("systemd-analyze", "verify", "--man=no", copy, check=False)
     if "Failed to" in done.stderr and "manager" in done.stderr:
         pytest.skip(f"systemd-analyze does not work here: {done.stderr.strip()}")
@@ -75,12 +75,26 @@ def test_systemd_finds_the_unit_no_more_exposed_than_its_plugins_need(tmp_path: 
     assert "Overall exposure level" in done.stdout
 
 
-def test_make_install_registers_no_bridge_where_the_unit_is_installed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("folder", ["etc/systemd/system", "usr/lib/systemd/system", "lib/systemd/system"])
+def test_make_install_registers_no_bridge_where_the_unit_is_installed(tmp_path: Path, folder: str) -> None:
     checkout, node = source(tmp_path), tmp_path / "node"
-    (node / "etc/systemd/system").mkdir(parents=True)
-    shutil.copy(DEPLOY / "systemd/nri-v1bridge.service", node / "etc/systemd/system")
+    (node / folder).mkdir(parents=True)
+    shutil.copy(DEPLOY / "systemd/nri-v1bridge.service", node / folder)
 
     said = run(checkout / "tools/install", node).stdout
 
     assert not (node / BRIDGE).is_symlink()
-    assert f"no /{BRIDGE}, as nri-v1bridge.service is the bridge here" in said
+    unit = f"{node}/{folder}/nri-v1bridge.service"
+    assert f"no /{BRIDGE}, as nri-v1bridge.service is the bridge here: {unit}" in said
+
+
+def test_a_masked_unit_is_none(tmp_path: Path) -> None:
+    checkout, node = source(tmp_path), tmp_path / "node"
+    for folder in ("etc/systemd/system", "usr/lib/systemd/system"):
+        (node / folder).mkdir(parents=True)
+    shutil.copy(DEPLOY / "systemd/nri-v1bridge.service", node / "usr/lib/systemd/system")
+    (node / "etc/systemd/system/nri-v1bridge.service").symlink_to("/dev/null")
+
+    run(checkout / "tools/install", node)
+
+    assert (node / BRIDGE).is_symlink()

@@ -1,0 +1,386 @@
+"""The Debian package: what it contains, and what real dpkg makes of it in a scratch root."""
+
+import gzip
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import tarfile
+import threading
+from collections.abc import Iterator
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+
+from tests.support.installing import BRIDGE, DEPLOY, ROOT, build, run, sleeper, source, tree
+
+if shutil.which("dpkg-deb") is None or shutil.which("objdump") is None:
+    pytest.skip("dpkg-deb or objdump is not installed", allow_module_level=True)
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="dpkg installs as root only")
+CONFFILES = ["/etc/nri/resource.d/10-konfine.conf", "/etc/nri/resource.d/20-clearcfs.conf", "/etc/nri/v1bridge.json"]
+LIBC = "Package: libc6\nStatus: install ok installed\nArchitecture: {}\nVersion: {}\nMaintainer: m\nDescription: d\n"
+
+
+class Packages:
+    """A checkout that packages are built from, and a root that they are installed in."""
+
+    def __init__(self, root: Path) -> None:
+        self.checkout, self.root = source(root), root / "root"
+        self.nri = self.root / "opt/nri"
+        shutil.copytree(DEPLOY, self.checkout / "deploy")
+        shutil.copy(ROOT / "CHANGELOG.md", self.checkout)
+        (self.checkout / "dist/nri/_internal").mkdir()
+        library = self.checkout / "dist/nri/_internal/library.so"
+        library.write_text("not an executable, whatever its mode is")
+        library.chmod(0o775)
+        self.architecture = run("dpkg", "--print-architecture").stdout.strip()
+        self.libc("9.99")
+
+    def libc(self, version: str) -> None:
+        """Make dpkg's database for the root, with this libc6 in it."""
+        database = self.root / "var/lib/dpkg"
+        for folder in ("info", "updates", "triggers"):
+            (database / folder).mkdir(parents=True, exist_ok=True)
+        (database / "status").write_text(LIBC.format(self.architecture, version))
+        (database / "available").touch()
+
+    def build(self, version: str = "1.2.3") -> Path:
+        """Build a package with executables of this version."""
+        build(self.checkout, version)
+        (self.checkout / "dist/nri/_internal/content").write_text(version)
+        sleeper(self.checkout / "dist/nri/v1bridge")
+        said = run(self.checkout / "tools/deb").stdout
+        package = self.checkout / f"dist/nri_{version.replace('rc', '~rc')}_{self.architecture}.deb"
+        assert said.startswith(f"built dist/{package.name}, ")
+        assert "\nneeds glibc 2." in said
+        return package
+
+    def dpkg(self, *words: str | Path, check: bool = True) -> str:
+        """Run dpkg; return what it and the package's scripts say."""
+        options = [f"--root={self.root}", "--force-script-chrootless", "--log=/dev/null"]
+        done = subprocess.run(
+            ["dpkg", *options, *words],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0 or not check, done.stdout
+        return done.stdout.replace(str(self.root), "")
+
+    def install(self, version: str = "1.2.3") -> str:
+        return self.dpkg("--install", self.build(version))
+
+    @property
+    def folder(self) -> Path:
+        return (self.nri / "lib").resolve()
+
+    def left(self) -> dict[str, str]:
+        """What is in the root beside dpkg's own."""
+        return {name: text for name, text in tree(self.root).items() if not name.startswith("var/lib/dpkg/")}
+
+
+@pytest.fixture
+def packages(tmp_path: Path) -> Packages:
+    return Packages(tmp_path)
+
+
+@pytest.fixture
+def bridge(packages: Packages) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that runs the v1bridge of version 1.2.3, which is installed."""
+    packages.install("1.2.3")
+    process = subprocess.Popen([packages.folder / "v1bridge", "1000"])
+    yield process
+    process.kill()
+    process.wait()
+
+
+# What it contains
+
+
+@pytest.fixture
+def contents(packages: Packages) -> tarfile.TarFile:
+    data = subprocess.run(["dpkg-deb", "--fsys-tarfile", packages.build()], check=True, capture_output=True).stdout
+    return tarfile.open(fileobj=BytesIO(data))
+
+
+def test_all_is_roots_and_no_other_user_may_write_to_it(contents: tarfile.TarFile) -> None:
+    executables = {"clearcfs", "konfine", "nri", "v1bridge", "install-lib", "rollback"}
+    for member in contents:
+        assert (member.uid, member.gid) == (0, 0)
+        if member.issym():
+            assert (member.name, member.linkname) == ("./usr/bin/nri", "../../opt/nri/lib/nri")
+        elif member.isdir() or os.path.basename(member.name) in executables:
+            assert member.mode == 0o755, member.name
+        else:
+            assert member.isfile()
+            assert member.mode == 0o644, member.name
+
+
+def test_it_has_files_only_where_a_package_may(contents: tarfile.TarFile) -> None:
+    files = {member.name for member in contents if not member.isdir()}
+    places = ("./etc/nri/", "./usr/lib/nri/", "./usr/share/doc/nri/")
+    others = {name for name in files if not name.startswith(places)}
+    assert others == {"./usr/bin/nri", "./usr/lib/systemd/system/nri-v1bridge.service"}
+    directories = {member.name for member in contents if member.isdir() and member.name.startswith("./opt")}
+    assert directories == {"./opt", "./opt/nri", "./opt/nri/bin", "./opt/nri/plugins"}  # dpkg removes them
+
+
+def test_its_documentation_is_where_debian_has_it(contents: tarfile.TarFile) -> None:
+    def text(name: str) -> bytes:
+        file = contents.extractfile(f"./usr/share/doc/nri/{name}")
+        assert file is not None
+        return file.read()
+
+    assert gzip.decompress(text("CHANGELOG.md.gz")) == (ROOT / "CHANGELOG.md").read_bytes()
+    first, *_, last = gzip.decompress(text("changelog.gz")).decode().splitlines()
+    assert first == "nri (1.2.3) unstable; urgency=medium"
+    assert re.fullmatch(r" -- .+ <\S+>  \w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d \+0000", last)
+    assert text("copyright").startswith(b"Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/")
+    assert b"License: Apache-2.0\n" in text("copyright")
+    assert b"systemctl enable --now nri-v1bridge" in text("README.Debian")
+    for file in (DEPLOY / "hooks.d").iterdir():
+        assert text(f"examples/hooks.d/{file.name}") == file.read_bytes()
+
+
+def test_it_depends_on_the_libc_that_its_binaries_need_and_on_nothing_else(packages: Packages) -> None:
+    package = packages.build()
+    needs = run(packages.checkout / "tools/needed-libc", "--short", packages.checkout / "dist/nri").stdout.strip()
+    fields = run("dpkg-deb", "--field", package, "Depends", "Architecture", "Version").stdout.splitlines()
+    expected = [f"Depends: libc6 (>= {needs})", f"Architecture: {packages.architecture}", "Version: 1.2.3"]
+    assert sorted(fields) == sorted(expected)
+    assert "@" not in run("dpkg-deb", "--field", package).stdout.replace("nri@localhost", "")
+    assert run("dpkg-deb", "--info", package, "conffiles").stdout.split() == CONFFILES
+
+
+def test_its_checksums_are_right_and_of_all_files_but_conffiles(
+    packages: Packages, contents: tarfile.TarFile
+) -> None:
+    package = next((packages.checkout / "dist").glob("*.deb"))
+    listed = [line.split("  ", 1) for line in run("dpkg-deb", "--info", package, "md5sums").stdout.splitlines()]
+    found = {}
+    for member in contents:
+        file = contents.extractfile(member) if member.isfile() and not member.name.startswith("./etc") else None
+        if file is not None:
+            found[member.name.removeprefix("./")] = hashlib.md5(file.read()).hexdigest()
+    assert {name: checksum for checksum, name in listed} == found
+
+
+def test_the_scripts_are_understood_by_sh_and_have_no_questions(packages: Packages, tmp_path: Path) -> None:
+    run("dpkg-deb", "--control", packages.build(), tmp_path / "control")
+    assert {path.name for path in (tmp_path / "control").iterdir()} == {
+        *("control", "conffiles", "md5sums"),
+        *("postinst", "prerm", "postrm"),
+    }
+    for script in ("postinst", "prerm", "postrm"):
+        path = tmp_path / "control" / script
+        run("sh", "-n", path)
+        assert path.read_text().startswith("#!/bin/sh\n")
+        assert "debconf" not in path.read_text()
+        if shutil.which("shellcheck"):
+            run("shellcheck", "--shell=sh", "--exclude=SC1091", path)
+
+
+def test_a_pre_release_is_older_than_its_release_and_the_same_sources_make_the_same_package(
+    packages: Packages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
+    first = packages.build("1.2.3rc1")
+    content = first.read_bytes()
+    assert packages.build("1.2.3rc1").read_bytes() == content
+    run("dpkg", "--compare-versions", "1.2.3~rc1", "lt", "1.2.3")
+
+
+def test_binaries_that_print_no_version_are_an_error(packages: Packages) -> None:
+    done = run(packages.checkout / "tools/deb", check=False)
+    wrong = "prints no version that begins with a digit (found unknown); run make binaries"
+    assert (done.returncode, done.stderr) == (1, f"tools/deb: dist/nri/nri --version {wrong}\n")
+    assert not list((packages.checkout / "build").glob("deb.*"))
+
+
+# What dpkg makes of it
+
+
+@needs_root
+def test_a_fresh_node_has_all_but_a_bridge_and_is_told_how_to_choose_one(packages: Packages) -> None:
+    said = packages.install()
+    assert packages.folder.name.startswith("lib.1.2.3-")
+    for link in ("opt/nri/bin/clearcfs", "opt/nri/bin/konfine"):
+        assert (packages.root / link).resolve().parent == packages.folder
+    assert os.readlink(packages.root / "usr/bin/nri") == "../../opt/nri/lib/nri"
+    assert (packages.root / "usr/bin/nri").exists()
+    assert list((packages.root / BRIDGE).parent.iterdir()) == []
+    assert not (packages.root / "etc/systemd").exists()
+    for choice in ("systemctl enable --now nri-v1bridge", f"ln -s ../lib/v1bridge /{BRIDGE}"):
+        assert f"  {choice}" in said
+        assert choice in (DEPLOY / "debian/README.Debian").read_text()
+    assert packages.dpkg("--verify", "nri") == ""
+    os.symlink("../lib/v1bridge", packages.root / BRIDGE)
+    assert (packages.root / BRIDGE).exists()
+
+
+@needs_root
+def test_an_upgrade_keeps_the_version_before_and_does_not_say_again_how_to_choose(packages: Packages) -> None:
+    packages.install("1.2.3")
+    first = packages.folder
+    said = packages.install("1.2.4")
+    assert "systemctl" not in said
+    assert packages.folder.name.startswith("lib.1.2.4-")
+    assert (packages.nri / "lib.previous").resolve() == first
+    assert (first / "_internal/content").read_text() == "1.2.3"
+    assert os.readlink(packages.nri / "bin/clearcfs") == "../lib/clearcfs"
+
+    run(packages.root / "usr/lib/nri/rollback", packages.root)
+    assert packages.folder == first
+    packages.install("1.2.5")
+    assert packages.folder.name.startswith("lib.1.2.5-")
+    assert first.exists()
+
+
+@needs_root
+def test_at_no_moment_of_an_upgrade_is_there_no_folder_of_one_version(packages: Packages) -> None:
+    packages.install("1.2.3")
+    package = packages.build("1.2.4")
+    wrong = []
+    is_over = threading.Event()
+
+    def look() -> None:
+        while not is_over.is_set():
+            try:
+                folder = packages.folder
+                version = (folder / "_internal/content").read_text()
+                assert f"nri {version} " in (folder / "nri").read_text()
+                assert (folder / "v1bridge").stat().st_size > 1000
+                assert (packages.nri / "bin/konfine").exists()
+            except (OSError, AssertionError) as error:
+                wrong.append(error)
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    try:
+        packages.dpkg("--install", package)
+    finally:
+        is_over.set()
+        thread.join()
+    assert wrong == []
+
+
+@needs_root
+def test_a_bridge_that_runs_keeps_its_folder_and_is_named(
+    packages: Packages, bridge: subprocess.Popen[bytes]
+) -> None:
+    first = packages.folder
+    said = packages.install("1.2.4")
+    running = f"/opt/nri/{first.name}/v1bridge (process {bridge.pid}), which the runtime has launched"
+    assert f"running   {running}: restart the runtime\n" in said
+    assert f"kept      /opt/nri/{first.name}, which a process runs from" in packages.install("1.2.5")
+    said = packages.dpkg("--remove", "nri")
+    assert f"kept      /opt/nri/{first.name}, which a process runs from; when it has ended, purge the package" in said
+    assert f"running   {running}: restart the runtime\n" in said
+    assert {path.name for path in packages.nri.iterdir()} == {first.name}
+    bridge.kill()
+    bridge.wait()
+    packages.dpkg("--purge", "nri")
+    assert packages.left() == {}
+
+
+@needs_root
+def test_after_a_removal_the_conffiles_are_left_and_after_a_purge_nothing(packages: Packages) -> None:
+    packages.install("1.2.3")
+    packages.install("1.2.4")
+    os.symlink("../lib/v1bridge", packages.root / BRIDGE)  # as README.Debian says
+    wants = packages.root / "etc/systemd/system/multi-user.target.wants"
+    wants.mkdir(parents=True)
+    (wants / "nri-v1bridge.service").symlink_to("/usr/lib/systemd/system/nri-v1bridge.service")
+    packages.dpkg("--remove", "nri")
+    left = packages.left()
+    assert sorted(f"/{name}" for name in left) == sorted([*CONFFILES, f"/{wants.relative_to(packages.root)}"])
+    shutil.rmtree(packages.root / "etc/systemd")
+    packages.dpkg("--purge", "nri")
+    assert packages.left() == {}
+    assert {path.name for path in packages.root.iterdir()} <= {"var", "etc"}
+    packages.install("1.2.4")
+    assert (packages.root / "usr/bin/nri").exists()
+
+
+@needs_root
+def test_configuration_that_was_changed_stays_without_a_question_when_the_samples_have_not(
+    packages: Packages,
+) -> None:
+    packages.install("1.2.3")
+    conf = packages.root / CONFFILES[0][1:]
+    conf.write_text("mine")
+    packages.install("1.2.4")
+    packages.dpkg("--remove", "nri")
+    assert conf.read_text() == "mine"
+    packages.install("1.2.5")
+    assert conf.read_text() == "mine"
+    packages.dpkg("--purge", "nri")
+    assert packages.left() == {}
+
+
+@needs_root
+def test_plugins_and_files_of_others_are_never_touched(packages: Packages) -> None:
+    others = {
+        "opt/nri/bin/mine": "a plugin",
+        "opt/nri/bin/clearcfs": "another's clearcfs",
+        "opt/nri/plugins/20-logger": "a v2 plugin",
+        "etc/nri/resource.d/30-mine.conf": "{}",
+        "usr/local/bin/nri": "another's",
+    }
+    for place, text in others.items():
+        (packages.root / place).parent.mkdir(parents=True, exist_ok=True)
+        (packages.root / place).write_text(text)
+    said = packages.install()
+    why = "not installed by this; to use clearcfs, remove it and install again"
+    assert f"kept      /opt/nri/bin/clearcfs ({why})" in said
+    assert (packages.nri / "bin/konfine").exists()
+    packages.dpkg("--purge", "nri")
+    assert packages.left() == others
+
+
+@needs_root
+def test_it_takes_over_a_tree_of_make_install_and_leaves_nothing_of_it(packages: Packages) -> None:
+    build(packages.checkout, "1.2.2")
+    run(packages.checkout / "tools/install", packages.root)
+    before = packages.folder
+    said = packages.install("1.2.3")
+    assert "no bridge is enabled" not in said  # the runtime launches it, as before
+    assert (packages.nri / "lib.previous").resolve() == before
+    assert (packages.root / BRIDGE).resolve().parent == packages.folder
+    assert (packages.root / "usr/local/bin/nri").exists()
+    done = run(packages.checkout / "tools/uninstall", packages.root, check=False)
+    assert (done.returncode, "apt-get remove nri" in done.stderr) == (1, True)
+    packages.dpkg("--purge", "nri")
+    assert packages.left() == {"usr/local/bin": "(empty)"}
+
+
+@needs_root
+def test_make_install_beside_the_package_registers_no_bridge(packages: Packages) -> None:
+    packages.install()
+    said = run(packages.checkout / "tools/install", packages.root).stdout
+    unit = f"{packages.root}/usr/lib/systemd/system/nri-v1bridge.service"
+    assert f"no /{BRIDGE}, as nri-v1bridge.service is the bridge here: {unit}" in said
+    assert not (packages.root / BRIDGE).is_symlink()
+
+
+@needs_root
+def test_a_node_with_an_older_libc_is_refused(packages: Packages) -> None:
+    packages.libc("2.1")
+    said = packages.dpkg("--install", packages.build(), check=False)
+    assert "nri depends on libc6 (>= " in said
+    assert not (packages.nri / "lib").exists()
+
+
+@needs_root
+def test_a_directory_in_the_place_of_the_link_is_named_and_left_alone(packages: Packages) -> None:
+    (packages.nri / "lib").mkdir(parents=True)
+    said = packages.dpkg("--install", packages.build(), check=False)
+    assert "install-lib: found a directory at /opt/nri/lib, expected a link or nothing; move it away" in said
+    (packages.nri / "lib").rmdir()
+    packages.dpkg("--configure", "nri")
+    assert (packages.root / "usr/bin/nri").exists()
