@@ -33,7 +33,7 @@ def main(arguments: list[str]) -> int:
     started = time.monotonic()
     disk = image.cached(CACHE)
     second = BUILD / "payload.img"
-    payload.write(second, CACHE)
+    payload.write(second, CACHE, disk.base)
     print(f"the machine's disks are ready after {time.monotonic() - started:.0f} s", flush=True)
 
     def run(machine: str) -> bool:

@@ -1,4 +1,4 @@
-"""The disk of the machine: Debian 13 from the machine's own mirror, its kernel and initrd, and an emulator for it.
+"""The disk of the machine: Debian 13 from this machine's mirror, its kernel and initrd, and an emulator for it.
 
 It is made once for what it is made of, which is this file, and then taken from the cache; delete the folder to get
 newer packages. Debian's emulator comes from the same suite, because older ones crash a kernel that works for
@@ -20,8 +20,10 @@ KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 PACKAGES = (
     *("systemd", "systemd-sysv", "dbus", "dbus-user-session", "udev", "kmod", "iproute2", "procps"),
     *("linux-image-cloud-amd64", "containerd", "runc", "crun", "podman", "catatonit", "busybox-static"),
-    *("uidmap", "passt", "python3", "make", "stress-ng"),
+    *("uidmap", "passt", "libpam-systemd", "python3"),
 )
+BASE_SUITE = "bookworm"  # the base of the container image in deploy/kubernetes
+BASE_PACKAGES = ("dash",)
 EMULATOR = "qemu-system-x86"
 SIZE = "4G"
 PAUSES = (5, 20, 60)  # seconds before each further attempt: a mirror may be away for a moment
@@ -41,7 +43,7 @@ Type=oneshot
 ExecStartPre=/bin/mkdir -p /payload
 ExecStartPre=/bin/mount /dev/vdb /payload
 ExecStart=/bin/sh /payload/project/tests/node/guest/start
-ExecStopPost=/bin/systemctl --no-block poweroff
+ExecStopPost=/bin/sh -c '[ -e /run/node-reboots ] || systemctl --no-block poweroff'
 StandardOutput=file:/dev/ttyS1
 StandardError=inherit
 TimeoutStartSec=infinity
@@ -75,6 +77,7 @@ class Image:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.disk, self.kernel, self.initrd = folder / "root.img", folder / "vmlinuz", folder / "initrd.img"
+        self.base = folder / "base.tar"  # of a container image
 
     def emulator(self) -> list[str | Path]:
         """Return the command that runs the emulator, without its arguments."""
@@ -114,10 +117,9 @@ def cached(cache: Path) -> Image:
 def _make(image: Image) -> None:
     tree = image.folder / "tree"
     image.folder.mkdir(parents=True)
-    packages = f"--include={','.join(PACKAGES)}"
-    command: list[str | Path] = ["debootstrap", "--variant=minbase", f"--keyring={KEYRING}", packages]
-    _checked("debootstrap", *command, SUITE, tree, debian.mirrors()[0], timeout=DEBOOTSTRAP_TIMEOUT)
+    _debootstrap(SUITE, tree, PACKAGES)
     _take_emulator(tree, image.folder / "emulator")
+    _make_base(image)
     for name, text in FILES.items():
         path = tree / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -133,6 +135,22 @@ def _make(image: Image) -> None:
         shutil.rmtree(tree / waste)
         (tree / waste).mkdir()
     _checked("mke2fs", "mke2fs", "-q", "-t", "ext4", "-d", tree, "-O", "^has_journal", image.disk, SIZE)
+    shutil.rmtree(tree)
+
+
+def _debootstrap(suite: str, tree: Path, packages: tuple[str, ...]) -> None:
+    options = ["--variant=minbase", f"--keyring={KEYRING}", f"--include={','.join(packages)}"]
+    _checked(suite, "debootstrap", *options, suite, tree, debian.mirrors()[0], timeout=DEBOOTSTRAP_TIMEOUT)
+
+
+def _make_base(image: Image) -> None:
+    """Make the root file system of a container of another suite than the machine's."""
+    tree = image.folder / "base"
+    _debootstrap(BASE_SUITE, tree, BASE_PACKAGES)
+    without = [
+        f"--exclude=./{place}" for place in ("var/cache", "var/lib/apt", "usr/share/doc", "usr/share/locale", "dev")
+    ]
+    _checked("the base", "tar", "-C", tree, *without, "-cf", image.base, ".")
     shutil.rmtree(tree)
 
 

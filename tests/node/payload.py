@@ -29,11 +29,15 @@ REQUIREMENTS = (
 )
 FOLDERS = ("nri", "harness", "tests", "conf", "deploy", "tools", "docs", "fuzz")
 FILES = ("pyproject.toml", "constraints.txt", "build.spec", "README.md", "Makefile")
-SIZE = "1G"
+SIZE = "1500M"
 
 
-def write(disk: Path, cache: Path) -> None:
-    """Write the disk: an ext4 file system that the machine mounts at /payload."""
+def write(disk: Path, cache: Path, base: Path) -> None:
+    """Write the disk: an ext4 file system that the machine mounts at /payload.
+
+    :param cache: the directory of what is downloaded.
+    :param base: the root file system of a container image, as a tar.
+    """
     tree = disk.with_suffix(".tree")
     shutil.rmtree(tree, ignore_errors=True)
     project = tree / "project"
@@ -47,6 +51,10 @@ def write(disk: Path, cache: Path) -> None:
     subprocess.run([ROOT / "tools/install", tree / "installed"], check=True, stdout=subprocess.DEVNULL)
     shutil.copytree(_packages(cache), tree / "site-packages")
     container_image.write_image(tree / "image.tar")
+    shutil.copy(base, tree / "base.tar")
+    subprocess.run([ROOT / "tools/deb"], check=True, stdout=subprocess.DEVNULL)
+    (package,) = (ROOT / "dist").glob("nri_*.deb")
+    shutil.copy(package, tree / "nri.deb")
     newest = releases.find((2,), cache=ROOT / ".cache/containerd", pauses=(2, 5, 20))
     shutil.copytree(newest.programs, tree / "containerd-2/bin")
     _make_disk(disk, tree, SIZE)

@@ -5,6 +5,7 @@ Prints a line for each; ``/results`` gets the whole report, and the journal of e
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -12,6 +13,10 @@ from pathlib import Path
 
 import pytest
 
+REBOOT = 42
+"""The exit status that asks for a reboot, and the next file."""
+
+PHASE = Path("/var/lib/node-phase")
 RESULTS = Path("/results")
 SCENARIOS = Path(__file__).resolve().parent.parent / "scenarios"
 
@@ -42,23 +47,24 @@ class Lines:
 
 
 def main(machine: str, only: str) -> int:
-    """Run the scenarios; return pytest's exit status."""
+    """Run the scenarios; return pytest's exit status, or :data:`REBOOT`."""
     folder = SCENARIOS / machine
-    options = [
-        "-p",
-        "no:cacheprovider",
-        "-p",
-        "no:xdist",
-        "-p",
-        "no:terminalreporter",
-        "--timeout=900",
-        "--tb=short",
-        "-o",
-        "python_files=*.py",
-    ]
+    phases = sorted(folder.glob("[0-9]_*.py"))
+    phase = int(PHASE.read_text()) if PHASE.exists() else 0
+    status = _run(machine, [phases[phase]] if phases else [folder], only)
+    if status or phase + 1 >= len(phases):
+        return status
+    PHASE.write_text(str(phase + 1))
+    os.sync()
+    return REBOOT
+
+
+def _run(name: str, places: list[Path], only: str) -> int:
+    options = ["-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:terminalreporter", "--timeout=900", "--tb=short"]
+    options += ["-o", "python_files=*.py", f"--junitxml={RESULTS}/{name}.xml"]
     if only:
         options += ["-k", only]
-    return pytest.main([*options, f"--junitxml={RESULTS}/{machine}.xml", str(folder)], plugins=[Lines()])
+    return int(pytest.main([*options, *map(str, places)], plugins=[Lines()]))
 
 
 if __name__ == "__main__":

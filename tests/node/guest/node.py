@@ -100,20 +100,11 @@ def wait_for_containerd() -> None:
 @contextmanager
 def bridge_as_a_unit() -> Iterator[None]:
     """Run the bridge as the systemd unit of ``deploy/`` instead of registering it with the runtime."""
-    REGISTERED.unlink()
-    shutil.copy(PROJECT / "deploy/systemd/nri-v1bridge.service", UNIT)
-    Path("/etc/nri/v1bridge.json").write_text(json.dumps({"logLevel": "debug"}))
-    Path("/etc/nri/v1bridge.json").chmod(0o600)
-    run("systemctl", "restart", "containerd")
-    wait_for_containerd()
-    run("systemctl", "daemon-reload")
-    seen = log().count("synchronized: ")
-    run("systemctl", "start", "nri-v1bridge")
-    wait_until("the bridge is synchronized", lambda: log().count("synchronized: ") > seen)
+    enable_bridge()
     try:
         yield
     finally:
-        run("systemctl", "stop", "nri-v1bridge", status=None)
+        run("systemctl", "disable", "--now", "nri-v1bridge", status=None)
         UNIT.unlink()
         run("systemctl", "daemon-reload")
         REGISTERED.symlink_to("../lib/v1bridge")
@@ -177,3 +168,17 @@ def retried(action: Any, attempts: int = 3) -> Any:
                 raise
             time.sleep(1)
     return action()
+
+
+def enable_bridge() -> None:
+    """Let systemd start the bridge at every boot, instead of the runtime."""
+    REGISTERED.unlink()
+    shutil.copy(PROJECT / "deploy/systemd/nri-v1bridge.service", UNIT)
+    Path("/etc/nri/v1bridge.json").write_text(json.dumps({"logLevel": "debug"}))
+    Path("/etc/nri/v1bridge.json").chmod(0o600)
+    run("systemctl", "restart", "containerd")
+    wait_for_containerd()
+    run("systemctl", "daemon-reload")
+    seen = log().count("synchronized: ")
+    run("systemctl", "enable", "--now", "nri-v1bridge")
+    wait_until("the bridge is synchronized", lambda: log().count("synchronized: ") > seen)

@@ -1,0 +1,51 @@
+"""The processes of ours that run in the machine."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+from tests.node.guest.shell import wait_until
+
+
+def command_lines() -> dict[int, str]:
+    """Return the command line of each process, by its pid."""
+    found = {}
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            found[int(name)] = Path(f"/proc/{name}/cmdline").read_bytes().replace(b"\0", b" ").decode().strip()
+        except OSError:
+            continue
+    return found
+
+
+def bridges() -> list[int]:
+    """Return the processes of a bridge, registered or a unit."""
+    return [
+        pid
+        for pid, line in command_lines().items()
+        if _executable(pid) in ("v1bridge", "nri") and (_executable(pid) == "v1bridge" or " bridge" in line)
+    ]
+
+
+def servers() -> list[int]:
+    """Return the processes of plugins that are loaded ahead, and the workers that they have forked."""
+    return [pid for pid in command_lines() if _executable(pid) in ("clearcfs", "konfine")]
+
+
+def kill(pids: list[int]) -> None:
+    """Kill processes, and wait until they are gone."""
+    assert pids
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+    wait_until("the killed processes are gone", lambda: not set(pids) & set(command_lines()))
+
+
+def _executable(pid: int) -> str:
+    """Return the name of a process's program below /opt/nri; "" for any other."""
+    try:
+        path = os.readlink(f"/proc/{pid}/exe")
+    except OSError:
+        return ""
+    return os.path.basename(path) if path.startswith("/opt/nri/") else ""

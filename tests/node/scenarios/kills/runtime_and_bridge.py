@@ -1,0 +1,74 @@
+"""What is restarted and what is killed; after each the next pod has its plugins, and nothing of ours is left over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from harness.containerd.cri import Cri
+from tests.node.guest import node, processes
+from tests.node.guest.shell import run, wait_until
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left(cri: Cri) -> Iterator[None]:
+    """One bridge, and only its plugins, before and after."""
+    _wait_for_one_bridge()
+    yield
+    _wait_for_one_bridge()
+
+
+def _wait_for_one_bridge() -> None:
+    wait_until("one bridge runs", lambda: len(processes.bridges()) == 1)
+    # Two plugins: a server each, and their waiting workers, at most two of each.
+    wait_until("only its plugins run", lambda: 2 <= len(processes.servers()) <= 6)
+
+
+def _serves(name: str) -> None:
+    with Cri(node.SOCKET) as cri:
+        pod = node.Pod(cri, name)
+        assert pod.knob("cpu.max") == "max 100000"
+        assert pod.knob("cpuset.cpus") == "1-3"
+        assert pod.slice.knob("cpu.max") == "max 100000"
+        pod.remove()
+
+
+def test_a_restart_of_containerd(cri: Cri) -> None:
+    pod = node.Pod(cri, "stays")
+    before = processes.bridges()
+    run("systemctl", "restart", "containerd")
+    node.wait_for_containerd()
+    wait_until("the old bridge has ended", lambda: not set(before) & set(processes.bridges()))
+    _serves("after-restart")
+    assert pod.knob("cpu.max") == "max 100000"
+    with Cri(node.SOCKET) as again:
+        again.stop(pod.container)
+        again.stop_pod(pod.id)
+
+
+def test_a_kill_of_containerd(cri: Cri) -> None:
+    before = processes.bridges()
+    run("systemctl", "kill", "--signal=KILL", "--kill-whom=main", "containerd")
+    wait_until("the old bridge has ended", lambda: not set(before) & set(processes.bridges()))
+    node.wait_for_containerd()  # systemd starts it again
+    _serves("after-kill")
+
+
+def test_a_kill_of_a_plugin_that_is_loaded_ahead(cri: Cri) -> None:
+    wait_until("the plugins are loaded ahead", lambda: len(processes.servers()) >= 2)
+    processes.kill(processes.servers())
+    _serves("after-plugins")
+
+
+def test_a_kill_of_a_registered_bridge_lasts_until_the_runtime_is_restarted(cri: Cri) -> None:
+    processes.kill(processes.bridges())
+    wait_until("its plugins have ended", lambda: not processes.servers())
+    pod = node.Pod(cri, "without")
+    assert pod.knob("cpu.max") == "50000 100000"  # the runtime starts a plugin only when it starts itself
+    run("systemctl", "restart", "containerd")
+    node.wait_for_containerd()
+    _serves("after-bridge")
+    with Cri(node.SOCKET) as again:
+        again.stop(pod.container)
+        again.stop_pod(pod.id)
