@@ -86,7 +86,8 @@ class Konfine(sample.SamplePlugin):
         if annotated is not None:
             cpus = _narrowed(cpus, f"the annotation {shorten(annotated[0])}", annotated[1], metadata)
         # On v2 a cgroup without CPUs of its own follows its parent; do not set them where that gives the same CPUs.
-        if (cgroup.cpus() or cgroup.effective_cpus()) != cpus:
+        # The effective ones count as well: crun's child may have these CPUs, and the scope above it fewer.
+        if cgroup.cpus() not in (cpus, frozenset()) or cgroup.effective_cpus() != cpus:
             cgroup.set_cpus(cpus)
         metadata["cpus"] = render_cpus(cpus)
 
