@@ -17,7 +17,7 @@ SCENARIOS = Path(__file__).resolve().parent.parent / "scenarios"
 
 
 class Lines:
-    """Prints a line for each scenario, and keeps the journal of those that failed."""
+    """Prints a line for each scenario and what it recorded, and keeps the journal of those that failed."""
 
     def __init__(self) -> None:
         self._began = ""
@@ -31,6 +31,8 @@ class Lines:
         name = report.nodeid.rpartition("scenarios/")[2]
         outcome = "ok" if report.passed else report.outcome
         print(f"{outcome:8}{report.duration:6.1f} s  {name}", flush=True)
+        for _, value in report.user_properties:
+            print(*[f"{'':8}{line}" for line in str(value).splitlines()], sep="\n", flush=True)
         if report.passed:
             return
         print(report.longreprtext, report.capstdout, sep="\n", flush=True)
@@ -54,6 +56,8 @@ def main(machine: str, only: str) -> int:
         "--timeout=900",
         "-o",
         "python_files=*.py",
+        "-o",
+        "junit_family=xunit1",  # has what a scenario records
     ]
     if only:
         options += ["-k", only]
