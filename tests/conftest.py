@@ -1,13 +1,28 @@
-"""Two rules for all tests.
+"""Three rules for all tests.
 
 Where everything is installed, in CI, a runtime test that is skipped has failed. The caller's umask does not decide
-what modes the files of a test have.
+what modes the files of a test have. The version of the machine's cgroups decides which tests of the kernel's own run:
+see tests/support/cgroup_versions.py.
 """
 
 import os
 from collections.abc import Generator
 
 import pytest
+
+from tests.support.cgroup_versions import (
+    pytest_collection_modifyitems,
+    pytest_sessionfinish,
+    pytest_terminal_summary,
+    pytest_testnodedown,
+)
+
+__all__ = [
+    "pytest_collection_modifyitems",
+    "pytest_sessionfinish",
+    "pytest_terminal_summary",
+    "pytest_testnodedown",
+]
 
 
 def pytest_configure() -> None:

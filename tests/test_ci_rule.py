@@ -35,7 +35,7 @@ def test_in_ci_a_skipped_runtime_test_has_failed(tmp_path: Path, ci: str, outcom
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-ra", "-p", "no:cacheprovider", "-p", "no:xdist"],
         cwd=tmp_path,
-        env={**os.environ, "CI": ci, "PYTEST_ADDOPTS": ""},
+        env={**os.environ, "CI": ci, "PYTEST_ADDOPTS": "", "PYTHONPATH": str(Path(__file__).parent.parent)},
         capture_output=True,
         text=True,
         check=False,

@@ -148,10 +148,11 @@ class Cgroup:
 
         :raises CpuListError: there are no CPUs in the set.
         """
-        if own := self.cpus():
-            is_confined = own == cpus and self._tell("cpuset", units.Unit.cpus) in (None, cpus)
-        else:
-            is_confined = self.effective_cpus() == cpus
+        own = self.cpus()
+        # The effective ones count as well: crun's child may have these CPUs, and the scope above it fewer.
+        is_confined = own in (cpus, frozenset()) and self.effective_cpus() == cpus
+        if is_confined and own:
+            is_confined = self._tell("cpuset", units.Unit.cpus) in (None, cpus)
         if not is_confined:
             self.set_cpus(cpus)
 
@@ -224,7 +225,7 @@ class Cgroup:
         return version, [place.directory]
 
     def _innermost(self, read: Callable[[str, int], frozenset[int]]) -> frozenset[int]:
-        """Return the CPUs of the inner level, a subset of the outer level's, or else of the outer one."""
+        """Return the CPUs of the inner level (in v1 a subset of the outer one's), or else of the outer one."""
         version, levels = self._levels("cpuset")
         return next((cpus for level in reversed(levels) if (cpus := read(level, version))), frozenset())
 

@@ -2,5 +2,6 @@
 
 ``make test-node`` makes its disk (``image``), copies the project and the installed tree onto a second one
 (``payload``), boots it (``emulator``) and runs the scenarios inside (``guest``). Each folder of ``scenarios`` is a
-machine of its own, each file in it a page of a runbook.
+machine of its own, each module in it a page of a runbook, and its ``kernel.txt``, if any, more of the kernel's
+command line.
 """

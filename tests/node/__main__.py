@@ -46,7 +46,16 @@ def main(arguments: list[str]) -> int:
 
         began = time.monotonic()
         try:
-            emulator.run(disk, second, machine, chosen.only, BUILD / machine, timeout=TIMEOUT, show=show)
+            emulator.run(
+                disk,
+                second,
+                machine,
+                chosen.only,
+                BUILD / machine,
+                kernel=kernel(machine),
+                timeout=TIMEOUT,
+                show=show,
+            )
         except emulator.CrashError as error:
             show(f"failed: {error}")
             return False
@@ -60,6 +69,12 @@ def main(arguments: list[str]) -> int:
         f"{len(outcomes) - len(failed)} passed, {len(failed)} failed" + (f": {', '.join(failed)}" if failed else "")
     )
     return 1 if failed else 0
+
+
+def kernel(machine: str) -> str:
+    """Return what the machine's kernel and its systemd are told in addition: the words of a file of its folder."""
+    file = SCENARIOS / machine / "kernel.txt"
+    return " ".join(file.read_text().split()) if file.exists() else ""
 
 
 if __name__ == "__main__":

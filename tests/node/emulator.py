@@ -35,13 +35,22 @@ class CrashError(RuntimeError):
 
 
 def run(
-    image: Image, payload: Path, machine: str, only: str, folder: Path, *, timeout: float, show: Callable[[str], None]
+    image: Image,
+    payload: Path,
+    machine: str,
+    only: str,
+    folder: Path,
+    *,
+    kernel: str,
+    timeout: float,
+    show: Callable[[str], None],
 ) -> Path:
     """Boot a machine, run its scenarios, and return the folder with its results.
 
     :param machine: the folder of ``scenarios``.
     :param only: an expression for pytest's ``-k``, "" for all.
     :param folder: for the consoles and the results.
+    :param kernel: more words for the kernel's command line.
     :param timeout: seconds for one attempt.
     :param show: called with each line that the scenarios print.
     """
@@ -49,7 +58,7 @@ def run(
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         try:
-            _boot(image, payload, machine, only, folder, timeout, show)
+            _boot(image, payload, f"nri.machine={machine} nri.only={only} {kernel}", folder, timeout, show)
         except CrashError as error:
             if attempt == ATTEMPTS:
                 raise
@@ -63,9 +72,7 @@ def run(
     return results
 
 
-def _boot(
-    image: Image, payload: Path, machine: str, only: str, folder: Path, timeout: float, show: Callable[[str], None]
-) -> None:
+def _boot(image: Image, payload: Path, words: str, folder: Path, timeout: float, show: Callable[[str], None]) -> None:
     results, console, lines = folder / "results.tar", folder / "console.txt", folder / "lines.txt"
     with results.open("wb") as file:
         file.truncate(RESULTS_SIZE)
@@ -75,7 +82,7 @@ def _boot(
         for path, options in ((image.disk, ",snapshot=on"), (payload, ",snapshot=on"), (results, ""))
         for word in ("-drive", f"file={path},format=raw,if=virtio{options}")
     ]
-    kernel = f"root=/dev/vda rw console=ttyS0 panic=-1 quiet nri.machine={machine} nri.only={only}"
+    kernel = f"root=/dev/vda rw console=ttyS0 panic=-1 quiet {words}"
     boot = ["-kernel", str(image.kernel), "-initrd", str(image.initrd), "-append", kernel, *drives]
     hardware = ["-accel", "tcg,thread=multi", "-cpu", "Nehalem", "-m", str(MEMORY), "-smp", str(CPUS)]
     serial = ["-display", "none", "-nic", "none", "-serial", f"file:{console}", "-serial", f"file:{lines}"]

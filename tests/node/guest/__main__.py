@@ -22,7 +22,7 @@ SCENARIOS = Path(__file__).resolve().parent.parent / "scenarios"
 
 
 class Lines:
-    """Prints a line for each scenario, and keeps the journal of those that failed."""
+    """Prints a line for each scenario and what it recorded, and keeps the journal of those that failed."""
 
     def __init__(self) -> None:
         self._began = ""
@@ -36,6 +36,8 @@ class Lines:
         name = report.nodeid.rpartition("scenarios/")[2]
         outcome = "ok" if report.passed else report.outcome
         print(f"{outcome:8}{report.duration:6.1f} s  {name}", flush=True)
+        for _, value in report.user_properties:
+            print(*[f"{'':8}{line}" for line in str(value).splitlines()], sep="\n", flush=True)
         if report.passed:
             return
         print(report.longreprtext, report.capstdout, sep="\n", flush=True)
@@ -62,6 +64,7 @@ def main(machine: str, only: str) -> int:
 def _run(name: str, places: list[Path], only: str) -> int:
     options = ["-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:terminalreporter", "--timeout=900", "--tb=short"]
     options += ["-o", "python_files=*.py", f"--junitxml={RESULTS}/{name}.xml"]
+    options += ["-o", "junit_family=xunit1"]  # has what a scenario records
     if only:
         options += ["-k", only]
     return int(pytest.main([*options, *map(str, places)], plugins=[Lines()]))

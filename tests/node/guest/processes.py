@@ -21,12 +21,9 @@ def command_lines() -> dict[int, str]:
 
 
 def bridges() -> list[int]:
-    """Return the processes of a bridge, registered or a unit."""
-    return [
-        pid
-        for pid, line in command_lines().items()
-        if _executable(pid) in ("v1bridge", "nri") and (_executable(pid) == "v1bridge" or " bridge" in line)
-    ]
+    """Return the processes of a bridge, registered or a unit, without the watchdog that each has as a child."""
+    found = [pid for pid, line in command_lines().items() if _executable(pid) == "v1bridge" or _is_unit(pid, line)]
+    return [pid for pid in found if _parent(pid) not in found]
 
 
 def servers() -> list[int]:
@@ -40,6 +37,18 @@ def kill(pids: list[int]) -> None:
     for pid in pids:
         os.kill(pid, signal.SIGKILL)
     wait_until("the killed processes are gone", lambda: not set(pids) & set(command_lines()))
+
+
+def _is_unit(pid: int, line: str) -> bool:
+    return _executable(pid) == "nri" and " bridge" in line
+
+
+def _parent(pid: int) -> int:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return 0
+    return int(stat.rpartition(")")[2].split()[1])
 
 
 def _executable(pid: int) -> str:

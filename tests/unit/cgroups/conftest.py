@@ -1,4 +1,4 @@
-"""The cgroup trees of these tests."""
+"""The cgroup trees of these tests: of plain files, and the kernel's own."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support.real_cgroups import Real, real_cgroups
 from tests.unit.cgroups.trees import KINDS, make
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from harness.cgroup_tree import Tree
@@ -17,3 +19,9 @@ if TYPE_CHECKING:
 @pytest.fixture(params=KINDS)
 def tree(request: pytest.FixtureRequest, tmp_path: Path) -> Tree:
     return make(tmp_path, request.param)
+
+
+@pytest.fixture
+def real() -> Iterator[Real]:
+    with real_cgroups() as real:
+        yield real

@@ -1,27 +1,20 @@
-"""find() and Cgroup on this machine's own v1 hierarchies: the kernel's answers to reads and writes."""
+"""find() and Cgroup on this machine's own hierarchies: the kernel's answers to reads and writes.
+
+What v2 has and v1 has not is in test_real_v2.py.
+"""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
 
 from nri.cgroups import CgroupError, GoneError, Mounts, Quota, find
-from tests.support.real_cgroups import Real, real_cgroups
+from tests.support.real_cgroups import Real, first_missing_cpu
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-pytestmark = pytest.mark.runtime
-
-
-@pytest.fixture
-def real() -> Iterator[Real]:
-    with real_cgroups() as real:
-        yield real
+pytestmark = [pytest.mark.runtime, pytest.mark.kernel_cgroups]
 
 
 def test_a_cgroup_is_found_by_path_and_by_process(real: Real) -> None:
@@ -44,7 +37,7 @@ def test_a_cgroup_is_found_by_path_and_by_process(real: Real) -> None:
 
 def test_another_containers_process_is_not_followed(real: Real) -> None:
     other = real.make("/other")
-    real.put(other, "cpu.cfs_quota_us", "50000")
+    real.limit(other, 50000)
     with subprocess.Popen(["sleep", "60"]) as process:
         try:
             real.enter(other, process.pid)  # it was given the number of a container's that has died
@@ -53,7 +46,7 @@ def test_another_containers_process_is_not_followed(real: Real) -> None:
                     find(path, process.pid, "abc").clear_cpu_quota()
                 with pytest.raises(GoneError):
                     find(path, process.pid, "abc").set_cpus(frozenset({1}))
-            assert real.get(other, "cpu.cfs_quota_us") == "50000"
+            assert real.quota(other) == "50000/100000"
             assert os.sched_getaffinity(process.pid) == {0, 1}
         finally:
             process.kill()
@@ -61,7 +54,7 @@ def test_another_containers_process_is_not_followed(real: Real) -> None:
 
 def test_our_own_cgroup_is_never_a_containers(real: Real) -> None:
     path = real.make("/abc")
-    real.put(path, "cpu.cfs_quota_us", "50000")
+    real.limit(path, 50000)
     # A container without a cgroup of its own is in its caller's, and so is its hook.
     code = (
         "import subprocess\n"
@@ -74,7 +67,7 @@ def test_our_own_cgroup_is_never_a_containers(real: Real) -> None:
         "    finally:\n"
         "        container.kill()\n"
     )
-    enter = [f"echo $$ > {point}{path}/cgroup.procs" for point in real.points.values()]
+    enter = [f"echo $$ > {file}" for file in real.procs(path)]
     done = subprocess.run(
         ["sh", "-ec", "; ".join([*enter, 'exec "$0" -c "$1"']), sys.executable, code],
         capture_output=True,
@@ -82,7 +75,7 @@ def test_our_own_cgroup_is_never_a_containers(real: Real) -> None:
         check=True,
     )
     assert f"is in '{path}', which is this process's own, expected one of container 'abc' alone" in done.stdout
-    assert real.get(path, "cpu.cfs_quota_us") == "50000"
+    assert real.quota(path) == "50000/100000"
 
 
 def test_a_process_in_the_root_cgroup_has_no_cgroup_of_its_own(real: Real) -> None:
@@ -97,9 +90,8 @@ def test_a_process_in_the_root_cgroup_has_no_cgroup_of_its_own(real: Real) -> No
 
 def test_pod_and_container_are_cleared_top_down_and_periods_stay(real: Real) -> None:
     path = real.make("/abc")
-    real.put(real.top, "cpu.cfs_quota_us", "50000")
-    real.put(path, "cpu.cfs_period_us", "50000")
-    real.put(path, "cpu.cfs_quota_us", "20000")
+    real.limit(real.top, 50000)
+    real.limit(path, 20000, 50000)
     container = find(path)
     pod = container.parent()
     assert pod is not None
@@ -107,14 +99,14 @@ def test_pod_and_container_are_cleared_top_down_and_periods_stay(real: Real) -> 
     assert container.clear_cpu_quota() == Quota(20000, 50000)
     for cgroup, period in ((pod, 100000), (container, 50000)):
         assert cgroup.cpu_quota() == Quota(None, period)
-    assert real.get(path, "cpu.cfs_quota_us") == "-1"
+    assert [real.quota(each) for each in (real.top, path)] == ["max/100000", "max/50000"]
     assert container.clear_cpu_quota() == Quota(None, 50000)
 
 
 def test_the_kernel_lets_a_container_go_without_a_quota_below_a_pod_that_has_one(real: Real) -> None:
     path = real.make("/abc")
-    real.put(real.top, "cpu.cfs_quota_us", "50000")
-    real.put(path, "cpu.cfs_quota_us", "20000")
+    real.limit(real.top, 50000)
+    real.limit(path, 20000)
     assert find(path).clear_cpu_quota() == Quota(20000, 100000)
     assert find(path).cpu_quota() == Quota(None, 100000)
     assert find(real.top).cpu_quota() == Quota(50000, 100000)
@@ -124,9 +116,9 @@ def test_cruns_scope_and_child_are_cleared_together(real: Real) -> None:
     scope = real.make("/crun-abc.scope")
     inner = real.make("/crun-abc.scope/container")
     for path in (scope, inner):
-        real.put(path, "cpu.cfs_quota_us", "50000")
+        real.limit(path, 50000)
     assert find(scope).clear_cpu_quota() == Quota(50000, 100000)
-    assert [real.get(path, "cpu.cfs_quota_us") for path in (scope, inner)] == ["-1", "-1"]
+    assert [real.quota(path) for path in (scope, inner)] == ["max/100000", "max/100000"]
 
 
 def test_a_process_runs_on_the_cpus_that_its_cgroup_is_confined_to(real: Real) -> None:
@@ -158,7 +150,8 @@ def test_cruns_scope_and_child_move_together(real: Real, before: str, after: set
     assert real.get(scope, "cpuset.cpus") == real.get(inner, "cpuset.cpus")
 
 
-def test_children_that_the_container_made_are_named_as_the_cause(real: Real) -> None:
+@pytest.mark.kernel_cgroups(cpuset=1)
+def test_children_that_the_container_made_are_named_as_the_cause_on_v1(real: Real) -> None:
     path = real.make("/abc")
     real.make("/abc/inner", "1")
     with pytest.raises(
@@ -170,14 +163,15 @@ def test_children_that_the_container_made_are_named_as_the_cause(real: Real) -> 
     assert real.get(f"{path}/inner", "cpuset.cpus") == "1"
 
 
-def test_cpus_that_the_parent_lacks_are_named_as_the_cause(real: Real) -> None:
+@pytest.mark.kernel_cgroups(cpuset=1)
+def test_cpus_that_the_parent_lacks_are_named_as_the_cause_on_v1(real: Real) -> None:
     real.make("/pod", "0")
     path = real.make("/pod/abc", "0")
     with pytest.raises(CgroupError, match=r"Permission denied \(EACCES\): the parent cgroup lacks some"):
         find(path).set_cpus(frozenset({0, 1}))
 
 
-@pytest.mark.parametrize("cpu", [8191, os.cpu_count() or 0])
+@pytest.mark.parametrize("cpu", [8191, first_missing_cpu()])
 def test_cpus_that_the_machine_lacks_are_named_as_the_cause(real: Real, cpu: int) -> None:
     with pytest.raises(CgroupError, match=r"\((ERANGE|EINVAL|EACCES)\): (there are|this machine|the parent)"):
         find(real.top).set_cpus(frozenset({cpu}))
@@ -211,7 +205,8 @@ def test_a_cgroup_that_is_removed_under_an_open_file_is_gone(real: Real, monkeyp
         writer.set_cpus(frozenset({0}))
 
 
-def test_v2_without_its_controllers_is_explained(real: Real) -> None:
+@pytest.mark.kernel_cgroups(cpu=1, cpuset=1)
+def test_a_v2_tree_beside_v1_has_neither_controller(real: Real) -> None:
     # The v1 hierarchies above hold cpu and cpuset, so the v2 tree beside them, if any, can have neither.
     v2 = Mounts.read().v2
     if v2 is None or not os.access(v2.point, os.W_OK):

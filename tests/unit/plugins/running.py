@@ -89,7 +89,9 @@ class Node:
             self.tree.put(path, "cpu.cfs_period_us", f"{period}\n")
 
     def do_as_the_kernel(self) -> None:
-        """A cpu.max that "max" was written to still has its period."""
+        """Put CPUs that were given into effect; a cpu.max that "max" was written to still has its period."""
+        if cpus := self.cpus():
+            self.tree.put(CONTAINER, self.effective, f"{cpus}\n")
         if self.tree.kind == "v2":
             for path in (POD, CONTAINER):
                 if self.tree.get(path, "cpu.max") == "max":
@@ -106,9 +108,13 @@ class Node:
         return self.tree.get(path, "cpuset.cpus")
 
     def give(self, path: str, cpus: str) -> None:
-        self.tree.put(path, "cpuset.cpus", f"{cpus}\n")
-        effective = "cpuset.cpus.effective" if self.tree.kind == "v2" else "cpuset.effective_cpus"
-        self.tree.put(path, effective, f"{cpus}\n")
+        for knob in ("cpuset.cpus", self.effective):
+            self.tree.put(path, knob, f"{cpus}\n")
+
+    @property
+    def effective(self) -> str:
+        """The knob with the CPUs that are in effect."""
+        return "cpuset.cpus.effective" if self.tree.kind == "v2" else "cpuset.effective_cpus"
 
 
 SCOPES = [

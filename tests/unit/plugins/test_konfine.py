@@ -165,6 +165,17 @@ def test_a_container_that_has_all_its_cpus_from_its_parent_goes_on_to_follow_it(
     assert v2.cpus() == "1-3"
 
 
+def test_cpus_that_it_was_given_and_that_are_not_in_effect_are_given_again(v2: Node) -> None:
+    """In v2 crun's scope may be narrower than its child: what the child was given says nothing of the scope."""
+    scope = f"{POD}/crun-redis.scope"
+    for path, cpus in ((scope, "0-1"), (f"{scope}/container", "0-7")):
+        v2.make(path)
+        v2.give(path, cpus)
+    v2.tree.put(f"{scope}/container", v2.effective, "0-1\n")
+    assert v2.fine(path=scope) == {"cpus": "0-7"}
+    assert [v2.cpus(path) for path in (scope, f"{scope}/container")] == ["0-7", "0-7"]
+
+
 def test_a_container_can_be_widened_again(node: Node) -> None:
     assert node.fine({"systemReserved": [0, 1, 2, 3]}) == {"cpus": "4-7"}
     assert node.fine({"systemReserved": [0]}, state="update") == {"cpus": "1-7"}

@@ -5,85 +5,42 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from nri.plugins.konfine import ANNOTATION
-from nri.types.v1 import Request, Result, Spec
-from tests.support.real_cgroups import Real, real_cgroups
+from tests.support.kernel_pod import POD, run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from tests.support.real_cgroups import Real
 
-pytestmark = pytest.mark.runtime
-
-SOURCE = str(Path(__file__).parents[3])
-POD = "/kubepods/poda1"
-
-
-@pytest.fixture
-def real() -> Iterator[Real]:
-    """A pod with a container, both with the CPUs 0 and 1."""
-    with real_cgroups() as real:
-        for path in ("/kubepods", POD, f"{POD}/redis"):
-            real.make(path)
-        yield real
-
+pytestmark = [pytest.mark.runtime, pytest.mark.kernel_cgroups]
 
 WITHOUT_CAPABILITIES = ["setpriv", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs"]
 """As the unit in deploy/systemd has it."""
 
 
-def run(
-    plugin: str,
-    real: Real,
-    conf: dict[str, Any],
-    *,
-    state: str = "create",
-    by: Sequence[str] = (),
-    path: str | None = None,
-    pid: int = 0,
-    annotations: dict[str, str] | None = None,
-) -> Result:
-    path = f"{real.top}{POD}/redis" if path is None else path
-    spec = Spec(cgroups_path=path, annotations={"qos.class": "ls", **(annotations or {})})
-    request = Request(state=state, id="redis", sandbox_id="pod", pid=pid, spec=spec, conf=conf)
-    done = subprocess.run(
-        [*by, sys.executable, "-m", f"nri.plugins.{plugin}", "invoke"],
-        input=request.to_json(),
-        env={"PYTHONPATH": SOURCE, "PATH": os.defpath},
-        capture_output=True,
-        check=True,
-    )
-    assert done.stderr == b""
-    return Result.from_json(done.stdout)
-
-
 def test_clearcfs_clears_pod_and_container_and_leaves_the_periods(real: Real) -> None:
     pod, container = real.top + POD, f"{real.top}{POD}/redis"
-    real.put(pod, "cpu.cfs_quota_us", "50000")
-    real.put(container, "cpu.cfs_period_us", "50000")
-    real.put(container, "cpu.cfs_quota_us", "20000")
+    real.limit(pod, 50000)
+    real.limit(container, 20000, 50000)
     assert run("clearcfs", real, {"pod": True}).metadata == {
         "pod": real.points["cpu"] + pod,
         "podQuota": "50000/100000",
         "cleared": real.points["cpu"] + container,
         "quota": "20000/50000",
     }
-    assert [real.get(path, "cpu.cfs_quota_us") for path in (pod, container)] == ["-1", "-1"]
-    assert [real.get(path, "cpu.cfs_period_us") for path in (pod, container)] == ["100000", "50000"]
+    assert [real.quota(path) for path in (pod, container)] == ["max/100000", "max/50000"]
     assert run("clearcfs", real, {"pod": True}).metadata == {}
     assert run("clearcfs", real, {"pod": True}, state="update").metadata == {}
 
 
 def test_clearcfs_leaves_a_pod_alone_that_it_is_not_asked_for(real: Real) -> None:
-    real.put(real.top + POD, "cpu.cfs_quota_us", "50000")
-    real.put(f"{real.top}{POD}/redis", "cpu.cfs_quota_us", "20000")
+    real.limit(real.top + POD, 50000)
+    real.limit(f"{real.top}{POD}/redis", 20000)
     assert "pod" not in run("clearcfs", real, {}).metadata
-    assert real.get(real.top + POD, "cpu.cfs_quota_us") == "50000"
+    assert real.quota(real.top + POD) == "50000/100000"
 
 
 def test_konfine_moves_a_running_process(real: Real) -> None:
@@ -104,7 +61,7 @@ def test_the_plugins_need_no_capability(real: Real) -> None:
     if shutil.which(WITHOUT_CAPABILITIES[0]) is None:
         pytest.skip("setpriv is not installed (Debian's package util-linux)")
     path = f"{real.top}{POD}/redis"
-    real.put(path, "cpu.cfs_quota_us", "20000")
+    real.limit(path, 20000)
     status = subprocess.run(
         [*WITHOUT_CAPABILITIES, "cat", "/proc/self/status"], capture_output=True, text=True, check=True
     )
@@ -118,10 +75,11 @@ def test_the_plugins_need_no_capability(real: Real) -> None:
             assert os.sched_getaffinity(process.pid) == {1}
         finally:
             process.kill()
-    assert real.get(path, "cpu.cfs_quota_us") == "-1"
+    assert real.quota(path) == "max/100000"
 
 
-def test_konfine_says_what_the_kernel_refuses(real: Real) -> None:
+@pytest.mark.kernel_cgroups(cpuset=1)
+def test_konfine_says_what_the_kernel_refuses_on_v1(real: Real) -> None:
     real.make(f"{POD}/redis/inner", "1")
     error = run("konfine", real, {"systemReserved": "1"}).error
     assert "(EBUSY): a child cgroup has CPUs that the new set lacks" in error
@@ -129,7 +87,7 @@ def test_konfine_says_what_the_kernel_refuses(real: Real) -> None:
 
 @pytest.mark.parametrize("plugin", ["clearcfs", "konfine"])
 def test_a_container_that_is_gone_is_reported_as_gone(real: Real, plugin: str) -> None:
-    for point in real.points.values():
+    for point in set(real.points.values()):
         os.rmdir(f"{point}{real.top}{POD}/redis")
     assert run(plugin, real, {}).error.endswith(f"{POD}/redis does not exist")
     assert run(plugin, real, {}, state="delete").error == ""
@@ -139,7 +97,7 @@ def test_a_container_that_is_gone_is_reported_as_gone(real: Real, plugin: str) -
 def test_a_strangers_cgroup_is_left_alone_when_the_containers_number_is_its_processs(real: Real, plugin: str) -> None:
     pod, other = real.top + POD, real.make(f"{POD}/other")
     for stranger in (pod, other):
-        real.put(stranger, "cpu.cfs_quota_us", "50000")
+        real.limit(stranger, 50000)
     conf = {"systemReserved": [0]} if plugin == "konfine" else {"pod": True}
     with subprocess.Popen(["sleep", "60"]) as process:
         try:
@@ -150,7 +108,7 @@ def test_a_strangers_cgroup_is_left_alone_when_the_containers_number_is_its_proc
                 if path in ("", "elsewhere/redis"):
                     assert error.endswith(f"'{other}', expected a cgroup that is named after the container 'redis'")
                 assert run(plugin, real, conf, path=path, pid=process.pid, state="delete").error == ""
-            assert [real.get(stranger, "cpu.cfs_quota_us") for stranger in (pod, other)] == ["50000", "50000"]
+            assert [real.quota(stranger) for stranger in (pod, other)] == ["50000/100000", "50000/100000"]
             assert os.sched_getaffinity(process.pid) == {0, 1}
         finally:
             process.kill()
@@ -158,7 +116,7 @@ def test_a_strangers_cgroup_is_left_alone_when_the_containers_number_is_its_proc
 
 def test_a_container_without_a_path_is_found_by_its_process_and_its_name(real: Real) -> None:
     path = f"{real.top}{POD}/redis"
-    real.put(path, "cpu.cfs_quota_us", "20000")
+    real.limit(path, 20000)
     with subprocess.Popen(["sleep", "60"]) as process:
         try:
             real.enter(path, process.pid)

@@ -1,15 +1,14 @@
-"""The unit and integration tests of cgroups and of the plugins, on the kernel's own cgroup v2 files."""
+"""The unit tests of cgroups and of the plugins, on the kernel's own cgroup v2 files."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
+from typing import TYPE_CHECKING
 
-FOLDERS = ("tests/unit/cgroups", "tests/unit/plugins", "tests/unit/skel")
+from tests.node.guest import suites
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
-def test_the_suites_pass_on_cgroup_v2() -> None:
-    command = [sys.executable, "-m", "pytest", "-q", "-n", "4", "-p", "no:cacheprovider", "--timeout=600", *FOLDERS]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    print(done.stdout[-20000:], done.stderr[-2000:])
-    assert done.returncode == 0
+def test_the_suites_pass_on_cgroup_v2(record_property: Callable[[str, object], None]) -> None:
+    suites.must_pass("cpu v2 and cpuset v2", record_property)

@@ -14,7 +14,7 @@ from tests.node.guest import node
 from tests.node.guest.shell import run
 
 IMAGE = "docker.io/local/busybox:1"
-HOOKS = Path("/etc/containers/oci/hooks.d")
+HOOKS = Path("/usr/share/containers/oci/hooks.d")
 CLEARCFS = {"type": "clearcfs", "conf": {"classes": ["ls"]}}
 KONFINE = {"type": "konfine", "conf": {"systemReserved": [0]}}
 
@@ -70,7 +70,7 @@ def test_a_container_of_another_class_keeps_its_quota(runtime: str) -> None:
 
 
 def test_a_pods_containers() -> None:
-    run("podman", "pod", "create", "--name=pod", "--network=none", "--share=ipc")
+    run("podman", "pod", "create", "--name=pod", "--network=none")
     options = ["--detach", "--pod=pod", "--cpus=0.5", "--annotation=qos.class=ls", "--name=c"]
     run("podman", "run", *options, IMAGE)
     _cleared("c")

@@ -1,0 +1,76 @@
+"""The sample plugins as processes where the kernel's cgroup v2 differs from its v1."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.kernel_pod import CONTAINER, POD, run
+
+if TYPE_CHECKING:
+    from tests.support.real_cgroups import Real
+
+pytestmark = [pytest.mark.runtime, pytest.mark.kernel_cgroups(cpuset=2)]
+
+BARE = f"{POD}/bare"
+
+
+@pytest.mark.kernel_cgroups(cpu=2)
+def test_clearcfs_changes_nothing_of_a_v2_pod_whose_container_has_no_cpu_controller(real: Real) -> None:
+    real.make("/kubepods/podb2")
+    path = real.make("/kubepods/podb2/bare", controllers=())
+    real.limit(f"{real.top}/kubepods/podb2", 50000)
+    error = run("clearcfs", real, {"pod": True}, path=path).error
+    assert "cpu.max does not exist: the cgroup.subtree_control of the parent lacks cpu; '+cpu' written there" in error
+    assert real.quota(f"{real.top}/kubepods/podb2") == "50000/100000"
+
+
+def test_konfine_says_what_a_v2_container_without_the_cpuset_controller_lacks(real: Real) -> None:
+    real.make("/kubepods/podb2")
+    path = real.make("/kubepods/podb2/bare", controllers=("cpu",))
+    error = run("konfine", real, {"systemReserved": [0]}, path=path).error
+    assert "cpuset.cpus" in error
+    assert "the cgroup.subtree_control of the parent lacks cpuset; '+cpuset' written there enables it" in error
+    assert "Delegate=cpuset in its slice" in error
+
+
+def test_konfine_pins_no_v2_container_that_has_its_parents_cpus_without_it(real: Real) -> None:
+    path = real.make(BARE, "")
+    assert run("konfine", real, {}, path=path).metadata == {"cpus": "0-1"}
+    assert real.get(path, "cpuset.cpus") == ""
+    with real.process(path) as pid:
+        assert run("konfine", real, {"systemReserved": [1]}, path=path).metadata == {"cpus": "0"}
+        assert os.sched_getaffinity(pid) == {0}
+
+
+def test_konfine_follows_a_v2_pod_that_was_narrowed_below_its_container(real: Real) -> None:
+    path = real.top + CONTAINER
+    real.put(real.top + POD, "cpuset.cpus", "1")  # v1 would refuse
+    with real.process(path) as pid:
+        assert os.sched_getaffinity(pid) == {1}
+        assert run("konfine", real, {}, state="update").metadata == {"cpus": "1"}
+        assert real.get(path, "cpuset.cpus") == "1"
+        real.put(real.top + POD, "cpuset.cpus", "0-1")
+        assert run("konfine", real, {}, state="update").metadata == {"cpus": "0-1"}
+        assert os.sched_getaffinity(pid) == {0, 1}
+
+
+def test_konfine_confines_a_v2_container_that_gave_its_children_other_cpus(real: Real) -> None:
+    inner = real.make(f"{CONTAINER}/inner", "1")
+    with real.process(inner) as pid:
+        result = run("konfine", real, {"systemReserved": "1"})
+        assert (result.error, result.metadata) == ("", {"cpus": "0"})
+        assert os.sched_getaffinity(pid) == {0}
+
+
+@pytest.mark.parametrize(("scopes", "childs"), [("0", "0-1"), ("0-1", "0"), ("0", ""), ("1", "0")])
+def test_konfine_widens_a_v2_scope_and_cruns_child_whichever_is_narrower(
+    real: Real, scopes: str, childs: str
+) -> None:
+    scope = real.make(f"{POD}/crun-redis.scope", scopes)
+    inner = real.make(f"{POD}/crun-redis.scope/container", childs)
+    with real.process(inner) as pid:
+        assert run("konfine", real, {}, path=scope).metadata == {"cpus": "0-1"}
+        assert os.sched_getaffinity(pid) == {0, 1}
