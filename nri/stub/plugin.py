@@ -114,8 +114,14 @@ class V2Plugin:
     ) -> Sequence[ContainerUpdate] | None:
         """Take the pods and containers that exist when the plugin connects; may return updates of containers."""
 
+    def after_synchronize(self) -> None:
+        """Take note that the runtime has the answer of :meth:`synchronize`, and goes on. It must not raise."""
+
     def shutdown(self) -> None:
         """Take note that the runtime is about to close the connection."""
+
+    def disconnected(self) -> None:
+        """Take note that the connection is closed; requests that came before may still be at work."""
 
 
 def handlers(plugin: V2Plugin) -> dict[int, EventHandler]:

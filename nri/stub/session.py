@@ -61,6 +61,7 @@ class Session:
         finally:
             self._registration_over.set()
             registering.join()
+            self._plugin.disconnected()
 
     def close(self, reason: str, *, grace: float = 0.0) -> None:
         """Close the connection, so that :meth:`run` returns; wait ``grace`` seconds for handlers that are at work."""
@@ -131,6 +132,7 @@ class Session:
         self._pods, self._containers = [], []
         response = api.SynchronizeResponse(update=self._plugin.synchronize(pods, containers) or [])
         self.synchronized = True
+        call.afterwards.append(self._plugin.after_synchronize)
         return response
 
     def _shutdown(self, request: api.Empty, call: Call) -> api.Empty:
