@@ -14,3 +14,6 @@ CONTAINERD_CONF_FILE = DEFAULT_CONF_FILE
 
 DEFAULT_SOCKET = "/var/run/nri/nri.sock"
 """Socket on which a runtime accepts v2 plugins."""
+
+DEFAULT_RECORD_FILE = "/run/nri/v1bridge.record"
+"""The bridge's record of the containers that were served; below /run, as it must not outlive the machine's pods."""

@@ -39,6 +39,12 @@ def of_container(pod: PodSandbox, container: Container, state: str) -> Request:
     return Request(state=state, id=container.id, sandbox_id=sandbox, pid=container.pid, spec=spec, labels=pod.labels)
 
 
+def name_of(pod: PodSandbox, container: Container | None = None) -> str:
+    """Return ``NAMESPACE/POD[/CONTAINER]``, for the log."""
+    name = f"{pod.namespace}/{pod.name}"
+    return name if container is None else f"{name}/{container.name}"
+
+
 def _spec(linux: LinuxPodSandbox | LinuxContainer, annotations: Mapping[str, str]) -> Spec:
     return Spec(
         resources=resources_to_oci(resources_of(linux)),

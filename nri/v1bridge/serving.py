@@ -76,7 +76,7 @@ def serve(*, path: str = stub.DEFAULT_SOCKET, index: str = "", options_file: str
     for number in ENDING:
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
-    threading.Thread(target=_end, args=(runner,), name="end", daemon=True).start()
+    threading.Thread(target=_end, args=(runner, bridge), name="end", daemon=True).start()
     runner.run()
     # The runtime may have gone in the middle of a chain; only the bridge still enforces the plugin's deadline.
     if not bridge.wait_until_idle(LAST_CALLS):
@@ -97,8 +97,9 @@ def _limit_heaps() -> None:
     mallopt(_M_MMAP_THRESHOLD, _LARGE)
 
 
-def _end(runner: stub.Runner) -> None:
+def _end(runner: stub.Runner, bridge: Bridge) -> None:
     log.info("ending: %s", signal.Signals(signal.sigwait(ENDING)).name)
+    bridge.stop_late_creates()
     runner.stop(grace=LAST_CALLS)
 
 
