@@ -106,6 +106,9 @@ class RuntimeInfo:
 class V2Plugin:
     """The base of a v2 plugin. A subclass defines handlers (see the table above), and may override these methods."""
 
+    optional_events: frozenset[int] = frozenset()
+    """Events that the plugin handles and can do without: no warning if the runtime does not have them."""
+
     def configure(self, config: str, runtime: RuntimeInfo) -> None:
         """Take the configuration: the text of a file, or "" without one. An exception refuses the configuration."""
 

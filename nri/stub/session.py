@@ -113,8 +113,9 @@ class Session:
         self._plugin.configure(request.config, runtime)
         wanted = events.mask(self._handlers)
         mask = wanted & runtime.knows
-        if mask != wanted:
-            names = ", ".join(events.BY_EVENT[event].rpc for event in events.in_mask(wanted & ~mask))
+        missing = [each for each in events.in_mask(wanted & ~mask) if each not in self._plugin.optional_events]
+        if missing:
+            names = ", ".join(events.BY_EVENT[event].rpc for event in missing)
             log.warning("%s %s can't deliver %s", runtime.name, runtime.version, names)
         if mask == 0:  # this would mean all events
             what = "the runtime knows none of the events that the plugin handles"

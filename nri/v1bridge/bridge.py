@@ -48,6 +48,8 @@ class Bridge(stub.V2Plugin):
     :param subreaper: ends the processes that plugins leave behind; only for a process whose children are all plugins.
     """
 
+    optional_events = frozenset({api.Event.UPDATE_POD_SANDBOX, api.Event.POST_UPDATE_POD_SANDBOX})
+
     def __init__(
         self,
         options: BridgeOptions,
@@ -97,6 +99,15 @@ class Bridge(stub.V2Plugin):
         pod = _identified(request.pod, "pod")
         self._pods.remember(pod)
         self._run_sandbox(pod, State.CREATE, call)
+
+    def update_pod_sandbox(self, request: api.UpdatePodSandboxRequest, call: Call) -> None:
+        """Remember the new resources, which the event after the update does not have. No plugin runs."""
+        if request.HasField("linux_resources"):
+            self._pods.resize(_identified(request.pod, "pod"), request.linux_resources)
+
+    def post_update_pod_sandbox(self, request: api.PostUpdatePodSandboxRequest, call: Call) -> None:
+        """Run ``update`` for the sandbox, with the new resources of the pod."""
+        self._run_sandbox(self._pods.resized(_identified(request.pod, "pod")), State.UPDATE, call)
 
     def stop_pod_sandbox(self, request: api.StopPodSandboxRequest, call: Call) -> None:
         """Run ``delete`` for the sandbox."""
