@@ -12,9 +12,10 @@ import re
 import threading
 from typing import TYPE_CHECKING, TypeVar
 
-from nri import api, stub
+from nri import api, presence, stub
 from nri.cgroups.paths import expand
 from nri.errors import NRIError, bounded, escape
+from nri.places import beside
 from nri.prefork.pool import in_background
 from nri.ttrpc import Code, StatusError
 from nri.types.gojson import shorten
@@ -46,6 +47,7 @@ class Bridge(stub.V2Plugin):
 
     :param adopt: makes options from the text that a runtime sends; without it, ``options`` are final.
     :param subreaper: ends the processes that plugins leave behind; only for a process whose children are all plugins.
+    :param launched: a runtime launched the bridge, and may not synchronize it.
     """
 
     optional_events = frozenset({api.Event.UPDATE_POD_SANDBOX, api.Event.POST_UPDATE_POD_SANDBOX})
@@ -55,12 +57,16 @@ class Bridge(stub.V2Plugin):
         options: BridgeOptions,
         adopt: Callable[[str], BridgeOptions] | None = None,
         subreaper: Subreaper | None = None,
+        *,
+        launched: bool = False,
     ) -> None:
-        self._adopt = adopt
+        self._adopt, self._launched = adopt, launched
         self._clients = Clients(options)
         self._served = Served(self._clients, subreaper)
         self._pods = requests.Pods()
         self._synchronized = threading.Event()
+        self._runtime = ("", "")
+        self._unannounced = ""  # why the log says that others cannot see its state
 
     def configure(self, config: str, runtime: RuntimeInfo) -> None:
         """Take the options and the runtime's identity. Refuse nothing: see :meth:`BridgeOptions.read`."""
@@ -70,8 +76,11 @@ class Bridge(stub.V2Plugin):
             log.warning("ignoring the options that the runtime hands over: those of --config apply")
         major = re.match(r"v?([0-9]{1,4})\.", runtime.version)
         runs_pods = runtime.name == "containerd" and major is not None and int(major[1]) >= 2
+        self._runtime = runtime.name, runtime.version
         log.info("serving %s %s", escape(runtime.name), escape(runtime.version))
         self._served.configure(runtime_runs_pods=runs_pods)
+        if self._launched:
+            self.announce(presence.CONNECTED)
         self._clients.prepare()
         in_background(self._preload)
 
@@ -88,11 +97,13 @@ class Bridge(stub.V2Plugin):
 
     def after_synchronize(self) -> None:
         """Begin with the late creates: the runtime does not wait for them."""
+        self.announce(presence.CONNECTED)
         self._served.start()
 
     def disconnected(self) -> None:
         """Begin no more late creates."""
         self._served.stop()
+        self.announce(presence.CONNECTING)
 
     def run_pod_sandbox(self, request: api.RunPodSandboxRequest, call: Call) -> None:
         """Run ``create`` for the sandbox."""
@@ -153,9 +164,26 @@ class Bridge(stub.V2Plugin):
         """
         return self._served.wait_until_idle(timeout)
 
+    def announce(self, state: str) -> None:
+        """Write the state of the bridge to its file, for probes: one of :mod:`nri.presence`."""
+        name, version = self._runtime if state == presence.CONNECTED else ("", "")
+        reason = ""
+        try:
+            presence.write(self._state_file, state, runtime=name, version=version)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            if reason != self._unannounced:
+                log.info("no probe can see that it is %s: %s: %s", state, self._state_file, reason)
+        self._unannounced = reason
+
     def close(self) -> None:
-        """Close the record's file: no event follows."""
+        """Close the record's file, and remove the state's: no event follows."""
         self._served.close()
+        presence.remove(self._state_file)
+
+    @property
+    def _state_file(self) -> str:
+        return beside(self._clients.options.record_file, ".state")
 
     def _preload(self) -> None:
         """Preload modules for faults. containerd 1.7 does not synchronize with a plugin that it launches."""

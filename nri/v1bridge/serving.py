@@ -9,7 +9,7 @@ import signal
 import threading
 from typing import TYPE_CHECKING
 
-from nri import stub, trust
+from nri import presence, stub, trust
 from nri.api.names import SOCKET_VARIABLE
 from nri.build import describe
 from nri.places import beside
@@ -76,7 +76,7 @@ def serve(*, path: str = stub.DEFAULT_SOCKET, index: str = "", options_file: str
             turns[0].take_in_background()
         return options
 
-    bridge = Bridge(options, None if options_file else adopt, Subreaper())
+    bridge = Bridge(options, None if options_file else adopt, Subreaper(), launched=launched)
     # A launched bridge takes its name and index from the runtime. The executable's name may be just `nri`.
     name, index = ("", index) if launched else (NAME, index or INDEX)
     runner = stub.Runner(bridge, path=path, name=name, index=index, build=describe())
@@ -88,11 +88,15 @@ def serve(*, path: str = stub.DEFAULT_SOCKET, index: str = "", options_file: str
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
     threading.Thread(target=_end, args=(runner, bridge, turns), name="end", daemon=True).start()
-    if launched or turns[0].stand_by():
+    if launched:
+        runner.run()
+    elif turns[0].stand_by():
+        bridge.announce(presence.CONNECTING)
         runner.run()
     # The runtime may have gone in the middle of a chain; only the bridge still enforces the plugin's deadline.
     if not bridge.wait_until_idle(LAST_CALLS):
         log.warning("exiting after %g s while a chain is still running", LAST_CALLS)
+    bridge.close()
     for turn in turns:
         turn.release()
 
