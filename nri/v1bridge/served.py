@@ -72,6 +72,11 @@ class Served:
         elif not self._clients.configuration.is_known:
             means = "no plugin runs for them without a valid configuration; the next synchronization finds them again"
             level = logging.ERROR
+        elif not self._clients.current().config.plugins:
+            means = "no plugin is configured for them"
+            level = logging.INFO
+            for each in [each for pod in found.missed for each in pod]:
+                self._record.add(each.request.id)
         else:
             self._unproven = found.unproven
             self._late.put(found.missed)

@@ -278,6 +278,17 @@ def test_switched_off_it_runs_nothing_and_says_how_many(host: Host, bridge: Brid
     assert "1f92\n" in (host.root / "v1bridge.record").read_text()
 
 
+def test_without_plugins_everything_counts_as_served(host: Host, bridge: BridgeProcess) -> None:
+    bridge.outside()
+    runtime = connected(bridge, pod(), containers=[running()])
+    said = "late: 1 sandbox and 1 container started while no bridge was connected; no plugin is configured for them"
+    assert wait_until(lambda: f"info {said}\n" in bridge.log)
+    host.configure(bridge.node.keeper())
+    runtime.close()
+    start_container(connected(bridge, pod(), containers=[running()]))
+    assert bridge.node.steps == [("create", "1f92")]
+
+
 def test_without_a_valid_configuration_nothing_counts_as_served(host: Host, bridge: BridgeProcess) -> None:
     host.configure_text("{")
     bridge.outside()
