@@ -14,7 +14,7 @@ from nri.ttrpc import StatusError
 from nri.v1bridge import Bridge, BridgeOptions, clients
 from tests.support.node import Node, bridge_options
 from tests.support.pods import container, pod
-from tests.support.waiting import wait_until
+from tests.support.waiting import SOON, wait_until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -105,11 +105,15 @@ def test_a_runtime_that_was_downgraded_is_known_by_what_it_says_last(shared: Pat
     assert node.steps == [("create", "6efd")]
 
 
-def test_containerd_2s_own_plugins_are_left_out_for_a_late_sandbox_too(shared: Path, node: Node) -> None:
+def test_containerd_2s_own_plugins_are_left_out_for_a_late_sandbox_too(
+    shared: Path, node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nri.v1bridge.preload.load", lambda: None)  # it opens files, in the background
     node.runtime("containerd", "2.1.9")
     node.bridge.synchronize([pod()], [container(state=api.ContainerState.CONTAINER_RUNNING)])
     node.bridge.after_synchronize()
     assert wait_until(lambda: node.steps == [("create", "1f92")])
+    assert node.bridge.wait_until_idle(SOON)
 
 
 # BridgeOptions that a runtime hands over
