@@ -22,6 +22,12 @@ if TYPE_CHECKING:
     from tests.support.host import Host
 
 
+@pytest.fixture(autouse=True)
+def no_preload(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Preloading opens files in the background, which a test would count as left open."""
+    monkeypatch.setattr("nri.v1bridge.preload.load", lambda: None)
+
+
 @pytest.fixture
 def node(host: Host) -> Node:
     return Node(host)
@@ -105,10 +111,7 @@ def test_a_runtime_that_was_downgraded_is_known_by_what_it_says_last(shared: Pat
     assert node.steps == [("create", "6efd")]
 
 
-def test_containerd_2s_own_plugins_are_left_out_for_a_late_sandbox_too(
-    shared: Path, node: Node, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("nri.v1bridge.preload.load", lambda: None)  # it opens files, in the background
+def test_containerd_2s_own_plugins_are_left_out_for_a_late_sandbox_too(shared: Path, node: Node) -> None:
     node.runtime("containerd", "2.1.9")
     node.bridge.synchronize([pod()], [container(state=api.ContainerState.CONTAINER_RUNNING)])
     node.bridge.after_synchronize()
