@@ -1,4 +1,4 @@
-"""The default paths. Constants only, below all wings."""
+"""The default paths. Constants, and what follows from them; below all wings."""
 
 DEFAULT_BIN_DIRS = ("/opt/nri/bin",)
 """Directories of the v0.1 plugins, as in the Go client."""
@@ -14,3 +14,11 @@ CONTAINERD_CONF_FILE = DEFAULT_CONF_FILE
 
 DEFAULT_SOCKET = "/var/run/nri/nri.sock"
 """Socket on which a runtime accepts v2 plugins."""
+
+DEFAULT_RECORD_FILE = "/run/nri/v1bridge.record"
+"""The bridge's record of the containers that were served; below /run, as it must not outlive the machine's pods."""
+
+
+def beside(record_file: str, ending: str) -> str:
+    """Return the path of another file of the bridge, such as ``/run/nri/v1bridge.lock``."""
+    return record_file.removesuffix(".record") + ending

@@ -13,9 +13,10 @@ from nri.places import DEFAULT_SOCKET
 @options.path("--socket", "path", default=DEFAULT_SOCKET, metavar="PATH", help="The runtime's socket.")
 @click.option("--idx", "index", default="10", show_default=True, metavar="NN", help="The plugin's index, two digits.")
 @options.path("--config", "options_file", default="", show_default=False, help="The bridge's options, JSON.")
+@click.option("--probe", is_flag=True, help="Print whether the bridge of this node is connected; exit with 0 or 1.")
 @click.version_option(describe(), message="v1bridge %(version)s")
 @options.plain_errors
-def bridge(path: str, index: str, options_file: str) -> None:
+def bridge(path: str, index: str, options_file: str, probe: bool) -> None:
     """Run v0.1 plugins for a runtime that speaks NRI v2: containerd 1.7 and later, CRI-O.
 
     Connects to the runtime's socket, and reconnects whenever the runtime restarts. SIGTERM ends it after the running
@@ -24,8 +25,13 @@ def bridge(path: str, index: str, options_file: str) -> None:
     \b
     Examples:
       nri bridge
+      nri bridge --probe
       nri bridge --idx 20 --config /etc/nri/v1bridge.json
     """
+    if probe:
+        from nri import presence
+
+        raise SystemExit(presence.probe(options_file))
     from nri.process import watchdog
 
     watchdog.start(make_session=False)

@@ -21,6 +21,10 @@ def main() -> None:
         if arguments is not None:
             # All output is written; the interpreter's shutdown would take some more milliseconds.
             os._exit(hook.main(arguments, started))
+    if sys.argv[1:] == ["bridge", "--probe"]:  # it is run every few seconds
+        from nri.presence import probe
+
+        sys.exit(probe())
     from nri.cli.commands import nri
 
     nri(prog_name="nri")

@@ -106,6 +106,9 @@ class RuntimeInfo:
 class V2Plugin:
     """The base of a v2 plugin. A subclass defines handlers (see the table above), and may override these methods."""
 
+    optional_events: frozenset[int] = frozenset()
+    """Events that the plugin handles and can do without: no warning if the runtime does not have them."""
+
     def configure(self, config: str, runtime: RuntimeInfo) -> None:
         """Take the configuration: the text of a file, or "" without one. An exception refuses the configuration."""
 
@@ -114,8 +117,14 @@ class V2Plugin:
     ) -> Sequence[ContainerUpdate] | None:
         """Take the pods and containers that exist when the plugin connects; may return updates of containers."""
 
+    def after_synchronize(self) -> None:
+        """Take note that the runtime has the answer of :meth:`synchronize`, and goes on. It must not raise."""
+
     def shutdown(self) -> None:
         """Take note that the runtime is about to close the connection."""
+
+    def disconnected(self) -> None:
+        """Take note that the connection is closed; requests that came before may still be at work."""
 
 
 def handlers(plugin: V2Plugin) -> dict[int, EventHandler]:

@@ -61,6 +61,7 @@ class Session:
         finally:
             self._registration_over.set()
             registering.join()
+            self._plugin.disconnected()
 
     def close(self, reason: str, *, grace: float = 0.0) -> None:
         """Close the connection, so that :meth:`run` returns; wait ``grace`` seconds for handlers that are at work."""
@@ -112,8 +113,9 @@ class Session:
         self._plugin.configure(request.config, runtime)
         wanted = events.mask(self._handlers)
         mask = wanted & runtime.knows
-        if mask != wanted:
-            names = ", ".join(events.BY_EVENT[event].rpc for event in events.in_mask(wanted & ~mask))
+        missing = [each for each in events.in_mask(wanted & ~mask) if each not in self._plugin.optional_events]
+        if missing:
+            names = ", ".join(events.BY_EVENT[event].rpc for event in missing)
             log.warning("%s %s can't deliver %s", runtime.name, runtime.version, names)
         if mask == 0:  # this would mean all events
             what = "the runtime knows none of the events that the plugin handles"
@@ -131,6 +133,7 @@ class Session:
         self._pods, self._containers = [], []
         response = api.SynchronizeResponse(update=self._plugin.synchronize(pods, containers) or [])
         self.synchronized = True
+        call.afterwards.append(self._plugin.after_synchronize)
         return response
 
     def _shutdown(self, request: api.Empty, call: Call) -> api.Empty:

@@ -55,6 +55,13 @@ def number(value: object, where: str) -> float:
     raise mismatch(value, where, "a number")
 
 
+def boolean(value: object, where: str) -> bool:
+    """Return true or false; False for null."""
+    if value is None or isinstance(value, bool):
+        return bool(value)
+    raise mismatch(value, where, "true or false")
+
+
 def opaque(value: object, where: str) -> object:
     """Return any JSON value unchanged."""
     return value

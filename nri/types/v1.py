@@ -9,7 +9,7 @@ except ``Result.metadata``, which a plugin fills.
 from __future__ import annotations
 
 from nri.types.errors import DecodeError, EncodeError
-from nri.types.jsonobject import Field, JSONObject, integer, mismatch, objects, opaque, string, string_map
+from nri.types.jsonobject import Field, JSONObject, boolean, integer, mismatch, objects, opaque, string, string_map
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ class Result(JSONObject):
 class Request(JSONObject):
     """The request that a plugin receives."""
 
-    __slots__ = ("conf", "id", "labels", "pid", "results", "sandbox_id", "spec", "state", "version")
+    __slots__ = ("conf", "id", "labels", "late", "pid", "results", "sandbox_id", "spec", "state", "version")
 
     conf: Any
     """The plugin conf, from the host configuration; None if its entry has none."""
@@ -163,6 +163,8 @@ class Request(JSONObject):
     """The labels of the pod sandbox."""
     results: tuple[Result, ...]
     """The results of the plugins that ran before, in order."""
+    late: bool
+    """True for a ``create`` that comes after the container's start, since no host was there then."""
 
     FIELDS = (
         Field("conf", "conf", opaque),
@@ -174,6 +176,7 @@ class Request(JSONObject):
         Field("spec", "spec", _spec, omit_empty=False),
         Field("labels", "labels", string_map),
         Field("results", "results", _results),
+        Field("late", "late", boolean),
     )
 
     def __init__(
@@ -188,9 +191,10 @@ class Request(JSONObject):
         conf: Any = None,
         results: Iterable[Result] = (),
         version: str = VERSION,
+        late: bool = False,
     ) -> None:
         self._set(conf=conf, version=version, state=State(state), id=id, sandbox_id=sandbox_id, pid=pid, spec=spec)
-        self._set(labels=dict(labels or {}), results=tuple(results))
+        self._set(labels=dict(labels or {}), results=tuple(results), late=late)
 
     @property
     def is_sandbox(self) -> bool:

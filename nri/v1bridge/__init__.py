@@ -5,7 +5,7 @@
 | RunPodSandbox, StartContainer | ``create`` | every plugin |
 | StopPodSandbox, StopContainer | ``delete`` | every plugin |
 | CreateContainer | ``setup`` | plugins that list it in ``states`` |
-| PostUpdateContainer | ``update`` | plugins that list it in ``states`` |
+| PostUpdateContainer, PostUpdatePodSandbox | ``update`` | plugins that list it in ``states`` |
 
 The bridge guarantees: invalid bridge options or an invalid host configuration never stop a pod; a plugin that does
 not end is killed before the runtime's timeout for the bridge; the bridge remembers the facts about a pod that later

@@ -10,21 +10,20 @@ from __future__ import annotations
 import logging
 import re
 import threading
-import time
 from typing import TYPE_CHECKING, TypeVar
 
-from nri import api, stub
+from nri import api, presence, stub
 from nri.cgroups.paths import expand
-from nri.client import ChainError
 from nri.errors import NRIError, bounded, escape
+from nri.places import beside
 from nri.prefork.pool import in_background
-from nri.process import children
 from nri.ttrpc import Code, StatusError
 from nri.types.gojson import shorten
 from nri.types.v1 import State
 from nri.v1bridge import preload, requests
+from nri.v1bridge.chains import MAX_ERROR
 from nri.v1bridge.clients import Clients
-from nri.v1bridge.logs import answer_line, event_line, plugin_line, step_line
+from nri.v1bridge.served import Served
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -34,17 +33,10 @@ if TYPE_CHECKING:
     from nri.process.subreaper import Subreaper
     from nri.stub import RuntimeInfo
     from nri.ttrpc import Call
-    from nri.types.v1 import Request
     from nri.v1bridge.options import BridgeOptions
-
-MARGIN = 0.1
-"""Seconds between the chain's deadline and the request's: to kill a plugin, and to send the response."""
 
 PRELOAD_AFTER = 1.0
 """Seconds after which modules are preloaded if the runtime has not synchronized by then."""
-
-MAX_ERROR = 4096
-"""Bytes of an error, in one line, that the runtime shows to the pod's owner; a plugin may write a megabyte."""
 
 Identified = TypeVar("Identified", api.PodSandbox, api.Container)
 log = logging.getLogger("nri.v1bridge")
@@ -55,22 +47,26 @@ class Bridge(stub.V2Plugin):
 
     :param adopt: makes options from the text that a runtime sends; without it, ``options`` are final.
     :param subreaper: ends the processes that plugins leave behind; only for a process whose children are all plugins.
+    :param launched: a runtime launched the bridge, and may not synchronize it.
     """
+
+    optional_events = frozenset({api.Event.UPDATE_POD_SANDBOX, api.Event.POST_UPDATE_POD_SANDBOX})
 
     def __init__(
         self,
         options: BridgeOptions,
         adopt: Callable[[str], BridgeOptions] | None = None,
         subreaper: Subreaper | None = None,
+        *,
+        launched: bool = False,
     ) -> None:
-        self._adopt = adopt
+        self._adopt, self._launched = adopt, launched
         self._clients = Clients(options)
-        self._subreaper = subreaper
+        self._served = Served(self._clients, subreaper)
         self._pods = requests.Pods()
         self._synchronized = threading.Event()
-        self._runtime_runs_pods = False
-        self._busy = 0
-        self._idle = threading.Condition()  # its lock protects _busy
+        self._runtime = ("", "")
+        self._unannounced = ""  # why the log says that others cannot see its state
 
     def configure(self, config: str, runtime: RuntimeInfo) -> None:
         """Take the options and the runtime's identity. Refuse nothing: see :meth:`BridgeOptions.read`."""
@@ -79,26 +75,50 @@ class Bridge(stub.V2Plugin):
         elif config.strip():
             log.warning("ignoring the options that the runtime hands over: those of --config apply")
         major = re.match(r"v?([0-9]{1,4})\.", runtime.version)
-        self._runtime_runs_pods = runtime.name == "containerd" and major is not None and int(major[1]) >= 2
+        runs_pods = runtime.name == "containerd" and major is not None and int(major[1]) >= 2
+        self._runtime = runtime.name, runtime.version
         log.info("serving %s %s", escape(runtime.name), escape(runtime.version))
+        self._served.configure(runtime_runs_pods=runs_pods)
+        if self._launched:
+            self.announce(presence.CONNECTED)
         self._clients.prepare()
         in_background(self._preload)
 
     def synchronize(
         self, pods: Sequence[api.PodSandbox], containers: Sequence[api.Container]
     ) -> Sequence[api.ContainerUpdate] | None:
-        """Remember the existing pods. No plugin runs for them: their plugins ran when they started."""
+        """Remember the existing pods, and find those that started while no bridge was connected."""
         self._pods.replace(pods)
         log.info("synchronized: %d pods, %d containers", len(pods), len(containers))
         self._clients.configuration.explain()
+        self._served.synchronize(pods, containers)
         self._synchronized.set()
         return None
+
+    def after_synchronize(self) -> None:
+        """Begin with the late creates: the runtime does not wait for them."""
+        self.announce(presence.CONNECTED)
+        self._served.start()
+
+    def disconnected(self) -> None:
+        """Begin no more late creates."""
+        self._served.stop()
+        self.announce(presence.CONNECTING)
 
     def run_pod_sandbox(self, request: api.RunPodSandboxRequest, call: Call) -> None:
         """Run ``create`` for the sandbox."""
         pod = _identified(request.pod, "pod")
         self._pods.remember(pod)
         self._run_sandbox(pod, State.CREATE, call)
+
+    def update_pod_sandbox(self, request: api.UpdatePodSandboxRequest, call: Call) -> None:
+        """Remember the new resources, which the event after the update does not have. No plugin runs."""
+        if request.HasField("linux_resources"):
+            self._pods.resize(_identified(request.pod, "pod"), request.linux_resources)
+
+    def post_update_pod_sandbox(self, request: api.PostUpdatePodSandboxRequest, call: Call) -> None:
+        """Run ``update`` for the sandbox, with the new resources of the pod."""
+        self._run_sandbox(self._pods.resized(_identified(request.pod, "pod")), State.UPDATE, call)
 
     def stop_pod_sandbox(self, request: api.StopPodSandboxRequest, call: Call) -> None:
         """Run ``delete`` for the sandbox."""
@@ -122,6 +142,7 @@ class Bridge(stub.V2Plugin):
 
     def start_container(self, request: api.StartContainerRequest, call: Call) -> None:
         """Run ``create`` for the container."""
+        self._served.prove(request.pod.id, call)
         self._run_container(request.pod, request.container, State.CREATE, call)
 
     def post_update_container(self, request: api.PostUpdateContainerRequest, call: Call) -> None:
@@ -132,34 +153,42 @@ class Bridge(stub.V2Plugin):
         """Run ``delete`` for the container."""
         self._run_container(request.pod, request.container, State.DELETE, call)
 
+    def stop_late_creates(self) -> None:
+        """Begin no more late creates: the bridge is about to end."""
+        self._served.stop(for_good=True)
+
     def wait_until_idle(self, timeout: float) -> bool:
         """Wait until no chain is running and the log has all faults of the configuration, at most *timeout* seconds.
 
         Return whether no chain is running.
         """
-        until = time.monotonic() + timeout
-        with self._idle:
-            is_idle = self._idle.wait_for(lambda: self._busy == 0, timeout)
-        configuration = self._clients.configuration
-        configuration.explain()
-        configuration.is_explained(max(0.0, until - time.monotonic()))
-        return is_idle
+        return self._served.wait_until_idle(timeout)
+
+    def announce(self, state: str) -> None:
+        """Write the state of the bridge to its file, for probes: one of :mod:`nri.presence`."""
+        name, version = self._runtime if state == presence.CONNECTED else ("", "")
+        reason = ""
+        try:
+            presence.write(self._state_file, state, runtime=name, version=version)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            if reason != self._unannounced:
+                log.info("no probe can see that it is %s: %s: %s", state, self._state_file, reason)
+        self._unannounced = reason
+
+    def close(self) -> None:
+        """Close the record's file, and remove the state's: no event follows."""
+        self._served.close()
+        presence.remove(self._state_file)
+
+    @property
+    def _state_file(self) -> str:
+        return beside(self._clients.options.record_file, ".state")
 
     def _preload(self) -> None:
         """Preload modules for faults. containerd 1.7 does not synchronize with a plugin that it launches."""
         self._synchronized.wait(PRELOAD_AFTER)
         preload.load()
-
-    def _tidy(self) -> None:
-        """Do the work of an event that can wait until the runtime has its response."""
-        self._clients.configuration.explain()
-        if (pool := self._clients.pool) is not None:
-            pool.tidy()
-        children.reap_late()
-        if self._subreaper is not None and self._subreaper.may_have_orphans():
-            with self._idle:
-                if self._busy == 0:
-                    self._subreaper.end_orphans()
 
     def _accepted(self, plugin: PluginEntry, path: str) -> str:
         """Return the path if a container's cgroup can be there; "" if it cannot and the error is ignored.
@@ -180,40 +209,13 @@ class Bridge(stub.V2Plugin):
         return path
 
     def _run_sandbox(self, pod: api.PodSandbox, state: State, call: Call) -> None:
-        request, name = requests.of_pod(pod, state), f"{pod.namespace}/{pod.name}"
-        self._run(request, name, call, without_containerds=self._runtime_runs_pods)
+        self._served.run(requests.of_pod(pod, state), requests.name_of(pod), call)
 
     def _run_container(self, pod: api.PodSandbox, container: api.Container, state: State, call: Call) -> list[Step]:
         pod = self._pods.complete(_identified(pod, "pod"))
         _identified(container, "container")
-        name = f"{pod.namespace}/{pod.name}/{container.name}"
-        return self._run(requests.of_container(pod, container, state), name, call)
-
-    def _run(self, request: Request, name: str, call: Call, *, without_containerds: bool = False) -> list[Step]:
-        client = self._clients.current(without_containerds=without_containerds)
-        with self._idle:
-            self._busy += 1
-        call.afterwards.append(self._tidy)
-        started = time.monotonic()
-        message = ""
-        try:
-            deadline = None if call.deadline is None else call.deadline - MARGIN
-            event_line(name, request, client.chain(request.state), deadline and deadline - started)
-            return client.invoke(
-                request,
-                request.state,
-                deadline=deadline,
-                log=lambda plugin, line: plugin_line(name, request, plugin, line),
-                on_step=lambda step: step_line(name, request, step),
-            )
-        except ChainError as error:
-            message = bounded(escape(f"nri v0.1: {error}"), MAX_ERROR)
-            raise StatusError(Code.ABORTED, message) from None
-        finally:
-            answer_line(name, request, time.monotonic() - started, message)
-            with self._idle:
-                self._busy -= 1
-                self._idle.notify_all()
+        request = requests.of_container(pod, container, state)
+        return self._served.run(request, requests.name_of(pod, container), call)
 
 
 def _identified(message: Identified, what: str) -> Identified:

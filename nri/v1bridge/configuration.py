@@ -89,6 +89,7 @@ class Configuration:
         self._snapshot: tuple[object, ...] | None = None
         self._files: Files = {}
         self._current = ConfigList()
+        self._is_known = False
         self._is_news = True  # the next valid configuration is to be logged, also if it is the same
         self._rejected: object = None
         self._absence = Absence(conf_file, clock)
@@ -110,6 +111,11 @@ class Configuration:
                 reason = f"cannot be read: {type(error).__name__}: {shorten(str(error), MAX_TEXT)}"
                 self._reject(ConfigError([Fault(file=self._conf_dir, message=reason)]))
             return self._current
+
+    @property
+    def is_known(self) -> bool:
+        """Return whether there has been a valid configuration, be it an empty one."""
+        return self._is_known
 
     def explain(self) -> None:
         """Log the faults, if there are any: in the background, so that no answer is delayed."""
@@ -161,7 +167,7 @@ class Configuration:
         is_over = any(path not in missing for path in self._reported)
         read = ConfigList(plugins=[plugin for plugins in files.values() for plugin in plugins])
         is_news = self._is_news or is_over or read != self._current
-        self._files, self._current, self._is_news = files, read, False
+        self._files, self._current, self._is_news, self._is_known = files, read, False, True
         if is_news:
             log.info("configuration: %s%s", self._names(), f"; gone: {_joined(gone)}" if gone else "")
         new = [path for path in missing if path not in self._reported and files[path]]

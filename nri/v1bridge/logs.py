@@ -100,10 +100,23 @@ def answer_line(name: str, request: Request, seconds: float, error: str) -> None
         log.debug("refused" if error else "answered", extra=_about(name, request, ms=round(seconds * 1000, 1)))
 
 
+def late_line(name: str, request: Request, error: str) -> None:
+    """Log the begin of a late ``create``, or its failure.
+
+    :param error: the error; "" for the begin.
+    """
+    if error:
+        what = "late create failed: it runs without its plugins"
+        log.error(what, extra=_about(name, request, error=shorten(error, MAX_TEXT)))
+    else:
+        log.info("late: it started while no bridge was connected", extra=_about(name, request))
+
+
 def _about(name: str, request: Request, **fields: Any) -> dict[str, Any]:
     """Return the ``extra`` of a record about a pod or container."""
     what = "pod" if request.is_sandbox else "container"
-    return {"fields": {"state": str(request.state), what: name, "id": request.id[:12], **fields}}
+    late = {"late": True} if request.late else {}
+    return {"fields": {"state": str(request.state), what: name, "id": request.id[:12], **late, **fields}}
 
 
 def plugin_line(name: str, request: Request, plugin: str, line: str) -> None:
@@ -125,7 +138,7 @@ class _Text(logging.Formatter):
         if record.exc_info:
             text += " | " + self.formatException(record.exc_info).replace("\n", " | ")
         fields: dict[str, Any] = getattr(record, "fields", {})
-        pairs = "".join([f" {key}={_quoted(str(value))}" for key, value in _flat(fields)])
+        pairs = "".join([f" {key}={_quoted(_text(value))}" for key, value in _flat(fields)])
         line = escape(f"{record.levelname.lower()} {text}{pairs}")
         return f"{_stamp(record)} {line}" if self._stamped else line
 
@@ -172,6 +185,10 @@ def _flat(fields: dict[str, Any]) -> list[tuple[str, Any]]:
         below = isinstance(value, dict)
         flat += [(f"{key}.{_quoted(name)}", each) for name, each in value.items()] if below else [(key, value)]
     return flat
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _quoted(value: str) -> str:

@@ -13,7 +13,7 @@ from nri.client.chain import DEFAULT_TIMEOUT
 from nri.config.entries import FAILURE_POLICIES, MAX_TIMEOUT
 from nri.config.faults import nearest
 from nri.errors import NRIError
-from nri.places import DEFAULT_BIN_DIRS, DEFAULT_CONF_DIR, DEFAULT_CONF_FILE
+from nri.places import DEFAULT_BIN_DIRS, DEFAULT_CONF_DIR, DEFAULT_CONF_FILE, DEFAULT_RECORD_FILE
 from nri.types import gojson
 from nri.types.errors import DecodeError
 from nri.types.table import FLAG, Key, Rule, Table, array, number, text, words
@@ -48,6 +48,8 @@ class BridgeOptions:
     plugin_timeout: float = _option("pluginTimeout", DEFAULT_TIMEOUT, _SECONDS)
     prefork: bool = _option("prefork", True, FLAG)
     check_owner: bool = _option("checkOwner", True, FLAG)
+    late_create: bool = _option("lateCreate", True, FLAG)
+    record_file: str = _option("recordFile", DEFAULT_RECORD_FILE, _PATH)
     log_file: str = _option("logFile", "", _PATH)
     log_level: str = _option("logLevel", "info", words("debug", "info", "warning", "error"))
     log_format: str = _option("logFormat", "text", words("text", "json"))

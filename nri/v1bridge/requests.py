@@ -1,7 +1,8 @@
 """From v2 events to v0.1 requests: the conversion, as the Go adapter does it, and facts that later events omit.
 
 containerd 1.7 sends StopPodSandbox without the pod's pid, cgroup and namespaces, and without half of its annotations.
-RunPodSandbox had them all, or the synchronization after a restart.
+RunPodSandbox had them all, or the synchronization after a restart. PostUpdatePodSandbox has the resources of the
+pod's start, and the new ones are in UpdatePodSandbox.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from nri.types.v1 import Request, Spec
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from nri.api import Container, LinuxContainer, LinuxPodSandbox
+    from nri.api import Container, LinuxContainer, LinuxPodSandbox, LinuxResources
 
 MAX_PODS = 20_000
 """Pods that are remembered; beyond that the oldest one is forgotten. A node has some hundreds."""
@@ -39,6 +40,12 @@ def of_container(pod: PodSandbox, container: Container, state: str) -> Request:
     return Request(state=state, id=container.id, sandbox_id=sandbox, pid=container.pid, spec=spec, labels=pod.labels)
 
 
+def name_of(pod: PodSandbox, container: Container | None = None) -> str:
+    """Return ``NAMESPACE/POD[/CONTAINER]``, for the log."""
+    name = f"{pod.namespace}/{pod.name}"
+    return name if container is None else f"{name}/{container.name}"
+
+
 def _spec(linux: LinuxPodSandbox | LinuxContainer, annotations: Mapping[str, str]) -> Spec:
     return Spec(
         resources=resources_to_oci(resources_of(linux)),
@@ -53,6 +60,7 @@ class Pods:
 
     def __init__(self) -> None:
         self._pods: dict[str, PodSandbox] = {}
+        self._resizes: dict[str, LinuxResources] = {}
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
@@ -62,6 +70,7 @@ class Pods:
         """Remember these pods only: a runtime synchronizes with all pods that exist."""
         with self._lock:
             self._pods.clear()
+            self._resizes.clear()
         for pod in pods:
             self.remember(pod)
 
@@ -79,6 +88,26 @@ class Pods:
         """Forget a pod that was removed."""
         with self._lock:
             self._pods.pop(pod.id, None)
+            self._resizes.pop(pod.id, None)
+
+    def resize(self, pod: PodSandbox, resources: LinuxResources) -> None:
+        """Remember the resources that an update of ``pod`` asks for, until :meth:`resized`."""
+        with self._lock:
+            self._resizes[pod.id] = resources
+            while len(self._resizes) > MAX_PODS:
+                del self._resizes[next(iter(self._resizes))]
+
+    def resized(self, pod: PodSandbox) -> PodSandbox:
+        """Return ``pod`` with its missing facts, and with the resources of its update, if they are known."""
+        with self._lock:
+            resources = self._resizes.pop(pod.id, None)
+        pod = self.complete(pod)
+        if resources is None:
+            return pod
+        whole = PodSandbox()
+        whole.CopyFrom(pod)
+        whole.linux.resources.CopyFrom(resources)
+        return whole
 
     def complete(self, pod: PodSandbox) -> PodSandbox:
         """Return ``pod`` with its missing facts filled in from memory."""

@@ -7,16 +7,22 @@ import logging
 import os
 import signal
 import threading
+from typing import TYPE_CHECKING
 
-from nri import stub, trust
+from nri import presence, stub, trust
 from nri.api.names import SOCKET_VARIABLE
 from nri.build import describe
+from nri.places import beside
 from nri.process.inherit import prepare_process
 from nri.process.subreaper import Subreaper
 from nri.v1bridge.bridge import Bridge
 from nri.v1bridge.logs import set_up
 from nri.v1bridge.options import BridgeOptions, OptionsError
 from nri.v1bridge.stderr import replace_stderr
+from nri.v1bridge.turn import Turn
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 NAME, INDEX = "v1bridge", "10"
 """The bridge's default name and index."""
@@ -58,14 +64,19 @@ def serve(*, path: str = stub.DEFAULT_SOCKET, index: str = "", options_file: str
         if not options.check_owner:
             log.warning('%s ("checkOwner": false)', trust.UNCHECKED)
 
+    turns = [] if launched else [Turn(beside(options.record_file, ".lock"))]
+
     def adopt(text: str) -> BridgeOptions:
         options, faults = BridgeOptions.read(text)
         begin_log(options)
         for fault in faults:
             log.error("bridge options: %s; the default is used instead", fault)
+        if not turns:  # launched, and configured for the first time
+            turns.append(Turn(beside(options.record_file, ".lock")))
+            turns[0].take_in_background()
         return options
 
-    bridge = Bridge(options, None if options_file else adopt, Subreaper())
+    bridge = Bridge(options, None if options_file else adopt, Subreaper(), launched=launched)
     # A launched bridge takes its name and index from the runtime. The executable's name may be just `nri`.
     name, index = ("", index) if launched else (NAME, index or INDEX)
     runner = stub.Runner(bridge, path=path, name=name, index=index, build=describe())
@@ -76,11 +87,18 @@ def serve(*, path: str = stub.DEFAULT_SOCKET, index: str = "", options_file: str
     for number in ENDING:
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
-    threading.Thread(target=_end, args=(runner,), name="end", daemon=True).start()
-    runner.run()
+    threading.Thread(target=_end, args=(runner, bridge, turns), name="end", daemon=True).start()
+    if launched:
+        runner.run()
+    elif turns[0].stand_by():
+        bridge.announce(presence.CONNECTING)
+        runner.run()
     # The runtime may have gone in the middle of a chain; only the bridge still enforces the plugin's deadline.
     if not bridge.wait_until_idle(LAST_CALLS):
         log.warning("exiting after %g s while a chain is still running", LAST_CALLS)
+    bridge.close()
+    for turn in turns:
+        turn.release()
 
 
 def _limit_heaps() -> None:
@@ -97,8 +115,11 @@ def _limit_heaps() -> None:
     mallopt(_M_MMAP_THRESHOLD, _LARGE)
 
 
-def _end(runner: stub.Runner) -> None:
+def _end(runner: stub.Runner, bridge: Bridge, turns: Sequence[Turn]) -> None:
     log.info("ending: %s", signal.Signals(signal.sigwait(ENDING)).name)
+    bridge.stop_late_creates()
+    for turn in turns:
+        turn.stop()
     runner.stop(grace=LAST_CALLS)
 
 

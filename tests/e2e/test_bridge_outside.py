@@ -157,10 +157,12 @@ def test_a_bridge_that_starts_late_tells_a_pods_end_in_full(containerd: Containe
         pod = cri.run_pod("web", labels={"app": "web"})
         with outside(containerd) as bridge:
             until(lambda: connected(containerd) == 1, "the bridge to be synchronized", SOON)
+            until(keeper.requests, "the late create", SOON)
             cri.stop_pod(pod)
             bridge.kill()
 
-    (request,) = keeper.requests()
+    late, request = keeper.requests()
+    assert (late["state"], late["id"], late["late"]) == ("create", pod, True)
     assert (request["state"], request["id"], request["sandboxID"]) == ("delete", pod, pod)
     assert request["pid"] > 0
     assert request["spec"]["cgroupsPath"] == f"{containerd.enclosure.cgroup_parent}/{pod}"

@@ -104,7 +104,7 @@ def test_more_pods_than_fit_into_four_mebibytes_are_synchronized_and_the_next_ha
             finally:
                 bridge.kill()
         assert "synchronized: 12 pods" in log(containerd)
-        assert [(r["state"], r["id"]) for r in keeper.requests()] == [("create", last)]
+        assert [(r["state"], r["id"]) for r in keeper.requests() if not r.get("late")] == [("create", last)]
 
 
 def test_a_pod_whose_event_is_longer_than_four_mebibytes_has_its_plugins_and_so_has_the_next(

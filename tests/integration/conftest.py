@@ -23,6 +23,8 @@ def host(tmp_path: Path) -> Iterator[Host]:
     host = Host(tmp_path)
     before = open_fds()
     yield host
+    for close in host.closing:
+        close()
     after = open_fds()
     wait_until(lambda: not host.processes())  # one that was killed takes a moment
     left = host.processes()

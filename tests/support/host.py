@@ -33,6 +33,8 @@ class Host:
         self.root = root
         self.bin = self.folder("bin")
         self.conf = root / "resource.d"
+        self.closing: list[Callable[[], object]] = []
+        """To be called when the test is over."""
 
     def folder(self, name: str) -> Path:
         folder = self.root / name

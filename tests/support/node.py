@@ -27,6 +27,7 @@ def call(seconds: float = SOON) -> Call:
 def bridge_options(host: Host, **changes: Any) -> BridgeOptions:
     """BridgeOptions that keep the bridge on this host."""
     places = {"conf_dir": str(host.conf), "conf_file": f"{host.root}/conf.json", "bin_dirs": (str(host.bin),)}
+    places["record_file"] = f"{host.root}/v1bridge.record"
     return BridgeOptions(**{**places, "plugin_timeout": SOON, **changes})
 
 
@@ -36,6 +37,7 @@ class Node:
     def __init__(self, host: Host, **changes: Any) -> None:
         self.host = host
         self.bridge = Bridge(bridge_options(host, **changes))
+        host.closing.append(self.bridge.close)
         self._kept = host.root / "kept"
 
     def keeper(self, type_: str = "keeper", *do: list[Any], **options: Any) -> PluginEntry:

@@ -22,7 +22,15 @@ if TYPE_CHECKING:
     from tests.support.host import Host
 
 SOURCE = str(Path(__file__).parents[3])
-COMMAND = [sys.executable, "-m", "nri.cli.bridge_entry"]
+START = """
+import os
+from nri import places
+places.DEFAULT_RECORD_FILE = os.path.abspath("v1bridge.record")
+from nri.cli.bridge_entry import main
+main()
+"""
+"""The executable, which without a setting does not use the machine's own record."""
+COMMAND = [sys.executable, "-c", START]
 AS_THREE = """
 import os, sys
 number = int(sys.argv[1])
@@ -41,6 +49,8 @@ class BridgeProcess:
         self.node = Node(host)
         self.log_file = host.root / "bridge.log"
         self.path = str(host.root / "nri.sock")
+        self.changes: dict[str, Any] = {}
+        """Settings of :meth:`outside`."""
         self.child: subprocess.Popen[bytes] | None = None
         self._listener: socket.socket | None = None
         self._runtimes: list[Runtime] = []
@@ -48,7 +58,8 @@ class BridgeProcess:
     def settings(self, **changes: Any) -> str:
         host = self.host
         places = {"confDir": str(host.conf), "confFile": f"{host.root}/conf.json", "binDirs": [str(host.bin)]}
-        return json.dumps({**places, "logFile": str(self.log_file), "pluginTimeout": SOON, **changes})
+        files = {"logFile": str(self.log_file), "recordFile": str(host.root / "v1bridge.record")}
+        return json.dumps({**places, **files, "pluginTimeout": SOON, **changes})
 
     @property
     def log(self) -> str:
@@ -95,7 +106,7 @@ class BridgeProcess:
 
     def outside(self, *words: str, **options: Any) -> None:
         """By hand, with settings of its own, and paths that count from where it is started."""
-        (self.host.root / "settings.json").write_text(self.settings())
+        (self.host.root / "settings.json").write_text(self.settings(**self.changes))
         self.start(*COMMAND, "--socket", "nri.sock", "--config", "settings.json", *words, **options)
 
     # How it ends

@@ -104,6 +104,7 @@ class Attached:
         self.bridge = Bridge(
             bridge_options(host, prefork=prefork), lambda _text: bridge_options(host, prefork=self._prefork)
         )
+        host.closing.append(self.bridge.close)
         self.runtime = adaptation.Runtime(request_timeout=timeout)
         ours, theirs = socket.socketpair()
         session = Session(self.bridge, Identity(name="v1bridge", index="10"), theirs)

@@ -15,6 +15,7 @@ from nri.ttrpc import Code, StatusError
 from nri.v1bridge import Bridge, BridgeOptions
 from tests.support.host import plugin
 from tests.support.node import Node, call
+from tests.support.pods import pod
 from tests.support.waiting import SOON, wait_until
 
 if TYPE_CHECKING:
@@ -96,6 +97,8 @@ def test_the_bridge_subscribes_to_what_it_needs_and_nothing_else() -> None:
         api.Event.RUN_POD_SANDBOX,
         api.Event.STOP_POD_SANDBOX,
         api.Event.REMOVE_POD_SANDBOX,
+        api.Event.UPDATE_POD_SANDBOX,
+        api.Event.POST_UPDATE_POD_SANDBOX,
         api.Event.CREATE_CONTAINER,
         api.Event.START_CONTAINER,
         api.Event.POST_UPDATE_CONTAINER,
@@ -291,6 +294,36 @@ def test_a_path_is_of_no_account_after_the_container_is_created(host: Host, node
     node.start()
     node.update()
     node.stop()
+
+
+# A pod that is resized as a whole
+
+
+def resize(node: Node, shares: int | None) -> None:
+    request = api.UpdatePodSandboxRequest(pod=pod())
+    if shares is not None:
+        request.linux_resources.cpu.shares.value = shares
+    node.bridge.update_pod_sandbox(request, call())
+    node.bridge.post_update_pod_sandbox(api.PostUpdatePodSandboxRequest(pod=pod()), call())
+
+
+def test_a_plugin_that_lists_update_gets_that_of_a_sandbox_with_the_new_resources(host: Host, node: Node) -> None:
+    host.configure(node.keeper("a"), node.keeper("b", states=["update"]))
+    node.run_pod()
+    resize(node, 512)
+    resize(node, None)
+    node.stop_pod()
+    kept = [request for request in node.kept if request["state"] != "create"]
+    assert [(each["state"], each["id"], each["sandboxID"]) for each in kept[:2]] == 2 * [("update", "6efd", "6efd")]
+    assert [each["spec"]["resources"] for each in kept] == [{"memory": {}, "cpu": {"shares": 512}}, None, None, None]
+
+
+def test_a_sandboxs_update_that_fails_is_an_error_and_the_bridge_serves_on(host: Host, node: Node) -> None:
+    host.configure(node.keeper("a", ["error", "no CPU"], states=["update"]))
+    with pytest.raises(StatusError, match="plugin a: no CPU"):
+        resize(node, 512)
+    with pytest.raises(StatusError, match="found no pod"):
+        node.bridge.post_update_pod_sandbox(api.PostUpdatePodSandboxRequest(), call())
 
 
 # Several at once

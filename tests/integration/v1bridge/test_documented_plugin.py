@@ -56,7 +56,9 @@ def bridged(host: Host, executable: Path) -> Iterator[tuple[adaptation.Runtime, 
     host.configure(PluginEntry(type="batch", conf={"cpus": "2-"}))
     log = host.root / "bridge.log"
     places = {"confDir": str(host.conf), "confFile": f"{host.root}/conf.json", "binDirs": [str(host.bin)]}
-    (host.folder("conf.d") / "10-v1bridge.conf").write_text(json.dumps({**places, "logFile": str(log)}))
+    (host.folder("conf.d") / "10-v1bridge.conf").write_text(
+        json.dumps({**places, "logFile": str(log), "recordFile": f"{host.root}/v1bridge.record"})
+    )
     start = f"import sys\nsys.path.insert(0, {str(SOURCE)!r})\nfrom nri.cli.bridge_entry import main\nmain()\n"
     host.script("10-v1bridge", f"#!{sys.executable}\n{start}", into=host.folder("plugins"))
     with adaptation.Runtime(

@@ -37,6 +37,7 @@ def bridge(host: Host, bridge: BridgeProcess) -> BridgeProcess:
     """From outside, with a plugin that keeps its requests."""
     host.configure(bridge.node.keeper())
     bridge.listen()
+    bridge.changes["lateCreate"] = False
     bridge.outside()
     return bridge
 

@@ -15,7 +15,7 @@ import pytest
 
 from nri.process import conversation, launch, wait
 from nri.stub.session import ANSWER_EARLY
-from nri.v1bridge import bridge as module
+from nri.v1bridge import served as module
 from tests.integration.v1bridge.site import Site
 from tests.support.processes import kill
 from tests.support.waiting import SOON, wait_until

@@ -59,6 +59,7 @@ class Preforking:
         host.script("noting", PLUGIN.format(python=sys.executable, **names))
         host.configure(PluginEntry(type="noting"))
         self.bridge = Bridge(bridge_options(host), lambda text: bridge_options(host, prefork=text == "prefork"))
+        host.closing.append(self.bridge.close)
 
     def say(self, text: str) -> None:
         self.bridge.configure(text, RuntimeInfo(name="containerd", version="1.7.24"))

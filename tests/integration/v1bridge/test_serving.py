@@ -233,6 +233,7 @@ def test_debug_logs_what_info_does_and_more(host: Host, bridge: BridgeProcess) -
 
 
 def test_from_outside_it_connects_and_again_when_the_runtime_is_back(host: Host, bridge: BridgeProcess) -> None:
+    bridge.changes["lateCreate"] = False
     bridge.outside()
     assert wait_until(lambda: "no runtime at " in bridge.log)
     assert f"warning no runtime at {bridge.path}: No such file or directory; retrying" in bridge.log

@@ -35,7 +35,8 @@ class Outside:
     def __init__(self, host: Host, command: list[str], stderr: int) -> None:
         self.host = host
         (host.root / "settings.json").write_text(
-            f'{{"confDir": "{host.conf}", "confFile": "{host.root}/none", "binDirs": ["{host.bin}"]}}'
+            f'{{"confDir": "{host.conf}", "confFile": "{host.root}/none", "binDirs": ["{host.bin}"], '
+            f'"recordFile": "{host.root}/v1bridge.record"}}'
         )
         self.runtime = adaptation.Runtime(socket_path=f"{host.root}/nri.sock", request_timeout=SOON)
         self.runtime.start()

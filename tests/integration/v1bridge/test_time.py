@@ -13,7 +13,7 @@ from nri import api
 from nri.errors import NRIError
 from nri.stub.session import ANSWER_EARLY
 from nri.ttrpc import Code, StatusError
-from nri.v1bridge import bridge as module
+from nri.v1bridge import served as module
 from tests.integration.v1bridge.session import Connected, ask
 from tests.support.host import plugin
 from tests.support.node import Node

@@ -10,13 +10,15 @@ from tests.node.guest.shell import wait_until
 
 
 def command_lines() -> dict[int, str]:
-    """Return the command line of each process, by its pid."""
+    """Return the command line of each process that runs, by its pid; a zombie and a kernel thread have none."""
     found = {}
     for name in filter(str.isdigit, os.listdir("/proc")):
         try:
-            found[int(name)] = Path(f"/proc/{name}/cmdline").read_bytes().replace(b"\0", b" ").decode().strip()
+            line = Path(f"/proc/{name}/cmdline").read_bytes()
         except OSError:
             continue
+        if line:
+            found[int(name)] = line.replace(b"\0", b" ").decode().strip()
     return found
 
 

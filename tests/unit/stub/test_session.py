@@ -136,6 +136,32 @@ def test_a_plugin_is_subscribed_only_to_what_the_runtime_knows(
     assert told == ([missing] if mask == 0x7FF else [])
 
 
+def test_an_optional_event_that_the_runtime_does_not_have_is_no_warning(
+    connect: Connect, caplog: pytest.LogCaptureFixture
+) -> None:
+    plugin = subscribed(*EVERYTHING)
+    plugin.optional_events = frozenset({api.Event.UPDATE_POD_SANDBOX, api.Event.POST_UPDATE_POD_SANDBOX})
+    _, runtime = connect(plugin)
+    runtime.configure(NRI_version="v0.9.0")
+    told = [record.message for record in caplog.records if record.levelno == logging.WARNING]
+    assert told == ["fake 1.2 can't deliver ValidateContainerAdjustment"]
+
+
+def test_the_hooks_follow_the_answer_and_the_end_of_the_connection(connect: Connect) -> None:
+    plugin = subscribed("run_pod_sandbox")
+    seen: list[str] = []
+    plugin.after_synchronize = lambda: seen.append("synchronized")
+    plugin.disconnected = lambda: seen.append("disconnected")
+    _, runtime = connect(plugin)
+    runtime.configure()
+    runtime.synchronize(more=True)
+    assert seen == []
+    runtime.synchronize()
+    until(lambda: seen == ["synchronized"])
+    runtime.close()
+    until(lambda: seen == ["synchronized", "disconnected"])
+
+
 @pytest.mark.parametrize(("event", "name"), plugin_module.HANDLERS.items())
 def test_the_mask_follows_the_handlers(connect: Connect, event: int, name: str) -> None:
     _, runtime = connect(subscribed(name))

@@ -70,6 +70,8 @@ MISTAKES = [
         "request.spec.annotations: found an array, expected an object of strings",
     ),
     (Request, '{"spec":{"cgroupsPath":{}}}', "request.spec.cgroupsPath: found an object, expected a string"),
+    (Request, '{"late":"true"}', "request.late: found the string 'true', expected true or false"),
+    (Request, '{"late":1}', "request.late: found the number 1, expected true or false"),
     (Request, '{"results":{}}', "request.results: found an object, expected an array of results"),
     (Request, '{"results":[{},{"error":5}]}', "request.results[1].error: found the number 5, expected a string"),
     (Request, "[]", "request: found an array, expected an object"),

@@ -45,6 +45,7 @@ REQUEST = {
     "spec": {"resources": {}, "namespaces": {"pid": "/p"}, "cgroupsPath": "/a", "annotations": {"a": "b"}},
     "labels": {"a": "b"},
     "results": [RESULT],
+    "late": True,
 }
 CONFIG = {
     "version": "0.1",

@@ -106,6 +106,16 @@ def test_keys_beside_the_contracts_do_not_replace_what_the_contract_has() -> Non
     assert written == {"plugin": "a", "version": "0.1", "error": "no", "metadata": {"a": "b"}, "mine": 1}
 
 
+def test_late_is_written_only_if_it_is() -> None:
+    request = Request(state="create", id="a")
+    assert request.late is False
+    assert b"late" not in request.to_json()
+    late = request.replace(late=True)
+    assert json.loads(late.to_json())["late"] is True
+    assert Request.from_json(late.to_json()) == late
+    assert Request.from_json('{"LATE": null}').late is False
+
+
 def test_null_results_and_plugins_are_passed_over() -> None:
     assert Request.from_json('{"results":[null,{"plugin":"a"}]}').results == (Result(plugin="a", version=""),)
     assert ConfigList.from_json('{"plugins":[null]}').plugins == ()

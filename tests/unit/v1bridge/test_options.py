@@ -24,6 +24,9 @@ GOOD = [
     ("prefork", True, "prefork", True),
     ("checkOwner", False, "check_owner", False),
     ("checkOwner", True, "check_owner", True),
+    ("lateCreate", False, "late_create", False),
+    ("lateCreate", True, "late_create", True),
+    ("recordFile", "/run/other", "record_file", "/run/other"),
     ("logFile", "/var/log/nri.log", "log_file", "/var/log/nri.log"),
     ("logLevel", "debug", "log_level", "debug"),
     ("logLevel", "info", "log_level", "info"),
@@ -60,6 +63,8 @@ BAD = [
     ("prefork", "no", "prefork: found the string 'no', expected true or false"),
     ("checkOwner", 0, "checkOwner: found the number 0, expected true or false"),
     ("checkOwner", "false", "checkOwner: found the string 'false', expected true or false"),
+    ("lateCreate", "true", "lateCreate: found the string 'true', expected true or false"),
+    ("recordFile", "run/nri", f"recordFile: found the string 'run/nri', {PATH}"),
     ("logLevel", "trace", "logLevel: found the string 'trace', expected one of debug, info, warning, error"),
     ("logLevel", 3, "logLevel: found the number 3, expected one of debug, info, warning, error"),
     ("logFormat", "logfmt", "logFormat: found the string 'logfmt', expected one of text, json"),
@@ -73,6 +78,7 @@ def test_options_that_say_nothing_are_the_defaults(text: str) -> None:
     assert options == BridgeOptions()
     assert (options.conf_dir, options.conf_file) == ("/etc/nri/resource.d", "/etc/nri/conf.json")
     assert (options.bin_dirs, options.failure_policy) == (("/opt/nri/bin",), "fail")
+    assert (options.late_create, options.record_file) == (True, "/run/nri/v1bridge.record")
     assert (options.log_file, options.log_level, options.log_format) == ("", "info", "text")
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from nri.api import PodSandbox
+from nri.api import LinuxResources, PodSandbox
 from nri.v1bridge import requests as module
 from nri.v1bridge.requests import Pods
 
@@ -168,3 +168,27 @@ def test_threads_may_use_it_at_once() -> None:
     for thread in threads:
         thread.join()
     assert failed == []
+
+
+def resources(shares: int) -> LinuxResources:
+    return LinuxResources(cpu={"shares": {"value": shares}})
+
+
+def test_a_resized_pod_has_the_resources_of_its_latest_update_once() -> None:
+    memory = knowing(PodSandbox(**WHOLE))
+    memory.resize(PodSandbox(id="6efd"), resources(7))
+    memory.resize(PodSandbox(id="6efd"), resources(8))
+    whole = memory.resized(PodSandbox(id="6efd"))
+    assert whole.linux.resources == resources(8)
+    assert whole.linux.cgroups_path == "/kubepods/6efd"
+    assert memory.resized(PodSandbox(id="6efd")) == PodSandbox(**WHOLE)
+    assert memory.complete(PodSandbox(id="6efd")) == PodSandbox(**WHOLE)
+
+
+def test_the_resources_of_a_pod_that_is_gone_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_PODS", 2)
+    memory = Pods()
+    for id_ in ("a", "b", "c"):
+        memory.resize(PodSandbox(id=id_), resources(7))
+    memory.forget(PodSandbox(id="b"))
+    assert [memory.resized(PodSandbox(id=id_)).HasField("linux") for id_ in ("a", "b", "c")] == [False, False, True]

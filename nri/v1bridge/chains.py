@@ -1,0 +1,91 @@
+"""The chains that run: each counts until it has ended, and leaves work for the time after the answer."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from nri.client import ChainError
+from nri.errors import bounded, escape
+from nri.process import children
+from nri.ttrpc import Code, StatusError
+from nri.v1bridge.logs import answer_line, event_line, plugin_line, step_line
+
+if TYPE_CHECKING:
+    from nri.client import Step
+    from nri.process.subreaper import Subreaper
+    from nri.types.v1 import Request
+    from nri.v1bridge.clients import Clients
+
+MAX_ERROR = 4096
+"""Bytes of an error, in one line, that the runtime shows to the pod's owner; a plugin may write a megabyte."""
+
+
+class Chains:
+    """Runs chains with the clients of the bridge. All methods may be called from any thread.
+
+    :param subreaper: see :class:`nri.v1bridge.bridge.Bridge`.
+    """
+
+    def __init__(self, clients: Clients, subreaper: Subreaper | None) -> None:
+        self._clients, self._subreaper = clients, subreaper
+        self._busy = 0
+        self._idle = threading.Condition()  # its lock protects _busy
+
+    def run(
+        self, request: Request, name: str, deadline: float | None, *, without_containerds: bool = False
+    ) -> list[Step]:
+        """Run the chain for a request, and log it.
+
+        :param name: ``NAMESPACE/POD[/CONTAINER]``, for the log.
+        :param deadline: a time of :func:`time.monotonic`; None if only the timeouts of the plugins apply.
+        :param without_containerds: see :meth:`nri.v1bridge.clients.Clients.current`.
+        :raises StatusError: a plugin has failed; its text is fit for the runtime.
+        """
+        client = self._clients.current(without_containerds=without_containerds)
+        with self._idle:
+            self._busy += 1
+        started = time.monotonic()
+        message = ""
+        try:
+            event_line(name, request, client.chain(request.state), deadline and deadline - started)
+            return client.invoke(
+                request,
+                request.state,
+                deadline=deadline,
+                log=lambda plugin, line: plugin_line(name, request, plugin, line),
+                on_step=lambda step: step_line(name, request, step),
+            )
+        except ChainError as error:
+            message = bounded(escape(f"nri v0.1: {error}"), MAX_ERROR)
+            raise StatusError(Code.ABORTED, message) from None
+        finally:
+            answer_line(name, request, time.monotonic() - started, message)
+            with self._idle:
+                self._busy -= 1
+                self._idle.notify_all()
+
+    def tidy(self) -> None:
+        """Do the work of a chain that can wait until the runtime has its response."""
+        self._clients.configuration.explain()
+        if (pool := self._clients.pool) is not None:
+            pool.tidy()
+        children.reap_late()
+        if self._subreaper is not None and self._subreaper.may_have_orphans():
+            with self._idle:
+                if self._busy == 0:
+                    self._subreaper.end_orphans()
+
+    def wait_until_idle(self, timeout: float) -> bool:
+        """Wait until no chain is running and the log has all faults of the configuration, at most *timeout* seconds.
+
+        Return whether no chain is running.
+        """
+        until = time.monotonic() + timeout
+        with self._idle:
+            is_idle = self._idle.wait_for(lambda: self._busy == 0, timeout)
+        configuration = self._clients.configuration
+        configuration.explain()
+        configuration.is_explained(max(0.0, until - time.monotonic()))
+        return is_idle

@@ -1,0 +1,179 @@
+"""Late creates: ``create`` for what started while no bridge was connected, in the background.
+
+The bridge guarantees, for each sandbox and container:
+
+- it is noted on record before its late ``create`` begins, so that there is never a second one;
+- ``create`` and ``delete`` never run at the same time, and ``delete`` is last: if it comes first, there is no late
+  ``create``; if it comes meanwhile, it waits, and if that takes too long for the runtime, it runs afterwards;
+- what has not begun when the connection ends is dropped without a note; the next synchronization finds it again.
+
+A sandbox comes before its containers. :data:`THREADS` pods are served at a time.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from typing import TYPE_CHECKING
+
+from nri.errors import escape
+from nri.ttrpc import StatusError
+from nri.v1bridge.logs import late_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from nri.v1bridge.missed import Missed
+    from nri.v1bridge.record import Record
+
+THREADS = 4
+"""Pods that are served at a time: events that come meanwhile need the plugins, too."""
+
+log = logging.getLogger("nri.v1bridge")
+
+
+class LateCreates:
+    """The late creates of a bridge. All methods may be called from any thread.
+
+    :param run: runs the chain for one of them; it raises StatusError when a plugin fails.
+    """
+
+    def __init__(self, run: Callable[[Missed], object], record: Record) -> None:
+        self._run, self._record = run, record
+        self._changed = threading.Condition()
+        self._queue: deque[Sequence[Missed]] = deque()
+        self._pending: dict[str, Missed] = {}
+        self._running: dict[str, list[Callable[[], object]]] = {}  # what is to run after each
+        self._events: set[str] = set()  # whose create runs for an event
+        self._threads = 0
+        self._begun, self._succeeded, self._failed = 0.0, 0, 0
+
+    def put(self, pods: Iterable[Sequence[Missed]]) -> None:
+        """Queue sandboxes and containers, by pod; :meth:`start` begins with them."""
+        with self._changed:
+            for pod in pods:
+                self._queue.append(pod)
+                self._pending.update([(each.request.id, each) for each in pod])
+
+    def start(self) -> None:
+        """Begin with what is queued, in threads of their own."""
+        with self._changed:
+            if not self._threads:
+                self._begun, self._succeeded, self._failed = time.monotonic(), 0, 0
+            while self._threads < min(THREADS, len(self._queue)):
+                thread = threading.Thread(target=self._work, name=f"late-{self._threads}", daemon=True)
+                try:
+                    thread.start()
+                except RuntimeError as error:  # the limit of threads is reached
+                    log.error("late: a thread cannot be started: %s", error)
+                    break
+                self._threads += 1
+            if self._threads:
+                return
+        self.drop()
+
+    def drop(self) -> None:
+        """Drop what has not begun."""
+        with self._changed:
+            dropped = len(self._pending)
+            self._queue.clear()
+            self._pending.clear()
+        if dropped:
+            log.warning("late: dropped %d that have not begun; the next synchronization finds them again", dropped)
+
+    def begin(self, id_: str) -> None:
+        """Note that ``create`` runs for an event: there is no late one of this id before :meth:`end`."""
+        with self._changed:
+            self._events.add(id_)
+            self._pending.pop(id_, None)
+
+    def end(self, id_: str) -> None:
+        """Note that the ``create`` of an event has ended."""
+        with self._changed:
+            self._events.discard(id_)
+            if self._threads:
+                self._changed.notify_all()
+
+    def withdraw(self, id_: str, until: float | None, delete: Callable[[], object]) -> bool:
+        """Cancel the late ``create`` of this id, or wait for its end; return whether ``delete`` can run now.
+
+        :param until: a time of :func:`time.monotonic`; after that, *delete* is called when the ``create`` has ended.
+        """
+        with self._changed:
+            self._pending.pop(id_, None)
+            while id_ in self._running:
+                left = None if until is None else until - time.monotonic()
+                if left is not None and left <= 0:
+                    self._running[id_].append(delete)
+                    return False
+                self._changed.wait(left)
+        return True
+
+    def wait_until_idle(self, timeout: float) -> bool:
+        """Wait until none is running, nor its ``delete``, at most *timeout* seconds; return whether none is."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._running, timeout)
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                if not self._queue:
+                    self._threads -= 1
+                    is_last = not self._threads
+                    break
+                pod = self._queue.popleft()
+            for missed in pod:
+                self._serve(missed)
+        if is_last and (self._succeeded or self._failed):
+            level = logging.WARNING if self._failed else logging.INFO
+            took = time.monotonic() - self._begun
+            log.log(
+                level,
+                "late: create succeeded for %d, failed for %d, in %.1f s",
+                self._succeeded,
+                self._failed,
+                took,
+            )
+
+    def _serve(self, missed: Missed) -> None:
+        id_ = missed.request.id
+        with self._changed:
+            self._changed.wait_for(lambda: id_ not in self._events)
+            if self._pending.get(id_) is not missed:
+                return  # it was withdrawn or dropped
+            del self._pending[id_]
+            if id_ in self._record or id_ in self._running:
+                return  # it was served for an event of the previous connection, or late
+            self._running[id_] = []
+            self._record.add(id_)
+        error = ""
+        try:
+            late_line(missed.name, missed.request, "")
+            self._run(missed)
+        except StatusError as failure:
+            error = failure.message
+        except Exception as failure:  # the others must be served
+            log.exception("unexpected error")
+            error = escape(f"{type(failure).__name__}: {failure}")
+        if error:
+            late_line(missed.name, missed.request, error)
+        with self._changed:
+            self._failed += bool(error)
+            self._succeeded += not error
+        self._finish(id_)
+
+    def _finish(self, id_: str) -> None:
+        """Run what is to run after the late ``create`` of an id."""
+        while True:
+            with self._changed:
+                if not self._running[id_]:
+                    del self._running[id_]
+                    self._changed.notify_all()
+                    return
+                then = self._running[id_].pop(0)
+            try:
+                then()
+            except Exception:
+                log.exception("unexpected error")

@@ -1,0 +1,221 @@
+"""The record of what was served: the ids of the sandboxes and containers whose ``create`` ended without an error.
+
+It is in memory, and in a file that outlives the bridge but not the machine: one id a line, appended with one write.
+An id is written after its chain has succeeded, so a bridge that is killed meanwhile leaves a container that counts as
+not served. The file is read with suspicion: it is bounded, belongs to root or to our user, and is no link; lines that
+are not ids are ignored. A file that cannot be read counts as empty, and one that cannot be written is reported once;
+neither is ever the error of an event.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import re
+import stat
+import threading
+from typing import TYPE_CHECKING
+
+from nri import trust
+from nri.errors import NRIError, escape
+from nri.filekind import describe
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+MAX_SIZE = 16 * 1024 * 1024
+"""Bytes of a file that is read. It has 65 for each container, and is rewritten when most of them are gone."""
+
+MAX_IDS = 100_000
+"""Ids that are remembered; beyond that the oldest one is forgotten. A node has some thousands."""
+
+SPARE = 5_000
+"""Lines of ids that are forgotten, beyond which the file is rewritten."""
+
+_ID = re.compile(rb"[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
+_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
+_APPEND = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
+_NEW = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+
+log = logging.getLogger("nri.v1bridge")
+
+
+class Record:
+    """The ids that were served. All methods may be called from any thread; none raises for the file's sake.
+
+    Before the first :meth:`load` there is no file, and ids are only in memory.
+    """
+
+    def __init__(self) -> None:
+        self._path = ""
+        self._ids: dict[str, None] = {}  # in the order in which they were served
+        self._fd = -1
+        self._lines = 0
+        self._is_torn = False  # the file ends in the middle of a line
+        self._reported = ""
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def __contains__(self, id_: object) -> bool:
+        return id_ in self._ids
+
+    def load(self, path: str) -> None:
+        """Use the file at ``path``: add its ids to those in memory, and append to it from now on.
+
+        Another bridge may have replaced the file since it was opened, so the bridge calls this for each connection.
+        """
+        with self._lock:
+            self._path = path
+            self._close()
+            lines = (self._attempt("read", self._read) or b"").split(b"\n")
+            self._lines, self._is_torn = len(lines), lines[-1] != b""
+            known = self._ids
+            self._ids = {line.decode(): None for line in lines if _ID.fullmatch(line)}
+            self._ids.update(known)
+            self._bound()
+            if self._fd < 0:
+                self._attempt("written", self._rewrite)
+
+    def add(self, id_: str) -> None:
+        """Note that ``create`` ended without an error for the sandbox or container."""
+        with self._lock:
+            if id_ in self._ids:
+                return
+            self._ids[id_] = None
+            self._bound()
+            if self._fd >= 0:
+                self._attempt("written", lambda: self._append(id_))
+
+    def discard(self, id_: str) -> None:
+        """Forget an id: its ``delete`` has run. The line remains until the file is rewritten."""
+        with self._lock:
+            self._ids.pop(id_, None)
+
+    def keep(self, existing: Collection[str]) -> None:
+        """Forget all ids but the *existing* ones, and rewrite the file."""
+        with self._lock:
+            self._ids = {id_: None for id_ in self._ids if id_ in existing}
+            if self._path:
+                self._attempt("written", self._rewrite)
+
+    def tidy(self) -> None:
+        """Rewrite the file if most of its lines are forgotten ids. It needs no answer's time."""
+        if self._lines <= 2 * len(self._ids) + SPARE or self._fd < 0:
+            return
+        with self._lock:
+            self._attempt("written", self._rewrite)
+
+    def close(self) -> None:
+        """Close the file; the ids stay in memory."""
+        with self._lock:
+            self._close()
+
+    def _bound(self) -> None:
+        while len(self._ids) > MAX_IDS:
+            del self._ids[next(iter(self._ids))]
+
+    def _append(self, id_: str) -> None:
+        line = os.fsencode(id_)
+        if not _ID.fullmatch(line):
+            return
+        line = (b"\n" if self._is_torn else b"") + line + b"\n"
+        self._is_torn = True
+        if os.write(self._fd, line) < len(line):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self._is_torn = False
+        self._lines += 1
+
+    def _read(self) -> bytes:
+        """Return the content of the file, "" if there is none, and open it for appending.
+
+        :raises OSError: it cannot be opened or read.
+        :raises NRIError: it is not a file that can be relied on.
+        """
+        try:
+            fd = os.open(self._path, _READ)
+        except FileNotFoundError:
+            return b""
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                raise NRIError("it is a link, expected a regular file") from None
+            raise
+        try:
+            status = os.fstat(fd)
+            if not stat.S_ISREG(status.st_mode):
+                raise NRIError(f"it is {_kind(status.st_mode)}, expected a regular file")
+            if wrong := trust.judge_path(self._path, status):
+                raise NRIError(wrong)
+            if status.st_size > MAX_SIZE:
+                raise NRIError(f"it has {status.st_size} bytes, expected at most {MAX_SIZE}")
+            data = bytearray()
+            while len(data) <= MAX_SIZE and (part := os.read(fd, 1 << 20)):
+                data += part
+        finally:
+            os.close(fd)
+        self._fd = os.open(self._path, _APPEND)
+        return bytes(data)
+
+    def _rewrite(self) -> None:
+        """Replace the file by one with the ids in memory: a temporary file and a rename.
+
+        :raises OSError: it cannot be written; the old file stays.
+        :raises NRIError: others can write to its directory, or the path is something else's.
+        """
+        directory = os.path.dirname(self._path)
+        os.makedirs(directory, mode=0o700, exist_ok=True)
+        end, named_in = trust.follow(directory)
+        for place in (*named_in, end):
+            if wrong := trust.judge(os.stat(place)):
+                raise NRIError(f"{place} {wrong}")
+        try:
+            mode = os.lstat(self._path).st_mode
+        except FileNotFoundError:
+            pass
+        else:
+            if not stat.S_ISREG(mode):  # such as /dev/null, which a rename would replace
+                raise NRIError(f"it is {_kind(mode)}, expected a regular file")
+        part = f"{self._path}.part"
+        try:
+            os.unlink(part)
+        except FileNotFoundError:
+            pass
+        fd = os.open(part, _NEW, 0o600)
+        try:
+            ids = [line for id_ in self._ids if _ID.fullmatch(line := os.fsencode(id_))]
+            data = b"".join([line + b"\n" for line in ids])
+            while data:
+                data = data[os.write(fd, data) :]
+            os.rename(part, self._path)
+        except BaseException:
+            os.close(fd)
+            os.unlink(part)
+            raise
+        self._close()
+        self._fd, self._lines, self._is_torn = fd, len(ids), False
+
+    def _attempt(self, what: str, function: Callable[[], bytes | None]) -> bytes | None:
+        """Return the function's result, None if it fails; log a failure once until it changes or is over."""
+        try:
+            result = function()
+        except (OSError, NRIError) as error:
+            reason = str(error) if isinstance(error, NRIError) else error.strerror or str(error)
+            if reason != self._reported:
+                self._reported = reason
+                means = "what was served is known only until the bridge ends"
+                log.warning("the record %s cannot be %s: %s; %s", self._path, what, escape(reason), means)
+            return None
+        if what == "written":
+            self._reported = ""
+        return result
+
+    def _close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+        self._fd = -1
+
+
+def _kind(mode: int) -> str:
+    return "a link" if stat.S_ISLNK(mode) else describe(mode)

@@ -1,0 +1,177 @@
+"""The chains of the bridge, each run once: for an event, or late for what started while no bridge was connected.
+
+An event's ``create`` is put on record when it has ended without an error, its ``delete`` takes it off. A
+synchronization shows what lives without being on record (:mod:`nri.v1bridge.missed`); late creates serve it
+(:mod:`nri.v1bridge.late`).
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING
+
+from nri.errors import escape
+from nri.ttrpc import Code, StatusError
+from nri.types.v1 import State
+from nri.v1bridge import missed
+from nri.v1bridge.chains import Chains
+from nri.v1bridge.late import LateCreates
+from nri.v1bridge.record import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from nri import api
+    from nri.client import Step
+    from nri.process.subreaper import Subreaper
+    from nri.ttrpc import Call
+    from nri.types.v1 import Request
+    from nri.v1bridge.clients import Clients
+    from nri.v1bridge.missed import Missed
+
+MARGIN = 0.1
+"""Seconds between the chain's deadline and the request's: to kill a plugin, and to send the response."""
+
+log = logging.getLogger("nri.v1bridge")
+
+
+class Served:
+    """Runs the chains of events, and those that were missed. All methods may be called from any thread."""
+
+    def __init__(self, clients: Clients, subreaper: Subreaper | None) -> None:
+        self._clients = clients
+        self._chains = Chains(clients, subreaper)
+        self._record = Record()
+        self._late = LateCreates(self._run_late, self._record)
+        self._unproven: dict[str, list[Missed]] = {}
+        self._is_ending = False
+        self._runtime_runs_pods = False
+
+    def configure(self, *, runtime_runs_pods: bool) -> None:
+        """Prepare for a connection with the options of ``clients``.
+
+        :param runtime_runs_pods: the runtime is a containerd 2.x, which runs some plugins for sandboxes itself.
+        """
+        self._runtime_runs_pods = runtime_runs_pods
+        self._record.load(self._clients.options.record_file)
+
+    def synchronize(self, pods: Sequence[api.PodSandbox], containers: Sequence[api.Container]) -> None:
+        """Forget what does not exist any more, and queue what was missed; :meth:`start` begins with that."""
+        self._record.keep({each.id for each in pods} | {each.id for each in containers})
+        self._late.drop()
+        self._unproven = {}
+        found = missed.find(pods, containers, self._record)
+        if self._is_ending:
+            return
+        what = f"late: {found.counted()} started while no bridge was connected"
+        means = "running create for them"
+        level = logging.WARNING
+        if not self._clients.options.late_create:
+            means = 'no plugin runs for them ("lateCreate": false)'
+        elif not self._clients.configuration.is_known:
+            means = "no plugin runs for them without a valid configuration; the next synchronization finds them again"
+            level = logging.ERROR
+        elif not self._clients.current().config.plugins:
+            means = "no plugin is configured for them"
+            level = logging.INFO
+            for each in [each for pod in found.missed for each in pod]:
+                self._record.add(each.request.id)
+        else:
+            self._unproven = found.unproven
+            self._late.put(found.missed)
+        if found.missed:
+            log.log(level, "%s; %s", what, means)
+
+    def start(self) -> None:
+        """Begin with the late creates that are queued."""
+        self._late.start()
+
+    def stop(self, *, for_good: bool = False) -> None:
+        """Drop the late creates that have not begun.
+
+        :param for_good: the bridge ends.
+        """
+        self._is_ending = self._is_ending or for_good
+        self._unproven = {}
+        self._late.drop()
+
+    def prove(self, sandbox: str, call: Call) -> None:
+        """Note that a sandbox is ready; if it was missed, it is served after the call."""
+        if self._unproven and (found := self._unproven.pop(sandbox, None)):
+            self._late.put([found])
+            call.afterwards.append(self._late.start)
+
+    def wait_until_idle(self, timeout: float) -> bool:
+        """Wait as :meth:`nri.v1bridge.chains.Chains.wait_until_idle`, and for what follows a late create."""
+        until = time.monotonic() + timeout
+        is_idle = self._late.wait_until_idle(timeout)
+        return self._chains.wait_until_idle(max(0.0, until - time.monotonic())) and is_idle
+
+    def close(self) -> None:
+        """Close the file of the record."""
+        self._record.close()
+
+    def run(self, request: Request, name: str, call: Call) -> list[Step]:
+        """Run the chain for an event, within the time of its call.
+
+        :raises StatusError: a plugin has failed.
+        """
+        call.afterwards.append(self._tidy)
+        deadline = None if call.deadline is None else call.deadline - MARGIN
+        if request.state == State.CREATE:
+            return self._create(request, name, deadline)
+        if request.state == State.DELETE:
+            self._wait_for_late(request, name, call, lambda: self._delete_after_create(request, name))
+            try:
+                return self._chain(request, name, deadline)
+            finally:
+                self._record.discard(request.id)
+        return self._chain(request, name, deadline)
+
+    def _create(self, request: Request, name: str, deadline: float | None) -> list[Step]:
+        self._late.begin(request.id)
+        try:
+            steps = self._chain(request, name, deadline)
+            if self._clients.configuration.is_known:
+                self._record.add(request.id)
+        finally:
+            self._late.end(request.id)
+        return steps
+
+    def _wait_for_late(self, request: Request, name: str, call: Call, delete: Callable[[], object]) -> None:
+        """Withdraw the late ``create``, or wait for it for half of the call's time: the chain needs the rest.
+
+        :raises StatusError: it is still running, and *delete* will be called after it.
+        """
+        remaining = call.remaining()
+        until = None if remaining is None else time.monotonic() + remaining / 2
+        self._unproven.pop(request.id, None)
+        if not self._late.withdraw(request.id, until, delete):
+            message = "nri v0.1: the late create is still running; delete runs after it"
+            log.warning("%s: %s", escape(name), message)
+            raise StatusError(Code.ABORTED, message)
+
+    def _delete_after_create(self, request: Request, name: str) -> None:
+        """Run a ``delete`` whose event has been answered."""
+        try:
+            self._chain(request, name, None)
+        except StatusError:
+            pass  # the log has it
+        finally:
+            self._record.discard(request.id)
+            self._tidy()
+
+    def _run_late(self, each: Missed) -> None:
+        try:
+            self._chain(each.request, each.name, None)
+        finally:
+            self._tidy()
+
+    def _chain(self, request: Request, name: str, deadline: float | None) -> list[Step]:
+        without_containerds = self._runtime_runs_pods and request.is_sandbox
+        return self._chains.run(request, name, deadline, without_containerds=without_containerds)
+
+    def _tidy(self) -> None:
+        self._chains.tidy()
+        self._record.tidy()

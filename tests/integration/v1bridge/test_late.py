@@ -1,0 +1,359 @@
+"""What starts while no bridge is connected gets its create late, once; what was served is not served again."""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from nri import adaptation, api
+from nri.errors import NRIError
+from nri.ttrpc import StatusError
+from tests.integration.v1bridge.bridge_process import COMMAND, BridgeProcess, slow, start_container
+from tests.support.host import plugin
+from tests.support.pods import container, pod
+from tests.support.waiting import SOON, until, wait_until
+
+if TYPE_CHECKING:
+    from nri.config.entries import PluginEntry
+    from tests.support.host import Host
+    from tests.support.runtime import Runtime
+
+RUNNING = api.ContainerState.CONTAINER_RUNNING
+
+
+@pytest.fixture
+def bridge(host: Host, bridge: BridgeProcess) -> BridgeProcess:
+    """Not started yet; its runtime listens."""
+    bridge.listen()
+    return bridge
+
+
+def running(**changes: Any) -> api.Container:
+    return container(state=RUNNING, **changes)
+
+
+def connected(bridge: BridgeProcess, *pods: api.PodSandbox, containers: Any = ()) -> Runtime:
+    """The bridge's next connection; the runtime has these pods and containers."""
+    runtime = bridge.accept()
+    runtime.configure()
+    runtime.synchronize(pods, containers)
+    return runtime
+
+
+def kill(bridge: BridgeProcess) -> None:
+    bridge.signal(signal.SIGKILL)
+    assert bridge.wait() == -signal.SIGKILL
+    bridge.child = None
+
+
+def lost(runtime: Runtime) -> None:
+    """A container starts, and there is no answer."""
+    with pytest.raises(NRIError):
+        start_container(runtime)
+
+
+def stop_container(runtime: Runtime, seconds: float = SOON) -> None:
+    request = api.StopContainerRequest(pod=pod(), container=container())
+    runtime.event(api.Event.STOP_CONTAINER, request, timeout=seconds)
+
+
+def stop_pod(runtime: Runtime) -> None:
+    runtime.event(api.Event.STOP_POD_SANDBOX, api.StopPodSandboxRequest(pod=api.PodSandbox(id="6efd")))
+
+
+def hanging(bridge: BridgeProcess) -> PluginEntry:
+    """A keeper that then waits for the file ``go``."""
+    root = bridge.host.root
+    wait = f"#!/bin/sh\n: > {root}/begun\nwhile [ ! -e {root}/go ]; do sleep 0.01; done\necho '{{}}'\n"
+    bridge.host.script("wait", wait)
+    return plugin("wait")
+
+
+def test_what_started_meanwhile_is_served_late_and_once(host: Host, bridge: BridgeProcess) -> None:
+    host.configure(bridge.node.keeper())
+    bridge.outside()
+    created = container(id="c0", state=api.ContainerState.CONTAINER_CREATED)
+    there = {"containers": [running(), created]}
+    runtime = connected(bridge, pod(), pod(id="stopped", pid=0), **there)
+    assert wait_until(lambda: bridge.node.steps == [("create", "6efd"), ("create", "1f92")])
+    assert [request["late"] for request in bridge.node.kept] == [True, True]
+    assert wait_until(lambda: "late: create succeeded for 2, failed for 0, in " in bridge.log)
+    began = "late: 1 sandbox and 1 container started while no bridge was connected; running create for them"
+    assert f"warning {began}\n" in bridge.log
+    line = (
+        "info late: it started while no bridge was connected state=create container=default/web/app id=1f92 late=true"
+    )
+    assert f"{line}\n" in bridge.log
+    assert "info ok state=create container=default/web/app id=1f92 late=true plugin=keeper ms=" in bridge.log
+
+    runtime.close()
+    runtime = connected(bridge, pod(), **there)  # the runtime has restarted
+    stop_container(runtime)
+    stop_pod(runtime)
+    assert bridge.node.steps[2:] == [("delete", "1f92"), ("delete", "6efd")]
+    assert "late" not in bridge.node.kept[-1]
+    assert bridge.log.count("started while no bridge was connected; running create") == 1
+
+
+def test_what_was_served_is_not_served_again_after_the_bridge_was_killed(host: Host, bridge: BridgeProcess) -> None:
+    host.configure(bridge.node.keeper())
+    bridge.outside()
+    runtime = connected(bridge)
+    runtime.event(api.Event.RUN_POD_SANDBOX, api.RunPodSandboxRequest(pod=pod()))
+    start_container(runtime)
+    kill(bridge)
+    bridge.outside()
+    runtime = connected(bridge, pod(), pod(id="new", name="new"), containers=[running()])
+    assert wait_until(lambda: "late: create succeeded for 1," in bridge.log)
+    assert bridge.node.steps == [("create", "6efd"), ("create", "1f92"), ("create", "new")]
+
+
+def test_one_whose_create_a_kill_has_cut_off_is_served_late(host: Host, bridge: BridgeProcess) -> None:
+    host.configure(slow(host))
+    bridge.outside()
+    runtime = connected(bridge)
+    thread = threading.Thread(target=lost, args=(runtime,))
+    thread.start()
+    assert wait_until((host.root / "begun").exists)
+    kill(bridge)
+    thread.join()
+    host.configure(bridge.node.keeper())
+    bridge.outside()
+    connected(bridge, containers=[running()])
+    assert wait_until(lambda: bridge.node.steps == [("create", "1f92")])
+    assert bridge.node.kept[0]["late"] is True
+
+
+def test_one_that_was_refused_is_not_on_record(host: Host, bridge: BridgeProcess) -> None:
+    host.configure(plugin("missing"))
+    bridge.outside()
+    runtime = connected(bridge)
+    with pytest.raises(StatusError):
+        start_container(runtime)
+    host.configure(bridge.node.keeper())
+    runtime.close()
+    connected(bridge, containers=[running()])
+    assert wait_until(lambda: bridge.node.steps == [("create", "1f92")])
+
+
+def test_a_late_create_that_fails_is_an_error_and_is_not_repeated(host: Host, bridge: BridgeProcess) -> None:
+    host.configure(bridge.node.keeper("keeper", ["error", "no such device"]))
+    bridge.outside()
+    runtime = connected(bridge, pod(), containers=[running()])
+    assert wait_until(lambda: "warning late: create succeeded for 0, failed for 2, in " in bridge.log)
+    assert (
+        "error late create failed: it runs without its plugins state=create container=default/web/app id=1f92 "
+        'late=true error="nri v0.1: plugin keeper: no such device"\n'
+    ) in bridge.log
+    runtime.close()
+    runtime = connected(bridge, pod(), containers=[running()])
+    with pytest.raises(StatusError, match="no such device"):
+        stop_pod(runtime)
+    assert [step for step in bridge.node.steps if step[0] == "create"] == [("create", "6efd"), ("create", "1f92")]
+
+
+def test_a_delete_waits_for_a_late_create_that_is_running(host: Host, bridge: BridgeProcess) -> None:
+    host.configure(hanging(bridge), bridge.node.keeper())
+    bridge.outside()
+    runtime = connected(bridge, containers=[running()])
+    assert wait_until((host.root / "begun").exists)
+    thread = threading.Thread(target=stop_container, args=(runtime,))
+    thread.start()
+    (host.root / "go").touch()
+    thread.join()
+    assert bridge.node.steps == [("create", "1f92"), ("delete", "1f92")]
+
+
+def test_a_delete_that_a_hanging_late_create_keeps_waiting_is_answered_in_time_and_runs_after_it(
+    host: Host, bridge: BridgeProcess
+) -> None:
+    host.configure(hanging(bridge), bridge.node.keeper())
+    bridge.outside()
+    runtime = connected(bridge, containers=[running()])
+    assert wait_until((host.root / "begun").exists)
+    with pytest.raises(StatusError, match=r"nri v0\.1: the late create is still running; delete runs after it"):
+        stop_container(runtime, 1.0)
+    assert bridge.node.steps == []
+    (host.root / "go").touch()
+    assert wait_until(lambda: bridge.node.steps == [("create", "1f92"), ("delete", "1f92")])
+    assert "warning default/web/app: nri v0.1: the late create is still running; delete runs after it" in bridge.log
+
+
+def test_a_delete_cancels_a_late_create_that_has_not_begun(host: Host, bridge: BridgeProcess) -> None:
+    host.configure(hanging(bridge), bridge.node.keeper())
+    bridge.outside()
+    runtime = connected(bridge, pod(), containers=[running()])
+    assert wait_until((host.root / "begun").exists)  # the sandbox's
+    thread = threading.Thread(target=stop_container, args=(runtime,))
+    thread.start()
+    assert wait_until(lambda: len(host.processes()) == 2)  # and the delete's
+    (host.root / "go").touch()
+    thread.join()
+    assert wait_until(lambda: "late: create succeeded for 1," in bridge.log)
+    assert sorted(bridge.node.steps) == [("create", "6efd"), ("delete", "1f92")]
+
+
+def test_two_hundred_pods_at_once(host: Host, bridge: BridgeProcess) -> None:
+    host.configure(bridge.node.keeper())
+    bridge.outside()
+    pods = [pod(id=f"p{number}", name=f"web-{number}") for number in range(200)]
+    containers = [running(id=f"c{number}", pod_sandbox_id=f"p{number}") for number in range(200)]
+    runtime = bridge.accept()
+    runtime.configure()
+    assert runtime.synchronize(pods[:100], more=True).more
+    runtime.synchronize(pods[100:], containers)
+    start_container(runtime)  # events are served meanwhile
+    assert wait_until(lambda: "late: create succeeded for 400, failed for 0, in " in bridge.log, 4 * SOON)
+    late = [(request["state"], request["id"]) for request in bridge.node.kept if request.get("late")]
+    assert sorted(late) == sorted(("create", f"{kind}{n}") for kind in "pc" for n in range(200))
+    assert all(late.index(("create", f"p{n}")) < late.index(("create", f"c{n}")) for n in range(200))
+
+
+def test_what_has_not_begun_when_the_connection_ends_is_found_again(host: Host, bridge: BridgeProcess) -> None:
+    host.configure(hanging(bridge), bridge.node.keeper())
+    bridge.outside()
+    runtime = connected(bridge, pod(), containers=[running()])
+    assert wait_until((host.root / "begun").exists)
+    runtime.close()
+    assert wait_until(lambda: "late: dropped 1 that have not begun" in bridge.log)
+    (host.root / "go").touch()
+    connected(bridge, pod(), containers=[running()])
+    assert wait_until(lambda: bridge.node.steps == [("create", "6efd"), ("create", "1f92")])
+
+
+def test_a_bridge_that_ends_waits_for_the_late_create_that_is_running_and_begins_no_other(
+    host: Host, bridge: BridgeProcess
+) -> None:
+    host.configure(hanging(bridge), bridge.node.keeper())
+    bridge.outside()
+    connected(bridge, pod(), containers=[running()])
+    assert wait_until((host.root / "begun").exists)
+    bridge.signal(signal.SIGTERM)
+    assert wait_until(lambda: "late: dropped 1 that have not begun" in bridge.log)
+    (host.root / "go").touch()
+    assert bridge.wait() == 0
+    assert bridge.node.steps == [("create", "6efd")]
+    bridge.child = None
+    bridge.outside()
+    connected(bridge, pod(), containers=[running()])
+    assert wait_until(lambda: bridge.node.steps == [("create", "6efd"), ("create", "1f92")])
+
+
+@pytest.mark.parametrize("content", [b"\xff\x00" * 1000, b"../../x\n6efd 1f92\n", None])
+def test_a_record_that_is_broken_or_anothers_counts_as_empty(
+    host: Host, bridge: BridgeProcess, content: bytes | None
+) -> None:
+    file = host.root / "v1bridge.record"
+    file.write_bytes(content or b"6efd\n1f92\n")
+    if content is None:
+        file.chmod(0o666)
+    host.configure(bridge.node.keeper())
+    bridge.outside()
+    connected(bridge, pod(), containers=[running()])
+    assert wait_until(lambda: bridge.node.steps == [("create", "6efd"), ("create", "1f92")])
+    assert file.read_text() == "6efd\n1f92\n"
+    assert ("the record" in bridge.log) == (content is None)
+
+
+def test_switched_off_it_runs_nothing_and_says_how_many(host: Host, bridge: BridgeProcess) -> None:
+    host.configure(bridge.node.keeper())
+    (host.root / "settings.json").write_text(bridge.settings(lateCreate=False))
+    bridge.start(*COMMAND, "--socket", "nri.sock", "--config", "settings.json")
+    runtime = connected(bridge, pod(), containers=[running()])
+    assert wait_until(
+        lambda: (
+            (
+                "warning late: 1 sandbox and 1 container started while no bridge was connected; "
+                'no plugin runs for them ("lateCreate": false)\n'
+            )
+            in bridge.log
+        )
+    )
+    start_container(runtime)
+    assert bridge.node.steps == [("create", "1f92")]
+    assert "1f92\n" in (host.root / "v1bridge.record").read_text()
+
+
+def test_without_plugins_everything_counts_as_served(host: Host, bridge: BridgeProcess) -> None:
+    bridge.outside()
+    runtime = connected(bridge, pod(), containers=[running()])
+    said = "late: 1 sandbox and 1 container started while no bridge was connected; no plugin is configured for them"
+    assert wait_until(lambda: f"info {said}\n" in bridge.log)
+    host.configure(bridge.node.keeper())
+    runtime.close()
+    start_container(connected(bridge, pod(), containers=[running()]))
+    assert bridge.node.steps == [("create", "1f92")]
+
+
+def test_without_a_valid_configuration_nothing_counts_as_served(host: Host, bridge: BridgeProcess) -> None:
+    host.configure_text("{")
+    bridge.outside()
+    runtime = connected(bridge, pod(), containers=[running()])
+    said = "no plugin runs for them without a valid configuration; the next synchronization finds them again"
+    assert wait_until(lambda: f"connected; {said}\n" in bridge.log)
+    runtime.event(
+        api.Event.START_CONTAINER, api.StartContainerRequest(pod=pod(), container=container(id="c2", name="two"))
+    )
+    host.configure(bridge.node.keeper())
+    runtime.close()
+    connected(bridge, pod(), containers=[running(), running(id="c2", name="two")])
+    assert wait_until(lambda: "late: create succeeded for 3," in bridge.log)
+    assert bridge.node.steps == [("create", "6efd"), ("create", "1f92"), ("create", "c2")]
+
+
+def test_a_sandbox_without_a_process_is_served_when_a_container_in_it_starts(
+    host: Host, bridge: BridgeProcess
+) -> None:
+    """CRI-O drops the sandbox's process where it needs none."""
+    host.configure(bridge.node.keeper())
+    bridge.outside()
+    runtime = connected(bridge, pod(pid=0), containers=[container(state=api.ContainerState.CONTAINER_CREATED)])
+    start_container(runtime)
+    assert wait_until(lambda: sorted(bridge.node.steps) == [("create", "1f92"), ("create", "6efd")])
+    assert {request["id"]: request.get("late", False) for request in bridge.node.kept} == {
+        "1f92": False,
+        "6efd": True,
+    }
+
+
+def test_with_the_embedded_runtime(host: Host, bridge: BridgeProcess) -> None:
+    """Pods start before, while, and after the bridge is there."""
+    assert bridge._listener is not None
+    bridge._listener.close()
+    host.configure(bridge.node.keeper())
+    with adaptation.Runtime(socket_path=f"{host.root}/other.sock", request_timeout=SOON) as runtime:
+
+        def start(number: int) -> tuple[api.PodSandbox, api.Container]:
+            about = (
+                pod(id=f"p{number}", name=f"web-{number}"),
+                container(id=f"c{number}", pod_sandbox_id=f"p{number}"),
+            )
+            runtime.run_pod_sandbox(about[0])
+            runtime.create_container(*about)
+            runtime.start_container(*about)
+            return about
+
+        def begin() -> None:
+            (host.root / "settings.json").write_text(bridge.settings())
+            bridge.start(*COMMAND, "--socket", f"{host.root}/other.sock", "--config", "settings.json")
+            assert runtime.wait_for(1, SOON)
+
+        first = start(1)
+        begin()
+        assert wait_until(lambda: bridge.node.steps == [("create", "p1"), ("create", "c1")])
+        start(2)
+        kill(bridge)
+        assert wait_until(lambda: runtime.plugins == [])
+        start(3)
+        begin()
+        until(lambda: ("create", "c3") in bridge.node.steps, "the late create", SOON)
+        runtime.stop_container(*first)
+        runtime.stop_pod_sandbox(first[0])
+    expected = [(state, f"{what}{n}") for n in (1, 2, 3) for state, what in (("create", "p"), ("create", "c"))]
+    assert bridge.node.steps == [*expected, ("delete", "c1"), ("delete", "p1")]
+    late = [json.dumps(request.get("late", False)) for request in bridge.node.kept]
+    assert late == ["true", "true", "false", "false", "true", "true", "false", "false"]

@@ -1,0 +1,120 @@
+"""Two bridges on a node: one is connected, the other follows at its end, and no plugin runs twice."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from harness.processes import descendants
+from nri.config.entries import PluginEntry
+from nri.errors import NRIError
+from nri.v1bridge import turn
+from tests.integration.v1bridge import site
+from tests.integration.v1bridge.bridge_process import BridgeProcess, start_container
+from tests.support.waiting import SOON, wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.support.host import Host
+    from tests.support.runtime import Runtime
+
+
+@pytest.fixture
+def second(host: Host) -> Iterator[BridgeProcess]:
+    """Another bridge of the same node."""
+    second = BridgeProcess(host)
+    second.log_file = host.root / "second.log"
+    yield second
+    second.close()
+
+
+def lost(runtime: Runtime) -> None:
+    """A container starts, and there is no answer."""
+    with pytest.raises(NRIError):
+        start_container(runtime)
+
+
+@pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGKILL])
+def test_the_second_one_stands_by_and_connects_when_the_first_one_ends(
+    host: Host, bridge: BridgeProcess, second: BridgeProcess, ending: signal.Signals
+) -> None:
+    bridge.listen()
+    bridge.outside()
+    first = bridge.accept()
+    first.start()
+    assert bridge.child is not None
+    second.outside()
+    said = f"info standing by: the bridge with pid {bridge.child.pid} serves this node; connecting when it ends\n"
+    assert wait_until(lambda: said in second.log)
+    host.configure(bridge.node.keeper())
+    start_container(first)
+    assert "connected as" not in second.log
+    bridge.signal(ending)
+    bridge.wait()
+    runtime = bridge.accept()
+    runtime.start()
+    assert "info the other bridge has ended\n" in second.log
+    start_container(runtime)
+    assert bridge.node.steps == 2 * [("create", "1f92")]
+    assert second.log.count("standing by") == 1
+
+
+def test_one_that_stands_by_ends_when_it_is_told_to(bridge: BridgeProcess, second: BridgeProcess) -> None:
+    bridge.listen()
+    bridge.outside()
+    bridge.accept().start()
+    second.outside()
+    assert wait_until(lambda: "standing by" in second.log)
+    second.signal(signal.SIGTERM)
+    assert second.wait() == 0
+    assert "connected as" not in second.log
+
+
+def test_a_launched_one_serves_and_says_that_there_is_another(bridge: BridgeProcess, second: BridgeProcess) -> None:
+    bridge.listen()
+    bridge.outside()
+    bridge.accept().start()
+    launched = second.launch()
+    launched.start(config=second.settings())  # it is registered, configured and synchronized meanwhile
+    start_container(launched)
+    assert bridge.child is not None
+    said = f"error the bridge with pid {bridge.child.pid} runs on this node, beside this one, which the runtime has"
+    assert wait_until(lambda: said in second.log, SOON + turn.GRACE)
+    bridge.signal(signal.SIGKILL)
+    assert wait_until(lambda: "info the other bridge has ended\n" in second.log)
+
+
+def test_what_the_bridge_starts_does_not_hold_its_lock(host: Host, bridge: BridgeProcess) -> None:
+    """A server and its workers wait, a plugin runs: their descriptors are not the bridge's."""
+    site.install(host, "warm")
+    host.script("slow", f"#!/bin/sh\n: > {host.root}/begun\nexec sleep 1000\n")
+    host.configure(PluginEntry(type="rude"), PluginEntry(type="slow", timeout=1000))
+    runtime = bridge.launch()
+    runtime.start(config=bridge.settings(pluginTimeout=1000))
+    thread = threading.Thread(target=lost, args=(runtime,))
+    thread.start()
+    assert wait_until((host.root / "begun").exists)
+    assert bridge.child is not None
+    pid = bridge.child.pid
+    assert wait_until(lambda: len(host.processes()) >= 3)
+    started = descendants(pid)
+    assert len(started) >= 3
+    files = {os.path.basename(target) for each in started for target in open_files(each)}
+    assert not files & {"v1bridge.lock", "v1bridge.record"}
+    own = {os.path.basename(target) for target in open_files(pid)}
+    assert own >= {"v1bridge.lock", "v1bridge.record"}
+    runtime.close()
+    thread.join()
+    bridge.signal(signal.SIGKILL)
+
+
+def open_files(pid: int) -> list[str]:
+    try:
+        return [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")]
+    except OSError:
+        return []  # it has ended

@@ -1,0 +1,245 @@
+"""Late creates: each once, never beside its delete, and none that nobody needs any more."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from nri.ttrpc import Code, StatusError
+from nri.types.v1 import Request
+from nri.v1bridge import late as module
+from nri.v1bridge.late import LateCreates
+from nri.v1bridge.missed import Missed
+from nri.v1bridge.record import Record
+from tests.support.waiting import SOON, until, wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def missed(id_: str, pod: str = "p") -> Missed:
+    return Missed(Request(state="create", id=id_, sandbox_id=pod, late=True), f"default/web/{id_}")
+
+
+class Runs:
+    """Late creates whose chains a test holds and lets go."""
+
+    def __init__(self) -> None:
+        self.record = Record()
+        self.late = LateCreates(self._run, self.record)
+        self.steps: list[str] = []
+        self.held: set[str] = set()
+        self.failing: dict[str, Exception] = {}
+        self.recorded: list[bool] = []
+        self.most = 0
+        self._now = 0
+        self._changed = threading.Condition()
+
+    def let(self, *ids: str) -> None:
+        with self._changed:
+            self.held -= set(ids)
+            self._changed.notify_all()
+
+    def put(self, *ids: str) -> None:
+        """Each in a pod of its own."""
+        self.late.put([[missed(id_)] for id_ in ids])
+
+    def done(self) -> bool:
+        return self.late.wait_until_idle(SOON) and not threads()
+
+    def _run(self, each: Missed) -> None:
+        id_ = each.request.id
+        with self._changed:
+            self._now += 1
+            self.most = max(self.most, self._now)
+            self.recorded.append(id_ in self.record)
+            self.steps.append(f"begin {id_}")
+            assert self._changed.wait_for(lambda: id_ not in self.held, SOON)
+            self._now -= 1
+            self.steps.append(f"end {id_}")
+        if id_ in self.failing:
+            raise self.failing[id_]
+
+
+def threads() -> list[str]:
+    return [each.name for each in threading.enumerate() if each.name.startswith("late-")]
+
+
+@pytest.fixture
+def runs(caplog: pytest.LogCaptureFixture) -> Iterator[Runs]:
+    caplog.set_level(logging.INFO, "nri.v1bridge")
+    runs = Runs()
+    yield runs
+    runs.held.clear()
+    runs.let()
+    assert wait_until(lambda: not threads())
+
+
+def ended(runs: Runs) -> None:
+    until(lambda: not threads(), "the end of the threads", SOON)
+
+
+def test_nothing_begins_before_the_start_and_each_is_on_record_before_it_begins(
+    runs: Runs, caplog: pytest.LogCaptureFixture
+) -> None:
+    runs.put("a", "b")
+    assert (runs.steps, threads(), len(runs.record)) == ([], [], 0)
+    runs.late.start()
+    ended(runs)
+    assert sorted(runs.steps) == ["begin a", "begin b", "end a", "end b"]
+    assert runs.recorded == [True, True]
+    assert "late: create succeeded for 2, failed for 0, in " in caplog.text
+    assert caplog.text.count("late: it started while no bridge was connected") == 2
+
+
+def test_of_one_pod_one_after_the_other(runs: Runs) -> None:
+    runs.late.put([[missed("sandbox"), missed("one"), missed("two")]])
+    runs.late.start()
+    ended(runs)
+    assert runs.steps == [f"{what} {id_}" for id_ in ("sandbox", "one", "two") for what in ("begin", "end")]
+
+
+def test_two_hundred_pods_are_served_a_few_at_a_time(runs: Runs) -> None:
+    ids = [f"p{number}" for number in range(200)]
+    runs.held = {"p0", "p1", "p2", "p3"}
+    runs.put(*ids)
+    runs.late.start()
+    until(lambda: len(runs.steps) == module.THREADS, "all threads to be at work", SOON)
+    runs.late.start()
+    assert len(threads()) == module.THREADS
+    runs.let("p0", "p1", "p2", "p3")
+    ended(runs)
+    assert sorted(each for each in runs.steps if each.startswith("begin")) == sorted(f"begin {id_}" for id_ in ids)
+    assert runs.most <= module.THREADS
+
+
+def test_one_that_fails_is_an_error_and_the_others_are_served(runs: Runs, caplog: pytest.LogCaptureFixture) -> None:
+    runs.failing = {"a": StatusError(Code.ABORTED, "plugin x: no"), "b": KeyError("gone")}
+    runs.late.put([[missed("a"), missed("b"), missed("c")]])
+    runs.late.start()
+    ended(runs)
+    assert runs.steps[-1] == "end c"
+    failed = [line for line in caplog.records if line.levelno == logging.ERROR and "late create" in line.message]
+    assert {line.message for line in failed} == {"late create failed: it runs without its plugins"}
+    fields = [line.fields for line in failed]  # type: ignore[attr-defined]
+    assert [(each["container"], each["late"], each["error"]) for each in fields] == [
+        ("default/web/a", True, "plugin x: no"),
+        ("default/web/b", True, "KeyError: 'gone'"),
+    ]
+    assert "late: create succeeded for 1, failed for 2, in " in caplog.text
+    assert "a" in runs.record  # and so never again
+
+
+def test_what_is_put_twice_runs_once(runs: Runs) -> None:
+    runs.put("a", "a")
+    runs.late.start()
+    ended(runs)
+    runs.put("a")
+    runs.late.start()
+    ended(runs)
+    assert runs.steps == ["begin a", "end a"]
+
+
+def test_a_delete_before_it_cancels_it(runs: Runs) -> None:
+    runs.put("a", "b")
+    assert runs.late.withdraw("a", time.monotonic() + SOON, lambda: None)
+    runs.late.start()
+    ended(runs)
+    assert runs.steps == ["begin b", "end b"]
+    assert "a" not in runs.record
+
+
+def test_a_delete_meanwhile_waits_for_its_end(runs: Runs) -> None:
+    runs.held = {"a"}
+    runs.put("a")
+    runs.late.start()
+    until(lambda: runs.steps, "the begin", SOON)
+
+    def delete() -> None:
+        assert runs.late.withdraw("a", time.monotonic() + SOON, lambda: runs.steps.append("never"))
+        runs.steps.append("delete")
+
+    thread = threading.Thread(target=delete)
+    thread.start()
+    runs.let("a")
+    thread.join()
+    ended(runs)
+    assert runs.steps == ["begin a", "end a", "delete"]
+
+
+def test_a_delete_that_cannot_wait_runs_after_it_and_counts_as_running(runs: Runs) -> None:
+    runs.held = {"a"}
+    runs.put("a")
+    runs.late.start()
+    until(lambda: runs.steps, "the begin", SOON)
+    go = threading.Event()
+
+    def delete() -> None:
+        assert go.wait(SOON)
+        runs.steps.append("delete")
+
+    assert not runs.late.withdraw("a", time.monotonic(), delete)
+    runs.let("a")
+    until(lambda: "end a" in runs.steps, "the end", SOON)
+    assert not runs.late.wait_until_idle(0)
+    go.set()
+    assert runs.late.wait_until_idle(SOON)
+    assert runs.steps == ["begin a", "end a", "delete"]
+
+
+def test_what_has_not_begun_is_dropped_without_a_note_on_record(runs: Runs, caplog: pytest.LogCaptureFixture) -> None:
+    runs.held = {"a"}
+    runs.late.put([[missed("a"), missed("b")], [missed("c")]])
+    runs.late.start()
+    until(lambda: "begin c" in runs.steps, "the begin", SOON)
+    runs.late.drop()
+    assert "late: dropped 1 that have not begun; the next synchronization finds them again" in caplog.text
+    runs.let("a")
+    ended(runs)
+    assert "begin b" not in runs.steps
+    assert ["a" in runs.record, "b" in runs.record, "c" in runs.record] == [True, False, True]
+    runs.put("b")
+    runs.late.start()
+    ended(runs)
+    assert runs.steps[-1] == "end b"
+
+
+def test_while_an_events_create_runs_there_is_no_late_one_and_none_after_it_succeeded(runs: Runs) -> None:
+    runs.late.begin("a")  # the runtime has disconnected the bridge, and synchronizes again
+    runs.late.begin("b")
+    runs.put("a", "b", "c")
+    runs.late.start()
+    until(lambda: "end c" in runs.steps, "the end of the other", SOON)
+    runs.record.add("a")
+    runs.late.end("a")
+    runs.late.end("b")  # it has failed
+    ended(runs)
+    assert sorted(runs.steps) == ["begin b", "begin c", "end b", "end c"]
+
+
+def test_an_events_create_takes_the_place_of_one_that_has_not_begun(runs: Runs) -> None:
+    runs.put("a")
+    runs.late.begin("a")
+    runs.late.end("a")
+    runs.late.start()
+    ended(runs)
+    assert runs.steps == []
+
+
+def test_without_a_thread_they_are_dropped(
+    runs: Runs, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    runs.put("a")
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        runs.late.start()
+    assert "late: a thread cannot be started: can't start new thread" in caplog.text
+    assert "late: dropped 1 that have not begun" in caplog.text
+    assert "a" not in runs.record

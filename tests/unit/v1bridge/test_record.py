@@ -1,0 +1,287 @@
+"""The record of what was served: what it remembers, and what it makes of a file that it cannot rely on."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from nri.v1bridge import record as module
+from nri.v1bridge.record import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "run/nri/v1bridge.record"
+
+
+@pytest.fixture
+def loaded(path: Path, caplog: pytest.LogCaptureFixture) -> Iterator[Callable[[], Record]]:
+    """Make records of the path, as bridges do that are started one after the other."""
+    caplog.set_level(logging.INFO, "nri.v1bridge")
+    made: list[Record] = []
+
+    def make() -> Record:
+        made.append(Record())
+        made[-1].load(str(path))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+def lines(path: Path) -> list[str]:
+    return path.read_text().splitlines()
+
+
+def write(path: Path, data: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+
+
+def test_what_was_served_is_known_after_the_bridge_was_killed(path: Path, loaded: Callable[[], Record]) -> None:
+    record = loaded()
+    record.add("aaa")
+    record.add("bbb")
+    again = loaded()
+    assert "aaa" in again
+    assert "bbb" in again
+    assert "ccc" not in again
+    assert path.stat().st_mode & 0o7777 == 0o600
+    assert path.parent.stat().st_mode & 0o7777 == 0o700
+
+
+def test_an_id_is_written_once_with_one_write(
+    path: Path, loaded: Callable[[], Record], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = loaded()
+    written: list[bytes] = []
+    write = os.write
+
+    def counted(fd: int, data: bytes) -> int:
+        written.append(data)
+        return write(fd, data)
+
+    monkeypatch.setattr(os, "write", counted)
+    record.add("aaa")
+    record.add("aaa")
+    assert written == [b"aaa\n"]
+
+
+def test_it_forgets_what_is_discarded_and_what_does_not_exist_any_more(
+    path: Path, loaded: Callable[[], Record]
+) -> None:
+    record = loaded()
+    for each in ("aaa", "bbb", "ccc"):
+        record.add(each)
+    record.discard("aaa")
+    assert "aaa" not in record
+    record.discard("never")
+    record.keep({"bbb", "other"})
+    assert "ccc" not in record
+    assert lines(path) == ["bbb"]
+    record.add("ddd")
+    assert lines(path) == ["bbb", "ddd"]
+    assert len(loaded()) == 2
+    assert [each.name for each in path.parent.iterdir()] == [path.name]
+
+
+def test_what_is_in_memory_stays_when_the_file_is_read_again_or_is_another(
+    path: Path, loaded: Callable[[], Record], tmp_path: Path
+) -> None:
+    record = loaded()
+    record.add("aaa")
+    write(path, b"bbb\n")  # by another bridge
+    record.load(str(path))
+    assert "aaa" in record
+    assert "bbb" in record
+    other = tmp_path / "other"
+    record.load(str(other))
+    record.add("ccc")
+    assert lines(other) == ["bbb", "aaa", "ccc"]
+
+
+def test_lines_that_are_no_ids_are_ignored(path: Path, loaded: Callable[[], Record]) -> None:
+    write(path, b"aaa\n\n \x00\xff\n../x\nb b\n-c\n" + b"d" * 1000 + b"\nbbb\nto")
+    record = loaded()
+    assert "aaa" in record
+    assert "bbb" in record
+    assert len(record) == 3  # `to`, which may be the beginning of an id, is no container's
+    record.add("ccc")
+    assert "ccc" in loaded()  # though the file ended in the middle of a line
+    record.add("e e")
+    assert "e e" in record
+    assert "e e" not in loaded()
+
+
+@pytest.mark.parametrize("kind", ["link", "directory", "FIFO"])
+def test_what_is_no_file_counts_as_empty_and_is_left_alone(
+    path: Path, loaded: Callable[[], Record], caplog: pytest.LogCaptureFixture, tmp_path: Path, kind: str
+) -> None:
+    path.parent.mkdir(parents=True)
+    (tmp_path / "target").write_text("aaa\n")
+    if kind == "link":
+        path.symlink_to(tmp_path / "target")
+    elif kind == "directory":
+        path.mkdir()
+    else:
+        os.mkfifo(path)
+    record = loaded()
+    record.add("bbb")
+    record.keep({"bbb"})
+    assert "aaa" not in record
+    assert "bbb" in record
+    assert (tmp_path / "target").read_text() == "aaa\n"
+    assert not path.is_file() or path.is_symlink()
+    expected = f"the record {path} cannot be read: it is a {kind}, expected a regular file; what was served"
+    assert [line.message for line in caplog.records if line.message.startswith(expected)]
+    assert len(caplog.records) == 1
+
+
+def test_another_users_file_counts_as_empty_and_is_replaced(
+    path: Path, loaded: Callable[[], Record], caplog: pytest.LogCaptureFixture
+) -> None:
+    write(path, b"aaa\n")
+    path.chmod(0o666)
+    record = loaded()
+    assert "aaa" not in record
+    assert f"the record {path} cannot be read: {path} is writable by others (mode 0666" in caplog.text
+    record.add("bbb")
+    assert lines(path) == ["bbb"]
+    assert path.stat().st_mode & 0o7777 == 0o600
+
+
+def test_in_a_directory_that_others_can_write_to_there_is_no_file(
+    path: Path, loaded: Callable[[], Record], caplog: pytest.LogCaptureFixture
+) -> None:
+    path.parent.mkdir(parents=True)
+    path.parent.chmod(0o777)
+    record = loaded()
+    record.add("aaa")
+    assert "aaa" in record
+    assert [*path.parent.iterdir()] == []
+    assert f"the record {path} cannot be written: {path.parent} is writable by others" in caplog.text
+
+
+def test_a_file_that_is_too_long_counts_as_empty(
+    path: Path, loaded: Callable[[], Record], caplog: pytest.LogCaptureFixture
+) -> None:
+    path.parent.mkdir(parents=True)
+    with path.open("wb") as file:
+        file.write(b"aaa\n")
+        file.truncate(module.MAX_SIZE + 1)
+    record = loaded()
+    assert len(record) == 0
+    assert "bytes, expected at most" in caplog.text
+    record.add("bbb")
+    assert lines(path) == ["bbb"]
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EIO])
+def test_a_write_that_fails_is_logged_once_and_the_id_stays_in_memory(
+    path: Path,
+    loaded: Callable[[], Record],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    number: int,
+) -> None:
+    record = loaded()
+
+    def fail(fd: int, data: bytes) -> int:
+        raise OSError(number, os.strerror(number))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", fail)
+        record.add("aaa")
+        record.add("bbb")
+        record.keep({"aaa", "bbb"})
+    assert "aaa" in record
+    assert "bbb" in record
+    means = "what was served is known only until the bridge ends"
+    expected = f"the record {path} cannot be written: {os.strerror(number)}; {means}"
+    assert [line.message for line in caplog.records] == [expected]
+    assert [each.name for each in path.parent.iterdir()] == [path.name]
+    record.add("ccc")
+    assert lines(path)[-1] == "ccc"
+    record.keep({"aaa", "ccc"})
+    assert lines(path) == ["aaa", "ccc"]
+
+
+def test_half_a_line_spoils_no_other(
+    path: Path, loaded: Callable[[], Record], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = loaded()
+    write = os.write
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", lambda fd, data: write(fd, data[:2]))
+        record.add("aaaa")
+    record.add("bbbb")
+    again = loaded()
+    assert "bbbb" in again
+    assert "aaaa" not in again
+
+
+def test_without_permission_it_is_in_memory_only(
+    path: Path, loaded: Callable[[], Record], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr(os, "makedirs", refuse)
+    record = loaded()
+    record.add("aaa")
+    record.keep({"aaa"})
+    assert "aaa" in record
+    assert caplog.text.count("cannot be written: Permission denied") == 1
+
+
+def test_a_file_that_is_mostly_of_the_past_is_rewritten(
+    path: Path, loaded: Callable[[], Record], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "SPARE", 3)
+    record = loaded()
+    record.add("stays")
+    for number in range(10):
+        record.add(f"id{number}")
+        record.discard(f"id{number}")
+    assert len(lines(path)) == 11
+    record.tidy()
+    assert lines(path) == ["stays"]
+    inode = path.stat().st_ino
+    record.tidy()
+    assert path.stat().st_ino == inode
+
+
+def test_beyond_the_limit_the_oldest_is_forgotten(
+    loaded: Callable[[], Record], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MAX_IDS", 3)
+    record = loaded()
+    for each in "abcd":
+        record.add(each)
+    assert ["a" in record, "b" in record, "d" in record, len(record)] == [False, True, True, 3]
+
+
+def test_many_threads_lose_no_id(path: Path, loaded: Callable[[], Record]) -> None:
+    record = loaded()
+
+    def add(name: str) -> None:
+        for number in range(200):
+            record.add(f"{name}{number}")
+
+    threads = [threading.Thread(target=add, args=(name,)) for name in "abcd"]
+    for thread in threads:
+        thread.start()
+    record.keep({f"{name}{number}" for name in "abcd" for number in range(200)})
+    for thread in threads:
+        thread.join()
+    assert len(loaded()) == 800

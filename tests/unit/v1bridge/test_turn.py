@@ -1,0 +1,185 @@
+"""The turn: one bridge has it, the next one gets it at its end, and without a lock every bridge goes on."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import logging
+import os
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from nri.v1bridge import turn as module
+from nri.v1bridge.turn import Turn
+from tests.support.waiting import SOON, wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "run/nri/v1bridge.lock"
+
+
+@pytest.fixture
+def turn(path: Path, caplog: pytest.LogCaptureFixture) -> Iterator[Callable[..., Turn]]:
+    caplog.set_level(logging.INFO, "nri.v1bridge")
+    made: list[Turn] = []
+
+    def make(**options: float) -> Turn:
+        made.append(Turn(str(path), **options))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.release()
+    assert wait_until(lambda: not [each for each in threading.enumerate() if each.name.startswith("turn")])
+
+
+class Standing:
+    """A turn that is stood by for, in a thread."""
+
+    def __init__(self, turn: Turn) -> None:
+        self.turn = turn
+        self.answer: bool | None = None
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        self.answer = self.turn.stand_by()
+
+    def join(self) -> bool | None:
+        self._thread.join(SOON)
+        return self.answer
+
+
+def test_the_first_one_has_it_at_once_and_its_pid_is_in_the_file(path: Path, turn: Callable[..., Turn]) -> None:
+    assert turn().stand_by()
+    assert path.read_text() == f"{os.getpid()}\n"
+    assert path.stat().st_mode & 0o7777 == 0o600
+    assert not os.get_inheritable(int(next(fd for fd in os.listdir("/proc/self/fd") if leads_to(fd, path))))
+
+
+def leads_to(fd: str, path: Path) -> bool:
+    try:
+        return os.readlink(f"/proc/self/fd/{fd}") == str(path)
+    except OSError:
+        return False
+
+
+def test_the_next_one_stands_by_and_has_it_at_the_end_of_the_first(
+    turn: Callable[..., Turn], caplog: pytest.LogCaptureFixture
+) -> None:
+    first = turn()
+    assert first.stand_by()
+    second = Standing(turn())
+    assert wait_until(lambda: "standing by: " in caplog.text)
+    assert second.answer is None
+    assert f"the bridge with pid {os.getpid()} serves this node; connecting when it ends" in caplog.text
+    first.release()
+    assert second.join() is True
+    assert "the other bridge has ended" in caplog.text
+    third = Standing(turn())
+    assert wait_until(lambda: caplog.text.count("standing by: ") == 2)
+    second.turn.release()
+    assert third.join() is True
+
+
+def test_one_that_stands_by_can_be_stopped(turn: Callable[..., Turn], caplog: pytest.LogCaptureFixture) -> None:
+    first = turn()
+    assert first.stand_by()
+    second = Standing(turn())
+    assert wait_until(lambda: "standing by: " in caplog.text)
+    second.turn.stop()
+    assert second.join() is False
+    first.release()  # the thread of the second one gets the lock, and gives it up
+    second.turn.release()
+    assert turn().stand_by()
+
+
+def test_a_launched_one_does_not_wait_and_another_that_stays_is_an_error(
+    turn: Callable[..., Turn], caplog: pytest.LogCaptureFixture
+) -> None:
+    first = turn()
+    assert first.stand_by()
+    turn(grace=0.01).take_in_background()
+    assert wait_until(lambda: "runs on this node, beside this one" in caplog.text)
+    (error,) = [line for line in caplog.records if line.levelno == logging.ERROR]
+    assert error.message == (
+        f"the bridge with pid {os.getpid()} runs on this node, beside this one, which the runtime has launched: "
+        "every plugin runs twice as long as both are connected; keep one of them"
+    )
+    first.release()
+    assert wait_until(lambda: "the other bridge has ended" in caplog.text)
+
+
+def test_a_launched_one_whose_predecessor_ends_in_time_logs_nothing(
+    path: Path, turn: Callable[..., Turn], caplog: pytest.LogCaptureFixture
+) -> None:
+    first = turn()
+    assert first.stand_by()
+    path.write_text("")
+    second = turn(grace=SOON)
+    second.take_in_background()
+    first.release()
+    assert wait_until(lambda: path.read_text() == f"{os.getpid()}\n")
+    assert caplog.records == []
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o666])
+def test_a_file_that_others_could_lock_is_not_used(
+    path: Path, turn: Callable[..., Turn], caplog: pytest.LogCaptureFixture, mode: int
+) -> None:
+    path.parent.mkdir(parents=True)
+    path.touch()
+    path.chmod(mode)
+    with path.open() as others:
+        fcntl.flock(others, fcntl.LOCK_EX)
+        assert turn().stand_by()
+    assert f"no lock keeps a second bridge away: {path}: it has mode {mode:04o}, expected a regular" in caplog.text
+
+
+@pytest.mark.parametrize("what", ["link", "directory"])
+def test_what_is_no_file_is_not_used(path: Path, turn: Callable[..., Turn], what: str, tmp_path: Path) -> None:
+    path.parent.mkdir(parents=True)
+    if what == "link":
+        path.symlink_to(tmp_path / "target")
+    else:
+        path.mkdir()
+    assert turn().stand_by()
+    assert not (tmp_path / "target").exists()
+
+
+def test_without_permission_it_goes_on_without(
+    turn: Callable[..., Turn], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr(os, "makedirs", refuse)
+    assert turn().stand_by()
+    turn().take_in_background()
+    assert caplog.text.count("v1bridge.lock: Permission denied") == 2
+    assert {line.levelname for line in caplog.records} == {"INFO"}
+
+
+def test_a_full_disk_does_not_matter(path: Path, turn: Callable[..., Turn], monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    first = turn()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pwrite", refuse)
+        assert first.stand_by()
+    assert path.read_text() == ""
+    assert first._holder() == "another bridge"
+
+
+def test_the_grace_is_longer_than_a_bridge_needs_for_its_end() -> None:
+    from nri.v1bridge.serving import LAST_CALLS
+
+    assert module.GRACE > LAST_CALLS
