@@ -20,6 +20,7 @@ demo-containerd: binaries ## the same demonstration on a private, real container
 
 test: binaries ## run all tests that this machine can run; the end lists what was skipped, and why
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+	@echo "not run: make test-node, a whole machine with systemd and cgroup v2 in an emulator"
 
 test-python: binaries ## the unit and integration tests with another Python: PYTHON=3.14
 	@tools/test-python $(PYTHON)

@@ -89,7 +89,10 @@ def _boot(image: Image, payload: Path, words: str, folder: Path, timeout: float,
     command = [*image.emulator(), *hardware, *boot, *serial]
     deadline = time.monotonic() + timeout
     with (folder / "emulator.txt").open("wb") as log, lines.open(errors="replace") as shown:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=folder)
+        environment = {"QEMU_MODULE_DIR": str(image.modules)}
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=folder, env=environment
+        )
         try:
             rest, done = "", False
             while True:

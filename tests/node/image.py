@@ -52,21 +52,6 @@ Delegate=yes
     "etc/systemd/system/node-tests.target": "[Unit]\nRequires=multi-user.target\nWants=node-tests.service\n",
     # A full journal of a machine that lives for minutes, in memory.
     "etc/systemd/journald.conf.d/node.conf": "[Journal]\nStorage=volatile\nRateLimitBurst=0\n",
-    "etc/containerd/config.toml": """\
-version = 2
-[plugins."io.containerd.grpc.v1.cri"]
-  sandbox_image = "docker.io/local/busybox:1"
-  disable_apparmor = true
-  [plugins."io.containerd.grpc.v1.cri".containerd]
-    snapshotter = "native"
-    [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
-      runtime_type = "io.containerd.runc.v2"
-      [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
-        SystemdCgroup = true
-[plugins."io.containerd.nri.v1.nri"]
-  disable = false
-  disable_connections = false
-""",
 }
 MASKED = ("apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "e2scrub_all.timer", "fstrim.timer")
 
@@ -78,6 +63,7 @@ class Image:
         self.folder = folder
         self.disk, self.kernel, self.initrd = folder / "root.img", folder / "vmlinuz", folder / "initrd.img"
         self.base = folder / "base.tar"  # of a container image
+        self.modules = folder / "emulator/usr/lib/x86_64-linux-gnu/qemu"  # not those of this machine's own emulator
 
     def emulator(self) -> list[str | Path]:
         """Return the command that runs the emulator, without its arguments."""
