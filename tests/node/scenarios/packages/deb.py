@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 from harness.containerd.cri import Cri
 from tests.node.guest import node, processes
@@ -11,6 +14,12 @@ from tests.node.guest.shell import run, wait_until
 
 PACKAGE = Path("/payload/nri.deb")
 OPTIONS = Path("/etc/nri/v1bridge.json")
+
+
+@pytest.fixture(autouse=True)
+def purged() -> Iterator[None]:
+    yield
+    run("dpkg", "--purge", "nri", status=None)
 
 
 def _serves(name: str) -> None:
@@ -36,7 +45,7 @@ def test_the_package_installs_upgrades_removes_and_purges(tmp_path: Path) -> Non
     run("systemctl", "enable", "--now", "nri-v1bridge")
     wait_until("the bridge is synchronized", lambda: _synchronized() > seen)
     _serves("package")
-    assert run("nri", "check").startswith("/etc/nri/resource.d/10.conf")
+    assert "right  /opt/nri/bin/clearcfs" in run("nri", "check")
 
     # A newer version, with the operator's own options kept.
     OPTIONS.write_text(json.dumps({"logLevel": "debug"}))

@@ -1,0 +1,73 @@
+"""What the plugins find in the requests that a real Kubernetes made: 1.34.9, cgroupfs on v1 and systemd on v2."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nri.cgroups.paths import expand, is_pod
+from nri.plugins.clearcfs import ClearCFS
+from nri.plugins.konfine import Konfine
+from nri.types.v1 import Request
+from tests.support.golden import recordings
+from tests.unit.plugins.running import Node
+
+REQUESTS = recordings("kubernetes/*")
+
+
+def test_there_are_requests() -> None:
+    assert len(REQUESTS) == 46
+
+
+def _request(path: Path) -> Request:
+    return Request.from_json(path.read_bytes())
+
+
+def _parent(request: Request) -> str:
+    assert request.spec is not None
+    return expand(request.spec.cgroups_path).rpartition("/")[0]
+
+
+@pytest.mark.parametrize("path", REQUESTS, ids=lambda path: path.stem)
+def test_a_request_is_written_with_the_value_it_was_read_with(path: Path) -> None:
+    assert json.loads(_request(path).to_json()) == json.loads(path.read_bytes())
+
+
+@pytest.mark.parametrize("path", REQUESTS, ids=lambda path: path.stem)
+def test_the_cgroup_above_is_the_pods_own(path: Path) -> None:
+    assert is_pod(_parent(_request(path)))
+
+
+@pytest.mark.parametrize("plugin", [ClearCFS(), Konfine()], ids=lambda plugin: plugin.type)
+@pytest.mark.parametrize("path", REQUESTS, ids=lambda path: path.stem)
+def test_the_plugins_do_their_work(path: Path, plugin: Any, tmp_path: Path) -> None:
+    request = _request(path)
+    assert request.spec is not None
+    node = Node(plugin, tmp_path, path.stem[:2])
+    cgroup = expand(request.spec.cgroups_path)
+    node.make(cgroup)
+    for each in (cgroup, _parent(request)):
+        node.limit(each, 40_000)
+    conf = {"pod": True} if plugin.type == "clearcfs" else {"systemReserved": [0]}
+    result = node.run(
+        conf,
+        state=request.state,
+        id=request.id,
+        sandbox_id=request.sandbox_id,
+        spec=request.spec,
+        labels=request.labels,
+    )
+    assert result.error == ""
+    if request.state not in ("create", "update"):
+        assert result.metadata == {}
+    elif plugin.type == "clearcfs" and request.spec.annotations.get("qos.class") == "ls":
+        assert result.metadata["quota"] == "40000/100000"
+        assert ("podQuota" in result.metadata) is not request.is_sandbox
+    elif plugin.type == "clearcfs":
+        assert result.metadata == {}
+    else:
+        listed = request.spec.resources.get("cpu", {}).get("cpus", "")
+        assert result.metadata["cpus"] == {"": "1-7", "0-3": "1-3", "1": "1"}[listed]
