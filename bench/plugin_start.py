@@ -18,8 +18,11 @@ from typing import Any
 
 from bench.report import Row
 from harness.cgroup_tree import Tree
+from harness.fake_systemd import FakeSystemd
 
 WARM_UP = 3
+
+UNIT = "/kubepods.slice/kubepods-podbench.slice/cri-containerd-bench.scope"
 
 REQUEST: dict[str, Any] = {
     "version": "0.1",
@@ -79,7 +82,11 @@ class Case:
 
 def measure(scratch: Path, binaries: Path, *, runs: int) -> list[Row]:
     """Return the rows of the table."""
-    cases = _cases(scratch, binaries)
+    with FakeSystemd(scratch / "run", UNIT):
+        return _measure(_cases(scratch, binaries), runs)
+
+
+def _measure(cases: list[Case], runs: int) -> list[Row]:
     for number in range(runs + WARM_UP):
         for case in cases:
             answer = case.run()
@@ -98,12 +105,16 @@ def _cases(scratch: Path, binaries: Path) -> list[Case]:
     tree = Tree(scratch / "cgroup", "v1")
     tree.make("/kubepods/podbench/bench", cpu__cfs_quota_us="50000\n", cpuset__cpus="0-3\n")
     tree.put("/kubepods/podbench", "cpuset.cpus", "0-3\n")
+    tree.make(UNIT, cpu__cfs_quota_us="50000\n")
+    unit_quota = Path(tree.file(UNIT, "cpu.cfs_quota_us"))
     quota = Path(tree.file("/kubepods/podbench/bench", "cpu.cfs_quota_us"))
     mountinfo = scratch / "mountinfo"
     mountinfo.write_text(tree.mountinfo)
     conf = {"mountinfo": str(mountinfo)}
     sensitive = {"qos.class": "ls", **REQUEST["spec"]["annotations"]}
     clear = REQUEST | {"conf": conf, "spec": REQUEST["spec"] | {"annotations": sensitive}}
+    unit = {"annotations": sensitive, "cgroupsPath": "kubepods-podbench.slice:cri-containerd:bench"}
+    tell = REQUEST | {"conf": conf | {"run": str(scratch / "run")}, "spec": REQUEST["spec"] | unit}
     confine = REQUEST | {"conf": conf | {"systemReserved": [0]}}
     interpreter = os.path.realpath(sys.executable)
     clearcfs, konfine = [str(binaries / "clearcfs"), "invoke"], [str(binaries / "konfine"), "invoke"]
@@ -112,6 +123,7 @@ def _cases(scratch: Path, binaries: Path) -> list[Case]:
         Case("C no-op plugin", [str(binaries / "noop"), "invoke"], document(REQUEST)),
         Case("clearcfs, nothing to do", clearcfs, document(REQUEST), goal=2.0),
         Case("clearcfs, clears a quota", clearcfs, document(clear), reset=(quota, "50000\n"), goal=2.3),
+        Case("clearcfs, the same in a unit of systemd", clearcfs, document(tell), reset=(unit_quota, "50000\n")),
         Case("konfine, confines", konfine, document(confine)),
         _hook(scratch, binaries, tree, conf),
     ]

@@ -1,48 +1,42 @@
 """Talk to systemd over D-Bus: on its private socket, as root's ``systemctl`` does, or else on the system bus.
 
-jeepney makes and reads the messages. It takes longer to load than the rest of a plugin, so this module is imported
-only for a cgroup that looks like a unit's.
-
-Sources: the D-Bus specification ("Message Protocol", "Authentication Protocol"), ``org.freedesktop.systemd1(5)``,
-systemd's ``bus_label_escape`` (src/basic/bus-label.c).
+Sources: the D-Bus specification ("Authentication Protocol"), ``org.freedesktop.systemd1(5)``, systemd's
+``bus_label_escape`` (src/basic/bus-label.c).
 """
 
 from __future__ import annotations
 
+import _socket  # the standard library's own; `socket` around it takes longer to load than all that is done here
 import os
-import socket
 import time
 
-from jeepney import DBusAddress, HeaderFields, Message, MessageType, Parser, new_method_call
-from jeepney.auth import BEGIN, Authenticator
-
+from . import dbus
 from .errors import UntoldError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from collections.abc import Callable
 
-    Value = int | bytes | str | bool | tuple[object, ...] | list[object]
+    Value = str | int | bytes | None
 
 TIMEOUT = 1.0
 """Seconds for all questions of one process. systemd may be busy for longer (a reload), and a runtime waits for us."""
 
-MAX_REPLY = 65536
-"""Bytes of a reply; the largest expected one is a set of CPUs."""
+MAX_LINE = 4096
+"""Bytes of the answer to the authentication."""
 
 SOCKETS = (("systemd/private", False), ("dbus/system_bus_socket", True))
 """Where systemd is reached, below /run; and whether that is a bus, which wants to be greeted."""
 
+_SYSTEMD = "org.freedesktop.systemd1"
+_OBJECT = "/org/freedesktop/systemd1"
 _DIGITS = frozenset("0123456789")
 _LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
-_SYSTEMD = "org.freedesktop.systemd1"
-_MANAGER = DBusAddress("/org/freedesktop/systemd1", bus_name=_SYSTEMD, interface=f"{_SYSTEMD}.Manager")
-_BUS = DBusAddress("/org/freedesktop/DBus", bus_name="org.freedesktop.DBus", interface="org.freedesktop.DBus")
 
 
 def object_path(unit: str) -> str:
     """Return the D-Bus path of a unit: all but ASCII letters and digits, and a digit in front, are escaped."""
-    return f"{_MANAGER.object_path}/unit/" + "".join(
+    return f"{_OBJECT}/unit/" + "".join(
         character
         if character in _LETTERS or (place and character in _DIGITS)
         else "".join(f"_{byte:02x}" for byte in os.fsencode(character))
@@ -57,9 +51,8 @@ def connect(run: str) -> Bus:
     """
     reasons = []
     for name, is_bus in SOCKETS:
-        path = f"{run}/{name}"
         try:
-            return Bus(path, is_bus=is_bus)
+            return Bus(f"{run}/{name}", is_bus=is_bus)
         except UntoldError as error:
             reasons.append(str(error))
     raise UntoldError("; ".join(reasons))
@@ -68,16 +61,16 @@ def connect(run: str) -> Bus:
 class Bus:
     """A connection to systemd. All methods raise UntoldError."""
 
-    __slots__ = ("_path", "_serial", "_socket", "_until")
+    __slots__ = ("_path", "_rest", "_serial", "_socket", "_until")
 
     def __init__(self, path: str, *, is_bus: bool) -> None:
         """Connect to the socket at *path*, and greet the bus if *is_bus*."""
-        self._path, self._serial, self._until = path, 0, time.monotonic() + TIMEOUT
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+        self._path, self._serial, self._rest, self._until = path, 0, b"", time.monotonic() + TIMEOUT
+        self._socket = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM | _socket.SOCK_CLOEXEC)
         try:
             self._authenticate()
             if is_bus:
-                self._call(new_method_call(_BUS, "Hello"))
+                self._ask("Hello", _hello)
         except BaseException:
             self.close()
             raise
@@ -89,66 +82,68 @@ class Bus:
     def __del__(self) -> None:
         self.close()
 
-    def unit_of(self, cgroup: str) -> str:
+    def unit_of(self, cgroup: str) -> Value:
         """Return the D-Bus path of the unit that a cgroup belongs to; "" for none."""
         try:
-            return str(self._call(new_method_call(_MANAGER, "GetUnitByControlGroup", "s", (cgroup,)))[0])
+            return self._call(_OBJECT, f"{_SYSTEMD}.Manager", "GetUnitByControlGroup", cgroup)
         except _NoUnitError:
             return ""
 
     def get(self, path: str, interface: str, name: str) -> Value:
         """Return a property of a unit."""
-        address = DBusAddress(path, bus_name=_SYSTEMD, interface="org.freedesktop.DBus.Properties")
-        value: Value
-        ((_, value),) = self._call(new_method_call(address, "Get", "ss", (interface, name)))  # type and value
-        return value
+        return self._call(path, "org.freedesktop.DBus.Properties", "Get", interface, name)
 
-    def set(self, path: str, name: str, signature: str, value: Value) -> None:
+    def set(self, path: str, name: str, value: int | bytes) -> None:
         """Set a property of a unit for as long as the unit, or the node, runs."""
-        address = DBusAddress(path, bus_name=_SYSTEMD, interface=f"{_SYSTEMD}.Unit")
-        self._call(new_method_call(address, "SetProperties", "ba(sv)", (True, [(name, (signature, value))])))
+        self._ask(
+            "SetProperties", lambda serial: dbus.set_properties(serial, path, name, value, destination=_SYSTEMD)
+        )
+
+    def _call(self, path: str, interface: str, member: str, *arguments: str) -> Value:
+        return self._ask(
+            member, lambda serial: dbus.call(serial, path, interface, member, *arguments, destination=_SYSTEMD)
+        )
 
     def _authenticate(self) -> None:
         try:
             self._socket.settimeout(TIMEOUT)
             self._socket.connect(self._path)
-            self._socket.sendall(b"\0")
-            dialogue = Authenticator(inc_null_byte=False)
-            for line in dialogue:
-                self._socket.sendall(line)
-                dialogue.feed(self._received())
-            self._socket.sendall(BEGIN)
-        except (OSError, ValueError) as error:
+            identity = str(os.geteuid()).encode().hex()
+            self._socket.sendall(b"\0AUTH EXTERNAL " + identity.encode() + b"\r\n")
+            while b"\r\n" not in self._rest:
+                if len(self._rest) > MAX_LINE:
+                    raise dbus.FormatError(f"an answer of more than {MAX_LINE} bytes")
+                self._receive()
+            line, _, self._rest = self._rest.partition(b"\r\n")
+            if not line.startswith(b"OK "):
+                raise dbus.FormatError(f"it answered {line[:80]!r}, expected OK")
+            self._socket.sendall(b"BEGIN\r\n")
+        except (OSError, dbus.FormatError) as error:
             raise UntoldError(f"systemd cannot be asked at {self._path}: {_reason(error)}") from error
 
-    def _call(self, message: Message) -> tuple[Any, ...]:
+    def _ask(self, what: str, message: Callable[[int], bytes]) -> Value:
         self._serial += 1
-        what = message.header.fields[HeaderFields.member]
         try:
-            self._socket.sendall(message.serialise(self._serial))
+            self._socket.sendall(message(self._serial))
             reply = self._reply()
-        except (OSError, ValueError, LookupError) as error:
+        except (OSError, dbus.FormatError) as error:
             raise UntoldError(f"systemd did not answer {what} at {self._path}: {_reason(error)}") from error
-        if reply.header.message_type is MessageType.error:
-            name = str(reply.header.fields.get(HeaderFields.error_name, ""))
-            text = f"systemd refused {what}: {name}: {' '.join(map(str, reply.body))}"
-            raise (_NoUnitError if name.endswith(".NoSuchUnit") else UntoldError)(text)
-        return tuple(reply.body)
+        if reply.type == dbus.ERROR:
+            text = f"systemd refused {what}: {reply.error}: {reply.value!r}"
+            raise (_NoUnitError if reply.error.endswith(".NoSuchUnit") else UntoldError)(text)
+        return reply.value
 
-    def _reply(self) -> Message:
+    def _reply(self) -> dbus.Message:
         """Return the reply to the last message; a bus may send signals before it."""
-        parser, received = Parser(), 0
         while True:
-            while (message := parser.get_next_message()) is not None:
-                if message.header.fields.get(HeaderFields.reply_serial) == self._serial:
-                    return message
-            data = self._received()
-            received += len(data)
-            if received > MAX_REPLY:
-                raise ValueError(f"more than {MAX_REPLY} bytes")
-            parser.add_data(data, fds=[])
+            while len(self._rest) < dbus.FIXED or len(self._rest) < dbus.size(self._rest):
+                self._receive()
+            end = dbus.size(self._rest)
+            message, self._rest = dbus.read(self._rest[:end]), self._rest[end:]
+            if message.reply_to == self._serial and message.type in (dbus.REPLY, dbus.ERROR):
+                return message
 
-    def _received(self) -> bytes:
+    def _receive(self) -> None:
         left = self._until - time.monotonic()
         if left <= 0:
             raise TimeoutError
@@ -156,7 +151,12 @@ class Bus:
         data = self._socket.recv(4096)
         if not data:
             raise ConnectionResetError("the connection was closed")
-        return data
+        self._rest += data
+
+
+def _hello(serial: int) -> bytes:
+    bus = "org.freedesktop.DBus"
+    return dbus.call(serial, "/org/freedesktop/DBus", bus, "Hello", destination=bus)
 
 
 class _NoUnitError(UntoldError):

@@ -97,7 +97,7 @@ class Unit:
         """Give the unit no CPU quota, if it has one; return the one that it had."""
         before = self.quota()
         if before.quota_us is not None:
-            self._set("CPUQuotaPerSecUSec", "t", _INFINITY)
+            self._bus.set(self._path, "CPUQuotaPerSecUSec", _INFINITY)
         return before
 
     def cpus(self) -> frozenset[int]:
@@ -113,14 +113,11 @@ class Unit:
         if self.cpus() == cpus:
             return False
         mask = sum(1 << cpu for cpu in cpus)
-        self._set("AllowedCPUs", "ay", mask.to_bytes((mask.bit_length() + 7) // 8, "little"))
+        self._bus.set(self._path, "AllowedCPUs", mask.to_bytes((mask.bit_length() + 7) // 8, "little"))
         return True
 
     def _get(self, name: str) -> Value:
         return self._bus.get(self._path, self._interface, name)
-
-    def _set(self, name: str, signature: str, value: Value) -> None:
-        self._bus.set(self._path, name, signature, value)
 
 
 def looks_like_unit(cgroup: str) -> bool:

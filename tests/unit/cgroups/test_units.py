@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from harness.cgroup_tree import Tree
+from harness.fake_systemd import INFINITY, FakeSystemd
 from nri.cgroups import Cgroup, CgroupError, Mounts, Quota, Systemd, find, systemd_bus
 from nri.cgroups.units import looks_like_unit
-from tests.support.fake_systemd import INFINITY, FakeSystemd
 
 SLICE = "kubepods-burstable-pod0a1b.slice"
 POD = f"/kubepods.slice/kubepods-burstable.slice/{SLICE}"
@@ -163,9 +163,9 @@ FAULTS = {
     "silent": "no answer after",
     "closed": "the connection was closed",
     "garbage": "systemd did not answer GetUnitByControlGroup",
-    "endless": "more than 65536 bytes",
+    "endless": "expected at most 65536",
     "org.freedesktop.DBus.Error.AccessDenied": "systemd refused GetUnitByControlGroup: "
-    "org.freedesktop.DBus.Error.AccessDenied: not today",
+    "org.freedesktop.DBus.Error.AccessDenied: 'not today'",
 }
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from harness.fake_systemd import FakeSystemd
 from nri.cgroups import CgroupError, quota
 from nri.plugins.clearcfs import ClearCFS
-from tests.support.fake_systemd import FakeSystemd
 from tests.unit.plugins.running import (
     BAD_CONF,
     CONTAINER,

@@ -1,4 +1,4 @@
-"""A systemd of its own for a test: its private socket, with the calls that nri.cgroups makes, and faults to inject.
+"""A systemd of its own for a test or a benchmark: its private socket, the calls of nri.cgroups, and faults.
 
 As in systemd (src/core/dbus-manager.c, dbus-unit.c, cgroup.c): GetUnitByControlGroup answers with the unit of the
 cgroup or of the nearest one above; a property that is set is written to the cgroup a moment after the answer, and
