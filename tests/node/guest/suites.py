@@ -13,9 +13,24 @@ if TYPE_CHECKING:
 FOLDERS = ("tests/unit/cgroups", "tests/unit/plugins", "tests/unit/skel")
 
 
-def must_pass(versions: str, record_property: Callable[[str, object], None]) -> None:
-    """Run the tests; they must pass, on these *versions* of the controllers, and leave no cgroup behind."""
-    command = [sys.executable, "-m", "pytest", "-q", "-n", "4", "-p", "no:cacheprovider", "--timeout=600", *FOLDERS]
+def must_pass(versions: str, record_property: Callable[[str, object], None], *options: str) -> None:
+    """Run the tests; they must pass, on these *versions* of the controllers, and leave no cgroup behind.
+
+    :param options: for pytest.
+    """
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-n",
+        "4",
+        "-p",
+        "no:cacheprovider",
+        "--timeout=600",
+        *options,
+        *FOLDERS,
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     print(done.stdout[-20000:], done.stderr[-2000:])
     assert done.returncode == 0

@@ -1,4 +1,4 @@
-"""The same tests where cpu is in a v1 hierarchy and cpuset in v2.
+"""The tests on the kernel's cgroups where cpu is in a v1 hierarchy and cpuset in v2.
 
 That is systemd's hybrid layout, which ``kernel.txt`` asks for, on a kernel without v1 cpusets (CONFIG_CPUSETS_V1).
 """
@@ -18,4 +18,4 @@ def test_the_suites_pass_where_each_controller_has_another_version(
     record_property: Callable[[str, object], None],
 ) -> None:
     Path("/sys/fs/cgroup/unified/cgroup.subtree_control").write_text("+cpuset")  # systemd leaves that to others here
-    suites.must_pass("cpu v1 and cpuset v2", record_property)
+    suites.must_pass("cpu v1 and cpuset v2", record_property, "-m", "kernel_cgroups")
