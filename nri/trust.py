@@ -19,6 +19,15 @@ UNCHECKED = (
 )
 """The warning that is given where the check is switched off."""
 
+ROOTLESS = (
+    "this is a user namespace (rootless), where files of the node's root are nobody's: give it plugins and "
+    "configuration of your own user, or --no-check-owner"
+)
+"""What to do about files that belong to nobody in a user namespace."""
+
+_NOBODY = 65534  # overflowuid, user_namespaces(7): whoever has no user in the namespace
+_EVERYBODY = ["0", "0", "4294967295"]
+
 
 def judge(status: os.stat_result) -> str:
     """Return the fault in the owner and mode of a file or directory, with the right values, or "".
@@ -37,7 +46,17 @@ def judge(status: os.stat_result) -> str:
     group = f", group {status.st_gid}" if by_group else ""
     whose = "root's" if user == 0 else f"root's or user {user}'s"
     right = f"expected it to be {whose}, and mode {mode & 0o755:04o}"
-    return f"{what} (mode {mode:04o}, owner {status.st_uid}{group}); {right}"
+    rootless = f"; {ROOTLESS}" if status.st_uid == _NOBODY and _is_rootless() else ""
+    return f"{what} (mode {mode:04o}, owner {status.st_uid}{group}); {right}{rootless}"
+
+
+def _is_rootless() -> bool:
+    """Return whether this process is in a user namespace that has other users than the node's."""
+    try:
+        with open("/proc/self/uid_map", encoding="ascii") as file:
+            return file.read().split() != _EVERYBODY
+    except OSError:
+        return False
 
 
 def judge_path(path: str, status: os.stat_result) -> str:

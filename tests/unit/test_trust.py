@@ -392,3 +392,11 @@ def test_what_is_known_to_be_no_link_is_not_looked_at_again(place: Place, monkey
         patched.setattr(os, "lstat", noting(looks, real))
         trust.follow(str(place.conf), known)
     assert looks == [str(place.conf)]
+
+
+def test_in_a_user_namespace_it_says_what_to_do_about_the_nodes_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    nobodys = status(FILE | 0o644, 65534)
+    assert trust.ROOTLESS not in trust.judge(nobodys)  # this namespace has all users
+    monkeypatch.setattr(trust, "_EVERYBODY", ["0", "1000", "1"])
+    assert trust.judge(nobodys).endswith(f"; {trust.ROOTLESS}")
+    assert trust.ROOTLESS not in trust.judge(status(FILE | 0o644, EVIL))

@@ -96,7 +96,8 @@ def use_containerd(generation: int) -> None:
     programs = Path("/usr/bin")
     if generation == 2:
         programs = Path("/usr/local/lib/containerd-2")  # at a boot /payload is mounted later
-        shutil.copytree("/payload/containerd-2/bin", programs, dirs_exist_ok=True)
+        if not programs.exists():
+            shutil.copytree("/payload/containerd-2/bin", programs)
         path = f"{programs}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
         DROP_IN.write_text(f"[Service]\nExecStart=\nExecStart={programs}/containerd\nEnvironment=PATH={path}\n")
     run("systemctl", "daemon-reload")
