@@ -55,7 +55,7 @@ def test_the_package_installs_upgrades_removes_and_purges(tmp_path: Path) -> Non
     text = control.read_text()
     control.write_text(text.replace(version, f"{version}99."))
     (tmp_path / "tree/usr/lib/nri/dist/_internal/of-another-build").write_text("x")
-    run("dpkg-deb", "--root-owner-group", "--build", tmp_path / "tree", tmp_path / "newer.deb")
+    run("dpkg-deb", "--root-owner-group", "-Znone", "--build", tmp_path / "tree", tmp_path / "newer.deb")
     before = Path("/opt/nri/lib").resolve()
     run("dpkg", "--force-confold", "--install", tmp_path / "newer.deb")
     assert Path("/opt/nri/lib").resolve() != before
