@@ -66,6 +66,7 @@ class DaemonSet:
         assert security["readOnlyRootFilesystem"] is True
         assert security["allowPrivilegeEscalation"] is False
         options = ["--network=host", "--read-only", "--read-only-tmpfs=false", "--security-opt=no-new-privileges"]
+        options += ["--cap-drop=all", f"--user={security['runAsUser']}"]
         options += [f"--cap-add={name}" for name in security["capabilities"].get("add", [])]
         if self.spec.get("hostPID"):
             options.append("--pid=host")

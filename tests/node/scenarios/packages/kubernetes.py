@@ -16,9 +16,13 @@ from tests.node.guest.shell import run, wait_until
 
 
 @pytest.fixture(scope="module", autouse=True)
-def image() -> Iterator[None]:
+def image() -> None:
     node.use_containerd(2)
     build_image()
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left() -> Iterator[None]:
     yield
     run("podman", "rm", "--all", "--force", "--time=0")
 
@@ -53,7 +57,7 @@ def test_outside_serves_pods_hands_over_and_is_removed() -> None:
     daemonset.install()
     daemonset.start("second")
     wait_until("the second is ready", lambda: daemonset.is_ready("second"))
-    assert "stand" in run("podman", "logs", "second")
+    wait_until("the second stands by", lambda: "standing by" in run("podman", "logs", "second"))
     _serves("both")
     run("podman", "stop", "--time=10", "first")
     wait_until("the second is connected", lambda: "synchronized: " in run("podman", "logs", "second"))
