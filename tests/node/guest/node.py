@@ -26,8 +26,8 @@ DROP_IN = Path("/etc/systemd/system/containerd.service.d/node.conf")
 UNIT = Path("/etc/systemd/system/nri-v1bridge.service")
 PROJECT = Path("/payload/project")
 
-CLEARCFS = {"type": "clearcfs", "states": ["update"], "conf": {"classes": ["ls"], "pod": True}}
-KONFINE = {"type": "konfine", "states": ["update"], "conf": {"systemReserved": [0]}}
+CLEARCFS: dict[str, Any] = {"type": "clearcfs", "states": ["update"], "conf": {"classes": ["ls"], "pod": True}}
+KONFINE: dict[str, Any] = {"type": "konfine", "states": ["update"], "conf": {"systemReserved": [0]}}
 LS = {"qos.class": "ls"}
 
 # A plugin has more time than the usual 2 s: everything is slow here.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from harness.containerd.cri import Cri
 from tests.node.guest import node
 from tests.node.guest.kubelet import PodSlice, set_properties, show
-from tests.node.guest.shell import run, wait_until
+from tests.node.guest.shell import run
 
 
 @pytest.fixture
@@ -79,13 +80,37 @@ def test_the_knobs_stay_as_the_plugins_set_them(pod: node.Pod, event: Callable[[
     _is_as_set(pod)
 
 
-def test_runc_update_sets_all_limits_again_and_the_next_update_removes_them(pod: node.Pod, cri: Cri) -> None:
-    # runc's own command, beside the runtime: no plugin hears of it.
-    run("runc", "--root", "/run/containerd/runc/k8s.io", "update", "--memory", "67108864", pod.container)
-    taken = (pod.knob("cpu.max"), pod.knob("cpuset.cpus"))
+def test_a_systemd_that_was_not_told_takes_the_quota_back_and_the_log_says_so(cri: Cri) -> None:
+    node.configure({**node.CLEARCFS, "conf": {**node.CLEARCFS["conf"], "run": "/nonexistent"}})
+    pod = node.Pod(cri, "untold")
+    assert pod.slice.knob("cpu.max") == "max 100000"
+    _weight_of_the_slice(pod)
+    assert pod.slice.knob("cpu.max") == "50000 100000"
+    said = [line for line in node.log().splitlines() if "default/untold/app" in line and "metadata.systemd=" in line]
+    assert "not told: systemd does not run here: there is no /nonexistent/systemd/system" in said[0]
+    pod.remove()
+
+
+def _runc_update(pod: node.Pod, *limits: str) -> None:
+    """Run runc's own command, beside the runtime: no plugin hears of it."""
+    run("runc", "--root", "/run/containerd/runc/k8s.io", "update", *limits, pod.container)
+
+
+def test_the_knobs_stay_when_runc_updates_another_limit(pod: node.Pod) -> None:
+    _runc_update(pod, "--memory", "67108864")
+    show(pod.unit, "CPUQuotaPerSecUSec")
+    assert pod.knob("memory.max") == "67108864"
+    _is_as_set(pod)
+
+
+def test_a_quota_that_runc_sets_is_removed_by_the_next_update(
+    pod: node.Pod, cri: Cri, record_property: Callable[[str, object], None]
+) -> None:
+    _runc_update(pod, "--cpu-quota", "30000", "--cpu-period", "100000")
+    assert pod.knob("cpu.max") == "30000 100000"
+    began = time.monotonic()
     cri.update_resources(pod.container, memory_limit_in_bytes=68 << 20)
-    seconds = wait_until("the knobs are as set", lambda: pod.knob("cpu.max") == "max 100000")
-    print(f"after runc update: {taken}; the next update restored them, {seconds:.2f} s after its answer")
+    record_property("summary", f"as set again when the update returned, after {time.monotonic() - began:.2f} s")
     _is_as_set(pod)
 
 

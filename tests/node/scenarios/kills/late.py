@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -31,14 +31,16 @@ def _is_served(pod: node.Pod) -> bool:
     return found == ("max 100000", "max 100000", "1-3")
 
 
-def test_a_pod_that_starts_while_the_service_is_stopped(cri: Cri) -> None:
+def test_a_pod_that_starts_while_the_service_is_stopped(
+    cri: Cri, record_property: Callable[[str, object], None]
+) -> None:
     early = node.Pod(cri, "early")
     run("systemctl", "stop", "nri-v1bridge")
     pod, late, seen = node.Pod(cri, "missed"), _late(), _synchronized()
     assert pod.knob("cpu.max") == "50000 100000"
     run("systemctl", "start", "nri-v1bridge")
     seconds = wait_until("the pod is served", lambda: _is_served(pod))
-    print(f"served {seconds:.1f} s after the start of the service")
+    record_property("summary", f"served {seconds:.1f} s after the start of the service")
     assert show(pod.unit, "CPUQuotaPerSecUSec") == "infinity"
     wait_until("it is said", lambda: "late: create succeeded for 2, failed for 0" in node.log())
     assert _synchronized() == seen + 1
