@@ -15,27 +15,32 @@ from tests.node.guest.node import PROJECT
 from tests.node.guest.shell import run
 
 IMAGE = "localhost/nri:test"
+NEXT = "localhost/nri:next"
 BASE = "localhost/base:bookworm"
 KUBERNETES = PROJECT / "deploy/kubernetes"
 CONFIG_MAPS = Path("/var/lib/config-maps")
 
 
-def build_image() -> None:
-    """Build the image with podman, without a network."""
+def build_images() -> None:
+    """Build the image with podman, without a network; and one of another build, for an upgrade."""
     run("podman", "import", "/payload/base.tar", BASE)
-    dockerfile = KUBERNETES / "Dockerfile"
-    run(
-        "podman", "build", "--network=none", f"--build-arg=BASE={BASE}", "--tag", IMAGE, "--file", dockerfile, PROJECT
-    )
+    build = ["podman", "build", "--network=none"]
+    run(*build, f"--build-arg=BASE={BASE}", "--tag", IMAGE, "--file", KUBERNETES / "Dockerfile", PROJECT)
+    after = Path("/var/tmp/next/Dockerfile")
+    after.parent.mkdir(exist_ok=True)
+    after.write_text(f"FROM {IMAGE}\nRUN echo x >/opt/nri/lib/_internal/of-another-build\n")
+    run(*build, "--tag", NEXT, "--file", after, after.parent)
 
 
 class DaemonSet:
     """The pod of one overlay on this node.
 
     :param overlay: ``outside``, ``pre-registered`` or ``uninstall``.
+    :param image: of which build.
     """
 
-    def __init__(self, overlay: str) -> None:
+    def __init__(self, overlay: str, image: str = IMAGE) -> None:
+        self._image = image
         self._folder = KUBERNETES / "overlays" / overlay
         base = _spec(KUBERNETES / "base/daemonset.yaml")
         patch = _spec(self._folder / "daemonset.yaml")
@@ -44,9 +49,15 @@ class DaemonSet:
             self.spec[name] = _merged(base.get(name, []), patch.get(name, []))
         assert self.spec["hostNetwork"] is True
 
-    def install(self, *, status: int | None = 0) -> str:
-        """Run the init container to its end; return its output."""
+    def install(self, *, mode: str = "", status: int | None = 0) -> str:
+        """Run the init container to its end; return its output.
+
+        :param mode: another one of install-node than the manifest's.
+        """
         (container,) = self.spec["initContainers"]
+        if mode:
+            program, _, *rest = container["command"]
+            container = {**container, "command": [program, mode, *rest]}
         return run("podman", "run", "--rm", *self._options(container), status=status)
 
     def start(self, name: str) -> None:
@@ -75,7 +86,7 @@ class DaemonSet:
             source = self._source(volumes[mount["name"]], mount.get("subPath", ""))
             options.append(f"--volume={source}:{mount['mountPath']}:{'ro' if mount.get('readOnly') else 'rw'}")
         entrypoint, *arguments = container["command"]
-        return [*options, f"--entrypoint={entrypoint}", IMAGE, *arguments]
+        return [*options, f"--entrypoint={entrypoint}", self._image, *arguments]
 
     def _source(self, volume: dict[str, Any], sub_path: str) -> Path:
         if "hostPath" in volume:

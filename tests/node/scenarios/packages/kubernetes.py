@@ -10,7 +10,7 @@ import pytest
 
 from harness.containerd.cri import Cri
 from tests.node.guest import node, processes
-from tests.node.guest.daemonset import IMAGE, DaemonSet, build_image
+from tests.node.guest.daemonset import IMAGE, NEXT, DaemonSet, build_images
 from tests.node.guest.kubelet import show
 from tests.node.guest.shell import run, wait_until
 
@@ -18,7 +18,7 @@ from tests.node.guest.shell import run, wait_until
 @pytest.fixture(scope="module", autouse=True)
 def image() -> None:
     node.use_containerd(2)
-    build_image()
+    build_images()
 
 
 @pytest.fixture(autouse=True)
@@ -54,14 +54,22 @@ def test_outside_serves_pods_hands_over_and_is_removed() -> None:
     _serves("first")
 
     # An upgrade with maxSurge: the second stands by until the first has ended, and no plugin runs twice.
-    daemonset.install()
-    daemonset.start("second")
+    lib = Path("/opt/nri/lib")
+    before = lib.resolve()
+    upgrade = DaemonSet("outside", NEXT)
+    upgrade.install()
+    assert lib.resolve() != before
+    upgrade.start("second")
     wait_until("the second is ready", lambda: daemonset.is_ready("second"))
     wait_until("the second stands by", lambda: "standing by" in run("podman", "logs", "second"))
     _serves("both")
     run("podman", "stop", "--time=10", "first")
     wait_until("the second is connected", lambda: "synchronized: " in run("podman", "logs", "second"))
     _serves("second")
+
+    upgrade.install(mode="rollback")
+    assert lib.resolve() == before
+    _serves("rolled-back")  # plugins of the first build
 
     run("podman", "stop", "--time=10", "second")
     wait_until("no bridge is left", lambda: not processes.bridges())
