@@ -24,6 +24,11 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("machines", nargs="*", metavar="MACHINE", help=f"of {', '.join(known)}; all by default")
     parser.add_argument("-k", dest="only", default="", metavar="WORD", help="only scenarios whose name has it")
     parser.add_argument("-j", dest="jobs", type=int, default=1, metavar="N", help="machines at a time (default 1)")
+    parser.add_argument(
+        "--again",
+        action="store_true",
+        help="run a machine that failed once more, and say so: an emulator may be too slow",
+    )
     chosen = parser.parse_args(arguments)
     if unknown := sorted(set(chosen.machines) - set(known)):
         parser.error(f"no machine {', '.join(unknown)}: expected some of {', '.join(known)}")
@@ -46,24 +51,24 @@ def main(arguments: list[str]) -> int:
 
         began = time.monotonic()
         try:
-            emulator.run(
-                disk,
-                second,
-                machine,
-                chosen.only,
-                BUILD / machine,
-                kernel=kernel(machine),
-                timeout=TIMEOUT,
-                show=show,
-            )
+            folder, words = BUILD / machine, kernel(machine)
+            emulator.run(disk, second, machine, chosen.only, folder, kernel=words, timeout=TIMEOUT, show=show)
         except emulator.CrashError as error:
             show(f"failed: {error}")
             return False
         show(f"{'all is well' if succeeded else 'failed'}, {time.monotonic() - began:.0f} s")
         return succeeded
 
+    def run_perhaps_again(machine: str) -> bool:
+        if run(machine):
+            return True
+        if not chosen.again:
+            return False
+        print(f"{machine + ':':14}is run again", flush=True)
+        return run(machine)
+
     with ThreadPoolExecutor(chosen.jobs) as pool:
-        outcomes = dict(zip(machines, pool.map(run, machines), strict=True))
+        outcomes = dict(zip(machines, pool.map(run_perhaps_again, machines), strict=True))
     failed = [machine for machine, succeeded in outcomes.items() if not succeeded]
     print(
         f"{len(outcomes) - len(failed)} passed, {len(failed)} failed" + (f": {', '.join(failed)}" if failed else "")
