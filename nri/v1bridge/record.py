@@ -145,7 +145,7 @@ class Record:
         try:
             status = os.fstat(fd)
             if not stat.S_ISREG(status.st_mode):
-                raise NRIError(f"it is {_kind(status.st_mode)}, expected a regular file")
+                raise NRIError(f"it is {describe(status.st_mode)}, expected a regular file")
             if wrong := trust.judge_path(self._path, status):
                 raise NRIError(wrong)
             if status.st_size > MAX_SIZE:
@@ -176,7 +176,7 @@ class Record:
             pass
         else:
             if not stat.S_ISREG(mode):  # such as /dev/null, which a rename would replace
-                raise NRIError(f"it is {_kind(mode)}, expected a regular file")
+                raise NRIError(f"it is {describe(mode)}, expected a regular file")
         part = f"{self._path}.part"
         try:
             os.unlink(part)
@@ -215,7 +215,3 @@ class Record:
         if self._fd >= 0:
             os.close(self._fd)
         self._fd = -1
-
-
-def _kind(mode: int) -> str:
-    return "a link" if stat.S_ISLNK(mode) else describe(mode)
