@@ -8,7 +8,7 @@ pod's start, and the new ones are in UpdatePodSandbox.
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from nri.api import PodSandbox
 from nri.api.convert import namespaces_to_paths, resources_of, resources_to_oci
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 MAX_PODS = 20_000
 """Pods that are remembered; beyond that the oldest one is forgotten. A node has some hundreds."""
+
+Fact = TypeVar("Fact")
 
 
 def of_pod(pod: PodSandbox, state: str) -> Request:
@@ -80,9 +82,7 @@ class Pods:
         if pod.HasField("linux"):
             kept.linux.CopyFrom(pod.linux)
         with self._lock:
-            self._pods[pod.id] = kept
-            while len(self._pods) > MAX_PODS:
-                del self._pods[next(iter(self._pods))]
+            _put(self._pods, pod.id, kept)
 
     def forget(self, pod: PodSandbox) -> None:
         """Forget a pod that was removed."""
@@ -93,9 +93,7 @@ class Pods:
     def resize(self, pod: PodSandbox, resources: LinuxResources) -> None:
         """Remember the resources that an update of ``pod`` asks for, until :meth:`resized`."""
         with self._lock:
-            self._resizes[pod.id] = resources
-            while len(self._resizes) > MAX_PODS:
-                del self._resizes[next(iter(self._resizes))]
+            _put(self._resizes, pod.id, resources)
 
     def resized(self, pod: PodSandbox) -> PodSandbox:
         """Return ``pod`` with its missing facts, and with the resources of its update, if they are known."""
@@ -133,3 +131,10 @@ def _fill(linux: LinuxPodSandbox, known: LinuxPodSandbox) -> None:
         linux.namespaces.extend(known.namespaces)
     if not linux.HasField("resources") and known.HasField("resources"):
         linux.resources.CopyFrom(known.resources)
+
+
+def _put(known: dict[str, Fact], id_: str, fact: Fact) -> None:
+    """Remember a fact about a pod; the oldest ones are forgotten beyond :data:`MAX_PODS`."""
+    known[id_] = fact
+    while len(known) > MAX_PODS:
+        del known[next(iter(known))]
