@@ -41,9 +41,9 @@ class ClearCFS(sample.SamplePlugin):
         from nri.cgroups import CgroupError
 
         cgroup = sample.cgroup(request, conf)
-        cgroup.cpu_quota()  # raises before anything is changed
         # The pod first: its quota limits its containers, and on v1 a child's quota may not exceed it.
         if conf["pod"] and not request.is_sandbox:
+            cgroup.cpu_quota()  # raises before the pod is changed
             pod = cgroup.parent()
             if pod is None or not pod.is_pod():
                 # The parent may be the cgroup of all pods, whose quota must not change for one container.
