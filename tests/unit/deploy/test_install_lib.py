@@ -6,6 +6,8 @@ import shutil
 import subprocess
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -85,26 +87,33 @@ def test_a_file_or_a_link_with_another_name_or_end_is_another_content(upgrades: 
     assert len(set(seen)) == 4
 
 
-def test_at_no_moment_of_an_upgrade_is_there_no_plugin(upgrades: Upgrades) -> None:
-    upgrades.install()
+@contextmanager
+def always_there(path: Path) -> Iterator[None]:
+    """Look for a file all the time; at no moment of the block may it be missing."""
     missed = []
     is_over = threading.Event()
 
     def look() -> None:
         while not is_over.is_set():
-            if not os.path.exists(upgrades.lib / "v1bridge"):
+            if not os.path.exists(path):
                 missed.append(time.monotonic())
 
     thread = threading.Thread(target=look)
     thread.start()
     try:
-        for number in range(5):
-            upgrades.build("1.2.3", f"upgrade {number}")
-            upgrades.install()
+        yield
     finally:
         is_over.set()
         thread.join()
     assert missed == []
+
+
+def test_at_no_moment_of_an_upgrade_is_there_no_plugin(upgrades: Upgrades) -> None:
+    upgrades.install()
+    with always_there(upgrades.lib / "v1bridge"):
+        for number in range(5):
+            upgrades.build("1.2.3", f"upgrade {number}")
+            upgrades.install()
 
 
 def test_a_version_that_cannot_be_told_or_is_no_name_is_no_obstacle(upgrades: Upgrades) -> None:
@@ -288,23 +297,9 @@ def test_at_no_moment_of_going_back_is_there_no_plugin(upgrades: Upgrades) -> No
     upgrades.install()
     upgrades.build("1.2.3", "two")
     upgrades.install()
-    missed = []
-    is_over = threading.Event()
-
-    def look() -> None:
-        while not is_over.is_set():
-            if not os.path.exists(upgrades.lib / "v1bridge"):
-                missed.append(time.monotonic())
-
-    thread = threading.Thread(target=look)
-    thread.start()
-    try:
+    with always_there(upgrades.lib / "v1bridge"):
         for _ in range(10):
             upgrades.rollback()
-    finally:
-        is_over.set()
-        thread.join()
-    assert missed == []
 
 
 def test_without_a_previous_version_going_back_changes_nothing_and_says_so(upgrades: Upgrades) -> None:
