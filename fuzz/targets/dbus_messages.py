@@ -1,5 +1,5 @@
-"""Messages of systemd: any bytes are a message, or a FormatError of one printable line. The size that the beginning
-tells is that of the whole, and no value is longer than the message.
+"""Messages of systemd: any bytes are a message, or a FormatError of one printable line. The size in the
+header is that of the message, and no value is longer.
 
 The input is what a socket gave.
 """
