@@ -10,11 +10,22 @@ from jsonschema import Draft202012Validator
 from referencing import Registry
 from referencing.jsonschema import DRAFT202012
 
+from nri.adjust.document import ADJUST, UPDATES
 from nri.config.validate import HOST_CONFIG
 from nri.types.table_explained import schema
 
-PLACES = {"request": "nri.types", "result": "nri.types", "configlist": "nri.config", "host-config": "nri.config"}
+PLACES = {
+    "request": "nri.types",
+    "result": "nri.types",
+    "configlist": "nri.config",
+    "host-config": "nri.config",
+    "adjust": "nri.adjust",
+    "updates": "nri.adjust",
+}
 """The name of each schema, with the package that it ships with."""
+
+TABLES = {"host-config": HOST_CONFIG, "adjust": ADJUST, "updates": UPDATES}
+"""The table of each schema that is made from one."""
 
 
 def load(name: str) -> dict[str, Any]:
@@ -24,10 +35,15 @@ def load(name: str) -> dict[str, Any]:
     return schema
 
 
-def host_config() -> dict[str, Any]:
-    """Return the schema of the host configuration as its table has it: the content of ``host-config.schema.json``."""
-    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": "urn:nri:v0.1:host-config"}
-    return head | schema(HOST_CONFIG)
+def made(name: str) -> str:
+    """Return the text of a schema's file as its table has it; *name* is one of :data:`TABLES`."""
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": f"urn:nri:v0.1:{name}"}
+    return json.dumps(head | schema(TABLES[name]), indent=2, ensure_ascii=False) + "\n"
+
+
+def path(name: str) -> str:
+    """Return the path of a schema's file in the source tree."""
+    return f"{PLACES[name].replace('.', '/')}/schemas/{name}.schema.json"
 
 
 def validator(name: str) -> Draft202012Validator:

@@ -6,6 +6,8 @@ The contract follows Go's ``InvokeWithSandbox``, with these rules:
 - an error stops the chain, except for ``delete``: then every plugin runs, and the errors are reported together;
 - the error of a plugin whose ``failurePolicy`` is ``ignore`` is logged, and the chain goes on;
 - ``create`` and ``delete`` go to every plugin, the other states to the plugins that list them in ``states``;
+- a plugin of ``setup`` or ``resize`` sees the changes that the plugins before it have asked for, and a result whose
+  changes cannot be applied is a failure of its plugin;
 - every plugin has a deadline, and none outlives it.
 """
 
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any
 
+    from nri.adjust import Changes
     from nri.client.invoker import Invoker
     from nri.config.entries import ConfigList, PluginEntry
 
@@ -118,6 +121,7 @@ class Client:
         deadline: float | None = None,
         log: Log | None = None,
         on_step: Callable[[Step], None] | None = None,
+        changes: Changes | None = None,
     ) -> list[Step]:
         """Run the chain for one state of a container.
 
@@ -126,6 +130,8 @@ class Client:
         :param log: called with a plugin's type and a line: of its stderr, or an error that is ignored. By default the
             lines go to the logger ``nri.client``.
         :param on_step: called as each plugin ends, to show progress.
+        :param changes: takes what the results ask for; None for a host that can apply nothing. For ``setup`` its
+            configuration is what the plugins see.
         :returns: a step for each plugin that was to run, in order; :func:`results_of` takes the results from them.
         :raises ChainError: if a plugin fails; it has the steps too.
         :raises DecodeError: if the task's specification is not an OCI configuration.
@@ -136,8 +142,11 @@ class Client:
         steps = []
         errors = []
         for plugin in self.chain(state):
-            step = Step(plugin, request.replace(conf=plugin.conf, results=tuple(results)).to_json())
+            shown = request if changes is None else _shown(request, changes)
+            step = Step(plugin, shown.replace(conf=plugin.conf, results=tuple(results)).to_json())
             self._run(step, deadline, log)
+            if step.result is not None and _asks_for_changes(step.result, changes):
+                _take(step, request, step.result, changes, log)
             steps.append(step)
             if on_step is not None:
                 on_step(step)
@@ -229,6 +238,35 @@ def _result(plugin: str, binary: str, output: launch.Output, seconds: float, max
     if ending:
         raise PluginError(plugin, f"{ending}, although it wrote a result without error{stderr}")
     return result
+
+
+def _shown(request: Request, changes: Changes) -> Request:
+    """Return the request as the next plugin gets it."""
+    if request.state == State.SETUP:
+        return request.replace(spec=spec_from_oci(changes.config, adjustable=True))
+    if request.state == State.RESIZE and request.spec is not None and changes.updates:
+        resources = changes.resources(request.id, request.spec.resources)
+        return request.replace(spec=request.spec.replace(resources=resources))
+    return request
+
+
+def _asks_for_changes(result: Result, changes: Changes | None) -> bool:
+    has_changes = result.adjust not in (None, {}) or result.updates not in (None, [])
+    return has_changes or (result.cgroups_path != "" and changes is not None)
+
+
+def _take(step: Step, request: Request, result: Result, changes: Changes | None, log: Log) -> None:
+    """Add what a plugin asks for to *changes*; if that cannot be done, the plugin has failed."""
+    try:
+        if changes is None:
+            key = "updates" if result.adjust in (None, {}) else "adjust"
+            raise NRIError(f"{key}: found it in answer to {request.state}, which this host cannot apply")
+        ignored = len(changes.ignored)
+        changes.take(step.plugin.type, request, result)
+        for line in changes.ignored[ignored:]:
+            log(step.plugin.type, line)
+    except NRIError as error:
+        step.result, step.error = None, PluginError(step.plugin.type, str(error))
 
 
 def _log(plugin: str, line: str) -> None:

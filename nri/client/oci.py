@@ -61,9 +61,14 @@ def _require_regular(mode: int) -> None:
         raise DecodeError(f"is {filekind.describe(mode)}, expected a regular file")
 
 
-def spec_from_oci(config: dict[str, Any]) -> Spec:
+SHOWN_APART = ("resources", "namespaces", "cgroupsPath")
+"""The keys of ``linux`` that a spec has at its top, and not in its ``linux``."""
+
+
+def spec_from_oci(config: dict[str, Any], *, adjustable: bool = False) -> Spec:
     """Return the part that plugins see: resources of Linux or Windows, namespaces, cgroupsPath, annotations.
 
+    :param adjustable: add what a plugin can adjust: the process, mounts, hooks and the other keys of ``linux``.
     :raises DecodeError: if a part of ``config`` has a type that the OCI specification does not allow.
     """
     annotations = string_map(config.get("annotations"), "annotations")
@@ -81,7 +86,13 @@ def spec_from_oci(config: dict[str, Any]) -> Spec:
         namespace = _object(item, where) or {}
         namespaces[string(namespace.get("type"), f"{where}.type")] = string(namespace.get("path"), f"{where}.path")
     path = string(linux.get("cgroupsPath"), "linux.cgroupsPath")
-    return Spec(resources=resources, namespaces=namespaces, cgroups_path=path, annotations=annotations)
+    spec = Spec(resources=resources, namespaces=namespaces, cgroups_path=path, annotations=annotations)
+    if not adjustable:
+        return spec
+    others = {key: value for key, value in linux.items() if key not in SHOWN_APART}
+    return spec.replace(
+        process=config.get("process"), mounts=config.get("mounts"), hooks=config.get("hooks"), linux=others
+    )
 
 
 def _object(value: object, where: str) -> dict[str, Any] | None:

@@ -131,6 +131,37 @@ def either(*rules: Rule, expected: str) -> Rule:
     return Rule(object, lambda value: any(rule.accepts(value) for rule in rules), expected, {}, parts=rules)
 
 
+NULL = Rule(type(None), lambda value: value is None, "null", {"type": "null"})
+
+
+class Map(Rule):
+    """The rule for an object whose keys are names, each with a value of one kind.
+
+    :param item: the rule for each value.
+    :param names: the rule for each key, a string's.
+    :param removable: whether null is a value, too, and ``-NAME`` a key, whose value must be null.
+    """
+
+    def __init__(self, item: Rule, names: Rule, *, removable: bool = False, expected: str = "an object") -> None:
+        super().__init__(dict, self._accepts, expected, {}, parts=(item,))
+        self.item, self.names, self.removable = item, names, removable
+
+    def accepts_key(self, key: str) -> bool:
+        """Return whether *key* can be in the object."""
+        return self.names.accepts(key[1:] if self.removable and key.startswith("-") else key)
+
+    def accepts_item(self, key: str, item: object) -> bool:
+        """Return whether *item* can be the value of *key*."""
+        if self.removable and (item is None or key.startswith("-")):
+            return item is None
+        return self.item.accepts(item)
+
+    def _accepts(self, value: object) -> bool:
+        if not isinstance(value, dict):
+            return False
+        return all(self.accepts_key(key) and self.accepts_item(key, item) for key, item in value.items())
+
+
 class Key:
     """A key of an object, with the rule for its value.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nri.types.errors import DecodeError
 from nri.types.gojson import describe, shorten
-from nri.types.table import NOTE_PREFIX, Table
+from nri.types.table import NOTE_PREFIX, Map, Table
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 _NOTES = {f"^{NOTE_PREFIX}": {"title": "The operator's own notes; no program reads them"}}
 
 
-def refusal(table: Table, value: object, where: str) -> DecodeError:
-    """Return the error for a value that ``table.read`` does not accept: its first fault."""
-    path, wrong = next(faults(table, {} if value is None else value, where))
+def refusal(rule: Rule, value: object, where: str) -> DecodeError:
+    """Return the error for a value that *rule* does not accept, or ``rule.read`` of a table: its first fault."""
+    path, wrong = next(faults(rule, {} if value is None and isinstance(rule, Table) else value, where))
     return DecodeError(f"{path}: {wrong}")
 
 
@@ -42,6 +42,8 @@ def faults(rule: Rule, value: object, where: str) -> Faults:
     least = rule.keywords.get("minItems") or 0
     if isinstance(rule, Table) and isinstance(value, dict):
         yield from _faults_of_keys(rule, value, where)
+    elif isinstance(rule, Map) and isinstance(value, dict):
+        yield from _faults_of_names(rule, value, where)
     elif rule.kind is list and rule.parts and isinstance(value, list) and len(value) >= least:
         yield from _faults_of_items(rule, value, where)
     elif rule.kind is object and (parts := [part for part in rule.parts if _is_of(part, value)]):
@@ -65,6 +67,8 @@ def schema(rule: Rule) -> Schema:
             "patternProperties": _NOTES if rule.notes else None,
             "additionalProperties": False,
         }
+    elif isinstance(rule, Map):
+        found |= _schema_of_map(rule)
     elif rule.kind is list and rule.parts:
         found["items"] = schema(rule.parts[0])
     elif rule.parts:
@@ -86,6 +90,29 @@ def _faults_of_keys(table: Table, value: dict[str, Any], where: str) -> Faults:
             yield from faults(key.rule, value[name], f"{where}.{name}")
         elif key.required and name not in value:
             yield f"{where}.{name}", f"missing, expected {key.rule.expected}"
+
+
+def _faults_of_names(rule: Map, value: dict[str, Any], where: str) -> Faults:
+    for key, item in value.items():
+        if not rule.accepts_key(key):
+            yield where, f"found the key {shorten(repr(key))}, expected {rule.names.expected}"
+        elif not rule.accepts_item(key, item):
+            path = f"{where}.{shorten(repr(key)[1:-1])}"
+            if rule.removable and key.startswith("-"):
+                yield path, f"found {describe(item)}, expected null: a key that begins with '-' removes"
+            else:
+                yield from faults(rule.item, item, path)
+
+
+def _schema_of_map(rule: Map) -> Schema:
+    item = schema(rule.item)
+    if not rule.removable:
+        return {"type": "object", "propertyNames": schema(rule.names), "additionalProperties": item}
+    return {
+        "type": "object",
+        "patternProperties": {"^-": {"type": "null"}},
+        "additionalProperties": {"anyOf": [item, {"type": "null"}]},
+    }
 
 
 def _faults_of_items(rule: Rule, value: list[Any], where: str) -> Faults:

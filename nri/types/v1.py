@@ -29,9 +29,11 @@ class State(str):
     __slots__ = ()
 
     SETUP: ClassVar[State]
-    """Before the container is created; only v2 runtimes report it."""
+    """Before the container is created; a result can adjust it."""
     CREATE: ClassVar[State]
     """The container's process exists and waits for its start; it has a pid and a cgroup."""
+    RESIZE: ClassVar[State]
+    """The runtime is about to change the container's resources; a result can change them."""
     UPDATE: ClassVar[State]
     """The container's resources have changed."""
     PAUSE: ClassVar[State]
@@ -40,10 +42,10 @@ class State(str):
     """The container has stopped, or is about to."""
 
 
-STATES = tuple([State(name) for name in ("setup", "create", "update", "pause", "resume", "delete")])
+STATES = tuple([State(name) for name in ("setup", "create", "resize", "update", "pause", "resume", "delete")])
 """The states that the contract names, in the order of a container's life."""
 
-State.SETUP, State.CREATE, State.UPDATE, State.PAUSE, State.RESUME, State.DELETE = STATES
+State.SETUP, State.CREATE, State.RESIZE, State.UPDATE, State.PAUSE, State.RESUME, State.DELETE = STATES
 
 
 def _state(value: object, where: str) -> State:
@@ -61,7 +63,7 @@ def _results(value: object, where: str) -> tuple[Result, ...]:
 class Spec(JSONObject):
     """The part of a container's OCI specification that plugins receive."""
 
-    __slots__ = ("annotations", "cgroups_path", "namespaces", "resources")
+    __slots__ = ("annotations", "cgroups_path", "hooks", "linux", "mounts", "namespaces", "process", "resources")
 
     resources: Any
     """``linux.resources`` (or ``windows.resources``) of the OCI specification, unchanged; None if it is missing."""
@@ -70,12 +72,22 @@ class Spec(JSONObject):
     cgroups_path: str
     """``linux.cgroupsPath``: below each hierarchy's mount, or ``slice:prefix:name`` with the systemd driver."""
     annotations: dict[str, str]
+    process: Any
+    """``process`` of the OCI specification; None except for ``setup``. Likewise the next three attributes."""
+    mounts: Any
+    hooks: Any
+    linux: Any
+    """``linux`` without the keys that this object has: devices, sysctl, seccomp and so on."""
 
     FIELDS = (
         Field("resources", "resources", opaque, omit_empty=False),
         Field("namespaces", "namespaces", string_map),
         Field("cgroupsPath", "cgroups_path", string),
         Field("annotations", "annotations", string_map),
+        Field("process", "process", opaque),
+        Field("mounts", "mounts", opaque),
+        Field("hooks", "hooks", opaque),
+        Field("linux", "linux", opaque),
     )
 
     def __init__(
@@ -85,15 +97,20 @@ class Spec(JSONObject):
         namespaces: Mapping[str, str] | None = None,
         cgroups_path: str = "",
         annotations: Mapping[str, str] | None = None,
+        process: Any = None,
+        mounts: Any = None,
+        hooks: Any = None,
+        linux: Any = None,
     ) -> None:
         namespaces, annotations = dict(namespaces or {}), dict(annotations or {})
         self._set(resources=resources, namespaces=namespaces, cgroups_path=cgroups_path, annotations=annotations)
+        self._set(process=process, mounts=mounts, hooks=hooks, linux=linux)
 
 
 class Result(JSONObject):
     """The answer of a plugin."""
 
-    __slots__ = ("cgroups_path", "error", "extra", "metadata", "plugin", "version")
+    __slots__ = ("adjust", "cgroups_path", "error", "extra", "metadata", "plugin", "updates", "version")
 
     plugin: str
     """The type of the plugin."""
@@ -104,6 +121,10 @@ class Result(JSONObject):
     """A description of what was done, for the plugins that follow and for readers."""
     cgroups_path: str
     """In answer to ``setup``: the new place of the container's cgroup; "" to leave it."""
+    adjust: Any
+    """In answer to ``setup``: changes of the container that is about to be created, an object; None for none."""
+    updates: Any
+    """New resources of containers, an array of objects; None for none."""
     extra: dict[str, Any]
     """Keys of the document that the contract does not know; the next plugins receive them unchanged."""
 
@@ -113,6 +134,8 @@ class Result(JSONObject):
         Field("error", "error", string, omit_empty=False),
         Field("metadata", "metadata", string_map),
         Field("cgroupsPath", "cgroups_path", string),
+        Field("adjust", "adjust", opaque),
+        Field("updates", "updates", opaque),
     )
 
     def __init__(
@@ -123,6 +146,8 @@ class Result(JSONObject):
         error: str = "",
         metadata: Mapping[str, str] | None = None,
         cgroups_path: str = "",
+        adjust: Any = None,
+        updates: Any = None,
         extra: Mapping[str, Any] | None = None,
     ) -> None:
         put = object.__setattr__  # a plugin makes one for each request, so no loop
@@ -131,6 +156,8 @@ class Result(JSONObject):
         put(self, "error", error)
         put(self, "metadata", dict(metadata or {}))
         put(self, "cgroups_path", cgroups_path)
+        put(self, "adjust", adjust)
+        put(self, "updates", updates)
         put(self, "extra", dict(extra or {}))
 
     def to_value(self) -> dict[str, Any]:

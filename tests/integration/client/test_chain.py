@@ -145,7 +145,7 @@ def test_there_is_a_step_for_each_plugin_also_for_one_that_failed(host: Host) ->
 # What a failure means
 
 
-@pytest.mark.parametrize("state", ["setup", "create", "update", "pause", "resume"])
+@pytest.mark.parametrize("state", ["setup", "create", "resize", "update", "pause", "resume"])
 def test_an_error_stops_the_chain(host: Host, notes: Path, state: str) -> None:
     states = {"states": [state]}
     client = host.client(

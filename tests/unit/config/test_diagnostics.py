@@ -24,7 +24,7 @@ def lines(document: str | bytes) -> list[str]:
 
 MINIMAL = '{"version": "0.1", "plugins": [{"type": "NAME"}]}'
 TYPE_RULE = "a file name of letters, digits, '.', '_' and '-' that begins with a letter or a digit"
-STATES = '"setup", "create", "update", "pause", "resume", "delete"'
+STATES = '"setup", "create", "resize", "update", "pause", "resume", "delete"'
 FAULTS: list[tuple[str | bytes, list[Any]]] = [
     # not JSON
     ("", ["1:1: (document): found an empty file, expected at least " + MINIMAL]),

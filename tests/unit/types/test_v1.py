@@ -122,7 +122,7 @@ def test_null_results_and_plugins_are_passed_over() -> None:
 
 
 def test_a_state_is_a_string_that_compares_as_one() -> None:
-    assert [str(state) for state in STATES] == ["setup", "create", "update", "pause", "resume", "delete"]
+    assert [str(state) for state in STATES] == ["setup", "create", "resize", "update", "pause", "resume", "delete"]
     assert State("create") == State.CREATE == "create"
     assert Request.from_json('{"state":"later"}').state == "later"
 

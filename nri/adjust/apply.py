@@ -1,0 +1,194 @@
+"""Applies an ``adjust`` to an OCI runtime configuration.
+
+Where the runtime specification leaves it open, this does what runtimes do with NRI's adjustments
+(pkg/runtime-tools/generate of containerd/nri): a device gets a rule that allows it, mounts are ordered by the depth
+of their destinations, a shared or slave mount changes the propagation of the root, a memory limit is also that of
+memory and swap together. Unlike there, an rlimit replaces the one of its type.
+"""
+
+from __future__ import annotations
+
+import os
+
+from nri.adjust.fields import LIST, MAP, walk
+from nri.adjust.merging import split
+from nri.types.jsonobject import mismatch
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def apply(config: dict[str, Any], adjust: dict[str, Any]) -> None:
+    """Change *config* in place.
+
+    :param config: an OCI configuration; the caller copies it if it is needed unchanged.
+    :param adjust: as :func:`nri.adjust.reading.read_adjust` returns it. There may be keys that only CDI devices have:
+        ``additionalGids``, and ``access`` of a device.
+    :raises DecodeError: a part of *config* has a type that the specification does not allow.
+    """
+    linux = adjust.get("linux", {})
+    if "annotations" in adjust:
+        _entries(config, "annotations", adjust["annotations"])
+    if adjust.get("env"):
+        process = below(config, "process")
+        process["env"] = _environment(elements(process, "env", "process"), adjust["env"])
+    if args := adjust.get("args"):
+        below(config, "process")["args"] = args[1:] if args[0] == "" and len(args) > 1 else list(args)
+    for kind, hooks in adjust.get("hooks", {}).items():
+        parent = below(config, "hooks")
+        parent[kind] = [*elements(parent, kind, "hooks"), *hooks]
+    if "rlimits" in adjust:
+        process = below(config, "process")
+        process["rlimits"] = _by_key(elements(process, "rlimits", "process"), adjust["rlimits"], "type")
+    for key, path in (("oomScoreAdj", "oomScoreAdj"), ("ioPriority", "ioPriority")):
+        if key in linux:
+            below(config, "process")[path] = linux[key]
+    if "scheduler" in adjust:
+        below(config, "process")["scheduler"] = adjust["scheduler"]
+    if "additionalGids" in adjust:
+        user = below(below(config, "process"), "user", "process")
+        user["additionalGids"] = [
+            *dict.fromkeys([*elements(user, "additionalGids", "process.user"), *adjust["additionalGids"]])
+        ]
+    if linux:
+        _apply_linux(below(config, "linux"), linux)
+    if "mounts" in adjust:
+        _apply_mounts(config, adjust["mounts"])
+
+
+def apply_resources(resources: dict[str, Any], wanted: dict[str, Any]) -> None:
+    """Change ``linux.resources`` in place."""
+    limit = wanted.get("memory", {}).get("limit")
+    for field, value in walk({"linux": {"resources": wanted}}):
+        path = field.path[2:]
+        parent = resources
+        for key in path[:-1]:
+            parent = below(parent, key, "linux.resources")
+        if field.kind == MAP:
+            _entries(parent, path[-1], value)
+        elif field.kind == LIST:
+            parent[path[-1]] = _by_key(elements(parent, path[-1], "linux.resources"), value, field.key)
+        elif field.name == "linux.resources.devices":
+            parent["devices"] = [*elements(parent, "devices", "linux.resources"), *value]
+        else:
+            parent[path[-1]] = value
+    memory = resources.get("memory")
+    if limit and isinstance(memory, dict) and "swap" not in wanted["memory"] and memory.get("swap"):
+        memory["swap"] = limit
+
+
+def _apply_linux(config: dict[str, Any], linux: dict[str, Any]) -> None:
+    if "resources" in linux:
+        apply_resources(below(config, "resources", "linux"), linux["resources"])
+    if "devices" in linux:
+        config["devices"] = _by_key(elements(config, "devices", "linux"), linux["devices"], "path")
+        rules = [_rule(device) for device in split(linux["devices"])[0] if device["type"] != "p"]
+        if rules:
+            resources = below(config, "resources", "linux")
+            resources["devices"] = [*elements(resources, "devices", "linux.resources"), *rules]
+    if "namespaces" in linux:
+        config["namespaces"] = _by_key(elements(config, "namespaces", "linux"), linux["namespaces"], "type")
+    for key in ("sysctl", "netDevices"):
+        if key in linux:
+            _entries(config, key, linux[key])
+    for key in ("cgroupsPath", "seccomp", "memoryPolicy"):
+        if key in linux:
+            config[key] = linux[key]
+    if "intelRdt" in linux:
+        rdt = {key: value for key, value in linux["intelRdt"].items() if key != "remove"}
+        known = {} if linux["intelRdt"].get("remove") else below(config, "intelRdt", "linux")
+        config["intelRdt"] = known | rdt
+        if not config["intelRdt"]:
+            del config["intelRdt"]
+
+
+def _apply_mounts(config: dict[str, Any], wanted: dict[str, Any]) -> None:
+    changed = {_clean(key.removeprefix("-")) for key in wanted}
+    kept = [mount for mount in elements(config, "mounts") if _clean(_destination(mount)) not in changed]
+    added = [{"destination": key, **mount} for key, mount in wanted.items() if mount is not None]
+    config["mounts"] = sorted([*kept, *added], key=lambda mount: _clean(_destination(mount)).count("/"))
+    for mount in added:
+        options = mount.get("options", [])
+        linux = below(config, "linux")
+        if "rshared" in options or ("rslave" in options and linux.get("rootfsPropagation") != "rshared"):
+            linux["rootfsPropagation"] = "rshared" if "rshared" in options else "rslave"
+
+
+def _environment(variables: list[Any], wanted: dict[str, str | None]) -> list[Any]:
+    """Return ``process.env``: a variable that is set again keeps its place."""
+    left = {key: value for key, value in wanted.items() if value is not None}
+    mentioned = {key.removeprefix("-") for key in wanted if key.startswith("-") or wanted[key] is None} | set(left)
+    found = []
+    for variable in variables:
+        name = str(variable).partition("=")[0]
+        if name not in mentioned:
+            found.append(variable)
+        elif name in left:
+            found.append(f"{name}={left.pop(name)}")
+    return found + [f"{name}={value}" for name, value in left.items()]
+
+
+def _entries(parent: dict[str, Any], key: str, wanted: dict[str, Any]) -> None:
+    known = below(parent, key)
+    for name, item in wanted.items():
+        if item is None:
+            known.pop(name.removeprefix("-"), None)
+    known.update({name: item for name, item in wanted.items() if item is not None})
+
+
+def _by_key(known: list[Any], wanted: list[Any], key: str) -> list[Any]:
+    """Return the elements of both lists; one of *wanted* replaces or removes that with its key."""
+    mentioned = {item[key] for item in wanted}
+    kept = [item for item in known if not (isinstance(item, dict) and item.get(key) in mentioned)]
+    return kept + [
+        {name: each for name, each in item.items() if name not in ("remove", "access")} for item in split(wanted)[0]
+    ]
+
+
+def _rule(device: dict[str, Any]) -> dict[str, Any]:
+    type_ = "c" if device["type"] == "u" else device["type"]
+    return {
+        "allow": True,
+        "type": type_,
+        "major": device["major"],
+        "minor": device["minor"],
+        "access": device.get("access", "rwm"),
+    }
+
+
+def _destination(mount: object) -> str:
+    if not isinstance(mount, dict):
+        raise mismatch(mount, "mounts: an element", "an object")
+    return str(mount.get("destination", ""))
+
+
+def _clean(path: str) -> str:
+    return os.path.normpath(path).rstrip("/")
+
+
+def below(parent: dict[str, Any], key: str, where: str = "") -> dict[str, Any]:
+    """Return the object at *key*, which is made if it is missing or null.
+
+    :param where: the path of *parent*, for errors.
+    :raises DecodeError: it is not an object.
+    """
+    value = parent.get(key)
+    if value is None:
+        value = parent[key] = {}
+    if not isinstance(value, dict):
+        raise mismatch(value, f"{where}.{key}" if where else key, "an object")
+    return value
+
+
+def elements(parent: dict[str, Any], key: str, where: str = "") -> list[Any]:
+    """Return the array at *key*, empty if it is missing or null.
+
+    :raises DecodeError: it is not an array.
+    """
+    value = parent.get(key)
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise mismatch(value, f"{where}.{key}" if where else key, "an array")
+    return value

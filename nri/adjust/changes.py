@@ -1,0 +1,147 @@
+"""The changes that the plugins of one chain ask for, plugin by plugin: checked, claimed, and put together.
+
+changes = Changes(abilities, config)
+changes.take("injector", request, result)   # raises, and takes nothing, if it cannot be applied
+changes.config                              # the OCI configuration as the next plugin sees it
+changes.adjust, changes.updates             # all changes together, for a runtime that applies them
+"""
+
+from __future__ import annotations
+
+from nri.adjust.abilities import ANSWERS_WITH_UPDATES
+from nri.adjust.apply import apply, apply_resources
+from nri.adjust.claims import Claims
+from nri.adjust.errors import AdjustError
+from nri.adjust.fields import walk
+from nri.adjust.merging import merge
+from nri.adjust.reading import read_adjust, read_updates
+from nri.types.v1 import State
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from nri.adjust.abilities import Abilities
+    from nri.types.v1 import Request, Result
+
+
+class Changes:
+    """What the plugins of one chain have asked for.
+
+    :param abilities: the abilities of the runtime.
+    :param config: for ``setup``: the container's OCI configuration, which is not changed.
+    :ivar config: *config* with all changes so far.
+    :ivar adjust: for ``setup``: the plugins' adjustments, put together.
+    :ivar updates: updates by the id of the container, put together, in the order of their first mention.
+    :ivar ignored: updates with ``ignoreFailure`` that were in conflict, and dropped; a line for each.
+    """
+
+    def __init__(self, abilities: Abilities, config: dict[str, Any] | None = None) -> None:
+        self.abilities, self.original = abilities, config or {}
+        self.config = self.original
+        self.adjust: dict[str, Any] = {}
+        self.updates: dict[str, dict[str, Any]] = {}
+        self.ignored: list[str] = []
+        self._resolved: dict[str, Any] = {}  # what CDI devices stand for: below all that plugins set
+        self._claims = Claims()
+        self._claims_of: dict[str, Claims] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self.adjust or self._resolved or self.updates)
+
+    @property
+    def resolved_adjust(self) -> dict[str, Any]:
+        """The adjustments with what their CDI devices stand for, where those are ours to resolve."""
+        if not self._resolved:
+            return self.adjust
+        whole: dict[str, Any] = _copy(self._resolved)
+        merge(whole, {key: value for key, value in self.adjust.items() if key != "cdiDevices"})
+        return whole
+
+    def resources(self, id_: str, asked: Any) -> Any:
+        """Return the resources that a ``resize`` of the container *id_* asks for, with the plugins' updates of it."""
+        own = self.updates.get(id_)
+        if own is None:
+            return asked
+        resources: dict[str, Any] = _copy(asked) if isinstance(asked, dict) else {}
+        apply_resources(resources, own["resources"])
+        return resources
+
+    def take(self, plugin: str, request: Request, result: Result) -> None:
+        """Add what a plugin's *result* asks for in answer to *request*; all of it, or nothing.
+
+        :raises DecodeError: it does not keep the rules.
+        :raises AdjustError: the runtime cannot do it, or another plugin has set the same.
+        """
+        adjust = {} if result.adjust is None else read_adjust(result.adjust)
+        updates = [] if result.updates is None else read_updates(result.updates)
+        if adjust and request.state != State.SETUP:
+            raise AdjustError(f"adjust: found it in answer to {request.state}, expected it in answer to setup alone")
+        if updates and request.state not in ANSWERS_WITH_UPDATES:
+            states = ", ".join(ANSWERS_WITH_UPDATES)
+            raise AdjustError(f"updates: found them in answer to {request.state}, expected {states}")
+        for field, _ in walk(adjust):
+            if why := self.abilities.why_no_field(field):
+                raise AdjustError(f"adjust.{field.name}: {why}")
+        path = result.cgroups_path if request.state == State.SETUP else ""
+        if path and "cgroupsPath" in adjust.get("linux", {}):
+            raise AdjustError("cgroupsPath: found it beside adjust.linux.cgroupsPath, expected one of them")
+        claims, merged, resolved = self._claims, self.adjust, self._resolved
+        if adjust or path:
+            claims, merged = claims.copy(), _copy(merged)
+            claims.claim(adjust, plugin, "adjust")
+            merge(merged, adjust)
+            if path:  # not claimed: the last one counts
+                claims.check(("linux.cgroupsPath",), plugin, "cgroupsPath")
+                merge(merged, {"linux": {"cgroupsPath": path}})
+            resolved = self._resolve(adjust)
+            config = _copy(self.original)
+            apply(config, resolved)
+            apply(config, merged)
+        self._take_updates(plugin, request, updates)
+        if adjust or path:
+            self.adjust, self._resolved, self.config, self._claims = merged, resolved, config, claims
+
+    def _resolve(self, adjust: dict[str, Any]) -> dict[str, Any]:
+        names, resolve = adjust.get("cdiDevices"), self.abilities.resolve_cdi
+        if not names or resolve is None:
+            return self._resolved
+        resolved: dict[str, Any] = _copy(self._resolved)
+        merge(resolved, resolve(names, self.original))
+        return resolved
+
+    def _take_updates(self, plugin: str, request: Request, updates: list[dict[str, Any]]) -> None:
+        if not updates:
+            return
+        if why := self.abilities.why_no_update(request.state, is_sandbox=request.is_sandbox):
+            raise AdjustError(f"updates: {why}")
+        claims_of, merged, ignored = dict(self._claims_of), _copy(self.updates), []
+        for index, update in enumerate(updates):
+            id_, document = update["id"], {"linux": {"resources": update["resources"]}}
+            if id_ == request.id and request.state != State.RESIZE:
+                raise AdjustError(
+                    f"updates[{index}].id: found the container of the {request.state} itself, expected another one"
+                )
+            claims = claims_of.get(id_, Claims()).copy()
+            try:
+                claims.claim(document, plugin, f"updates[{index}] of {id_}")
+            except AdjustError as error:
+                if not update.get("ignoreFailure"):
+                    raise
+                ignored.append(f"{error}; dropped (ignoreFailure)")
+                continue
+            claims_of[id_] = claims
+            known = merged.setdefault(id_, {"id": id_, "resources": {}, "ignoreFailure": True})
+            together = {"linux": {"resources": known["resources"]}}
+            merge(together, document)
+            known["resources"] = together["linux"]["resources"]
+            known["ignoreFailure"] = known["ignoreFailure"] and bool(update.get("ignoreFailure"))
+        self._claims_of, self.updates = claims_of, merged
+        self.ignored += ignored
+
+
+def _copy(value: Any) -> Any:
+    """Return a deep copy of a JSON value; :mod:`copy` takes longer than all of this."""
+    if isinstance(value, dict):
+        return {key: _copy(each) for key, each in value.items()}
+    return [_copy(each) for each in value] if isinstance(value, list) else value

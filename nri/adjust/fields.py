@@ -1,0 +1,114 @@
+"""The fields that plugins can set: how two plugins' values go together, and which hosts know them.
+
+One table decides who owns what, what a runtime can do, and what the tables of the documentation say. Sources: the
+merging of pkg/adaptation/result.go, and the fields that pkg/runtime-tools/generate applies, in each tag of
+containerd/nri from 0.2 to 0.12; config.md and config-linux.md of the OCI runtime specification, and its ChangeLog.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    Version = tuple[int, int]
+
+VALUE, MAP, LIST, ADDED = "value", "map", "list", "added"
+"""The kinds of fields: set as a whole; merged by name; merged by a key of the elements; appended."""
+
+HOOKS = ("prestart", "createRuntime", "createContainer", "startContainer", "poststart", "poststop")
+"""The kinds of hooks, as the OCI runtime specification spells them."""
+
+NEVER: Version = (999, 0)
+"""As a version: none has it."""
+
+
+class AdjustField:
+    """A field of ``adjust``.
+
+    :ivar path: its keys from the top.
+    :ivar kind: :data:`VALUE`, :data:`MAP`, :data:`LIST` or :data:`ADDED`.
+    :ivar key: the key that identifies an element of a list; "" for elements that are strings.
+    :ivar nri: the first NRI whose runtimes apply it when a container is created.
+    :ivar oci: the first version of the OCI runtime specification that has it; None for a field that it never had.
+    """
+
+    __slots__ = ("key", "kind", "nri", "oci", "path")
+
+    def __init__(
+        self, path: str, kind: str = VALUE, key: str = "", *, nri: Version = (0, 2), oci: Version | None = (1, 0)
+    ) -> None:
+        self.path, self.kind, self.key, self.nri, self.oci = tuple(path.split(".")), kind, key, nri, oci
+
+    @property
+    def name(self) -> str:
+        """The path with dots, as errors show it."""
+        return ".".join(self.path)
+
+
+def _below(parent: str, *names: str, nri: Version = (0, 2), oci: Version | None = (1, 0)) -> list[AdjustField]:
+    return [AdjustField(f"{parent}.{name}", nri=nri, oci=oci) for name in names]
+
+
+_CPU, _MEMORY, _RESOURCES = "linux.resources.cpu", "linux.resources.memory", "linux.resources"
+
+FIELDS = (
+    AdjustField("annotations", MAP),
+    AdjustField("env", MAP),
+    AdjustField("mounts", MAP),
+    AdjustField("args", nri=(0, 10)),
+    *[AdjustField(f"hooks.{kind}", ADDED) for kind in ("prestart", "poststart", "poststop")],
+    *[
+        AdjustField(f"hooks.{kind}", ADDED, oci=(1, 0))
+        for kind in ("createRuntime", "createContainer", "startContainer")
+    ],
+    AdjustField("rlimits", LIST, "type", nri=(0, 4)),
+    AdjustField("cdiDevices", LIST, nri=(0, 7)),
+    AdjustField("scheduler", nri=(0, 11), oci=(1, 1)),
+    AdjustField("linux.devices", LIST, "path"),
+    AdjustField("linux.cgroupsPath"),
+    AdjustField("linux.oomScoreAdj", nri=(0, 7)),
+    AdjustField("linux.sysctl", MAP, nri=(0, 11)),
+    AdjustField("linux.namespaces", LIST, "type", nri=(0, 10)),
+    AdjustField("linux.seccomp", nri=(0, 10)),
+    AdjustField("linux.ioPriority", nri=(0, 10), oci=(1, 1)),
+    *_below("linux.intelRdt", "closID", nri=(0, 11)),
+    *_below("linux.intelRdt", "schemata", "enableMonitoring", nri=(0, 11), oci=(1, 3)),
+    AdjustField("linux.netDevices", MAP, nri=(0, 11), oci=(1, 3)),
+    AdjustField("linux.memoryPolicy", nri=(0, 12), oci=(1, 3)),
+    *_below(_CPU, "shares", "quota", "period", "realtimeRuntime", "realtimePeriod", "cpus", "mems"),
+    *_below(_CPU, "burst", "idle", nri=NEVER, oci=(1, 1)),
+    *_below(_MEMORY, "limit"),
+    *_below(_MEMORY, "reservation", "swap", "kernel", "kernelTCP", "swappiness", "disableOOMKiller", nri=NEVER),
+    *_below(_MEMORY, "useHierarchy", nri=NEVER),
+    *_below(_MEMORY, "checkBeforeUpdate", nri=NEVER, oci=(1, 1)),
+    *_below(f"{_RESOURCES}.pids", "limit", nri=(0, 7)),
+    AdjustField(f"{_RESOURCES}.hugepageLimits", LIST, "pageSize"),
+    AdjustField(f"{_RESOURCES}.unified", MAP),
+    AdjustField(f"{_RESOURCES}.devices", ADDED, nri=(0, 10)),
+    AdjustField(f"{_RESOURCES}.blockIO", nri=NEVER),
+    AdjustField(f"{_RESOURCES}.network", nri=NEVER),
+    AdjustField(f"{_RESOURCES}.rdma", nri=NEVER),
+    *_below(_RESOURCES, "blockioClass", "rdtClass", oci=None),
+)
+"""All fields of ``adjust``; those below ``linux.resources`` are the fields of an update's ``resources``."""
+
+
+def walk(adjust: dict[str, Any]) -> Iterator[tuple[AdjustField, Any]]:
+    """Yield each field that *adjust* has, with its value."""
+    for field in FIELDS:
+        value: Any = adjust
+        for key in field.path:
+            if not isinstance(value, dict) or key not in value:
+                break
+            value = value[key]
+        else:
+            yield field, value
+
+
+def put(document: dict[str, Any], field: AdjustField, value: Any) -> None:
+    """Set a field of *document*; make the objects above it."""
+    for key in field.path[:-1]:
+        document = document.setdefault(key, {})
+    document[field.path[-1]] = value

@@ -1,0 +1,108 @@
+"""Reads ``adjust`` and ``updates`` of a result strictly: each fault is an error with its place.
+
+:mod:`nri.adjust.document` has the rules of each value. The rules here are between values.
+"""
+
+from __future__ import annotations
+
+from nri.adjust.document import ADJUST, UPDATES
+from nri.adjust.values import PATH
+from nri.types.errors import DecodeError
+from nri.types.gojson import describe
+from nri.types.table import Map, Rule, Table
+from nri.types.table_explained import refusal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+
+def read_adjust(value: object, where: str = "adjust") -> dict[str, Any]:
+    """Return an ``adjust`` that keeps the rules, without its nulls that stand for a missing key.
+
+    :raises DecodeError: its first fault, with its place.
+    """
+    if not ADJUST.accepts(value):
+        raise refusal(ADJUST, value, where)
+    adjust: dict[str, Any] = without_nulls(ADJUST, value)
+    if adjust.get("args") == []:
+        del adjust["args"]  # for NRI, too, it says nothing
+    for path, wrong in _deeper_faults(adjust, where):
+        raise DecodeError(f"{path}: {wrong}")
+    return adjust
+
+
+def read_updates(value: object, where: str = "updates") -> list[dict[str, Any]]:
+    """Return ``updates`` that keep the rules, as :func:`read_adjust`."""
+    if not UPDATES.accepts(value):
+        raise refusal(UPDATES, value, where)
+    updates: list[dict[str, Any]] = without_nulls(UPDATES, value)
+    for index, update in enumerate(updates):
+        for path, wrong in _of_resources(update["resources"], f"{where}[{index}].resources"):
+            raise DecodeError(f"{path}: {wrong}")
+    return updates
+
+
+def without_nulls(rule: Rule, value: Any) -> Any:
+    """Return a copy of an accepted value without the keys of tables whose value is null."""
+    if isinstance(rule, Table):
+        keys = rule.keys
+        return {name: without_nulls(keys[name].rule, each) for name, each in value.items() if each is not None}
+    if isinstance(rule, Map):
+        return {name: each if each is None else without_nulls(rule.item, each) for name, each in value.items()}
+    if rule.parts:
+        return (
+            [without_nulls(rule.parts[0], each) for each in value]
+            if isinstance(value, list)
+            else without_nulls(rule.parts[0], value)
+        )
+    return value
+
+
+def _deeper_faults(adjust: dict[str, Any], where: str) -> Iterator[tuple[str, str]]:
+    """Yield the faults that are between keys, which a table does not see."""
+    linux = adjust.get("linux", {})
+    for destination, mount in adjust.get("mounts", {}).items():
+        yield from _of_mount(mount, f"{where}.mounts.{destination}")
+    yield from _repeated(adjust.get("rlimits", []), "type", f"{where}.rlimits")
+    yield from _repeated(adjust.get("cdiDevices", []), "", f"{where}.cdiDevices")
+    for index, device in enumerate(linux.get("devices", [])):
+        yield from _of_device(device, f"{where}.linux.devices[{index}]")
+    yield from _repeated(linux.get("devices", []), "path", f"{where}.linux.devices")
+    yield from _repeated(linux.get("namespaces", []), "type", f"{where}.linux.namespaces")
+    yield from _of_resources(linux.get("resources", {}), f"{where}.linux.resources")
+
+
+def _of_mount(mount: dict[str, Any] | None, where: str) -> Iterator[tuple[str, str]]:
+    if mount is None:
+        return
+    source, options = mount.get("source", ""), mount.get("options", [])
+    is_bind = mount.get("type") == "bind" or "bind" in options or "rbind" in options
+    if is_bind and not PATH.accepts(source):
+        yield f"{where}.source", f"found {describe(source)}, expected {PATH.expected} for a bind mount"
+
+
+def _of_device(device: dict[str, Any], where: str) -> Iterator[tuple[str, str]]:
+    if device.get("remove"):
+        return
+    needed = ("type",) if device.get("type") == "p" else ("type", "major", "minor")
+    for key in needed:
+        if key not in device:
+            yield f"{where}.{key}", "missing, expected it for a device that is not removed"
+
+
+def _of_resources(resources: dict[str, Any], where: str) -> Iterator[tuple[str, str]]:
+    yield from _repeated(resources.get("hugepageLimits", []), "pageSize", f"{where}.hugepageLimits")
+
+
+def _repeated(items: list[Any], key: str, where: str) -> Iterator[tuple[str, str]]:
+    """Yield each item that sets the same as an earlier one; one that removes may come before."""
+    seen = set()
+    for index, item in enumerate(items):
+        if key and item.get("remove"):
+            continue
+        name = item[key] if key else item
+        if name in seen:
+            yield f"{where}[{index}]" + (f".{key}" if key else ""), f"found {describe(name)} again, expected it once"
+        seen.add(name)
