@@ -16,7 +16,7 @@ from google.protobuf import json_format
 from google.protobuf.message import Message
 
 from nri import api
-from nri.adaptation import merge
+from nri.adaptation import applying
 from nri.adaptation.errors import AdaptationError, EventError
 from nri.adaptation.lifecycle import LifecycleEvent
 from nri.adaptation.runtime import Outcome, Runtime
@@ -127,7 +127,7 @@ class Replayer:
         self.failed, self._runtime = 0, runtime
         self._on_event = on_event or (lambda item, outcome, error: None)
         self._skipped: dict[str, frozenset[int]] = {}
-        self._changes: dict[str, api.ContainerAdjustment] = {}
+        self._changes: dict[str, list[api.ContainerAdjustment | api.LinuxResources]] = {}
 
     def replay(self, lifecycle: Iterable[LifecycleEvent]) -> None:
         """Send the events, without those that an earlier failure has made impossible."""
@@ -137,9 +137,10 @@ class Replayer:
                 self._send(item)
 
     def _send(self, item: LifecycleEvent) -> None:
-        if (container := item.container) is not None and container.id in self._changes:
-            container = deepcopy(container)
-            merge.adjust(container, self._changes[container.id])
+        container = deepcopy(item.container)
+        if container is not None:
+            for change in self._changes.get(container.id, ()):
+                applying.apply(container, change)
         try:
             outcome = self._runtime.send(
                 item.event, item.pod, container, resources=item.resources, overhead=item.overhead
@@ -149,13 +150,15 @@ class Replayer:
             self.failed += 1
             self._on_event(item, None, error)
             return
-        if container is not None and item.event == Event.CREATE_CONTAINER:
-            self._changes[container.id] = outcome.adjustment
-        updates = list(outcome.updates)
-        if container is not None and item.resources is not None:
-            requested = api.LinuxContainerUpdate(resources=item.resources)
-            updates.insert(0, api.ContainerUpdate(container_id=container.id, linux=requested))
-        for update in updates:
-            merge.add(update, self._changes.setdefault(update.container_id, api.ContainerAdjustment()))
         self.failed += outcome.error is not None
+        self._note(item, outcome)
         self._on_event(item, outcome, None)
+
+    def _note(self, item: LifecycleEvent, outcome: Outcome) -> None:
+        """Keep what the event has changed, for the later events of the containers."""
+        if item.container is not None and item.event == Event.CREATE_CONTAINER:
+            self._changes[item.container.id] = [outcome.adjustment]
+        if item.container is not None and item.event == Event.UPDATE_CONTAINER and item.resources is not None:
+            self._changes.setdefault(item.container.id, []).append(item.resources)
+        for update in outcome.updates:
+            self._changes.setdefault(update.container_id, []).append(update.linux.resources)
