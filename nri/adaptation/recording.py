@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
+from dataclasses import replace
 from typing import Any, TextIO
 
 from google.protobuf import json_format
@@ -35,6 +36,15 @@ SKIPPED: dict[int, frozenset[int]] = {
     Event.UPDATE_POD_SANDBOX: frozenset([Event.POST_UPDATE_POD_SANDBOX]),
 }
 """The events of a pod or container that are skipped after one of its events has failed."""
+
+UNDOING: dict[int, tuple[int, ...]] = {
+    Event.RUN_POD_SANDBOX: (Event.STOP_POD_SANDBOX, Event.REMOVE_POD_SANDBOX),
+    Event.CREATE_CONTAINER: (Event.STOP_CONTAINER, Event.REMOVE_CONTAINER),
+}
+"""The events that a runtime sends right after one that has failed, so that plugins forget the pod or container.
+
+Also plugins that were not asked any more, and the one that refused, get them.
+"""
 
 _PARTS: dict[str, type[Message]] = {
     "pod": api.PodSandbox,
@@ -115,6 +125,9 @@ def _part(value: Any, name: str, where: str) -> Any:
 class Replayer:
     """Replays events on a runtime. The plugins' adjustments of a container are shown in its later events.
 
+    A pod or container that a plugin refuses is stopped and removed at once, as containerd does; its other events are
+    skipped.
+
     :param on_event: called after each event, with its outcome or the error that made it fail.
     :ivar failed: the number of events that failed, or had an error that was logged.
     """
@@ -149,6 +162,8 @@ class Replayer:
             self._skipped[(container or item.pod).id] = SKIPPED.get(item.event, frozenset())
             self.failed += 1
             self._on_event(item, None, error)
+            for event in UNDOING.get(item.event, ()):
+                self._send(replace(item, event=event))
             return
         self.failed += outcome.error is not None
         self._note(item, outcome)

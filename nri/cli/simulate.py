@@ -69,7 +69,7 @@ def simulate(
 
     Launches the plugins as a runtime does, sends them the events of some pods' lives, and prints their answers.
     Lines that a plugin prints during an event follow it. The pods are the same each time. Answers are merged, and
-    conflicts refused, as by NRI 0.12.
+    conflicts refused, as by NRI 0.12. A refused pod or container is stopped and removed at once, as by containerd.
 
     \b
     Examples:

@@ -223,6 +223,31 @@ def test_a_life_goes_as_far_as_it_can() -> None:
         ]
 
 
+@pytest.mark.parametrize(
+    ("refused", "undone"),
+    [
+        ("RunPodSandbox", ["RunPodSandbox", "StopPodSandbox", "RemovePodSandbox"]),
+        (
+            "CreateContainer",
+            ["RunPodSandbox"]
+            + ["CreateContainer", "StopContainer", "RemoveContainer"] * 2
+            + ["StopPodSandbox", "RemovePodSandbox"],
+        ),
+    ],
+)
+def test_what_a_plugin_refuses_is_stopped_and_removed_at_once(refused: str, undone: list[str]) -> None:
+    with Runtime() as runtime:
+        earlier = Plugin("00", **RPCS).connect(runtime)
+        refusing = Plugin("10", **{**RPCS, refused: refuse}).connect(runtime)
+        later = Plugin("20", **RPCS).connect(runtime)
+        assert replay(runtime, containers=2).failed == undone.count(refused)
+        assert (runtime.store.pods, runtime.store.containers) == ({}, {})
+    assert earlier.events == refusing.events == undone
+    assert later.events == [event for event in undone if event != refused]
+    subjects = [request.container.name for request in earlier.requests("RemoveContainer")]
+    assert subjects == (["app-0", "app-1"] if refused == "CreateContainer" else [])
+
+
 # Adjusting
 
 
