@@ -31,6 +31,10 @@ class Abilities:
         """Return the reason why a field of ``adjust`` cannot be applied; "" if it can be."""
         return "this host cannot adjust containers"
 
+    def why_no_path(self, path: str) -> str:
+        """Return the reason why a container's cgroup cannot be at ``linux.cgroupsPath``; "" if it can be."""
+        return ""
+
     def why_no_update(self, state: str, *, is_sandbox: bool) -> str:
         """Return the reason why ``updates`` cannot be applied in answer to a request; "" if they can be."""
         return "this host cannot update containers"

@@ -19,6 +19,7 @@ from nri.types.v1 import State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from nri.adjust.abilities import Abilities
@@ -29,22 +30,36 @@ class Changes:
     """What the plugins of one chain have asked for.
 
     :param abilities: the abilities of the runtime.
-    :param config: for ``setup``: the container's OCI configuration, which is not changed.
-    :ivar config: *config* with all changes so far.
+    :param config: for ``setup``: the container's OCI configuration, which is not changed, or a function that makes it
+        when the first plugin is about to run.
     :ivar adjust: for ``setup``: the plugins' adjustments, put together.
     :ivar updates: updates by the id of the container, put together, in the order of their first mention.
     :ivar ignored: updates with ``ignoreFailure`` that were in conflict, and dropped; a line for each.
     """
 
-    def __init__(self, abilities: Abilities, config: dict[str, Any] | None = None) -> None:
-        self.abilities, self.original = abilities, config or {}
-        self.config = self.original
+    def __init__(
+        self, abilities: Abilities, config: dict[str, Any] | Callable[[], dict[str, Any]] | None = None
+    ) -> None:
+        self.abilities, self._given = abilities, config
+        self._config: dict[str, Any] | None = None
         self.adjust: dict[str, Any] = {}
         self.updates: dict[str, dict[str, Any]] = {}
         self.ignored: list[str] = []
         self._resolved: dict[str, Any] = {}  # what CDI devices stand for: below all that plugins set
         self._claims = Claims()
         self._claims_of: dict[str, Claims] = {}
+
+    @property
+    def original(self) -> dict[str, Any]:
+        """The configuration without changes."""
+        if callable(self._given):
+            self._given = self._given()
+        return self._given or {}
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The configuration with all changes so far. It must not be changed."""
+        return self.original if self._config is None else self._config
 
     def __bool__(self) -> bool:
         return bool(self.adjust or self._resolved or self.updates)
@@ -80,12 +95,16 @@ class Changes:
         if updates and request.state not in ANSWERS_WITH_UPDATES:
             states = ", ".join(ANSWERS_WITH_UPDATES)
             raise AdjustError(f"updates: found them in answer to {request.state}, expected {states}")
-        for field, _ in walk(adjust):
+        for field, value in walk(adjust):
             if why := self.abilities.why_no_field(field):
                 raise AdjustError(f"adjust.{field.name}: {why}")
+            if field.name == "linux.cgroupsPath" and (why := self.abilities.why_no_path(value)):
+                raise AdjustError(f"adjust.{field.name} {why}")
         path = result.cgroups_path if request.state == State.SETUP else ""
         if path and "cgroupsPath" in adjust.get("linux", {}):
             raise AdjustError("cgroupsPath: found it beside adjust.linux.cgroupsPath, expected one of them")
+        if path and (why := self.abilities.why_no_path(path)):
+            raise AdjustError(f"cgroupsPath {why}")
         claims, merged, resolved = self._claims, self.adjust, self._resolved
         if adjust or path:
             claims, merged = claims.copy(), _copy(merged)
@@ -100,7 +119,7 @@ class Changes:
             apply(config, merged)
         self._take_updates(plugin, request, updates)
         if adjust or path:
-            self.adjust, self._resolved, self.config, self._claims = merged, resolved, config, claims
+            self.adjust, self._resolved, self._config, self._claims = merged, resolved, config, claims
 
     def _resolve(self, adjust: dict[str, Any]) -> dict[str, Any]:
         names, resolve = adjust.get("cdiDevices"), self.abilities.resolve_cdi

@@ -5,7 +5,7 @@ The rules are those of NRI (``FieldOwners`` in pkg/api/owners.go of containerd/n
 - what a plugin has set belongs to it, and another plugin that sets it is refused;
 - a plugin that removes what another one has set may set it then, and no third one may;
 - what is not set belongs to nobody, so removing something of the container alone claims nothing;
-- a namespace is claimed also by the plugin that removes it.
+- a namespace, the command line and ``intelRdt`` are claimed also by the plugin that removes them.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Claims:
         :raises AdjustError: another plugin owns a part.
         """
         for thing in _removed(document):
-            if thing in self._claims:
+            if thing in self._claims or thing in _RDT:
                 self._claims[thing] = (plugin, True)
         for thing in _set(document):
             self.check(thing, plugin, " ".join([f"{where}.{thing[0]}", *thing[1:]]))
@@ -69,7 +69,7 @@ def _set(document: dict[str, Any]) -> Iterator[Thing]:
             yield from [(field.name, key) for key, item in value.items() if item is not None]
         elif field.kind == LIST:
             yield from [(field.name, name_of(item, field)) for item in value if _claims(item, field)]
-        elif field.name != "args" or value != [""]:
+        else:
             yield (field.name,)
 
 
