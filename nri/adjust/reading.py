@@ -71,7 +71,7 @@ def _deeper_faults(adjust: dict[str, Any], where: str) -> Iterator[tuple[str, st
         yield f"{where}.args[1]", "found the string '' again, expected the command"
     for destination, mount in adjust.get("mounts", {}).items():
         yield from _of_path(destination.removeprefix("-"), f"{where}.mounts: key")
-        yield from _of_mount(mount, f"{where}.mounts.{shorten(repr(destination)[1:-1])}")
+        yield from faults_of_mount(mount, f"{where}.mounts.{shorten(repr(destination)[1:-1])}")
     yield from _repeated(adjust.get("rlimits", []), "type", f"{where}.rlimits")
     yield from _repeated(adjust.get("cdiDevices", []), "", f"{where}.cdiDevices")
     for index, device in enumerate(linux.get("devices", [])):
@@ -88,7 +88,8 @@ def _of_path(path: str, where: str) -> Iterator[tuple[str, str]]:
         yield where, f"found {describe(path)}, expected {shorten(repr(right))}"
 
 
-def _of_mount(mount: dict[str, Any] | None, where: str) -> Iterator[tuple[str, str]]:
+def faults_of_mount(mount: dict[str, Any] | None, where: str) -> Iterator[tuple[str, str]]:
+    """Yield the fault between the keys of a mount, or of a removal."""
     if mount is None:
         return
     source, options = mount.get("source", ""), mount.get("options", [])
