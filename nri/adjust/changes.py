@@ -12,7 +12,7 @@ from nri.adjust.abilities import ANSWERS_WITH_UPDATES
 from nri.adjust.apply import apply, apply_resources
 from nri.adjust.claims import Claims
 from nri.adjust.errors import AdjustError
-from nri.adjust.fields import walk
+from nri.adjust.fields import CDI_FIELDS, walk
 from nri.adjust.merging import merge
 from nri.adjust.reading import read_adjust, read_updates
 from nri.types.v1 import State
@@ -46,6 +46,7 @@ class Changes:
         self.updates: dict[str, dict[str, Any]] = {}
         self.ignored: list[str] = []
         self._resolved: dict[str, Any] = {}  # what CDI devices stand for: below all that plugins set
+        self._path_by = ""  # the plugin whose cgroupsPath, not below adjust, was the last one
         self._claims = Claims()
         self._claims_of: dict[str, Claims] = {}
 
@@ -105,7 +106,9 @@ class Changes:
             raise AdjustError("cgroupsPath: found it beside adjust.linux.cgroupsPath, expected one of them")
         if path and (why := self.abilities.why_no_path(path)):
             raise AdjustError(f"cgroupsPath {why}")
-        claims, merged, resolved = self._claims, self.adjust, self._resolved
+        claims, merged, resolved, path_by = self._claims, self.adjust, self._resolved, self._path_by
+        if path_by and path_by != plugin and "cgroupsPath" in adjust.get("linux", {}):
+            raise AdjustError(f"adjust.linux.cgroupsPath: already moved by the cgroupsPath of the plugin {path_by}")
         if adjust or path:
             claims, merged = claims.copy(), _copy(merged)
             claims.claim(adjust, plugin, "adjust")
@@ -113,20 +116,27 @@ class Changes:
             if path:  # not claimed: the last one counts
                 claims.check(("linux.cgroupsPath",), plugin, "cgroupsPath")
                 merge(merged, {"linux": {"cgroupsPath": path}})
-            resolved = self._resolve(adjust)
+                path_by = plugin
+            if adjust.get("cdiDevices"):
+                resolved = self._resolve(merged["cdiDevices"])
             config = _copy(self.original)
             apply(config, resolved)
             apply(config, merged)
         self._take_updates(plugin, request, updates)
         if adjust or path:
             self.adjust, self._resolved, self._config, self._claims = merged, resolved, config, claims
+            self._path_by = path_by
 
-    def _resolve(self, adjust: dict[str, Any]) -> dict[str, Any]:
-        names, resolve = adjust.get("cdiDevices"), self.abilities.resolve_cdi
-        if not names or resolve is None:
-            return self._resolved
-        resolved: dict[str, Any] = _copy(self._resolved)
-        merge(resolved, resolve(names, self.original))
+    def _resolve(self, names: list[str]) -> dict[str, Any]:
+        """Return what the CDI devices of all plugins stand for; devices of one specification share edits."""
+        resolve = self.abilities.resolve_cdi
+        if resolve is None:
+            return {}
+        resolved = resolve(names, self.original)
+        fields = [field for field, _ in walk(resolved)] + [field for field in CDI_FIELDS if field.name in resolved]
+        for field in fields:
+            if why := self.abilities.why_no_field(field):
+                raise AdjustError(f"adjust.cdiDevices: the devices set {field.name}: {why}")
         return resolved
 
     def _take_updates(self, plugin: str, request: Request, updates: list[dict[str, Any]]) -> None:

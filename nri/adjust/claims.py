@@ -11,7 +11,7 @@ The rules are those of NRI (``FieldOwners`` in pkg/api/owners.go of containerd/n
 from __future__ import annotations
 
 from nri.adjust.errors import AdjustError
-from nri.adjust.fields import ADDED, LIST, MAP, walk
+from nri.adjust.fields import ADDED, FIELDS, LIST, MAP, REMOVAL, walk
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from nri.adjust.fields import AdjustField
 
     Thing = tuple[str, ...]
-
-_RDT = (("linux.intelRdt.closID",), ("linux.intelRdt.schemata",), ("linux.intelRdt.enableMonitoring",))
 
 
 class Claims:
@@ -43,8 +41,10 @@ class Claims:
         :raises AdjustError: another plugin owns a part.
         """
         for thing in _removed(document):
-            if thing in self._claims or thing in _RDT:
+            if thing in self._claims:
                 self._claims[thing] = (plugin, True)
+        for thing in _claimed_by_removal(document):
+            self._claims[thing] = (plugin, True)
         for thing in _set(document):
             self.check(thing, plugin, " ".join([f"{where}.{thing[0]}", *thing[1:]]))
             self._claims[thing] = (plugin, False)
@@ -63,7 +63,7 @@ class Claims:
 
 def _set(document: dict[str, Any]) -> Iterator[Thing]:
     for field, value in walk(document):
-        if field.kind == ADDED:
+        if field.kind in (ADDED, REMOVAL):
             continue
         if field.kind == MAP:
             yield from [(field.name, key) for key, item in value.items() if item is not None]
@@ -81,8 +81,12 @@ def _removed(document: dict[str, Any]) -> Iterator[Thing]:
             yield from [(field.name, name_of(item, field)) for item in value if is_removal(item)]
         elif field.name == "args" and value[:1] == [""]:
             yield (field.name,)
-    if document.get("linux", {}).get("intelRdt", {}).get("remove"):
-        yield from _RDT
+
+
+def _claimed_by_removal(document: dict[str, Any]) -> Iterator[Thing]:
+    for field, value in walk(document):
+        if field.kind == REMOVAL and value:
+            yield from [(each.name,) for each in FIELDS if each.path[:-1] == field.path[:-1]]
 
 
 def is_removal(item: object) -> bool:

@@ -14,8 +14,10 @@ if TYPE_CHECKING:
 
     Version = tuple[int, int]
 
-VALUE, MAP, LIST, ADDED = "value", "map", "list", "added"
-"""The kinds of fields: set as a whole; merged by name; merged by a key of the elements; appended."""
+VALUE, MAP, LIST, ADDED, REMOVAL = "value", "map", "list", "added", "removal"
+"""The kinds of fields: set as a whole; merged by name; merged by a key of the elements; appended; a flag that removes
+the object that it is in.
+"""
 
 HOOKS = ("prestart", "createRuntime", "createContainer", "startContainer", "poststart", "poststop")
 """The kinds of hooks, as the OCI runtime specification spells them."""
@@ -28,7 +30,7 @@ class AdjustField:
     """A field of ``adjust``.
 
     :ivar path: its keys from the top.
-    :ivar kind: :data:`VALUE`, :data:`MAP`, :data:`LIST` or :data:`ADDED`.
+    :ivar kind: :data:`VALUE`, :data:`MAP`, :data:`LIST`, :data:`ADDED` or :data:`REMOVAL`.
     :ivar key: the key that identifies an element of a list; "" for elements that are strings.
     :ivar nri: the first NRI whose runtimes apply it when a container is created.
     :ivar oci: the first version of the OCI runtime specification that has it; None for a field that it never had.
@@ -73,7 +75,9 @@ FIELDS = (
     AdjustField("linux.namespaces", LIST, "type", nri=(0, 10)),
     AdjustField("linux.seccomp", nri=(0, 10)),
     AdjustField("linux.ioPriority", nri=(0, 10), oci=(1, 1)),
+    AdjustField("linux.intelRdt.remove", REMOVAL, nri=(0, 11)),
     *_below("linux.intelRdt", "closID", nri=(0, 11)),
+    *_below("linux.intelRdt", "l3CacheSchema", "memBwSchema", nri=NEVER),
     *_below("linux.intelRdt", "schemata", "enableMonitoring", nri=(0, 11), oci=(1, 3)),
     AdjustField("linux.netDevices", MAP, nri=(0, 11), oci=(1, 3)),
     AdjustField("linux.memoryPolicy", nri=(0, 12), oci=(1, 3)),
@@ -93,6 +97,9 @@ FIELDS = (
     *_below(_RESOURCES, "blockioClass", "rdtClass", oci=None),
 )
 """All fields of ``adjust``; those below ``linux.resources`` are the fields of an update's ``resources``."""
+
+CDI_FIELDS = (AdjustField("additionalGids", ADDED, nri=NEVER),)
+"""The fields that only CDI devices set. Beside them, a device of theirs may have ``access``, a device rule's."""
 
 
 def walk(adjust: dict[str, Any]) -> Iterator[tuple[AdjustField, Any]]:

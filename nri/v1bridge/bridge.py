@@ -110,7 +110,7 @@ class Bridge(stub.V2Plugin):
         self._run_sandbox(pod, State.CREATE, call)
 
     def update_pod_sandbox(self, request: api.UpdatePodSandboxRequest, call: Call) -> None:
-        """Run ``resize`` for the sandbox. Remember the new resources: the event after the update does not have them."""
+        """Run ``resize`` for the sandbox. Remember the new resources, which the later event lacks."""
         pod = self._pods.complete(_identified(request.pod, "pod"))
         if request.HasField("linux_resources"):
             self._pods.resize(pod, request.linux_resources)
