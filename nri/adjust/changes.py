@@ -151,6 +151,9 @@ class Changes:
                 raise AdjustError(
                     f"updates[{index}].id: found the container of the {request.state} itself, expected another one"
                 )
+            for field, _ in walk(document):
+                if why := self.abilities.why_no_updated_field(field):
+                    raise AdjustError(f"updates[{index}].{'.'.join(field.path[1:])}: {why}")
             claims = claims_of.get(id_, Claims()).copy()
             try:
                 claims.claim(document, plugin, f"updates[{index}] of {id_}")

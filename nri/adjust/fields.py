@@ -60,11 +60,7 @@ FIELDS = (
     AdjustField("env", MAP),
     AdjustField("mounts", MAP),
     AdjustField("args", nri=(0, 10)),
-    *[AdjustField(f"hooks.{kind}", ADDED) for kind in ("prestart", "poststart", "poststop")],
-    *[
-        AdjustField(f"hooks.{kind}", ADDED, oci=(1, 0))
-        for kind in ("createRuntime", "createContainer", "startContainer")
-    ],
+    *[AdjustField(f"hooks.{kind}", ADDED) for kind in HOOKS],
     AdjustField("rlimits", LIST, "type", nri=(0, 4)),
     AdjustField("cdiDevices", LIST, nri=(0, 7)),
     AdjustField("scheduler", nri=(0, 11), oci=(1, 1)),
@@ -97,6 +93,26 @@ FIELDS = (
     *_below(_RESOURCES, "blockioClass", "rdtClass", oci=None),
 )
 """All fields of ``adjust``; those below ``linux.resources`` are the fields of an update's ``resources``."""
+
+_UPDATED = ("cpu.shares", "cpu.quota", "cpu.period", "cpu.cpus", "cpu.mems", "memory.limit", "unified")
+
+UPDATED_BY_NRI = frozenset([f"{_RESOURCES}.{name}" for name in (*_UPDATED, "hugepageLimits")])
+"""The fields that runtimes with NRI v2 apply to a container that exists.
+
+Source: ``toCRIResources`` in internal/cri/nri of containerd, and of CRI-O's server, which have no other fields.
+"""
+
+UPDATED_BY_OCI = frozenset(
+    [
+        f"{_RESOURCES}.{name}"
+        for name in (
+            *_UPDATED,
+            *("cpu.realtimeRuntime", "cpu.realtimePeriod", "cpu.burst", "cpu.idle", "pids.limit"),
+            *("memory.reservation", "memory.swap", "memory.checkBeforeUpdate"),
+        )
+    ]
+)
+"""The fields that ``update --resources`` of OCI runtimes applies. Source: update.go of runc."""
 
 CDI_FIELDS = (AdjustField("additionalGids", ADDED, nri=NEVER),)
 """The fields that only CDI devices set. Beside them, a device of theirs may have ``access``, a device rule's."""

@@ -13,6 +13,8 @@ from nri.errors import NRIError, escape
 from nri.types.gojson import shorten
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from nri.adjust import Changes
     from nri.stub import RuntimeInfo
 
@@ -31,10 +33,19 @@ class BridgeAbilities(NRIAbilities):
         return ""
 
 
-def abilities(runtime: RuntimeInfo) -> BridgeAbilities:
-    """Return the abilities of a runtime, by its version and the version of its NRI."""
+def abilities(runtime: RuntimeInfo, *, check_owner: bool) -> BridgeAbilities:
+    """Return the abilities of a runtime, by its version and the version of its NRI.
+
+    :param check_owner: whether CDI specifications that others can write to are refused.
+    """
     version = nri_version(runtime.name, runtime.version, runtime.nri_version)
-    return BridgeAbilities(escape(f"{runtime.name} {runtime.version}"), version)
+
+    def resolve_cdi(names: list[str], config: dict[str, Any]) -> dict[str, Any]:
+        from nri.adjust.cdi import CDI
+
+        return CDI(check_owner=check_owner).resolve(names, config)
+
+    return BridgeAbilities(escape(f"{runtime.name} {runtime.version}"), version, resolve_cdi)
 
 
 def create_response(changes: Changes) -> api.CreateContainerResponse:

@@ -74,7 +74,7 @@ class Bridge(stub.V2Plugin):
         major = re.match(r"v?([0-9]{1,4})\.", runtime.version)
         runs_pods = runtime.name == "containerd" and major is not None and int(major[1]) >= 2
         self._runtime = runtime.name, runtime.version
-        self._abilities = adjusting.abilities(runtime)
+        self._abilities = adjusting.abilities(runtime, check_owner=self._clients.options.check_owner)
         log.info("serving %s %s", escape(runtime.name), escape(runtime.version))
         self._served.configure(runtime_runs_pods=runs_pods)
         if self._launched:
