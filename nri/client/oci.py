@@ -14,6 +14,7 @@ from nri.types.v1 import Spec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
 MAX_CONFIG = 16 * 1024 * 1024
@@ -59,6 +60,21 @@ def _open_file(path: str, flags: int) -> int:
 def _require_regular(mode: int) -> None:
     if not stat.S_ISREG(mode):
         raise DecodeError(f"is {filekind.describe(mode)}, expected a regular file")
+
+
+SANDBOX_ID_KEYS = (
+    "io.kubernetes.cri.sandbox-id",  # containerd
+    "io.kubernetes.cri-o.SandboxID",  # CRI-O
+)
+"""The annotations in which runtimes write the id of a container's pod sandbox."""
+
+
+def sandbox_id_in(annotations: Mapping[str, str]) -> str:
+    """Return the id of the pod sandbox of a container with these annotations, "" for none."""
+    for key in SANDBOX_ID_KEYS:
+        if annotations.get(key):
+            return annotations[key]
+    return ""
 
 
 SHOWN_APART = ("resources", "namespaces", "cgroupsPath")
