@@ -96,6 +96,7 @@ class _Hook:
             config.load(arguments.conf_dir, arguments.conf_file, check_owner=arguments.check_owner),
             DirectInvoker(bin_dirs, check_owner=arguments.check_owner),
             timeout=arguments.timeout,
+            failure_policy=arguments.failure_policy,
         )
         deadline.doing = "it was reading the container's state on stdin"
         state = OCIState(read_state(stdin, deadline) if stdin is not None else b"")

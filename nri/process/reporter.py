@@ -39,11 +39,22 @@ class Reporter:
         self._fd = descriptor(stderr)
         self._left = TIMEOUT
 
-    def write(self, line: str) -> None:
-        """Write a line. It is lost if neither file accepts it."""
+    def write(self, line: str, shown: str | None = None) -> None:
+        """Write a line. It is lost if neither file accepts it.
+
+        :param shown: the text for stderr, if it is another than the line; "" for none.
+        """
         line = escape(line)
-        if self.log_file and (wrong := self._append(line)):
-            line += "\n" + escape(f"{self._program}: the log file {self.log_file} cannot be written: {wrong}")
+        text = line if shown is None else shown
+        if self.log_file:
+            data = f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {line}\n".encode()
+            if wrong := append(self.log_file, data):
+                text += "\n" if text else ""
+                text += escape(f"{self._program}: the log file {self.log_file} cannot be written: {wrong}")
+        if text:
+            self._show(text)
+
+    def _show(self, line: str) -> None:
         try:
             if self._fd >= 0:
                 self._write(f"{line}\n".encode(errors="backslashreplace"))
@@ -53,26 +64,6 @@ class Reporter:
         except (OSError, ValueError):
             pass
 
-    def _append(self, line: str) -> str:
-        """Append to the log file; return the error, "" for none."""
-        data = f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {line}\n".encode()
-        try:
-            fd = os.open(self.log_file, _FLAGS, 0o600)
-            try:
-                return "" if os.write(fd, data) == len(data) else "it does not accept a whole line"
-            finally:
-                os.close(fd)
-        except OSError as error:
-            return self._kind(error) or str(error.strerror)
-
-    def _kind(self, error: OSError) -> str:
-        """Return the kind of the log file if the kind is the cause of ``error``; ENXIO alone does not name it."""
-        try:
-            kind = stat.S_IFMT(os.stat(self.log_file).st_mode) if error.errno == errno.ENXIO else 0
-        except OSError:
-            return ""  # the file was removed
-        return {stat.S_IFIFO: "it is a FIFO that no process reads", stat.S_IFSOCK: "it is a socket"}.get(kind, "")
-
     def _write(self, data: bytes) -> None:
         poll = select.poll()
         poll.register(self._fd, select.POLLOUT)
@@ -81,6 +72,29 @@ class Reporter:
             if poll.poll(self._left * 1000):
                 data = data[os.write(self._fd, data[:_PIPE_BUF]) :]
             self._left -= time.monotonic() - asked
+
+
+def append(path: str, data: bytes) -> str:
+    """Append to a log file, which is made with mode 0600 if there is none; return the error, "" for none."""
+    try:
+        fd = os.open(path, _FLAGS, 0o600)
+        try:
+            return "" if os.write(fd, data) == len(data) else "it does not accept a whole line"
+        finally:
+            os.close(fd)
+    except OSError as error:
+        return _kind(path, error) or str(error.strerror)
+    except ValueError as error:  # a NUL in the path
+        return str(error)
+
+
+def _kind(path: str, error: OSError) -> str:
+    """Return the kind of the log file if the kind is the cause of ``error``; ENXIO alone does not name it."""
+    try:
+        kind = stat.S_IFMT(os.stat(path).st_mode) if error.errno == errno.ENXIO else 0
+    except OSError:
+        return ""  # the file was removed
+    return {stat.S_IFIFO: "it is a FIFO that no process reads", stat.S_IFSOCK: "it is a socket"}.get(kind, "")
 
 
 def descriptor(file: BinaryIO | TextIO | None) -> int:
