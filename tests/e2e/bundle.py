@@ -45,7 +45,7 @@ class Runtime:
     def __enter__(self) -> Self:
         with ExitStack() as owned:
             owned.enter_context(self.enclosure)
-            if os.path.basename(self.program) == "crun":
+            if self.program.endswith("crun"):
                 empty_hybrid(self.enclosure)
             self._owned = owned.pop_all()
         return self
