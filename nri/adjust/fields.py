@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    Version = tuple[int, int]
+Version = tuple[int, int]
 
 VALUE, MAP, LIST, ADDED, REMOVAL = "value", "map", "list", "added", "removal"
 """The kinds of fields: set as a whole; merged by name; merged by a key of the elements; appended; a flag that removes
@@ -21,6 +21,9 @@ the object that it is in.
 
 HOOKS = ("prestart", "createRuntime", "createContainer", "startContainer", "poststart", "poststop")
 """The kinds of hooks, as the OCI runtime specification spells them."""
+
+NEWEST_OCI: Version = (1, 3)
+"""The newest version of the OCI runtime specification that :data:`FIELDS` knows."""
 
 NEVER: Version = (999, 0)
 """As a version: none has it."""

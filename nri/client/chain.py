@@ -142,7 +142,7 @@ class Client:
         steps = []
         errors = []
         for plugin in self.chain(state):
-            shown = request if changes is None else _shown(request, changes)
+            shown = request if changes is None else as_shown(request, changes)
             step = Step(plugin, shown.replace(conf=plugin.conf, results=tuple(results)).to_json())
             self._run(step, deadline, log)
             if step.result is not None and _asks_for_changes(step.result, changes):
@@ -240,7 +240,7 @@ def _result(plugin: str, binary: str, output: launch.Output, seconds: float, max
     return result
 
 
-def _shown(request: Request, changes: Changes) -> Request:
+def as_shown(request: Request, changes: Changes) -> Request:
     """Return the request as the next plugin gets it."""
     if request.state == State.SETUP:
         return request.replace(spec=spec_from_oci(changes.config, adjustable=True), extensions=EXTENSIONS)

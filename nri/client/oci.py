@@ -122,6 +122,21 @@ def spec_from_oci(config: dict[str, Any], *, adjustable: bool = False) -> Spec:
     )
 
 
+def oci_from_spec(spec: Spec) -> dict[str, Any]:
+    """Return an OCI configuration with what plugins see of it: the reverse of :func:`spec_from_oci`.
+
+    :raises DecodeError: if ``spec.linux`` is not an object.
+    """
+    namespaces = [{"type": kind} | ({"path": path} if path else {}) for kind, path in spec.namespaces.items()]
+    shown = {"resources": spec.resources, "namespaces": namespaces, "cgroupsPath": spec.cgroups_path}
+    parts = {"process": spec.process, "mounts": spec.mounts, "hooks": spec.hooks}
+    return {
+        "annotations": dict(spec.annotations),
+        **{key: part for key, part in parts.items() if part is not None},
+        "linux": (_object(spec.linux, "spec.linux") or {}) | shown,
+    }
+
+
 def _object(value: object, where: str) -> dict[str, Any] | None:
     if value is None or isinstance(value, dict):
         return value
