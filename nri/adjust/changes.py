@@ -89,7 +89,10 @@ class Changes:
             raise AdjustError("cgroupsPath: found it beside adjust.linux.cgroupsPath, expected one of them")
         claims, merged, resolved, path_by = self._claims, self.adjust, self._resolved, self._path_by
         if path_by and path_by != plugin and "cgroupsPath" in adjust.get("linux", {}):
-            raise AdjustError(f"adjust.linux.cgroupsPath: already moved by the cgroupsPath of the plugin {path_by}")
+            raise AdjustError(
+                "adjust.linux.cgroupsPath: already moved by the cgroupsPath of the plugin "
+                f"{path_by}; expected one of them"
+            )
         if adjust or path:
             claims, merged = claims.copy(), _copy(merged)
             claims.claim(adjust, plugin, "adjust")
