@@ -12,7 +12,7 @@ from nri.adjust.abilities import ANSWERS_WITH_UPDATES
 from nri.adjust.apply import apply, apply_resources
 from nri.adjust.claims import Claims
 from nri.adjust.errors import AdjustError
-from nri.adjust.fields import CDI_FIELDS, walk
+from nri.adjust.fields import cdi_fields, walk
 from nri.adjust.merging import merge
 from nri.adjust.reading import read_adjust, read_updates
 from nri.types.v1 import State
@@ -117,8 +117,7 @@ class Changes:
         if resolve is None:
             return {}
         resolved = resolve(names, self.original)
-        fields = [field for field, _ in walk(resolved)] + [field for field in CDI_FIELDS if field.name in resolved]
-        for field in fields:
+        for field in cdi_fields(resolved):
             if why := self.abilities.why_no_field(field):
                 raise AdjustError(f"adjust.cdiDevices: the devices set {field.name}: {why}")
         return resolved

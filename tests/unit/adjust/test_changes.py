@@ -291,6 +291,10 @@ def test_a_device_that_cannot_be_resolved_takes_nothing() -> None:
         ),
         ({"additionalGids": [1]}, "adjust.cdiDevices: the devices set additionalGids: no NRI v2 runtime applies it"),
         ({"linux": {"intelRdt": {"remove": True}}}, "adjust.cdiDevices: the devices set linux.intelRdt.remove: "),
+        (
+            {"linux": {"devices": [{"path": "/d", "type": "c", "major": 1, "minor": 3, "access": "r"}]}},
+            "adjust.cdiDevices: the devices set linux.devices.access: no NRI v2 runtime applies it",
+        ),
     ],
 )
 def test_what_devices_stand_for_must_be_within_the_abilities(resolved: dict[str, Any], message: str) -> None:
