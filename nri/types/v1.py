@@ -228,9 +228,11 @@ class Request(JSONObject):
         """Whether the request is for the pod sandbox itself."""
         return self.id == self.sandbox_id
 
-    def new_result(self, plugin: str, *, metadata: Mapping[str, str] | None = None, error: str = "") -> Result:
+    def new_result(
+        self, plugin: str, *, metadata: Mapping[str, str] | None = None, error: str = "", adjust: Any = None
+    ) -> Result:
         """Return an answer to this request, with its version."""
-        return Result(plugin=plugin, version=self.version, metadata=metadata, error=error)
+        return Result(plugin=plugin, version=self.version, metadata=metadata, error=error, adjust=adjust)
 
 
 __all__ = ["MAX_REQUEST", "STATES", "VERSION", "DecodeError", "EncodeError", "Request", "Result", "Spec", "State"]
