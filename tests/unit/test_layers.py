@@ -55,7 +55,7 @@ PLUGIN_MAY_LOAD = {
 }
 
 
-PLUGINS = ["clearcfs", "konfine", "device_injector"]
+PLUGINS = ["clearcfs", "konfine", "device_injector", "ulimit_adjuster"]
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_what_a_plugin_imports_loads_next_to_nothing(package: str) -> None:
     assert {name.split(".")[1] for name in loaded if name.startswith("nri.")} <= may_load
 
 
-@pytest.mark.parametrize("plugin", ["device_injector"])
+@pytest.mark.parametrize("plugin", ["device_injector", "ulimit_adjuster"])
 @pytest.mark.parametrize(("value", "is_loaded"), [("", False), ("[]", False), ("- x", True), ("[x]", True)])
 def test_a_plugin_loads_yaml_only_for_an_annotation_that_is_not_json(
     plugin: str, value: str, is_loaded: bool

@@ -17,6 +17,7 @@ from nri.config.plugin_conf import check_conf, open_to_every_pod
 from nri.plugins.clearcfs import ClearCFS
 from nri.plugins.device_injector import DeviceInjector
 from nri.plugins.konfine import ANNOTATION, Konfine
+from nri.plugins.ulimit_adjuster import UlimitAdjuster
 from nri.types.v1 import State
 from tests.unit.plugins.running import CONTAINER, Node
 
@@ -41,7 +42,7 @@ def test_a_sample_is_right_and_closed_to_all_but_kube_system(plugin: type[Any]) 
     assert (entry.failure_policy, entry.wants(State.UPDATE)) == ("ignore", True)
 
 
-ADJUSTING: list[type[Any]] = [DeviceInjector]
+ADJUSTING: list[type[Any]] = [DeviceInjector, UlimitAdjuster]
 
 
 @pytest.mark.parametrize("plugin", ADJUSTING)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from nri.plugins.device_injector import DeviceInjector
+from nri.plugins.ulimit_adjuster import UlimitAdjuster
 from tests.support.confs import validate_conf
 from tests.unit.plugins.asking import run
 
@@ -40,6 +41,7 @@ def allowing(name: str) -> list[tuple[Any, bool]]:
 
 CASES: dict[type[skel.Plugin], list[tuple[Any, bool]]] = {
     DeviceInjector: [*ALL, *allowing("devices"), *allowing("sysctl"), ({"allow": {"ulimits": True}}, False)],
+    UlimitAdjuster: [*ALL, *allowing("ulimits"), ({"allow": {"devices": True}}, False)],
 }
 
 
