@@ -16,6 +16,7 @@ from nri.config import load
 from nri.config.plugin_conf import check_conf, open_to_every_pod
 from nri.plugins.clearcfs import ClearCFS
 from nri.plugins.device_injector import DeviceInjector
+from nri.plugins.hook_injector import HookInjector
 from nri.plugins.konfine import ANNOTATION, Konfine
 from nri.plugins.ulimit_adjuster import UlimitAdjuster
 from nri.types.v1 import State
@@ -42,7 +43,7 @@ def test_a_sample_is_right_and_closed_to_all_but_kube_system(plugin: type[Any]) 
     assert (entry.failure_policy, entry.wants(State.UPDATE)) == ("ignore", True)
 
 
-ADJUSTING: list[type[Any]] = [DeviceInjector, UlimitAdjuster]
+ADJUSTING: list[type[Any]] = [DeviceInjector, HookInjector, UlimitAdjuster]
 
 
 @pytest.mark.parametrize("plugin", ADJUSTING)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from nri.plugins.device_injector import DeviceInjector
+from nri.plugins.hook_injector import HookInjector
 from nri.plugins.ulimit_adjuster import UlimitAdjuster
 from tests.support.confs import validate_conf
 from tests.unit.plugins.asking import run
@@ -42,6 +43,16 @@ def allowing(name: str) -> list[tuple[Any, bool]]:
 CASES: dict[type[skel.Plugin], list[tuple[Any, bool]]] = {
     DeviceInjector: [*ALL, *allowing("devices"), *allowing("sysctl"), ({"allow": {"ulimits": True}}, False)],
     UlimitAdjuster: [*ALL, *allowing("ulimits"), ({"allow": {"devices": True}}, False)],
+    HookInjector: [
+        *ALL,
+        *allowing("annotations"),
+        ({"dirs": []}, True),
+        ({"dirs": None}, True),
+        ({"dirs": ["/nonexistent"]}, True),
+        ({"dirs": ["nonexistent"]}, False),
+        ({"dirs": ["/a\0"]}, False),
+        ({"dirs": "/etc"}, False),
+    ],
 }
 
 
