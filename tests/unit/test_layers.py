@@ -55,7 +55,7 @@ PLUGIN_MAY_LOAD = {
 }
 
 
-PLUGINS = ["clearcfs", "konfine", "device_injector", "hook_injector", "ulimit_adjuster"]
+PLUGINS = ["clearcfs", "konfine", "logger", "device_injector", "hook_injector", "ulimit_adjuster"]
 
 
 @pytest.mark.parametrize(

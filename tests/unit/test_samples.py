@@ -18,6 +18,7 @@ from nri.plugins.clearcfs import ClearCFS
 from nri.plugins.device_injector import DeviceInjector
 from nri.plugins.hook_injector import HookInjector
 from nri.plugins.konfine import ANNOTATION, Konfine
+from nri.plugins.logger import Logger
 from nri.plugins.ulimit_adjuster import UlimitAdjuster
 from nri.types.v1 import State
 from tests.unit.plugins.running import CONTAINER, Node
@@ -43,7 +44,7 @@ def test_a_sample_is_right_and_closed_to_all_but_kube_system(plugin: type[Any]) 
     assert (entry.failure_policy, entry.wants(State.UPDATE)) == ("ignore", True)
 
 
-ADJUSTING: list[type[Any]] = [DeviceInjector, HookInjector, UlimitAdjuster]
+ADJUSTING: list[type[Any]] = [DeviceInjector, HookInjector, UlimitAdjuster, Logger]
 
 
 @pytest.mark.parametrize("plugin", ADJUSTING)
@@ -54,7 +55,7 @@ def test_a_sample_of_a_plugin_that_adjusts_is_not_read_until_it_is_renamed(plugi
     (entry,) = load(str(tmp_path), "/nonexistent").plugins
     assert (entry.type, check_conf(entry, plugin().conf_schema)) == (plugin.type, ())
     assert entry.wants(State.SETUP)
-    assert entry.failure_policy == "fail"
+    assert entry.failure_policy == ("ignore" if plugin is Logger else "fail")
     assert open_to_every_pod(plugin().conf_schema, entry.conf) == ()
     assert set(map(json.dumps, entry.conf.get("allow", {}).values())) <= {'["kube-system"]'}
 

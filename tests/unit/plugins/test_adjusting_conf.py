@@ -8,7 +8,9 @@ import pytest
 
 from nri.plugins.device_injector import DeviceInjector
 from nri.plugins.hook_injector import HookInjector
+from nri.plugins.logger import FIELDS, Logger
 from nri.plugins.ulimit_adjuster import UlimitAdjuster
+from nri.types.v1 import STATES
 from tests.support.confs import validate_conf
 from tests.unit.plugins.asking import run
 
@@ -52,6 +54,24 @@ CASES: dict[type[skel.Plugin], list[tuple[Any, bool]]] = {
         ({"dirs": ["nonexistent"]}, False),
         ({"dirs": ["/a\0"]}, False),
         ({"dirs": "/etc"}, False),
+    ],
+    Logger: [
+        *ALL,
+        ({"file": None, "format": None, "states": None, "fields": None}, True),
+        ({"file": "/"}, False),
+        ({"file": ""}, False),
+        ({"file": "log"}, False),
+        ({"file": "/a\0"}, False),
+        ({"format": "yaml"}, True),
+        ({"format": "YAML"}, False),
+        ({"states": []}, True),
+        ({"states": [str(state) for state in STATES]}, True),
+        ({"states": ["setup", "setup"]}, False),
+        ({"states": ["start"]}, False),
+        ({"fields": list(FIELDS)}, True),
+        ({"fields": ["conf"]}, False),
+        ({"fields": {}}, False),
+        ({"allow": {}}, False),
     ],
 }
 
