@@ -12,6 +12,9 @@ DEFAULT_CONF_FILE = "/etc/nri/conf.json"
 CONTAINERD_CONF_FILE = DEFAULT_CONF_FILE
 """The file whose plugins containerd runs itself: 1.6 for every container, 2.x for pod sandboxes."""
 
+RUNTIME_OPTIONS_FILE = "/etc/nri/runtime.json"
+"""The options of ``nri-runc``."""
+
 DEFAULT_SOCKET = "/var/run/nri/nri.sock"
 """Socket on which a runtime accepts v2 plugins."""
 

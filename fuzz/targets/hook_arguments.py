@@ -46,6 +46,8 @@ SEEDS = (
     b"create\0--no-check-owner\0--no-check-owner",
     b"--no-check-owner=1\0create",
     b"--log-file=\xff\0create",
+    b"create\0--failure-policy\0ignore",
+    b"--failure-policy=never\0create",
 )
 WORDS = (
     b"--conf-dir",
@@ -54,6 +56,8 @@ WORDS = (
     b"--log-file",
     b"--timeout",
     b"--deadline",
+    b"--failure-policy",
+    b"ignore",
     b"--no-check-owner",
     b"\0",
     b"=",

@@ -4,24 +4,34 @@ from nri.errors import NRIError
 
 
 class AdaptationError(NRIError):
-    """A plugin could not be started or connected, or the runtime could not be set up."""
+    """A plugin could not be started or connected, or the runtime could not be set up or was used wrongly."""
 
 
 class EventError(NRIError):
-    """A plugin made an event, such as ``StartContainer``, fail: it answered with an error in time."""
+    """A plugin made an event, such as ``StartContainer``, fail: it answered with an error or something impossible.
 
-    def __init__(self, event: str, plugin: str, message: str) -> None:
-        super().__init__(f"{event}: plugin {plugin}: {message}")
+    :param text: the text of the error, if it names event and plugin in words of its own.
+    """
+
+    def __init__(self, event: str, plugin: str, message: str, text: str = "") -> None:
+        super().__init__(text or f"{event}: plugin {plugin}: {message}")
         self.event, self.plugin, self.message = event, plugin, message
+
+    def text_with_event(self) -> str:
+        """Return the text for a log: it names the event in any case."""
+        text = str(self)
+        return text if text.startswith(f"{self.event}: ") else f"{self.event}: {text}"
 
 
 class ConflictError(EventError):
-    """Two plugins set the same thing, so the event fails.
+    """Two plugins set the same thing, or one plugin set it twice, so the event fails. The text is NRI's own.
 
+    :param words: the field as NRI names it, with the key of an entry: ``CPUQuota``, ``Env PATH``.
     :ivar field: the path of the field, with the key of an entry: ``linux.resources.cpu.quota``, ``env PATH``.
-    :ivar plugins: the plugin that had set it, and the later one.
+    :ivar plugins: the plugin that had set or removed it, and the later one.
     """
 
-    def __init__(self, event: str, field: str, first: str, second: str, container: str) -> None:
-        super().__init__(event, second, f"{first} and {second} both set {field} of container {container}")
+    def __init__(self, event: str, words: str, field: str, first: str, second: str) -> None:
+        text = f'plugins "{second}" and "{first}" both tried to set {words}'
+        super().__init__(event, second, text, text)
         self.field, self.plugins = field, (first, second)

@@ -1,11 +1,13 @@
-"""The table of the fields that plugins can set, and the walk over a message by it.
+"""The table of the fields that plugins can set, in the order in which NRI merges them, and ways to walk over it.
 
-A message is walked by its descriptors. A field that is not in the table, as of a newer NRI, is ignored.
+A field that is not in the table, as of a newer NRI, is ignored.
+
+Source: ``adjust`` and ``adjustResources`` in pkg/adaptation/result.go of containerd/nri.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, MutableMapping
 from typing import Any, NamedTuple
 
 from google.protobuf.message import Message
@@ -29,7 +31,7 @@ class MergeRule(NamedTuple):
 
 
 F = api.Field
-_RESOURCES = {
+RESOURCES = {
     "memory.limit": MergeRule(F.MemLimit),
     "memory.reservation": MergeRule(F.MemReservation),
     "memory.swap": MergeRule(F.MemSwapLimit),
@@ -45,25 +47,25 @@ _RESOURCES = {
     "cpu.realtime_period": MergeRule(F.CPURealtimePeriod),
     "cpu.cpus": MergeRule(F.CPUSetCPUs),
     "cpu.mems": MergeRule(F.CPUSetMems),
-    "pids": MergeRule(F.PidsLimit),
     "hugepage_limits": MergeRule(F.HugepageLimits, LIST, "page_size"),
+    "devices": MergeRule(0, ADDED),
+    "unified": MergeRule(F.CgroupsUnified, MAP),
     "blockio_class": MergeRule(F.BlockioClass),
     "rdt_class": MergeRule(F.RdtClass),
-    "unified": MergeRule(F.CgroupsUnified, MAP),
-    "devices": MergeRule(0, ADDED),
+    "pids": MergeRule(F.PidsLimit),
 }
-_HOOKS = ("prestart", "create_runtime", "create_container", "start_container", "poststart", "poststop")
+"""The fields of a LinuxResources message by path."""
+
+_HOOKS = ("prestart", "poststart", "poststop", "create_runtime", "create_container", "start_container")
 
 FIELDS: dict[str, MergeRule] = {
     "annotations": MergeRule(F.Annotations, MAP, removable=True),
     "mounts": MergeRule(F.Mounts, LIST, "destination", removable=True),
     "env": MergeRule(F.Env, LIST, "key", removable=True),
     "args": MergeRule(F.Args),
-    "rlimits": MergeRule(F.Rlimits, LIST, "type"),
-    "CDI_devices": MergeRule(F.CdiDevices, LIST, "name"),
     **{f"hooks.{kind}": MergeRule(F.OciHooks, ADDED) for kind in _HOOKS},
     "linux.devices": MergeRule(F.Devices, LIST, "path", removable=True),
-    **{f"linux.resources.{name}": rule for name, rule in _RESOURCES.items()},
+    **{f"linux.resources.{name}": rule for name, rule in RESOURCES.items()},
     "linux.cgroups_path": MergeRule(F.CgroupsPath),
     "linux.oom_score_adj": MergeRule(F.OomScoreAdj),
     "linux.io_priority": MergeRule(F.IoPriority),
@@ -72,39 +74,78 @@ FIELDS: dict[str, MergeRule] = {
     "linux.sysctl": MergeRule(F.Sysctl, MAP, removable=True),
     "linux.net_devices": MergeRule(F.LinuxNetDevices, MAP, removable=True),
     "linux.scheduler": MergeRule(F.LinuxSched),
+    "linux.rdt.remove": MergeRule(0),
     "linux.rdt.clos_id": MergeRule(F.RdtClosID),
     "linux.rdt.schemata": MergeRule(F.RdtSchemata),
     "linux.rdt.enable_monitoring": MergeRule(F.RdtEnableMonitoring),
     "linux.memory_policy": MergeRule(F.MemoryPolicy),
+    "rlimits": MergeRule(F.Rlimits, LIST, "type"),
+    "CDI_devices": MergeRule(F.CdiDevices, LIST, "name"),
 }
-"""The fields of an adjustment by path; an update has those below ``linux.resources``."""
+"""The fields of an adjustment by path; an update has those below ``linux.resources``, without ``devices``."""
 
 
-def walk(message: Message, prefix: str = "") -> Iterator[tuple[str, MergeRule, tuple[str, ...], Any]]:
-    """Yield every set field of the table: its path, its rule, the path as a tuple, its value."""
-    for descriptor, value in message.ListFields():
-        path = prefix + descriptor.name
-        if (rule := FIELDS.get(path)) is not None:
-            yield path, rule, tuple(path.split(".")), value
-        elif descriptor.message_type is not None and not descriptor.is_repeated:
-            yield from walk(value, f"{path}.")
+def set_fields(message: Message, table: dict[str, MergeRule]) -> Iterator[tuple[str, MergeRule, Any]]:
+    """Yield path, rule and value of each field of the table that is set in a message, in the table's order."""
+    for path, rule in table.items():
+        if (value := get(message, path)) is not None:
+            yield path, rule, value
+
+
+def get(message: Any, path: str) -> Any:
+    """Return the value of a field; None where it, or a message around it, is not set or empty."""
+    *parents, name = path.split(".")
+    for parent in parents:
+        if not message.HasField(parent):
+            return None
+        message = getattr(message, parent)
+    descriptor = message.DESCRIPTOR.fields_by_name[name]
+    if descriptor.message_type is not None and not descriptor.is_repeated:
+        return getattr(message, name) if message.HasField(name) else None
+    return getattr(message, name) or None
+
+
+def put(message: Any, path: str, value: Any) -> None:
+    """Set a field that is set as a whole."""
+    *parents, name = path.split(".")
+    for parent in parents:
+        message = getattr(message, parent)
+    descriptor = message.DESCRIPTOR.fields_by_name[name]
+    if descriptor.is_repeated:
+        getattr(message, name)[:] = value
+    elif descriptor.message_type is not None:
+        getattr(message, name).CopyFrom(value)
+    else:
+        setattr(message, name, value)
+
+
+def put_key(target: MutableMapping[str, Any], key: str, value: Any) -> None:
+    """Set an entry of a map of strings or messages."""
+    if isinstance(value, Message):
+        target[key].CopyFrom(value)
+    else:
+        target[key] = value
+
+
+def reach(message: Any, path: str) -> Any:
+    """Return the list or map at a path, also where it is empty."""
+    for name in path.split("."):
+        message = getattr(message, name)
+    return message
 
 
 def changed_fields(message: Message) -> list[str]:
     """Return the paths, with keys, that an adjustment or update changes; for display."""
+    table = FIELDS if isinstance(message, api.ContainerAdjustment) else _UPDATED
     names = []
-    for path, rule, _, value in walk(message):
-        keys = by_key(value, rule) if rule.kind in (MAP, LIST) else [""]
-        names += [f"{path} {key}".rstrip() for key in keys]
+    for path, rule, value in set_fields(message, table):
+        if rule.kind == MAP:
+            names += [f"{path} {key}" for key in sorted(value)]
+        elif rule.kind == LIST:
+            names += [f"{path} {key}" for key in dict.fromkeys(getattr(item, rule.key) for item in value)]
+        else:
+            names.append(path)
     return names
 
 
-def by_key(value: Any, rule: MergeRule) -> dict[str, Any]:
-    """Return the entries of a map or keyed list by key."""
-    return dict(sorted(value.items())) if rule.kind == MAP else {getattr(item, rule.key): item for item in value}
-
-
-def split_keys(keys: Iterable[str], rule: MergeRule) -> tuple[list[str], list[str]]:
-    """Return the keys that are set, and those that are removed."""
-    removed = [key[1:] for key in keys if rule.removable and key.startswith("-")]
-    return [key for key in keys if not (rule.removable and key.startswith("-"))], removed
+_UPDATED = {path: rule for path, rule in FIELDS.items() if path.startswith("linux.resources.")}

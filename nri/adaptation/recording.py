@@ -10,13 +10,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
+from dataclasses import replace
 from typing import Any, TextIO
 
 from google.protobuf import json_format
 from google.protobuf.message import Message
 
 from nri import api
-from nri.adaptation import merge
+from nri.adaptation import applying
 from nri.adaptation.errors import AdaptationError, EventError
 from nri.adaptation.lifecycle import LifecycleEvent
 from nri.adaptation.runtime import Outcome, Runtime
@@ -35,6 +36,15 @@ SKIPPED: dict[int, frozenset[int]] = {
     Event.UPDATE_POD_SANDBOX: frozenset([Event.POST_UPDATE_POD_SANDBOX]),
 }
 """The events of a pod or container that are skipped after one of its events has failed."""
+
+UNDOING: dict[int, tuple[int, ...]] = {
+    Event.RUN_POD_SANDBOX: (Event.STOP_POD_SANDBOX, Event.REMOVE_POD_SANDBOX),
+    Event.CREATE_CONTAINER: (Event.STOP_CONTAINER, Event.REMOVE_CONTAINER),
+}
+"""The events that a runtime sends right after one that has failed, so that plugins forget the pod or container.
+
+Also plugins that were not asked any more, and the one that refused, get them.
+"""
 
 _PARTS: dict[str, type[Message]] = {
     "pod": api.PodSandbox,
@@ -115,6 +125,9 @@ def _part(value: Any, name: str, where: str) -> Any:
 class Replayer:
     """Replays events on a runtime. The plugins' adjustments of a container are shown in its later events.
 
+    A pod or container that a plugin refuses is stopped and removed at once, as containerd does; its other events are
+    skipped.
+
     :param on_event: called after each event, with its outcome or the error that made it fail.
     :ivar failed: the number of events that failed, or had an error that was logged.
     """
@@ -127,7 +140,7 @@ class Replayer:
         self.failed, self._runtime = 0, runtime
         self._on_event = on_event or (lambda item, outcome, error: None)
         self._skipped: dict[str, frozenset[int]] = {}
-        self._changes: dict[str, api.ContainerAdjustment] = {}
+        self._changes: dict[str, list[api.ContainerAdjustment | api.LinuxResources]] = {}
 
     def replay(self, lifecycle: Iterable[LifecycleEvent]) -> None:
         """Send the events, without those that an earlier failure has made impossible."""
@@ -137,9 +150,10 @@ class Replayer:
                 self._send(item)
 
     def _send(self, item: LifecycleEvent) -> None:
-        if (container := item.container) is not None and container.id in self._changes:
-            container = deepcopy(container)
-            merge.adjust(container, self._changes[container.id])
+        container = deepcopy(item.container)
+        if container is not None:
+            for change in self._changes.get(container.id, ()):
+                applying.apply(container, change)
         try:
             outcome = self._runtime.send(
                 item.event, item.pod, container, resources=item.resources, overhead=item.overhead
@@ -148,14 +162,18 @@ class Replayer:
             self._skipped[(container or item.pod).id] = SKIPPED.get(item.event, frozenset())
             self.failed += 1
             self._on_event(item, None, error)
+            for event in UNDOING.get(item.event, ()):
+                self._send(replace(item, event=event))
             return
-        if container is not None and item.event == Event.CREATE_CONTAINER:
-            self._changes[container.id] = outcome.adjustment
-        updates = list(outcome.updates)
-        if container is not None and item.resources is not None:
-            requested = api.LinuxContainerUpdate(resources=item.resources)
-            updates.insert(0, api.ContainerUpdate(container_id=container.id, linux=requested))
-        for update in updates:
-            merge.add(update, self._changes.setdefault(update.container_id, api.ContainerAdjustment()))
         self.failed += outcome.error is not None
+        self._note(item, outcome)
         self._on_event(item, outcome, None)
+
+    def _note(self, item: LifecycleEvent, outcome: Outcome) -> None:
+        """Keep what the event has changed, for the later events of the containers."""
+        if item.container is not None and item.event == Event.CREATE_CONTAINER:
+            self._changes[item.container.id] = [outcome.adjustment]
+        if item.container is not None and item.event == Event.UPDATE_CONTAINER and item.resources is not None:
+            self._changes.setdefault(item.container.id, []).append(item.resources)
+        for update in outcome.updates:
+            self._changes.setdefault(update.container_id, []).append(update.linux.resources)

@@ -18,12 +18,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from nri import api
+from nri.adaptation import applying
 from nri.adaptation.errors import EventError
-from nri.adaptation.merge import Merger
+from nri.adaptation.merging import Merger
 from nri.adaptation.plugin_set import PluginSet, UpdateHandler
 from nri.adaptation.runtime_options import Exchange, RuntimeOptions
 from nri.api import events
@@ -48,8 +50,10 @@ class Outcome:
     adjustment: api.ContainerAdjustment = field(default_factory=api.ContainerAdjustment)
     """The merged adjustment of CreateContainer."""
     updates: tuple[api.ContainerUpdate, ...] = ()
-    """Updates of other containers; of UpdateContainer also of the container itself, if a plugin asked for one."""
+    """Updates of other containers; of UpdateContainer also of the container itself, if a plugin asked for one: it is
+    the last one, and has all resources that the runtime's client asked for."""
     evictions: tuple[api.ContainerEviction, ...] = ()
+    """The evictions that plugins asked for in their answers. NRI ignores them there."""
     error: EventError | None = None
     """The error that was logged; an event that fails raises instead."""
 
@@ -161,7 +165,7 @@ class Runtime(PluginSet):
         given: dict[str, Any] = {
             name: value for name, value in zip(names, values, strict=True) if value is not None and name in known
         }
-        merger = Merger(method.rpc, container)
+        merger = Merger(method.rpc, container, resources)
         error: EventError | None = None
         with self._lock:
             try:
@@ -171,15 +175,13 @@ class Runtime(PluginSet):
             except EventError as failure:
                 if method.rpc in FAILING:
                     raise
-                log.error("%s", failure)
+                log.error("%s", failure.text_with_event())
                 error = failure
             finally:  # the processes of closed connections end by themselves
                 self._admitted = [plugin for plugin in self._admitted if not plugin.closed]
-            if method.event == api.Event.UPDATE_CONTAINER:
-                merger.resize(resources)
-            result = merger.container if container is not None else None
+            result = None if container is None else _changed(method.event, container, resources, merger)
             self.store.note(method.event, pod, result)
-            updates = tuple(merger.updates.values())
+            updates = () if error is not None else tuple(merger.updates)
             self.store.update(updates)
         return Outcome(
             container=result,
@@ -197,19 +199,15 @@ class Runtime(PluginSet):
             if method.event == api.Event.CREATE_CONTAINER:
                 request.container.CopyFrom(merger.container)
             elif method.event == api.Event.UPDATE_CONTAINER:
-                request.linux_resources.CopyFrom(merger.wanted(request.linux_resources))
-            response = plugin.send(method, request)
-            if isinstance(response, api.CreateContainerResponse):
-                merger.adjust(response.adjust, plugin.name)
-            merger.update(getattr(response, "update", ()), plugin.name)
-            merger.evictions += getattr(response, "evict", ())
+                request.linux_resources.CopyFrom(merger.resources)
+            merger.add(plugin.send(method, request), plugin.name)
 
     def _validate(self, given: dict[str, Any], merger: Merger) -> None:
         method = events.BY_EVENT[api.Event.VALIDATE_CONTAINER_ADJUSTMENT]
         request = api.ValidateContainerAdjustmentRequest(
             **given,
             adjust=merger.adjustment,
-            update=merger.updates.values(),
+            update=merger.updates,
             owners=merger.owners.message,
             plugins=[api.PluginInstance(name=plugin.base, index=plugin.index) for plugin in self._admitted],
         )
@@ -219,3 +217,16 @@ class Runtime(PluginSet):
                 raise EventError(method.rpc, plugin.name, "gave no answer")
             if response.reject:
                 raise EventError(method.rpc, plugin.name, escape(response.reason) or "rejected the adjustment")
+
+
+def _changed(
+    event: int, container: api.Container, resources: api.LinuxResources | None, merger: Merger
+) -> api.Container:
+    """Return the container as the runtime leaves it after an event."""
+    changed = deepcopy(container)
+    if event == api.Event.CREATE_CONTAINER:
+        applying.adjust(changed, merger.adjustment)
+    elif event == api.Event.UPDATE_CONTAINER:
+        wanted = resources if merger.own_update is None else merger.own_update.linux.resources
+        applying.update(changed, wanted or api.LinuxResources())
+    return changed

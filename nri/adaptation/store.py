@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from copy import deepcopy
 
 from nri import api
-from nri.adaptation import merge
+from nri.adaptation import applying
 from nri.ttrpc import MAX_DATA
 
 MAX_PART = MAX_DATA - 1024
@@ -47,7 +47,7 @@ class Store:
             if (container := self.containers.get(update.container_id)) is None:
                 failed.append(update)
             else:
-                merge.update(container, update.linux.resources)
+                applying.update(container, update.linux.resources)
         return failed
 
 

@@ -5,7 +5,7 @@ What a runtime cannot do is an error, since it would drop the change without a w
 
 from __future__ import annotations
 
-from nri.adjust.fields import NEVER
+from nri.adjust.fields import NEVER, UPDATED_BY_NRI, UPDATED_BY_OCI
 from nri.types.v1 import State
 
 TYPE_CHECKING = False
@@ -31,6 +31,14 @@ class Abilities:
         """Return the reason why a field of ``adjust`` cannot be applied; "" if it can be."""
         return "this host cannot adjust containers"
 
+    def why_no_updated_field(self, field: AdjustField) -> str:
+        """Return the reason why a field of an update's ``resources`` cannot be applied; "" if it can be."""
+        return "this host cannot update containers"
+
+    def why_no_path(self, path: str) -> str:
+        """Return the reason why a container's cgroup cannot be at ``linux.cgroupsPath``; "" if it can be."""
+        return ""
+
     def why_no_update(self, state: str, *, is_sandbox: bool) -> str:
         """Return the reason why ``updates`` cannot be applied in answer to a request; "" if they can be."""
         return "this host cannot update containers"
@@ -55,6 +63,10 @@ class NRIAbilities(Abilities):
         if field.nri == NEVER:
             return "no NRI v2 runtime applies it to a container that it creates"
         return f"{self.name} has NRI {_dotted(self.version)}, which does not apply it; NRI {_dotted(field.nri)} does"
+
+    def why_no_updated_field(self, field: AdjustField) -> str:
+        """As for the base class."""
+        return "" if field.name in UPDATED_BY_NRI else "no NRI v2 runtime applies it to a container that exists"
 
     def why_no_update(self, state: str, *, is_sandbox: bool) -> str:
         """As for the base class."""
@@ -85,6 +97,12 @@ class OCIAbilities(Abilities):
             f"{self.name} implements version {_dotted(version)} of the OCI runtime specification; expected "
             f"{_dotted(field.oci)} or newer"
         )
+
+    def why_no_updated_field(self, field: AdjustField) -> str:
+        """As for the base class."""
+        if field.name not in UPDATED_BY_OCI:
+            return "OCI runtimes do not apply it to a container that exists"
+        return self.why_no_field(field)
 
     def why_no_update(self, state: str, *, is_sandbox: bool) -> str:
         """As for the base class."""

@@ -33,8 +33,9 @@ def apply(config: dict[str, Any], adjust: dict[str, Any]) -> None:
     if adjust.get("env"):
         process = below(config, "process")
         process["env"] = _environment(elements(process, "env", "process"), adjust["env"])
-    if args := adjust.get("args"):
-        below(config, "process")["args"] = args[1:] if args[0] == "" and len(args) > 1 else list(args)
+    args = adjust.get("args", [])
+    if words := args[1:] if args[:1] == [""] else args:
+        below(config, "process")["args"] = list(words)
     for kind, hooks in adjust.get("hooks", {}).items():
         parent = below(config, "hooks")
         parent[kind] = [*elements(parent, kind, "hooks"), *hooks]
@@ -104,15 +105,16 @@ def _apply_linux(config: dict[str, Any], linux: dict[str, Any]) -> None:
 
 
 def _apply_mounts(config: dict[str, Any], wanted: dict[str, Any]) -> None:
-    changed = {_clean(key.removeprefix("-")) for key in wanted}
-    kept = [mount for mount in elements(config, "mounts") if _clean(_destination(mount)) not in changed]
+    changed = {clean(key.removeprefix("-")) for key in wanted}
+    kept = [mount for mount in elements(config, "mounts") if clean(_destination(mount)) not in changed]
     added = [{"destination": key, **mount} for key, mount in wanted.items() if mount is not None]
-    config["mounts"] = sorted([*kept, *added], key=lambda mount: _clean(_destination(mount)).count("/"))
+    config["mounts"] = sorted([*kept, *added], key=lambda mount: clean(_destination(mount)).rstrip("/").count("/"))
     for mount in added:
         options = mount.get("options", [])
-        linux = below(config, "linux")
-        if "rshared" in options or ("rslave" in options and linux.get("rootfsPropagation") != "rshared"):
-            linux["rootfsPropagation"] = "rshared" if "rshared" in options else "rslave"
+        if "rshared" in options:
+            below(config, "linux")["rootfsPropagation"] = "rshared"
+        elif "rslave" in options and below(config, "linux").get("rootfsPropagation") != "rshared":
+            config["linux"]["rootfsPropagation"] = "rslave"
 
 
 def _environment(variables: list[Any], wanted: dict[str, str | None]) -> list[Any]:
@@ -139,7 +141,7 @@ def _entries(parent: dict[str, Any], key: str, wanted: dict[str, Any]) -> None:
 
 def _by_key(known: list[Any], wanted: list[Any], key: str) -> list[Any]:
     """Return the elements of both lists; one of *wanted* replaces or removes that with its key."""
-    mentioned = {item[key] for item in wanted}
+    mentioned = [item[key] for item in wanted]  # no set: a key of the configuration may be an array
     kept = [item for item in known if not (isinstance(item, dict) and item.get(key) in mentioned)]
     return kept + [
         {name: each for name, each in item.items() if name not in ("remove", "access")} for item in split(wanted)[0]
@@ -163,8 +165,9 @@ def _destination(mount: object) -> str:
     return str(mount.get("destination", ""))
 
 
-def _clean(path: str) -> str:
-    return os.path.normpath(path).rstrip("/")
+def clean(path: str) -> str:
+    """Return a path without empty parts, ``.`` and ``..``, as Go's ``filepath.Clean``."""
+    return os.path.normpath(f"/{path.lstrip('/')}" if path.startswith("/") else path)
 
 
 def below(parent: dict[str, Any], key: str, where: str = "") -> dict[str, Any]:

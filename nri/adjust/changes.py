@@ -12,13 +12,14 @@ from nri.adjust.abilities import ANSWERS_WITH_UPDATES
 from nri.adjust.apply import apply, apply_resources
 from nri.adjust.claims import Claims
 from nri.adjust.errors import AdjustError
-from nri.adjust.fields import walk
+from nri.adjust.fields import CDI_FIELDS, walk
 from nri.adjust.merging import merge
 from nri.adjust.reading import read_adjust, read_updates
 from nri.types.v1 import State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from nri.adjust.abilities import Abilities
@@ -29,22 +30,37 @@ class Changes:
     """What the plugins of one chain have asked for.
 
     :param abilities: the abilities of the runtime.
-    :param config: for ``setup``: the container's OCI configuration, which is not changed.
-    :ivar config: *config* with all changes so far.
+    :param config: for ``setup``: the container's OCI configuration, which is not changed, or a function that makes it
+        when the first plugin is about to run.
     :ivar adjust: for ``setup``: the plugins' adjustments, put together.
     :ivar updates: updates by the id of the container, put together, in the order of their first mention.
     :ivar ignored: updates with ``ignoreFailure`` that were in conflict, and dropped; a line for each.
     """
 
-    def __init__(self, abilities: Abilities, config: dict[str, Any] | None = None) -> None:
-        self.abilities, self.original = abilities, config or {}
-        self.config = self.original
+    def __init__(
+        self, abilities: Abilities, config: dict[str, Any] | Callable[[], dict[str, Any]] | None = None
+    ) -> None:
+        self.abilities, self._given = abilities, config
+        self._config: dict[str, Any] | None = None
         self.adjust: dict[str, Any] = {}
         self.updates: dict[str, dict[str, Any]] = {}
         self.ignored: list[str] = []
         self._resolved: dict[str, Any] = {}  # what CDI devices stand for: below all that plugins set
+        self._path_by = ""  # the plugin whose cgroupsPath, not below adjust, was the last one
         self._claims = Claims()
         self._claims_of: dict[str, Claims] = {}
+
+    @property
+    def original(self) -> dict[str, Any]:
+        """The configuration without changes."""
+        if callable(self._given):
+            self._given = self._given()
+        return self._given or {}
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The configuration with all changes so far. It must not be changed."""
+        return self.original if self._config is None else self._config
 
     def __bool__(self) -> bool:
         return bool(self.adjust or self._resolved or self.updates)
@@ -80,13 +96,19 @@ class Changes:
         if updates and request.state not in ANSWERS_WITH_UPDATES:
             states = ", ".join(ANSWERS_WITH_UPDATES)
             raise AdjustError(f"updates: found them in answer to {request.state}, expected {states}")
-        for field, _ in walk(adjust):
+        for field, value in walk(adjust):
             if why := self.abilities.why_no_field(field):
                 raise AdjustError(f"adjust.{field.name}: {why}")
+            if field.name == "linux.cgroupsPath" and (why := self.abilities.why_no_path(value)):
+                raise AdjustError(f"adjust.{field.name} {why}")
         path = result.cgroups_path if request.state == State.SETUP else ""
         if path and "cgroupsPath" in adjust.get("linux", {}):
             raise AdjustError("cgroupsPath: found it beside adjust.linux.cgroupsPath, expected one of them")
-        claims, merged, resolved = self._claims, self.adjust, self._resolved
+        if path and (why := self.abilities.why_no_path(path)):
+            raise AdjustError(f"cgroupsPath {why}")
+        claims, merged, resolved, path_by = self._claims, self.adjust, self._resolved, self._path_by
+        if path_by and path_by != plugin and "cgroupsPath" in adjust.get("linux", {}):
+            raise AdjustError(f"adjust.linux.cgroupsPath: already moved by the cgroupsPath of the plugin {path_by}")
         if adjust or path:
             claims, merged = claims.copy(), _copy(merged)
             claims.claim(adjust, plugin, "adjust")
@@ -94,20 +116,27 @@ class Changes:
             if path:  # not claimed: the last one counts
                 claims.check(("linux.cgroupsPath",), plugin, "cgroupsPath")
                 merge(merged, {"linux": {"cgroupsPath": path}})
-            resolved = self._resolve(adjust)
+                path_by = plugin
+            if adjust.get("cdiDevices"):
+                resolved = self._resolve(merged["cdiDevices"])
             config = _copy(self.original)
             apply(config, resolved)
             apply(config, merged)
         self._take_updates(plugin, request, updates)
         if adjust or path:
-            self.adjust, self._resolved, self.config, self._claims = merged, resolved, config, claims
+            self.adjust, self._resolved, self._config, self._claims = merged, resolved, config, claims
+            self._path_by = path_by
 
-    def _resolve(self, adjust: dict[str, Any]) -> dict[str, Any]:
-        names, resolve = adjust.get("cdiDevices"), self.abilities.resolve_cdi
-        if not names or resolve is None:
-            return self._resolved
-        resolved: dict[str, Any] = _copy(self._resolved)
-        merge(resolved, resolve(names, self.original))
+    def _resolve(self, names: list[str]) -> dict[str, Any]:
+        """Return what the CDI devices of all plugins stand for; devices of one specification share edits."""
+        resolve = self.abilities.resolve_cdi
+        if resolve is None:
+            return {}
+        resolved = resolve(names, self.original)
+        fields = [field for field, _ in walk(resolved)] + [field for field in CDI_FIELDS if field.name in resolved]
+        for field in fields:
+            if why := self.abilities.why_no_field(field):
+                raise AdjustError(f"adjust.cdiDevices: the devices set {field.name}: {why}")
         return resolved
 
     def _take_updates(self, plugin: str, request: Request, updates: list[dict[str, Any]]) -> None:
@@ -122,6 +151,9 @@ class Changes:
                 raise AdjustError(
                     f"updates[{index}].id: found the container of the {request.state} itself, expected another one"
                 )
+            for field, _ in walk(document):
+                if why := self.abilities.why_no_updated_field(field):
+                    raise AdjustError(f"updates[{index}].{'.'.join(field.path[1:])}: {why}")
             claims = claims_of.get(id_, Claims()).copy()
             try:
                 claims.claim(document, plugin, f"updates[{index}] of {id_}")

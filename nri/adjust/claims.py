@@ -5,13 +5,13 @@ The rules are those of NRI (``FieldOwners`` in pkg/api/owners.go of containerd/n
 - what a plugin has set belongs to it, and another plugin that sets it is refused;
 - a plugin that removes what another one has set may set it then, and no third one may;
 - what is not set belongs to nobody, so removing something of the container alone claims nothing;
-- a namespace is claimed also by the plugin that removes it.
+- a namespace, the command line and ``intelRdt`` are claimed also by the plugin that removes them.
 """
 
 from __future__ import annotations
 
 from nri.adjust.errors import AdjustError
-from nri.adjust.fields import ADDED, LIST, MAP, walk
+from nri.adjust.fields import ADDED, FIELDS, LIST, MAP, REMOVAL, walk
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from nri.adjust.fields import AdjustField
 
     Thing = tuple[str, ...]
-
-_RDT = (("linux.intelRdt.closID",), ("linux.intelRdt.schemata",), ("linux.intelRdt.enableMonitoring",))
 
 
 class Claims:
@@ -45,6 +43,8 @@ class Claims:
         for thing in _removed(document):
             if thing in self._claims:
                 self._claims[thing] = (plugin, True)
+        for thing in _claimed_by_removal(document):
+            self._claims[thing] = (plugin, True)
         for thing in _set(document):
             self.check(thing, plugin, " ".join([f"{where}.{thing[0]}", *thing[1:]]))
             self._claims[thing] = (plugin, False)
@@ -63,13 +63,13 @@ class Claims:
 
 def _set(document: dict[str, Any]) -> Iterator[Thing]:
     for field, value in walk(document):
-        if field.kind == ADDED:
+        if field.kind in (ADDED, REMOVAL):
             continue
         if field.kind == MAP:
             yield from [(field.name, key) for key, item in value.items() if item is not None]
         elif field.kind == LIST:
             yield from [(field.name, name_of(item, field)) for item in value if _claims(item, field)]
-        elif field.name != "args" or value != [""]:
+        else:
             yield (field.name,)
 
 
@@ -81,8 +81,12 @@ def _removed(document: dict[str, Any]) -> Iterator[Thing]:
             yield from [(field.name, name_of(item, field)) for item in value if is_removal(item)]
         elif field.name == "args" and value[:1] == [""]:
             yield (field.name,)
-    if document.get("linux", {}).get("intelRdt", {}).get("remove"):
-        yield from _RDT
+
+
+def _claimed_by_removal(document: dict[str, Any]) -> Iterator[Thing]:
+    for field, value in walk(document):
+        if field.kind == REMOVAL and value:
+            yield from [(each.name,) for each in FIELDS if each.path[:-1] == field.path[:-1]]
 
 
 def is_removal(item: object) -> bool:

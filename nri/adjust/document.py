@@ -119,6 +119,8 @@ _LINUX = Table(
         "intelRdt",
         Table(
             Key("closID", PLAIN),
+            Key("l3CacheSchema", PLAIN),
+            Key("memBwSchema", PLAIN),
             Key("schemata", array(PLAIN)),
             Key("enableMonitoring", FLAG),
             _REMOVE,

@@ -12,13 +12,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    Version = tuple[int, int]
+Version = tuple[int, int]
 
-VALUE, MAP, LIST, ADDED = "value", "map", "list", "added"
-"""The kinds of fields: set as a whole; merged by name; merged by a key of the elements; appended."""
+VALUE, MAP, LIST, ADDED, REMOVAL = "value", "map", "list", "added", "removal"
+"""The kinds of fields: set as a whole; merged by name; merged by a key of the elements; appended; a flag that removes
+the object that it is in.
+"""
 
 HOOKS = ("prestart", "createRuntime", "createContainer", "startContainer", "poststart", "poststop")
 """The kinds of hooks, as the OCI runtime specification spells them."""
+
+NEWEST_OCI: Version = (1, 3)
+"""The newest version of the OCI runtime specification that :data:`FIELDS` knows."""
 
 NEVER: Version = (999, 0)
 """As a version: none has it."""
@@ -28,7 +33,7 @@ class AdjustField:
     """A field of ``adjust``.
 
     :ivar path: its keys from the top.
-    :ivar kind: :data:`VALUE`, :data:`MAP`, :data:`LIST` or :data:`ADDED`.
+    :ivar kind: :data:`VALUE`, :data:`MAP`, :data:`LIST`, :data:`ADDED` or :data:`REMOVAL`.
     :ivar key: the key that identifies an element of a list; "" for elements that are strings.
     :ivar nri: the first NRI whose runtimes apply it when a container is created.
     :ivar oci: the first version of the OCI runtime specification that has it; None for a field that it never had.
@@ -58,11 +63,7 @@ FIELDS = (
     AdjustField("env", MAP),
     AdjustField("mounts", MAP),
     AdjustField("args", nri=(0, 10)),
-    *[AdjustField(f"hooks.{kind}", ADDED) for kind in ("prestart", "poststart", "poststop")],
-    *[
-        AdjustField(f"hooks.{kind}", ADDED, oci=(1, 0))
-        for kind in ("createRuntime", "createContainer", "startContainer")
-    ],
+    *[AdjustField(f"hooks.{kind}", ADDED) for kind in HOOKS],
     AdjustField("rlimits", LIST, "type", nri=(0, 4)),
     AdjustField("cdiDevices", LIST, nri=(0, 7)),
     AdjustField("scheduler", nri=(0, 11), oci=(1, 1)),
@@ -73,7 +74,9 @@ FIELDS = (
     AdjustField("linux.namespaces", LIST, "type", nri=(0, 10)),
     AdjustField("linux.seccomp", nri=(0, 10)),
     AdjustField("linux.ioPriority", nri=(0, 10), oci=(1, 1)),
+    AdjustField("linux.intelRdt.remove", REMOVAL, nri=(0, 11)),
     *_below("linux.intelRdt", "closID", nri=(0, 11)),
+    *_below("linux.intelRdt", "l3CacheSchema", "memBwSchema", nri=NEVER),
     *_below("linux.intelRdt", "schemata", "enableMonitoring", nri=(0, 11), oci=(1, 3)),
     AdjustField("linux.netDevices", MAP, nri=(0, 11), oci=(1, 3)),
     AdjustField("linux.memoryPolicy", nri=(0, 12), oci=(1, 3)),
@@ -93,6 +96,29 @@ FIELDS = (
     *_below(_RESOURCES, "blockioClass", "rdtClass", oci=None),
 )
 """All fields of ``adjust``; those below ``linux.resources`` are the fields of an update's ``resources``."""
+
+_UPDATED = ("cpu.shares", "cpu.quota", "cpu.period", "cpu.cpus", "cpu.mems", "memory.limit", "unified")
+
+UPDATED_BY_NRI = frozenset([f"{_RESOURCES}.{name}" for name in (*_UPDATED, "hugepageLimits")])
+"""The fields that runtimes with NRI v2 apply to a container that exists.
+
+Source: ``toCRIResources`` in internal/cri/nri of containerd, and of CRI-O's server, which have no other fields.
+"""
+
+UPDATED_BY_OCI = frozenset(
+    [
+        f"{_RESOURCES}.{name}"
+        for name in (
+            *_UPDATED,
+            *("cpu.realtimeRuntime", "cpu.realtimePeriod", "cpu.burst", "cpu.idle", "pids.limit"),
+            *("memory.reservation", "memory.swap", "memory.checkBeforeUpdate"),
+        )
+    ]
+)
+"""The fields that ``update --resources`` of OCI runtimes applies. Source: update.go of runc."""
+
+CDI_FIELDS = (AdjustField("additionalGids", ADDED, nri=NEVER),)
+"""The fields that only CDI devices set. Beside them, a device of theirs may have ``access``, a device rule's."""
 
 
 def walk(adjust: dict[str, Any]) -> Iterator[tuple[AdjustField, Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nri.adjust.claims import is_removal, name_of
-from nri.adjust.fields import ADDED, LIST, MAP, put, walk
+from nri.adjust.fields import ADDED, LIST, MAP, REMOVAL, put, walk
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,15 +17,22 @@ def merge(target: dict[str, Any], document: dict[str, Any]) -> None:
 
     Removals stay: the runtime has to know them.
     """
-    rdt = document.get("linux", {}).get("intelRdt", {})
-    if rdt.get("remove"):
-        target.setdefault("linux", {})["intelRdt"] = {"remove": True}
     before = {field.name: value for field, value in walk(target)}
     for field, value in walk(document):
-        if field.name == "args" and value == [""]:
+        if field.kind == REMOVAL:
+            if value:  # FIELDS has it before the other fields of its object
+                _remove_object(target, field)
+        elif field.name == "args" and value == [""]:
             target.pop("args", None)
         else:
             put(target, field, _together(field, before.get(field.name), value))
+
+
+def _remove_object(target: dict[str, Any], field: AdjustField) -> None:
+    *above, name, flag = field.path
+    for key in above:
+        target = target.setdefault(key, {})
+    target[name] = {flag: True}
 
 
 def _together(field: AdjustField, known: Any, value: Any) -> Any:
@@ -42,8 +49,12 @@ def _together(field: AdjustField, known: Any, value: Any) -> Any:
 
 
 def _merge_map(known: dict[str, Any], value: dict[str, Any]) -> dict[str, Any]:
-    mentioned = {key.removeprefix("-") for key in value}
-    return {key: item for key, item in known.items() if key.removeprefix("-") not in mentioned} | value
+    mentioned = {_entry(key, item) for key, item in value.items()}
+    return {key: item for key, item in known.items() if _entry(key, item) not in mentioned} | value
+
+
+def _entry(key: str, item: object) -> str:
+    return key.removeprefix("-") if item is None else key
 
 
 def split(items: list[Any]) -> tuple[list[Any], list[Any]]:

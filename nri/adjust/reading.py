@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
+from nri.adjust.apply import clean
 from nri.adjust.document import ADJUST, UPDATES
 from nri.adjust.values import PATH
 from nri.types.errors import DecodeError
-from nri.types.gojson import describe
+from nri.types.gojson import describe, shorten
 from nri.types.table import Map, Rule, Table
 from nri.types.table_explained import refusal
 
@@ -21,8 +22,11 @@ if TYPE_CHECKING:
 def read_adjust(value: object, where: str = "adjust") -> dict[str, Any]:
     """Return an ``adjust`` that keeps the rules, without its nulls that stand for a missing key.
 
+    :param value: None for one that changes nothing.
     :raises DecodeError: its first fault, with its place.
     """
+    if value is None:
+        return {}
     if not ADJUST.accepts(value):
         raise refusal(ADJUST, value, where)
     adjust: dict[str, Any] = without_nulls(ADJUST, value)
@@ -63,18 +67,29 @@ def without_nulls(rule: Rule, value: Any) -> Any:
 def _deeper_faults(adjust: dict[str, Any], where: str) -> Iterator[tuple[str, str]]:
     """Yield the faults that are between keys, which a table does not see."""
     linux = adjust.get("linux", {})
+    if adjust.get("args", [])[:2] == ["", ""]:
+        yield f"{where}.args[1]", "found the string '' again, expected the command"
     for destination, mount in adjust.get("mounts", {}).items():
-        yield from _of_mount(mount, f"{where}.mounts.{destination}")
+        yield from _of_path(destination.removeprefix("-"), f"{where}.mounts: key")
+        yield from faults_of_mount(mount, f"{where}.mounts.{shorten(repr(destination)[1:-1])}")
     yield from _repeated(adjust.get("rlimits", []), "type", f"{where}.rlimits")
     yield from _repeated(adjust.get("cdiDevices", []), "", f"{where}.cdiDevices")
     for index, device in enumerate(linux.get("devices", [])):
+        yield from _of_path(device["path"], f"{where}.linux.devices[{index}].path")
         yield from _of_device(device, f"{where}.linux.devices[{index}]")
     yield from _repeated(linux.get("devices", []), "path", f"{where}.linux.devices")
-    yield from _repeated(linux.get("namespaces", []), "type", f"{where}.linux.namespaces")
+    yield from _repeated(linux.get("namespaces", []), "type", f"{where}.linux.namespaces", removals=True)
     yield from _of_resources(linux.get("resources", {}), f"{where}.linux.resources")
 
 
-def _of_mount(mount: dict[str, Any] | None, where: str) -> Iterator[tuple[str, str]]:
+def _of_path(path: str, where: str) -> Iterator[tuple[str, str]]:
+    """Yield a fault if another spelling of *path* is usual: two plugins could set the same without a conflict."""
+    if path != (right := clean(path)):
+        yield where, f"found {describe(path)}, expected {shorten(repr(right))}"
+
+
+def faults_of_mount(mount: dict[str, Any] | None, where: str) -> Iterator[tuple[str, str]]:
+    """Yield the fault between the keys of a mount, or of a removal."""
     if mount is None:
         return
     source, options = mount.get("source", ""), mount.get("options", [])
@@ -96,11 +111,14 @@ def _of_resources(resources: dict[str, Any], where: str) -> Iterator[tuple[str, 
     yield from _repeated(resources.get("hugepageLimits", []), "pageSize", f"{where}.hugepageLimits")
 
 
-def _repeated(items: list[Any], key: str, where: str) -> Iterator[tuple[str, str]]:
-    """Yield each item that sets the same as an earlier one; one that removes may come before."""
+def _repeated(items: list[Any], key: str, where: str, *, removals: bool = False) -> Iterator[tuple[str, str]]:
+    """Yield each item that sets the same as an earlier one.
+
+    :param removals: whether an item that removes counts, too; others may stand beside one that sets the same.
+    """
     seen = set()
     for index, item in enumerate(items):
-        if key and item.get("remove"):
+        if key and item.get("remove") and not removals:
             continue
         name = item[key] if key else item
         if name in seen:

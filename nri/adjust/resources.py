@@ -16,14 +16,21 @@ def _has_device_letters(value: str) -> bool:
 
 
 ACCESS = text(
-    0, 3, matches=_has_device_letters, pattern="^[rwm]*$", expected="letters out of r (read), w (write), m (mknod)"
+    0,
+    3,
+    matches=_has_device_letters,
+    pattern=r"^[rwm]*(?!\n)$",
+    expected="letters out of r (read), w (write), m (mknod)",
 )
+
+
+def _is_page_size(value: str) -> bool:
+    digits = value.removesuffix("B").rstrip("KMG")
+    return value.isascii() and digits.isdecimal() and value[len(digits) :] in ("B", "KB", "MB", "GB")
+
+
 _PAGE_SIZE = text(
-    1,
-    32,
-    matches=lambda value: value.rstrip("KMGB").isdecimal() and value.isascii() and value.endswith("B"),
-    pattern="^[0-9]+[KMG]*B[KMGB]*(?!\\n)$",
-    expected="a size such as 2MB or 1GB",
+    1, 32, matches=_is_page_size, pattern=r"^[0-9]+[KMG]?B(?!\n)$", expected="a size such as 2MB or 1GB"
 )
 
 

@@ -6,8 +6,8 @@
 
 This package holds the protobuf API, generated from ``proto/*.proto`` (which explain each field) by ``tools/protoc``;
 the table of events (:mod:`nri.api.events`); the rules for plugins' names (:mod:`nri.api.names`); and the conversion
-of v2 messages to OCI's JSON (:mod:`nri.api.convert`). Sockets, ttRPC and decisions don't belong here. It imports
-nothing but protobuf, and nothing else of this project.
+between v2 messages and OCI's JSON (:mod:`nri.api.convert`, :mod:`nri.api.oci_config`, :mod:`nri.api.from_oci`).
+Sockets, ttRPC and decisions don't belong here. It imports nothing but protobuf, and nothing else of this project.
 
 An enum's values are attributes of the enum: ``api.Event.RUN_POD_SANDBOX``. Messages keep unknown fields.
 """

@@ -17,6 +17,7 @@ COMMANDS = {
     "hook": "Run the chain as a hook of an OCI runtime.",
     "invoke": "Run the chain once, by hand.",
     "plugins": "List the configured plugins, in order.",
+    "runtime": "Stand in for an OCI runtime, and run the chain around it.",
     "simulate": "Try v2 plugins on made-up pods, without a container runtime.",
 }
 """The commands with their texts in ``nri --help``. Each but completion is a module here, with a click command."""

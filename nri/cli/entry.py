@@ -1,7 +1,8 @@
 """Entry point of the ``nri`` command.
 
 ``nri hook`` runs at every container's start, and importing click would take most of its time. So a valid command line
-of the hook goes straight to :mod:`nri.hook`, everything else to click.
+of the hook goes straight to :mod:`nri.hook`. So does every call as ``nri-runc`` (or ``nri-crun``, and so on) or
+``nri runtime`` to :mod:`nri.runtime`. Everything else goes to click.
 """
 
 from __future__ import annotations
@@ -10,10 +11,18 @@ import os
 import sys
 import time
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
+
 
 def main() -> None:
     """Run the command in ``sys.argv``, and exit."""
     started = time.monotonic()
+    if os.path.basename(sys.argv[0]).startswith("nri-"):
+        _be_runtime(sys.argv)
+    if sys.argv[1:2] == ["runtime"] and sys.argv[2:] not in ([], ["--help"], ["-h"]):
+        _be_runtime(["nri-runc", *sys.argv[2:]])
     if sys.argv[1:2] == ["hook"]:
         from nri import hook
 
@@ -28,6 +37,12 @@ def main() -> None:
     from nri.cli.commands import nri
 
     nri(prog_name="nri")
+
+
+def _be_runtime(argv: list[str]) -> NoReturn:
+    from nri.runtime import entry
+
+    entry.end(entry.main(argv))
 
 
 if __name__ == "__main__":

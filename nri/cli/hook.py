@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from nri.cli import options
+from nri.config.entries import FAILURE_POLICIES
 from nri.hook.arguments import DEFAULT_DEADLINE
 
 STARTED = time.monotonic()
@@ -17,6 +18,13 @@ STARTED = time.monotonic()
 @click.argument("state", type=options.type_state)
 @options.host
 @options.timeout
+@click.option(
+    "--failure-policy",
+    type=click.Choice(FAILURE_POLICIES),
+    default="fail",
+    show_default=True,
+    help="For a plugin without a failurePolicy of its own.",
+)
 @options.seconds(
     "--deadline", default=DEFAULT_DEADLINE, help="Time for the whole hook: less than the runtime's timeout for hooks."
 )

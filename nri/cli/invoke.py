@@ -5,19 +5,37 @@ from __future__ import annotations
 import json
 import os
 import sys
+import textwrap
 from collections.abc import Sequence
 from typing import Any
 
 import click
 
+from nri.adjust import Abilities, Changes, NRIAbilities, OCIAbilities
+from nri.adjust.cdi import CDI
+from nri.adjust.diff import diff
+from nri.adjust.fields import NEWEST_OCI, Version
 from nri.cli import options, output
 from nri.client import ChainError, Client, Step, Task, read_config, results_of, spec_from_oci
+from nri.client.chain import as_shown
+from nri.client.oci import oci_from_spec
 from nri.config.entries import ConfigList
 from nri.errors import escape
 from nri.process.inherit import prepare_process
 from nri.process.lines import readable
+from nri.runtime.config_file import ConfigFile
 from nri.types.errors import DecodeError
-from nri.types.v1 import MAX_REQUEST, Request
+from nri.types.v1 import MAX_REQUEST, Request, State
+
+
+def _read_version(context: click.Context, option: click.Parameter, value: str | None) -> Version | None:
+    """Return the version of NRI in an option's value."""
+    if value is None:
+        return None
+    parts = value.split(".")
+    if len(parts) < 2 or not all(part.isascii() and part.isdigit() and len(part) < 5 for part in parts):
+        raise click.BadParameter(f"{value!r} is no version of NRI, such as 0.8.", context, option)
+    return int(parts[0]), int(parts[1])
 
 
 @click.command()
@@ -31,6 +49,13 @@ from nri.types.v1 import MAX_REQUEST, Request
     "--annotation", "annotations", multiple=True, metavar="KEY=VALUE", help="Add an annotation to the spec."
 )
 @click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="Add a label of the pod sandbox.")
+@click.option(
+    "--nri-version",
+    callback=_read_version,
+    metavar="VERSION",
+    help="Judge changes as the bridge does on a runtime with this NRI, such as 0.8; by default as an OCI runtime.",
+)
+@click.option("--apply", is_flag=True, help="With setup and --spec: write the changed config.json.")
 @click.option("--dry-run", is_flag=True, help="Print the requests, and run no plugin.")
 @click.option("--trace", is_flag=True, help="Print each plugin's request, result and time.")
 @options.timeout
@@ -46,6 +71,8 @@ def invoke(
     sandbox_id: str | None,
     annotations: tuple[str, ...],
     labels: tuple[str, ...],
+    nri_version: Version | None,
+    apply: bool,
     dry_run: bool,
     trace: bool,
     timeout: float,
@@ -54,7 +81,8 @@ def invoke(
 ) -> None:
     """Run the chain once, by hand, and print the results.
 
-    Reads the request from a file (--request), or makes it from a container's OCI configuration (--spec and --id).
+    Reads the request from a file (--request), or makes it from a container's OCI configuration (--spec and --id). For
+    setup it prints what the plugins' results change in the configuration, and --apply writes that to the file.
 
     \b
     Examples:
@@ -62,6 +90,7 @@ def invoke(
       nri invoke create --spec config.json --id test --pid 1234 --annotation qos.class=ls
       nri invoke delete --request - --json < request.json
       nri invoke update --request request.json --dry-run
+      nri invoke setup --spec config.json --id test --apply
     """
     if (request_file is None) == (spec_file is None):
         raise click.UsageError("expected one of --request and --spec")
@@ -69,11 +98,16 @@ def invoke(
         raise click.UsageError("--spec needs the container's --id")
     if request_file is not None and (container is not None or pid is not None):
         raise click.UsageError("--id and --pid need --spec; a --request has its own id and pid")
+    if apply and (state != State.SETUP or spec_file is None or dry_run):
+        raise click.UsageError("--apply needs the state setup and --spec, and no --dry-run")
+    config: dict[str, Any] | None = None
+    file: ConfigFile | None = None
     if request_file is not None:
         request = _read_request(request_file)
     else:
-        task = Task(str(container), pid or 0, spec_from_oci(read_config(str(spec_file))))
-        request = Client(ConfigList()).request(task, state)
+        file = ConfigFile(str(spec_file)) if apply else None
+        config = file.config if file is not None else read_config(str(spec_file))
+        request = Client(ConfigList()).request(Task(str(container), pid or 0, spec_from_oci(config)), state)
     if more := options.pairs("--annotation", annotations):
         spec = request.spec or spec_from_oci({})
         request = request.replace(spec=spec.replace(annotations={**spec.annotations, **more}))
@@ -86,8 +120,9 @@ def invoke(
     client = Client(places.load(), places.invoker, timeout=timeout)
     if not as_json and not client.chain(state):
         click.echo(f"no plugin is configured for {state}")
+    changes = _changes(request, config, nri_version)
     if dry_run:
-        _print_requests(client, request, state, as_json)
+        _print_requests(client, as_shown(request, changes), state, as_json)
         return
     prepare_process()
     error: ChainError | None = None
@@ -98,6 +133,7 @@ def invoke(
             state,
             log=lambda plugin, line: click.echo(escape(f"{plugin}: {line}"), err=True),
             on_step=_print_step if trace and not as_json else None,
+            changes=changes,
         )
     except ChainError as chain_error:
         error, steps = chain_error, chain_error.steps
@@ -107,8 +143,32 @@ def invoke(
     elif not trace:
         rows = [(r.plugin, " ".join([f"{key}={value}" for key, value in r.metadata.items()]) or "-") for r in results]
         output.print_table(("PLUGIN", "RESULT"), rows)
+    if not as_json:
+        _print_changes(changes)
     if error is not None:
         raise error
+    if file is not None:
+        file.write(changes.config)
+
+
+def _changes(request: Request, config: dict[str, Any] | None, nri_version: Version | None) -> Changes:
+    """Return what takes the changes that plugins ask for.
+
+    :param config: the container's OCI configuration; None for the part of it that the request has.
+    """
+    spec = request.spec or spec_from_oci({})
+    config = oci_from_spec(spec) if config is None else config | {"annotations": spec.annotations}
+    abilities: Abilities = OCIAbilities("an OCI runtime", lambda: NEWEST_OCI, CDI().resolve)
+    if nri_version is not None:
+        abilities = NRIAbilities("the runtime", nri_version, CDI().resolve)
+    return Changes(abilities, config)
+
+
+def _print_changes(changes: Changes) -> None:
+    if lines := diff(changes.original, changes.config):
+        click.echo(f"changes of the container:\n{textwrap.indent(lines, '  ')}")
+    for update in changes.updates.values():
+        click.echo(escape(f"update of {update['id']}: {json.dumps(update['resources'])}"))
 
 
 def _read_request(name: str) -> Request:

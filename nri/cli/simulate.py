@@ -68,7 +68,8 @@ def simulate(
     """Try v2 plugins on made-up pods, without a container runtime.
 
     Launches the plugins as a runtime does, sends them the events of some pods' lives, and prints their answers.
-    Lines that a plugin prints during an event follow it. The pods are the same each time.
+    Lines that a plugin prints during an event follow it. The pods are the same each time. Answers are merged, and
+    conflicts refused, as by NRI 0.12. A refused pod or container is stopped and removed at once, as by containerd.
 
     \b
     Examples:

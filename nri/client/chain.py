@@ -22,7 +22,7 @@ from nri.process import launch, unstartable
 from nri.process.lines import readable
 from nri.types.errors import DecodeError
 from nri.types.gojson import shorten
-from nri.types.v1 import Request, Result, Spec, State
+from nri.types.v1 import EXTENSIONS, Request, Result, Spec, State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ class Client:
         steps = []
         errors = []
         for plugin in self.chain(state):
-            shown = request if changes is None else _shown(request, changes)
+            shown = request if changes is None else as_shown(request, changes)
             step = Step(plugin, shown.replace(conf=plugin.conf, results=tuple(results)).to_json())
             self._run(step, deadline, log)
             if step.result is not None and _asks_for_changes(step.result, changes):
@@ -240,13 +240,14 @@ def _result(plugin: str, binary: str, output: launch.Output, seconds: float, max
     return result
 
 
-def _shown(request: Request, changes: Changes) -> Request:
+def as_shown(request: Request, changes: Changes) -> Request:
     """Return the request as the next plugin gets it."""
     if request.state == State.SETUP:
-        return request.replace(spec=spec_from_oci(changes.config, adjustable=True))
-    if request.state == State.RESIZE and request.spec is not None and changes.updates:
-        resources = changes.resources(request.id, request.spec.resources)
-        return request.replace(spec=request.spec.replace(resources=resources))
+        return request.replace(spec=spec_from_oci(changes.config, adjustable=True), extensions=EXTENSIONS)
+    if request.state == State.RESIZE:
+        spec = request.spec or Spec()
+        resources = changes.resources(request.id, spec.resources)
+        return request.replace(spec=spec.replace(resources=resources), extensions=EXTENSIONS)
     return request
 
 

@@ -14,6 +14,7 @@ from nri.types.v1 import Spec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
 MAX_CONFIG = 16 * 1024 * 1024
@@ -28,24 +29,35 @@ def read_config(path: str, *, must_be_file: bool = False) -> dict[str, Any]:
     """
     where = escape(path)
     try:
-        with open(path, "rb", opener=_open_file if must_be_file else None) as file:
+        with open(path, "rb", opener=open_regular if must_be_file else None) as file:
             document = file.read(MAX_CONFIG + 1)
-        if len(document) > MAX_CONFIG:
-            raise DecodeError(f"has more than {MAX_CONFIG} bytes, expected an OCI config.json")
-        value = gojson.loads(document)
-        if not isinstance(value, dict):
-            raise mismatch(value, "the document", "an object")
+        return parse_config(document)
     except DecodeError as error:
         raise DecodeError(f"{where}: {error}") from error
     except OSError as error:
         raise DecodeError(f"{where}: cannot be read: {error.strerror}") from error
     except ValueError as error:  # a NUL in the path
         raise DecodeError(f"{where}: cannot be read: {error}") from error
+
+
+def parse_config(document: bytes) -> dict[str, Any]:
+    """Return the OCI configuration in a document.
+
+    :raises DecodeError: if it is too long, or not a JSON object.
+    """
+    if len(document) > MAX_CONFIG:
+        raise DecodeError(f"has more than {MAX_CONFIG} bytes, expected an OCI config.json")
+    value = gojson.loads(document)
+    if not isinstance(value, dict):
+        raise mismatch(value, "the document", "an object")
     return value
 
 
-def _open_file(path: str, flags: int) -> int:
-    """An opener of regular files that never blocks."""
+def open_regular(path: str, flags: int) -> int:
+    """Open a regular file without blocking: an opener for :func:`open`.
+
+    :raises DecodeError: if it is anything else.
+    """
     _require_regular(os.stat(path).st_mode)  # before opening: the error for a socket does not name its kind
     fd = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY)
     try:
@@ -59,6 +71,21 @@ def _open_file(path: str, flags: int) -> int:
 def _require_regular(mode: int) -> None:
     if not stat.S_ISREG(mode):
         raise DecodeError(f"is {filekind.describe(mode)}, expected a regular file")
+
+
+SANDBOX_ID_KEYS = (
+    "io.kubernetes.cri.sandbox-id",  # containerd
+    "io.kubernetes.cri-o.SandboxID",  # CRI-O
+)
+"""The annotations in which runtimes write the id of a container's pod sandbox."""
+
+
+def sandbox_id_in(annotations: Mapping[str, str]) -> str:
+    """Return the id of the pod sandbox of a container with these annotations, "" for none."""
+    for key in SANDBOX_ID_KEYS:
+        if annotations.get(key):
+            return annotations[key]
+    return ""
 
 
 SHOWN_APART = ("resources", "namespaces", "cgroupsPath")
@@ -93,6 +120,21 @@ def spec_from_oci(config: dict[str, Any], *, adjustable: bool = False) -> Spec:
     return spec.replace(
         process=config.get("process"), mounts=config.get("mounts"), hooks=config.get("hooks"), linux=others
     )
+
+
+def oci_from_spec(spec: Spec) -> dict[str, Any]:
+    """Return an OCI configuration with what plugins see of it: the reverse of :func:`spec_from_oci`.
+
+    :raises DecodeError: if ``spec.linux`` is not an object.
+    """
+    namespaces = [{"type": kind} | ({"path": path} if path else {}) for kind, path in spec.namespaces.items()]
+    shown = {"resources": spec.resources, "namespaces": namespaces, "cgroupsPath": spec.cgroups_path}
+    parts = {"process": spec.process, "mounts": spec.mounts, "hooks": spec.hooks}
+    return {
+        "annotations": dict(spec.annotations),
+        **{key: part for key, part in parts.items() if part is not None},
+        "linux": (_object(spec.linux, "spec.linux") or {}) | shown,
+    }
 
 
 def _object(value: object, where: str) -> dict[str, Any] | None:

@@ -6,7 +6,7 @@ Only a valid command line is parsed here. Click, which has the same options, han
 from __future__ import annotations
 
 from nri.client.chain import DEFAULT_TIMEOUT
-from nri.config.entries import MAX_TIMEOUT
+from nri.config.entries import FAILURE_POLICIES, MAX_TIMEOUT
 from nri.places import DEFAULT_BIN_DIRS, DEFAULT_CONF_DIR, DEFAULT_CONF_FILE
 from nri.types.v1 import STATES
 
@@ -18,7 +18,8 @@ DEFAULT_DEADLINE = 8.0
 """Seconds for the whole hook. Configurations of podman and CRI-O usually kill a hook after 10."""
 
 _OPTIONS = {
-    f"--{name}": name.replace("-", "_") for name in ("conf-dir", "conf-file", "log-file", "timeout", "deadline")
+    f"--{name}": name.replace("-", "_")
+    for name in ("conf-dir", "conf-file", "failure-policy", "log-file", "timeout", "deadline")
 }
 _OPTIONS["--bin-dir"] = "bin_dirs"
 
@@ -28,7 +29,7 @@ class Arguments:
 
     conf_dir, conf_file, log_file = DEFAULT_CONF_DIR, DEFAULT_CONF_FILE, ""
     bin_dirs: tuple[str, ...] = DEFAULT_BIN_DIRS
-    check_owner = True
+    check_owner, failure_policy = True, "fail"
     timeout, deadline = DEFAULT_TIMEOUT, DEFAULT_DEADLINE
 
     def __init__(self, state: str) -> None:
@@ -60,5 +61,7 @@ def parse(argv: Sequence[str]) -> Arguments | None:
         for name, values in given.items():
             setattr(arguments, name, float(values[-1]) if name in ("timeout", "deadline") else values[-1])
     except ValueError:
+        return None
+    if arguments.failure_policy not in FAILURE_POLICIES:
         return None
     return arguments if 0 < arguments.timeout <= MAX_TIMEOUT and 0 < arguments.deadline <= MAX_TIMEOUT else None

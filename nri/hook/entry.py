@@ -13,23 +13,20 @@ import os
 
 from nri import config, trust
 from nri.client import ChainError, Client, DirectInvoker, Sandbox, Task, read_config, spec_from_oci
+from nri.client.oci import sandbox_id_in
+from nri.client.oci_state import OCIState
 from nri.errors import NRIError
-from nri.hook.deadline import Deadline
-from nri.hook.streams import OCIState, Reporter, read_state
+from nri.hook.streams import read_state
 from nri.process import watchdog
+from nri.process.deadline import Deadline
 from nri.process.inherit import prepare_process
+from nri.process.reporter import Reporter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import BinaryIO, TextIO
 
     from nri.hook.arguments import Arguments
-
-SANDBOX_ID_KEYS = (
-    "io.kubernetes.cri.sandbox-id",  # containerd
-    "io.kubernetes.cri-o.SandboxID",  # CRI-O
-)
-"""The annotations in which runtimes write the id of a container's pod sandbox."""
 
 
 def main(arguments: Arguments, started: float) -> int:
@@ -45,7 +42,9 @@ def main(arguments: Arguments, started: float) -> int:
     if _signal.getsignal(_signal.SIGINT) != _signal.SIG_IGN:
         _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
     stdin = sys.stdin.buffer if sys.stdin is not None else None
-    hook = _Hook(arguments, Reporter(sys.stderr), Deadline(arguments.deadline, started), has_watchdog=True)
+    hook = _Hook(
+        arguments, Reporter(sys.stderr, program="nri hook"), Deadline(arguments.deadline, started), has_watchdog=True
+    )
     hook.deadline.enforce(hook.fail)
     return hook.run(stdin)
 
@@ -55,7 +54,9 @@ def run(arguments: Arguments, stdin: BinaryIO | None, stderr: TextIO | None) -> 
 
     This changes the working directory and umask of the process.
     """
-    return _Hook(arguments, Reporter(stderr), Deadline(arguments.deadline), has_watchdog=False).run(stdin)
+    return _Hook(
+        arguments, Reporter(stderr, program="nri hook"), Deadline(arguments.deadline), has_watchdog=False
+    ).run(stdin)
 
 
 class _Hook:
@@ -95,6 +96,7 @@ class _Hook:
             config.load(arguments.conf_dir, arguments.conf_file, check_owner=arguments.check_owner),
             DirectInvoker(bin_dirs, check_owner=arguments.check_owner),
             timeout=arguments.timeout,
+            failure_policy=arguments.failure_policy,
         )
         deadline.doing = "it was reading the container's state on stdin"
         state = OCIState(read_state(stdin, deadline) if stdin is not None else b"")
@@ -106,7 +108,7 @@ class _Hook:
         deadline.doing = f"it was reading {path}"
         spec = spec_from_oci(read_config(path, must_be_file=True))
         spec.annotations.update(state.annotations)
-        sandboxes = [Sandbox(spec.annotations[key]) for key in SANDBOX_ID_KEYS if spec.annotations.get(key)]
+        sandbox_id = sandbox_id_in(spec.annotations)
         deadline.doing = f"it was running {', '.join([plugin.type for plugin in plugins])}"
         prepare_process()
         try:
@@ -118,7 +120,7 @@ class _Hook:
             steps = client.invoke(
                 Task(state.id, state.pid, spec),
                 arguments.state,
-                sandboxes[0] if sandboxes else None,
+                Sandbox(sandbox_id) if sandbox_id else None,
                 deadline=deadline.at,
                 log=lambda plugin, line: self._reporter.write(f"nri: {plugin}: {line}"),
             )

@@ -13,10 +13,12 @@ import time
 
 from nri.process.conversation import BrokenOffError, Conversation, Output
 from nri.process.lines import Lines
-from nri.process.spawn import pipe, spawn
+from nri.process.spawn import PLUGIN_ENVIRONMENT, pipe, spawn
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from nri.process.lines import Log
 
 __all__ = ["MAX_OUTPUT", "BrokenOffError", "Output", "launch", "start"]
@@ -28,7 +30,13 @@ _BUSY_RETRY = 0.01  # seconds between attempts to run a file that is being writt
 
 
 def launch(
-    path: str, argv: list[str], stdin: bytes, deadline: float, *, max_output: int = MAX_OUTPUT, log: Log
+    path: str,
+    argv: list[str],
+    stdin: bytes,
+    deadline: float,
+    *,
+    max_output: int = MAX_OUTPUT,
+    log: Log,
 ) -> Output:
     """Run ``path`` until it exits, or until ``deadline`` (of :func:`time.monotonic`, in seconds).
 
@@ -44,7 +52,9 @@ def launch(
     return output
 
 
-def start(path: str, argv: list[str], deadline: float) -> tuple[int, list[int]]:
+def start(
+    path: str, argv: list[str], deadline: float, environment: Mapping[str, str] = PLUGIN_ENVIRONMENT
+) -> tuple[int, list[int]]:
     """Start ``path``; return its pid, and our ends of its stdin, stdout and stderr.
 
     A file that is being written (ETXTBSY) is tried again until ``deadline``.
@@ -61,7 +71,7 @@ def start(path: str, argv: list[str], deadline: float) -> tuple[int, list[int]]:
             os.set_blocking(fd, False)
         while True:
             try:
-                pid = spawn(path, argv, (child_in, child_out, child_err))
+                pid = spawn(path, argv, (child_in, child_out, child_err), environment=environment)
                 break
             except OSError as error:
                 if error.errno != errno.ETXTBSY or time.monotonic() + _BUSY_RETRY >= deadline:

@@ -49,16 +49,17 @@ class Watchdog:
             children.started.discard(self.pid)
 
 
-def start(*, make_session: bool) -> Watchdog:
+def start(*, make_session: bool, shares_session: bool = False) -> Watchdog:
     """Fork the watchdog.
 
     Call it before there are threads, and before much is loaded: the watchdog keeps a copy of the memory.
 
     :param make_session: leave the caller's session, if possible, so that the host leads one of its own.
+    :param shares_session: the host's session may have processes that must not be killed, even if the host leads it.
     :raises OSError: when no process can be forked.
     """
     host = os.getpid()
-    is_shared = os.getsid(0) != host
+    is_shared = shares_session or os.getsid(0) != host
     if is_shared and make_session:
         try:
             os.setsid()

@@ -15,7 +15,7 @@ from nri.errors import NRIError, escape
 from nri.skel.plugin import NO_INVOKE, Plugin
 from nri.types import gojson
 from nri.types.errors import DecodeError, EncodeError
-from nri.types.v1 import MAX_REQUEST, VERSION, Request, Result
+from nri.types.v1 import EXTENSIONS, MAX_REQUEST, VERSION, Request, Result
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ def _version(plugin: Plugin) -> str:
     from nri.build import describe
     from nri.prefork.protocol import VERSION as PREFORK_VERSION
 
-    about: dict[str, Any] = {"type": plugin.type, "version": plugin.version, "nri": VERSION}
+    about: dict[str, Any] = {"type": plugin.type, "version": plugin.version, "nri": VERSION, "extensions": EXTENSIONS}
     try:
         import nri.prefork.server.serving  # noqa: F401 - may be missing in a compiled plugin
 

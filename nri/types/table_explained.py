@@ -108,11 +108,22 @@ def _schema_of_map(rule: Map) -> Schema:
     item = schema(rule.item)
     if not rule.removable:
         return {"type": "object", "propertyNames": schema(rule.names), "additionalProperties": item}
+    names = schema(rule.names)
     return {
         "type": "object",
+        "propertyNames": {"if": {"pattern": "^-"}, "then": _behind_a_dash(names), "else": names},
         "patternProperties": {"^-": {"type": "null"}},
         "additionalProperties": {"anyOf": [item, {"type": "null"}]},
     }
+
+
+def _behind_a_dash(names: Schema) -> Schema:
+    """Return the schema of strings that are a dash and then what a schema accepts."""
+    longer = {key: names[key] + 1 for key in ("minLength", "maxLength") if key in names}
+    pattern = names.get("pattern", "^")
+    if not pattern.startswith("^"):
+        raise TypeError(f"found the pattern {pattern!r}, expected one that begins with '^'")
+    return names | longer | {"pattern": f"^-{pattern[1:]}"}
 
 
 def _faults_of_items(rule: Rule, value: list[Any], where: str) -> Faults:

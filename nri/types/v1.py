@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 VERSION = "0.1"
 """The version of the contract in requests, results and host configurations."""
 
+EXTENSIONS = {"adjust": 1}
+"""The extensions of the contract that this package has, with their versions; ``adjust``: changes in results."""
+
 MAX_REQUEST = 64 * 1024 * 1024
 """Bytes of a request at most; a longer one is refused (real ones have some thousands)."""
 
@@ -54,6 +57,14 @@ def _state(value: object, where: str) -> State:
 
 def _spec(value: object, where: str) -> Spec | None:
     return value if value is None or isinstance(value, Spec) else Spec.from_value(value, where)
+
+
+def _extensions(value: object, where: str) -> dict[str, int]:
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise mismatch(value, where, "an object of integers")
+    return {string(name, f"{where}: key"): integer(item, f"{where}.{name}") for name, item in value.items()}
 
 
 def _results(value: object, where: str) -> tuple[Result, ...]:
@@ -173,7 +184,9 @@ class Result(JSONObject):
 class Request(JSONObject):
     """The request that a plugin receives."""
 
-    __slots__ = ("conf", "id", "labels", "late", "pid", "results", "sandbox_id", "spec", "state", "version")
+    __slots__ = (
+        *("conf", "extensions", "id", "labels", "late", "pid", "results", "sandbox_id", "spec", "state", "version"),
+    )
 
     conf: Any
     """The plugin conf, from the host configuration; None if its entry has none."""
@@ -192,6 +205,8 @@ class Request(JSONObject):
     """The results of the plugins that ran before, in order."""
     late: bool
     """True for a ``create`` that comes after the container's start, since no host was there then."""
+    extensions: dict[str, int]
+    """For ``setup`` and ``resize``: the extensions of the contract that the host has, with their versions."""
 
     FIELDS = (
         Field("conf", "conf", opaque),
@@ -204,6 +219,7 @@ class Request(JSONObject):
         Field("labels", "labels", string_map),
         Field("results", "results", _results),
         Field("late", "late", boolean),
+        Field("extensions", "extensions", _extensions),
     )
 
     def __init__(
@@ -219,9 +235,10 @@ class Request(JSONObject):
         results: Iterable[Result] = (),
         version: str = VERSION,
         late: bool = False,
+        extensions: Mapping[str, int] | None = None,
     ) -> None:
         self._set(conf=conf, version=version, state=State(state), id=id, sandbox_id=sandbox_id, pid=pid, spec=spec)
-        self._set(labels=dict(labels or {}), results=tuple(results), late=late)
+        self._set(labels=dict(labels or {}), results=tuple(results), late=late, extensions=dict(extensions or {}))
 
     @property
     def is_sandbox(self) -> bool:
@@ -229,10 +246,28 @@ class Request(JSONObject):
         return self.id == self.sandbox_id
 
     def new_result(
-        self, plugin: str, *, metadata: Mapping[str, str] | None = None, error: str = "", adjust: Any = None
+        self,
+        plugin: str,
+        *,
+        metadata: Mapping[str, str] | None = None,
+        error: str = "",
+        adjust: dict[str, Any] | None = None,
+        updates: list[dict[str, Any]] | None = None,
     ) -> Result:
         """Return an answer to this request, with its version."""
-        return Result(plugin=plugin, version=self.version, metadata=metadata, error=error, adjust=adjust)
+        answer = Result(plugin=plugin, version=self.version, metadata=metadata, error=error)
+        return answer if adjust is None and updates is None else answer.replace(adjust=adjust, updates=updates)
 
 
-__all__ = ["MAX_REQUEST", "STATES", "VERSION", "DecodeError", "EncodeError", "Request", "Result", "Spec", "State"]
+__all__ = [
+    "EXTENSIONS",
+    "MAX_REQUEST",
+    "STATES",
+    "VERSION",
+    "DecodeError",
+    "EncodeError",
+    "Request",
+    "Result",
+    "Spec",
+    "State",
+]

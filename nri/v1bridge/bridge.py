@@ -13,23 +13,19 @@ import threading
 from typing import TYPE_CHECKING, TypeVar
 
 from nri import api, presence, stub
-from nri.cgroups.paths import expand
-from nri.errors import NRIError, bounded, escape
+from nri.adjust import Changes
+from nri.errors import escape
 from nri.places import beside
 from nri.prefork.pool import in_background
 from nri.ttrpc import Code, StatusError
-from nri.types.gojson import shorten
 from nri.types.v1 import State
-from nri.v1bridge import preload, requests
-from nri.v1bridge.chains import MAX_ERROR
+from nri.v1bridge import adjusting, preload, requests
 from nri.v1bridge.clients import Clients
 from nri.v1bridge.served import Served
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from nri.client import Step
-    from nri.config.entries import PluginEntry
     from nri.process.subreaper import Subreaper
     from nri.stub import RuntimeInfo
     from nri.ttrpc import Call
@@ -66,6 +62,7 @@ class Bridge(stub.V2Plugin):
         self._pods = requests.Pods()
         self._synchronized = threading.Event()
         self._runtime = ("", "")
+        self._abilities = adjusting.BridgeAbilities("this runtime", (0, 2))
         self._unannounced = ""  # why the log says that others cannot see its state
 
     def configure(self, config: str, runtime: RuntimeInfo) -> None:
@@ -77,6 +74,7 @@ class Bridge(stub.V2Plugin):
         major = re.match(r"v?([0-9]{1,4})\.", runtime.version)
         runs_pods = runtime.name == "containerd" and major is not None and int(major[1]) >= 2
         self._runtime = runtime.name, runtime.version
+        self._abilities = adjusting.abilities(runtime, check_owner=self._clients.options.check_owner)
         log.info("serving %s %s", escape(runtime.name), escape(runtime.version))
         self._served.configure(runtime_runs_pods=runs_pods)
         if self._launched:
@@ -112,9 +110,12 @@ class Bridge(stub.V2Plugin):
         self._run_sandbox(pod, State.CREATE, call)
 
     def update_pod_sandbox(self, request: api.UpdatePodSandboxRequest, call: Call) -> None:
-        """Remember the new resources, which the event after the update does not have. No plugin runs."""
+        """Run ``resize`` for the sandbox. Remember the new resources, which the later event lacks."""
+        pod = self._pods.complete(_identified(request.pod, "pod"))
         if request.HasField("linux_resources"):
-            self._pods.resize(_identified(request.pod, "pod"), request.linux_resources)
+            self._pods.resize(pod, request.linux_resources)
+            pod = requests.with_resources(pod, request.linux_resources)
+        self._run_sandbox(pod, State.RESIZE, call, Changes(self._abilities))
 
     def post_update_pod_sandbox(self, request: api.PostUpdatePodSandboxRequest, call: Call) -> None:
         """Run ``update`` for the sandbox, with the new resources of the pod."""
@@ -129,29 +130,35 @@ class Bridge(stub.V2Plugin):
         self._pods.forget(_identified(request.pod, "pod"))
 
     def create_container(self, request: api.CreateContainerRequest, call: Call) -> api.CreateContainerResponse | None:
-        """Run ``setup``; a result's cgroupsPath becomes the container's."""
-        path = ""
-        for step in self._run_container(request.pod, request.container, State.SETUP, call):
-            if step.result is not None and step.result.cgroups_path:  # the last one applies: it has seen the others
-                path = self._accepted(step.plugin, step.result.cgroups_path) or path
-        if not path:
-            return None
-        response = api.CreateContainerResponse()
-        response.adjust.linux.cgroups_path = path
-        return response
+        """Run ``setup``; the response has the changes that the plugins ask for."""
+        pod, container = request.pod, request.container
+        changes = Changes(self._abilities, lambda: requests.config_of(self._pods.complete(pod), container))
+        self._run_container(pod, container, State.SETUP, call, changes)
+        return adjusting.create_response(changes) if changes else None
 
     def start_container(self, request: api.StartContainerRequest, call: Call) -> None:
         """Run ``create`` for the container."""
         self._served.prove(request.pod.id, call)
         self._run_container(request.pod, request.container, State.CREATE, call)
 
+    def update_container(self, request: api.UpdateContainerRequest, call: Call) -> api.UpdateContainerResponse | None:
+        """Run ``resize``, with the requested resources."""
+        container = api.Container()
+        container.CopyFrom(request.container)
+        container.linux.resources.CopyFrom(request.linux_resources)
+        changes = Changes(self._abilities)
+        self._run_container(request.pod, container, State.RESIZE, call, changes)
+        return api.UpdateContainerResponse(update=adjusting.updates(changes)) if changes else None
+
     def post_update_container(self, request: api.PostUpdateContainerRequest, call: Call) -> None:
         """Run ``update``. The runtime has written the new limits, so it does not overwrite a plugin's changes."""
         self._run_container(request.pod, request.container, State.UPDATE, call)
 
-    def stop_container(self, request: api.StopContainerRequest, call: Call) -> None:
+    def stop_container(self, request: api.StopContainerRequest, call: Call) -> api.StopContainerResponse | None:
         """Run ``delete`` for the container."""
-        self._run_container(request.pod, request.container, State.DELETE, call)
+        changes = Changes(self._abilities)
+        self._run_container(request.pod, request.container, State.DELETE, call, changes)
+        return api.StopContainerResponse(update=adjusting.updates(changes)) if changes else None
 
     def stop_late_creates(self) -> None:
         """Begin no more late creates: the bridge is about to end."""
@@ -190,32 +197,21 @@ class Bridge(stub.V2Plugin):
         self._synchronized.wait(PRELOAD_AFTER)
         preload.load()
 
-    def _accepted(self, plugin: PluginEntry, path: str) -> str:
-        """Return the path if a container's cgroup can be there; "" if it cannot and the error is ignored.
+    def _run_sandbox(self, pod: api.PodSandbox, state: State, call: Call, changes: Changes | None = None) -> None:
+        self._served.run(requests.of_pod(pod, state), requests.name_of(pod), call, changes)
 
-        A relative path is refused: a runtime would take it as relative to its own cgroup.
-        """
-        try:
-            expand(path)
-            if not path.startswith("/") and ":" not in path:
-                raise NRIError(f"cgroupsPath {shorten(repr(path))} is relative, expected one that begins with '/'")
-        except NRIError as error:
-            message = bounded(escape(f"nri v0.1: plugin {plugin.type}: {error}"), MAX_ERROR)
-            if (plugin.failure_policy or self._clients.options.failure_policy) == "ignore":
-                log.error("%s; ignored (failurePolicy: ignore)", message)
-                return ""
-            log.error("%s", message)
-            raise StatusError(Code.FAILED_PRECONDITION, message) from None
-        return path
-
-    def _run_sandbox(self, pod: api.PodSandbox, state: State, call: Call) -> None:
-        self._served.run(requests.of_pod(pod, state), requests.name_of(pod), call)
-
-    def _run_container(self, pod: api.PodSandbox, container: api.Container, state: State, call: Call) -> list[Step]:
+    def _run_container(
+        self,
+        pod: api.PodSandbox,
+        container: api.Container,
+        state: State,
+        call: Call,
+        changes: Changes | None = None,
+    ) -> None:
         pod = self._pods.complete(_identified(pod, "pod"))
         _identified(container, "container")
         request = requests.of_container(pod, container, state)
-        return self._served.run(request, requests.name_of(pod, container), call)
+        self._served.run(request, requests.name_of(pod, container), call, changes)
 
 
 def _identified(message: Identified, what: str) -> Identified:

@@ -13,6 +13,7 @@ from nri.ttrpc import Code, StatusError
 from nri.v1bridge.logs import answer_line, event_line, plugin_line, step_line
 
 if TYPE_CHECKING:
+    from nri.adjust import Changes
     from nri.client import Step
     from nri.process.subreaper import Subreaper
     from nri.types.v1 import Request
@@ -34,13 +35,20 @@ class Chains:
         self._idle = threading.Condition()  # its lock protects _busy
 
     def run(
-        self, request: Request, name: str, deadline: float | None, *, without_containerds: bool = False
+        self,
+        request: Request,
+        name: str,
+        deadline: float | None,
+        *,
+        without_containerds: bool = False,
+        changes: Changes | None = None,
     ) -> list[Step]:
         """Run the chain for a request, and log it.
 
         :param name: ``NAMESPACE/POD[/CONTAINER]``, for the log.
         :param deadline: a time of :func:`time.monotonic`; None if only the timeouts of the plugins apply.
         :param without_containerds: see :meth:`nri.v1bridge.clients.Clients.current`.
+        :param changes: takes what the results ask for.
         :raises StatusError: a plugin has failed; its text is fit for the runtime.
         """
         client = self._clients.current(without_containerds=without_containerds)
@@ -56,6 +64,7 @@ class Chains:
                 deadline=deadline,
                 log=lambda plugin, line: plugin_line(name, request, plugin, line),
                 on_step=lambda step: step_line(name, request, step),
+                changes=changes,
             )
         except ChainError as error:
             message = bounded(escape(f"nri v0.1: {error}"), MAX_ERROR)

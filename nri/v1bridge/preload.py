@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 MODULES = (
     *("ctypes", "difflib", "json", "linecache", "resource", "tokenize", "traceback"),
     *("encodings.idna", "encodings.unicode_escape", "encodings.utf_16_le"),
+    *("nri.adjust.cdi", "yaml"),
     *("nri.config.diagnostics", "nri.prefork.pool.pool", "nri.prefork.pool.standby"),
 )
 

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, TypeVar
 
 from nri.api import PodSandbox
 from nri.api.convert import namespaces_to_paths, resources_of, resources_to_oci
+from nri.api.oci_config import container_to_oci
 from nri.types.v1 import Request, Spec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from typing import Any
 
     from nri.api import Container, LinuxContainer, LinuxPodSandbox, LinuxResources
 
@@ -40,6 +42,19 @@ def of_container(pod: PodSandbox, container: Container, state: str) -> Request:
     spec = _spec(container.linux, {**pod.annotations, **container.annotations})
     sandbox = container.pod_sandbox_id or pod.id
     return Request(state=state, id=container.id, sandbox_id=sandbox, pid=container.pid, spec=spec, labels=pod.labels)
+
+
+def config_of(pod: PodSandbox, container: Container) -> dict[str, Any]:
+    """Return what plugins can adjust, as an OCI configuration; the annotations are those of :func:`of_container`."""
+    return container_to_oci(container, {**pod.annotations, **container.annotations})
+
+
+def with_resources(pod: PodSandbox, resources: LinuxResources) -> PodSandbox:
+    """Return a copy of a pod with other resources."""
+    whole = PodSandbox()
+    whole.CopyFrom(pod)
+    whole.linux.resources.CopyFrom(resources)
+    return whole
 
 
 def name_of(pod: PodSandbox, container: Container | None = None) -> str:
@@ -100,12 +115,7 @@ class Pods:
         with self._lock:
             resources = self._resizes.pop(pod.id, None)
         pod = self.complete(pod)
-        if resources is None:
-            return pod
-        whole = PodSandbox()
-        whole.CopyFrom(pod)
-        whole.linux.resources.CopyFrom(resources)
-        return whole
+        return pod if resources is None else with_resources(pod, resources)
 
     def complete(self, pod: PodSandbox) -> PodSandbox:
         """Return ``pod`` with its missing facts filled in from memory."""

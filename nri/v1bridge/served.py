@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from nri import api
+    from nri.adjust import Changes
     from nri.client import Step
     from nri.process.subreaper import Subreaper
     from nri.ttrpc import Call
@@ -112,9 +113,10 @@ class Served:
         """Close the file of the record."""
         self._record.close()
 
-    def run(self, request: Request, name: str, call: Call) -> list[Step]:
+    def run(self, request: Request, name: str, call: Call, changes: Changes | None = None) -> list[Step]:
         """Run the chain for an event, within the time of its call.
 
+        :param changes: takes what the results ask for.
         :raises StatusError: a plugin has failed.
         """
         call.afterwards.append(self._tidy)
@@ -124,10 +126,10 @@ class Served:
         if request.state == State.DELETE:
             self._wait_for_late(request, name, call, lambda: self._delete_after_create(request, name))
             try:
-                return self._chain(request, name, deadline)
+                return self._chain(request, name, deadline, changes)
             finally:
                 self._record.discard(request.id)
-        return self._chain(request, name, deadline)
+        return self._chain(request, name, deadline, changes)
 
     def _create(self, request: Request, name: str, deadline: float | None) -> list[Step]:
         self._late.begin(request.id)
@@ -168,9 +170,11 @@ class Served:
         finally:
             self._tidy()
 
-    def _chain(self, request: Request, name: str, deadline: float | None) -> list[Step]:
-        without_containerds = self._runtime_runs_pods and request.is_sandbox
-        return self._chains.run(request, name, deadline, without_containerds=without_containerds)
+    def _chain(
+        self, request: Request, name: str, deadline: float | None, changes: Changes | None = None
+    ) -> list[Step]:
+        without = self._runtime_runs_pods and request.is_sandbox
+        return self._chains.run(request, name, deadline, without_containerds=without, changes=changes)
 
     def _tidy(self) -> None:
         self._chains.tidy()

@@ -9,7 +9,6 @@ left.
 """
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -45,7 +44,7 @@ class Runtime:
     def __enter__(self) -> Self:
         with ExitStack() as owned:
             owned.enter_context(self.enclosure)
-            if os.path.basename(self.program) == "crun":
+            if self.program.endswith("crun"):
                 empty_hybrid(self.enclosure)
             self._owned = owned.pop_all()
         return self

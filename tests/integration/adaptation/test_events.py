@@ -223,6 +223,31 @@ def test_a_life_goes_as_far_as_it_can() -> None:
         ]
 
 
+@pytest.mark.parametrize(
+    ("refused", "undone"),
+    [
+        ("RunPodSandbox", ["RunPodSandbox", "StopPodSandbox", "RemovePodSandbox"]),
+        (
+            "CreateContainer",
+            ["RunPodSandbox"]
+            + ["CreateContainer", "StopContainer", "RemoveContainer"] * 2
+            + ["StopPodSandbox", "RemovePodSandbox"],
+        ),
+    ],
+)
+def test_what_a_plugin_refuses_is_stopped_and_removed_at_once(refused: str, undone: list[str]) -> None:
+    with Runtime() as runtime:
+        earlier = Plugin("00", **RPCS).connect(runtime)
+        refusing = Plugin("10", **{**RPCS, refused: refuse}).connect(runtime)
+        later = Plugin("20", **RPCS).connect(runtime)
+        assert replay(runtime, containers=2).failed == undone.count(refused)
+        assert (runtime.store.pods, runtime.store.containers) == ({}, {})
+    assert earlier.events == refusing.events == undone
+    assert later.events == [event for event in undone if event != refused]
+    subjects = [request.container.name for request in earlier.requests("RemoveContainer")]
+    assert subjects == (["app-0", "app-1"] if refused == "CreateContainer" else [])
+
+
 # Adjusting
 
 
@@ -249,7 +274,7 @@ def test_two_plugins_that_set_the_same_are_in_conflict() -> None:
             runtime.create_container(pod(), container())
         assert caught.value.field == "linux.resources.cpu.quota"
         assert caught.value.plugins == ("10-one", "20-two")
-        assert "10-one and 20-two both set linux.resources.cpu.quota of container app" in str(caught.value)
+        assert str(caught.value) == 'plugins "20-two" and "10-one" both tried to set CPUQuota '
         assert runtime.plugins == ["10-one", "20-two"]
         assert runtime.store.containers == {}
 
@@ -274,7 +299,7 @@ def test_an_update_can_be_changed_and_a_later_plugin_sees_it() -> None:
         assert runtime.store.containers["other"].linux.resources.cpu.quota.value == 4
     seen = later.requests("UpdateContainer")[0].linux_resources.cpu
     assert (seen.shares.value, seen.quota.value) == (9, 3)
-    assert [update.container_id for update in outcome.updates] == ["app", "other"]
+    assert [update.container_id for update in outcome.updates] == ["other", "app"]
     assert outcome.container is not None
     assert outcome.container.linux.resources.cpu.quota.value == 3
 
@@ -302,6 +327,38 @@ def test_a_validator_sees_it_all_and_can_reject_it() -> None:
     assert owners.simple[api.Field.CPUQuota] == "10-setter"
     assert dict(owners.compound[api.Field.Annotations].owners) == {"a": "10-setter"}
     assert [(plugin.index, plugin.name) for plugin in request.plugins] == [("10", "setter"), ("20", "validator")]
+
+
+def test_a_validator_is_told_what_was_taken_from_whom() -> None:
+    wants, consent = (Event.VALIDATE_CONTAINER_ADJUSTMENT,), api.ValidateContainerAdjustmentResponse()
+    validator = Plugin("90", wants=wants, ValidateContainerAdjustment=consent)
+    with Runtime() as runtime:
+        one = {"hooks": {"prestart": [{"path": "/a"}]}, "env": [{"key": "A", "value": "1"}]}
+        two = {"hooks": {"poststop": [{"path": "/b"}]}, "env": [{"key": "-A"}]}
+        Plugin("10", CreateContainer=adjusts(**one)).connect(runtime)
+        Plugin("20", CreateContainer=adjusts(**two)).connect(runtime)
+        validator.connect(runtime)
+        outcome = runtime.create_container(pod(), container(env=["A=0"]))
+    (request,) = validator.requests("ValidateContainerAdjustment")
+    owners = request.owners.owners["app"]
+    assert owners.simple == {api.Field.OciHooks: "10-test,20-test"}
+    assert dict(owners.compound[api.Field.Env].owners) == {"A": "-20-test"}
+    assert outcome.container is not None
+    assert list(outcome.container.env) == ["A=0"], "the runtime is not told of the removal"
+
+
+def test_a_conflict_in_updates_of_other_containers_at_the_stop_of_one_drops_them(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    answer = api.StopContainerResponse(update=updates(other=4))
+    with Runtime() as runtime:
+        runtime.create_container(pod(), container("other"))
+        for index in ("10", "20"):
+            Plugin(index, StopContainer=answer).connect(runtime)
+        outcome = runtime.stop_container(pod(), container())
+        assert not runtime.store.containers["other"].linux.resources.cpu.HasField("quota")
+    assert outcome.updates == ()
+    assert 'StopContainer: plugins "20-test" and "10-test" both tried to set CPUQuota' in caplog.text
 
 
 # What there is

@@ -97,8 +97,11 @@ def test_what_plugins_change_and_where_they_are_in_conflict_is_shown(tmp_path: P
     ran = simulate("--plugin-dir", tmp_path / "plugins")
     assert ran.status == 1
     assert "10-one            sets annotations a, annotations b" in ran.stdout
-    assert "CreateContainer fails: 10-one and 20-two both set annotations a of container" in ran.stdout
+    assert 'CreateContainer fails: plugins "20-two" and "10-one" both tried to set Annotations a\n' in ran.stdout
     assert "StartContainer" not in ran.stdout
+    events = [line.split()[0] for line in ran.stdout.splitlines()]
+    at = events.index("StopContainer")
+    assert events[at:] == ["StopContainer", "RemoveContainer", "StopPodSandbox", "RemovePodSandbox"]
 
 
 def test_an_error_is_shown_and_is_exit_status_1(tmp_path: Path) -> None:

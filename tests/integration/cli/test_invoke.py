@@ -253,3 +253,78 @@ def test_without_a_stdin_it_says_so(host: Host) -> None:
     ran = process("invoke", "create", *host.options, "--request", "-", stdin=None)
     assert (ran.status, ran.stdout) == (1, "")
     assert ran.stderr.startswith("stdin: the document is empty")
+
+
+# What plugins change
+
+
+def changing(host: Host, **result: Any) -> None:
+    """The plugin asks for this in answer to setup; it runs for resize, too."""
+    host.configure(
+        plugin("noop", *[["put", key, value] for key, value in result.items()], states=["setup", "resize"])
+    )
+
+
+def test_the_changes_of_a_setup_are_shown_and_the_file_stays(host: Host) -> None:
+    changing(host, adjust={"env": {"A": "1"}, "linux": {"oomScoreAdj": -5}})
+    before = (host.root / "bundle/config.json").read_bytes()
+    ran = command(host, "invoke", "setup", *from_spec(host))
+    assert (ran.status, ran.stderr) == (0, "")
+    assert 'changes of the container:\n  + process.env[A]: "1"\n  + process.oomScoreAdj: -5\n' in ran.stdout
+    assert (host.root / "bundle/config.json").read_bytes() == before
+
+
+def test_they_are_written_if_asked_for(host: Host) -> None:
+    changing(host, adjust={"env": {"A": "1"}})
+    file = host.root / "bundle/config.json"
+    before = json.loads(file.read_bytes())
+    ran = command(host, "invoke", "setup", *from_spec(host), "--apply", "--json")
+    assert (ran.status, ran.stderr) == (0, "")
+    before["process"]["env"].append("A=1")
+    assert json.loads(file.read_bytes()) == before
+
+
+def test_nothing_is_written_if_a_plugin_fails(host: Host) -> None:
+    changing(host, adjust={"linux": {"devices": [{"path": "/dev/x", "type": "c", "major": "x", "minor": 1}]}})
+    file = host.root / "bundle/config.json"
+    before = file.read_bytes()
+    ran = command(host, "invoke", "setup", *from_spec(host), "--apply")
+    assert ran.status == 1
+    assert ran.stderr == "plugin noop: adjust.linux.devices[0].major: found the string 'x', expected an integer\n"
+    assert file.read_bytes() == before
+
+
+def test_the_bridge_s_view_is_that_of_the_runtimes_nri(host: Host) -> None:
+    changing(host, adjust={"linux": {"oomScoreAdj": -5}})
+    ran = command(host, "invoke", "setup", *from_request(host), "--nri-version", "0.6")
+    assert ran.status == 1
+    assert "adjust.linux.oomScoreAdj: the runtime has NRI 0.6, which does not apply it; NRI 0.7 does" in ran.stderr
+    assert command(host, "invoke", "setup", *from_request(host), "--nri-version", "0.7.1").status == 0
+
+
+def test_updates_are_shown(host: Host) -> None:
+    changing(host, updates=[{"id": "other", "resources": {"cpu": {"shares": 2}}}])
+    ran = command(host, "invoke", "resize", *from_request(host))
+    assert 'update of other: {"cpu": {"shares": 2}}\n' in ran.stdout
+
+
+def test_a_dry_run_of_setup_shows_what_can_be_changed(host: Host) -> None:
+    changing(host, adjust={})
+    (sent,) = command(host, "invoke", "setup", *from_spec(host), "--dry-run", "--json").json
+    assert sent["extensions"] == {"adjust": 1}
+    assert "linux" in sent["spec"]
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["setup", "--request", "x", "--apply"], "--apply needs the state setup and --spec"),
+        (["create", "--spec", "x", "--id", "y", "--apply"], "--apply needs the state setup and --spec"),
+        (["setup", "--spec", "x", "--id", "y", "--apply", "--dry-run"], "and no --dry-run"),
+        (["setup", "--request", "x", "--nri-version", "new"], "'new' is no version of NRI, such as 0.8."),
+    ],
+)
+def test_an_option_for_changes_that_does_not_fit_is_refused(host: Host, words: list[str], why: str) -> None:
+    ran = command(host, "invoke", *words)
+    assert ran.status == 2
+    assert why in ran.stderr

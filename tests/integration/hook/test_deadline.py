@@ -256,7 +256,7 @@ def test_a_stderr_that_is_read_slowly_has_all_of_it(host: Host) -> None:
 
 STUCK = """
 import os, sys, time
-from nri.hook.deadline import Deadline
+from nri.process.deadline import Deadline
 deadline = Deadline(0.2, time.monotonic())
 deadline.doing = "it was opening a FIFO"
 def report(text):

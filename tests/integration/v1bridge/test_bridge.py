@@ -101,6 +101,7 @@ def test_the_bridge_subscribes_to_what_it_needs_and_nothing_else() -> None:
         api.Event.POST_UPDATE_POD_SANDBOX,
         api.Event.CREATE_CONTAINER,
         api.Event.START_CONTAINER,
+        api.Event.UPDATE_CONTAINER,
         api.Event.POST_UPDATE_CONTAINER,
         api.Event.STOP_CONTAINER,
     }
@@ -259,12 +260,13 @@ def test_a_path_that_cannot_be_is_refused_in_the_plugins_name(
     mover(host, path)
     with pytest.raises(StatusError) as refused:
         node.create()
-    assert refused.value.code == Code.FAILED_PRECONDITION
+    assert refused.value.code == Code.ABORTED
     assert refused.value.message.startswith("nri v0.1: plugin mover0: cgroupsPath ")
     assert why in refused.value.message
     assert refused.value.message.isprintable()
     assert len(refused.value.message) < 500
-    assert refused.value.message in caplog.messages
+    (failed,) = [record for record in caplog.records if record.message == "failed"]
+    assert why in failed.__dict__["fields"]["error"]
 
 
 def test_the_name_is_the_configurations_whatever_the_plugin_calls_itself(host: Host, node: Node) -> None:
@@ -279,7 +281,8 @@ def test_where_failures_are_ignored_a_bad_path_is_passed_over(
 ) -> None:
     mover(host, "/good", "/../bad", failure_policy="ignore")
     assert node.create() == "/good"
-    assert "ignored (failurePolicy: ignore)" in caplog.text
+    (says,) = [record for record in caplog.records if record.message == "says"]
+    assert "ignored (failurePolicy: ignore)" in says.__dict__["fields"]["line"]
     mover(host, "/", failure_policy="ignore")
     assert node.create() == ""
 

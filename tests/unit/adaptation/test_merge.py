@@ -1,4 +1,4 @@
-"""Adjustments and updates of several plugins, put together."""
+"""Adjustments of several plugins, put together."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ import pytest
 from google.protobuf.descriptor import FieldDescriptor
 
 from nri import api
-from nri.adaptation import ConflictError, EventError
+from nri.adaptation import ConflictError
 from nri.adaptation.fields import ADDED, FIELDS, LIST, MAP, changed_fields
-from nri.adaptation.merge import Merger
+from nri.adaptation.merging import Merger
 
-RESOURCES = "linux.resources."
-SETTABLE = [path for path, rule in FIELDS.items() if rule.kind != ADDED]
+SETTABLE = [path for path, rule in FIELDS.items() if rule.kind != ADDED and rule.owner]
+REMOVABLE = [path for path, rule in FIELDS.items() if rule.removable]
+MAPS = [path for path in REMOVABLE if FIELDS[path].kind == MAP]
+LISTS = ["mounts", "env", "linux.devices"]
 
 
 def message(path: str, number: int, root: Any = api.ContainerAdjustment, key: str = "key") -> Any:
@@ -58,11 +60,32 @@ def filled(target: Any, number: int) -> Any:
     return target
 
 
+def add(merger: Merger, adjustment: Any, plugin: str) -> Merger:
+    merger.add(api.CreateContainerResponse(adjust=adjustment), plugin)
+    return merger
+
+
 def merged(*adjustments: Any, container: Any = None) -> Merger:
     merger = Merger("CreateContainer", container or api.Container(id="app"))
     for number, adjustment in enumerate(adjustments):
-        merger.adjust(adjustment, f"{number}0-p")
+        add(merger, adjustment, f"{number}0-p")
     return merger
+
+
+def owners(merger: Merger, path: str) -> Any:
+    """The record of a field's owners: a name, or names by key."""
+    record, rule = merger.owners.message.owners["app"], FIELDS[path]
+    if rule.kind in (MAP, LIST):
+        return dict(record.compound[rule.owner].owners)
+    return record.simple.get(rule.owner)
+
+
+def entries(path: str, *keys: str) -> Any:
+    """An adjustment with these entries, whose values follow from their positions."""
+    made = api.ContainerAdjustment()
+    for number, key in enumerate(keys, 1):
+        made.MergeFrom(message(path, number, key=key))
+    return made
 
 
 def test_the_table_has_every_field_of_an_adjustment() -> None:
@@ -75,33 +98,46 @@ def test_the_table_has_every_field_of_an_adjustment() -> None:
             else:
                 yield path
 
-    assert set(leaves(api.ContainerAdjustment.DESCRIPTOR)) - {"linux.rdt.remove"} == set(FIELDS)
+    assert set(leaves(api.ContainerAdjustment.DESCRIPTOR)) == set(FIELDS)
 
 
 def test_every_field_has_an_owner_and_no_two_the_same() -> None:
-    owners = [rule.owner for path, rule in FIELDS.items() if rule.kind != ADDED]
-    assert len(set(owners)) == len(owners)
-    assert set(owners) | {api.Field.OciHooks} == set(api.Field.values()) - {0}
+    numbers = [FIELDS[path].owner for path in SETTABLE]
+    assert len(set(numbers)) == len(numbers)
+    assert set(numbers) | {api.Field.OciHooks} == set(api.Field.values()) - {0}
 
 
 @pytest.mark.parametrize("path", SETTABLE)
 def test_a_field_that_one_plugin_sets_is_as_it_set_it(path: str) -> None:
-    adjustment = message(path, 1)
-    assert merged(adjustment).adjustment == adjustment
+    merger = merged(message(path, 1))
+    assert changed_fields(merger.adjustment) == changed_fields(message(path, 1))
+    expected = merged().adjustment
+    expected.MergeFrom(message(path, 1))
+    if path.startswith("linux"):
+        expected.linux.rdt.SetInParent()
+    assert merger.adjustment == expected
+    assert owners(merger, path) == ({"key": "00-p"} if FIELDS[path].kind in (MAP, LIST) else "00-p")
 
 
+@pytest.mark.parametrize("plugins", [("00-p", "10-p"), ("00-p", "00-p")])
 @pytest.mark.parametrize("path", SETTABLE)
-def test_a_field_that_two_plugins_set_is_a_conflict_that_names_it_and_both(path: str) -> None:
+def test_a_field_that_is_set_twice_is_a_conflict_that_names_it_and_both(path: str, plugins: tuple[str, str]) -> None:
+    merger = add(merged(), message(path, 1), plugins[0])
     with pytest.raises(ConflictError) as caught:
-        merged(message(path, 1), message(path, 2))
-    field = path if FIELDS[path].kind not in (MAP, LIST) else f"{path} key"
-    assert (caught.value.field, caught.value.plugins) == (field, ("00-p", "10-p"))
+        add(merger, message(path, 2), plugins[1])
+    rule = FIELDS[path]
+    key = "key" if rule.kind in (MAP, LIST) else ""
+    assert (caught.value.field, caught.value.plugins) == (f"{path} {key}".rstrip(), plugins)
+    words = f"both tried to set {api.Field.Name(rule.owner)} {key}"
+    assert str(caught.value) == f'plugins "{plugins[1]}" and "{plugins[0]}" {words}'
 
 
-@pytest.mark.parametrize("path", [path for path, rule in FIELDS.items() if rule.kind in (MAP, LIST)])
+@pytest.mark.parametrize("path", [path for path in SETTABLE if FIELDS[path].kind in (MAP, LIST)])
 def test_other_keys_are_no_conflict(path: str) -> None:
-    merger = merged(message(path, 1, key="a"), message(path, 2, key="b"))
-    assert changed_fields(merger.adjustment) == [f"{path} a", f"{path} b"]
+    merger = merged(message(path, 1, key="b"), message(path, 2, key="a"))
+    assert owners(merger, path) == {"a": "10-p", "b": "00-p"}
+    order = ["a", "b"] if FIELDS[path].kind == MAP else ["b", "a"]
+    assert changed_fields(merger.adjustment) == [f"{path} {key}" for key in order]
 
 
 @pytest.mark.parametrize("path", [path for path, rule in FIELDS.items() if rule.kind == ADDED])
@@ -113,119 +149,182 @@ def test_hooks_and_device_rules_of_several_plugins_are_added_up(path: str) -> No
         target = getattr(target, part)
     getattr(target, name).add()
     merger = merged(one, one)
-    assert merger.adjustment.hooks.ByteSize() + merger.adjustment.linux.resources.ByteSize() > 0
+    for found in (merger.adjustment, merger.container):
+        at: Any = found
+        for part in parents:
+            at = getattr(at, part)
+        assert len(getattr(at, name)) == 2
     if parents == ["hooks"]:
         assert merger.owners.message.owners["app"].simple[api.Field.OciHooks] == "00-p,10-p"
-        assert len(getattr(merger.adjustment.hooks, name)) == len(getattr(merger.container.hooks, name)) == 2
 
 
-@pytest.mark.parametrize("path", [path for path, rule in FIELDS.items() if rule.removable])
-def test_what_is_taken_away_can_be_set_again(path: str) -> None:
-    container = api.Container(id="app")
-    merger = merged(message(path, 1), message(path, 0, key="-key"), container=container)
-    assert changed_fields(merger.adjustment) == [f"{path} -key"]
-    assert changed_fields(message_of(merger.container, path)) == []
-    merger.adjust(message(path, 2), "20-p")
-    assert f"{path} key" in changed_fields(merger.adjustment)
-    assert merger.owners.message.owners["app"].compound[FIELDS[path].owner].owners["key"] == "20-p"
-    with pytest.raises(ConflictError, match="20-p and 30-p both set"):
-        merger.adjust(message(path, 3), "30-p")
+def test_a_plugin_with_hooks_of_several_kinds_owns_them_once() -> None:
+    merger = merged(api.ContainerAdjustment(hooks={"prestart": [{"path": "/a"}], "poststop": [{"path": "/b"}]}))
+    assert owners(merger, "hooks.prestart") == "00-p"
+    assert owners(merged(api.ContainerAdjustment(hooks={})), "hooks.prestart") is None
 
 
-def test_these_can_be_taken_away_by_key() -> None:
-    lists = {"annotations", "mounts", "env"}
-    of_linux = {"linux.devices", "linux.namespaces", "linux.sysctl", "linux.net_devices"}
-    assert {path for path, rule in FIELDS.items() if rule.removable} == lists | of_linux
+def test_these_can_be_removed_by_key() -> None:
+    assert set(REMOVABLE) == {*MAPS, *LISTS, "linux.namespaces"}
+    assert set(MAPS) == {"annotations", "linux.sysctl", "linux.net_devices"}
+
+
+@pytest.mark.parametrize("path", [*MAPS, *LISTS])
+def test_a_plugin_replaces_what_an_earlier_one_has_set_by_removing_it_and_then_owns_it(path: str) -> None:
+    merger = merged(message(path, 1), entries(path, "-key", "key"))
+    marks = [f"{path} -key"] if path in MAPS else []
+    assert changed_fields(merger.adjustment) == [*marks, f"{path} key"]
+    assert owners(merger, path) == {"key": "10-p"}
+    assert shown(merger, path) == ["key"]
+    with pytest.raises(ConflictError) as caught:
+        add(merger, message(path, 3), "20-p")
+    assert caught.value.plugins == ("10-p", "20-p")
+    assert owners(add(merger, entries(path, "-key", "key"), "30-p"), path) == {"key": "30-p"}
+
+
+@pytest.mark.parametrize("path", MAPS)
+def test_a_removal_alone_leaves_an_earlier_plugins_entry_of_a_map(path: str) -> None:
+    merger = merged(message(path, 1), entries(path, "-key"))
+    assert changed_fields(merger.adjustment) == [f"{path} -key", f"{path} key"]
+    assert owners(merger, path) == {"key": "00-p"}
+    assert shown(merger, path) == ["key"]
+
+
+@pytest.mark.parametrize("path", LISTS)
+def test_a_removal_takes_an_earlier_plugins_entry_out_of_a_list_and_owns_its_key(
+    path: str,
+) -> None:
+    merger = merged(message(path, 1), entries(path, "-key"))
+    assert changed_fields(merger.adjustment) == ([f"{path} -key"] if path == "mounts" else [])
+    assert owners(merger, path) == {"key": "-10-p"}
+    assert shown(merger, path) == []
+    with pytest.raises(ConflictError) as caught:
+        add(merger, message(path, 2), "20-p")
+    assert caught.value.plugins == ("10-p", "20-p")
+    assert owners(add(merger, message(path, 2), "10-p"), path) == {"key": "10-p"}
+
+
+@pytest.mark.parametrize("path", LISTS)
+def test_a_removal_of_what_no_plugin_has_set_has_no_owner(path: str) -> None:
+    merger = merged(entries(path, "-key"), entries(path, "-key"))
+    assert changed_fields(merger.adjustment) == ([f"{path} -key"] if path == "mounts" else [])
+    assert len(merger.adjustment.mounts) == (2 if path == "mounts" else 0)
+    assert owners(merger, path) == {}
+    assert owners(add(merger, message(path, 1), "20-p"), path) == {"key": "20-p"}
+
+
+@pytest.mark.parametrize(("first", "second"), [("key", "-key"), ("-key", "key"), ("-key", "-key")])
+def test_a_namespace_is_claimed_by_a_removal_as_by_a_value(first: str, second: str) -> None:
+    path = "linux.namespaces"
+    merger = merged(message(path, 1, key=first))
+    assert owners(merger, path) == {"key": "00-p"}
+    assert shown(merger, path) == ([] if first.startswith("-") else ["key"])
+    with pytest.raises(ConflictError):
+        add(merger, message(path, 2, key=second), "10-p")
 
 
 @pytest.mark.parametrize(
-    "path", [path for path, rule in FIELDS.items() if rule.kind in (MAP, LIST) and not rule.removable]
+    "path", [path for path in SETTABLE if FIELDS[path].kind in (MAP, LIST) and path not in REMOVABLE]
 )
-def test_where_nothing_can_be_taken_away_a_minus_is_a_part_of_the_key(path: str) -> None:
+def test_where_nothing_can_be_removed_a_minus_is_a_part_of_the_key(path: str) -> None:
     merger = merged(message(path, 1), message(path, 2, key="-key"))
     assert set(changed_fields(merger.adjustment)) == {f"{path} key", f"{path} -key"}
-    assert dict(merger.owners.message.owners["app"].compound[FIELDS[path].owner].owners) == {
-        "key": "00-p",
-        "-key": "10-p",
-    }
+    assert owners(merger, path) == {"key": "00-p", "-key": "10-p"}
 
 
-@pytest.mark.parametrize("path", [path for path, rule in FIELDS.items() if rule.removable])
-def test_only_the_first_minus_of_a_key_takes_it_away(path: str) -> None:
-    one, other = message(path, 1, key="-key-"), message(path, 2, key="key")
-    merger = merged(one, other, message(path, 0, key="--key-"))
-    assert set(changed_fields(merger.adjustment)) == {f"{path} --key-", f"{path} key"}
+@pytest.mark.parametrize("path", [*MAPS, "mounts"])
+def test_only_the_first_minus_of_a_key_removes(path: str) -> None:
+    merger = merged(message(path, 2, key="key"), entries(path, "--key"))
+    assert set(changed_fields(merger.adjustment)) == {f"{path} --key", f"{path} key"}
+    assert owners(merger, path) == {"key": "00-p"}
 
 
-def message_of(container: api.Container, path: str) -> api.ContainerAdjustment:
-    """Return the part of a container at this path as an adjustment."""
-    found = api.ContainerAdjustment()
+def shown(merger: Merger, path: str) -> list[str]:
+    """The keys that the next plugin is shown."""
+    found: Any = merger.container
+    for part in path.split("."):
+        found = getattr(found, part)
     if path == "env":
-        found.env.extend([api.KeyValue(key=text.partition("=")[0]) for text in container.env])
-        return found
-    copy: Any = api.Container()
-    copy.CopyFrom(container)
-    copy.ClearField("env")
-    found.ParseFromString(b"")
-    for part in (path.split(".", maxsplit=1)[0],):
-        if part != "linux":
-            target = getattr(found, part)
-            source = getattr(copy, part)
-            target.update(source) if hasattr(target, "update") else target.extend(source)
-            return found
-    name = path.split(".")[1]
-    source, target = getattr(copy.linux, name), getattr(found.linux, name)
-    if hasattr(target, "extend"):
-        target.extend(source)
-    else:
-        for key in source:
-            target[key] if not isinstance(source[key], str) else target.update({key: source[key]})
-    return found
+        return [text.partition("=")[0] for text in found]
+    return sorted(found) if path in MAPS else [getattr(item, FIELDS[path].key) for item in found]
 
 
-def test_a_plugin_can_replace_what_an_earlier_one_has_set_by_taking_it_away_first() -> None:
-    first = api.ContainerAdjustment(mounts=[{"destination": "/data", "source": "/a"}])
-    second = api.ContainerAdjustment(mounts=[{"destination": "-/data"}, {"destination": "/data", "source": "/b"}])
-    container = api.Container(id="app", mounts=[{"destination": "/data", "source": "/old"}, {"destination": "/x"}])
-    merger = merged(first, second, container=container)
-    assert [(mount.destination, mount.source) for mount in merger.adjustment.mounts] == [("/data", "/b")]
-    assert [(mount.destination, mount.source) for mount in merger.container.mounts] == [("/x", ""), ("/data", "/b")]
+# The container that later plugins see
 
 
-def test_what_the_container_has_is_replaced_and_taken_away() -> None:
-    container = api.Container(id="app", env=["A=1", "B=2", "C"], annotations={"a": "1", "b": "2"})
-    env = [{"key": "A", "value": "new"}, {"key": "-C"}]
-    merger = merged(api.ContainerAdjustment(env=env, annotations={"-a": ""}), container=container)
-    assert list(merger.container.env) == ["B=2", "A=new"]
-    assert dict(merger.container.annotations) == {"b": "2"}
-    assert dict(merger.adjustment.annotations) == {"-a": ""}
-    assert dict(container.annotations) == {"a": "1", "b": "2"}, "the caller's is left alone"
+def test_entries_that_are_set_replace_the_containers_and_go_to_the_end() -> None:
+    container = api.Container(
+        id="app", env=["A=1", "B=2", "C"], mounts=[{"destination": "/a", "source": "/1"}, {"destination": "/b"}]
+    )
+    adjustment = api.ContainerAdjustment(
+        env=[{"key": "A", "value": "new=1"}, {"key": "-C"}], mounts=[{"destination": "/a", "source": "/2"}]
+    )
+    merger = merged(adjustment, container=container)
+    assert list(merger.container.env) == ["B=2", "A=new=1"]
+    assert [(each.destination, each.source) for each in merger.container.mounts] == [("/b", ""), ("/a", "/2")]
+    assert list(container.env) == ["A=1", "B=2", "C"], "the caller's is not changed"
+
+
+def test_a_removed_annotation_of_the_container_is_still_shown() -> None:
+    container = api.Container(id="app", annotations={"a": "1", "b": "2"})
+    merger = merged(api.ContainerAdjustment(annotations={"-a": "", "b": "3"}), container=container)
+    assert dict(merger.container.annotations) == {"a": "1", "b": "3"}
+    assert dict(merger.adjustment.annotations) == {"-a": "", "b": "3"}
+    assert dict(container.annotations) == {"a": "1", "b": "2"}
+
+
+def test_resource_limits_and_huge_pages_are_shown_after_the_containers_own() -> None:
+    container = api.Container(id="app", rlimits=[{"type": "RLIMIT_CORE", "hard": 1}])
+    container.linux.resources.hugepage_limits.add(page_size="2MB", limit=1)
+    adjustment = api.ContainerAdjustment(rlimits=[{"type": "RLIMIT_CORE", "hard": 2}])
+    adjustment.linux.resources.hugepage_limits.add(page_size="2MB", limit=2)
+    merger = merged(adjustment, container=container)
+    assert [each.hard for each in merger.container.rlimits] == [1, 2]
+    assert [each.limit for each in merger.container.linux.resources.hugepage_limits] == [1, 2]
+
+
+@pytest.mark.parametrize("path", ["CDI_devices", "linux.rdt.clos_id", "linux.memory_policy"])
+def test_these_are_for_the_runtime_only(path: str) -> None:
+    assert merged(message(path, 1)).container == merged().container
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in SETTABLE if "rdt." not in path and path not in ("CDI_devices", "linux.memory_policy")]
+)
+def test_everything_else_is_shown(path: str) -> None:
+    assert merged(message(path, 1)).container != merged().container
+
+
+# Removals of other kinds
 
 
 def test_a_command_line_is_replaced_after_an_empty_first_argument() -> None:
     merger = merged(api.ContainerAdjustment(args=["a"]), api.ContainerAdjustment(args=["", "b", "c"]))
     assert list(merger.adjustment.args) == list(merger.container.args) == ["b", "c"]
-    assert merger.owners.message.owners["app"].simple[api.Field.Args] == "10-p"
+    assert owners(merger, "args") == "10-p"
 
 
-def test_a_command_line_that_is_taken_away_only_is_the_containers_own_again() -> None:
+def test_an_empty_argument_alone_leaves_no_command_line_and_owns_it() -> None:
     container = api.Container(id="app", args=["own"])
     merger = merged(api.ContainerAdjustment(args=["a"]), api.ContainerAdjustment(args=[""]), container=container)
-    assert list(merger.adjustment.args) == []
-    assert list(merger.container.args) == ["own"]
-    merger.adjust(api.ContainerAdjustment(args=["b"]), "20-p")
-    assert list(merger.adjustment.args) == list(merger.container.args) == ["b"]
+    assert list(merger.adjustment.args) == list(merger.container.args) == []
+    with pytest.raises(ConflictError):
+        add(merger, api.ContainerAdjustment(args=["b"]), "20-p")
 
 
-def test_rdt_that_is_removed_can_be_set_again() -> None:
+def test_rdt_that_is_removed_can_be_set_by_the_same_plugin_only() -> None:
     first = api.ContainerAdjustment(linux={"rdt": {"clos_id": {"value": "a"}, "enable_monitoring": {"value": True}}})
     remove = api.ContainerAdjustment(linux={"rdt": {"remove": True}})
     merger = merged(first, remove)
     assert merger.adjustment.linux.rdt == api.LinuxRdt(remove=True)
-    assert merger.container.linux.rdt == api.LinuxRdt()
     third = api.LinuxRdt(clos_id={"value": "b"}, schemata={"value": ["x"]}, enable_monitoring={"value": False})
-    merger.adjust(api.ContainerAdjustment(linux={"rdt": third}), "20-p")
+    with pytest.raises(ConflictError):
+        add(merger, api.ContainerAdjustment(linux={"rdt": third}), "20-p")
+    add(merger, api.ContainerAdjustment(linux={"rdt": third}), "10-p")
     assert merger.adjustment.linux.rdt == third
+
+
+# What else counts
 
 
 def test_a_zero_is_a_value() -> None:
@@ -235,71 +334,15 @@ def test_a_zero_is_a_value() -> None:
         merged(zero, zero)
 
 
-def test_the_same_plugin_may_say_it_twice() -> None:
-    merger = Merger("CreateContainer", api.Container(id="app"))
-    for number in (1, 2):
-        merger.adjust(message("linux.cgroups_path", number), "10-p")
-    assert merger.adjustment.linux.cgroups_path == "2"
-
-
-def test_a_conflict_changes_nothing() -> None:
-    merger = merged(message("linux.cgroups_path", 1))
-    both = message("linux.cgroups_path", 2)
-    both.annotations["a"] = "1"
-    with pytest.raises(ConflictError):
-        merger.adjust(both, "10-p")
-    assert "a" not in merger.adjustment.annotations
-    merger.adjust(api.ContainerAdjustment(annotations={"a": "2"}), "20-p")
-
-
-def test_cdi_devices_are_for_the_runtime_and_the_next_plugin_does_not_see_them() -> None:
-    merger = merged(api.ContainerAdjustment(CDI_devices=[{"name": "vendor.com/gpu=0"}]))
-    assert [device.name for device in merger.adjustment.CDI_devices] == ["vendor.com/gpu=0"]
-    assert list(merger.container.CDI_devices) == []
+def test_the_first_conflict_in_the_order_of_the_table_is_reported() -> None:
+    both = api.ContainerAdjustment(annotations={"a": "1"}, rlimits=[{"type": "t"}], linux={"cgroups_path": "/a"})
+    with pytest.raises(ConflictError, match="Annotations a"):
+        merged(both, both)
+    both.ClearField("annotations")
+    with pytest.raises(ConflictError, match="CgroupsPath"):
+        merged(both, both)
 
 
 def test_fields_of_a_newer_nri_are_passed_over() -> None:
     newer = api.ContainerAdjustment.FromString(b"\xfa\x3e\x03new")
-    assert merged(newer, newer).adjustment == api.ContainerAdjustment()
-
-
-# Updates
-
-
-def update(path: str, number: int, id_: str = "other", **options: Any) -> api.ContainerUpdate:
-    made: api.ContainerUpdate = message(path, number, api.ContainerUpdate)
-    made.container_id = id_
-    made.ignore_failure = options.get("ignore_failure", False)
-    return made
-
-
-@pytest.mark.parametrize("path", [path for path in SETTABLE if path.startswith(RESOURCES)])
-def test_updates_of_a_container_are_put_together_and_conflict_likewise(path: str) -> None:
-    merger = Merger("StopContainer", api.Container(id="app"))
-    merger.update([update(path, 1), update(path, 2, "third")], "00-p")
-    assert merger.updates["other"] == update(path, 1)
-    with pytest.raises(ConflictError, match=f"00-p and 10-p both set {path}.* of container other"):
-        merger.update([update(path, 3)], "10-p")
-
-
-def test_an_update_whose_failure_is_to_be_ignored_is_dropped() -> None:
-    merger = Merger("StopContainer")
-    merger.update([update("linux.resources.cpu.quota", 1)], "00-p")
-    second = update("linux.resources.cpu.quota", 2, ignore_failure=True)
-    second.linux.resources.cpu.shares.value = 5
-    merger.update([second], "10-p")
-    assert merger.updates["other"] == update("linux.resources.cpu.quota", 1)
-
-
-def test_failure_is_ignored_when_all_say_so() -> None:
-    for second, expected in ((True, True), (False, False)):
-        merger = Merger("StopContainer")
-        merger.update([update("linux.resources.cpu.quota", 1, ignore_failure=True)], "00-p")
-        merger.update([update("linux.resources.cpu.shares", 1, ignore_failure=second)], "10-p")
-        assert merger.updates["other"].ignore_failure is expected
-
-
-def test_the_container_that_is_being_created_cannot_be_updated() -> None:
-    merger = Merger("CreateContainer", api.Container(id="app"))
-    with pytest.raises(EventError, match="10-p: asked for an update of app, which is being created"):
-        merger.update([update("linux.resources.cpu.quota", 1, "app")], "10-p")
+    assert merged(newer, newer).adjustment == merged().adjustment

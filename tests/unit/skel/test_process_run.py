@@ -231,7 +231,7 @@ def test_help_of_a_plugin_that_says_nothing_of_itself() -> None:
 
 @pytest.mark.parametrize("verb", ["version", "--version"])
 def test_version_is_json(verb: str) -> None:
-    about = {"type": "fake", "version": "1.2", "nri": "0.1", "prefork": protocol.VERSION}
+    about = {"type": "fake", "version": "1.2", "nri": "0.1", "extensions": {"adjust": 1}, "prefork": protocol.VERSION}
     assert Process(Fake(), verb).result == about | {"build": describe()}
 
 

@@ -1,4 +1,4 @@
-"""The hook's lines on stderr and in a log file, without a hook."""
+"""Lines on stderr and in a log file."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-from nri.hook.streams import Reporter
+from nri.process.reporter import Reporter
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,7 +28,7 @@ def test_a_log_that_can_not_be_opened_is_told_as_what_it_is(
     Reporter(sys.stderr, str(log)).write("hello")
     assert capsys.readouterr().err.endswith(f"the log file {log} cannot be written: it is a socket\n")
     # A process that leads a session has no terminal, and opening /dev/tty fails as opening such a FIFO does.
-    program = "import sys; from nri.hook.streams import Reporter; Reporter(sys.stderr, '/dev/tty').write('hello')"
+    program = "import sys; from nri.process.reporter import Reporter; Reporter(sys.stderr, '/dev/tty').write('hello')"
     ran = subprocess.run(
         [sys.executable, "-c", program], stderr=subprocess.PIPE, text=True, check=True, start_new_session=True
     )

@@ -1,10 +1,10 @@
-"""The hook's deadline as a clock; what it does to a process is in tests/integration/hook/test_deadline.py."""
+"""The deadline as a clock; what it does to a process is in tests/integration/hook/test_deadline.py."""
 
 from __future__ import annotations
 
 import pytest
 
-from nri.hook.deadline import Deadline
+from nri.process.deadline import Deadline
 
 
 def test_the_line_has_what_was_done_when_the_time_was_over() -> None:

@@ -1,8 +1,8 @@
-"""The hook's deadline: the time from its start in which all of its work must be done.
+"""The deadline of a process that a container's start waits for: all of its work must be done by then.
 
-A runtime waits for its hooks, so a hook that hangs blocks the container. Reading stdin and running plugins get the
-time that is left; stderr has a timeout of its own; files are opened with O_NONBLOCK. For everything else that may
-block, such as a file system that does not respond, a kernel timer ends the process after the deadline.
+A process that hangs blocks the container. Reading stdin and running plugins get the time that is left; stderr has a
+timeout of its own; files are opened with O_NONBLOCK. For everything else that may block, such as a file system that
+does not respond, a kernel timer ends the process after the deadline.
 """
 
 from __future__ import annotations
@@ -51,3 +51,8 @@ class Deadline:
         _signal.signal(_signal.SIGALRM, end)
         _signal.pthread_sigmask(_signal.SIG_UNBLOCK, (_signal.SIGALRM,))
         _signal.setitimer(_signal.ITIMER_REAL, max(0.001, self.at + GRACE - time.monotonic()))
+
+    def release(self) -> None:
+        """Stop the timer of :meth:`enforce`: what follows may take any time."""
+        _signal.setitimer(_signal.ITIMER_REAL, 0)
+        _signal.signal(_signal.SIGALRM, _signal.SIG_DFL)

@@ -1,0 +1,105 @@
+"""Lines for people: to stderr and to a log file. Neither can block the process that a container's start waits for.
+
+A line that stderr does not accept within :data:`TIMEOUT` is lost, and so are all later lines; the exit status still
+reaches the caller. The log file may be a FIFO or a device: a line that it does not accept at once is lost, which
+stderr reports. O_NONBLOCK would affect every process that shares a descriptor, so stderr is polled.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import stat
+import time
+
+from nri.errors import escape
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import BinaryIO, TextIO
+
+TIMEOUT = 1.0
+"""Seconds that all writes to stderr together may wait."""
+
+_PIPE_BUF = 4096  # bytes that a pipe accepts without blocking after poll(2) has reported it writable
+_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
+
+
+class Reporter:
+    """Writes lines to stderr, which may be None or closed, and to a log file, "" for none.
+
+    :param program: the name of the program, for the message that the log file cannot be written.
+    """
+
+    def __init__(self, stderr: TextIO | None, log_file: str = "", *, program: str = "nri") -> None:
+        self.log_file = log_file
+        self._program = program
+        self._stderr = stderr
+        self._fd = descriptor(stderr)
+        self._left = TIMEOUT
+
+    def write(self, line: str, shown: str | None = None) -> None:
+        """Write a line. It is lost if neither file accepts it.
+
+        :param shown: the text for stderr, if it is another than the line; "" for none.
+        """
+        line = escape(line)
+        text = line if shown is None else shown
+        if self.log_file:
+            data = f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {line}\n".encode()
+            if wrong := append(self.log_file, data):
+                text += "\n" if text else ""
+                text += escape(f"{self._program}: the log file {self.log_file} cannot be written: {wrong}")
+        if text:
+            self._show(text)
+
+    def _show(self, line: str) -> None:
+        try:
+            if self._fd >= 0:
+                self._write(f"{line}\n".encode(errors="backslashreplace"))
+            elif self._stderr is not None:
+                self._stderr.write(line + "\n")
+                self._stderr.flush()
+        except (OSError, ValueError):
+            pass
+
+    def _write(self, data: bytes) -> None:
+        poll = select.poll()
+        poll.register(self._fd, select.POLLOUT)
+        while data and self._left > 0:
+            asked = time.monotonic()
+            if poll.poll(self._left * 1000):
+                data = data[os.write(self._fd, data[:_PIPE_BUF]) :]
+            self._left -= time.monotonic() - asked
+
+
+def append(path: str, data: bytes) -> str:
+    """Append to a log file, which is made with mode 0600 if there is none; return the error, "" for none."""
+    try:
+        fd = os.open(path, _FLAGS, 0o600)
+        try:
+            return "" if os.write(fd, data) == len(data) else "it does not accept a whole line"
+        finally:
+            os.close(fd)
+    except OSError as error:
+        return _kind(path, error) or str(error.strerror)
+    except ValueError as error:  # a NUL in the path
+        return str(error)
+
+
+def _kind(path: str, error: OSError) -> str:
+    """Return the kind of the log file if the kind is the cause of ``error``; ENXIO alone does not name it."""
+    try:
+        kind = stat.S_IFMT(os.stat(path).st_mode) if error.errno == errno.ENXIO else 0
+    except OSError:
+        return ""  # the file was removed
+    return {stat.S_IFIFO: "it is a FIFO that no process reads", stat.S_IFSOCK: "it is a socket"}.get(kind, "")
+
+
+def descriptor(file: BinaryIO | TextIO | None) -> int:
+    """Return the descriptor of a file; -1 if it has none, or is closed."""
+    try:
+        return -1 if file is None else file.fileno()
+    except (OSError, ValueError):
+        return -1

@@ -1,0 +1,166 @@
+"""Runs the chains of the host configuration for one command.
+
+The process becomes the real runtime afterwards, or starts it, so everything that plugins need otherwise (directory,
+umask, limits) is put back. One deadline bounds a chain, and one that is killed leaves no plugin running.
+"""
+
+from __future__ import annotations
+
+import os
+
+from nri import config
+from nri.client import ChainError, Client, DirectInvoker
+from nri.config.entries import ConfigList
+from nri.errors import NRIError
+from nri.places import CONTAINERD_CONF_FILE
+from nri.process import watchdog
+from nri.process.deadline import Deadline
+from nri.process.inherit import prepare_process
+from nri.types.v1 import State
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from nri.adjust import Changes
+    from nri.runtime.options import RuntimeOptions
+    from nri.runtime.report import Report
+    from nri.types.v1 import Request
+
+_ENDING = (1, 2, 15)  # SIGHUP, SIGINT, SIGTERM
+
+
+class Chains:
+    """The chains of the host configuration that the options name.
+
+    :raises ConfigError: if it is not valid.
+    """
+
+    def __init__(self, options: RuntimeOptions, report: Report) -> None:
+        self._options, self._report = options, report
+        deadline = Deadline(options.deadline)
+        deadline.doing = f"it was reading the configuration, {options.conf_dir} or {options.conf_file}"
+        deadline.enforce(report.error)
+        self._client = self._make_client(config.load(options.conf_dir, options.conf_file))
+        deadline.release()
+        self._own = self._client
+
+    def wants(self, *states: str) -> bool:
+        """Return whether a plugin runs for one of these states."""
+        return any(self._client_for(state).chain(state) for state in states)
+
+    @property
+    def has_plugins_of_containerd(self) -> bool:
+        """Whether there are plugins that containerd may run itself."""
+        return any(plugin.source == CONTAINERD_CONF_FILE for plugin in self._client.config.plugins)
+
+    def leave_to_containerd(self) -> None:
+        """Leave ``create`` and ``delete`` of the plugins of containerd's own file to containerd."""
+        others = [plugin for plugin in self._client.config.plugins if plugin.source != CONTAINERD_CONF_FILE]
+        self._own = self._make_client(ConfigList(plugins=others))
+
+    def run(
+        self,
+        request: Request,
+        *,
+        changes: Changes | None = None,
+        on_end: Callable[[str], None] | None = None,
+    ) -> None:
+        """Run the chain for the request's state.
+
+        :param changes: as for :meth:`nri.client.Client.invoke`.
+        :param on_end: called with the reason before the process ends because the time is over or a signal has come;
+            by default the reason is reported.
+        :raises NRIError: if the chain fails, or cannot be run.
+        """
+        client = self._client_for(request.state)
+        plugins = client.chain(request.state)
+        if not plugins:
+            return
+        deadline = Deadline(self._options.deadline)
+        deadline.doing = f"it was running {', '.join([plugin.type for plugin in plugins])}"
+        end = on_end or self._report.error
+        handlers = _handle_ending(end)
+        deadline.enforce(end)
+        try:
+            with Surroundings():
+                self._run(client, request, changes, deadline)
+        except ChainError as error:
+            if deadline.left() == 0:
+                raise NRIError(deadline.passed(str(error))) from error
+            raise
+        except OSError as error:
+            raise NRIError(f"the plugins cannot be run: {error.strerror}") from error
+        finally:
+            deadline.release()
+            _restore(handlers)
+
+    def _run(self, client: Client, request: Request, changes: Changes | None, deadline: Deadline) -> None:
+        prepare_process()
+        watcher = watchdog.start(make_session=False, shares_session=True)
+        may_leave_processes = True
+        try:
+            steps = client.invoke(
+                request,
+                request.state,
+                deadline=deadline.at,
+                log=lambda plugin, line: self._report.note(f"{plugin}: {line}"),
+                changes=changes,
+            )
+            may_leave_processes = any(step.error for step in steps)
+        finally:
+            (watcher.sweep if may_leave_processes else watcher.dismiss)()
+
+    def _client_for(self, state: str) -> Client:
+        return self._own if state in (State.CREATE, State.DELETE) else self._client
+
+    def _make_client(self, configuration: ConfigList) -> Client:
+        options = self._options
+        return Client(
+            configuration,
+            DirectInvoker(options.bin_dirs),
+            timeout=options.timeout,
+            failure_policy=options.failure_policy,
+        )
+
+
+class Surroundings:
+    """Puts back what :func:`prepare_process` changes, and the real runtime inherits."""
+
+    def __enter__(self) -> None:
+        import resource
+
+        self._directory = os.open(".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._umask = os.umask(0o022)
+        self._core = resource.getrlimit(resource.RLIMIT_CORE)
+
+    def __exit__(self, *_: object) -> None:
+        import resource
+
+        os.fchdir(self._directory)
+        os.close(self._directory)
+        os.umask(self._umask)
+        resource.setrlimit(resource.RLIMIT_CORE, self._core)
+
+
+def _handle_ending(end: Callable[[str], None]) -> dict[int, object]:
+    """Have the signals that end this process report it first; the watchdog then kills the plugins."""
+    import _signal  # type: ignore[import-not-found] # the signal module would import enum
+
+    def handle(number: int, _frame: object) -> None:
+        _signal.signal(number, _signal.SIG_DFL)
+        end(f"ended by signal {number}")
+        os.kill(os.getpid(), number)
+
+    before = {number: _signal.getsignal(number) for number in _ENDING}
+    for number, handler in before.items():
+        if handler != _signal.SIG_IGN:
+            _signal.signal(number, handle)
+    return before
+
+
+def _restore(handlers: dict[int, object]) -> None:
+    import _signal
+
+    for number, handler in handlers.items():
+        _signal.signal(number, handler)

@@ -1,0 +1,202 @@
+"""The command line of runc and crun, as far as it has to be understood. No I/O.
+
+Both are accepted at once: Go's options (``-bundle DIR``, ``--force=false``) and those of argp (``-bDIR``, ``--bund
+DIR``). The words themselves are handed over as they are, so an option that is missing here is no fault. Sources:
+``--help`` of runc 1.1 and crun 1.8, ``*.go`` of runc 1.4 and ``src/*.c`` of crun 1.24.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    Names = dict[str, tuple[str, bool]]
+
+RUNS_CHAIN = frozenset(("create", "run", "restore", "update", "pause", "resume", "delete"))
+"""The commands that plugins can be run for; all others are handed over at once."""
+
+COMMANDS = RUNS_CHAIN.union(
+    ("checkpoint", "events", "exec", "features", "help", "kill", "list", "mounts", "ps", "spec", "start", "state")
+)
+"""The commands of both runtimes."""
+
+REFUSED_IF_BROKEN = frozenset(("create", "run", "restore", "update"))
+"""The commands that are refused where it cannot be known which plugins to run."""
+
+
+def _names(*options: str) -> Names:
+    """Return each name with the first of its option's names, and whether it takes a value; ``name|n=`` does."""
+    found: Names = {}
+    for option in options:
+        names = option.rstrip("=").split("|")
+        found |= dict.fromkeys(names, (names[0], option.endswith("=")))
+    return found
+
+
+_HELP = "help|h|?"
+GLOBAL = _names(
+    *("debug", "systemd-cgroup", "version|v|V", "usage", _HELP),
+    *("log=", "log-format=", "log-level=", "root=", "criu=", "rootless=", "cgroup-manager="),
+)
+_CREATE = (
+    *("bundle|b=", "config|f=", "console-socket=", "pidfd-socket=", "pid-file=", "preserve-fds="),
+    *("no-pivot", "no-new-keyring", "no-subreaper", "usage", _HELP),
+)
+RESOURCES = (
+    *("blkio-weight", "cpu-period", "cpu-quota", "cpu-share", "cpu-burst", "cpu-rt-period", "cpu-rt-runtime"),
+    *("cpu-idle", "cpuset-cpus", "cpuset-mems", "kernel-memory", "kernel-memory-tcp", "memory"),
+    *("memory-reservation", "memory-swap", "pids-limit"),
+)
+"""The options of ``update`` that are resources."""
+
+OPTIONS: dict[str, Names] = {
+    "create": _names(*_CREATE),
+    "run": _names(*_CREATE, "detach|d", "keep"),
+    "restore": _names(
+        *_CREATE,
+        *("detach|d", "tcp-established", "ext-unix-sk", "shell-job", "file-locks", "auto-dedup", "lazy-pages"),
+        *("image-path=", "work-path=", "manage-cgroups-mode=", "empty-ns=", "lsm-profile=", "lsm-mount-context="),
+    ),
+    "update": _names(
+        *("resources|r=", "l3-cache-schema=", "mem-bw-schema=", "usage", _HELP),
+        *[f"{name}=" for name in RESOURCES],
+    ),
+    "delete": _names("force|f", "regex|r", "usage", _HELP),
+    "pause": _names("usage", _HELP),
+    "resume": _names("usage", _HELP),
+}
+"""The options of the commands in :data:`RUNS_CHAIN`."""
+
+
+class Given:
+    """An option as it was given.
+
+    :ivar name: its first name without dashes, also if an abbreviation was given.
+    :ivar value: its value; "true" for a flag that was given without one.
+    :ivar words: its words on the command line.
+    """
+
+    __slots__ = ("is_known", "name", "value", "words")
+
+    def __init__(self, name: str, value: str, words: Sequence[str], *, is_known: bool = True) -> None:
+        self.name, self.value, self.words, self.is_known = name, value, list(words), is_known
+
+
+class CommandLine:
+    """The words of a command line, without the program's name.
+
+    :ivar before: the options before the command.
+    :ivar command: the command; "" if there is none.
+    :ivar options: the command's options, and *arguments* its other words; empty unless it is in
+        :data:`RUNS_CHAIN`.
+    """
+
+    def __init__(self, words: Sequence[str]) -> None:
+        self.words = list(words)
+        self.before, at = _read_before(self.words)
+        self.command = self.words[at] if at < len(self.words) else ""
+        self.options: list[Given] = []
+        self.arguments: list[str] = []
+        if self.command in RUNS_CHAIN:
+            self._read_after(self.words[at + 1 :])
+
+    def value(self, name: str, default: str = "") -> str:
+        """Return the last value of an option of the command, or of one before it."""
+        given = [each.value for each in (*self.before, *self.options) if each.name == name]
+        return given[-1] if given else default
+
+    def has(self, name: str) -> bool:
+        """Return whether a flag is set."""
+        return self.value(name, "false") not in ("false", "0", "f", "F", "FALSE", "False")
+
+    @property
+    def asks_for_help(self) -> bool:
+        """Whether the command prints its usage, and does nothing else."""
+        return any(each.name in ("help", "usage", "version") for each in (*self.before, *self.options))
+
+    @property
+    def quiet_before(self) -> list[str]:
+        """The words before the command for a call of our own, whose errors are ours to report."""
+        own = ("log", "log-format", "log-level", "debug")
+        return [word for each in self.before if each.name not in own for word in each.words]
+
+    def _read_after(self, words: list[str]) -> None:
+        at, after_unknown = 0, set()
+        while at < len(words):
+            word = words[at]
+            if word == "--":
+                self.arguments += words[at + 1 :]
+                break
+            if not _is_option(word):
+                self.arguments.append(word)
+                at += 1
+                continue
+            given, at = _read_option(words, at, OPTIONS[self.command])
+            self.options += given
+            if not given[-1].is_known and "=" not in word:
+                after_unknown.add(len(self.arguments))
+        # The value of an option that is not known here looks like an argument. One argument is the container.
+        if len(self.arguments) > 1 and after_unknown:
+            self.arguments = [word for index, word in enumerate(self.arguments) if index not in after_unknown]
+
+
+def _read_before(words: list[str]) -> tuple[list[Given], int]:
+    """Return the options before the command, and the index of the command."""
+    found: list[Given] = []
+    at = 0
+    while at < len(words) and _is_option(words[at]):
+        if words[at] == "--":
+            return found, at + 1
+        given, next_ = _read_option(words, at, GLOBAL)
+        if not given[-1].is_known and "=" not in words[at] and _is_value(words, next_):
+            given[-1].words.append(words[next_])
+            next_ += 1
+        found += given
+        at = next_
+    return found, at
+
+
+def _is_value(words: list[str], at: int) -> bool:
+    """Return whether the word after an option that is not known is its value, and not the command."""
+    if at >= len(words) or _is_option(words[at]):
+        return False
+    if words[at] not in COMMANDS:
+        return True
+    # Where both readings make sense, take the one that runs plugins.
+    return words[at] not in RUNS_CHAIN and at + 1 < len(words) and words[at + 1] in RUNS_CHAIN
+
+
+def _is_option(word: str) -> bool:
+    return word.startswith("-") and word != "-"
+
+
+def _read_option(words: list[str], at: int, names: Names) -> tuple[list[Given], int]:
+    """Return what the word at this index gives, several flags for ``-df``, and the index of the next word."""
+    word = words[at]
+    name, equals, value = word.lstrip("-").partition("=")
+    known = names.get(name)
+    if known is None and word.startswith("--"):
+        longer = {each for key, each in names.items() if key.startswith(name)} if name else set()
+        known = longer.pop() if len(longer) == 1 else None
+    if known is not None:
+        first, takes_value = known
+        if equals or not takes_value:
+            return [Given(first, value if equals else "true", [word])], at + 1
+        return [Given(first, words[at + 1] if at + 1 < len(words) else "", words[at : at + 2])], at + 2
+    if not word.startswith("--") and word[1] in names:
+        return _read_letters(words, at, names)
+    return [Given(name, value, [word], is_known=False)], at + 1
+
+
+def _read_letters(words: list[str], at: int, names: Names) -> tuple[list[Given], int]:
+    found: list[Given] = []
+    letters = words[at][1:]
+    for index, letter in enumerate(letters):
+        first, takes_value = names.get(letter, (letter, False))
+        if takes_value:
+            if rest := letters[index + 1 :]:
+                return [*found, Given(first, rest, [words[at]])], at + 1
+            return [*found, Given(first, words[at + 1] if at + 1 < len(words) else "", words[at : at + 2])], at + 2
+        found.append(Given(first, "true", [words[at]] if index == 0 else [], is_known=letter in names))
+    return found, at + 1

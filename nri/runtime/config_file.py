@@ -1,0 +1,109 @@
+"""The config.json of a bundle, which is replaced in one step, or not at all.
+
+The new file is written beside the old one, with its owner and mode, and takes its name by a rename: the real runtime
+reads the one or the other. A file that another program has changed since it was read is left alone. The content is
+not synced: a bundle does not outlive the machine's containers.
+"""
+
+from __future__ import annotations
+
+import os
+
+from nri import trust
+from nri.client.oci import MAX_CONFIG, open_regular, parse_config
+from nri.errors import NRIError, escape
+from nri.types import gojson
+from nri.types.errors import DecodeError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    Identity = tuple[int, int, int, int]
+
+
+class ConfigFile:
+    """The file at *path*, as it was read when this was made.
+
+    :ivar config: the OCI configuration in it.
+    :raises DecodeError: if it cannot be read, or is no OCI configuration.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._where = escape(path)
+        try:
+            self._status, self._document = self._read()
+            self.config: dict[str, Any] = parse_config(self._document)
+        except DecodeError as error:
+            raise DecodeError(f"{self._where}: {error}") from error
+        except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+            raise DecodeError(
+                f"{self._where}: cannot be read: {getattr(error, 'strerror', None) or error}"
+            ) from error
+        self._original: bytes | None = None
+
+    def write(self, config: dict[str, Any]) -> None:
+        """Replace the file by one with this configuration; do nothing if it is the same.
+
+        :raises NRIError: if that cannot be done; then the file is as it was.
+        """
+        if config != self.config:
+            original = self._document if self._original is None else self._original
+            self._replace(gojson.dumps(config))
+            self.config, self._original = config, original
+
+    def put_back(self) -> None:
+        """Replace the file by one with the content that was read at first.
+
+        :raises NRIError: if that cannot be done, or another program has changed the file.
+        """
+        if self._original is not None:
+            self._replace(self._original)
+            self._original = None
+
+    def _replace(self, document: bytes) -> None:
+        temporary = ""
+        try:
+            path = self._end_of_links()
+            temporary = f"{path}.nri-{os.getpid()}"
+            fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            try:
+                with open(fd, "wb") as file:
+                    file.write(document)
+                    os.fchown(fd, self._status.st_uid, self._status.st_gid)
+                    os.fchmod(fd, self._status.st_mode & 0o7777)
+                    file.flush()
+                    status = os.fstat(fd)
+                self._require_unchanged()
+                os.rename(temporary, path)
+            except BaseException:
+                os.unlink(temporary)
+                raise
+        except OSError as error:
+            raise NRIError(f"{self._where}: cannot be replaced: {error.strerror}") from error
+        self._status, self._document = status, document
+
+    def _end_of_links(self) -> str:
+        """Return the path of the file itself, which must be safe to replace if a link leads to it."""
+        if not os.path.islink(self.path):
+            return self.path
+        end = trust.follow(self.path)[0]
+        if wrong := trust.judge_path(self.path, os.stat(end)):
+            raise NRIError(f"{self._where}: is a link and not replaced: {escape(wrong)}")
+        return end
+
+    def _require_unchanged(self) -> None:
+        status, document = self._read()
+        if _identity(status) != _identity(self._status) or document != self._document:
+            raise NRIError(
+                f"{self._where}: another program has changed it meanwhile, expected the file as it was read"
+            )
+
+    def _read(self) -> tuple[os.stat_result, bytes]:
+        with open(self.path, "rb", opener=open_regular) as file:
+            return os.fstat(file.fileno()), file.read(MAX_CONFIG + 1)
+
+
+def _identity(status: os.stat_result) -> Identity:
+    return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size

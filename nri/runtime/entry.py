@@ -1,0 +1,129 @@
+"""Where a call of the runtime begins: it is handed over at once, or goes to the module of its command.
+
+Every command of an engine passes here, most of them for nothing, so this imports next to nothing, and neither do the
+modules that it imports. The options are read only if their file exists.
+"""
+
+from __future__ import annotations
+
+import os
+
+from nri.errors import NRIError
+from nri.places import RUNTIME_OPTIONS_FILE
+from nri.runtime.commandline import REFUSED_IF_BROKEN, RUNS_CHAIN, CommandLine
+from nri.runtime.real import Real, find
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import NoReturn, TextIO
+
+    from nri.runtime.options import RuntimeOptions
+    from nri.runtime.report import Report
+
+PREFIX = "nri-"
+"""The beginning of the names that this program may be called by; the rest is the real runtime's name."""
+
+DEFAULT = "runc"
+
+
+def is_name(argv0: str) -> bool:
+    """Return whether a program that is called so is the runtime."""
+    name = os.path.basename(argv0)
+    return name.startswith(PREFIX) and name != PREFIX
+
+
+def main(argv: Sequence[str], options_file: str = RUNTIME_OPTIONS_FILE) -> int:
+    """Do what a command line says; return the exit status, negative for a signal. It may not return (exec).
+
+    :param argv: the words with the program's name; ``nri-runc`` is for runc, and so on.
+    """
+    import sys
+
+    name = os.path.basename(argv[0])
+    wanted = name.removeprefix(PREFIX) if is_name(name) else DEFAULT
+    line = CommandLine(argv[1:])
+    runs_chain = line.command in RUNS_CHAIN and not line.asks_for_help
+    try:
+        options = None
+        if runs_chain or os.path.lexists(options_file):
+            options = _load(options_file)
+        real = Real(find(options.runtime or wanted if options else wanted, argv[0]))
+        if options is None or not (runs_chain or options.fault):
+            real.execute(line.words)
+    except NRIError as error:
+        return _fail(name, line, sys.stderr, str(error))
+    return _run(name, line, real, options, sys.stderr)
+
+
+def _load(path: str) -> RuntimeOptions:
+    from nri.runtime import options
+
+    return options.load(path)
+
+
+def _fail(name: str, line: CommandLine, stderr: TextIO | None, reason: str) -> int:
+    from nri.runtime.report import Report
+
+    Report(name, line, stderr, is_crun="crun" in name).error(reason)
+    return 1
+
+
+def _run(name: str, line: CommandLine, real: Real, options: RuntimeOptions, stderr: TextIO | None) -> int:
+    from nri.runtime.report import Report
+
+    report = Report(name, line, stderr, is_crun=real.is_crun)
+    report.log_file = options.log_file
+    try:
+        if options.fault:
+            if line.command in REFUSED_IF_BROKEN and not line.asks_for_help:
+                report.error(options.fault)
+                return 1
+            report.note(options.fault)
+            real.execute(line.words)
+        return _run_chain(line, real, options, report)
+    except (NRIError, OSError) as error:
+        report.error(*str(error).split("\n"))
+        return 1
+
+
+def _run_chain(line: CommandLine, real: Real, options: RuntimeOptions, report: Report) -> int:
+    import _signal  # type: ignore[import-not-found] # the signal module would import enum
+
+    from nri.runtime.invocation import Invocation
+
+    if _signal.getsignal(_signal.SIGINT) != _signal.SIG_IGN:
+        _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
+    call = Invocation(line, real, options, report)
+    if line.command == "create":
+        from nri.runtime.create import create
+
+        return create(call)
+    if line.command in ("run", "restore"):
+        from nri.runtime import run
+
+        return run.run(call) if line.command == "run" else run.restore(call)
+    if line.command == "update":
+        from nri.runtime.update import update
+
+        return update(call)
+    if line.command == "delete":
+        from nri.runtime.delete import delete
+
+        return delete(call)
+    from nri.runtime.freeze import freeze
+
+    return freeze(call)
+
+
+def end(status: int) -> NoReturn:
+    """End this process as :func:`main` says: with an exit status, or by the signal that ended the real runtime."""
+    if status < 0:
+        import _signal
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+        if -status not in (9, 19):  # SIGKILL and SIGSTOP have no handlers
+            _signal.signal(-status, _signal.SIG_DFL)
+        os.kill(os.getpid(), -status)
+    os._exit(status)  # all output is written; the interpreter's shutdown would take some more milliseconds

@@ -1,0 +1,157 @@
+"""One call of the runtime: what its command needs, and what the commands have in common."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from nri.adjust import Changes, OCIAbilities
+from nri.client.oci import read_config, sandbox_id_in, spec_from_oci
+from nri.client.oci_state import OCIState
+from nri.errors import NRIError, escape
+from nri.runtime import caller
+from nri.runtime.chains import Chains
+from nri.types import gojson
+from nri.types.errors import DecodeError
+from nri.types.v1 import Request, Spec, State
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from nri.process.conversation import Output
+    from nri.runtime.commandline import CommandLine
+    from nri.runtime.options import RuntimeOptions
+    from nri.runtime.real import Real
+    from nri.runtime.report import Report
+
+ANSWERS_WITHIN = 30.0
+"""Seconds for a command of the real runtime that is a call of our own."""
+
+
+class Invocation:
+    """The command line, the real runtime, the options and the outlets of one call."""
+
+    def __init__(self, line: CommandLine, real: Real, options: RuntimeOptions, report: Report) -> None:
+        self.line, self.real, self.options, self.report = line, real, options, report
+
+    def chains(self) -> Chains:
+        """Return the chains that are configured.
+
+        :raises ConfigError: if the host configuration is not valid.
+        """
+        return Chains(self.options, self.report)
+
+    def container_id(self) -> str:
+        """Return the container's id on the command line; "" if there is none, which the real runtime reports.
+
+        :raises NRIError: if it is not clear which word it is.
+        """
+        arguments = self.line.arguments
+        if len(arguments) > 1 and not all(each.is_known for each in self.line.options):
+            raise NRIError(f"found the words {' '.join(map(escape, arguments))}, expected one container id")
+        id_ = arguments[0] if len(arguments) == 1 else ""
+        if id_:
+            self.report.about += f" {escape(id_)}"
+        return id_
+
+    def avoid_doubling(self, chains: Chains, annotations: dict[str, str]) -> None:
+        """Leave plugins to a caller that runs them itself."""
+        if chains.has_plugins_of_containerd and caller.runs_plugins_itself(
+            annotations, os.getppid(), self.report.note
+        ):
+            chains.leave_to_containerd()
+
+    def changes(self, oci: dict[str, Any] | None = None) -> Changes:
+        """Return an empty collection of the changes that plugins ask for.
+
+        :param oci: for ``setup``: the container's OCI configuration.
+        """
+        # CDI devices: pass resolve_cdi here as soon as a resolver exists.
+        return Changes(OCIAbilities(os.path.basename(self.real.path), self._oci_version, resolve_cdi=None), oci)
+
+    def state(self, id_: str) -> OCIState | None:
+        """Return what the real runtime says of a container; None if it fails, as where there is none of that id."""
+        done = self.ask("state", id_)
+        return OCIState(done.stdout, f"of {escape(id_)}") if done.status == 0 else None
+
+    def ask(self, command: str, *words: str, stdin: bytes = b"") -> Output:
+        """Run a command of the real runtime with the same options before it.
+
+        :raises NRIError: if it cannot be run, or does not end.
+        """
+        done = self.real.ask([*self.line.quiet_before, command, *words], time.monotonic() + ANSWERS_WITHIN, stdin)
+        if done.stopped:
+            raise NRIError(f"{self.real.path} {command}: not done within {ANSWERS_WITHIN:g} s")
+        return done
+
+    def apply_updates(self, changes: Changes, *, except_for: str = "") -> None:
+        """Give other containers the resources that plugins have asked for.
+
+        :param except_for: the container that is updated in another way.
+        :raises NRIError: if the real runtime refuses one, and ``ignoreFailure`` does not say that this is no fault.
+        """
+        for id_, update in changes.updates.items():
+            if id_ == except_for:
+                continue
+            if id_.startswith("-"):
+                raise NRIError(f"updates: found {gojson.shorten(repr(id_))}, expected the id of a container")
+            document = gojson.dumps(update["resources"])
+            done = self.ask("update", "--resources", "-", id_, stdin=document)
+            if done.status == 0:
+                continue
+            wrong = f"updates: container {escape(id_)}: {done.stderr or done.ending}"
+            if not update["ignoreFailure"]:
+                raise NRIError(wrong)
+            self.report.note(f"{wrong}; dropped (ignoreFailure)")
+
+    def delete_chain(self, chains: Chains, request: Request, report: Callable[[str], None] | None = None) -> None:
+        """Run the chain for ``delete``, and apply its updates. What fails is reported, and stops nothing.
+
+        :param report: by default a note, since the command has another error to report.
+        """
+        changes = self.changes()
+        try:
+            try:
+                chains.run(request, changes=changes)
+            finally:
+                self.apply_updates(changes)
+        except (NRIError, OSError) as error:
+            (report or self.report.note)(f"delete {escape(request.id)}: {error}")
+
+    def _oci_version(self) -> tuple[int, int]:
+        """Return the version of the runtime specification that the real runtime implements."""
+        try:
+            done = self.ask("features")
+            value = gojson.loads(done.stdout) if done.status == 0 else None
+            found = value.get("ociVersionMax") if isinstance(value, dict) else None
+            major, minor = str(found).split(".")[:2]
+            return int(major), int(minor)
+        except (NRIError, ValueError):  # a runtime from before `features`, which came with version 1.1
+            return 1, 0
+
+
+def request(state: str, id_: str, spec: Spec, pid: int = 0, *, late: bool = False) -> Request:
+    """Return the request about a container, with the sandbox that its annotations name."""
+    return Request(
+        state=State(state), id=id_, pid=pid, spec=spec, sandbox_id=sandbox_id_in(spec.annotations), late=late
+    )
+
+
+def spec_of(state: OCIState) -> Spec:
+    """Return what plugins see of a container that exists.
+
+    :raises DecodeError: if its bundle has no configuration.
+    """
+    spec = spec_from_oci(read_config(os.path.join(state.bundle, "config.json"), must_be_file=True))
+    spec.annotations.update(state.annotations)
+    return spec
+
+
+def bare_spec_of(state: OCIState) -> Spec:
+    """Return as much as is known of a container whose bundle may be gone."""
+    try:
+        return spec_of(state)
+    except DecodeError:
+        return Spec(annotations=state.annotations)

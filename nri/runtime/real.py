@@ -1,0 +1,157 @@
+"""The real runtime: finds it, hands the process over to it, runs it as a child, asks it things."""
+
+from __future__ import annotations
+
+import os
+
+from nri.errors import NRIError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import NoReturn
+
+    from nri.process.conversation import Output
+
+DIRECTORIES = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
+"""Where a runtime is looked for by its name. ``$PATH`` is the caller's, and not followed."""
+
+_SIGPIPE, _SIGCHLD, _SIGXFSZ = 13, 17, 25  # the signal module would import enum
+FORWARDED = frozenset((1, 2, 3, 10, 12, 14, 15, 28, *range(35, 65)))
+"""The signals that are forwarded to a child if they were sent to this process alone: HUP, INT, QUIT, USR1, USR2,
+ALRM, TERM, WINCH and the real-time ones. A terminal sends its own to the whole group, the child included."""
+
+
+def find(wanted: str, argv0: str) -> str:
+    """Return the path of a runtime.
+
+    :param wanted: its path or its name.
+    :param argv0: what this program was called by: it is not found, whatever its name.
+    :raises NRIError: if there is none.
+    """
+    ours = {_identity(path) for path in ("/proc/self/exe", argv0 if "/" in argv0 else "")} - {None}
+    paths = [wanted] if "/" in wanted else [f"{directory}/{wanted}" for directory in DIRECTORIES]
+    for path in paths:
+        if os.path.isfile(path) and os.access(path, os.X_OK):
+            if _identity(path) not in ours:
+                return path
+            if path == wanted:
+                raise NRIError(f"runtime: {path} is this program itself, expected the runtime that it runs")
+    where = f" in {', '.join(DIRECTORIES)}" if "/" not in wanted else ""
+    raise NRIError(f"runtime: no executable {wanted}{where}; expected runc, crun or the like")
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    return status.st_dev, status.st_ino
+
+
+class Real:
+    """The real runtime at *path*."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.is_crun = "crun" in os.path.basename(path)
+        self._environment = original(os.environ)
+
+    def execute(self, words: Sequence[str]) -> NoReturn:
+        """Become the real runtime.
+
+        :raises NRIError: if it cannot be run.
+        """
+        _undo_pythons_signals()
+        try:
+            os.execve(self.path, [self.path, *words], self._environment)  # noqa: S606 - never with a shell
+        except OSError as error:
+            raise NRIError(f"runtime: {self.path} cannot be run: {error.strerror}") from error
+
+    def run(self, words: Sequence[str], *, stdin: int = 0) -> int:
+        """Run it as a child with our descriptors, and return its exit status; a negative one is a signal.
+
+        :param stdin: the descriptor that it gets as 0.
+        :raises NRIError: if it cannot be run.
+        """
+        import _signal  # type: ignore[import-not-found] # the signal module would import enum
+
+        _signal.signal(_SIGCHLD, _signal.SIG_DFL)  # where it is ignored, the kernel keeps no exit status
+        waited_for = FORWARDED | {_SIGCHLD}
+        mask = _signal.pthread_sigmask(_signal.SIG_BLOCK, waited_for)
+        try:
+            child = self._spawn(words, stdin, mask)
+            while True:
+                info = _signal.sigwaitinfo(waited_for)
+                if info.si_signo == _SIGCHLD:
+                    pid, status = os.waitpid(child, os.WNOHANG)
+                    if pid:
+                        return os.waitstatus_to_exitcode(status)
+                elif info.si_code <= 0:  # a process has sent it, not the terminal
+                    os.kill(child, info.si_signo)
+        finally:
+            _signal.pthread_sigmask(_signal.SIG_SETMASK, mask)
+
+    def _spawn(self, words: Sequence[str], stdin: int, mask: Iterable[int]) -> int:
+        argv = [self.path, *words]
+        try:
+            if self._environment.get("LISTEN_PID") != str(os.getpid()):
+                actions = [(os.POSIX_SPAWN_DUP2, stdin, 0)] if stdin else []
+                return os.posix_spawn(
+                    self.path,
+                    argv,
+                    self._environment,
+                    file_actions=actions,
+                    setsigmask=mask,
+                    setsigdef=(_SIGPIPE, _SIGXFSZ),
+                )
+            # sd_listen_fds(3): the descriptors are those of the process that LISTEN_PID names.
+            child = os.fork()
+            if child == 0:
+                try:
+                    import _signal
+
+                    if stdin:
+                        os.dup2(stdin, 0)
+                    _undo_pythons_signals()
+                    _signal.pthread_sigmask(_signal.SIG_SETMASK, mask)
+                    environment = self._environment | {"LISTEN_PID": str(os.getpid())}
+                    os.execve(self.path, argv, environment)  # noqa: S606 - never with a shell
+                finally:
+                    os._exit(127)
+        except OSError as error:
+            raise NRIError(f"runtime: {self.path} cannot be run: {error.strerror}") from error
+        return child
+
+    def ask(self, words: Sequence[str], deadline: float, stdin: bytes = b"") -> Output:
+        """Run it apart from the caller's streams, and return what it has written and its exit status.
+
+        :param deadline: a time of :func:`time.monotonic`, when it is killed.
+        :raises NRIError: if it cannot be run.
+        """
+        from nri.process.conversation import Conversation
+        from nri.process.launch import MAX_OUTPUT, start
+        from nri.process.lines import Lines
+
+        try:
+            pid, pipes = start(self.path, [self.path, *words], deadline, self._environment)
+            lines = Lines(MAX_OUTPUT, lambda line: None)
+            return Conversation(pid, pipes, stdin, lines, MAX_OUTPUT).run(deadline)
+        except OSError as error:
+            raise NRIError(f"runtime: {self.path} cannot be run: {error.strerror}") from error
+
+
+def original(environment: os._Environ[str]) -> dict[str, str]:
+    """Return the environment without what PyInstaller's launcher has changed in it."""
+    found = {name: value for name, value in environment.items() if not name.startswith(("_PYI_", "_MEIPASS"))}
+    if "LD_LIBRARY_PATH_ORIG" in found:
+        found["LD_LIBRARY_PATH"] = found.pop("LD_LIBRARY_PATH_ORIG")
+    return found
+
+
+def _undo_pythons_signals() -> None:
+    """Restore the dispositions that the interpreter has changed: an ignored signal stays ignored across exec."""
+    import _signal
+
+    for number in (_SIGPIPE, _SIGXFSZ):
+        _signal.signal(number, _signal.SIG_DFL)

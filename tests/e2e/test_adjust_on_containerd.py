@@ -1,0 +1,162 @@
+"""What v0.1 plugins ask for in `adjust` and `updates` is done by real containerd 1.7 and 2.x, as seen inside."""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+from harness.containerd import cgroups, image
+from harness.containerd.bridged import configure, create, knob, log, prepared, script
+from harness.containerd.cri import Cri
+from harness.containerd.instance import Containerd, Release
+from tests.e2e.standin import StandIn
+
+pytestmark = pytest.mark.runtime
+
+NULL = {"path": "/dev/given", "type": "c", "major": 1, "minor": 3, "fileMode": 0o666}
+
+
+@pytest.fixture
+def containerd(containerd_v2: Release, installed: Path) -> Iterator[Containerd]:
+    with Containerd(release=containerd_v2, prepare=prepared(installed)) as containerd:
+        yield containerd
+        print(log(containerd))  # shown when the test fails
+
+
+@pytest.fixture
+def cri(containerd: Containerd) -> Iterator[Cri]:
+    with containerd.cri() as cri:
+        yield cri
+
+
+def answering(containerd: Containerd, name: str, state: str, **result: Any) -> dict[str, Any]:
+    """Install a plugin that answers a state with this result; return its entry of the configuration."""
+    answer = {"plugin": name, "version": "0.1", "error": ""}
+    path = containerd.enclosure.opt_nri / "bin" / f".{name}.json"
+    path.write_text(json.dumps(answer | result) + "\n")
+    nothing = json.dumps(answer)
+    visible = f"/opt/nri/bin/.{name}.json"
+    script(
+        containerd, name, f'case "$(cat)" in *\'"state":"{state}"\'*) cat {visible} ;; *) echo \'{nothing}\' ;; esac'
+    )
+    return {"type": name, "states": [state]}
+
+
+def inside(containerd: Containerd, container: str) -> Path:
+    """Return /proc/PID of the container's process."""
+    (pid,) = cgroups.processes(f"{containerd.enclosure.cgroup_parent}/{container}")
+    return Path(f"/proc/{pid}")
+
+
+def environment(process: Path) -> dict[str, str]:
+    pairs = [text.partition("=") for text in (process / "environ").read_text().split("\0") if text]
+    return {name: value for name, _, value in pairs}
+
+
+def test_a_container_has_what_plugins_ask_for(containerd: Containerd, cri: Cri, tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/file").write_text("seen")
+    bind = {"type": "bind", "source": str(tmp_path / "data"), "options": ["rbind", "ro"]}
+    first = answering(
+        containerd,
+        "first",
+        "setup",
+        adjust={
+            "env": {"LEVEL": "1", "GONE": "1"},
+            "mounts": {"/data": bind},
+            "rlimits": [{"type": "RLIMIT_NOFILE", "hard": 99, "soft": 77}],
+            "linux": {"devices": [NULL], "resources": {"cpu": {"shares": 300}}},
+        },
+    )
+    second = answering(containerd, "second", "setup", adjust={"env": {"-LEVEL": None, "LEVEL": "2", "GONE": None}})
+    keeper = StandIn(containerd.enclosure.opt_nri / "bin", "keeper", tmp_path / "kept")
+    configure(containerd, first, second, {"type": "keeper", "states": ["setup"]})
+
+    container = create(cri, cri.run_pod("web"))
+    cri.start(container)
+
+    process = inside(containerd, container)
+    assert environment(process)["LEVEL"] == "2"
+    assert "GONE" not in environment(process)
+    assert (process / "root/data/file").read_text() == "seen"
+    device = os.stat(process / "root/dev/given")
+    assert (os.major(device.st_rdev), os.minor(device.st_rdev), device.st_mode & 0o777) == (1, 3, 0o666)
+    assert [line.split()[3:5] for line in (process / "limits").read_text().splitlines() if "open files" in line] == [
+        ["77", "99"]
+    ]
+    assert knob(containerd, container, "cpu.shares") == "300"
+    (seen,) = [request for request in keeper.requests() if request["state"] == "setup"]
+    assert "LEVEL=2" in seen["spec"]["process"]["env"]
+    assert "/dev/given" in [device["path"] for device in seen["spec"]["linux"]["devices"]]
+    assert "/data" in [mount["destination"] for mount in seen["spec"]["mounts"]]
+    assert seen["extensions"] == {"adjust": 1}
+
+
+def test_two_plugins_that_set_the_same_make_the_creation_fail_by_name(containerd: Containerd, cri: Cri) -> None:
+    entries = [answering(containerd, name, "setup", adjust={"env": {"LEVEL": name}}) for name in ("one", "other")]
+    configure(containerd, *entries)
+    pod = cri.run_pod("web")
+    with pytest.raises(grpc.RpcError) as refused:
+        create(cri, pod)
+    said = refused.value.details()
+    assert "plugin other: adjust.env LEVEL: already set by the plugin one" in said
+
+    configure(containerd, entries[0], entries[1] | {"failurePolicy": "ignore"})
+    container = create(cri, pod)
+    cri.start(container)
+    assert environment(inside(containerd, container))["LEVEL"] == "one"
+
+
+def test_what_the_runtime_lacks_is_refused_and_never_dropped(
+    containerd: Containerd, cri: Cri, containerd_v2: Release
+) -> None:
+    newest = answering(containerd, "newest", "setup", adjust={"linux": {"memoryPolicy": {"mode": "MPOL_LOCAL"}}})
+    configure(containerd, newest)
+    pod = cri.run_pod("web")
+    with pytest.raises(grpc.RpcError) as refused:
+        create(cri, pod)
+    assert "adjust.linux.memoryPolicy: containerd" in refused.value.details()
+    assert "which does not apply it; NRI 0.12 does" in refused.value.details()
+
+
+def test_the_limits_that_a_resize_asks_for_are_changed_on_their_way(
+    containerd: Containerd, cri: Cri, tmp_path: Path
+) -> None:
+    pod = cri.run_pod("web")
+    container, other = (
+        create(cri, pod),
+        cri.create_container(pod, "other", image=image.NAME, command=image.FOREVER, cpu_shares=500),
+    )
+    for each in (container, other):
+        cri.start(each)
+    updates = [
+        {"id": container, "resources": {"cpu": {"quota": 33_000}}},
+        {"id": other, "resources": {"cpu": {"shares": 111}}},
+    ]
+    configure(containerd, answering(containerd, "limiter", "resize", updates=updates))
+
+    cri.update_resources(container, cpu_quota=70_000, cpu_period=100_000)
+
+    assert knob(containerd, container, "cpu.cfs_quota_us") == "33000"
+    assert knob(containerd, other, "cpu.shares") == "111"
+
+
+def test_a_container_that_stops_leaves_its_share_to_another(containerd: Containerd, cri: Cri) -> None:
+    pod = cri.run_pod("web")
+    container, other = (
+        create(cri, pod),
+        cri.create_container(pod, "other", image=image.NAME, command=image.FOREVER, cpu_shares=500),
+    )
+    for each in (container, other):
+        cri.start(each)
+    updates = [{"id": other, "resources": {"cpu": {"shares": 900}}}]
+    configure(containerd, answering(containerd, "giver", "delete", updates=updates))
+    configure(containerd, {"type": "giver", "failurePolicy": "ignore"})
+
+    cri.stop(container)
+
+    assert knob(containerd, other, "cpu.shares") == "900"

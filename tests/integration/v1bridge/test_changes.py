@@ -1,0 +1,188 @@
+"""What plugins ask for in answer to setup, resize and delete is in the answer to the runtime, or the event fails."""
+
+from __future__ import annotations
+
+import functools
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nri import api
+from nri.adjust import cdi
+from nri.ttrpc import StatusError
+from tests.support.host import Host, plugin
+from tests.support.node import Node, call
+from tests.support.pods import container, pod
+
+
+@pytest.fixture
+def node(host: Host) -> Node:
+    node = Node(host)
+    node.runtime("containerd", "2.2.1")  # NRI 0.11
+    return node
+
+
+def asking(host: Host, name: str, state: str, *, key: str = "adjust", value: Any, **options: Any) -> Any:
+    """Install a plugin that asks for something in answer to a state."""
+    host.install(name)
+    return plugin(name, ["put", key, value], states=[state], **options)
+
+
+def create(node: Node, **changes: Any) -> api.CreateContainerResponse | None:
+    return node.bridge.create_container(
+        api.CreateContainerRequest(pod=pod(), container=container(pid=0, **changes)), call()
+    )
+
+
+def update(node: Node, **resources: Any) -> api.UpdateContainerResponse | None:
+    request = api.UpdateContainerRequest(pod=pod(), container=container(), linux_resources=resources)
+    return node.bridge.update_container(request, call())
+
+
+def test_the_answer_has_the_changes_of_all_plugins(host: Host, node: Node) -> None:
+    host.configure(
+        asking(host, "a", "setup", value={"env": {"A": "1"}, "linux": {"oomScoreAdj": 3}}),
+        asking(host, "b", "setup", value={"env": {"B": "2", "C": None}}),
+    )
+    response = create(node)
+    assert response is not None
+    assert [(each.key, each.value) for each in response.adjust.env] == [("-C", ""), ("A", "1"), ("B", "2")]
+    assert response.adjust.linux.oom_score_adj.value == 3
+
+
+def test_without_changes_the_answer_is_empty(host: Host, node: Node) -> None:
+    host.configure(node.keeper(states=["setup", "resize"]))
+    assert create(node) is None
+    assert update(node) is None
+
+
+def test_a_plugin_sees_the_container_as_those_before_it_have_left_it(host: Host, node: Node) -> None:
+    host.configure(
+        asking(host, "a", "setup", value={"env": {"A": "1"}, "args": ["new"]}), node.keeper("b", states=["setup"])
+    )
+    create(node, env=["A=0", "B=0"], args=["old"], mounts=[{"destination": "/proc", "type": "proc"}])
+    (seen,) = node.kept
+    assert seen["spec"]["process"] == {"args": ["new"], "env": ["A=1", "B=0"]}
+    assert seen["spec"]["mounts"] == [{"destination": "/proc", "type": "proc"}]
+    assert seen["extensions"] == {"adjust": 1}
+
+
+def test_requests_of_older_states_are_as_before(host: Host, node: Node) -> None:
+    host.configure(node.keeper())
+    node.live()
+    for seen in node.kept:
+        assert "extensions" not in seen
+        assert not {"process", "mounts", "hooks", "linux"} & set(seen["spec"])
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        ({"env": {"A": "2"}}, "adjust.env A: already set by the plugin a"),
+        (
+            {"linux": {"memoryPolicy": {"mode": "MPOL_LOCAL"}}},
+            "adjust.linux.memoryPolicy: containerd 2.2.1 has NRI 0.11",
+        ),
+        ({"linux": {"cgroupsPath": "here"}}, "adjust.linux.cgroupsPath 'here' is relative"),
+        ({"linux": {"resources": {"memory": {"swap": 1}}}}, "adjust.linux.resources.memory.swap: no NRI v2 runtime"),
+        ({"mounts": {"/a/..": {}}}, "adjust.mounts: found the key '/a/..', expected an absolute path without '..'"),
+        (["x"], "adjust: found an array, expected an object"),
+    ],
+)
+def test_what_cannot_be_done_is_a_failure_and_nothing_of_it_is_done(
+    host: Host, node: Node, value: Any, why: str
+) -> None:
+    first = asking(host, "a", "setup", value={"env": {"A": "1"}})
+    host.configure(first, asking(host, "b", "setup", value=value))
+    with pytest.raises(StatusError) as refused:
+        create(node)
+    assert f"nri v0.1: plugin b: {why}" in refused.value.message
+
+    host.configure(first, asking(host, "b", "setup", value=value, failure_policy="ignore"))
+    response = create(node)
+    assert response is not None
+    expected = api.ContainerAdjustment(env=[api.KeyValue(key="A", value="1")])
+    assert response.adjust == expected
+
+
+def test_changes_come_in_answer_to_their_states_alone(host: Host, node: Node) -> None:
+    host.configure(asking(host, "a", "update", value={"env": {"A": "1"}}))
+    with pytest.raises(StatusError, match="found it in answer to create, which this host cannot apply"):
+        node.start()
+    with pytest.raises(StatusError, match="expected it in answer to setup alone"):
+        node.stop()
+
+
+def test_a_resize_shows_the_new_limits_and_can_change_them(host: Host, node: Node) -> None:
+    updates = [
+        {"id": "1f92", "resources": {"cpu": {"quota": 5}}},
+        {"id": "other", "resources": {"cpu": {"shares": 2}}, "ignoreFailure": True},
+    ]
+    host.configure(asking(host, "a", "resize", key="updates", value=updates), node.keeper("b", states=["resize"]))
+    response = update(node, cpu={"quota": {"value": 9}, "period": {"value": 10}})
+    (seen,) = node.kept
+    assert seen["spec"]["resources"] == {"memory": {}, "cpu": {"quota": 5, "period": 10}}
+    assert response is not None
+    own, other = response.update
+    assert (own.container_id, own.linux.resources.cpu.quota.value, own.ignore_failure) == ("1f92", 5, False)
+    assert (other.container_id, other.linux.resources.cpu.shares.value, other.ignore_failure) == ("other", 2, True)
+
+
+def test_a_resize_can_be_refused(host: Host, node: Node) -> None:
+    host.configure(node.keeper("a", ["error", "too much"], states=["resize"]))
+    with pytest.raises(StatusError, match="plugin a: too much"):
+        update(node)
+
+
+def test_a_resize_of_a_sandbox_has_its_new_resources_and_no_updates(host: Host, node: Node) -> None:
+    host.configure(node.keeper("a", states=["resize"]))
+    request = api.UpdatePodSandboxRequest(pod=pod(), linux_resources={"cpu": {"shares": {"value": 7}}})
+    node.bridge.update_pod_sandbox(request, call())
+    (seen,) = node.kept
+    assert (seen["state"], seen["id"], seen["sandboxID"]) == ("resize", "6efd", "6efd")
+    assert seen["spec"]["resources"] == {"memory": {}, "cpu": {"shares": 7}}
+
+    updates = [{"id": "6efd", "resources": {"cpu": {"shares": 2}}}]
+    host.configure(asking(host, "b", "resize", key="updates", value=updates))
+    with pytest.raises(StatusError, match="updates: NRI v2 has no updates in answer to an event of a sandbox"):
+        node.bridge.update_pod_sandbox(request, call())
+
+
+def test_a_container_that_stops_can_leave_its_share_to_others(host: Host, node: Node) -> None:
+    host.install("a")
+    host.configure(plugin("a", ["put", "updates", [{"id": "other", "resources": {"cpu": {"shares": 2}}}]]))
+    request = api.StopContainerRequest(pod=pod(), container=container())
+    response = node.bridge.stop_container(request, call())
+    assert response is not None
+    assert [each.container_id for each in response.update] == ["other"]
+
+
+def test_cdi_devices_are_the_runtimes_to_resolve_and_ours_where_its_nri_cannot(
+    host: Host, node: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    specification = {
+        "cdiVersion": "0.6.0",
+        "kind": "vendor.com/class",
+        "devices": [{"name": "one", "containerEdits": {"env": ["ONE=1"]}}],
+    }
+    (tmp_path / "cdi").mkdir(mode=0o755)
+    (tmp_path / "cdi/vendor.json").write_text(json.dumps(specification))
+    monkeypatch.setattr(cdi, "CDI", functools.partial(cdi.CDI, [str(tmp_path / "cdi")]))
+    host.configure(asking(host, "a", "setup", value={"cdiDevices": ["vendor.com/class=one"]}))
+
+    response = create(node)
+    assert response is not None
+    assert [each.name for each in response.adjust.CDI_devices] == ["vendor.com/class=one"]
+
+    older = Node(host, check_owner=False)
+    older.runtime("containerd", "1.7.24")
+    response = create(older)
+    assert response is not None
+    assert [(each.key, each.value) for each in response.adjust.env] == [("ONE", "1")]
+    assert not response.adjust.CDI_devices
+
+    host.configure(asking(host, "a", "setup", value={"cdiDevices": ["vendor.com/class=two"]}))
+    with pytest.raises(StatusError, match=r"the CDI device vendor\.com/class=two is not in .* known of .*: one"):
+        create(older)

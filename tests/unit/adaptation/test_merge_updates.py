@@ -1,0 +1,168 @@
+"""Updates of several plugins, put together; and the arguments of ``merge``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from google.protobuf import json_format
+
+from nri import api
+from nri.adaptation import AdaptationError, ConflictError, EventError, merge
+from nri.adaptation.fields import FIELDS, LIST, MAP, changed_fields
+from tests.unit.adaptation.test_merge import SETTABLE, message
+
+RESOURCES = "linux.resources."
+UPDATABLE = [path for path in SETTABLE if path.startswith(RESOURCES) and path != f"{RESOURCES}pids"]
+APP, REQUESTED = {"id": "app"}, {"cpu": {"quota": {"value": 7}}, "unified": {"memory.high": "1"}}
+
+
+def update(path: str, number: int, id_: str = "other", *, ignore_failure: bool = False) -> api.ContainerUpdate:
+    made: api.ContainerUpdate = message(path, number, api.ContainerUpdate)
+    made.container_id, made.ignore_failure = id_, ignore_failure
+    return made
+
+
+def merged(*updates: Any, event: str = "StopContainer", resources: Any = None) -> list[api.ContainerUpdate]:
+    """The updates, each of another plugin, as merged."""
+    responses = [(f"{number}0-p", {"update": [as_dict(each)]}) for number, each in enumerate(updates)]
+    return list(merge(event, APP, responses, resources).update)
+
+
+def as_dict(value: Any) -> Any:
+    return value if isinstance(value, dict) else json_format.MessageToDict(value)
+
+
+@pytest.mark.parametrize("event", ["CreateContainer", "UpdateContainer", "StopContainer"])
+@pytest.mark.parametrize("path", UPDATABLE)
+def test_updates_of_a_container_are_put_together_and_conflict_likewise(path: str, event: str) -> None:
+    first, third = merged(update(path, 1), update(path, 2, "third"), event=event)
+    assert (first.container_id, third.container_id) == ("other", "third")
+    assert changed_fields(first) == changed_fields(update(path, 1))
+    name, key = api.Field.Name(FIELDS[path].owner), "key" if FIELDS[path].kind in (MAP, LIST) else ""
+    with pytest.raises(ConflictError) as caught:
+        merged(update(path, 1), update(path, 3), event=event)
+    assert str(caught.value) == f'plugins "10-p" and "00-p" both tried to set {name} {key}'
+
+
+@pytest.mark.parametrize("path", [f"{RESOURCES}pids", f"{RESOURCES}devices"])
+def test_limits_of_processes_and_device_rules_are_ignored(path: str) -> None:
+    one = {"container_id": "other", "linux": {"resources": {"pids": {"limit": 1}, "devices": [{"allow": True}]}}}
+    (found,) = merged(one, one)
+    assert changed_fields(found) == []
+
+
+def test_the_containers_own_update_has_the_request_and_is_the_last_one() -> None:
+    quota = f"{RESOURCES}cpu.quota"
+    updates = merged(
+        update(f"{RESOURCES}cpu.shares", 1, "app"),
+        update(quota, 2, "other"),
+        update(quota, 3, "app"),
+        event="UpdateContainer",
+        resources=REQUESTED,
+    )
+    assert [each.container_id for each in updates] == ["other", "app"]
+    found = updates[1].linux.resources
+    assert (found.cpu.quota.value, found.cpu.shares.value, dict(found.unified)) == (3, 1, {"memory.high": "1"})
+
+
+def test_the_stopped_containers_own_update_is_like_any_other() -> None:
+    quota = f"{RESOURCES}cpu.quota"
+    updates = merged(update(quota, 1, "app"), update(quota, 2, "other"), resources=REQUESTED)
+    assert [each.container_id for each in updates] == ["app", "other"]
+    assert not updates[0].linux.resources.unified
+
+
+def test_a_request_that_no_plugin_changes_is_no_update() -> None:
+    assert merged(event="UpdateContainer", resources=REQUESTED) == []
+
+
+def test_an_ignored_conflict_changes_nothing_but_keeps_what_it_claimed() -> None:
+    second = update(f"{RESOURCES}cpu.quota", 2, ignore_failure=True)
+    second.linux.resources.cpu.shares.value = 5  # claimed before the quota
+    first = update(f"{RESOURCES}cpu.quota", 1)
+    (found,) = merged(first, second)
+    assert changed_fields(found) == changed_fields(first)
+    with pytest.raises(ConflictError) as caught:
+        merged(first, second, update(f"{RESOURCES}cpu.shares", 1))
+    assert caught.value.plugins == ("10-p", "20-p")
+
+
+def test_an_ignored_conflict_within_the_first_update_leaves_an_empty_one() -> None:
+    pages = [{"page_size": "2MB", "limit": 1}] * 2
+    twice = {"container_id": "other", "linux": {"resources": {"hugepage_limits": pages}}, "ignore_failure": True}
+    (found,) = merged(twice)
+    assert (found.container_id, changed_fields(found)) == ("other", [])
+
+
+def test_an_update_without_resources_is_in_the_list() -> None:
+    (found,) = merged({"container_id": "other"})
+    assert (found.container_id, changed_fields(found)) == ("other", [])
+
+
+@pytest.mark.parametrize("second", [True, False])
+def test_failure_is_ignored_when_all_say_so(second: bool) -> None:
+    first = update(f"{RESOURCES}cpu.quota", 1, ignore_failure=True)
+    (found,) = merged(first, update(f"{RESOURCES}cpu.shares", 1, ignore_failure=second))
+    assert found.ignore_failure is second
+
+
+def test_the_container_that_is_being_created_cannot_be_updated_even_if_failure_is_ignored() -> None:
+    own = update(f"{RESOURCES}cpu.quota", 1, "app", ignore_failure=True)
+    with pytest.raises(EventError) as caught:
+        merged(own, event="CreateContainer")
+    assert str(caught.value) == 'plugin "00-p" asked update of "app" during creation'
+    assert (caught.value.event, caught.value.plugin) == ("CreateContainer", "00-p")
+
+
+def test_a_requested_limit_of_processes_is_claimed_by_each_update_of_the_container() -> None:
+    requested, shares = {"pids": {"limit": 2}}, update(f"{RESOURCES}cpu.shares", 1, "app")
+    (found,) = merged(shares, event="UpdateContainer", resources=requested)
+    assert found.linux.resources.pids.limit == 2
+    with pytest.raises(ConflictError, match="PidsLimit"):
+        merged(shares, update(f"{RESOURCES}cpu.quota", 1, "app"), event="UpdateContainer", resources=requested)
+
+
+def test_evictions_are_not_passed_on() -> None:
+    found = merge("CreateContainer", APP, [("00-p", {"evict": [{"container_id": "other"}]})])
+    assert isinstance(found, api.CreateContainerResponse)
+    assert not found.evict
+
+
+# Arguments
+
+
+def test_messages_and_dictionaries_in_either_spelling_are_the_same_and_unchanged() -> None:
+    container = api.Container(id="app", env=["A=1"])
+    response = api.CreateContainerResponse(
+        adjust={"CDI_devices": [{"name": "a"}], "linux": {"cgroups_path": "/a"}}, update=[{"container_id": "b"}]
+    )
+    snake: dict[str, Any] = {
+        "adjust": {"CDI_devices": [{"name": "a"}], "linux": {"cgroups_path": "/a"}},
+        "update": [{"container_id": "b"}],
+    }
+    camel = {
+        "adjust": {"CDIDevices": [{"name": "a"}], "linux": {"cgroupsPath": "/a"}},
+        "update": [{"containerId": "b"}],
+    }
+    copies = (api.Container.FromString(container.SerializeToString()), str(response), str(snake))
+    made = merge("CreateContainer", container, [("00-p", response), ("10-p", None)])
+    assert made == merge("CreateContainer", {"id": "app", "env": ["A=1"]}, [("00-p", snake)])
+    assert made == merge("CreateContainer", container, [("00-p", camel)])
+    assert (container, str(response), str(snake)) == copies
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (("StartContainer", {}, []), "found the event 'StartContainer', expected CreateContainer, UpdateContainer, "),
+        (("StopContainer", {"idd": 1}, []), 'container: .* no field named "idd"'),
+        (("StopContainer", None, []), "container: found NoneType, expected Container or a dictionary"),
+        (("StopContainer", {}, [("00-p", {"adjust": {}})]), 'the response of 00-p: .* no field named "adjust"'),
+        (("StopContainer", {}, [("00-p", api.Container())]), "the response of 00-p: found Container, expected Stop"),
+        (("UpdateContainer", {}, [], {"cpu": 1}), "resources: "),
+    ],
+)
+def test_an_argument_that_cannot_be_read_is_told(arguments: Any, complaint: str) -> None:
+    with pytest.raises(AdaptationError, match=complaint):
+        merge(*arguments)

@@ -1,0 +1,118 @@
+"""An ``adjust`` and an array of ``updates`` that have every key."""
+
+from __future__ import annotations
+
+from typing import Any
+
+HOOK = {"path": "/bin/hook", "args": ["hook", "-v"], "env": ["A=1"], "timeout": 5}
+THROTTLE = [{"major": 8, "minor": 0, "rate": 1000}]
+RESOURCES: dict[str, Any] = {
+    "memory": {
+        "limit": 1 << 30,
+        "reservation": 1 << 20,
+        "swap": -1,
+        "kernel": 1,
+        "kernelTCP": 1,
+        "swappiness": 60,
+        "disableOOMKiller": False,
+        "useHierarchy": True,
+        "checkBeforeUpdate": True,
+    },
+    "cpu": {
+        "shares": 1024,
+        "quota": -1,
+        "burst": 0,
+        "period": 100000,
+        "realtimeRuntime": 950000,
+        "realtimePeriod": 1000000,
+        "cpus": "0-3",
+        "mems": "0",
+        "idle": 1,
+    },
+    "pids": {"limit": 100},
+    "blockIO": {
+        "weight": 10,
+        "leafWeight": 1000,
+        "throttleReadBpsDevice": THROTTLE,
+        "throttleWriteBpsDevice": THROTTLE,
+        "throttleReadIOPSDevice": THROTTLE,
+        "throttleWriteIOPSDevice": THROTTLE,
+    },
+    "hugepageLimits": [{"pageSize": "2MB", "limit": 0}, {"pageSize": "1GB", "limit": 2**64 - 1}],
+    "network": {"classID": 1048577, "priorities": [{"name": "eth0", "priority": 500}]},
+    "rdma": {"mlx5_1": {"hcaHandles": 3, "hcaObjects": 10000}},
+    "unified": {"memory.high": "max"},
+    "devices": [{"allow": False}, {"allow": True, "type": "c", "major": 10, "minor": 229, "access": "rw"}],
+    "blockioClass": "slow",
+    "rdtClass": "gold",
+}
+ADJUST: dict[str, Any] = {
+    "annotations": {"a": "1", "old": None, "-older": None},
+    "env": {"A": "1", "OLD": None, "-OLDER": None},
+    "args": ["", "sh", "-c", "true"],
+    "mounts": {
+        "/data": {"type": "bind", "source": "/srv", "options": ["rbind", "rw"]},
+        "/tmp": {"type": "tmpfs", "source": "tmpfs"},
+        "/old": None,
+        "-/older": None,
+    },
+    "hooks": {
+        "prestart": [HOOK],
+        "createRuntime": [HOOK],
+        "createContainer": [HOOK],
+        "startContainer": [HOOK],
+        "poststart": [HOOK],
+        "poststop": [HOOK, {"path": "/bin/true"}],
+    },
+    "rlimits": [{"type": "RLIMIT_NOFILE", "hard": 2**64 - 1, "soft": 1024}],
+    "cdiDevices": ["vendor.com/net=eth0", "vendor.com/gpu=0"],
+    "scheduler": {
+        "policy": "SCHED_DEADLINE",
+        "nice": -20,
+        "priority": 1,
+        "flags": ["SCHED_FLAG_RESET_ON_FORK"],
+        "runtime": 1,
+        "deadline": 2,
+        "period": 3,
+    },
+    "linux": {
+        "devices": [
+            {"path": "/dev/fuse", "type": "c", "major": 10, "minor": 229, "fileMode": 438, "uid": 0, "gid": 0},
+            {"path": "/dev/pipe", "type": "p"},
+            {"path": "/dev/old", "remove": True},
+        ],
+        "resources": RESOURCES,
+        "cgroupsPath": "/demo/web",
+        "oomScoreAdj": -1000,
+        "sysctl": {"net.ipv4.ip_forward": "1", "kernel.shm_rmid_forced": None, "-kernel.old": None},
+        "namespaces": [{"type": "network", "path": "/run/netns/a"}, {"type": "user", "remove": True}],
+        "seccomp": {
+            "defaultAction": "SCMP_ACT_ERRNO",
+            "defaultErrnoRet": 38,
+            "architectures": ["SCMP_ARCH_X86_64"],
+            "flags": ["SECCOMP_FILTER_FLAG_LOG"],
+            "listenerPath": "/run/listener",
+            "listenerMetadata": "x",
+            "syscalls": [
+                {
+                    "names": ["read"],
+                    "action": "SCMP_ACT_ALLOW",
+                    "errnoRet": 1,
+                    "args": [{"index": 0, "value": 1, "valueTwo": 2, "op": "SCMP_CMP_EQ"}],
+                }
+            ],
+        },
+        "ioPriority": {"class": "IOPRIO_CLASS_BE", "priority": 7},
+        "intelRdt": {
+            "closID": "gold",
+            "l3CacheSchema": "L3:0=ff",
+            "memBwSchema": "MB:0=50",
+            "schemata": ["L3:0=f"],
+            "enableMonitoring": True,
+            "remove": True,
+        },
+        "netDevices": {"eth1": {"name": "net1"}, "eth2": {}, "eth3": None, "-eth4": None},
+        "memoryPolicy": {"mode": "MPOL_BIND", "nodes": "0-1", "flags": ["MPOL_F_STATIC_NODES"]},
+    },
+}
+UPDATES = [{"id": "other", "resources": RESOURCES, "ignoreFailure": True}, {"id": "third", "resources": {}}]
