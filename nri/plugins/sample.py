@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nri.errors import escape
+from nri.errors import NRIError, escape
 from nri.skel import Plugin, scoped
 from nri.types.gojson import shorten
 from nri.types.table import FLAG, Key, Table, array, either, text
@@ -52,6 +52,11 @@ class SamplePlugin(Plugin):
             raise refusal(self.conf_table, request.conf, "conf")
         metadata: dict[str, str] = {}
         adjust = self.act(request, conf, metadata)
+        if adjust and request.extensions.get("adjust", 0) < 1:
+            raise NRIError(
+                f"{self.type}: the request lacks the extension adjust: this host would drop what is asked for "
+                f"({shorten(', '.join(adjust))}); expected a host that applies changes"
+            )
         return request.new_result(self.type, metadata=metadata, adjust=adjust or None)
 
     def act(self, request: Request, conf: dict[str, Any], metadata: dict[str, str]) -> dict[str, Any] | None:

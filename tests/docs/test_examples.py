@@ -41,7 +41,7 @@ from nri.plugins.konfine import Konfine
 from nri.plugins.logger import Logger
 from nri.plugins.sample import SamplePlugin
 from nri.plugins.ulimit_adjuster import UlimitAdjuster
-from nri.types.v1 import Request, Result, Spec
+from nri.types.v1 import EXTENSIONS, Request, Result, Spec
 from nri.v1bridge import BridgeOptions, OptionsError
 
 ROOT = Path(__file__).parent.parent.parent
@@ -186,7 +186,7 @@ def check_pod(block: Block) -> None:
     pod = yaml.safe_load(block.text)
     name = {"io.kubernetes.cri.container-name": "web"}
     for key, value in pod["metadata"]["annotations"].items():
-        request = Request(state="setup", id="a", spec=Spec(annotations={**name, key: value}))
+        request = Request(state="setup", id="a", spec=Spec(annotations={**name, key: value}), extensions=EXTENSIONS)
         results = []
         for plugin in (DeviceInjector, UlimitAdjuster):
             allow = (plugin().conf_schema or {})["properties"]["allow"]["properties"]

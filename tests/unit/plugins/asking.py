@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from nri import skel
 from nri.adjust.reading import read_adjust
-from nri.types.v1 import Request, Result, Spec
+from nri.types.v1 import EXTENSIONS, Request, Result, Spec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,6 +27,7 @@ def run(
     """The result of ``setup`` for the container ``web`` with these annotations, and these other parts of a spec."""
     spec = Spec(annotations=NAMED | dict(annotations), **(parts or {}))
     given = {"state": "setup", "id": "id", "sandbox_id": "pod", "labels": SHOP, "spec": spec, "conf": conf}
+    given["extensions"] = EXTENSIONS
     request = Request(**given | changes)
     stdout, stderr = io.BytesIO(), io.StringIO()
     status = skel.run(plugin, [plugin.type, "invoke"], io.BytesIO(request.to_json()), stdout, stderr)
