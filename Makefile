@@ -42,7 +42,7 @@ lint: venv ## check format, lint, types and layers
 	@$(BIN)/mypy --no-error-summary && echo "mypy: fine"
 	@$(BIN)/lint-imports --no-cache >build/layers.txt 2>&1 || { cat build/layers.txt; exit 1; }; echo "layers: fine"
 
-binaries: venv ## build dist/nri with PyInstaller: clearcfs, konfine, nri, v1bridge and their shared libraries
+binaries: venv ## build dist/nri with PyInstaller: nri, v1bridge, the plugins and their shared libraries
 	@tools/binaries
 
 install: may-install binaries ## install the binaries and the sample configuration below DESTDIR

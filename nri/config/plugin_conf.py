@@ -34,13 +34,17 @@ def open_to_every_pod(schema: Any, conf: Any) -> tuple[str, ...]:
     """Return the things that a pod can say about itself and that an entry leaves open to every pod.
 
     A plugin that acts on the annotations of pods declares in its schema an object ``allow``, with a key for each
-    property that a pod can set. A key that *conf* leaves out, or that is null or true there, is open to every pod.
+    property that a pod can set. A key that is true in *conf* is open to every pod. A key that *conf* leaves out, or
+    that is null there, has the ``default`` that the schema declares; without one it is open, too.
 
     :param schema: the plugin's; it may be any value, and declares no key if it has another form.
     """
     allow = _object(_object(conf).get("allow"))
     declared = _object(_object(_object(_object(schema).get("properties")).get("allow")).get("properties"))
-    return tuple([key for key in declared if allow.get(key) in (None, True)])
+    values = {
+        key: _object(declared[key]).get("default") if allow.get(key) is None else allow[key] for key in declared
+    }
+    return tuple([key for key, value in values.items() if value in (None, True)])
 
 
 def openness_note(plugin: PluginEntry, schema: Any) -> str:

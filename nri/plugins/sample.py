@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nri.errors import escape
+from nri.errors import NRIError, escape
 from nri.skel import Plugin, scoped
 from nri.types.gojson import shorten
 from nri.types.table import FLAG, Key, Table, array, either, text
@@ -19,12 +19,20 @@ NAMESPACE = "io.kubernetes.pod.namespace"
 """The sandbox's label with its pod's namespace. The kubelet overwrites any value of the pod (``newPodLabels`` in its
 ``kuberuntime/labels.go``). Any pod can set an annotation of that name, so annotations do not count."""
 
+NAMESPACES = either(
+    FLAG,
+    array(text(1, expected="the name of a namespace")),
+    expected="true, false, or an array of namespaces",
+)
+"""The rule for a value of ``allow``."""
+
 
 class SamplePlugin(Plugin):
-    """A plugin that acts on ``create`` and ``update``, and answers other states without doing anything."""
+    """A plugin that acts on some states, and answers the others without doing anything."""
 
     conf_table: Table
-    uses = ("nri.cgroups.systemd_bus", "nri.types.table_explained")
+    acts_on: tuple[State, ...] = (State.CREATE, State.UPDATE)
+    uses: tuple[str, ...] = ("nri.cgroups.systemd_bus", "nri.types.table_explained")
 
     @property
     def conf_schema(self) -> dict[str, Any]:  # type: ignore[override] # made when it is read
@@ -35,18 +43,27 @@ class SamplePlugin(Plugin):
 
     def invoke(self, request: Request) -> Result:
         """Check the plugin conf, then act."""
-        result = request.new_result(self.type)
-        if request.state in (State.CREATE, State.UPDATE):
-            conf = self.conf_table.read(request.conf)
-            if conf is None:
-                from nri.types.table_explained import refusal
+        if request.state not in self.acts_on:
+            return request.new_result(self.type)
+        conf = self.conf_table.read(request.conf)
+        if conf is None:
+            from nri.types.table_explained import refusal
 
-                raise refusal(self.conf_table, request.conf, "conf")
-            self.act(request, conf, result.metadata)
-        return result
+            raise refusal(self.conf_table, request.conf, "conf")
+        metadata: dict[str, str] = {}
+        adjust = self.act(request, conf, metadata)
+        if adjust and request.extensions.get("adjust", 0) < 1:
+            raise NRIError(
+                f"{self.type}: the request lacks the extension adjust: this host would drop what is asked for "
+                f"({shorten(', '.join(adjust))}); expected a host that applies changes"
+            )
+        return request.new_result(self.type, metadata=metadata, adjust=adjust or None)
 
-    def act(self, request: Request, conf: dict[str, Any], metadata: dict[str, str]) -> None:
-        """Do the plugin's work and note it in the result's *metadata*; *conf* has each key of ``conf_table``."""
+    def act(self, request: Request, conf: dict[str, Any], metadata: dict[str, str]) -> dict[str, Any] | None:
+        """Do the plugin's work and note it in the result's *metadata*; *conf* has each key of ``conf_table``.
+
+        :returns: ``adjust`` of the result, for an answer to ``setup``; None for none.
+        """
         raise NotImplementedError
 
 
@@ -57,14 +74,12 @@ def table(*keys: Key, settable: tuple[str, ...]) -> Table:
 
     :param settable: the properties that a pod can set for its containers, the keys of ``allow``.
     """
-    names = array(text(1, expected="the name of a namespace"))
-    namespaces = either(FLAG, names, expected="true, false, or an array of namespaces")
     return Table(
         *keys,
         _text_key("key", "qos.class", "annotation (or label) with a container's class"),
         Key(
             "allow",
-            Table(*[Key(each, namespaces) for each in settable], nulls=True),
+            Table(*[Key(each, NAMESPACES) for each in settable], nulls=True),
             default={},
             description=f"pods that may set their {' or '.join(settable)}, for each: true (any, the default), "
             "false (none), or an array of namespaces",
@@ -102,14 +117,27 @@ def allowed_value(
     """
     found = scoped(request, key)
     allowed = conf["allow"].get(what)
-    if found is None or allowed is None or allowed is True:
+    if found is None or allowed is None:
         return found
+    why = why_not_allowed(request, what, allowed)
+    if why:
+        ignore(metadata, found[0], why)
+    return None if why else found
+
+
+def why_not_allowed(request: Request, what: str, allowed: bool | list[str]) -> str:
+    """Return the reason why the request's pod may not set a property; "" if it may.
+
+    :param what: the key of ``allow``.
+    :param allowed: its value: any pod, none, or the pods of some namespaces.
+    """
+    if allowed is True:
+        return ""
     namespace = request.labels.get(NAMESPACE)
     if allowed and namespace in allowed:
-        return found
+        return ""
     why = f"is not for the namespace {shorten(namespace)}" if namespace else "needs a namespace, and none is known"
-    ignore(metadata, found[0], f"allow.{what} {why if allowed else 'is for nobody'}")
-    return None
+    return f"allow.{what} {why if allowed else 'is for nobody'}"
 
 
 def ignore(metadata: dict[str, str], what: str, why: str) -> None:

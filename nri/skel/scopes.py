@@ -24,10 +24,21 @@ def scoped(request: Request, key: str) -> tuple[str, str] | None:
     :returns: the key as it was found, with its scope, and its value; None if no such key exists.
     """
     annotations = request.spec.annotations if request.spec is not None else {}
-    names = [annotations[each] for each in CONTAINER_NAME_KEYS if each in annotations and not request.is_sandbox]
-    scopes = [*[f"{key}/container.{name}" for name in names[:1]], f"{key}/pod", key]
+    name = container_name(request)
+    scopes = [*([] if name is None else [f"{key}/container.{name}"]), f"{key}/pod", key]
     for values in (annotations, request.labels):
         for scope in scopes:
             if scope in values:
                 return scope, values[scope]
+    return None
+
+
+def container_name(request: Request) -> str | None:
+    """Return the name of the request's container in its pod; None for the sandbox, or if no name is known."""
+    if request.spec is None or request.is_sandbox:
+        return None
+    annotations = request.spec.annotations
+    for key in CONTAINER_NAME_KEYS:
+        if key in annotations:
+            return annotations[key]
     return None

@@ -9,6 +9,7 @@ and it is the working directory. The sample plugins are in its /opt/nri/bin. Wha
   ``…`` stands for any text, on a line by itself for any lines, and two blanks for more of them. A command that fails
   is followed by ``$ echo $?``;
 - ``toml`` must be TOML;
+- ``yaml`` is a part of a pod, whose annotations our plugins read;
 - ``text`` is neither code nor data; what test_running.py and test_wire.py know by its name, they check;
 - a name after the language, as in ``json /etc/nri/resource.d/10.conf``, writes the block to that file first, and a
   Python block with a name is left for the commands to run;
@@ -26,14 +27,21 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+import yaml
 
 from harness import json_schemas
 from nri.client import spec_from_oci
 from nri.config import ConfigError, load
 from nri.config.plugin_conf import check_conf
 from nri.plugins.clearcfs import ClearCFS
+from nri.plugins.device_injector import DeviceInjector
+from nri.plugins.hook_injector import HookInjector
+from nri.plugins.hook_injector.hook_files import read_file
 from nri.plugins.konfine import Konfine
-from nri.types.v1 import Request, Result
+from nri.plugins.logger import Logger
+from nri.plugins.sample import SamplePlugin
+from nri.plugins.ulimit_adjuster import UlimitAdjuster
+from nri.types.v1 import EXTENSIONS, Request, Result, Spec
 from nri.v1bridge import BridgeOptions, OptionsError
 
 ROOT = Path(__file__).parent.parent.parent
@@ -42,6 +50,7 @@ BLOCK = re.compile(
     r"^(?:<!-- not run: (?P<reason>[^\n]+?) -->\n+)?```(?P<language>\w*) ?(?P<name>\S*)\n(?P<text>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
+PLUGINS: list[type[SamplePlugin]] = [ClearCFS, Konfine, Logger, DeviceInjector, HookInjector, UlimitAdjuster]
 END = "--- end of this command's output, status"
 
 
@@ -84,9 +93,10 @@ def node(tmp_path: Path) -> Path:
     ]
     nri = Path(sys.executable).with_name("nri")
     executable(tools / "nri", f'#!/bin/sh\nverb=$1; shift\n{"".join(cases)}exec "{nri}" "$verb" "$@"\n')
-    for plugin in ("clearcfs", "konfine"):
-        code = f"import runpy\nrunpy.run_module('nri.plugins.{plugin}', run_name='__main__')\n"
-        executable(node / "opt/nri/bin" / plugin, f"#!{tools}/python\n{code}")
+    for plugin in PLUGINS:
+        module = f"nri.plugins.{plugin.type.replace('-', '_')}"
+        code = f"import runpy\nrunpy.run_module('{module}', run_name='__main__')\n"
+        executable(node / "opt/nri/bin" / plugin.type, f"#!{tools}/python\n{code}")
     return node
 
 
@@ -108,6 +118,8 @@ def test_the_examples_of_a_page_are_true(page: Path, node: Path) -> None:
             check_json(block, file if block.name else node / "unnamed.json")
         elif block.language == "toml":
             tomllib.loads(block.text)
+        elif block.language == "yaml":
+            check_pod(block)
         elif block.language == "python" and not block.name:
             run_python(block, node)
         elif block.language == "console":
@@ -138,7 +150,7 @@ def check_json(block: Block, file: Path) -> None:
 
 def check_host_configuration(_: Any, file: Path) -> None:
     for plugin in load(str(file.parent / "none"), str(file)).plugins:
-        for known in (ClearCFS, Konfine):
+        for known in PLUGINS:
             if plugin.type == known.type:
                 assert not (faults := check_conf(plugin, known().conf_schema)), faults
 
@@ -161,8 +173,25 @@ def check_settings(_: Any, file: Path) -> None:
         assert file.name == "wrong.json", error
 
 
-def check_hooks_file(value: Any, _: Path) -> None:
-    assert value in [json.loads(file.read_text()) for file in (ROOT / "deploy/hooks.d").iterdir()], "not deployed"
+def check_hooks_file(value: Any, file: Path) -> None:
+    """A hook of this project is one that is deployed; of another one, hook-injector can read the file."""
+    if value["hook"]["path"].endswith("/nri"):
+        assert value in [json.loads(file.read_text()) for file in (ROOT / "deploy/hooks.d").iterdir()], "not deployed"
+    else:
+        read_file(str(file))
+
+
+def check_pod(block: Block) -> None:
+    """A pod's annotations are each what a plugin acts on."""
+    pod = yaml.safe_load(block.text)
+    name = {"io.kubernetes.cri.container-name": "web"}
+    for key, value in pod["metadata"]["annotations"].items():
+        request = Request(state="setup", id="a", spec=Spec(annotations={**name, key: value}), extensions=EXTENSIONS)
+        results = []
+        for plugin in (DeviceInjector, UlimitAdjuster):
+            allow = (plugin().conf_schema or {})["properties"]["allow"]["properties"]
+            results.append(plugin().invoke(request.replace(conf={"allow": dict.fromkeys(allow, True)})))
+        assert any(result.adjust for result in results), f"{block.where}: {key}: no plugin knows it"
 
 
 KINDS = [

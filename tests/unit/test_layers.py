@@ -49,12 +49,18 @@ PLUGIN_MAY_LOAD = {
     "genericpath",
     "os.path",
     "_collections_abc",
+    "time",
     "abc",  # os imports it; before Python 3.14 the interpreter itself did
     "_abc",
 }
 
 
-@pytest.mark.parametrize("package", ["nri.types", "nri.types.v1", "nri.skel"])
+PLUGINS = ["clearcfs", "konfine", "logger", "device_injector", "hook_injector", "ulimit_adjuster"]
+
+
+@pytest.mark.parametrize(
+    "package", ["nri.types", "nri.types.v1", "nri.skel", *[f"nri.plugins.{name}" for name in PLUGINS]]
+)
 def test_what_a_plugin_imports_loads_next_to_nothing(package: str) -> None:
     code = (
         f"import sys; before = set(sys.modules); sys.path.insert(0, {ROOT!r}); import {package}\n"
@@ -63,4 +69,29 @@ def test_what_a_plugin_imports_loads_next_to_nothing(package: str) -> None:
     ran = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True)
     loaded = set(ast.literal_eval(ran.stdout))
     assert {name for name in loaded if not name.startswith("nri")} <= PLUGIN_MAY_LOAD
-    assert {name.split(".")[1] for name in loaded if name.startswith("nri.")} <= {"errors", "types", "skel"}
+    may_load = {"errors", "types", "skel"} | ({"plugins"} if ".plugins." in package else set())
+    assert {name.split(".")[1] for name in loaded if name.startswith("nri.")} <= may_load
+
+
+@pytest.mark.parametrize("plugin", ["device_injector", "ulimit_adjuster"])
+@pytest.mark.parametrize(("value", "is_loaded"), [("", False), ("[]", False), ("- x", True), ("[x]", True)])
+def test_a_plugin_loads_yaml_only_for_an_annotation_that_is_not_json(
+    plugin: str, value: str, is_loaded: bool
+) -> None:
+    code = (
+        f"import sys; sys.path.insert(0, {ROOT!r})\n"
+        f"from nri.plugins import annotated, {plugin}\n"
+        "from nri.types.table import ANYTHING\n"
+        f"annotated.read(ANYTHING, {value!r}, 'a') if {value!r} else None\n"
+        "print('yaml' in sys.modules)"
+    )
+    ran = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout == f"{is_loaded}\n"
+
+
+def test_every_plugin_is_known_to_these_tests_and_to_the_contract() -> None:
+    folder = os.path.join(ROOT, "nri/plugins")
+    found = {name for name in os.listdir(folder) if os.path.exists(os.path.join(folder, name, "__main__.py"))}
+    assert found == set(PLUGINS)
+    (contract,) = [each for each in contracts() if each["name"] == "the plugins do not know each other"]
+    assert set(contract["modules"]) == {f"nri.plugins.{name}" for name in found}

@@ -1,4 +1,8 @@
-"""conf/resource.d: what `make install` lays out works as it is, and is closed to pods outside of kube-system."""
+"""conf/resource.d: what `make install` lays out works as it is, and is closed to pods outside of kube-system.
+
+The plugins that adjust containers have samples that are not installed: an operator copies one
+without its suffix.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,11 @@ import pytest
 from nri.config import load
 from nri.config.plugin_conf import check_conf, open_to_every_pod
 from nri.plugins.clearcfs import ClearCFS
+from nri.plugins.device_injector import DeviceInjector
+from nri.plugins.hook_injector import HookInjector
 from nri.plugins.konfine import ANNOTATION, Konfine
+from nri.plugins.logger import Logger
+from nri.plugins.ulimit_adjuster import UlimitAdjuster
 from nri.types.v1 import State
 from tests.unit.plugins.running import CONTAINER, Node
 
@@ -34,6 +42,27 @@ def test_a_sample_is_right_and_closed_to_all_but_kube_system(plugin: type[Any]) 
     assert open_to_every_pod(plugin().conf_schema, entry.conf) == ()
     assert set(map(json.dumps, entry.conf["allow"].values())) == {'["kube-system"]'}
     assert (entry.failure_policy, entry.wants(State.UPDATE)) == ("ignore", True)
+
+
+ADJUSTING: list[type[Any]] = [DeviceInjector, HookInjector, UlimitAdjuster, Logger]
+
+
+@pytest.mark.parametrize("plugin", ADJUSTING)
+def test_a_sample_of_a_plugin_that_adjusts_is_not_read_until_it_is_renamed(plugin: type[Any], tmp_path: Path) -> None:
+    (file,) = SAMPLES.glob(f"*-{plugin.type}.conf.sample")
+    assert plugin.type not in [each.type for each in load(str(SAMPLES), "/nonexistent").plugins]
+    (tmp_path / file.stem).write_text(file.read_text())
+    (entry,) = load(str(tmp_path), "/nonexistent").plugins
+    assert (entry.type, check_conf(entry, plugin().conf_schema)) == (plugin.type, ())
+    assert entry.wants(State.SETUP)
+    assert entry.failure_policy == ("ignore" if plugin is Logger else "fail")
+    assert open_to_every_pod(plugin().conf_schema, entry.conf) == ()
+    assert set(map(json.dumps, entry.conf.get("allow", {}).values())) <= {'["kube-system"]'}
+
+
+@pytest.mark.parametrize("plugin", ADJUSTING)
+def test_without_conf_a_plugin_that_adjusts_is_closed(plugin: type[Any]) -> None:
+    assert open_to_every_pod(plugin().conf_schema, None) == ()
 
 
 @pytest.mark.parametrize(

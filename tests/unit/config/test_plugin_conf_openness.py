@@ -36,6 +36,21 @@ def test_what_is_left_out_null_or_true_is_open(conf: Any, found: tuple[str, ...]
 
 
 @pytest.mark.parametrize(
+    ("allow", "found"),
+    [
+        (None, ()),
+        ({}, ()),
+        ({"devices": None}, ()),
+        ({"devices": False, "mounts": ["shop"]}, ()),
+        ({"devices": True, "mounts": True}, ("devices", "mounts")),
+    ],
+)
+def test_what_is_closed_by_default_is_open_only_if_it_is_true(allow: Any, found: tuple[str, ...]) -> None:
+    schema = {"properties": {"allow": {"properties": {"devices": {"default": False}, "mounts": {"default": []}}}}}
+    assert open_to_every_pod(schema, {"allow": allow}) == found
+
+
+@pytest.mark.parametrize(
     "schema",
     [
         *(True, False, None, [], "x", {}, {"properties": []}, {"properties": {"allow": True}}),

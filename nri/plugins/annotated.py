@@ -1,0 +1,151 @@
+"""What a pod asks for by annotation, for plugins that are closed to every pod unless their conf allows it.
+
+A pod that is not allowed to ask counts as one that did not ask; the result's metadata has the reason. The document of
+a pod that is allowed is read strictly: a mistake is an error with its place, since the container would otherwise run
+without what it needs.
+"""
+
+from __future__ import annotations
+
+from nri.plugins import sample
+from nri.skel.scopes import container_name
+from nri.types import gojson
+from nri.types.errors import DecodeError
+from nri.types.gojson import shorten
+from nri.types.jsonobject import fold
+from nri.types.table import Key, Map, Table
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from nri.types.table import Rule
+    from nri.types.v1 import Request
+
+MAX_ANNOTATION = 64 * 1024
+"""Characters of an annotation that is read; a longer one is refused."""
+
+SCOPES = ("container", "pod", "")
+"""The scopes of a key, the most specific one first: ``KEY/container.NAME``, ``KEY/pod``, ``KEY``."""
+
+
+def allow_key(*properties: str) -> Key:
+    """Return the key ``allow`` of a plugin conf: a key for each thing that a pod can ask for, closed by default."""
+    table = Table(*[Key(each, sample.NAMESPACES, default=False) for each in properties], nulls=True)
+    return Key(
+        "allow",
+        table,
+        default={},
+        description=f"pods that may ask for {', '.join(properties)}, for each: an array of namespaces, true (any), "
+        "or false (none, the default)",
+    )
+
+
+def asked(
+    request: Request,
+    conf: dict[str, Any],
+    what: str,
+    keys: tuple[str, ...],
+    metadata: dict[str, str],
+    scopes: tuple[str, ...] = SCOPES,
+) -> tuple[str, str] | None:
+    """Return the annotation with which the request's container asks for something, if its pod may.
+
+    The most specific scope counts, and in one scope the first of *keys*. An empty value asks for nothing.
+
+    :param what: the key of ``allow`` that decides.
+    :param metadata: the result's; an annotation that does not count is added to its ``ignored``.
+    :returns: the annotation's key, short enough for a message, and its value; None if nothing is asked for.
+    """
+    annotations = request.spec.annotations if request.spec is not None else {}
+    for name in _names(request, keys, scopes):
+        if name in annotations:
+            break
+    else:
+        return None
+    if not annotations[name].strip():
+        return None
+    if why := sample.why_not_allowed(request, what, conf["allow"].get(what) or False):
+        sample.ignore(metadata, name, why)
+        return None
+    return shorten(name, 120), annotations[name]
+
+
+def _names(request: Request, keys: tuple[str, ...], scopes: tuple[str, ...]) -> list[str]:
+    container = container_name(request)
+    suffixes = {"container": None if container is None else f"/container.{container}", "pod": "/pod", "": ""}
+    return [f"{key}{suffix}" for scope in scopes if (suffix := suffixes[scope]) is not None for key in keys]
+
+
+def read(rule: Rule, text: str, where: str) -> Any:
+    """Return the document of an annotation, which is JSON or YAML, as *rule* wants it; None for an empty one.
+
+    As in NRI's plugins, which decode with Go, the case of a table's keys does not matter, null is a missing key, and
+    an integer in the place of a string is its digits.
+
+    :param where: the annotation's key, which begins the place in errors.
+    :raises DecodeError: the first fault, with its place.
+    """
+    value = _as_wanted(rule, _document(text, where), where)
+    if value is None or rule.accepts(value):
+        return value
+    from nri.types.table_explained import refusal
+
+    raise refusal(rule, value, where)
+
+
+def _document(text: str, where: str) -> Any:
+    if len(text) > MAX_ANNOTATION:
+        raise DecodeError(f"{where}: found {len(text)} characters, expected at most {MAX_ANNOTATION}")
+    if text.lstrip()[:1] in ("{", "["):
+        twice: list[str] = []
+        try:
+            value = gojson.loads(text, lambda pairs: _object(pairs, twice))
+        except DecodeError:
+            pass  # a list or mapping of YAML can begin in the same way
+        else:
+            if twice:
+                raise DecodeError(f"{where}: {again(twice[0])}")
+            return value
+    from nri.plugins import plain_yaml  # which loads PyYAML, and takes longer than all the rest
+
+    try:
+        return plain_yaml.load(text)
+    except DecodeError as error:
+        raise DecodeError(f"{where}: {error}") from error
+
+
+def again(key: str) -> str:
+    """Return the fault of a key that one object has twice."""
+    return f"found the key {shorten(repr(key))} again, expected it once"
+
+
+def _object(pairs: list[tuple[str, object]], twice: list[str]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        seen: set[str] = set()
+        twice += [key for key, _ in pairs if key in seen or seen.add(key)]  # type: ignore[func-returns-value]
+    return found
+
+
+def _as_wanted(rule: Rule, value: Any, where: str) -> Any:
+    if isinstance(rule, Table) and isinstance(value, dict):
+        return _with_keys_of(rule, value, where)
+    if isinstance(rule, Map) and isinstance(value, dict):
+        return {key: _as_wanted(rule.item, item, where) for key, item in value.items()}
+    if rule.kind is list and isinstance(value, list):
+        return [_as_wanted(rule.parts[0], item, f"{where}[{index}]") for index, item in enumerate(value)]
+    if rule.kind is str and isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    return value
+
+
+def _with_keys_of(table: Table, value: dict[str, Any], where: str) -> dict[str, Any]:
+    spelling = {fold(name): name for name in table.keys}
+    found: dict[str, Any] = {}
+    for key, item in value.items():
+        name = spelling.get(fold(key), key)
+        if name in found:
+            raise DecodeError(f"{where}: {again(key)}")
+        found[name] = _as_wanted(table.keys[name].rule, item, f"{where}.{name}") if name in table.keys else item
+    return {name: item for name, item in found.items() if item is not None or name not in table.keys}

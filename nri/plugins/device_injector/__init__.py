@@ -1,0 +1,60 @@
+"""Give containers devices, mounts, network interfaces, sysctls and scheduling that their pods ask for by annotation.
+
+Each of them is root on the node for those who may ask: nobody may, unless ``allow`` in the conf names the namespace.
+The annotations are those of NRI's v2 plugin of this name.
+"""
+
+from __future__ import annotations
+
+from nri import __version__
+from nri.errors import escape
+from nri.plugins import annotated, sample
+from nri.plugins.device_injector.documents import INJECTIONS
+from nri.types.gojson import shorten
+from nri.types.table import Table
+from nri.types.v1 import State
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from nri.types.table import Rule
+    from nri.types.v1 import Request
+
+
+class DeviceInjector(sample.SamplePlugin):
+    """The plugin ``device-injector``: adjusts containers on ``setup`` as the annotations of their pods say."""
+
+    type = "device-injector"
+    version = __version__
+    description = "Injects devices, mounts and other things that allowed pods ask for by annotation."
+    acts_on = (State.SETUP,)
+    uses = ("nri.plugins.plain_yaml", "nri.types.table_explained")
+    conf_table = Table(annotated.allow_key(*[each.what for each in INJECTIONS]), notes=True, nulls=True)
+
+    def act(self, request: Request, conf: dict[str, Any], metadata: dict[str, str]) -> dict[str, Any] | None:
+        """Return what the pod asks for; the metadata names it."""
+        if request.is_sandbox:
+            return None
+        adjust: dict[str, Any] = {}
+        for injection in INJECTIONS:
+            found = annotated.asked(request, conf, injection.what, injection.keys, metadata)
+            value = None if found is None else annotated.read(injection.rule, found[1], found[0])
+            made = injection.make(value, found[0]) if value and found is not None else None
+            if made:
+                _put(adjust, injection.place, made)
+                metadata[injection.what] = shorten(escape(", ".join(_names(injection.rule, made))), 300)
+        return adjust
+
+
+def _put(adjust: dict[str, Any], place: tuple[str, ...], value: Any) -> None:
+    for key in place[:-1]:
+        adjust = adjust.setdefault(key, {})
+    adjust[place[-1]] = value
+
+
+def _names(rule: Rule, made: Any) -> list[str]:
+    """Return the names of what is injected: a list's items or their paths, a map's keys, or a policy."""
+    if isinstance(rule, Table):
+        return [made[rule.required[0]]]
+    return [each["path"] if isinstance(each, dict) else each for each in made]

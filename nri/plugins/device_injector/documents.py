@@ -1,0 +1,187 @@
+"""The annotations of the device injector: the keys, the rules of their documents, and what becomes of them.
+
+Keys and documents are those of NRI's v2 plugin of this name. Where that passes a value on unread, the rules here are
+those of the kernel and of ``adjust``.
+"""
+
+from __future__ import annotations
+
+from nri.types.errors import DecodeError
+from nri.types.gojson import describe, shorten
+from nri.types.table import Key, Map, Rule, Table, array, number, words
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+_DIGITS = frozenset("0123456789")
+_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
+_CDI = _LETTERS | _DIGITS | frozenset("_-.:")
+
+
+def _matching(accepts: Callable[[str], bool], expected: str, longest: int = 4095) -> Rule:
+    return Rule(str, lambda value: isinstance(value, str) and len(value) <= longest and accepts(value), expected, {})
+
+
+def _is_path(value: str) -> bool:
+    return value.startswith("/") and "\0" not in value and ".." not in value.split("/")
+
+
+def _is_cdi(value: str) -> bool:
+    kind, equals, device = value.partition("=")
+    vendor, slash, class_ = kind.partition("/")
+    parts = (vendor, class_, device)
+    has_ends = all(part[:1].isalnum() and part[-1:].isalnum() for part in parts)
+    return bool(equals and slash) and has_ends and all(_CDI.issuperset(part) for part in parts)
+
+
+def _is_interface(value: str) -> bool:
+    # dev_valid_name() of the kernel. In adjust, a '-' in front removes; for the kernel, '%d' is a number to choose.
+    is_plain = not any(sign in "/:%\0" or sign.isspace() for sign in value)
+    return bool(value) and len(value.encode("utf-8", "replace")) < 16 and is_plain and value[0] not in "-."
+
+
+def _is_sysctl(value: str) -> bool:
+    return value[:1].isalnum() and (_CDI | frozenset("/*@")).issuperset(value) and ".." not in value.split("/")
+
+
+PLAIN = _matching(lambda value: "\0" not in value, "a string without NUL")
+PATH = _matching(_is_path, "an absolute path without '..'")
+_INTERFACE = _matching(_is_interface, "the name of a network interface, of 1 to 15 characters")
+_UINT32 = number(0, 2**32 - 1, whole=True, expected="an integer from 0 to 4294967295")
+_UINT64 = number(0, 2**64 - 1, whole=True, expected="an integer from 0 to 18446744073709551615")
+_INT32 = number(-(2**31), 2**31 - 1, whole=True, expected="an integer of 32 bits")
+
+DEVICES = array(
+    Table(
+        Key("path", PATH, required=True),
+        Key("type", words("c", "b", "u", "p"), required=True),
+        # The kernel drops higher bits, and makes another device.
+        Key("major", number(0, 4095, whole=True, expected="an integer from 0 to 4095"), required=True),
+        Key("minor", number(0, 1048575, whole=True, expected="an integer from 0 to 1048575"), required=True),
+        Key("file_mode", number(0, 0o7777, whole=True, expected="an integer from 0 to 4095 (0o7777)")),
+        Key("uid", _UINT32),
+        Key("gid", _UINT32),
+    )
+)
+MOUNTS = array(
+    Table(
+        Key("source", PLAIN),
+        Key("destination", PATH, required=True),
+        Key("type", PLAIN),
+        Key("options", array(PLAIN)),
+    )
+)
+CDI_DEVICES = array(_matching(_is_cdi, "a device's full name, VENDOR/CLASS=DEVICE"), unique=True)
+NET_DEVICES = array(Table(Key("hostIf", _INTERFACE, required=True), Key("name", _INTERFACE)))
+SYSCTL = Map(PLAIN, _matching(_is_sysctl, "the name of a sysctl", 256))
+_MODES = ("DEFAULT", "PREFERRED", "BIND", "INTERLEAVE", "LOCAL", "PREFERRED_MANY", "WEIGHTED_INTERLEAVE")
+MEMORY_POLICY = Table(
+    Key("mode", words(*[f"MPOL_{mode}" for mode in _MODES]), required=True),
+    Key("nodes", _matching((_DIGITS | frozenset(",-")).issuperset, 'a list of NUMA nodes such as "0-1,3"')),
+    Key("flags", array(words(*[f"MPOL_F_{flag}" for flag in ("STATIC_NODES", "RELATIVE_NODES", "NUMA_BALANCING")]))),
+)
+IO_PRIORITY = Table(
+    Key("class", words(*[f"IOPRIO_CLASS_{each}" for each in ("NONE", "RT", "BE", "IDLE")]), required=True),
+    Key("priority", number(0, 7, whole=True, expected="an integer from 0 to 7")),
+)
+_POLICIES = ("NONE", "OTHER", "FIFO", "RR", "BATCH", "ISO", "IDLE", "DEADLINE")
+_FLAGS = ("RESET_ON_FORK", "RECLAIM", "DL_OVERRUN", "KEEP_POLICY", "KEEP_PARAMS", "UTIL_CLAMP_MIN", "UTIL_CLAMP_MAX")
+SCHEDULER = Table(
+    Key("policy", words(*[f"SCHED_{each}" for each in _POLICIES]), required=True),
+    Key("nice", number(-20, 19, whole=True, expected="an integer from -20 to 19")),
+    Key("priority", _INT32),
+    Key("flags", array(words(*[f"SCHED_FLAG_{each}" for each in _FLAGS]))),
+    Key("runtime", _UINT64),
+    Key("deadline", _UINT64),
+    Key("period", _UINT64),
+)
+
+
+def _devices(value: list[dict[str, Any]], where: str) -> list[dict[str, Any]]:
+    _once([device["path"] for device in value], where, "path")
+    made = []
+    for device in value:
+        mode = {"fileMode": device.pop("file_mode", 0), "uid": device.pop("uid", 0), "gid": device.pop("gid", 0)}
+        # For NRI's plugin, too, 0 is no value: the runtime's default counts.
+        made.append(device | {key: number for key, number in mode.items() if number})
+    return made
+
+
+def _mounts(value: list[dict[str, Any]], where: str) -> dict[str, Any]:
+    _once([mount["destination"] for mount in value], where, "destination")
+    for index, mount in enumerate(value):
+        is_bind = mount.get("type") == "bind" or {"bind", "rbind"} & set(mount.get("options", []))
+        if is_bind and not PATH.accepts(mount.get("source")):
+            found = describe(mount["source"]) if "source" in mount else "none"
+            raise DecodeError(f"{where}[{index}].source: found {found}, expected {PATH.expected} for a bind mount")
+    return {
+        mount["destination"]: {key: item for key, item in mount.items() if key != "destination"} for mount in value
+    }
+
+
+def _net_devices(value: list[dict[str, str]], where: str) -> dict[str, Any]:
+    _once([device["hostIf"] for device in value], where, "hostIf")
+    _once([device.get("name", device["hostIf"]) for device in value], where, "name")
+    return {device["hostIf"]: {"name": device.get("name", device["hostIf"])} for device in value}
+
+
+def _once(names: list[str], where: str, key: str) -> None:
+    """Do nothing if all *names* differ; of two paths that lead to one place, the second would hide the first.
+
+    :raises DecodeError: one is given twice.
+    """
+    seen = set()
+    for index, name in enumerate(names):
+        plain = "/".join([part for part in name.split("/") if part not in ("", ".")])
+        if plain in seen:
+            raise DecodeError(f"{where}[{index}].{key}: found {shorten(repr(name))} again, expected it once")
+        seen.add(plain)
+
+
+def _or_none(value: Any, where: str) -> Any:
+    """Return the value, or None if it stands for no change."""
+    return None if "NONE" in (value.get("class", "")[-4:], value.get("policy", "")[-4:]) else value
+
+
+def _unchanged(value: Any, where: str) -> Any:
+    return value
+
+
+class Injection:
+    """Something that a pod can ask for.
+
+    :param what: its key in ``allow`` and in the result's metadata.
+    :param keys: the keys of its annotation; the first one is preferred.
+    :param rule: the rule of the annotation's document.
+    :param place: the keys in ``adjust`` that lead to it.
+    :param make: returns the value at that place of a document and the annotation's key, for errors.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        keys: tuple[str, ...],
+        rule: Rule,
+        place: tuple[str, ...],
+        make: Callable[[Any, str], Any] = _unchanged,
+    ) -> None:
+        self.what, self.keys, self.rule, self.place, self.make = what, keys, rule, place, make
+
+
+def _both(name: str) -> tuple[str, str]:
+    return f"{name}.noderesource.dev", f"{name}.nri.io"
+
+
+INJECTIONS = (
+    Injection("devices", _both("devices"), DEVICES, ("linux", "devices"), _devices),
+    Injection("mounts", _both("mounts"), MOUNTS, ("mounts",), _mounts),
+    Injection("cdiDevices", _both("cdi-devices"), CDI_DEVICES, ("cdiDevices",)),
+    Injection("netDevices", _both("network-devices"), NET_DEVICES, ("linux", "netDevices"), _net_devices),
+    Injection("sysctl", ("sysctl.noderesource.dev",), SYSCTL, ("linux", "sysctl")),
+    Injection("memoryPolicy", _both("memory-policy"), MEMORY_POLICY, ("linux", "memoryPolicy")),
+    Injection("ioPriority", _both("io-priority"), IO_PRIORITY, ("linux", "ioPriority"), _or_none),
+    Injection("scheduler", _both("scheduling-policy"), SCHEDULER, ("scheduler",), _or_none),
+)
+"""All that a pod can ask for."""

@@ -1,0 +1,125 @@
+"""The conditions under which a hook is injected, as podman decides them (``When.Match`` in its pkg/hooks/1.0.0).
+
+Patterns are the operator's, what they are matched with is the pod's. A pattern with repeats inside of repeats can
+take for ever on a text that was made for it. So each condition has little time, and one that takes longer counts as
+met: in this way a pod avoids no hook, and gets none that it could not have by another name.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+
+from nri.errors import NRIError
+from nri.types.errors import DecodeError
+from nri.types.gojson import shorten
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, NoReturn
+
+    from nri.plugins.hook_injector.hook_files import When
+    from nri.types.v1 import Spec
+
+SECONDS = 0.1
+"""Time for the patterns of one condition."""
+
+_CLASSES = {
+    "alnum": "0-9A-Za-z",
+    "alpha": "A-Za-z",
+    "blank": r" \t",
+    "cntrl": r"\x00-\x1f\x7f",
+    "digit": "0-9",
+    "graph": "!-~",
+    "lower": "a-z",
+    "print": " -~",
+    "punct": r"!-/:-@\[-`{-~",
+    "space": r"\t-\r ",
+    "upper": "A-Z",
+    "xdigit": "0-9A-Fa-f",
+}
+"""The classes of POSIX and Go, which Python lacks, within brackets."""
+
+
+class _TooSlowError(Exception):
+    pass
+
+
+class Container:
+    """What conditions look at of a container."""
+
+    def __init__(self, spec: Spec | None) -> None:
+        self.annotations = spec.annotations if spec is not None else {}
+        process: Any = spec.process if spec is not None else None
+        args = process.get("args") if isinstance(process, dict) else None
+        self.command = args[0] if isinstance(args, list) and args and isinstance(args[0], str) else None
+        mounts: Any = spec.mounts if spec is not None else None
+        self.has_bind_mounts = isinstance(mounts, list) and any(map(_is_bind, mounts))
+
+
+def _is_bind(mount: Any) -> bool:
+    if not isinstance(mount, dict):
+        return False
+    options = mount.get("options")
+    return mount.get("type") == "bind" or (isinstance(options, list) and ("bind" in options or "rbind" in options))
+
+
+def is_met(when: When, container: Container) -> bool:
+    """Return whether all conditions that are given hold.
+
+    :raises DecodeError: a pattern is not a regular expression.
+    :raises NRIError: the container's command is needed, and not known.
+    """
+    keys = [
+        (_compiled(key, "when.annotations"), _compiled(value, f"when.annotations.{shorten(key)}"))
+        for key, value in when.annotations.items()
+    ]
+    commands = [_compiled(command, f"when.commands[{index}]") for index, command in enumerate(when.commands)]
+    if when.always is False or (
+        when.has_bind_mounts is not None and not (when.has_bind_mounts and container.has_bind_mounts)
+    ):
+        return False
+    for key, value in keys:
+        if not _in_time(lambda key=key, value=value: _has(container.annotations, key, value)):  # type: ignore[misc]
+            return False
+    if not commands:
+        return True
+    command = container.command
+    if command is None:
+        raise NRIError("when.commands: the request has no spec.process.args; expected a container's command")
+    return any(_in_time(lambda each=each: bool(each.search(command))) for each in commands)  # type: ignore[misc]
+
+
+def _has(annotations: dict[str, str], key: re.Pattern[str], value: re.Pattern[str]) -> bool:
+    return any(key.search(name) and value.search(text) for name, text in annotations.items())
+
+
+def _compiled(pattern: str, where: str) -> re.Pattern[str]:
+    text = pattern
+    if "[:" in text:
+        for name, signs in _CLASSES.items():
+            text = text.replace(f"[:{name}:]", signs)
+    try:
+        return re.compile(text, re.ASCII)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise DecodeError(
+            f"{where}: found {shorten(repr(pattern))}, expected a regular expression: {error}"
+        ) from error
+
+
+def _in_time(is_so: Callable[[], bool]) -> bool:
+    """Return the answer of a function, or True if it takes longer than :data:`SECONDS`."""
+
+    def stop(*_: object) -> NoReturn:
+        raise _TooSlowError
+
+    former = signal.signal(signal.SIGALRM, stop)
+    left, interval = signal.setitimer(signal.ITIMER_REAL, SECONDS)
+    try:
+        return is_so()
+    except _TooSlowError:
+        return True
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, left, interval)
+        signal.signal(signal.SIGALRM, former)

@@ -1,0 +1,155 @@
+"""Log each request that comes, and what the plugins before it in the chain have asked for.
+
+It changes nothing. The same plugin may be in a chain several times: each one logs what was asked for since the last.
+A log of requests has what pods say about themselves, and with ``env`` also their secrets: only root can read it.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+import time
+
+from nri import __version__
+from nri.errors import NRIError, escape
+from nri.plugins import sample
+from nri.plugins.logger import documents
+from nri.types.gojson import shorten
+from nri.types.table import Key, Table, array, text, words
+from nri.types.v1 import STATES
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from nri.types.v1 import Request, Result
+
+FIELDS = ("time", "state", "id", "sandboxID", "pid", "late", "changes", "labels", "spec", "results", "env")
+"""What can be logged: ``changes`` is what plugins asked for, ``env`` the values of environment variables."""
+
+DEFAULT_FIELDS = FIELDS[:9]
+
+MAX_DOCUMENT = 64 * 1024
+"""Bytes of a document in a file, about."""
+
+MAX_LINE = 3072
+"""Bytes of a document on stderr, about: hosts cut a line after 4096."""
+
+_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+_HIDDEN = "…"
+
+
+class Logger(sample.SamplePlugin):
+    """The plugin ``logger``: writes each request as one document to a file, or to stderr."""
+
+    type = "logger"
+    version = __version__
+    description = "Logs requests, and what the plugins before it have asked for."
+    acts_on = STATES
+    uses = ("nri.types.table_explained",)
+    conf_table = Table(
+        Key(
+            "file",
+            text(
+                2,
+                4095,
+                matches=lambda value: value.startswith("/") and "\0" not in value,
+                pattern=r"^/[^\u0000]*$",
+                expected="an absolute path",
+            ),
+            description="the log, which is appended to; stderr, and so the host's log, without it",
+        ),
+        Key("format", words("json", "yaml"), default="json", description="json (one line each, the default) or yaml"),
+        Key(
+            "states",
+            array(words(*STATES), unique=True),
+            default=list(STATES),
+            description="states that are logged, of those that the host's entry lists (default all)",
+        ),
+        Key(
+            "fields",
+            array(words(*FIELDS), unique=True),
+            default=list(DEFAULT_FIELDS),
+            description="what is logged (default all but results and env, the values of environment variables)",
+        ),
+        notes=True,
+        nulls=True,
+    )
+
+    def act(self, request: Request, conf: dict[str, Any], metadata: dict[str, str]) -> None:
+        """Write the document of a request."""
+        if request.state not in conf["states"]:
+            return
+        fields = conf["fields"]
+        document = {key: value for key, value in _document(request, self.type).items() if key in fields}
+        if "env" not in fields:
+            document = _without_env(document)
+        path = conf["file"]
+        if path is None:
+            sys.stderr.write(documents.render(document, conf["format"], MAX_LINE).decode())
+        else:
+            _append(path, documents.render(document, conf["format"], MAX_DOCUMENT))
+
+
+def _document(request: Request, type_: str) -> dict[str, Any]:
+    now = time.time()
+    stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now))
+    value = request.to_value()
+    found = {"time": f"{stamp}.{int(now % 1 * 1000):03}Z"}
+    value["changes"] = [_change(result) for result in _since_last(request.results, type_)]
+    return found | {key: value[key] for key in FIELDS if key in value}
+
+
+def _since_last(results: tuple[Result, ...], type_: str) -> list[Result]:
+    """Return the results of the plugins that ran since the last one of this type."""
+    found: list[Result] = []
+    for result in results:
+        found = [] if result.plugin == type_ else [*found, result]
+    return found
+
+
+def _change(result: Result) -> dict[str, Any]:
+    asked = {key: value for key, value in result.to_value().items() if key in ("cgroupsPath", "adjust", "updates")}
+    return {"plugin": result.plugin, **asked, **({"metadata": result.metadata} if result.metadata else {})}
+
+
+def _without_env(value: Any) -> Any:
+    """Return a copy of a document in which environment variables of processes and hooks have no values."""
+    if isinstance(value, list):
+        return [_without_env(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {key: _names(item) if key == "env" else _without_env(item) for key, item in value.items()}
+
+
+def _names(env: Any) -> Any:
+    """Return variables without values; a string is not one of them, but a label or annotation that is called env."""
+    if isinstance(env, dict):
+        return {name: None if value is None else _HIDDEN for name, value in env.items()}
+    if isinstance(env, list):
+        return [f"{str(each).partition('=')[0]}={_HIDDEN}" for each in env]
+    return env
+
+
+def _append(path: str, data: bytes) -> None:
+    """Append a document to a file with one write, so that those of processes that run at once do not mix.
+
+    :raises NRIError: it cannot be written, or only in part.
+    """
+    shown = escape(shorten(path, 200))
+    try:
+        fd = os.open(path, _FLAGS, 0o600)
+        try:
+            if not stat.S_ISREG(os.fstat(fd).st_mode):
+                raise NRIError(
+                    f"the log {shown} is not a regular file; expected one, or a path where one can be made"
+                )
+            written = os.write(fd, data)
+        finally:
+            os.close(fd)
+    except OSError as error:
+        why = f"{error.strerror}; expected a file, not a link, that root can append to"
+        raise NRIError(f"the log {shown} cannot be written: {why}") from error
+    if written < len(data):
+        raise NRIError(f"the log {shown} took {written} of {len(data)} bytes; expected room for all")

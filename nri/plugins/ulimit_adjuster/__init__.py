@@ -1,0 +1,82 @@
+"""Set the resource limits of containers' processes that their pods ask for by annotation.
+
+A higher limit than the runtime's is the node's memory, processes or files for those who may ask: nobody may, unless
+``allow`` in the conf names the namespace. The annotations are those of NRI's v2 plugin of this name.
+"""
+
+from __future__ import annotations
+
+from nri import __version__
+from nri.plugins import annotated, sample
+from nri.types.errors import DecodeError
+from nri.types.gojson import shorten
+from nri.types.table import Key, Rule, Table, array, number
+from nri.types.v1 import State
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from nri.types.v1 import Request
+
+KEYS = ("ulimits.noderesource.dev", "ulimits.nri.containerd.io")
+"""The keys of the annotation, each with the scope of a container; the first one is preferred."""
+
+LIMITS = (
+    *("AS", "CORE", "CPU", "DATA", "FSIZE", "LOCKS", "MEMLOCK", "MSGQUEUE", "NICE", "NOFILE", "NPROC", "RSS"),
+    *("RTPRIO", "RTTIME", "SIGPENDING", "STACK"),
+)
+"""The resources of setrlimit(2)."""
+
+_PREFIX = "RLIMIT_"
+
+
+def _name(value: str) -> str:
+    """Return a resource's name without prefix; it may be in any case, with the prefix or without."""
+    return value.upper().removeprefix(_PREFIX) if value.isascii() else ""
+
+
+_TYPE = Rule(
+    str,
+    lambda value: isinstance(value, str) and _name(value) in LIMITS,
+    "the name of a resource limit such as RLIMIT_NOFILE, nofile or MEMLOCK",
+    {},
+)
+_BYTES = number(0, 2**64 - 1, whole=True, expected="an integer from 0 to 18446744073709551615")
+_ULIMITS = array(Table(Key("type", _TYPE, required=True), Key("hard", _BYTES), Key("soft", _BYTES)))
+
+
+class UlimitAdjuster(sample.SamplePlugin):
+    """The plugin ``ulimit-adjuster``: sets limits of a container's process on ``setup``."""
+
+    type = "ulimit-adjuster"
+    version = __version__
+    description = f"Sets the resource limits that allowed pods ask for with {KEYS[0]}/container.NAME."
+    acts_on = (State.SETUP,)
+    uses = ("nri.plugins.plain_yaml", "nri.types.table_explained")
+    conf_table = Table(annotated.allow_key("ulimits"), notes=True, nulls=True)
+
+    def act(self, request: Request, conf: dict[str, Any], metadata: dict[str, str]) -> dict[str, Any] | None:
+        """Return the limits that the pod asks for; the metadata names them."""
+        found = annotated.asked(request, conf, "ulimits", KEYS, metadata, scopes=("container",))
+        limits = found and _limits(annotated.read(_ULIMITS, found[1], found[0]) or [], found[0])
+        if not limits:
+            return None
+        metadata["ulimits"] = ", ".join([f"{each['type']}={each['soft']}:{each['hard']}" for each in limits])
+        return {"rlimits": limits}
+
+
+def _limits(value: list[dict[str, Any]], where: str) -> list[dict[str, Any]]:
+    """Return ``rlimits`` of an annotation's document; as for NRI's plugin, a missing limit is 0.
+
+    :raises DecodeError: a limit is given twice, or its soft value exceeds the hard one.
+    """
+    limits: dict[str, dict[str, Any]] = {}
+    for index, each in enumerate(value):
+        name, hard, soft = _PREFIX + _name(each["type"]), each.get("hard", 0), each.get("soft", 0)
+        if name in limits:
+            raise DecodeError(f"{where}[{index}].type: found {shorten(repr(each['type']))} again, expected it once")
+        if soft > hard:
+            raise DecodeError(f"{where}[{index}].soft: found {soft}, expected at most the hard limit, {hard}")
+        limits[name] = {"type": name, "hard": hard, "soft": soft}
+    return list(limits.values())

@@ -1,0 +1,140 @@
+"""The compiled plugins that adjust containers, in one chain: each sees what the one before it left."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from nri.adjust import Changes, OCIAbilities
+from nri.client import ChainError, Client, DirectInvoker, PoolInvoker, Sandbox, Task
+from nri.config.entries import ConfigList, PluginEntry
+from nri.prefork.pool.pool import Pool
+from tests.support.waiting import SOON, wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).parent.parent.parent
+NAMES = ("device-injector", "hook-injector", "logger", "ulimit-adjuster")
+POD = Sandbox("pod", {"io.kubernetes.pod.namespace": "shop"})
+OTHER = Sandbox("pod", {"io.kubernetes.pod.namespace": "other"})
+DEVICES = "- path: /dev/nri-null\n  type: c\n  major: 1\n  minor: 3\n"
+CONFIG: dict[str, Any] = {
+    "annotations": {
+        "io.kubernetes.cri.container-name": "web",
+        "devices.noderesource.dev/container.web": DEVICES,
+        "mounts.nri.io/pod": '[{"source": "/home", "destination": "/host-home", "type": "bind", "options": ["ro"]}]',
+        "ulimits.nri.containerd.io/container.web": "- type: memlock\n  hard: 987654\n  soft: 645321\n",
+    },
+    "process": {"args": ["/bin/sh"], "env": ["TOKEN=secret"]},
+    "mounts": [{"destination": "/proc", "type": "proc", "source": "proc"}],
+    "linux": {"namespaces": [{"type": "pid"}], "cgroupsPath": "/pod/web"},
+}
+
+
+@pytest.fixture(scope="session")
+def binaries() -> Path:
+    subprocess.run([ROOT / "tools/binaries"], check=True, capture_output=True)
+    return ROOT / "dist/nri"
+
+
+class Chain:
+    """A logger, an injector of devices, one of limits, one of hooks, and the logger again."""
+
+    def __init__(self, folder: Path) -> None:
+        self.log, hooks = folder / "log", folder / "hooks.d"
+        hooks.mkdir()
+        hook = {
+            "version": "1.0.0",
+            "hook": {"path": "/bin/true"},
+            "when": {"hasBindMounts": True},
+            "stages": ["poststop"],
+        }
+        (hooks / "10-true.json").write_text(json.dumps(hook))
+        states, log = ("setup",), {"file": str(self.log)}
+        allowed = {"allow": {"devices": ["shop"], "mounts": ["shop"]}}
+        self.config = ConfigList(
+            plugins=[
+                PluginEntry(type="logger", conf=log, states=states),
+                PluginEntry(type="device-injector", conf=allowed, states=states),
+                PluginEntry(type="ulimit-adjuster", conf={"allow": {"ulimits": ["shop"]}}, states=states),
+                PluginEntry(type="hook-injector", conf={"dirs": [str(hooks)]}, states=states),
+                PluginEntry(type="logger", conf=log, states=states),
+            ]
+        )
+
+    def run(self, invoker: DirectInvoker, sandbox: Sandbox, config: dict[str, Any] = CONFIG) -> Changes:
+        changes = Changes(OCIAbilities("runc", lambda: (1, 3)), config)
+        client = Client(self.config, invoker, timeout=30)
+        client.invoke(Task("web", 0, config), "setup", sandbox, changes=changes, log=lambda *line: None)
+        return changes
+
+
+@pytest.fixture
+def chain(tmp_path: Path) -> Chain:
+    return Chain(tmp_path)
+
+
+@pytest.fixture(params=["direct", "preforked"])
+def invoker(request: pytest.FixtureRequest, binaries: Path) -> Iterator[DirectInvoker]:
+    if request.param == "direct":
+        yield DirectInvoker([str(binaries)])
+        return
+    pool = Pool()
+    try:
+        assert wait_until(lambda: all(pool.prepare(f"{binaries}/{name}", name) for name in NAMES), SOON)
+        yield PoolInvoker(pool, [str(binaries)])
+    finally:
+        pool.close()
+
+
+def test_what_a_pod_asks_for_is_in_the_configuration_of_its_container(chain: Chain, invoker: DirectInvoker) -> None:
+    for _ in range(2):
+        config = chain.run(invoker, POD).config
+        assert config["linux"]["devices"] == [{"path": "/dev/nri-null", "type": "c", "major": 1, "minor": 3}]
+        assert config["mounts"][1] == {
+            "destination": "/host-home",
+            "source": "/home",
+            "type": "bind",
+            "options": ["ro"],
+        }
+        assert config["process"]["rlimits"] == [{"type": "RLIMIT_MEMLOCK", "hard": 987654, "soft": 645321}]
+        assert config["hooks"] == {"poststop": [{"path": "/bin/true"}]}  # the injected mount is a bind mount
+        before, after = map(json.loads, chain.log.read_text().splitlines()[-2:])
+        assert before["changes"] == []
+        asked = [(change["plugin"], sorted(change["adjust"])) for change in after["changes"]]
+        assert asked == [
+            ("device-injector", ["linux", "mounts"]), ("ulimit-adjuster", ["rlimits"]), ("hook-injector", ["hooks"])
+        ]  # fmt: skip
+        assert "rlimits" not in before["spec"]["process"]
+        assert after["spec"]["process"]["env"] == ["TOKEN=…"]
+
+
+def test_a_pod_that_is_not_allowed_is_created_as_if_it_had_not_asked(chain: Chain, invoker: DirectInvoker) -> None:
+    changes = chain.run(invoker, OTHER)
+    assert (changes.adjust, changes.config) == ({}, CONFIG)
+    last = json.loads(chain.log.read_text().splitlines()[-1])["changes"]
+    assert [change["metadata"]["ignored"].count("is not for the namespace other") for change in last[:2]] == [2, 1]
+
+
+def test_a_mistake_keeps_the_container_from_being_created(chain: Chain, invoker: DirectInvoker) -> None:
+    key = "devices.noderesource.dev/container.web"
+    config = CONFIG | {"annotations": CONFIG["annotations"] | {key: DEVICES.replace("major: 1", "major: one")}}
+    message = r"plugin device-injector: devices\.noderesource\.dev/container\.web\[0\]\.major: found the string 'one'"
+    with pytest.raises(ChainError, match=message):
+        chain.run(invoker, POD, config)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_compiled_plugin_tells_about_itself(binaries: Path, name: str) -> None:
+    def say(*words: str) -> str:
+        return subprocess.run([binaries / name, *words], check=True, capture_output=True, text=True).stdout
+
+    about = json.loads(say("version"))
+    assert (about["type"], "prefork" in about) == (name, True)
+    assert json.loads(say("schema"))["additionalProperties"] is False
+    assert "conf:" in say("--help")

@@ -1,0 +1,48 @@
+"""One run of a plugin that adjusts containers, for a pod of the namespace ``shop``."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING, Any
+
+from nri import skel
+from nri.adjust.reading import read_adjust
+from nri.types.v1 import EXTENSIONS, Request, Result, Spec
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+SHOP = {"io.kubernetes.pod.namespace": "shop"}
+NAMED = {"io.kubernetes.cri.container-name": "web"}
+
+
+def run(
+    plugin: skel.Plugin,
+    annotations: Mapping[str, str],
+    conf: Any = None,
+    *,
+    parts: dict[str, Any] | None = None,
+    **changes: Any,
+) -> Result:
+    """The result of ``setup`` for the container ``web`` with these annotations, and these other parts of a spec."""
+    spec = Spec(annotations=NAMED | dict(annotations), **(parts or {}))
+    given = {"state": "setup", "id": "id", "sandbox_id": "pod", "labels": SHOP, "spec": spec, "conf": conf}
+    given["extensions"] = EXTENSIONS
+    request = Request(**given | changes)
+    stdout, stderr = io.BytesIO(), io.StringIO()
+    status = skel.run(plugin, [plugin.type, "invoke"], io.BytesIO(request.to_json()), stdout, stderr)
+    assert (status, stderr.getvalue()) == (0, "")
+    result = Result.from_json(stdout.getvalue())
+    if result.adjust is not None:
+        assert read_adjust(result.adjust) == result.adjust  # the host accepts it as it is
+    return result
+
+
+def error(plugin: skel.Plugin, annotations: Mapping[str, str], conf: Any = None, **changes: Any) -> str:
+    """The error of a run that must fail: one short line, and nothing to apply."""
+    result = run(plugin, annotations, conf, **changes)
+    assert result.error
+    assert result.adjust is None
+    assert len(result.error) < 1000
+    assert result.error.isprintable()
+    return result.error

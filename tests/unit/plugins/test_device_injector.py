@@ -1,0 +1,385 @@
+"""device-injector: what pods get by annotation, who gets it, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nri.plugins.annotated import MAX_ANNOTATION
+from nri.plugins.device_injector import DeviceInjector
+from nri.plugins.device_injector.documents import INJECTIONS
+from tests.unit.plugins.asking import NAMED, SHOP, error, run
+
+PLUGIN = DeviceInjector()
+EVERYTHING = {"allow": {injection.what: ["shop"] for injection in INJECTIONS}}
+NULL = {"path": "/dev/nri-null", "type": "c", "major": 1, "minor": 3}
+
+
+def adjust(annotations: dict[str, str], **changes: Any) -> Any:
+    result = run(PLUGIN, annotations, EVERYTHING, **changes)
+    assert result.error == ""
+    return result.adjust
+
+
+def refused(value: str, key: str = "devices.nri.io/pod") -> str:
+    return error(PLUGIN, {key: value}, EVERYTHING)
+
+
+# What is injected
+
+SAID: list[tuple[str, str, Any]] = [
+    (
+        "devices.noderesource.dev/container.web",
+        "- path: /dev/nri-null\n  type: c\n  major: 1\n  minor: 3\n",
+        {"linux": {"devices": [NULL]}},
+    ),
+    (
+        "devices.nri.io",
+        "- {path: /dev/a, type: b, major: 8, minor: 0, file_mode: 0640, uid: 5, gid: 6}",
+        {
+            "linux": {
+                "devices": [
+                    {"path": "/dev/a", "type": "b", "major": 8, "minor": 0, "fileMode": 0o640, "uid": 5, "gid": 6}
+                ]
+            }
+        },
+    ),
+    (
+        "devices.nri.io",
+        '[{"PATH": "/dev/a", "type": "p", "major": 0, "minor": 0, "file_mode": 0, "uid": null}]',
+        {"linux": {"devices": [{"path": "/dev/a", "type": "p", "major": 0, "minor": 0}]}},
+    ),
+    (
+        "mounts.noderesource.dev/pod",
+        "- source: /home\n  destination: /host-home\n  type: bind\n  options:\n  - bind\n  - ro\n",
+        {"mounts": {"/host-home": {"source": "/home", "type": "bind", "options": ["bind", "ro"]}}},
+    ),
+    (
+        "mounts.nri.io",
+        '[{"source": "tmpfs", "destination": "/cache", "type": "tmpfs", "options": ["size=64m"]}]',
+        {"mounts": {"/cache": {"source": "tmpfs", "type": "tmpfs", "options": ["size=64m"]}}},
+    ),
+    (
+        "cdi-devices.nri.io/container.web",
+        "- vendor0.com/device=dev0\n- vendor1.com/device=dev0\n",
+        {"cdiDevices": ["vendor0.com/device=dev0", "vendor1.com/device=dev0"]},
+    ),
+    (
+        "network-devices.noderesource.dev/container.web",
+        "- hostIf: ens2.100\n  Name: netdev0\n- hostIf: eth1\n",
+        {"linux": {"netDevices": {"ens2.100": {"name": "netdev0"}, "eth1": {"name": "eth1"}}}},
+    ),
+    (
+        "sysctl.noderesource.dev/container.web",
+        'net.core.somaxconn: "256"\nnet.ipv4.tcp_rmem: 1 2 3\nkernel.msgmax: 65536\n',
+        {"linux": {"sysctl": {"net.core.somaxconn": "256", "net.ipv4.tcp_rmem": "1 2 3", "kernel.msgmax": "65536"}}},
+    ),
+    (
+        "memory-policy.nri.io",
+        'mode: MPOL_INTERLEAVE\nnodes: "2,3"\nflags: [ MPOL_F_STATIC_NODES ]\n',
+        {"linux": {"memoryPolicy": {"mode": "MPOL_INTERLEAVE", "nodes": "2,3", "flags": ["MPOL_F_STATIC_NODES"]}}},
+    ),
+    (
+        "memory-policy.nri.io",
+        "{mode: MPOL_BIND, nodes: 0}",
+        {"linux": {"memoryPolicy": {"mode": "MPOL_BIND", "nodes": "0"}}},
+    ),
+    (
+        "io-priority.nri.io",
+        "class: IOPRIO_CLASS_RT\npriority: 3",
+        {"linux": {"ioPriority": {"class": "IOPRIO_CLASS_RT", "priority": 3}}},
+    ),
+    ("io-priority.noderesource.dev", "class: IOPRIO_CLASS_NONE", None),
+    (
+        "scheduling-policy.nri.io",
+        "policy: SCHED_FIFO\npriority: 10",
+        {"scheduler": {"policy": "SCHED_FIFO", "priority": 10}},
+    ),
+    ("scheduling-policy.nri.io", "policy: SCHED_NONE", None),
+    *[
+        (f"{key}.nri.io", value, None)
+        for key in ("devices", "mounts", "memory-policy")
+        for value in ("", " \n", "~", "null")
+    ],
+    ("devices.nri.io", "[]", None),
+    ("devices.nri.io/container.other", "not even read", None),
+]
+
+
+@pytest.mark.parametrize(("key", "value", "expected"), SAID)
+def test_an_annotation_becomes_an_adjustment(key: str, value: str, expected: Any) -> None:
+    assert adjust({key: value}) == expected
+
+
+def test_all_of_them_go_together_and_are_told() -> None:
+    said = {
+        "devices.nri.io": json.dumps([NULL]),
+        "mounts.nri.io": '[{"destination": "/a"}, {"destination": "/b"}]',
+        "sysctl.noderesource.dev": '{"kernel.msgmax": "1"}',
+        "memory-policy.nri.io": '{"mode": "MPOL_LOCAL"}',
+    }
+    result = run(PLUGIN, said, EVERYTHING)
+    assert sorted(result.adjust) == ["linux", "mounts"]
+    assert sorted(result.adjust["linux"]) == ["devices", "memoryPolicy", "sysctl"]
+    assert result.metadata == {
+        "devices": "/dev/nri-null",
+        "mounts": "/a, /b",
+        "sysctl": "kernel.msgmax",
+        "memoryPolicy": "MPOL_LOCAL",
+    }
+
+
+PRECEDENCE = [
+    f"{key}{scope}"
+    for scope in ("/container.web", "/pod", "")
+    for key in ("cdi-devices.noderesource.dev", "cdi-devices.nri.io")
+]
+
+
+@pytest.mark.parametrize("first", range(len(PRECEDENCE)))
+def test_the_most_specific_key_counts_then_the_newer_one(first: int) -> None:
+    said = {key: f"[v.com/d={number}]" for number, key in enumerate(PRECEDENCE)}
+    assert adjust({key: said[key] for key in reversed(PRECEDENCE[first:])}) == {"cdiDevices": [f"v.com/d={first}"]}
+
+
+def test_an_empty_annotation_of_a_container_hides_that_of_its_pod() -> None:
+    assert adjust({"devices.nri.io/container.web": "", "devices.nri.io/pod": json.dumps([NULL])}) is None
+
+
+def test_only_a_container_that_is_set_up_is_adjusted() -> None:
+    said = {"devices.nri.io": json.dumps([NULL])}
+    changes: dict[str, Any]
+    for changes in ({"state": "create"}, {"state": "update"}, {"state": "delete"}, {"id": "pod"}):
+        assert adjust(said, **changes) is None
+    assert adjust({}, spec=None) is None
+
+
+def test_a_host_that_would_drop_the_adjustment_gets_an_error() -> None:
+    said = {"devices.nri.io": json.dumps([NULL])}
+    message = error(PLUGIN, said, EVERYTHING, extensions=None)
+    assert message.startswith("device-injector: the request lacks the extension adjust: this host would drop")
+    assert run(PLUGIN, said, extensions=None).error == ""
+    assert run(PLUGIN, {}, EVERYTHING, extensions=None).error == ""
+
+
+# Who may ask
+
+
+@pytest.mark.parametrize(
+    ("allow", "labels", "why"),
+    [
+        (None, SHOP, "is for nobody"),
+        ({}, SHOP, "is for nobody"),
+        ({"devices": None}, SHOP, "is for nobody"),
+        ({"devices": False}, SHOP, "is for nobody"),
+        ({"devices": []}, SHOP, "is for nobody"),
+        ({"mounts": ["shop"]}, SHOP, "is for nobody"),
+        ({"devices": ["other"]}, SHOP, "is not for the namespace shop"),
+        ({"devices": ["shop"]}, {}, "needs a namespace, and none is known"),
+        ({"devices": ["shop"]}, SHOP, ""),
+        ({"devices": True}, {}, ""),
+    ],
+)
+def test_a_pod_that_is_not_allowed_counts_as_one_that_did_not_ask(
+    allow: Any, labels: dict[str, str], why: str
+) -> None:
+    said = {"devices.nri.io/pod": json.dumps([NULL]), "io.kubernetes.pod.namespace": "shop"}
+    result = run(PLUGIN, said, {"allow": allow}, labels=labels)
+    assert (result.adjust is None) == bool(why)
+    assert result.metadata.get("ignored") == (f"devices.nri.io/pod: allow.devices {why}" if why else None)
+    assert result.error == ""
+
+
+@pytest.mark.parametrize("value", ["][", "&a *a", "x" * 200_000, "\x00", '[{"path": "../x"}]'])
+def test_what_is_not_allowed_is_not_even_read(value: str) -> None:
+    result = run(PLUGIN, {"devices.nri.io/pod": value})
+    assert (result.error, result.adjust) == ("", None)
+    assert result.metadata == {"ignored": "devices.nri.io/pod: allow.devices is for nobody"}
+
+
+def test_a_label_asks_for_nothing() -> None:
+    assert run(PLUGIN, {}, EVERYTHING, labels=SHOP | {"devices.nri.io": json.dumps([NULL])}).adjust is None
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("x" * 200_000, "devices.nri.io/pod: found 200000 characters, expected at most 65536"),
+        ("- &a [x]\n- *a", "devices.nri.io/pod: line 1 column 3: found an anchor or alias"),
+        ("[" * 1000, "devices.nri.io/pod: line 1 column 17: nested too deep"),
+        ('{"a":' * 100 + "1" + "}" * 100, "devices.nri.io/pod: found an object, expected an array"),
+        ('[{"path": "/a", "path": "/b"}]', "devices.nri.io/pod: found the key 'path' again, expected it once"),
+        ('[{"path": "/a", "Path": "/b"}]', "devices.nri.io/pod[0]: found the key 'Path' again, expected it once"),
+        ("- path: /a\n  path: /b", "devices.nri.io/pod: line 2 column 3: found the key 'path' again"),
+        ("/dev/null", "devices.nri.io/pod: found the string '/dev/null', expected an array"),
+        ("path: /dev/null", "devices.nri.io/pod: found an object, expected an array"),
+        ("- /dev/null", "devices.nri.io/pod[0]: found the string '/dev/null', expected an object"),
+        ("- {path: /dev/a, mayor: 1}", "devices.nri.io/pod[0]: found the key 'mayor', expected one of path, type, "),
+        (
+            "- {type: c, major: 1, minor: 1}",
+            "devices.nri.io/pod[0].path: missing, expected an absolute path without '..'",
+        ),
+        ("- {path: dev/a}", "devices.nri.io/pod[0].path: found the string 'dev/a', expected an absolute path"),
+        ("- {path: /dev/../etc}", "devices.nri.io/pod[0].path: found the string '/dev/../etc', expected"),
+        ('[{"path": "/dev/a\\u0000"}]', "devices.nri.io/pod[0].path: found the string '/dev/a\\x00', expected"),
+        ("- {path: /dev/a, type: x}", "devices.nri.io/pod[0].type: found the string 'x', expected one of c, b, u, p"),
+        (
+            "- {path: /dev/a, type: c, major: x}",
+            "devices.nri.io/pod[0].major: found the string 'x', expected an integer",
+        ),
+        ("- {path: /dev/a, type: c, major: 1.0}", "devices.nri.io/pod[0].major: found the number 1.0, expected"),
+        ("- {path: /dev/a, type: c, major: yes}", "devices.nri.io/pod[0].major: found the boolean true, expected"),
+        (
+            "- {path: /dev/a, type: c, major: 1}",
+            "devices.nri.io/pod[0].minor: missing, expected an integer from 0 to",
+        ),
+        (
+            "- {path: /dev/a, type: c, major: 4097, minor: 1}",
+            "pod[0].major: found the number 4097, expected an integer from 0 to 4095",
+        ),
+        ("- {path: /dev/a, type: c, major: 1, minor: -1}", "pod[0].minor: found the number -1, expected"),
+        (
+            "- {path: /dev/a, type: c, major: 1, minor: 3, file_mode: 0o10000}",
+            "pod[0].file_mode: found the number 4096",
+        ),
+        ("- {path: /dev/a, type: c, major: 1, minor: 3, uid: -1}", "pod[0].uid: found the number -1, expected"),
+        (
+            json.dumps([NULL, NULL | {"path": "/dev//./nri-null"}]),
+            "pod[1].path: found '/dev//./nri-null' again, expected it once",
+        ),
+    ],
+)
+def test_a_bad_annotation_of_devices_is_refused_with_its_place(value: str, message: str) -> None:
+    assert message in refused(value)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("mounts.nri.io", "- {source: /a}", "mounts.nri.io[0].destination: missing, expected an absolute path"),
+        ("mounts.nri.io", "- {destination: ../a}", "[0].destination: found the string '../a', expected"),
+        (
+            "mounts.nri.io",
+            "- {destination: /a, source: b, type: bind}",
+            "[0].source: found the string 'b', expected an absolute path",
+        ),
+        (
+            "mounts.nri.io",
+            "- {destination: /a, source: /b/../c, options: [rbind]}",
+            "[0].source: found the string '/b/../c'",
+        ),
+        ("mounts.nri.io", "- {destination: /a, type: bind}", "[0].source: found none, expected an absolute path"),
+        ("mounts.nri.io", "- {destination: /a}\n- {destination: /a/}", "[1].destination: found '/a/' again"),
+        (
+            "mounts.nri.io",
+            "- {destination: /a, options: ro}",
+            "[0].options: found the string 'ro', expected an array",
+        ),
+        (
+            "cdi-devices.nri.io",
+            "- vendor.com/gpu",
+            "cdi-devices.nri.io[0]: found the string 'vendor.com/gpu', expected a device's full",
+        ),
+        (
+            "cdi-devices.nri.io",
+            "- v.com/d=a\n- v.com/d=a",
+            "[1]: found the string 'v.com/d=a' again, expected it once",
+        ),
+        ("cdi-devices.nri.io", "- ../etc/d=a", "[0]: found the string '../etc/d=a', expected"),
+        (
+            "network-devices.nri.io",
+            "- {hostIf: -eth0}",
+            "[0].hostIf: found the string '-eth0', expected the name of a network interface",
+        ),
+        ("network-devices.nri.io", "- {hostIf: eth0, name: 'a/b'}", "[0].name: found the string 'a/b', expected"),
+        ("network-devices.nri.io", "- {hostIf: eth0, name: 'eth%d'}", "[0].name: found the string 'eth%d', expected"),
+        (
+            "network-devices.nri.io",
+            "- {hostIf: a234567890123456}",
+            "[0].hostIf: found the string 'a234567890123456', expected",
+        ),
+        ("network-devices.nri.io", "- {name: eth0}", "[0].hostIf: missing, expected"),
+        ("network-devices.nri.io", "- {hostIf: eth0}\n- {hostIf: eth1, name: eth0}", "[1].name: found 'eth0' again"),
+        ("sysctl.noderesource.dev", "- a", "sysctl.noderesource.dev: found an array, expected an object"),
+        (
+            "sysctl.noderesource.dev",
+            "-kernel.msgmax: 1",
+            "found the key '-kernel.msgmax', expected the name of a sysctl",
+        ),
+        ("sysctl.noderesource.dev", "../x: 1", "found the key '../x', expected the name of a sysctl"),
+        (
+            "sysctl.noderesource.dev",
+            "kernel.msgmax:",
+            "sysctl.noderesource.dev.kernel.msgmax: found null, expected a string",
+        ),
+        (
+            "sysctl.noderesource.dev",
+            "kernel.msgmax: yes",
+            ".kernel.msgmax: found the boolean true, expected a string",
+        ),
+        ("memory-policy.nri.io", "nodes: 0", "memory-policy.nri.io.mode: missing, expected one of MPOL_DEFAULT, "),
+        ("memory-policy.nri.io", "mode: BIND", ".mode: found the string 'BIND', expected one of MPOL_DEFAULT"),
+        (
+            "memory-policy.nri.io",
+            "{mode: MPOL_BIND, nodes: all}",
+            ".nodes: found the string 'all', expected a list of NUMA nodes",
+        ),
+        (
+            "memory-policy.nri.io",
+            "{mode: MPOL_BIND, flags: [X]}",
+            ".flags[0]: found the string 'X', expected one of MPOL_F_",
+        ),
+        (
+            "io-priority.nri.io",
+            "{class: RT}",
+            "io-priority.nri.io.class: found the string 'RT', expected one of IOPRIO_CLASS_",
+        ),
+        ("scheduling-policy.nri.io", "{policy: SCHED_FIFO, nice: 99}", ".nice: found the number 99, expected"),
+    ],
+)
+def test_other_bad_annotations_are_refused_with_their_place(key: str, value: str, message: str) -> None:
+    assert message in refused(value, key)
+
+
+def test_one_bad_annotation_leaves_nothing_of_the_others() -> None:
+    said = {"devices.nri.io": json.dumps([NULL]), "scheduling-policy.nri.io": "policy: FAST"}
+    assert error(PLUGIN, said, EVERYTHING).startswith("scheduling-policy.nri.io.policy: ")
+
+
+def test_the_longest_annotation_that_is_read() -> None:
+    value = json.dumps([NULL]).ljust(MAX_ANNOTATION)
+    assert adjust({"devices.nri.io": value}) == {"linux": {"devices": [NULL]}}
+    assert "65537 characters" in refused(value + " ")
+
+
+def test_a_hostile_name_makes_no_long_message() -> None:
+    name = "\x1b[2J" + "x" * 100_000
+    key = f"devices.nri.io/container.{name}"
+    said = {**NAMED, "io.kubernetes.cri.container-name": name, key: "]"}
+    assert len(error(PLUGIN, said, EVERYTHING)) < 500
+    assert len(run(PLUGIN, said).metadata["ignored"]) < 300
+
+
+def changed(text: str, at: int, sign: str) -> str:
+    return text[:at] + sign + text[at + 1 :]
+
+
+TEXTS = st.text(max_size=200) | st.builds(
+    changed, st.sampled_from([value for _, value, _ in SAID]), st.integers(0, 80), st.text(max_size=3)
+)
+
+
+@given(TEXTS, st.sampled_from([injection.keys[0] for injection in INJECTIONS]))
+def test_any_text_is_an_adjustment_that_the_host_takes_or_one_short_error(text: str, key: str) -> None:
+    result = run(PLUGIN, {key: text}, EVERYTHING)
+    assert len(result.error) < 1000
+    assert ": internal" not in result.error
+    if result.error:
+        assert result.error.startswith(key)

@@ -1,0 +1,230 @@
+"""logger: what is in a document, that it is bounded, and how it gets into a file."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nri.plugins.logger import FIELDS, MAX_DOCUMENT, MAX_LINE, Logger
+from nri.plugins.logger.documents import render
+from nri.types.v1 import STATES, Result
+from tests.unit.plugins.asking import SHOP, error, run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PLUGIN = Logger()
+
+
+class Log:
+    """A log file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def run(self, annotations: dict[str, str] | None = None, *, conf: Any = None, **changes: Any) -> Result:
+        result = run(PLUGIN, annotations or {}, {"file": str(self.path), **(conf or {})}, **changes)
+        assert (result.error, result.adjust, result.metadata) == ("", None, {})
+        return result
+
+    def documents(self) -> list[Any]:
+        return [json.loads(line) for line in self.path.read_text().splitlines()] if self.path.exists() else []
+
+    def one(self, *args: Any, **options: Any) -> Any:
+        """The document of a run."""
+        self.path.unlink(missing_ok=True)
+        self.run(*args, **options)
+        (document,) = self.documents()
+        return document
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Log:
+    return Log(tmp_path / "log")
+
+
+# What is logged
+
+
+def test_a_document_has_what_the_request_has(log: Log) -> None:
+    document = log.one({"a": "b"}, pid=7, parts={"process": {"args": ["sh"]}})
+    assert document.pop("time")[10] == "T"
+    assert document.pop("spec")["process"] == {"args": ["sh"]}
+    assert document == {"state": "setup", "id": "id", "sandboxID": "pod", "pid": 7, "changes": [], "labels": SHOP}
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_each_state_is_logged_if_it_is_selected(log: Log, state: str) -> None:
+    assert log.one(state=state)["state"] == state
+    log.path.unlink()
+    log.run(conf={"states": [other for other in STATES if other != state]}, state=state)
+    assert log.documents() == []
+
+
+@pytest.mark.parametrize("field", FIELDS[:-1])
+def test_each_field_is_logged_if_it_is_selected(log: Log, field: str) -> None:
+    changes = {"pid": 7, "late": True, "results": [Result(plugin="other")]}
+    assert list(log.one(conf={"fields": [field]}, **changes)) == [field]
+
+
+def test_changes_are_what_the_plugins_since_the_last_logger_asked_for(log: Log) -> None:
+    asked = Result(plugin="device-injector", adjust={"env": {"A": "b"}}, metadata={"env": "A"})
+    moved = Result(plugin="mover", cgroups_path="/a", updates=[{"id": "x", "resources": {}}], extra={"more": 1})
+    idle = Result(plugin="clearcfs")
+    logger = Result(plugin="logger")
+    changes = {"plugin": "device-injector", "adjust": {"env": {"A": "…"}}, "metadata": {"env": "A"}}
+    assert log.one(results=[asked, idle])["changes"] == [changes, {"plugin": "clearcfs"}]
+    assert log.one(results=[asked, logger, idle, moved])["changes"] == [
+        {"plugin": "clearcfs"},
+        {"plugin": "mover", "cgroupsPath": "/a", "updates": [{"id": "x", "resources": {}}]},
+    ]
+    assert log.one(results=[asked, logger])["changes"] == []
+
+
+def test_values_of_environment_variables_are_logged_only_if_asked_for(log: Log) -> None:
+    parts = {
+        "process": {"env": ["TOKEN=secret", "EMPTY=", "odd"]},
+        "hooks": {"prestart": [{"path": "/x", "env": ["K=secret"]}]},
+    }
+    results = [Result(plugin="a", adjust={"env": {"NEW": "secret", "OLD": None}, "annotations": {"env": "prod"}})]
+    labels = SHOP | {"env": "prod"}
+    document = log.one(parts=parts, results=results, labels=labels)
+    assert "secret" not in json.dumps(document)
+    assert document["spec"]["process"]["env"] == ["TOKEN=…", "EMPTY=…", "odd=…"]
+    assert document["changes"][0]["adjust"] == {"env": {"NEW": "…", "OLD": None}, "annotations": {"env": "prod"}}
+    assert document["labels"]["env"] == "prod"
+    document = log.one(parts=parts, results=results, conf={"fields": ["env", "spec", "changes"]})
+    assert json.dumps(document).count("secret") == 3
+
+
+def test_without_a_file_stderr_gets_lines_that_a_host_does_not_cut(capsys: pytest.CaptureFixture[str]) -> None:
+    run(PLUGIN, {"a": "b" * 100_000, **{f"k{number}": "x" * 50 for number in range(1000)}})
+    (line,) = capsys.readouterr().err.splitlines()
+    assert len(line) <= 4096
+    assert json.loads(line)["state"] == "setup"
+
+
+# Formats
+
+
+def test_yaml_is_one_document_each(log: Log) -> None:
+    for name in ("a", "b"):
+        log.run(
+            {"name": name, "odd\n--- key": "---\n- &a x\u2028", "no": "yes", "list": "- a"}, conf={"format": "yaml"}
+        )
+    first, second = yaml.safe_load_all(log.path.read_text())
+    assert (first["id"], second["id"]) == ("id", "id")
+    assert first["spec"]["annotations"]["name"] == "a"
+    assert second["spec"]["annotations"]["odd\n--- key"] == "---\n- &a x\u2028"
+    assert second["spec"]["annotations"]["no"] == "yes"
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=30,
+)
+
+
+@given(st.dictionaries(st.sampled_from(["spec", "yes", "id", "null"]) | st.text(), JSON, min_size=1))
+def test_both_formats_say_the_same(document: dict[str, Any]) -> None:
+    as_json = render(document, "json", 10**6)
+    assert as_json.count(b"\n") == 1
+    assert all(32 <= byte < 127 for byte in as_json[:-1])
+    assert yaml.safe_load(render(document, "yaml", 10**6)) == yaml.safe_load(as_json)
+
+
+# Bounds
+
+HOSTILE: list[Any] = [
+    {"spec": "x" * 10**6},
+    {"x" * 10**6: "\x1b" * 10**6},
+    {"spec": {"annotations": {f"k{number}": "\u2028" * 500 for number in range(10_000)}}},
+    {"spec": [list(range(1000)) for _ in range(1000)]},
+    {"spec": [[] for _ in range(100_000)]},
+    {"spec": [{}] * 200 + [None] * 100_000},
+    {"a": 10**400, "b": [-(10**400)] * 200},
+    {f"{number}" * 5: None for number in range(100_000)},
+]
+
+
+def nested(depth: int) -> Any:
+    return [nested(depth - 1)] * 3 if depth else "x"
+
+
+@pytest.mark.parametrize("document", [*HOSTILE, {"spec": nested(10)}], ids=range(len(HOSTILE) + 1))
+@pytest.mark.parametrize("format_", ["json", "yaml"])
+@pytest.mark.parametrize("limit", [MAX_LINE, MAX_DOCUMENT])
+def test_a_document_is_bounded_and_says_what_is_left_out(document: Any, format_: str, limit: int) -> None:
+    text = render(document, format_, limit)
+    assert len(text) < limit + (1024 if format_ == "json" else 20 * limit)
+    assert "…" in str(yaml.safe_load(text))
+
+
+# The file
+
+
+def test_the_file_is_roots_alone_and_appended_to(log: Log) -> None:
+    for _ in range(3):
+        log.run()
+    assert len(log.documents()) == 3
+    assert stat.S_IMODE(log.path.stat().st_mode) == 0o600
+
+
+def test_documents_of_processes_that_run_at_once_do_not_mix(log: Log) -> None:
+    annotations = {f"k{number}": "x" * 200 for number in range(200)}
+    threads = [threading.Thread(target=log.run, args=(annotations,)) for _ in range(20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(log.documents()) == 20
+
+
+def test_no_link_is_followed_and_nothing_but_a_file_written_to(tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    target.write_text("kept")
+    (tmp_path / "link").symlink_to(target)
+    (tmp_path / "gone").symlink_to(tmp_path / "nothing")
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("link", "gone", "folder", "pipe"):
+        path = tmp_path / name
+        assert error(PLUGIN, {}, {"file": str(path)}).startswith(f"the log {path} cannot be written: ")
+    assert target.read_text() == "kept"
+    assert not (tmp_path / "nothing").exists()
+    assert "is not a regular file" in error(PLUGIN, {}, {"file": "/dev/null"})
+
+
+def test_a_log_that_takes_no_more_is_an_error(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert error(PLUGIN, {}, {"file": "/dev/full"}).startswith("the log /dev/full is not a regular file")
+    monkeypatch.setattr(os, "write", lambda fd, data: 10)
+    assert error(PLUGIN, {}, {"file": str(log.path)}).startswith(f"the log {log.path} took 10 of ")
+
+
+def test_a_folder_that_is_missing_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "a/b"
+    expected = f"the log {path} cannot be written: No such file or directory; expected a file"
+    assert error(PLUGIN, {}, {"file": str(path)}).startswith(expected)
+
+
+@pytest.mark.parametrize(
+    ("conf", "message"),
+    [
+        ({"file": "log"}, "conf.file: found the string 'log', expected an absolute path"),
+        ({"format": "xml"}, "conf.format: found the string 'xml', expected one of json, yaml"),
+        ({"states": ["start"]}, "conf.states[0]: found the string 'start', expected one of setup, create, "),
+        ({"states": ["create", "create"]}, "conf.states[1]: found the string 'create' again, expected it once"),
+        ({"fields": ["everything"]}, "conf.fields[0]: found the string 'everything', expected one of time, "),
+    ],
+)
+def test_a_bad_conf_is_refused(conf: Any, message: str) -> None:
+    assert error(PLUGIN, {}, conf).startswith(message)

@@ -1,0 +1,110 @@
+"""ulimit-adjuster: the limits that pods get by annotation, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from nri.plugins.ulimit_adjuster import LIMITS, UlimitAdjuster
+from tests.unit.plugins.asking import SHOP, error, run
+
+PLUGIN = UlimitAdjuster()
+OPEN = {"allow": {"ulimits": ["shop"]}}
+KEY, OLD = "ulimits.noderesource.dev/container.web", "ulimits.nri.containerd.io/container.web"
+
+
+def limits(value: str, key: str = KEY) -> Any:
+    result = run(PLUGIN, {key: value}, OPEN)
+    assert result.error == ""
+    return (
+        None
+        if result.adjust is None
+        else {each["type"]: (each["soft"], each["hard"]) for each in result.adjust["rlimits"]}
+    )
+
+
+@pytest.mark.parametrize("key", [KEY, OLD])
+def test_limits_of_an_annotation(key: str) -> None:
+    value = "- type: memlock\n  hard: 987654\n  soft: 645321\n- type: RLIMIT_NOFILE\n  hard: 4096\n  soft: 1024\n"
+    assert limits(value, key) == {"RLIMIT_MEMLOCK": (645321, 987654), "RLIMIT_NOFILE": (1024, 4096)}
+
+
+@pytest.mark.parametrize(
+    "spelling", ["memlock", "MEMLOCK", "MemLock", "RLIMIT_MEMLOCK", "rlimit_memlock", "Rlimit_MemLock"]
+)
+def test_a_name_in_any_spelling(spelling: str) -> None:
+    assert limits(f'[{{"type": "{spelling}", "hard": 2, "soft": 1}}]') == {"RLIMIT_MEMLOCK": (1, 2)}
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_all_limits_of_the_kernel_are_known(name: str) -> None:
+    assert limits(f"- type: {name.lower()}\n  hard: 18446744073709551615") == {f"RLIMIT_{name}": (0, 2**64 - 1)}
+
+
+def test_a_missing_limit_is_0_as_for_nris_plugin() -> None:
+    assert limits("- type: nproc\n  hard: 9000") == {"RLIMIT_NPROC": (0, 9000)}
+    assert limits("- TYPE: core") == {"RLIMIT_CORE": (0, 0)}
+
+
+def test_the_new_key_counts_and_only_for_a_container() -> None:
+    said = {KEY: "- type: core", OLD: "- type: cpu"}
+    assert run(PLUGIN, said, OPEN).metadata == {"ulimits": "RLIMIT_CORE=0:0"}
+    for key in (
+        "ulimits.noderesource.dev",
+        "ulimits.noderesource.dev/pod",
+        "ulimits.noderesource.dev/container.other",
+    ):
+        assert limits("- type: core", key) is None
+    assert limits("") is None
+    assert limits("[]") is None
+
+
+def test_only_a_container_that_is_set_up_is_adjusted() -> None:
+    others: list[dict[str, Any]] = [{"state": "create"}, {"state": "resize"}, {"id": "pod"}]
+    for changes in others:
+        assert run(PLUGIN, {KEY: "- type: core"}, OPEN, **changes).adjust is None
+
+
+@pytest.mark.parametrize(
+    ("conf", "labels", "why"),
+    [
+        (None, SHOP, "is for nobody"),
+        ({"allow": {"ulimits": ["other"]}}, SHOP, "is not for the namespace shop"),
+        (OPEN, {}, "needs a namespace, and none is known"),
+    ],
+)
+def test_a_pod_that_is_not_allowed_counts_as_one_that_did_not_ask(
+    conf: Any, labels: dict[str, str], why: str
+) -> None:
+    result = run(PLUGIN, {KEY: "]["}, conf, labels=labels)
+    assert (result.error, result.adjust) == ("", None)
+    assert result.metadata == {"ignored": f"{KEY}: allow.ulimits {why}"}
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (
+            "- type: ULIMIT_NOFILE",
+            f"{KEY}[0].type: found the string 'ULIMIT_NOFILE', expected the name of a resource limit",
+        ),
+        ("- type: RLIMIT_FOO", f"{KEY}[0].type: found the string 'RLIMIT_FOO', expected"),
+        ("- type: RLIMIT_RLIMIT_CPU", f"{KEY}[0].type: found"),
+        ("- type: \u017ftack", f"{KEY}[0].type: found the string "),
+        ("- hard: 1", f"{KEY}[0].type: missing, expected"),
+        ("- {type: cpu, hard: 1, soft: 2}", f"{KEY}[0].soft: found 2, expected at most the hard limit, 1"),
+        ("- {type: cpu, hard: -1}", f"{KEY}[0].hard: found the number -1, expected an integer from 0"),
+        ("- {type: cpu, hard: unlimited}", f"{KEY}[0].hard: found the string 'unlimited', expected an integer"),
+        (
+            "- {type: cpu, hard: 18446744073709551616}",
+            f"{KEY}[0].hard: found the number 18446744073709551616, expected",
+        ),
+        ("- {type: cpu}\n- {type: RLIMIT_CPU}", f"{KEY}[1].type: found 'RLIMIT_CPU' again, expected it once"),
+        ("- {type: cpu, max: 1}", f"{KEY}[0]: found the key 'max', expected one of type, hard, soft"),
+        ("type: cpu", f"{KEY}: found an object, expected an array"),
+        ("x" * 70_000, f"{KEY}: found 70000 characters, expected at most 65536"),
+    ],
+)
+def test_a_bad_annotation_is_refused_with_its_place(value: str, message: str) -> None:
+    assert error(PLUGIN, {KEY: value}, OPEN).startswith(message)
