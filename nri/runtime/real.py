@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import sys
 
 from nri.errors import NRIError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import NoReturn
 
     from nri.process.conversation import Output
@@ -55,7 +56,7 @@ class Real:
     def __init__(self, path: str) -> None:
         self.path = path
         self.is_crun = "crun" in os.path.basename(path)
-        self._environment = original(os.environ)
+        self._environment = original(os.environ, is_frozen=getattr(sys, "frozen", False))
 
     def execute(self, words: Sequence[str]) -> NoReturn:
         """Become the real runtime.
@@ -141,12 +142,17 @@ class Real:
             raise NRIError(f"runtime: {self.path} cannot be run: {error.strerror}") from error
 
 
-def original(environment: os._Environ[str]) -> dict[str, str]:
-    """Return the environment without what PyInstaller's launcher has changed in it."""
-    found = {name: value for name, value in environment.items() if not name.startswith(("_PYI_", "_MEIPASS"))}
-    if "LD_LIBRARY_PATH_ORIG" in found:
-        found["LD_LIBRARY_PATH"] = found.pop("LD_LIBRARY_PATH_ORIG")
-    return found
+def original(environment: Mapping[str, str], *, is_frozen: bool) -> dict[str, str]:
+    """Return the environment that this process was called with.
+
+    :param is_frozen: whether PyInstaller's launcher has started it, which sets variables for the libraries beside it.
+    """
+    if not is_frozen:
+        return dict(environment)
+    found = {name: value for name, value in environment.items() if not name.startswith("_PYI_")}
+    before = found.pop("LD_LIBRARY_PATH_ORIG", None)
+    found.pop("LD_LIBRARY_PATH", None)
+    return found if before is None else found | {"LD_LIBRARY_PATH": before}
 
 
 def _undo_pythons_signals() -> None:
