@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 
-from nri.adjust import Changes, OCIAbilities
 from nri.client.oci import read_config, sandbox_id_in, spec_from_oci
 from nri.client.oci_state import OCIState
 from nri.errors import NRIError, escape
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from nri.adjust import Changes
     from nri.process.conversation import Output
     from nri.runtime.commandline import CommandLine
     from nri.runtime.options import WrapperOptions
@@ -68,6 +68,8 @@ class Invocation:
 
         :param oci: for ``setup``: the container's OCI configuration.
         """
+        from nri.adjust import Changes, OCIAbilities  # their tables take longer than the rest of a call
+
         # CDI devices: pass resolve_cdi here as soon as a resolver exists.
         return Changes(OCIAbilities(os.path.basename(self.real.path), self._oci_version, resolve_cdi=None), oci)
 

@@ -162,7 +162,15 @@ def test_adjustments_are_in_the_container(runtime: Runtime, plugin: StandIn, tmp
     web = runtime.bundle("web", command=["/bin/sh", "-c", script], cpu_quota=50_000)
     said = tmp_path / "said"
     with said.open("w") as stdout:
-        command = [runtime.program, "--root", runtime.enclosure.root / "state", "create", "--bundle", web.path, "web"]
+        command: list[str | Path] = [
+            runtime.program,
+            "--root",
+            runtime.enclosure.root / "state",
+            "create",
+            "--bundle",
+            web.path,
+            "web",
+        ]
         subprocess.run(runtime.enclosure.command(command), stdout=stdout, check=True, env={"PATH": SYSTEM_PATH})
     runtime.start(web)
     assert wait_until(lambda: said.read_text().count("\n") == 4)
@@ -228,7 +236,18 @@ def test_a_container_that_a_plugin_refuses_is_not_there(runtime: Runtime, plugin
     web = runtime.bundle("web")
     before = (web.path / "config.json").read_text()
     log, pid_file = runtime.enclosure.root / "log", web.path / "pid"
-    words = ["--log", log, "--log-format", "json", "create", "--bundle", web.path, "--pid-file", pid_file, "web"]
+    words: list[str | Path] = [
+        "--log",
+        log,
+        "--log-format",
+        "json",
+        "create",
+        "--bundle",
+        web.path,
+        "--pid-file",
+        pid_file,
+        "web",
+    ]
     with pytest.raises(CommandFailedError) as refused:
         call(runtime, *words)
     reason = f"nri-{real(runtime)} create web: plugin standin: nope"
@@ -284,7 +303,15 @@ def test_a_call_that_is_killed_leaves_no_plugin(runtime: Runtime, number: signal
     web = runtime.bundle("web")
     pid_of_call = runtime.enclosure.root / "call"
     script = f'echo $$ > {pid_of_call}; exec "$@"'
-    words = [runtime.program, "--root", runtime.enclosure.root / "state", "create", "--bundle", web.path, "web"]
+    words: list[str | Path] = [
+        runtime.program,
+        "--root",
+        runtime.enclosure.root / "state",
+        "create",
+        "--bundle",
+        web.path,
+        "web",
+    ]
     command = runtime.enclosure.command(["sh", "-c", script, "sh", *words])
     null = subprocess.DEVNULL
     with subprocess.Popen(command, stdin=null, stdout=null, stderr=null, env={"PATH": SYSTEM_PATH}) as process:
@@ -391,7 +418,15 @@ def test_a_terminal_stays_the_containers(runtime: Runtime, plugin: StandIn) -> N
     config["process"]["terminal"] = True
     config["mounts"].append({"destination": "/dev/pts", "type": "devpts", "source": "devpts"})
     (web.path / "config.json").write_text(json.dumps(config))
-    words = [runtime.program, "--root", runtime.enclosure.root / "state", "run", "--bundle", web.path, "web"]
+    words: list[str | Path] = [
+        runtime.program,
+        "--root",
+        runtime.enclosure.root / "state",
+        "run",
+        "--bundle",
+        web.path,
+        "web",
+    ]
     pid, terminal = pty.fork()
     if pid == 0:
         command = [*map(str, runtime.enclosure.command(words))]
@@ -412,7 +447,15 @@ def test_a_signal_reaches_a_container_in_the_foreground(runtime: Runtime, plugin
     script = 'trap "echo caught; exit 9" TERM; echo ready; while :; do sleep 0.1; done'
     web = runtime.bundle("web", command=["/bin/sh", "-c", script])
     said, pid_of_call = tmp_path / "said", runtime.enclosure.root / "call"
-    words = [runtime.program, "--root", runtime.enclosure.root / "state", "run", "--bundle", web.path, "web"]
+    words: list[str | Path] = [
+        runtime.program,
+        "--root",
+        runtime.enclosure.root / "state",
+        "run",
+        "--bundle",
+        web.path,
+        "web",
+    ]
     command = runtime.enclosure.command(["sh", "-c", f'echo $$ > {pid_of_call}; exec "$@"', "sh", *words])
     with (
         said.open("w") as stdout,
@@ -443,7 +486,7 @@ def test_descriptors_are_handed_down(runtime: Runtime, plugin: StandIn, tmp_path
 
 def test_a_checkpoint_is_the_real_runtimes(runtime: Runtime, plugin: StandIn) -> None:
     run_web(runtime)
-    words = ["--root", runtime.enclosure.root / "state", "checkpoint", "web"]
+    words: list[str | Path] = ["--root", runtime.enclosure.root / "state", "checkpoint", "web"]
     failures = []
     for program in (runtime.program, real(runtime)):
         with pytest.raises(CommandFailedError) as failed:
