@@ -70,8 +70,7 @@ class Invocation:
         """
         from nri.adjust import Changes, OCIAbilities  # their tables take longer than the rest of a call
 
-        # CDI devices: pass resolve_cdi here as soon as a resolver exists.
-        return Changes(OCIAbilities(os.path.basename(self.real.path), self._oci_version, resolve_cdi=None), oci)
+        return Changes(OCIAbilities(os.path.basename(self.real.path), self._oci_version, _resolve_cdi), oci)
 
     def state(self, id_: str) -> OCIState | None:
         """Return what the real runtime says of a container; None if it fails, as where there is none of that id."""
@@ -135,6 +134,12 @@ class Invocation:
             return int(major), int(minor)
         except (NRIError, ValueError):  # a runtime from before `features`, which came with version 1.1
             return 1, 0
+
+
+def _resolve_cdi(names: list[str], oci: dict[str, Any]) -> dict[str, Any]:
+    from nri.adjust.cdi import CDI
+
+    return CDI().resolve(names, oci)
 
 
 def request(state: str, id_: str, spec: Spec, pid: int = 0, *, late: bool = False) -> Request:
