@@ -207,7 +207,8 @@ def test_a_descriptor_that_is_not_open_is_an_error() -> None:
 # Another user's pipe or terminal
 
 
-def test_a_thread_writes_to_another_users_stderr_in_order(strange: Ends) -> None:
+def test_a_thread_writes_to_another_users_stderr_in_order(strange: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "TIMEOUT", SOON)  # a busy machine may not let the thread run for some milliseconds
     handler = StderrHandler(strange.fd)
     for number in range(20):
         handler.handle(logging.LogRecord("", 20, "", 0, f"{number} {'ü' * 100}", None, None))
@@ -216,7 +217,7 @@ def test_a_thread_writes_to_another_users_stderr_in_order(strange: Ends) -> None
     assert strange.is_blocking
 
 
-def test_only_that_thread_blocks_and_lost_lines_are_counted(strange: Ends) -> None:
+def test_only_that_thread_blocks_and_lost_lines_are_counted(strange: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
     handler = StderrHandler(strange.fd)
 
     def say(text: str) -> None:
@@ -235,6 +236,7 @@ def test_only_that_thread_blocks_and_lost_lines_are_counted(strange: Ends) -> No
 
     assert wait_until(lambda: has_said(1))
     assert handler._writer._wait(SOON)
+    monkeypatch.setattr(module, "TIMEOUT", SOON)
     say("next")
     handler.close()
     assert wait_until(lambda: has_said(3))
