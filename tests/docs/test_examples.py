@@ -33,6 +33,7 @@ from nri.config import ConfigError, load
 from nri.config.plugin_conf import check_conf
 from nri.plugins.clearcfs import ClearCFS
 from nri.plugins.konfine import Konfine
+from nri.runtime.options import load as load_runtime_options
 from nri.types.v1 import Request, Result
 from nri.v1bridge import BridgeOptions, OptionsError
 
@@ -161,6 +162,11 @@ def check_settings(_: Any, file: Path) -> None:
         assert file.name == "wrong.json", error
 
 
+def check_runtime_options(_: Any, file: Path) -> None:
+    file.parent.chmod(0o755)
+    assert not (fault := load_runtime_options(str(file)).fault), fault
+
+
 def check_hooks_file(value: Any, _: Path) -> None:
     assert value in [json.loads(file.read_text()) for file in (ROOT / "deploy/hooks.d").iterdir()], "not deployed"
 
@@ -173,6 +179,7 @@ KINDS = [
     ({"plugin", "version"}, check_result),
     ({"hook", "stages"}, check_hooks_file),
     ({"logLevel"}, check_settings),
+    ({"deadline"}, check_runtime_options),
 ]
 
 
