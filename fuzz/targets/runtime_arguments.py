@@ -1,5 +1,5 @@
-"""The command line of ``nri-runc``: it raises no exception, the words before the command are those of its options, and
-arguments stay in their order. The input is the words, separated by NULs.
+"""The command line of ``nri-runc``: it raises no exception, the words before the command are those of its options,
+and arguments stay in their order. The input is the words, separated by NULs.
 """
 
 from __future__ import annotations
