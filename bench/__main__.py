@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench import calls, costs, events, plugin_start, report, scale
+from bench import calls, costs, events, plugin_start, report, runtime, scale
 from harness.node import ROOT
 
 if TYPE_CHECKING:
@@ -39,6 +39,9 @@ def main() -> None:
             ),
             "Scale and footprint of the bridge": lambda: scale.measure(
                 scratch, binaries, events=200 // divisor, growth=20_000 // divisor
+            ),
+            "Runtime: a container with nri-runc beside runc alone": lambda: runtime.measure(
+                binaries, runs=60 // divisor
             ),
             "Single steps": lambda: costs.measure(binaries, runs=400 // divisor),
         }

@@ -1,7 +1,5 @@
-"""The command line of ``nri-runc``: it raises no exception and loses no word.
-
-Every word before the command is one of the options' words, and a word that is no option stays in its order. The input
-is the words, separated by NULs.
+"""The command line of ``nri-runc``: it raises no exception, the words before the command are those of its options,
+and arguments stay in their order. The input is the words, separated by NULs.
 """
 
 from __future__ import annotations
@@ -39,17 +37,4 @@ SEEDS = (
     b"--=\0---\0create\0--=x\0-=",
     b"--root",
 )
-WORDS = (
-    b"--root",
-    b"--log",
-    b"create",
-    b"update",
-    b"delete",
-    b"--bundle",
-    b"--memory",
-    b"-b",
-    b"\0",
-    b"=",
-    b"--",
-    b"-f",
-)
+WORDS = (b"--root", b"--log", b"create", b"update", b"delete", b"--bundle", b"--memory", b"-b", b"\0", b"=", b"--")

@@ -29,7 +29,8 @@ class OCIState:
             self.id = string(value.get("id"), "id")
             self.pid = integer(value.get("pid"), "pid")
             self.bundle = string(value.get("bundle"), "bundle")
-            self.status = string(value.get("status"), "status")
+            status = value.get("status")
+            self.status = status if isinstance(status, str) else ""  # a hook does not need it
             self.annotations = string_map(value.get("annotations"), "annotations")
             for key in ("id", "bundle"):
                 if not value.get(key):

@@ -33,14 +33,16 @@ _ENDING = (1, 2, 15)  # SIGHUP, SIGINT, SIGTERM
 class HostChains:
     """The chains of the host configuration that the options name.
 
+    :param on_late: called with the reason before the process ends because it takes too long to read it; by default
+        the reason is reported.
     :raises ConfigError: if it is not valid.
     """
 
-    def __init__(self, options: WrapperOptions, report: Report) -> None:
+    def __init__(self, options: WrapperOptions, report: Report, on_late: Callable[[str], None] | None = None) -> None:
         self._options, self._report = options, report
         deadline = Deadline(options.deadline)
         deadline.doing = f"it was reading the configuration, {options.conf_dir} or {options.conf_file}"
-        deadline.enforce(report.error)
+        deadline.enforce(on_late or report.error)
         self._client = self._make_client(config.load(options.conf_dir, options.conf_file))
         deadline.release()
         self._own = self._client
@@ -59,18 +61,23 @@ class HostChains:
         others = [plugin for plugin in self._client.config.plugins if plugin.source != CONTAINERD_CONF_FILE]
         self._own = self._make_client(ConfigList(plugins=others))
 
+    def take_back(self) -> None:
+        """Run ``delete`` for all plugins: containerd sends none for a container that it could not create."""
+        self._own = self._client
+
     def run(
         self,
         request: Request,
         *,
         changes: Changes | None = None,
-        on_end: Callable[[str], None] | None = None,
+        on_late: Callable[[str], None] | None = None,
+        on_signal: Callable[[str], None] | None = None,
     ) -> None:
         """Run the chain for the request's state.
 
         :param changes: as for :meth:`nri.client.Client.invoke`.
-        :param on_end: called with the reason before the process ends because the time is over or a signal has come;
-            by default the reason is reported.
+        :param on_late: called with the reason before the process ends because the time is over, and *on_signal*
+            before it ends by a signal; by default the reason is reported.
         :raises NRIError: if the chain fails, or cannot be run.
         """
         client = self._client_for(request.state)
@@ -79,9 +86,8 @@ class HostChains:
             return
         deadline = Deadline(self._options.deadline)
         deadline.doing = f"it was running {', '.join([plugin.type for plugin in plugins])}"
-        end = on_end or self._report.error
-        handlers = _handle_ending(end)
-        deadline.enforce(end)
+        handlers = _handle_ending(on_signal or self._report.error)
+        deadline.enforce(on_late or self._report.error)
         try:
             with Surroundings():
                 self._run(client, request, changes, deadline)

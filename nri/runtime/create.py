@@ -37,7 +37,7 @@ def create(call: Invocation) -> int:
     status = call.real.run(call.line.words)
     if status:
         if wants_setup and call.state(id_) is None:  # else the id is another container's, which lives on
-            call.delete_chain(chains, request(State.DELETE, id_, spec_from_oci(file.config)))
+            call.undo_chain(chains, id_, spec_from_oci(file.config))
         return status
     _run_create(call, chains, id_, file.config)
     return 0
@@ -69,7 +69,7 @@ def set_up(call: Invocation, chains: HostChains, id_: str, oci: dict[str, Any]) 
     except (NRIError, OSError):
         # A plugin that has succeeded may have something to undo. Not so if the id is another container's.
         if call.state(id_) is None:
-            call.delete_chain(chains, request(State.DELETE, id_, spec_from_oci(oci)))
+            call.undo_chain(chains, id_, spec_from_oci(oci))
         raise
     return changes.config
 
@@ -86,9 +86,9 @@ def _run_create(call: Invocation, chains: HostChains, id_: str, oci: dict[str, A
         _destroy(call, id_)
 
     try:
-        chains.run(request(State.CREATE, id_, spec, _pid(call, id_)), on_end=ended)
+        chains.run(request(State.CREATE, id_, spec, _pid(call, id_)), on_late=ended, on_signal=ended)
     except (NRIError, OSError):
-        call.delete_chain(chains, request(State.DELETE, id_, spec))
+        call.undo_chain(chains, id_, spec)
         _destroy(call, id_)
         raise
 

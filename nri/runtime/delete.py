@@ -8,6 +8,7 @@ from nri.types.v1 import State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import NoReturn
 
     from nri.runtime.chains import HostChains
@@ -15,27 +16,41 @@ if TYPE_CHECKING:
 
 
 def delete(call: Invocation) -> NoReturn:
-    """Run the chain for each container that will be deleted, then become the real runtime."""
+    """Run the chain for each container that will be deleted, then become the real runtime.
+
+    Neither a failure nor a plugin or file that blocks keeps the container.
+    """
+
+    def go_on(reason: str) -> None:
+        import _signal  # type: ignore[import-not-found] # the signal module would import enum
+
+        call.report.error(reason)
+        _signal.setitimer(_signal.ITIMER_REAL, 0)  # it would outlive the exec
+        call.real.execute(call.line.words)
+
     try:
-        chains = call.chains()
+        chains = call.chains(go_on)
         if chains.wants(State.DELETE):
+            about = call.report.about
             for id_ in _ids(call):
-                _tell(call, chains, id_)
+                call.report.about = f"{about} {escape(id_)}"
+                _tell(call, chains, id_, go_on)
+            call.report.about = about
     except (NRIError, OSError) as error:
-        call.report.error(str(error).replace("\n", "; "))
+        call.report.error(*str(error).split("\n"))
     call.real.execute(call.line.words)
 
 
-def _tell(call: Invocation, chains: HostChains, id_: str) -> None:
-    state = call.state(id_)
-    if state is None or not (call.line.has("force") or state.status in ("created", "stopped")):
-        return  # there is none, or the real runtime refuses
-    about, spec = call.report.about, bare_spec_of(state)
-    call.avoid_doubling(chains, spec.annotations)
-    call.report.about = f"{about} {escape(id_)}"
-    asked = request(State.DELETE, id_, spec, max(0, state.pid))
-    call.delete_chain(chains, asked, report=call.report.error)
-    call.report.about = about
+def _tell(call: Invocation, chains: HostChains, id_: str, go_on: Callable[[str], None]) -> None:
+    try:
+        state = call.state(id_)
+        if state is None or not (call.line.has("force") or state.status in ("created", "stopped")):
+            return  # there is none, or the real runtime refuses
+        spec = bare_spec_of(state)
+        call.avoid_doubling(chains, spec.annotations)
+        call.delete_chain(chains, request(State.DELETE, id_, spec, max(0, state.pid)), go_on)
+    except (NRIError, OSError) as error:
+        call.report.error(str(error))
 
 
 def _ids(call: Invocation) -> list[str]:

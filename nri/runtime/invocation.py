@@ -36,12 +36,9 @@ class Invocation:
     def __init__(self, line: CommandLine, real: Real, options: WrapperOptions, report: Report) -> None:
         self.line, self.real, self.options, self.report = line, real, options, report
 
-    def chains(self) -> HostChains:
-        """Return the chains that are configured.
-
-        :raises ConfigError: if the host configuration is not valid.
-        """
-        return HostChains(self.options, self.report)
+    def chains(self, on_late: Callable[[str], None] | None = None) -> HostChains:
+        """Return the chains that are configured; take *on_late* and raise as :class:`HostChains` does."""
+        return HostChains(self.options, self.report, on_late)
 
     def container_id(self) -> str:
         """Return the container's id on the command line; "" if there is none, which the real runtime reports.
@@ -107,22 +104,24 @@ class Invocation:
                 raise NRIError(wrong)
             self.report.note(f"{wrong}; dropped (ignoreFailure)")
 
-    def delete_chain(self, chains: HostChains, request: Request, report: Callable[[str], None] | None = None) -> None:
-        """Run the chain for ``delete``, and apply its updates. What fails is reported, and stops nothing.
+    def undo_chain(self, chains: HostChains, id_: str, spec: Spec) -> None:
+        """Run the chain for ``delete`` of a container that is refused. What fails is noted."""
+        chains.take_back()
+        try:
+            self.delete_chain(chains, request(State.DELETE, id_, spec))
+        except (NRIError, OSError) as error:
+            self.report.note(f"delete {escape(id_)}: {error}")
 
-        :param report: by default a note, since the command has another error to report.
+    def delete_chain(self, chains: HostChains, asked: Request, on_late: Callable[[str], None] | None = None) -> None:
+        """Run the chain for ``delete``, and apply its updates, also those of a chain that has failed.
+
+        :raises NRIError: if the chain fails, or an update.
         """
         changes = self.changes()
         try:
-            try:
-                chains.run(request, changes=changes)
-            finally:
-                self.apply_updates(changes)
-        except (NRIError, OSError) as error:
-            if report is None:
-                self.report.note(f"delete {escape(request.id)}: {error}")
-            else:
-                report(str(error))
+            chains.run(asked, changes=changes, on_late=on_late)
+        finally:
+            self.apply_updates(changes)
 
     def _oci_version(self) -> tuple[int, int]:
         """Return the version of the runtime specification that the real runtime implements."""

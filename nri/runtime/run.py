@@ -16,7 +16,7 @@ from nri.errors import NRIError
 from nri.runtime.create import open_config, set_up
 from nri.runtime.invocation import request, spec_of
 from nri.types.jsonobject import mismatch
-from nri.types.v1 import State
+from nri.types.v1 import Spec, State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def run(call: Invocation) -> int:
     if status == 0 and is_detached:
         return 0
     if call.state(id_) is None:  # else it was kept, or the id is another container's
-        call.delete_chain(chains, request(State.DELETE, id_, spec_from_oci(config)))
+        call.undo_chain(chains, id_, spec_from_oci(config))
     return status
 
 
@@ -72,18 +72,21 @@ def restore(call: Invocation) -> int:
     if status:
         return status
     state = call.state(id_)
+    spec = Spec()
     try:
         if state is None:
             raise NRIError("the container was restored, and has no state")
         spec = spec_of(state)
         call.avoid_doubling(chains, spec.annotations)
-        chains.run(
-            request(State.CREATE, id_, spec, state.pid, late=True), on_end=lambda reason: _end(call, id_, reason)
-        )
+
+        def ended(reason: str) -> None:
+            _end(call, id_, reason)
+
+        asked = request(State.CREATE, id_, spec, state.pid, late=True)
+        chains.run(asked, on_late=ended, on_signal=ended)
     except (NRIError, OSError) as error:
+        call.undo_chain(chains, id_, spec)
         _end(call, id_, str(error))
-        if state is not None:
-            call.delete_chain(chains, request(State.DELETE, id_, spec_from_oci({"annotations": state.annotations})))
         return 1
     return 0
 

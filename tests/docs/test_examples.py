@@ -41,6 +41,7 @@ from nri.plugins.konfine import Konfine
 from nri.plugins.logger import Logger
 from nri.plugins.sample import SamplePlugin
 from nri.plugins.ulimit_adjuster import UlimitAdjuster
+from nri.runtime.options import load as load_runtime_options
 from nri.types.v1 import EXTENSIONS, Request, Result, Spec
 from nri.v1bridge import BridgeOptions, OptionsError
 
@@ -173,6 +174,7 @@ def check_settings(_: Any, file: Path) -> None:
         assert file.name == "wrong.json", error
 
 
+<<<<<<< HEAD
 def check_hooks_file(value: Any, file: Path) -> None:
     """A hook of this project is one that is deployed; of another one, hook-injector can read the file."""
     if value["hook"]["path"].endswith("/nri"):
@@ -192,6 +194,15 @@ def check_pod(block: Block) -> None:
             allow = (plugin().conf_schema or {})["properties"]["allow"]["properties"]
             results.append(plugin().invoke(request.replace(conf={"allow": dict.fromkeys(allow, True)})))
         assert any(result.adjust for result in results), f"{block.where}: {key}: no plugin knows it"
+=======
+def check_runtime_options(_: Any, file: Path) -> None:
+    file.parent.chmod(0o755)
+    assert not (fault := load_runtime_options(str(file)).fault), fault
+
+
+def check_hooks_file(value: Any, _: Path) -> None:
+    assert value in [json.loads(file.read_text()) for file in (ROOT / "deploy/hooks.d").iterdir()], "not deployed"
+>>>>>>> wt-b
 
 
 KINDS = [
@@ -202,6 +213,7 @@ KINDS = [
     ({"plugin", "version"}, check_result),
     ({"hook", "stages"}, check_hooks_file),
     ({"logLevel"}, check_settings),
+    ({"deadline"}, check_runtime_options),
 ]
 
 

@@ -370,6 +370,15 @@ def test_options_that_others_can_write_are_not_followed(runtime: Runtime) -> Non
     assert runtime.ids() == []  # of the real one
 
 
+def test_in_a_user_namespace_it_refuses_with_a_sentence(runtime: Runtime, plugin: StandIn) -> None:
+    user = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "unshare", "--user", "--map-root-user"]
+    with pytest.raises(CommandFailedError, match=r"this is a user namespace \(rootless\)"):
+        runtime.enclosure.run(*user, runtime.program, "create", "--bundle", "/", "web")
+    with pytest.raises(CommandFailedError) as failed:
+        runtime.enclosure.run(*user, runtime.program, "delete", "web")
+    assert "nri-" not in failed.value.stderr.splitlines()[-1]  # but the real one's error
+
+
 # run
 
 

@@ -223,3 +223,25 @@ def test_a_bundle_that_cannot_be_replaced_is_refused(runtime: Runtime) -> None:
     assert "is a link and not replaced" in done.stderr
     assert file.read_text() == before
     assert not runtime.calls() or "create" not in runtime.words()[0]
+
+
+HANGS = "import time, nri.client.chain as chain\nchain.Client.invoke = lambda *_, **__: time.sleep(60)"
+
+
+def test_a_delete_that_is_stuck_goes_on(runtime: Runtime) -> None:
+    runtime.set_options(deadline=0.2)
+    runtime.exists(status="stopped")
+    runtime.keep()
+    runtime.script("time.sleep(1)\nsys.exit(5)")  # longer than the timer
+    done = runtime.run("delete", "web", code=HANGS)
+    assert (done.returncode, runtime.words()[-1]) == (5, ["delete", "web"])
+    assert "nri-real delete web: not done within 0.2 s: it was running noop" in done.stderr
+
+
+def test_a_create_that_is_stuck_takes_the_container_back(runtime: Runtime) -> None:
+    runtime.set_options(deadline=0.2)
+    runtime.exists()
+    runtime.keep(states=[])
+    done = runtime.run(*CREATE, code=HANGS, cwd=runtime.host.root)
+    assert (done.returncode, runtime.words()[-1]) == (1, ["delete", "--force", "web"])
+    assert "nri-real create web: not done within 0.2 s: it was running noop" in done.stderr
