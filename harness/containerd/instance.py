@@ -53,6 +53,7 @@ class Containerd:
     :param bin_dir: the enclosure's /opt/nri/bin.
     :param conf: the content of the enclosure's /etc/nri/conf.json.
     :param release: by default the machine's own.
+    :param oci_runtime: the path of the OCI runtime for CRI; by default runc.
     :param prepare: called with the enclosure before containerd starts; it may install v2 plugins in /opt/nri/plugins.
     """
 
@@ -63,10 +64,11 @@ class Containerd:
         conf: Mapping[str, Any] | None = None,
         release: Release | None = None,
         prepare: Callable[[Enclosure], object] | None = None,
+        oci_runtime: str = "",
     ) -> None:
         self.release = release or Release.at(Path("/usr/bin"))
         self.enclosure = Enclosure(bin_dir=bin_dir, conf=conf)
-        self._prepare = prepare
+        self._prepare, self._oci_runtime = prepare, oci_runtime
         self._process: subprocess.Popen[bytes] | None = None
         self._owned = ExitStack()
 
@@ -100,7 +102,9 @@ class Containerd:
         """Start containerd and wait until it answers; after `stop` this is a restart that pods survive."""
         root, program = self.enclosure.root, self.release.programs / "containerd"
         config = root / "config.toml"
-        config.write_text(toml.config(self.release.version, root=root, socket=self.socket))
+        config.write_text(
+            toml.config(self.release.version, root=root, socket=self.socket, oci_runtime=self._oci_runtime)
+        )
         # nsenter is our child and containerd is its child, so a file has the pid in the enclosure
         launch: list[str | Path] = ["sh", "-c", 'echo $$ > "$1"; shift; exec setsid "$@"', "sh", self._pid]
         with self.log.open("ab") as log:

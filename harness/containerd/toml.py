@@ -15,11 +15,15 @@ _SNAPSHOTTERS = ("aufs", "blockfile", "btrfs", "devmapper", "erofs", "overlayfs"
 _TRACING = ("io.containerd.tracing.processor.v1.otlp", "io.containerd.internal.v1.tracing")
 
 
-def config(version: tuple[int, ...], *, root: Path, socket: Path) -> str:
-    """Return a config.toml for a containerd of this version."""
+def config(version: tuple[int, ...], *, root: Path, socket: Path, oci_runtime: str = "") -> str:
+    """Return a config.toml for a containerd of this version.
+
+    :param oci_runtime: the path of the OCI runtime for CRI; "" for runc.
+    """
     for generation, text in _GENERATIONS.items():
         if version[: len(generation)] == generation:
-            return text(root, socket)
+            cri = "io.containerd.grpc.v1.cri" if version < (2,) else "io.containerd.cri.v1.runtime"
+            return text(root, socket) + (_binary(cri, oci_runtime) if oci_runtime else "")
     raise RuntimeError(f"no configuration for containerd {version}, only for {sorted(_GENERATIONS)}")
 
 
@@ -36,6 +40,17 @@ disabled_plugins = {disabled}
 
 [plugins."io.containerd.internal.v1.opt"]
   path = "{root}/opt"
+"""
+
+
+def _binary(cri: str, oci_runtime: str) -> str:
+    runc = f'[plugins."{cri}".containerd.runtimes.runc'
+    return f"""
+{runc}]
+  runtime_type = "io.containerd.runc.v2"
+
+{runc}.options]
+  BinaryName = "{oci_runtime}"
 """
 
 

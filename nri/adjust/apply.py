@@ -3,7 +3,8 @@
 Where the runtime specification leaves it open, this does what runtimes do with NRI's adjustments
 (pkg/runtime-tools/generate of containerd/nri): a device gets a rule that allows it, mounts are ordered by the depth
 of their destinations, a shared or slave mount changes the propagation of the root, a memory limit is also that of
-memory and swap together. Unlike there, an rlimit replaces the one of its type.
+memory and swap together. Unlike there, a container without a limit of swap gets none, since not every kernel has it,
+and an rlimit replaces the one of its type.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ def apply_resources(resources: dict[str, Any], wanted: dict[str, Any]) -> None:
         for key in path[:-1]:
             parent = below(parent, key, "linux.resources")
         if field.kind == MAP:
-            _entries(parent, path[-1], value)
+            _entries(parent, path[-1], value, "linux.resources")
         elif field.kind == LIST:
             parent[path[-1]] = _by_key(elements(parent, path[-1], "linux.resources"), value, field.key)
         elif field.name == "linux.resources.devices":
@@ -80,19 +81,19 @@ def apply_resources(resources: dict[str, Any], wanted: dict[str, Any]) -> None:
 
 
 def _apply_linux(config: dict[str, Any], linux: dict[str, Any]) -> None:
-    if "resources" in linux:
-        apply_resources(below(config, "resources", "linux"), linux["resources"])
     if "devices" in linux:
         config["devices"] = _by_key(elements(config, "devices", "linux"), linux["devices"], "path")
         rules = [_rule(device) for device in split(linux["devices"])[0] if device["type"] != "p"]
         if rules:
             resources = below(config, "resources", "linux")
             resources["devices"] = [*elements(resources, "devices", "linux.resources"), *rules]
+    if "resources" in linux:  # after the devices: its rules can restrict theirs
+        apply_resources(below(config, "resources", "linux"), linux["resources"])
     if "namespaces" in linux:
         config["namespaces"] = _by_key(elements(config, "namespaces", "linux"), linux["namespaces"], "type")
     for key in ("sysctl", "netDevices"):
         if key in linux:
-            _entries(config, key, linux[key])
+            _entries(config, key, linux[key], "linux")
     for key in ("cgroupsPath", "seccomp", "memoryPolicy"):
         if key in linux:
             config[key] = linux[key]
@@ -131,8 +132,8 @@ def _environment(variables: list[Any], wanted: dict[str, str | None]) -> list[An
     return found + [f"{name}={value}" for name, value in left.items()]
 
 
-def _entries(parent: dict[str, Any], key: str, wanted: dict[str, Any]) -> None:
-    known = below(parent, key)
+def _entries(parent: dict[str, Any], key: str, wanted: dict[str, Any], where: str = "") -> None:
+    known = below(parent, key, where)
     for name, item in wanted.items():
         if item is None:
             known.pop(name.removeprefix("-"), None)

@@ -1,8 +1,8 @@
 """Devices of the Container Device Interface (CDI), for runtimes that do not resolve them.
 
 A device ``VENDOR/CLASS=NAME`` stands for edits of a container, which a specification in ``/etc/cdi`` or
-``/var/run/cdi`` has. A device of a later directory replaces the one of an earlier directory. Only a configuration
-with such devices needs this module, so nothing else imports it.
+``/var/run/cdi`` has. A device of a later directory replaces the one of an earlier directory. Import this module only
+where a device is asked for: few containers have one.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from nri.adjust.abilities import ANSWERS_WITH_UPDATES
 from nri.adjust.apply import apply, apply_resources
 from nri.adjust.claims import Claims
 from nri.adjust.errors import AdjustError
-from nri.adjust.fields import CDI_FIELDS, walk
+from nri.adjust.fields import cdi_fields, walk
 from nri.adjust.merging import merge
 from nri.adjust.reading import read_adjust, read_updates
 from nri.types.v1 import State
@@ -108,7 +108,10 @@ class Changes:
             raise AdjustError(f"cgroupsPath {why}")
         claims, merged, resolved, path_by = self._claims, self.adjust, self._resolved, self._path_by
         if path_by and path_by != plugin and "cgroupsPath" in adjust.get("linux", {}):
-            raise AdjustError(f"adjust.linux.cgroupsPath: already moved by the cgroupsPath of the plugin {path_by}")
+            raise AdjustError(
+                "adjust.linux.cgroupsPath: already moved by the cgroupsPath of the plugin "
+                f"{path_by}; expected one of them"
+            )
         if adjust or path:
             claims, merged = claims.copy(), _copy(merged)
             claims.claim(adjust, plugin, "adjust")
@@ -133,8 +136,7 @@ class Changes:
         if resolve is None:
             return {}
         resolved = resolve(names, self.original)
-        fields = [field for field, _ in walk(resolved)] + [field for field in CDI_FIELDS if field.name in resolved]
-        for field in fields:
+        for field in cdi_fields(resolved):
             if why := self.abilities.why_no_field(field):
                 raise AdjustError(f"adjust.cdiDevices: the devices set {field.name}: {why}")
         return resolved

@@ -117,8 +117,7 @@ UPDATED_BY_OCI = frozenset(
 )
 """The fields that ``update --resources`` of OCI runtimes applies. Source: update.go of runc."""
 
-CDI_FIELDS = (AdjustField("additionalGids", ADDED, nri=NEVER),)
-"""The fields that only CDI devices set. Beside them, a device of theirs may have ``access``, a device rule's."""
+_GIDS, _ACCESS = AdjustField("additionalGids", ADDED, nri=NEVER), AdjustField("linux.devices.access", nri=NEVER)
 
 
 def walk(adjust: dict[str, Any]) -> Iterator[tuple[AdjustField, Any]]:
@@ -131,6 +130,16 @@ def walk(adjust: dict[str, Any]) -> Iterator[tuple[AdjustField, Any]]:
             value = value[key]
         else:
             yield field, value
+
+
+def cdi_fields(resolved: dict[str, Any]) -> list[AdjustField]:
+    """Return the fields that CDI devices have set: beside those of an adjust, additional groups and access rights."""
+    found = [field for field, _ in walk(resolved)]
+    if "additionalGids" in resolved:
+        found.append(_GIDS)
+    if any("access" in device for device in resolved.get("linux", {}).get("devices", [])):
+        found.append(_ACCESS)
+    return found
 
 
 def put(document: dict[str, Any], field: AdjustField, value: Any) -> None:

@@ -70,7 +70,7 @@ def _deeper_faults(adjust: dict[str, Any], where: str) -> Iterator[tuple[str, st
     if adjust.get("args", [])[:2] == ["", ""]:
         yield f"{where}.args[1]", "found the string '' again, expected the command"
     for destination, mount in adjust.get("mounts", {}).items():
-        yield from _of_path(destination.removeprefix("-"), f"{where}.mounts: key")
+        yield from _of_path(destination.removeprefix("-"), f"{where}.mounts", "key")
         yield from faults_of_mount(mount, f"{where}.mounts.{shorten(repr(destination)[1:-1])}")
     yield from _repeated(adjust.get("rlimits", []), "type", f"{where}.rlimits")
     yield from _repeated(adjust.get("cdiDevices", []), "", f"{where}.cdiDevices")
@@ -82,10 +82,10 @@ def _deeper_faults(adjust: dict[str, Any], where: str) -> Iterator[tuple[str, st
     yield from _of_resources(linux.get("resources", {}), f"{where}.linux.resources")
 
 
-def _of_path(path: str, where: str) -> Iterator[tuple[str, str]]:
+def _of_path(path: str, where: str, what: str = "string") -> Iterator[tuple[str, str]]:
     """Yield a fault if another spelling of *path* is usual: two plugins could set the same without a conflict."""
     if path != (right := clean(path)):
-        yield where, f"found {describe(path)}, expected {shorten(repr(right))}"
+        yield where, f"found the {what} {shorten(repr(path))}, expected {shorten(repr(right))}"
 
 
 def faults_of_mount(mount: dict[str, Any] | None, where: str) -> Iterator[tuple[str, str]]:

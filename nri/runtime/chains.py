@@ -23,20 +23,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from nri.adjust import Changes
-    from nri.runtime.options import RuntimeOptions
+    from nri.runtime.options import WrapperOptions
     from nri.runtime.report import Report
     from nri.types.v1 import Request
 
 _ENDING = (1, 2, 15)  # SIGHUP, SIGINT, SIGTERM
 
 
-class Chains:
+class HostChains:
     """The chains of the host configuration that the options name.
 
     :raises ConfigError: if it is not valid.
     """
 
-    def __init__(self, options: RuntimeOptions, report: Report) -> None:
+    def __init__(self, options: WrapperOptions, report: Report) -> None:
         self._options, self._report = options, report
         deadline = Deadline(options.deadline)
         deadline.doing = f"it was reading the configuration, {options.conf_dir} or {options.conf_file}"

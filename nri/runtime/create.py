@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from nri.runtime.chains import Chains
+    from nri.runtime.chains import HostChains
     from nri.runtime.invocation import Invocation
 
 _LAST_PID = 1 << 22  # proc(5), pid_max
@@ -56,7 +56,7 @@ def open_config(call: Invocation) -> ConfigFile:
         raise NRIError(f"{escape(path)}: is relative, and the current directory is gone: {error.strerror}") from error
 
 
-def set_up(call: Invocation, chains: Chains, id_: str, oci: dict[str, Any]) -> dict[str, Any]:
+def set_up(call: Invocation, chains: HostChains, id_: str, oci: dict[str, Any]) -> dict[str, Any]:
     """Run the chain for ``setup``; return the container's configuration with what the plugins have changed.
 
     :raises NRIError: if a plugin refuses the container; the plugins have then got a ``delete``.
@@ -74,7 +74,7 @@ def set_up(call: Invocation, chains: Chains, id_: str, oci: dict[str, Any]) -> d
     return changes.config
 
 
-def _run_create(call: Invocation, chains: Chains, id_: str, oci: dict[str, Any]) -> None:
+def _run_create(call: Invocation, chains: HostChains, id_: str, oci: dict[str, Any]) -> None:
     """Run the chain for ``create``; if it fails, take the container back.
 
     :raises NRIError: if it fails.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nri.errors import NRIError
+from nri.errors import NRIError, escape
 from nri.runtime.invocation import bare_spec_of, request
 from nri.types.v1 import State
 
@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
 
-    from nri.runtime.chains import Chains
+    from nri.runtime.chains import HostChains
     from nri.runtime.invocation import Invocation
 
 
@@ -26,17 +26,16 @@ def delete(call: Invocation) -> NoReturn:
     call.real.execute(call.line.words)
 
 
-def _tell(call: Invocation, chains: Chains, id_: str) -> None:
+def _tell(call: Invocation, chains: HostChains, id_: str) -> None:
     state = call.state(id_)
     if state is None or not (call.line.has("force") or state.status in ("created", "stopped")):
         return  # there is none, or the real runtime refuses
-    spec = bare_spec_of(state)
+    about, spec = call.report.about, bare_spec_of(state)
     call.avoid_doubling(chains, spec.annotations)
-    call.delete_chain(
-        chains,
-        request(State.DELETE, id_, spec, max(0, state.pid)),
-        report=lambda reason: call.report.error(reason.removeprefix("delete ")),
-    )
+    call.report.about = f"{about} {escape(id_)}"
+    asked = request(State.DELETE, id_, spec, max(0, state.pid))
+    call.delete_chain(chains, asked, report=call.report.error)
+    call.report.about = about
 
 
 def _ids(call: Invocation) -> list[str]:

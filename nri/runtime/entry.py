@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import NoReturn, TextIO
 
-    from nri.runtime.options import RuntimeOptions
+    from nri.runtime.options import WrapperOptions
     from nri.runtime.report import Report
 
 PREFIX = "nri-"
@@ -56,7 +56,7 @@ def main(argv: Sequence[str], options_file: str = RUNTIME_OPTIONS_FILE) -> int:
     return _run(name, line, real, options, sys.stderr)
 
 
-def _load(path: str) -> RuntimeOptions:
+def _load(path: str) -> WrapperOptions:
     from nri.runtime import options
 
     return options.load(path)
@@ -69,7 +69,7 @@ def _fail(name: str, line: CommandLine, stderr: TextIO | None, reason: str) -> i
     return 1
 
 
-def _run(name: str, line: CommandLine, real: Real, options: RuntimeOptions, stderr: TextIO | None) -> int:
+def _run(name: str, line: CommandLine, real: Real, options: WrapperOptions, stderr: TextIO | None) -> int:
     from nri.runtime.report import Report
 
     report = Report(name, line, stderr, is_crun=real.is_crun)
@@ -87,7 +87,7 @@ def _run(name: str, line: CommandLine, real: Real, options: RuntimeOptions, stde
         return 1
 
 
-def _run_chain(line: CommandLine, real: Real, options: RuntimeOptions, report: Report) -> int:
+def _run_chain(line: CommandLine, real: Real, options: WrapperOptions, report: Report) -> int:
     import _signal  # type: ignore[import-not-found] # the signal module would import enum
 
     from nri.runtime.invocation import Invocation

@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import time
 
-from nri.adjust import Changes, OCIAbilities
 from nri.client.oci import read_config, sandbox_id_in, spec_from_oci
 from nri.client.oci_state import OCIState
 from nri.errors import NRIError, escape
 from nri.runtime import caller
-from nri.runtime.chains import Chains
+from nri.runtime.chains import HostChains
 from nri.types import gojson
 from nri.types.errors import DecodeError
 from nri.types.v1 import Request, Spec, State
@@ -20,9 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from nri.adjust import Changes
     from nri.process.conversation import Output
     from nri.runtime.commandline import CommandLine
-    from nri.runtime.options import RuntimeOptions
+    from nri.runtime.options import WrapperOptions
     from nri.runtime.real import Real
     from nri.runtime.report import Report
 
@@ -33,15 +33,15 @@ ANSWERS_WITHIN = 30.0
 class Invocation:
     """The command line, the real runtime, the options and the outlets of one call."""
 
-    def __init__(self, line: CommandLine, real: Real, options: RuntimeOptions, report: Report) -> None:
+    def __init__(self, line: CommandLine, real: Real, options: WrapperOptions, report: Report) -> None:
         self.line, self.real, self.options, self.report = line, real, options, report
 
-    def chains(self) -> Chains:
+    def chains(self) -> HostChains:
         """Return the chains that are configured.
 
         :raises ConfigError: if the host configuration is not valid.
         """
-        return Chains(self.options, self.report)
+        return HostChains(self.options, self.report)
 
     def container_id(self) -> str:
         """Return the container's id on the command line; "" if there is none, which the real runtime reports.
@@ -56,7 +56,7 @@ class Invocation:
             self.report.about += f" {escape(id_)}"
         return id_
 
-    def avoid_doubling(self, chains: Chains, annotations: dict[str, str]) -> None:
+    def avoid_doubling(self, chains: HostChains, annotations: dict[str, str]) -> None:
         """Leave plugins to a caller that runs them itself."""
         if chains.has_plugins_of_containerd and caller.runs_plugins_itself(
             annotations, os.getppid(), self.report.note
@@ -68,8 +68,9 @@ class Invocation:
 
         :param oci: for ``setup``: the container's OCI configuration.
         """
-        # CDI devices: pass resolve_cdi here as soon as a resolver exists.
-        return Changes(OCIAbilities(os.path.basename(self.real.path), self._oci_version, resolve_cdi=None), oci)
+        from nri.adjust import Changes, OCIAbilities  # their tables take longer than the rest of a call
+
+        return Changes(OCIAbilities(os.path.basename(self.real.path), self._oci_version, _resolve_cdi), oci)
 
     def state(self, id_: str) -> OCIState | None:
         """Return what the real runtime says of a container; None if it fails, as where there is none of that id."""
@@ -106,7 +107,7 @@ class Invocation:
                 raise NRIError(wrong)
             self.report.note(f"{wrong}; dropped (ignoreFailure)")
 
-    def delete_chain(self, chains: Chains, request: Request, report: Callable[[str], None] | None = None) -> None:
+    def delete_chain(self, chains: HostChains, request: Request, report: Callable[[str], None] | None = None) -> None:
         """Run the chain for ``delete``, and apply its updates. What fails is reported, and stops nothing.
 
         :param report: by default a note, since the command has another error to report.
@@ -118,7 +119,10 @@ class Invocation:
             finally:
                 self.apply_updates(changes)
         except (NRIError, OSError) as error:
-            (report or self.report.note)(f"delete {escape(request.id)}: {error}")
+            if report is None:
+                self.report.note(f"delete {escape(request.id)}: {error}")
+            else:
+                report(str(error))
 
     def _oci_version(self) -> tuple[int, int]:
         """Return the version of the runtime specification that the real runtime implements."""
@@ -130,6 +134,12 @@ class Invocation:
             return int(major), int(minor)
         except (NRIError, ValueError):  # a runtime from before `features`, which came with version 1.1
             return 1, 0
+
+
+def _resolve_cdi(names: list[str], oci: dict[str, Any]) -> dict[str, Any]:
+    from nri.adjust.cdi import CDI
+
+    return CDI().resolve(names, oci)
 
 
 def request(state: str, id_: str, spec: Spec, pid: int = 0, *, late: bool = False) -> Request:

@@ -61,7 +61,7 @@ OPTIONS = Table(
 """The keys of the JSON object."""
 
 
-class RuntimeOptions:
+class WrapperOptions:
     """The options, with the default of each that is not given.
 
     :ivar fault: why the file cannot be used, "" if it can be; then the options that are right are here all the same.
@@ -82,26 +82,26 @@ class RuntimeOptions:
         self.fault = fault
 
 
-def load(path: str = RUNTIME_OPTIONS_FILE) -> RuntimeOptions:
+def load(path: str = RUNTIME_OPTIONS_FILE) -> WrapperOptions:
     """Return the options in a file; the defaults if there is none.
 
-    Nothing is raised, since some commands must work in any case: :attr:`RuntimeOptions.fault` has what is wrong.
+    Nothing is raised, since some commands must work in any case: :attr:`WrapperOptions.fault` has what is wrong.
     """
     try:
         document = read(path, check_owner=True)
         for directory in trust.directories(path):
             if wrong := trust.judge(os.stat(directory)):
-                return RuntimeOptions(fault=f"{directory} {wrong}")
+                return WrapperOptions(fault=f"{directory} {wrong}")
     except FileNotFoundError:
-        return RuntimeOptions()
+        return WrapperOptions()
     except ConfigError as error:
-        return RuntimeOptions(fault="; ".join(map(str, error.faults)))
+        return WrapperOptions(fault="; ".join(map(str, error.faults)))
     except OSError as error:
-        return RuntimeOptions(fault=f"{path}: cannot be looked at: {error.strerror}, expected a file of JSON")
+        return WrapperOptions(fault=f"{path}: cannot be looked at: {error.strerror}, expected a file of JSON")
     return _parse(document, path)
 
 
-def _parse(document: bytes, path: str) -> RuntimeOptions:
+def _parse(document: bytes, path: str) -> WrapperOptions:
     repeated: list[str] = []
 
     def unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -112,9 +112,9 @@ def _parse(document: bytes, path: str) -> RuntimeOptions:
     try:
         value = gojson.loads(str(document, "utf-8"), unique) if document.strip() else {}
     except ValueError as error:  # not UTF-8, or a DecodeError
-        return RuntimeOptions(fault=f"{path}: {error}")
+        return WrapperOptions(fault=f"{path}: {error}")
     if not repeated and isinstance(value, dict) and OPTIONS.accepts(value):
-        return RuntimeOptions(value)
+        return WrapperOptions(value)
     from nri.types.table_explained import faults
 
     found = [f"{path}: {f'{where[1:]}: ' if where else ''}{wrong}" for where, wrong in faults(OPTIONS, value, "")]
@@ -122,4 +122,4 @@ def _parse(document: bytes, path: str) -> RuntimeOptions:
     right = {}
     if isinstance(value, dict):
         right = {name: item for name, item in value.items() if OPTIONS.accepts({name: item})}
-    return RuntimeOptions(right, "; ".join(found))
+    return WrapperOptions(right, "; ".join(found))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import sys
 
 from nri.errors import NRIError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import NoReturn
 
     from nri.process.conversation import Output
@@ -17,7 +18,7 @@ DIRECTORIES = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/s
 """Where a runtime is looked for by its name. ``$PATH`` is the caller's, and not followed."""
 
 _SIGPIPE, _SIGCHLD, _SIGXFSZ = 13, 17, 25  # the signal module would import enum
-FORWARDED = frozenset((1, 2, 3, 10, 12, 14, 15, 28, *range(35, 65)))
+FORWARDED = frozenset((1, 2, 3, 10, 12, 14, 15, 28, *range(34, 65)))
 """The signals that are forwarded to a child if they were sent to this process alone: HUP, INT, QUIT, USR1, USR2,
 ALRM, TERM, WINCH and the real-time ones. A terminal sends its own to the whole group, the child included."""
 
@@ -55,7 +56,7 @@ class Real:
     def __init__(self, path: str) -> None:
         self.path = path
         self.is_crun = "crun" in os.path.basename(path)
-        self._environment = original(os.environ)
+        self._environment = original(os.environ, is_frozen=getattr(sys, "frozen", False))
 
     def execute(self, words: Sequence[str]) -> NoReturn:
         """Become the real runtime.
@@ -66,7 +67,7 @@ class Real:
         try:
             os.execve(self.path, [self.path, *words], self._environment)  # noqa: S606 - never with a shell
         except OSError as error:
-            raise NRIError(f"runtime: {self.path} cannot be run: {error.strerror}") from error
+            raise self._not_run(error) from error
 
     def run(self, words: Sequence[str], *, stdin: int = 0) -> int:
         """Run it as a child with our descriptors, and return its exit status; a negative one is a signal.
@@ -93,35 +94,41 @@ class Real:
             _signal.pthread_sigmask(_signal.SIG_SETMASK, mask)
 
     def _spawn(self, words: Sequence[str], stdin: int, mask: Iterable[int]) -> int:
-        argv = [self.path, *words]
+        """Fork and exec: posix_spawn of glibc would leave two of its own signals ignored in the container."""
         try:
-            if self._environment.get("LISTEN_PID") != str(os.getpid()):
-                actions = [(os.POSIX_SPAWN_DUP2, stdin, 0)] if stdin else []
-                return os.posix_spawn(
-                    self.path,
-                    argv,
-                    self._environment,
-                    file_actions=actions,
-                    setsigmask=mask,
-                    setsigdef=(_SIGPIPE, _SIGXFSZ),
-                )
-            # sd_listen_fds(3): the descriptors are those of the process that LISTEN_PID names.
+            read, write = os.pipe2(os.O_CLOEXEC)
             child = os.fork()
-            if child == 0:
-                try:
-                    import _signal
-
-                    if stdin:
-                        os.dup2(stdin, 0)
-                    _undo_pythons_signals()
-                    _signal.pthread_sigmask(_signal.SIG_SETMASK, mask)
-                    environment = self._environment | {"LISTEN_PID": str(os.getpid())}
-                    os.execve(self.path, argv, environment)  # noqa: S606 - never with a shell
-                finally:
-                    os._exit(127)
         except OSError as error:
-            raise NRIError(f"runtime: {self.path} cannot be run: {error.strerror}") from error
+            raise self._not_run(error) from error
+        if child == 0:
+            self._become(words, stdin, mask, write)
+        os.close(write)
+        number = os.read(read, 16)
+        os.close(read)
+        if number:
+            os.waitpid(child, 0)
+            raise self._not_run(OSError(int(number), os.strerror(int(number))))
         return child
+
+    def _become(self, words: Sequence[str], stdin: int, mask: Iterable[int], failed: int) -> NoReturn:
+        import _signal
+
+        try:
+            if stdin:
+                os.dup2(stdin, 0)
+            _undo_pythons_signals()
+            _signal.pthread_sigmask(_signal.SIG_SETMASK, mask)
+            environment = self._environment
+            if environment.get("LISTEN_PID") == str(os.getppid()):  # sd_listen_fds(3)
+                environment["LISTEN_PID"] = str(os.getpid())
+            os.execve(self.path, [self.path, *words], environment)  # noqa: S606 - never with a shell
+        except OSError as error:
+            os.write(failed, str(error.errno).encode())
+        finally:
+            os._exit(127)
+
+    def _not_run(self, error: OSError) -> NRIError:
+        return NRIError(f"runtime: {self.path} cannot be run: {error.strerror}")
 
     def ask(self, words: Sequence[str], deadline: float, stdin: bytes = b"") -> Output:
         """Run it apart from the caller's streams, and return what it has written and its exit status.
@@ -138,15 +145,20 @@ class Real:
             lines = Lines(MAX_OUTPUT, lambda line: None)
             return Conversation(pid, pipes, stdin, lines, MAX_OUTPUT).run(deadline)
         except OSError as error:
-            raise NRIError(f"runtime: {self.path} cannot be run: {error.strerror}") from error
+            raise self._not_run(error) from error
 
 
-def original(environment: os._Environ[str]) -> dict[str, str]:
-    """Return the environment without what PyInstaller's launcher has changed in it."""
-    found = {name: value for name, value in environment.items() if not name.startswith(("_PYI_", "_MEIPASS"))}
-    if "LD_LIBRARY_PATH_ORIG" in found:
-        found["LD_LIBRARY_PATH"] = found.pop("LD_LIBRARY_PATH_ORIG")
-    return found
+def original(environment: Mapping[str, str], *, is_frozen: bool) -> dict[str, str]:
+    """Return the environment that this process was called with.
+
+    :param is_frozen: whether PyInstaller's launcher has started it, which sets variables for the libraries beside it.
+    """
+    if not is_frozen:
+        return dict(environment)
+    found = {name: value for name, value in environment.items() if not name.startswith("_PYI_")}
+    before = found.pop("LD_LIBRARY_PATH_ORIG", None)
+    found.pop("LD_LIBRARY_PATH", None)
+    return found if before is None else found | {"LD_LIBRARY_PATH": before}
 
 
 def _undo_pythons_signals() -> None:

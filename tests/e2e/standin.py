@@ -18,6 +18,12 @@ name="{kept}/$(date +%s%N)"
 cat > "$name.part"
 mv "$name.part" "$name.json"
 echo "$*" > "{kept}/arguments"
+state=$(sed -n 's/.*"state": *"\\([a-z]*\\)".*/\\1/p' "$name.json" | head -n 1)
+answer="{kept}/answer.$state"
+if [ -e "$answer" ]; then
+    cat "$answer"
+    exit
+fi
 printf '%s\\n' '{{"plugin":"{plugin}","version":"0.1","error":"'"$(cat "{kept}/error")"'"}}'
 """
 _SOURCE = Path(__file__).parent.parent / "plugins/standin_v2.py"
@@ -48,6 +54,11 @@ class StandIn:
     def fail_with(self, error: str) -> None:
         """From now on answer with this error (plain text without quotes); with none if it is empty."""
         (self.kept / "error").write_text(error)
+
+    def answer_with(self, state: str, result: dict[str, Any]) -> None:
+        """From now on answer a request of this state with these keys, without an error."""
+        document = {"plugin": self.plugin, "version": "0.1", "error": "", **result}
+        (self.kept / f"answer.{state}").write_text(json.dumps(document))
 
     @property
     def arguments(self) -> str:

@@ -70,7 +70,7 @@ def test_a_target_states_its_invariant(name: str) -> None:
 
 
 def test_an_unknown_target_is_named_with_the_known_ones() -> None:
-    with pytest.raises(LookupError, match=r"^found 'gosjon', expected one of bridge_options, .*, wire_messages$"):
+    with pytest.raises(LookupError, match=r"^found 'gosjon', expected one of adjustments, .*, wire_messages$"):
         targets.load("gosjon")
 
 

@@ -332,7 +332,7 @@ def test_a_plugin_that_only_the_newer_version_has_is_named(upgrades: Upgrades) -
     (upgrades.dist / "older").rename(upgrades.dist / "newer")
     upgrades.install()
     named = [line for line in upgrades.rollback().splitlines() if line.startswith("missing")]
-    missing = f"{upgrades.nri}/bin/newer: {first} does not have it; a plugin that is configured and missing fails"
+    missing = f"{upgrades.nri}/bin/newer: {first} does not have it; what is configured and missing fails"
     assert named == [f"missing   {missing}"]
     assert (upgrades.nri / "bin/older").exists()
     named = [line for line in upgrades.rollback().splitlines() if line.startswith("missing")]

@@ -10,7 +10,10 @@ import pytest
 from nri import hook
 from nri.cli.hook import hook as command
 
-FIELDS = ("state", "conf_dir", "conf_file", "bin_dirs", "check_owner", "timeout", "deadline", "log_file")
+FIELDS = (
+    *("state", "conf_dir", "conf_file", "bin_dirs", "check_owner"),
+    *("failure_policy", "timeout", "deadline", "log_file"),
+)
 
 
 def as_click_reads(words: list[str]) -> dict[str, Any] | None:
@@ -44,6 +47,7 @@ RIGHT = [
     ["create", "--deadline", "2.5", "--timeout", "1"],
     ["create", "--deadline=3600", "--deadline=1"],
     ["create", "--no-check-owner"],
+    ["create", "--failure-policy", "ignore"],
     ["--no-check-owner", "create", "--no-check-owner", "--conf-dir", "--no-check-owner"],
 ]
 WRONG = [
@@ -66,6 +70,7 @@ WRONG = [
     ["create", "--deadline", "3601"],
     ["create", "--deadline", "soon"],
     ["create", "--bin-dir"],
+    ["create", "--failure-policy=never"],
     ["create", "--bin", "/a"],
     ["create", "--nothing"],
     ["create", "-t", "1"],

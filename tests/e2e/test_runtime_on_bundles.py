@@ -1,0 +1,495 @@
+"""`nri-runc` and `nri-crun`, compiled, around the real runc and crun: containers of bundles, without an engine."""
+
+import json
+import os
+import pty
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.containerd import cgroups
+from harness.containerd.enclosure import HANGING, SYSTEM_PATH, CommandFailedError
+from tests.e2e.bundle import Bundle, Runtime
+from tests.e2e.standin import StandIn
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.runtime
+
+ALL = ["setup", "resize", "update", "pause", "resume"]
+
+
+@pytest.fixture(params=["runc", "crun"])
+def runtime(request: pytest.FixtureRequest, need: Callable[..., None], installed: Path) -> Iterator[Runtime]:
+    need(request.param)
+    with Runtime(f"/opt/nri/sbin/nri-{request.param}") as runtime:
+        runtime.enclosure.install(installed)
+        yield runtime
+
+
+@pytest.fixture
+def plugin(runtime: Runtime, tmp_path: Path) -> StandIn:
+    plugin = StandIn(runtime.enclosure.opt_nri / "bin", "standin", tmp_path / "kept")
+    configure(runtime, {"type": "standin", "states": ALL})
+    return plugin
+
+
+def configure(runtime: Runtime, *plugins: dict[str, Any]) -> None:
+    directory = runtime.enclosure.etc_nri / "resource.d"
+    directory.mkdir(exist_ok=True)
+    (directory / "10.conf").write_text(json.dumps({"version": "0.1", "plugins": list(plugins)}))
+
+
+def set_options(node: Runtime, **options: Any) -> None:
+    (node.enclosure.etc_nri / "runtime.json").write_text(json.dumps(options))
+
+
+def call(runtime: Runtime, *words: str | Path) -> str:
+    return runtime.enclosure.run(runtime.program, "--root", runtime.enclosure.root / "state", *words)
+
+
+def real(runtime: Runtime) -> str:
+    return runtime.program.rpartition("-")[2]
+
+
+def states(plugin: StandIn, id_: str) -> list[str]:
+    return [each["state"] for each in plugin.requests() if each["id"] == id_]
+
+
+def run_web(runtime: Runtime, name: str = "web", **more: Any) -> Bundle:
+    web = runtime.bundle(name, **more)
+    runtime.create(web)
+    runtime.start(web)
+    return web
+
+
+# The life of a container
+
+
+def test_a_plugin_hears_of_every_step(runtime: Runtime, plugin: StandIn) -> None:
+    web = runtime.bundle("web", annotations={"a": "b"}, cpu_quota=50_000)
+    runtime.create(web)
+    pid = runtime.state(web)["pid"]
+    runtime.start(web)
+    call(runtime, "pause", "web")
+    call(runtime, "resume", "web")
+    call(runtime, "update", "--cpu-quota", "70000", "web")
+    runtime.kill(web)
+    assert wait_until(lambda: runtime.state(web)["status"] == "stopped")
+    runtime.delete(web)
+
+    requests = plugin.requests()
+    assert [each["state"] for each in requests] == [
+        "setup",
+        "create",
+        "pause",
+        "resume",
+        "resize",
+        "update",
+        "delete",
+    ]
+    assert [each.get("pid", 0) for each in requests] == [0, pid, pid, pid, pid, pid, 0]
+    assert requests[0]["spec"]["process"]["args"] == ["/bin/sleep", "1000000"]
+    assert all("process" not in each["spec"] for each in requests[1:])
+    assert all(each["spec"]["annotations"] == {"a": "b"} for each in requests)
+    assert all(each["spec"]["cgroupsPath"] == web.cgroup for each in requests)
+    assert requests[5]["spec"]["resources"] == {"cpu": {"quota": 70_000}}
+
+
+def test_without_plugins_it_is_the_real_runtime(runtime: Runtime) -> None:
+    web = run_web(runtime)
+    assert runtime.state(web)["status"] == "running"
+    call(runtime, "update", "--cpu-quota", "70000", "web")
+    assert cgroups.knob(web.cgroup, "cpu.cfs_quota_us") == "70000"
+    runtime.delete(web, force=True)
+    assert runtime.ids() == []
+    assert runtime.enclosure.run(runtime.program, "--version") == runtime.enclosure.run(real(runtime), "--version")
+
+
+def test_a_container_is_deleted_once(runtime: Runtime, plugin: StandIn) -> None:
+    web = run_web(runtime)
+    with pytest.raises(CommandFailedError):
+        runtime.delete(web)  # it runs
+    runtime.delete(web, force=True)
+    try:
+        runtime.delete(web, force=True)
+    except CommandFailedError as error:
+        assert real(runtime) in error.stderr or "exist" in error.stderr
+    assert states(plugin, "web") == ["setup", "create", "delete"]
+
+
+def test_a_failing_delete_deletes_the_container(runtime: Runtime, plugin: StandIn) -> None:
+    web = run_web(runtime)
+    plugin.fail_with("busy")
+    runtime.delete(web, force=True)
+    assert runtime.ids() == []
+
+
+def test_a_container_whose_bundle_is_gone_can_be_deleted(runtime: Runtime, plugin: StandIn) -> None:
+    web = run_web(runtime, annotations={"a": "b"})
+    (web.path / "config.json").unlink()
+    runtime.delete(web, force=True)
+    assert plugin.requests()[-1]["spec"]["annotations"] == {"a": "b"}
+    assert runtime.ids() == []
+
+
+# Adjustments
+
+
+def test_adjustments_are_in_the_container(runtime: Runtime, plugin: StandIn, tmp_path: Path) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    (shared / "hello").write_text("from the node\n")
+    plugin.answer_with(
+        "setup",
+        {
+            "adjust": {
+                "env": {"FROM": "plugin", "PATH": "/bin:/sbin"},
+                "annotations": {"note": "x"},
+                "mounts": {"/tmp": {"type": "bind", "source": str(shared), "options": ["rbind", "ro"]}},
+                "rlimits": [{"type": "RLIMIT_NOFILE", "hard": 77, "soft": 66}],
+                "linux": {
+                    "devices": [{"path": "/dev/mynull", "type": "c", "major": 1, "minor": 3, "fileMode": 0o666}],
+                    "resources": {"cpu": {"quota": 30_000}},
+                },
+            }
+        },
+    )
+    script = 'echo "$FROM $PATH"; cat /tmp/hello; ulimit -n; echo x > /dev/mynull && ls /dev/mynull; sleep 1000'
+    web = runtime.bundle("web", command=["/bin/sh", "-c", script], cpu_quota=50_000)
+    said = tmp_path / "said"
+    with said.open("w") as stdout:
+        command: list[str | Path] = [
+            runtime.program,
+            "--root",
+            runtime.enclosure.root / "state",
+            "create",
+            "--bundle",
+            web.path,
+            "web",
+        ]
+        subprocess.run(runtime.enclosure.command(command), stdout=stdout, check=True, env={"PATH": SYSTEM_PATH})
+    runtime.start(web)
+    assert wait_until(lambda: said.read_text().count("\n") == 4)
+    assert said.read_text().splitlines() == ["plugin /bin:/sbin", "from the node", "66", "/dev/mynull"]
+    assert cgroups.knob(web.cgroup, "cpu.cfs_quota_us") == "30000"
+    assert runtime.state(web)["annotations"]["note"] == "x"
+    assert plugin.requests()[-1]["spec"]["annotations"] == {"note": "x"}
+
+
+def test_an_adjustment_that_the_runtime_does_not_know_refuses_the_container(
+    runtime: Runtime, plugin: StandIn
+) -> None:
+    plugin.answer_with("setup", {"adjust": {"linux": {"netDevices": {"eth7": {"name": "eth0"}}}}})
+    with pytest.raises(CommandFailedError) as refused:
+        runtime.create(runtime.bundle("web"))
+    assert f"adjust.linux.netDevices: {real(runtime)} implements version 1.0 of the OCI" in refused.value.stderr
+    assert runtime.ids() == []
+
+
+def test_a_plugin_of_resize_changes_what_is_written_to_the_cgroups(runtime: Runtime, plugin: StandIn) -> None:
+    other = run_web(runtime, "other", cpu_quota=10_000)
+    web = run_web(runtime, cpu_quota=50_000)
+    updates = [
+        {"id": "web", "resources": {"cpu": {"quota": 90_000}}},
+        {"id": "other", "resources": {"cpu": {"quota": 20_000}}},
+        {"id": "nobody", "resources": {"cpu": {"quota": 20_000}}, "ignoreFailure": True},
+    ]
+    plugin.answer_with("resize", {"updates": updates})
+    call(runtime, "update", "--cpu-quota", "70000", "--cpu-period", "100000", "web")
+    assert cgroups.knob(web.cgroup, "cpu.cfs_quota_us") == "90000"
+    assert cgroups.knob(other.cgroup, "cpu.cfs_quota_us") == "20000"
+    assert plugin.requests()[-1]["spec"]["resources"] == {"cpu": {"quota": 90_000, "period": 100_000}}
+
+
+@pytest.mark.parametrize("how", ["file", "stdin"])
+def test_resources_come_from_a_file_or_stdin(runtime: Runtime, plugin: StandIn, tmp_path: Path, how: str) -> None:
+    web = run_web(runtime, cpu_quota=50_000)
+    wanted = tmp_path / "wanted"
+    wanted.write_text('{"cpu": {"quota": 70000}}')
+    words = ["update", "--resources", str(wanted) if how == "file" else "-", "web"]
+    command = runtime.enclosure.command([runtime.program, "--root", runtime.enclosure.root / "state", *words])
+    with wanted.open() as stdin:
+        subprocess.run(command, stdin=stdin, check=True, env={"PATH": SYSTEM_PATH})
+    assert cgroups.knob(web.cgroup, "cpu.cfs_quota_us") == "70000"
+    assert states(plugin, "web")[-2:] == ["resize", "update"]
+
+
+def test_an_update_of_another_container_that_fails_refuses(runtime: Runtime, plugin: StandIn) -> None:
+    plugin.answer_with("setup", {"updates": [{"id": "nobody", "resources": {"cpu": {"quota": 20_000}}}]})
+    with pytest.raises(CommandFailedError) as refused:
+        runtime.create(runtime.bundle("web"))
+    assert "updates: container nobody: " in refused.value.stderr
+    assert runtime.ids() == []
+
+
+# Refusals
+
+
+@pytest.mark.parametrize("listed", [["setup"], []], ids=["setup", "create"])
+def test_a_container_that_a_plugin_refuses_is_not_there(runtime: Runtime, plugin: StandIn, listed: list[str]) -> None:
+    configure(runtime, {"type": "standin", "states": listed})
+    plugin.fail_with("nope")
+    web = runtime.bundle("web")
+    before = (web.path / "config.json").read_text()
+    log, pid_file = runtime.enclosure.root / "log", web.path / "pid"
+    words: list[str | Path] = [
+        "--log",
+        log,
+        "--log-format",
+        "json",
+        "create",
+        "--bundle",
+        web.path,
+        "--pid-file",
+        pid_file,
+        "web",
+    ]
+    with pytest.raises(CommandFailedError) as refused:
+        call(runtime, *words)
+    reason = f"nri-{real(runtime)} create web: plugin standin: nope"
+    assert (refused.value.code, refused.value.stderr) == (1, f"{reason}\n")
+    *_, line = map(json.loads, log.read_text().splitlines())
+    assert (line["level"], line["msg"]) == ("error", reason)
+    assert runtime.ids() == []
+    assert not cgroups.processes(web.cgroup)
+    assert not pid_file.exists()
+    assert (web.path / "config.json").read_text() == before
+    assert states(plugin, "web") == [*(listed or ["create"]), "delete"]
+
+
+def test_an_update_that_a_plugin_refuses_changes_nothing(runtime: Runtime, plugin: StandIn) -> None:
+    web = run_web(runtime, cpu_quota=50_000)
+    plugin.fail_with("nope")
+    with pytest.raises(CommandFailedError, match="update web: plugin standin: nope"):
+        call(runtime, "update", "--cpu-quota", "70000", "web")
+    assert cgroups.knob(web.cgroup, "cpu.cfs_quota_us") == "50000"
+
+
+def test_a_pause_that_a_plugin_does_not_like_stays(runtime: Runtime, plugin: StandIn) -> None:
+    web = run_web(runtime)
+    plugin.fail_with("nope")
+    call(runtime, "pause", "web")
+    assert runtime.state(web)["status"] == "paused"
+    call(runtime, "resume", "web")
+    assert runtime.state(web)["status"] == "running"
+
+
+def test_an_id_that_is_taken_does_not_cost_the_other_its_plugins(runtime: Runtime, plugin: StandIn) -> None:
+    web = run_web(runtime)
+    for command in ("create", "run"):
+        with pytest.raises(CommandFailedError):
+            call(runtime, command, "--bundle", web.path, "web")
+    assert "delete" not in states(plugin, "web")
+    assert runtime.state(web)["status"] == "running"
+
+
+def test_a_plugin_that_hangs_is_killed_in_time(runtime: Runtime) -> None:
+    hang(runtime)
+    set_options(runtime, deadline=1.5)
+    with pytest.raises(CommandFailedError) as refused:
+        runtime.create(runtime.bundle("web"))
+    assert "create web: not done within 1.5 s: plugin hanging: killed" in refused.value.stderr
+    assert runtime.ids() == []
+    assert wait_until(lambda: runtime.enclosure.left_of_hooks() == [])
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=["TERM", "KILL"])
+def test_a_call_that_is_killed_leaves_no_plugin(runtime: Runtime, number: signal.Signals) -> None:
+    begun = hang(runtime)
+    web = runtime.bundle("web")
+    pid_of_call = runtime.enclosure.root / "call"
+    script = f'echo $$ > {pid_of_call}; exec "$@"'
+    words: list[str | Path] = [
+        runtime.program,
+        "--root",
+        runtime.enclosure.root / "state",
+        "create",
+        "--bundle",
+        web.path,
+        "web",
+    ]
+    command = runtime.enclosure.command(["sh", "-c", script, "sh", *words])
+    null = subprocess.DEVNULL
+    with subprocess.Popen(command, stdin=null, stdout=null, stderr=null, env={"PATH": SYSTEM_PATH}) as process:
+        assert wait_until(begun.exists)
+        runtime.enclosure.run("sh", "-c", f"kill -{int(number)} {pid_of_call.read_text()}")
+        assert process.wait(30) != 0
+    assert wait_until(lambda: runtime.enclosure.left_of_hooks() == [])
+    if number == signal.SIGTERM:
+        assert runtime.ids() == []
+    else:
+        runtime.delete(web, force=True)
+
+
+def hang(runtime: Runtime) -> Path:
+    begun = runtime.enclosure.root / "begun"
+    file = runtime.enclosure.opt_nri / "bin/hanging"
+    file.write_text(HANGING.format(begun=begun))
+    file.chmod(0o755)
+    configure(runtime, {"type": "hanging"})
+    return begun
+
+
+# Broken configurations
+
+
+def test_a_broken_configuration_refuses_and_lets_everything_be_removed(runtime: Runtime, plugin: StandIn) -> None:
+    web = run_web(runtime)
+    configure(runtime, {"type": "standin", "timeout": "soon"})
+    with pytest.raises(CommandFailedError, match=r"timeout: found the string 'soon', expected a number"):
+        runtime.create(runtime.bundle("other"))
+    with pytest.raises(CommandFailedError, match="found the string 'soon'"):
+        call(runtime, "update", "--cpu-quota", "70000", "web")
+    call(runtime, "pause", "web")
+    call(runtime, "resume", "web")
+    runtime.delete(web, force=True)
+    assert runtime.ids() == []
+
+
+def test_broken_options_refuse_and_let_everything_be_removed(runtime: Runtime, plugin: StandIn) -> None:
+    web = run_web(runtime)
+    set_options(runtime, deadline="long")
+    with pytest.raises(CommandFailedError, match=r"runtime.json: deadline: found the string 'long', expected"):
+        runtime.create(runtime.bundle("other"))
+    assert runtime.state(web)["status"] == "running"
+    runtime.kill(web)
+    assert wait_until(lambda: runtime.state(web)["status"] == "stopped")
+    runtime.delete(web)
+    assert runtime.ids() == []
+
+
+def test_options_that_others_can_write_are_not_followed(runtime: Runtime) -> None:
+    set_options(runtime, runtime="/bin/false")
+    (runtime.enclosure.etc_nri / "runtime.json").chmod(0o666)
+    with pytest.raises(CommandFailedError, match=r"is writable by others \(mode 0666"):
+        runtime.create(runtime.bundle("web"))
+    assert runtime.ids() == []  # of the real one
+
+
+# run
+
+
+def test_a_container_runs_in_the_foreground_with_its_plugins(runtime: Runtime, plugin: StandIn) -> None:
+    plugin.answer_with("setup", {"adjust": {"env": {"FROM": "plugin"}}})
+    web = runtime.bundle("web", command=["/bin/sh", "-c", "echo $FROM; exit 7"])
+    before = (web.path / "config.json").read_text()
+    with pytest.raises(CommandFailedError) as ended:
+        runtime.run(web)
+    assert (ended.value.code, ended.value.stdout) == (7, "plugin\n")
+    assert states(plugin, "web") == ["setup", "create", "delete"]
+    assert plugin.requests()[1]["pid"] > 0
+    assert (web.path / "config.json").read_text() == before
+    assert sorted(os.listdir(web.path)) == ["config.json", "rootfs"]
+
+
+def test_a_refused_container_does_not_run(runtime: Runtime, plugin: StandIn) -> None:
+    configure(runtime, {"type": "standin"})
+    plugin.fail_with("nope")
+    web = runtime.bundle("web", command=["/bin/echo", "it runs"])
+    before = (web.path / "config.json").read_text()
+    with pytest.raises(CommandFailedError) as refused:
+        runtime.run(web)
+    assert "it runs" not in refused.value.stdout
+    assert f"nri-{real(runtime)} run web: plugin standin: nope" in refused.value.stderr
+    assert states(plugin, "web") == ["create", "delete"]
+    assert (web.path / "config.json").read_text() == before
+    assert sorted(os.listdir(web.path)) == ["config.json", "rootfs"]
+
+
+def test_a_detached_container_runs_on(runtime: Runtime, plugin: StandIn) -> None:
+    web = runtime.bundle("web")
+    before = (web.path / "config.json").read_text()
+    call(runtime, "run", "--detach", "--bundle", web.path, "web")
+    assert runtime.state(web)["status"] == "running"
+    assert states(plugin, "web") == ["setup", "create"]
+    assert (web.path / "config.json").read_text() == before
+    runtime.delete(web, force=True)
+    assert states(plugin, "web") == ["setup", "create", "delete"]
+
+
+def test_a_terminal_stays_the_containers(runtime: Runtime, plugin: StandIn) -> None:
+    script = 'test -t 0 && echo "a terminal"; read line; echo "got $line"; exit 5'
+    web = runtime.bundle("web", command=["/bin/sh", "-c", script])
+    config = json.loads((web.path / "config.json").read_text())
+    config["process"]["terminal"] = True
+    config["mounts"].append({"destination": "/dev/pts", "type": "devpts", "source": "devpts"})
+    (web.path / "config.json").write_text(json.dumps(config))
+    words: list[str | Path] = [
+        runtime.program,
+        "--root",
+        runtime.enclosure.root / "state",
+        "run",
+        "--bundle",
+        web.path,
+        "web",
+    ]
+    pid, terminal = pty.fork()
+    if pid == 0:
+        command = [*map(str, runtime.enclosure.command(words))]
+        os.execvpe(command[0], command, {"PATH": SYSTEM_PATH})
+    seen = b""
+    while b"a terminal" not in seen:
+        seen += os.read(terminal, 4096)
+    os.write(terminal, b"hello\n")
+    while b"got hello" not in seen:
+        seen += os.read(terminal, 4096)
+    _, status = os.waitpid(pid, 0)
+    os.close(terminal)
+    assert os.waitstatus_to_exitcode(status) == 5
+    assert states(plugin, "web") == ["setup", "create", "delete"]
+
+
+def test_a_signal_reaches_a_container_in_the_foreground(runtime: Runtime, plugin: StandIn, tmp_path: Path) -> None:
+    script = 'trap "echo caught; exit 9" TERM; echo ready; while :; do sleep 0.1; done'
+    web = runtime.bundle("web", command=["/bin/sh", "-c", script])
+    said, pid_of_call = tmp_path / "said", runtime.enclosure.root / "call"
+    words: list[str | Path] = [
+        runtime.program,
+        "--root",
+        runtime.enclosure.root / "state",
+        "run",
+        "--bundle",
+        web.path,
+        "web",
+    ]
+    command = runtime.enclosure.command(["sh", "-c", f'echo $$ > {pid_of_call}; exec "$@"', "sh", *words])
+    with (
+        said.open("w") as stdout,
+        subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=stdout, env={"PATH": SYSTEM_PATH}) as process,
+    ):
+        assert wait_until(lambda: "ready" in said.read_text())
+        runtime.enclosure.run("sh", "-c", f"kill -TERM {pid_of_call.read_text()}")
+        assert process.wait(30) == 9
+    assert said.read_text() == "ready\ncaught\n"
+    assert states(plugin, "web")[-1] == "delete"
+
+
+# Descriptors
+
+
+@pytest.mark.parametrize("how", ["preserve", "listen"])
+def test_descriptors_are_handed_down(runtime: Runtime, plugin: StandIn, tmp_path: Path, how: str) -> None:
+    said = tmp_path / "said"
+    web = runtime.bundle("web", command=["/bin/sh", "-c", "echo hello >&3; sleep 1000"])
+    words = ["create", "--bundle", str(web.path), *(["--preserve-fds", "1"] if how == "preserve" else []), "web"]
+    listen = "export LISTEN_FDS=1 LISTEN_PID=$$;" if how == "listen" else ""
+    program = f"{runtime.program} --root {runtime.enclosure.root}/state"
+    script = f"exec 3>{said}; {listen} exec {program} {' '.join(words)}"
+    runtime.enclosure.run("sh", "-c", script)
+    runtime.start(web)
+    assert wait_until(lambda: said.read_text() == "hello\n")
+
+
+def test_a_checkpoint_is_the_real_runtimes(runtime: Runtime, plugin: StandIn) -> None:
+    run_web(runtime)
+    words: list[str | Path] = ["--root", runtime.enclosure.root / "state", "checkpoint", "web"]
+    failures = []
+    for program in (runtime.program, real(runtime)):
+        with pytest.raises(CommandFailedError) as failed:
+            runtime.enclosure.run(program, *words)
+        failures.append((failed.value.code, failed.value.stderr.partition("msg=")[2]))
+    assert failures[0] == failures[1]

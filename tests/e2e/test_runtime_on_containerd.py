@@ -1,0 +1,200 @@
+"""`nri-runc` as the runtime of containerd: CRI and ctr. No plugin runs twice for a state, whoever runs it."""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+from harness.containerd import cgroups, image
+from harness.containerd.cri import Cri
+from harness.containerd.enclosure import CommandFailedError, Enclosure
+from harness.containerd.instance import Containerd, Release
+from tests.e2e.standin import StandIn
+
+pytestmark = pytest.mark.runtime
+
+NRI_RUNC = "/opt/nri/sbin/nri-runc"
+STATES = ["setup", "resize", "update"]
+EACH_ONCE = ["setup", "create", "resize", "update", "delete"]
+ADJUST = {"env": {"FROM": "plugin"}, "annotations": {"note": "x"}}
+
+
+@contextmanager
+def running(release: Release, installed: Path, tmp_path: Path, *, conf: dict[str, Any]) -> Iterator[Containerd]:
+    """A containerd whose /etc/nri has the files `conf`."""
+
+    def prepare(enclosure: Enclosure) -> None:
+        enclosure.install(installed)
+        (enclosure.opt_nri / "plugins/10-v1bridge").unlink()  # it would run the plugins as well
+        for name, document in conf.items():
+            file = enclosure.etc_nri / name
+            file.parent.mkdir(exist_ok=True)
+            file.write_text(json.dumps(document))
+
+    bin_dir = tmp_path / "bin"
+    with Containerd(release=release, bin_dir=bin_dir, prepare=prepare, oci_runtime=NRI_RUNC) as containerd:
+        yield containerd
+
+
+@pytest.fixture
+def plugin(tmp_path: Path) -> StandIn:
+    (tmp_path / "bin").mkdir()
+    return StandIn(tmp_path / "bin", "standin", tmp_path / "kept")
+
+
+def listed(states: list[str] = STATES) -> dict[str, Any]:
+    return {"version": "0.1", "plugins": [{"type": "standin", "states": states}]}
+
+
+def live(cri: Cri) -> tuple[str, str]:
+    """The life of a pod with a container."""
+    pod = cri.run_pod("web")
+    container = cri.create_container(pod, "app", image=image.NAME, command=image.FOREVER, cpu_quota=50_000)
+    cri.start(container)
+    cri.update_resources(container, cpu_quota=70_000)
+    cri.stop(container)
+    cri.stop_pod(pod)
+    cri.remove_pod(pod)
+    return pod, container
+
+
+def states_of(plugin: StandIn, id_: str) -> list[str]:
+    return [each["state"] for each in plugin.requests() if each["id"] == id_]
+
+
+@pytest.mark.parametrize("file", ["conf.json", "resource.d/10.conf"])
+@pytest.mark.parametrize("generation", [(1, 6), (1, 7), (2,)], ids=["1.6", "1.7", "2"])
+def test_each_plugin_runs_once_for_a_state(
+    find_containerd: Callable[..., Release],
+    installed: Path,
+    tmp_path: Path,
+    plugin: StandIn,
+    generation: tuple[int, ...],
+    file: str,
+) -> None:
+    release = find_containerd(*generation)
+    with running(release, installed, tmp_path, conf={file: listed()}) as containerd, containerd.cri() as cri:
+        pod, container = live(cri)
+        (create,) = [each for each in plugin.requests() if (each["id"], each["state"]) == (container, "create")]
+        by_containerd = "labels" in create or (generation == (1, 6) and file == "conf.json")
+    assert states_of(plugin, pod) == ["setup", "create", "delete"]
+    assert states_of(plugin, container) == EACH_ONCE
+    assert create["sandboxID"] == pod
+    assert create["pid"] > 0
+    assert by_containerd == (generation == (1, 6) and file == "conf.json")
+
+
+@pytest.mark.parametrize("file", ["conf.json", "resource.d/10.conf"])
+def test_a_container_of_ctr_gets_its_plugins_once(
+    containerd_1_6: Release, installed: Path, tmp_path: Path, plugin: StandIn, file: str
+) -> None:
+    with running(containerd_1_6, installed, tmp_path, conf={file: listed()}) as containerd:
+        ctr = ctr_of(containerd)
+        ctr("run", "--runc-binary", NRI_RUNC, "--snapshotter", "native", "--rm", image.NAME, "web", "/bin/true")
+    assert states_of(plugin, "web") == ["setup", "create", "delete"]
+
+
+def test_ctr_alone_runs_no_plugins(containerd_1_6: Release, installed: Path, tmp_path: Path, plugin: StandIn) -> None:
+    """Else the rule for whom containerd runs plugins would be wrong."""
+    with running(containerd_1_6, installed, tmp_path, conf={"conf.json": listed()}) as containerd:
+        annotated = ["--annotation", "io.kubernetes.cri.container-type=container"]
+        words = ["run", *annotated, "--snapshotter", "native", "--rm", image.NAME, "web", "/bin/true"]
+        ctr_of(containerd)(*words)
+    assert plugin.requests() == []
+
+
+def ctr_of(containerd: Containerd) -> Callable[..., str]:
+    def ctr(*words: str) -> str:
+        program = containerd.release.programs / "ctr"
+        return containerd.enclosure.run(program, "--address", containerd.socket, "--namespace", "k8s.io", *words)
+
+    return ctr
+
+
+@pytest.fixture
+def node(
+    containerd_1_6: Release, installed: Path, tmp_path: Path, plugin: StandIn
+) -> Iterator[tuple[Containerd, Cri]]:
+    """A containerd 1.6 that runs no plugins itself, with one of `setup`."""
+    conf = {"resource.d/10.conf": listed()}
+    with ExitStack() as owned:
+        containerd = owned.enter_context(running(containerd_1_6, installed, tmp_path, conf=conf))
+        yield containerd, owned.enter_context(containerd.cri())
+
+
+def test_the_caller_is_told_what_the_plugin_says(node: tuple[Containerd, Cri], plugin: StandIn) -> None:
+    _, cri = node
+    pod = cri.run_pod("web")
+    container = cri.create_container(pod, "app", image=image.NAME, command=image.FOREVER)
+    plugin.fail_with("no CPU is left")
+
+    with pytest.raises(grpc.RpcError) as refused:
+        cri.start(container)
+
+    said = refused.value.details()
+    assert said.endswith(
+        f"OCI runtime create failed: nri-runc create {container}: plugin standin: no CPU is left: unknown"
+    )
+    assert states_of(plugin, container) == ["setup", "delete"]
+
+
+def test_what_a_plugin_of_resize_wants_is_what_the_container_gets(
+    node: tuple[Containerd, Cri], plugin: StandIn
+) -> None:
+    containerd, cri = node
+    pod = cri.run_pod("web")
+    container = cri.create_container(pod, "app", image=image.NAME, command=image.FOREVER, cpu_quota=50_000)
+    cri.start(container)
+    plugin.answer_with("resize", {"updates": [{"id": container, "resources": {"cpu": {"quota": 90_000}}}]})
+
+    cri.update_resources(container, cpu_quota=70_000)
+
+    cgroup = f"{containerd.enclosure.cgroup_parent}/{container}"
+    assert cgroups.knob(cgroup, "cpu.cfs_quota_us") == "90000"
+    *_, resize, update = plugin.requests()
+    assert resize["spec"]["resources"]["cpu"]["quota"] == 70_000
+    assert update["spec"]["resources"]["cpu"]["quota"] == 90_000
+
+
+def test_an_adjusted_environment_is_in_the_container(node: tuple[Containerd, Cri], plugin: StandIn) -> None:
+    containerd, cri = node
+    plugin.answer_with("setup", {"adjust": ADJUST})
+    pod = cri.run_pod("web")
+    container = cri.create_container(pod, "app", image=image.NAME, command=image.FOREVER)
+    cri.start(container)
+
+    said = ctr_of(containerd)("tasks", "exec", "--exec-id", "e", container, "/bin/cat", "/proc/1/environ")
+    assert "FROM=plugin" in said.split("\0")
+
+
+def test_a_broken_option_refuses_containers_and_lets_them_be_removed(
+    node: tuple[Containerd, Cri], plugin: StandIn
+) -> None:
+    containerd, cri = node
+    pod = cri.run_pod("web")
+    container = cri.create_container(pod, "app", image=image.NAME, command=image.FOREVER)
+    cri.start(container)
+    (containerd.enclosure.etc_nri / "runtime.json").write_text('{"deadlin": 3}')
+
+    with pytest.raises(grpc.RpcError) as refused:
+        cri.run_pod("other")
+    assert "found the key 'deadlin', expected one of runtime, confDir" in refused.value.details()
+
+    cri.stop(container)
+    cri.remove(container)
+    cri.stop_pod(pod)
+    cri.remove_pod(pod)
+
+
+def test_a_pod_that_is_refused_leaves_nothing(node: tuple[Containerd, Cri], plugin: StandIn) -> None:
+    containerd, cri = node
+    plugin.fail_with("no")
+    with pytest.raises(grpc.RpcError):
+        cri.run_pod("web")
+    assert ctr_of(containerd)("tasks", "list", "--quiet") == ""
+    with pytest.raises(CommandFailedError):
+        containerd.enclosure.run("sh", "-c", "ls -d /run/containerd/runc/k8s.io/*")

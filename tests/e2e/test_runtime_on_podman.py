@@ -1,0 +1,161 @@
+"""`nri-runc` and `nri-crun` as podman's runtime, with the containers.conf of deploy/."""
+
+import json
+import os
+import tomllib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.containerd import cgroups, image
+from harness.containerd.enclosure import CommandFailedError, Enclosure
+from tests.e2e.standin import StandIn
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.runtime
+
+ROOT = Path(__file__).parent.parent.parent
+CONF = ROOT / "deploy/podman/50-nri.conf"
+ALL = ["setup", "resize", "update", "pause", "resume"]
+PLAIN = ["--network", "host", "--security-opt", "seccomp=unconfined"]
+
+
+class Podman:
+    """podman in an enclosure, with one of the runtimes."""
+
+    def __init__(self, node: Enclosure, runtime: str) -> None:
+        self.node, self.runtime = node, runtime
+
+    def __call__(self, *words: str | Path) -> str:
+        storage: list[str | Path] = ["--root", self.node.root / "storage", "--runroot", "/run/podman"]
+        how = ["--storage-driver", "vfs", "--cgroup-manager", "cgroupfs", "--runtime", self.runtime]
+        conf = f"CONTAINERS_CONF={CONF}"
+        return self.node.run("env", conf, "podman", *storage, *how, *words)
+
+    def run(self, *words: str | Path, command: tuple[str, ...] = ("/bin/sleep", "1000")) -> str:
+        """Start a container with half a CPU; its id, or its output without `-d`."""
+        limits = ["--cpu-period", "100000", "--cpu-quota", "50000", "--cgroup-parent", self.node.cgroup_parent]
+        return self("run", *limits, *PLAIN, *words, "--rootfs", self.node.root / "rootfs", *command).strip()
+
+    def remove(self, container: str) -> None:
+        self("rm", "--force", "--time", "0", container)
+
+
+@pytest.fixture(params=["runc", "crun"])
+def podman(request: pytest.FixtureRequest, need: Callable[..., None], installed: Path) -> Iterator[Podman]:
+    need("podman", request.param)
+    with Enclosure() as enclosure:
+        enclosure.install(installed)
+        image.unpack_rootfs(enclosure.root / "rootfs")
+        if request.param == "crun":
+            from tests.e2e.bundle import empty_hybrid
+
+            empty_hybrid(enclosure)
+        yield Podman(enclosure, f"nri-{request.param}")
+
+
+@pytest.fixture
+def plugin(podman: Podman, tmp_path: Path) -> StandIn:
+    plugin = StandIn(podman.node.opt_nri / "bin", "standin", tmp_path / "kept")
+    configure(podman, {"type": "standin", "states": ALL})
+    return plugin
+
+
+def configure(podman: Podman, *plugins: dict[str, Any]) -> None:
+    directory = podman.node.etc_nri / "resource.d"
+    directory.mkdir(exist_ok=True)
+    (directory / "10.conf").write_text(json.dumps({"version": "0.1", "plugins": list(plugins)}))
+
+
+def states(plugin: StandIn, id_: str) -> list[str]:
+    return [each["state"] for each in plugin.requests() if each["id"] == id_]
+
+
+def test_the_conf_names_the_runtimes_where_they_are_installed(installed: Path) -> None:
+    engine = tomllib.loads(CONF.read_text())["engine"]
+    for name, paths in engine["runtimes"].items():
+        assert all((installed / path.lstrip("/")).exists() for path in paths)
+        assert name in engine["runtime_supports_json"]
+
+
+def test_a_plugin_hears_of_every_step(podman: Podman, plugin: StandIn) -> None:
+    container = podman.run("-d", "--annotation", "qos.class=ls")
+    podman("pause", container)
+    podman("unpause", container)
+    podman("update", "--cpus", "0.7", container)
+    assert podman("exec", container, "/bin/echo", "hello") == "hello\n"
+    podman.remove(container)
+    expected = ["setup", "create", "pause", "resume", "resize", "update", "delete"]
+    assert states(plugin, container) == expected
+    assert all(each["spec"]["annotations"]["qos.class"] == "ls" for each in plugin.requests())
+    assert plugin.requests()[5]["spec"]["resources"]["cpu"]["quota"] == 70_000
+
+
+def test_a_container_in_the_foreground_keeps_its_streams_and_exit_status(podman: Podman, plugin: StandIn) -> None:
+    plugin.answer_with("setup", {"adjust": {"env": {"FROM": "plugin"}}})
+    with pytest.raises(CommandFailedError) as ended:
+        podman.run("--rm", command=("/bin/sh", "-c", "echo $FROM; exit 7"))
+    assert (ended.value.code, ended.value.stdout) == (7, "plugin\n")
+    assert wait_until(lambda: [each["state"] for each in plugin.requests()] == ["setup", "create", "delete"])
+
+
+def test_a_container_has_a_terminal(podman: Podman, plugin: StandIn) -> None:
+    assert podman.run("--rm", "-t", command=("/bin/sh", "-c", "test -t 1 && echo yes")) == "yes"
+
+
+def test_what_a_plugin_says_is_what_podman_says(podman: Podman, plugin: StandIn) -> None:
+    configure(podman, {"type": "standin"})
+    plugin.fail_with("no CPU is left")
+    with pytest.raises(CommandFailedError) as refused:
+        podman.run("-d")
+    said = refused.value.stderr
+    assert f"{podman.runtime}: {podman.runtime} create " in said
+    assert "plugin standin: no CPU is left" in said
+    assert podman("ps", "--quiet") == ""
+    assert [each["state"] for each in plugin.requests()] == ["create", "delete"]
+
+
+def test_a_container_that_is_started_again_gets_its_plugins_again(podman: Podman, plugin: StandIn) -> None:
+    plugin.answer_with("setup", {"adjust": {"env": {"FROM": "plugin"}}})
+    container = podman.run("-d")
+    podman("restart", "--time", "0", container)
+    assert podman("exec", container, "/bin/cat", "/proc/1/environ").split("\0").count("FROM=plugin") == 1
+    podman.remove(container)
+    assert states(plugin, container) == ["setup", "create", "delete"] * 2
+
+
+def test_the_samples_confine_a_container(podman: Podman, two_cpus: None) -> None:
+    configure(podman, {"type": "konfine", "conf": {"systemReserved": [0]}}, {"type": "clearcfs"})
+    container = podman.run("-d", "--annotation", "qos.class=ls")
+    cgroup = f"{podman.node.cgroup_parent}/libpod-{container}"
+    if podman.runtime == "nri-crun":
+        cgroup += "/container" if cgroups.directory("cpu", f"{cgroup}/container").exists() else ""
+    last = (os.cpu_count() or 1) - 1
+    assert cgroups.knob(cgroup, "cpuset.cpus") == ("1" if last == 1 else f"1-{last}")
+    assert cgroups.knob(cgroup, "cpu.cfs_quota_us") == "-1"
+    podman.remove(container)
+
+
+def test_a_checkpoint_is_refused_as_before(podman: Podman, plugin: StandIn) -> None:
+    container = podman.run("-d")
+    with pytest.raises(CommandFailedError) as failed:
+        podman("container", "checkpoint", container)
+    ours = failed.value.stderr
+    podman.runtime = podman.runtime.removeprefix("nri-")
+    with pytest.raises(CommandFailedError) as failed:
+        podman("container", "checkpoint", container)
+    assert ours == failed.value.stderr
+
+
+def test_a_pod_of_podman(podman: Podman, plugin: StandIn) -> None:
+    pause = podman.node.root / "pause"
+    image.write_image(pause)
+    podman("load", "--quiet", "--input", pause)
+    pod = podman("pod", "create", "--network", "host", "--infra-image", image.NAME, "--share", "ipc").strip()
+    container = podman("run", "-d", "--pod", pod, *PLAIN[2:], image.NAME, "/bin/sleep", "1000").strip()
+    infra = podman("pod", "inspect", "--format", "{{.InfraContainerID}}", pod).strip()
+    podman("pod", "rm", "--force", "--time", "0", pod)
+    for id_ in (infra, container):
+        assert states(plugin, id_) == ["setup", "create", "delete"]

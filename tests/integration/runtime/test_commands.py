@@ -1,0 +1,225 @@
+"""What the commands do with plugins, around a runtime that writes down how it is called."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.integration.runtime.conftest import Runtime
+
+GLOBALS = ["--root", "/r", "--log", "/dev/null", "--debug"]
+CREATE = ("create", "--bundle", "bundle", "web")
+
+
+def test_our_own_calls_keep_the_root_and_leave_the_callers_log_alone(runtime: Runtime) -> None:
+    runtime.keep()
+    runtime.exists()
+    assert runtime.run(*GLOBALS, *CREATE, cwd=runtime.host.root).returncode == 0
+    assert runtime.words() == [[*GLOBALS, *CREATE], ["--root", "/r", "state", "web"]]
+    assert runtime.requests()[1]["pid"] == 4711
+
+
+def test_the_pid_file_spares_a_call(runtime: Runtime) -> None:
+    runtime.keep()
+    runtime.script("open('pid', 'w').write('1234')")
+    words = ("create", "--bundle", "bundle", "--pid-file", "pid", "web")
+    assert runtime.run(*words, cwd=runtime.host.root).returncode == 0
+    assert runtime.words() == [list(words)]
+    assert runtime.requests()[1]["pid"] == 1234
+
+
+@pytest.mark.parametrize("text", ["", "-1", "0", "1234x", "99999999999"])
+def test_a_pid_file_is_not_trusted(runtime: Runtime, text: str) -> None:
+    runtime.keep()
+    runtime.exists()
+    runtime.script(f"open('pid', 'w').write({text!r})")
+    words = ("create", "--bundle", "bundle", "--pid-file", "pid", "web")
+    assert runtime.run(*words, cwd=runtime.host.root).returncode == 0
+    assert runtime.requests()[1]["pid"] == 4711
+
+
+def test_a_refused_container_is_deleted_with_its_pid_file(runtime: Runtime) -> None:
+    runtime.keep(["error", "no"], states=[])
+    runtime.script("if words[0] == 'create': open('pid', 'w').write('1234')")
+    words = ("create", "--bundle", "bundle", "--pid-file", "pid", "web")
+    done = runtime.run(*words, cwd=runtime.host.root)
+    assert done.returncode == 1
+    assert 'msg="nri-real create web: plugin noop: no"' in done.stderr
+    assert runtime.words() == [list(words), ["delete", "--force", "web"]]
+    assert runtime.states() == ["create", "delete"]
+    assert not (runtime.host.root / "pid").exists()
+
+
+def test_a_create_that_fails_after_setup_is_followed_by_delete(runtime: Runtime) -> None:
+    runtime.keep()
+    runtime.script("sys.exit(3)")
+    assert runtime.run(*CREATE, cwd=runtime.host.root).returncode == 3
+    assert runtime.states() == ["setup", "delete"]
+
+
+def test_an_argument_that_is_not_clear_is_refused(runtime: Runtime) -> None:
+    runtime.keep()
+    done = runtime.run("create", "--new", "a", "--other", "b", "c", "web", cwd=runtime.host.root)
+    assert done.returncode == 1
+    assert "found the words c web, expected one container id" in done.stderr
+    assert runtime.calls() == []
+
+
+def test_a_missing_argument_is_the_real_runtimes_to_report(runtime: Runtime) -> None:
+    runtime.keep()
+    for words in (["create"], ["create", "a", "b"], ["run"], ["update"], ["pause"], ["delete"]):
+        assert runtime.run(*words, cwd=runtime.host.root).returncode == 0
+    assert runtime.states() == []
+    assert [words[0] for words in runtime.words()] == ["create", "create", "run", "update", "pause", "delete"]
+
+
+def test_what_a_plugin_wants_is_passed_with_the_rest_of_the_command_line(runtime: Runtime) -> None:
+    runtime.exists()
+    updates = [{"id": "web", "resources": {"cpu": {"quota": 9}}}, {"id": "db", "resources": {"cpu": {"quota": 8}}}]
+    runtime.keep(["put", "updates", updates], states=["resize"])
+    runtime.script("with open(here + '/stdin', 'a') as f: f.write(sys.stdin.read() + '\\n')")
+    words = ["--root", "/r", "--log", "/dev/null", "update", "--cpu-period", "7", "--l3-cache-schema", "x", "web"]
+    assert runtime.run(*words).returncode == 0
+    ours, of_other, real = runtime.words()
+    assert ours == ["--root", "/r", "state", "web"]
+    assert of_other == ["--root", "/r", "update", "--resources", "-", "db"]
+    assert real == [*words[:5], "--l3-cache-schema", "x", "--resources", "-", "web"]
+    stdin = (runtime.real.parent / "stdin").read_text().splitlines()
+    assert [json.loads(line) for line in stdin] == [{"cpu": {"quota": 8}}, {"cpu": {"period": 7, "quota": 9}}]
+
+
+def test_an_update_whose_plugins_change_nothing_keeps_its_words(runtime: Runtime) -> None:
+    runtime.exists()
+    runtime.keep()
+    words = ["update", "--cpu-period", "7", "--new", "web"]
+    assert runtime.run(*words).returncode == 0
+    assert runtime.words()[-1] == words
+    assert runtime.states() == ["resize", "update"]
+
+
+@pytest.mark.parametrize(
+    ("document", "wrong"),
+    [
+        ("{", "found the end of the document"),
+        ("[]", "expected an object"),
+        ("x" * 1100000, "more than 1048576 bytes"),
+    ],
+    ids=["half", "array", "long"],
+)
+def test_resources_that_cannot_be_read_are_refused(runtime: Runtime, document: str, wrong: str) -> None:
+    runtime.exists()
+    runtime.keep()
+    done = runtime.run("update", "--resources", "-", "web", input=document)
+    assert (done.returncode, wrong in done.stderr) == (1, True)
+    assert runtime.states() == []
+
+
+def test_delete_by_a_pattern_tells_of_each(runtime: Runtime) -> None:
+    runtime.exists(status="stopped")
+    runtime.keep()
+    runtime.script("if 'list' in words: print('web-1\\nweb-2\\ndb')")
+    assert runtime.run("delete", "--regex", "^web").returncode == 0
+    assert [request["id"] for request in runtime.requests()] == ["web-1", "web-2"]
+    assert runtime.words()[-1] == ["delete", "--regex", "^web"]
+
+
+@pytest.mark.parametrize(("status", "states"), [("running", []), ("paused", []), ("created", ["delete"])])
+def test_a_container_that_the_real_runtime_keeps_is_not_told_of(
+    runtime: Runtime, status: str, states: list[str]
+) -> None:
+    runtime.exists(status=status)
+    runtime.keep()
+    assert runtime.run("delete", "web").returncode == 0
+    assert runtime.states() == states
+
+
+def test_a_delete_whose_state_cannot_be_read_goes_on(runtime: Runtime) -> None:
+    (runtime.real.parent / "state").write_text("[")
+    runtime.keep()
+    done = runtime.run("delete", "web")
+    assert (done.returncode, runtime.words()[-1]) == (0, ["delete", "web"])
+    assert "the container's state of web: " in done.stderr
+
+
+# restore
+
+
+def test_a_restored_container_gets_a_late_create(runtime: Runtime) -> None:
+    runtime.exists()
+    runtime.keep()
+    words = ("restore", "--detach", "--image-path", "/i", "--bundle", "bundle", "web")
+    assert runtime.run(*words, cwd=runtime.host.root).returncode == 0
+    assert [(request["state"], request["late"]) for request in runtime.requests()] == [("create", True)]
+
+
+def test_a_restored_container_that_is_refused_is_ended(runtime: Runtime) -> None:
+    runtime.exists()
+    runtime.keep(["error", "no"])
+    done = runtime.run("restore", "--detach", "--bundle", "bundle", "web", cwd=runtime.host.root)
+    assert (done.returncode, "restore web: plugin noop: no" in done.stderr) == (1, True)
+    assert ["delete", "--force", "web"] in runtime.words()
+    assert runtime.states() == ["create", "delete"]
+
+
+def test_a_restore_in_the_foreground_is_refused(runtime: Runtime) -> None:
+    runtime.keep()
+    done = runtime.run("restore", "--bundle", "bundle", "web", cwd=runtime.host.root)
+    assert (done.returncode, "found no --detach, expected it" in done.stderr, runtime.calls()) == (1, True, [])
+
+
+# Faults
+
+
+def test_a_failure_that_the_options_ignore_is_noted(runtime: Runtime) -> None:
+    runtime.set_options(failurePolicy="ignore")
+    runtime.exists()
+    runtime.keep(["error", "no"])
+    for words in (CREATE, ("run", "--bundle", "bundle", "web")):
+        done = runtime.run(*words, cwd=runtime.host.root)
+        assert done.returncode == 0
+        assert "noop: failed, ignored (failurePolicy: ignore): no" in done.stderr
+
+
+def test_the_lines_of_a_plugin_are_in_the_log_file(runtime: Runtime) -> None:
+    log = runtime.host.root / "log"
+    runtime.set_options(logFile=str(log))
+    runtime.exists()
+    runtime.keep(["stderr", "hello\n"], states=[])
+    done = runtime.run(*CREATE, cwd=runtime.host.root)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert log.read_text().endswith(" nri-real: noop: hello\n")
+
+
+@pytest.mark.parametrize("command", ["create", "run", "restore", "update"])
+def test_broken_options_refuse_what_makes_a_container(runtime: Runtime, command: str) -> None:
+    runtime.set_options(deadlin=3)
+    done = runtime.run(command, "web")
+    assert (done.returncode, runtime.calls()) == (1, [])
+    assert f"nri-real {command}: {runtime.options}: found the key 'deadlin'" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["delete", "kill", "state", "list", "start", "exec", "pause", "resume"])
+def test_broken_options_let_everything_else_through(runtime: Runtime, command: str) -> None:
+    runtime.exists()
+    runtime.set_options(deadlin=3)
+    done = runtime.run(command, "web")
+    assert (done.returncode, runtime.words()) == (0, [[command, "web"]])
+    assert f"nri-real: {runtime.options}: found the key 'deadlin'" in done.stderr
+
+
+def test_a_bundle_that_cannot_be_replaced_is_refused(runtime: Runtime) -> None:
+    runtime.keep(["put", "adjust", {"env": {"A": "b"}}])
+    file = runtime.bundle / "config.json"
+    before = file.read_text()
+    (runtime.bundle / "real.json").write_text(before)
+    file.unlink()
+    runtime.bundle.chmod(0o777)
+    file.symlink_to("real.json")
+    done = runtime.run(*CREATE, cwd=runtime.host.root)
+    assert done.returncode == 1
+    assert "is a link and not replaced" in done.stderr
+    assert file.read_text() == before
+    assert not runtime.calls() or "create" not in runtime.words()[0]

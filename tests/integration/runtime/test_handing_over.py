@@ -1,0 +1,209 @@
+"""What the real runtime gets of its caller, and the caller of the real runtime: everything, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.support.waiting import wait_until
+
+if TYPE_CHECKING:
+    from tests.integration.runtime.conftest import Runtime
+
+HEAVY = (
+    *("click", "jsonschema", "yaml", "google", "json", "re", "subprocess", "logging", "typing", "asyncio", "signal"),
+    *("enum", "dataclasses", "pathlib", "contextlib", "socket", "threading", "importlib.metadata", "traceback"),
+)
+PRINT_MODULES = """
+import os
+end, run = os._exit, os.execve
+def show(): print(sorted(sys.modules), file=sys.stderr, flush=True)
+os._exit = lambda status: (show(), end(status))
+os.execve = lambda *arguments: (show(), run(*arguments))
+"""
+CREATE = ("create", "--bundle", "bundle", "web")
+
+
+def test_a_command_without_plugins_is_handed_over_in_the_same_process(runtime: Runtime) -> None:
+    runtime.keep()
+    runtime.script("print('out'); print('err', file=sys.stderr); sys.exit(7)")
+    words = ["--root", "/r", "exec", "--tty", "web", "sh", "-c", "create é"]
+    with subprocess.Popen(
+        runtime.command(*words), env=runtime.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.communicate() == ("out\n", "err\n")
+    (call,) = runtime.calls()
+    assert process.returncode == 7
+    assert call["pid"] == process.pid
+    assert call["argv"] == [str(runtime.real), *words]
+    assert call["environment"]["HELLO"] == "there"
+    assert "_PYI" not in str(call["environment"])
+    assert runtime.requests() == []
+
+
+@pytest.mark.parametrize("command", [("exec", "web", "true"), CREATE], ids=["exec", "create"])
+def test_the_real_runtime_finds_the_surroundings_of_the_caller(runtime: Runtime, command: tuple[str, ...]) -> None:
+    runtime.keep()
+    runtime.exists(status="created")
+    runtime.script("if words[0] == 'create': os.unlink(here + '/state')")
+    read, write = os.pipe()
+
+    def prepare() -> None:
+        os.umask(0o027)
+        signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_CORE, (resource.getrlimit(resource.RLIMIT_CORE)[1],) * 2)
+
+    done = runtime.run(*command, cwd=runtime.host.root, pass_fds=[write], preexec_fn=prepare)
+    os.close(read)
+    os.close(write)
+    call = runtime.calls()[0]
+    assert call["argv"][1:] == list(command), done.stderr
+    assert call["cwd"] == str(runtime.host.root)
+    assert call["umask"] == 0o027
+    assert call["fds"] == [0, 1, 2, write]
+    assert call["blocked"] == 0
+    pythons = 1 << (signal.SIGPIPE - 1) | 1 << (signal.SIGXFSZ - 1)  # the script's own interpreter
+    assert call["ignored"] & ~pythons == 1 << (signal.SIGUSR1 - 1)
+    assert call["core"] == resource.getrlimit(resource.RLIMIT_CORE)[1]
+
+
+@pytest.mark.parametrize("words", [("state", "web"), CREATE, ("--version",), ("create", "--help")], ids=" ".join)
+def test_nothing_heavy_is_imported(runtime: Runtime, words: tuple[str, ...]) -> None:
+    runtime.keep(["put", "cgroupsPath", "/moved"])
+    runtime.exists()
+    done = runtime.run(*words, code=PRINT_MODULES, cwd=runtime.host.root)
+    loaded = set(eval(done.stderr.splitlines()[-1]))
+    assert loaded.intersection(HEAVY) == set()
+    if words[0] == "create" and "--help" not in words:
+        assert runtime.states() == ["setup", "create"]
+
+
+def test_without_options_next_to_nothing_is_imported(runtime: Runtime) -> None:
+    runtime.options.unlink()
+    code = f"{PRINT_MODULES}\nimport nri.runtime.real as real\nreal.DIRECTORIES = ({str(runtime.real.parent)!r},)"
+    done = runtime.run("state", "web", code=code)
+    loaded = {name.removeprefix("nri.") for name in eval(done.stderr.splitlines()[0]) if name.startswith("nri.")}
+    assert loaded == {"errors", "places", "runtime", "runtime.commandline", "runtime.entry", "runtime.real"}
+
+
+def test_the_command_goes_to_the_runtime_by_either_name(runtime: Runtime) -> None:
+    code = (
+        f"import sys, nri.runtime.real as real\nreal.DIRECTORIES = ({str(runtime.real.parent)!r},)\n"
+        "import nri.runtime.entry as entry\nentry.main.__defaults__ = ('/nonexistent',)\n"
+        "sys.argv = {argv!r}\nfrom nri.cli.entry import main\nmain()"
+    )
+    runtime.script("print(words)")
+    (runtime.real.parent / "runc").symlink_to("real")
+    for argv in (["/x/nri-real", "features"], ["nri", "runtime", "features"]):
+        done = subprocess.run(
+            [sys.executable, "-S", "-c", code.format(argv=argv)],
+            env=runtime.environment, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        assert done.stdout == "['features']\n"
+
+
+# Finding it
+
+
+def test_it_never_finds_itself(runtime: Runtime) -> None:
+    itself = runtime.real.parent / "real"
+    runtime.set_options(runtime=sys.executable)
+    done = runtime.run("state", "web")
+    reason = f"runtime: {sys.executable} is this program itself, expected the runtime that it runs"
+    assert (done.returncode, reason in done.stderr) == (1, True)
+    assert itself.exists()
+
+
+def test_a_runtime_that_is_missing_is_named(runtime: Runtime) -> None:
+    runtime.set_options(runtime="nonesuch")
+    done = runtime.run("--log-format", "json", "state", "web")
+    assert done.returncode == 1
+    assert "nri-real state: runtime: no executable nonesuch in /usr/local/sbin, " in done.stderr
+
+
+def test_a_runtime_that_cannot_be_run_is_named(runtime: Runtime) -> None:
+    runtime.real.write_text("#!/nonexistent\n")
+    for words in (("state", "web"), CREATE):
+        runtime.keep()
+        done = runtime.run(*words, cwd=runtime.host.root)
+        assert done.returncode == 1
+        assert f"runtime: {runtime.real} cannot be run: No such file or directory" in done.stderr
+
+
+# The end
+
+
+@pytest.mark.parametrize("status", [0, 1, 7, 255])
+def test_the_exit_status_is_the_real_ones(runtime: Runtime, status: int) -> None:
+    runtime.keep(states=["setup"])
+    runtime.script(f"sys.exit({status})")
+    runtime.exists()
+    assert runtime.run(*CREATE, cwd=runtime.host.root).returncode == status
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV])
+def test_it_dies_by_the_signal_that_the_real_one_died_by(runtime: Runtime, number: signal.Signals) -> None:
+    runtime.keep()
+    runtime.script(f"os.kill(os.getpid(), {int(number)})")
+    assert runtime.run("run", "--bundle", "bundle", "web", cwd=runtime.host.root).returncode == -number
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGRTMIN])
+def test_a_signal_is_forwarded(runtime: Runtime, number: signal.Signals) -> None:
+    runtime.keep()
+    runtime.script(
+        f"signal.signal({int(number)}, lambda *_: sys.exit(9))\nprint('ready', flush=True)\ntime.sleep(30)"
+    )
+    with subprocess.Popen(
+        runtime.command("run", "--bundle", "bundle", "web"),
+        env=runtime.environment, cwd=runtime.host.root, stdout=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(number)
+        assert process.wait(30) == 9
+
+
+def test_it_stays_in_the_session_and_the_group_of_its_caller(runtime: Runtime) -> None:
+    runtime.keep()
+    assert runtime.run("run", "--bundle", "bundle", "web", cwd=runtime.host.root).returncode == 0
+    call = runtime.calls()[0]
+    assert (call["session"], call["group"]) == (os.getsid(0), os.getpgid(0))
+
+
+def test_a_session_that_it_leads_is_not_swept(runtime: Runtime) -> None:
+    """A container's process may be in it."""
+    runtime.keep()
+    runtime.exists()
+    left = runtime.host.root / "left"
+    fork = "pid = os.fork()\nif pid == 0:\n    os.closerange(0, 3)\n    time.sleep(60)\n"
+    runtime.script(f"{fork}open({str(left)!r}, 'w').write(str(pid))")
+    done = runtime.run(*CREATE, cwd=runtime.host.root, start_new_session=True)
+    assert (done.returncode, runtime.states()) == (0, ["setup", "create"])
+    pid = int(left.read_text())
+    os.kill(pid, signal.SIGKILL)  # it is there
+    assert wait_until(lambda: not os.path.exists(f"/proc/{pid}"))
+
+
+def test_listen_pid_is_the_real_ones(runtime: Runtime) -> None:
+    runtime.keep()
+    runtime.exists()
+    code = "import os\nos.environ['LISTEN_PID'] = str(os.getpid())\nos.environ['LISTEN_FDS'] = '1'"
+    done = runtime.run(*CREATE, code=code, cwd=runtime.host.root)
+    assert done.returncode == 0, done.stderr
+    call = next(call for call in runtime.calls() if "create" in call["argv"])
+    assert call["environment"]["LISTEN_PID"] == str(call["pid"])
+
+
+def test_listen_pid_of_another_process_is_left_alone(runtime: Runtime) -> None:
+    runtime.keep()
+    runtime.exists()
+    environment: dict[str, Any] = {**runtime.environment, "LISTEN_PID": "1"}
+    assert runtime.run(*CREATE, cwd=runtime.host.root, env=environment).returncode == 0
+    assert all(call["environment"]["LISTEN_PID"] == "1" for call in runtime.calls())

@@ -1,0 +1,172 @@
+"""The chain and the changes that plugins ask for: what each plugin sees, and what a change that fails does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from nri.adjust import Changes, NRIAbilities
+from nri.client import ChainError, Client, Task, results_of, spec_from_oci
+from nri.config.entries import ConfigList, PluginEntry
+from nri.types.errors import DecodeError
+from nri.types.v1 import Request, Result, Spec
+from tests.unit.client.fake_invoker import FakeInvoker, output
+
+OCI: dict[str, Any] = {
+    "process": {"args": ["sh"], "env": ["A=0"]},
+    "annotations": {"k": "v"},
+    "mounts": [{"destination": "/proc"}],
+    "hooks": {"prestart": []},
+    "linux": {"cgroupsPath": "/x", "resources": {}, "namespaces": [{"type": "pid"}], "sysctl": {"a": "0"}},
+}
+ENV = {"adjust": {"env": {"A": "1"}}}
+SHARES = {"cpu": {"shares": 2}}
+STATES = ("setup", "resize", "delete")
+
+
+def client(invoker: FakeInvoker, *policies: str, states: Any = ("setup", "resize")) -> Client:
+    plugins = [
+        PluginEntry(type="abcd"[index], states=states, failure_policy=policy) for index, policy in enumerate(policies)
+    ]
+    return Client(ConfigList(plugins=plugins), invoker)
+
+
+def answers(**results: dict[str, Any]) -> FakeInvoker:
+    return FakeInvoker({plugin: output({"plugin": plugin} | result) for plugin, result in results.items()})
+
+
+def request(state: str = "setup") -> Request:
+    return Request(state=state, id="self", spec=spec_from_oci(OCI, adjustable=state == "setup"))
+
+
+def changes(config: dict[str, Any] | None = None) -> Changes:
+    return Changes(NRIAbilities("containerd 2.3.0", (0, 12)), OCI if config is None else config)
+
+
+def test_each_plugin_of_a_setup_is_shown_the_configuration_as_the_ones_before_it_left_it() -> None:
+    invoker = answers(a=ENV, b={"adjust": {"env": {"B": "2"}}, "cgroupsPath": "/y"})
+    asked = changes()
+    steps = client(invoker, "", "", "").invoke(request(), "setup", changes=asked)
+    seen = [sent["spec"] for sent in invoker.requests]
+    assert [spec["process"]["env"] for spec in seen] == [["A=0"], ["A=1"], ["A=1", "B=2"]]
+    assert [spec["cgroupsPath"] for spec in seen] == ["/x", "/x", "/y"]
+    assert seen[0]["mounts"] == OCI["mounts"]
+    assert seen[0]["linux"] == {"sysctl": {"a": "0"}}
+    assert invoker.requests[1]["results"] == [Result(plugin="a", version="", adjust=ENV["adjust"]).to_value()]
+    assert [result.adjust for result in results_of(steps)] == [ENV["adjust"], {"env": {"B": "2"}}, None]
+    assert asked.adjust == {"env": {"A": "1", "B": "2"}, "linux": {"cgroupsPath": "/y"}}
+
+
+CONFLICT = "adjust.env A: already set by the plugin a; expected one plugin alone to set it"
+
+
+def test_a_conflict_is_a_failure_of_the_second_plugin() -> None:
+    invoker = answers(a=ENV, b=ENV)
+    asked = changes()
+    with pytest.raises(ChainError) as caught:
+        client(invoker, "", "", "").invoke(request(), "setup", changes=asked)
+    assert str(caught.value) == f"plugin b: {CONFLICT}"
+    assert invoker.ran == ["a", "b"]
+    first, second = caught.value.steps
+    assert first.error is None
+    assert (second.result, second.error and second.error.reason) == (None, CONFLICT)
+    assert asked.adjust == ENV["adjust"]
+
+
+def test_a_conflict_that_is_ignored_leaves_out_the_whole_result() -> None:
+    second = {"adjust": {"env": {"A": "2"}, "annotations": {"b": "1"}}, "updates": [{"id": "x", "resources": SHARES}]}
+    invoker = answers(a=ENV, b=second, c={"adjust": {"annotations": {"b": "2"}}})
+    asked, lines = changes(), list[tuple[str, str]]()
+    steps = client(invoker, "", "ignore", "").invoke(
+        request(), "setup", changes=asked, log=lambda *line: lines.append(line)
+    )
+    assert [result.plugin for result in results_of(steps)] == ["a", "c"]
+    assert [result["plugin"] for result in invoker.requests[2]["results"]] == ["a"]
+    assert invoker.requests[2]["spec"]["annotations"] == {"k": "v"}
+    assert asked.adjust == {"env": {"A": "1"}, "annotations": {"b": "2"}}
+    assert asked.updates == {}
+    assert lines == [("b", f"failed, ignored (failurePolicy: ignore): {CONFLICT}")]
+
+
+def test_a_wrong_adjust_is_a_failure_with_its_place() -> None:
+    with pytest.raises(ChainError, match=r"^plugin a: adjust\.args: found the number 1, expected an array$"):
+        client(answers(a={"adjust": {"args": 1}}), "").invoke(request(), "setup", changes=changes())
+
+
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("key", ["adjust", "updates"])
+def test_a_host_without_changes_refuses_them(state: str, key: str) -> None:
+    asked: dict[str, Any] = ENV if key == "adjust" else {"updates": [{"id": "x", "resources": {}}]}
+    with pytest.raises(ChainError) as caught:
+        client(answers(a=asked), "").invoke(request(state), state)
+    message = f"plugin a: {key}: found it in answer to {state}, which this host cannot apply"
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("empty", [{"adjust": {}, "updates": []}, {"adjust": None}, {"cgroupsPath": "/y"}])
+def test_a_host_without_changes_takes_a_result_that_asks_for_none(empty: dict[str, Any]) -> None:
+    (step,) = client(answers(a=empty), "").invoke(request(), "setup")
+    assert step.error is None
+
+
+def test_on_delete_each_conflict_is_reported() -> None:
+    updates = {"updates": [{"id": "x", "resources": SHARES}]}
+    asked = changes()
+    with pytest.raises(ChainError) as caught:
+        client(answers(a=updates, b=updates, c=updates), "", "", "").invoke(
+            request("delete"), "delete", changes=asked
+        )
+    assert [error.plugin for error in caught.value.errors] == ["b", "c"]
+    assert asked.updates["x"]["resources"] == SHARES
+
+
+def test_a_plugin_without_setup_in_its_states_never_sees_it() -> None:
+    invoker = answers(a=ENV)
+    chain = Client(ConfigList(plugins=[PluginEntry(type="a"), PluginEntry(type="b", states=["update"])]), invoker)
+    asked = changes()
+    assert chain.invoke(request(), "setup", changes=asked) == []
+    assert chain.invoke(request("resize"), "resize", changes=asked) == []
+    assert invoker.ran == []
+    assert not asked
+
+
+def test_a_create_shows_the_spec_of_old_and_takes_no_changes() -> None:
+    invoker = answers()
+    client(invoker, "").invoke(Task("self", 1, OCI), "create", changes=changes())
+    assert set(invoker.requests[0]["spec"]) == {"resources", "namespaces", "cgroupsPath", "annotations"}
+    with pytest.raises(
+        ChainError, match=r"^plugin a: adjust: found it in answer to create, expected it in answer to"
+    ):
+        client(answers(a=ENV), "").invoke(request("create"), "create", changes=changes())
+
+
+def test_the_next_plugin_of_a_resize_is_shown_the_resources_with_the_updates_so_far() -> None:
+    invoker = answers(a={"updates": [{"id": "self", "resources": SHARES}, {"id": "x", "resources": {}}]})
+    asked = changes({})
+    resize = Request(state="resize", id="self", spec=Spec(resources={"cpu": {"shares": 1, "quota": 5}}))
+    client(invoker, "", "").invoke(resize, "resize", changes=asked)
+    assert [sent["spec"]["resources"]["cpu"] for sent in invoker.requests] == [
+        {"shares": 1, "quota": 5},
+        {"shares": 2, "quota": 5},
+    ]
+
+
+def test_an_update_that_is_dropped_is_logged() -> None:
+    update = {"id": "x", "resources": SHARES}
+    invoker = answers(a={"updates": [update]}, b={"updates": [update | {"ignoreFailure": True}]})
+    lines: list[tuple[str, str]] = []
+    steps = client(invoker, "", "").invoke(
+        request(), "setup", changes=changes(), log=lambda *line: lines.append(line)
+    )
+    assert [step.error for step in steps] == [None, None]
+    ((plugin, line),) = lines
+    assert plugin == "b"
+    assert line.startswith("updates[0] of x.linux.resources.cpu.shares: already set by the plugin a; ")
+
+
+def test_a_configuration_that_no_plugin_could_see_runs_none() -> None:
+    invoker = answers()
+    with pytest.raises(DecodeError, match="linux: found the number 3"):
+        client(invoker, "").invoke(Request(state="setup", id="self"), "setup", changes=changes({"linux": 3}))
+    assert invoker.ran == []

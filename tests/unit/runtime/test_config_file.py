@@ -1,0 +1,136 @@
+"""The config.json of a bundle is replaced in one step, or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from nri.errors import NRIError
+from nri.runtime.config_file import ConfigFile
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+OLD = '{"ociVersion": "1.0.2",  "process": {}}'
+NEW = {"ociVersion": "1.0.2", "process": {"env": ["A=\u00e9"]}}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    tmp_path.chmod(0o755)
+    file = tmp_path / "config.json"
+    file.write_text(OLD)
+    file.chmod(0o640)
+    return file
+
+
+def test_a_new_file_takes_the_place_with_owner_and_mode(path: Path) -> None:
+    before = path.stat()
+    if os.geteuid() == 0:
+        os.chown(path, 1234, 1235)
+        before = path.stat()
+    file = ConfigFile(str(path))
+    file.write(NEW)
+    after = path.stat()
+    assert json.loads(path.read_text()) == NEW
+    assert file.config == NEW
+    assert (after.st_mode, after.st_uid, after.st_gid) == (before.st_mode, before.st_uid, before.st_gid)
+    assert after.st_ino != before.st_ino
+    assert os.listdir(path.parent) == ["config.json"]
+
+
+def test_the_same_configuration_is_not_written(path: Path) -> None:
+    before = path.stat()
+    file = ConfigFile(str(path))
+    file.write(json.loads(OLD))
+    file.put_back()
+    assert (path.read_text(), path.stat().st_ino) == (OLD, before.st_ino)
+
+
+def test_it_is_put_back_as_it_was_read_at_first(path: Path) -> None:
+    file = ConfigFile(str(path))
+    file.write(NEW)
+    file.write({"more": 1})
+    file.put_back()
+    assert path.read_text() == OLD
+    assert os.listdir(path.parent) == ["config.json"]
+
+
+def test_a_file_that_another_program_has_changed_is_left_alone(path: Path) -> None:
+    for change in ("content", "file"):
+        file = ConfigFile(str(path))
+        if change == "content":
+            path.write_text(OLD.replace("1.0.2", "1.0.1"))
+        else:
+            path.rename(path.with_name("old"))
+            path.write_text(OLD)
+            path.with_name("old").unlink()
+        there = path.read_text()
+        with pytest.raises(NRIError, match="another program has changed it meanwhile, expected the file as it was"):
+            file.write(NEW)
+        assert path.read_text() == there
+        assert os.listdir(path.parent) == ["config.json"]
+
+
+def test_what_another_program_has_written_is_not_put_back(path: Path) -> None:
+    file = ConfigFile(str(path))
+    file.write(NEW)
+    path.write_text("{}")
+    with pytest.raises(NRIError, match="another program"):
+        file.put_back()
+    assert path.read_text() == "{}"
+
+
+def test_the_end_of_a_safe_link_is_replaced(path: Path, tmp_path: Path) -> None:
+    link = tmp_path / "bundle.json"
+    link.symlink_to("config.json")
+    ConfigFile(str(link)).write(NEW)
+    assert link.is_symlink()
+    assert json.loads(path.read_text()) == NEW
+
+
+def test_the_end_of_a_link_that_others_can_lead_away_is_not_replaced(path: Path, tmp_path: Path) -> None:
+    open_to_all = tmp_path / "open"
+    open_to_all.mkdir()
+    open_to_all.chmod(0o777)
+    link = open_to_all / "config.json"
+    link.symlink_to(path)
+    with pytest.raises(NRIError, match=r"is a link and not replaced: .*open is writable by others"):
+        ConfigFile(str(link)).write(NEW)
+    assert path.read_text() == OLD
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [("", "the document is empty"), ("[]", "expected an object"), ("{", "found the end of the document")],
+)
+def test_what_is_no_configuration_is_named(path: Path, text: str, wrong: str) -> None:
+    path.write_text(text)
+    with pytest.raises(NRIError, match=f"config.json: .*{wrong}"):
+        ConfigFile(str(path))
+
+
+def test_what_cannot_be_read_is_named(path: Path, tmp_path: Path) -> None:
+    with pytest.raises(NRIError, match="missing: cannot be read: No such file"):
+        ConfigFile(str(tmp_path / "missing"))
+    with pytest.raises(NRIError, match="is a directory, expected a regular file"):
+        ConfigFile(str(tmp_path))
+    os.mkfifo(tmp_path / "fifo")
+    with pytest.raises(NRIError, match="is a FIFO, expected a regular file"):
+        ConfigFile(str(tmp_path / "fifo"))
+
+
+def test_a_full_disk_leaves_the_old_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = ConfigFile(str(path))
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fchown", full)
+    with pytest.raises(NRIError, match=r"config.json: cannot be replaced: No space left on device"):
+        file.write(NEW)
+    assert path.read_text() == OLD
+    assert os.listdir(path.parent) == ["config.json"]

@@ -1,0 +1,104 @@
+"""The options in /etc/nri/runtime.json: strict, and never an exception."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+import jsonschema
+import pytest
+
+from nri.runtime.options import OPTIONS, load
+from nri.types.table_explained import schema
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ALL = {
+    "runtime": "/usr/bin/crun",
+    "confDir": "/a",
+    "confFile": "/b",
+    "binDirs": ["/c", "/d"],
+    "failurePolicy": "ignore",
+    "timeout": 2.5,
+    "deadline": 3,
+    "logFile": "/e",
+}
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    tmp_path.chmod(0o755)
+    return tmp_path / "runtime.json"
+
+
+@pytest.mark.parametrize("text", [None, "", "{}", '{"runtime": null}', '{"x-note": "hello"}'])
+def test_without_options_there_are_the_defaults(file: Path, text: str | None) -> None:
+    if text is not None:
+        file.write_text(text)
+    options = load(str(file))
+    assert (options.runtime, options.conf_dir, options.bin_dirs) == ("", "/etc/nri/resource.d", ("/opt/nri/bin",))
+    assert (options.failure_policy, options.timeout, options.deadline, options.fault) == ("fail", 10, 30, "")
+
+
+def test_every_option_is_read(file: Path) -> None:
+    file.write_text(json.dumps(ALL))
+    options = load(str(file))
+    assert (options.runtime, options.conf_dir, options.conf_file) == ("/usr/bin/crun", "/a", "/b")
+    assert options.bin_dirs == ("/c", "/d")
+    assert (options.failure_policy, options.timeout, options.deadline, options.log_file) == ("ignore", 2.5, 3, "/e")
+    assert options.fault == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("{", "found the end of the document"),
+        ("[]", "found an array, expected an object"),
+        ('{"deadlin": 3}', "found the key 'deadlin', expected one of runtime, confDir"),
+        ('{"deadline": 0}', "deadline: found the number 0, expected a number of seconds above 0, at most 3600"),
+        ('{"deadline": true}', "deadline: found the boolean true"),
+        ('{"runtime": "../runc"}', "runtime: found the string '../runc', expected an absolute path, or the name"),
+        ('{"runtime": ""}', "runtime: found the string ''"),
+        ('{"confDir": "etc"}', "confDir: found the string 'etc', expected an absolute path"),
+        ('{"binDirs": []}', "binDirs: found an array, expected an array of absolute paths, at least one"),
+        ('{"failurePolicy": "pass"}', "failurePolicy: found the string 'pass', expected one of fail, ignore"),
+        ('{"timeout": 1, "timeout": 2}', "'timeout' is there more than once"),
+    ],
+)
+def test_a_fault_is_named_and_the_rest_is_read(file: Path, text: str, fault: str) -> None:
+    file.write_text(text)
+    options = load(str(file))
+    assert options.fault.startswith(f"{file}: ")
+    assert fault in options.fault
+
+
+def test_what_is_right_counts_beside_a_fault(file: Path) -> None:
+    file.write_text('{"runtime": "crun", "deadline": "long"}')
+    options = load(str(file))
+    assert (options.runtime, options.deadline) == ("crun", 30)
+
+
+def test_a_file_that_others_can_write_is_not_followed(file: Path) -> None:
+    file.write_text('{"runtime": "/bin/false"}')
+    file.chmod(0o646)
+    options = load(str(file))
+    assert options.runtime == ""
+    assert "is writable by others (mode 0646" in options.fault
+
+
+def test_a_directory_that_others_can_write_is_not_followed(file: Path) -> None:
+    file.write_text('{"runtime": "/bin/false"}')
+    file.parent.chmod(0o777)
+    options = load(str(file))
+    assert (options.runtime, options.fault.startswith(f"{file.parent} is writable by others")) == ("", True)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [*({key: value} for key, value in ALL.items()), {"runtime": "."}, {"runtime": "a/b"}, {"runtime": "runc\n"}],
+)
+def test_the_schema_gives_the_same_verdict(value: dict[str, Any]) -> None:
+    valid = jsonschema.Draft202012Validator(schema(OPTIONS)).is_valid(value)
+    assert valid == OPTIONS.accepts(value), re.escape(str(value))

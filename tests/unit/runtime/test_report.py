@@ -1,0 +1,100 @@
+"""Errors in the form of runc and crun, where engines look for them."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from nri.runtime.commandline import CommandLine
+from nri.runtime.report import Report
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+JSON = '{"level":"error","msg":"nri-runc create: plugin a: said \\"no\\"","time":"TIME"}'
+SAID = 'nri-runc create: plugin a: said "no"'
+
+
+def report(words: str, *, is_crun: bool = False) -> tuple[Report, io.StringIO]:
+    stderr = io.StringIO()
+    return Report("nri-runc", CommandLine(words.split()), stderr, is_crun=is_crun), stderr
+
+
+def timeless(text: str) -> str:
+    return re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "TIME", text)
+
+
+@pytest.mark.parametrize(
+    ("words", "is_crun", "line"),
+    [
+        ("create", False, 'time="TIME" level=error msg="nri-runc create: plugin a: said \\"no\\""'),
+        ("--log-format json create", False, JSON),
+        ("--log /dev/stderr create", False, 'time="TIME" level=error msg="nri-runc create: plugin a: said \\"no\\""'),
+        ("create", True, SAID),
+        ("--log-format json create", True, SAID),
+        ("--log journald:x create", True, SAID),
+    ],
+)
+def test_without_a_log_the_error_is_on_stderr_in_its_form(words: str, is_crun: bool, line: str) -> None:
+    outlets, stderr = report(words, is_crun=is_crun)
+    outlets.error('plugin a: said "no"')
+    assert timeless(stderr.getvalue()) == f"{line}\n"
+
+
+@pytest.mark.parametrize("prefix", ["", "file:"])
+@pytest.mark.parametrize("is_crun", [False, True], ids=["runc", "crun"])
+@pytest.mark.parametrize("format_", ["json", "text"])
+def test_with_a_log_the_error_is_in_both(tmp_path: Path, format_: str, is_crun: bool, prefix: str) -> None:
+    log = tmp_path / "log"
+    log.write_text("before\n")
+    outlets, stderr = report(f"--log {prefix}{log} --log-format {format_} create", is_crun=is_crun)
+    outlets.error('plugin a: said "no"')
+    assert stderr.getvalue() == f"{SAID}\n"
+    before, line = log.read_text().splitlines()
+    assert before == "before"
+    if format_ == "json":
+        document = json.loads(line)
+        assert (document["level"], document["msg"]) == ("error", SAID)
+        assert timeless(document["time"]) == "TIME"
+    elif is_crun:
+        assert line == SAID
+    else:
+        assert line.startswith('time="') and line.endswith(f"level=error msg={json.dumps(SAID)}")
+
+
+def test_a_note_is_not_on_the_containers_stderr_if_there_is_a_file(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    outlets, stderr = report(f"--log {log} --log-format json create")
+    outlets.note("plugin a: hello")
+    assert stderr.getvalue() == ""
+    assert json.loads(log.read_text())["level"] == "warning"
+
+    own = tmp_path / "own"
+    outlets, stderr = report("create")
+    outlets.log_file = str(own)
+    outlets.note("plugin a: hello")
+    outlets.error("plugin a: no")
+    assert [line.partition(" ")[2] for line in own.read_text().splitlines()] == [
+        "nri-runc: plugin a: hello",
+        "nri-runc create: plugin a: no",
+    ]
+    assert "hello" not in stderr.getvalue()
+
+
+def test_a_log_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    outlets, stderr = report(f"--log {tmp_path} create")
+    outlets.error("no")
+    assert (
+        stderr.getvalue() == f"nri-runc create: no\nnri-runc: --log {tmp_path}: cannot be written: Is a directory\n"
+    )
+
+
+def test_control_characters_do_not_reach_a_terminal() -> None:
+    outlets, stderr = report("create")
+    outlets.error("plugin a: \x1b[2J\nno", "b")
+    assert "\x1b" not in stderr.getvalue()
+    assert stderr.getvalue().count("\n") == 1
