@@ -121,10 +121,11 @@ def again(key: str) -> str:
 
 
 def _object(pairs: list[tuple[str, object]], twice: list[str]) -> dict[str, object]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        seen: set[str] = set()
-        twice += [key for key, _ in pairs if key in seen or seen.add(key)]  # type: ignore[func-returns-value]
+    found: dict[str, object] = {}
+    for key, value in pairs:
+        if key in found:
+            twice.append(key)
+        found[key] = value
     return found
 
 

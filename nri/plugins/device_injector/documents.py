@@ -100,25 +100,26 @@ SCHEDULER = Table(
 
 
 def _devices(value: list[dict[str, Any]], where: str) -> list[dict[str, Any]]:
-    _once([device["path"] for device in value], where, "path")
+    _once([_clean(device["path"]) for device in value], where, "path")
     made = []
     for device in value:
         mode = {"fileMode": device.pop("file_mode", 0), "uid": device.pop("uid", 0), "gid": device.pop("gid", 0)}
         # For NRI's plugin, too, 0 is no value: the runtime's default counts.
-        made.append(device | {key: number for key, number in mode.items() if number})
+        given = {key: number for key, number in mode.items() if number}
+        made.append(device | {"path": _clean(device["path"])} | given)
     return made
 
 
 def _mounts(value: list[dict[str, Any]], where: str) -> dict[str, Any]:
-    _once([mount["destination"] for mount in value], where, "destination")
+    _once([_clean(mount["destination"]) for mount in value], where, "destination")
+    made = {}
     for index, mount in enumerate(value):
         is_bind = mount.get("type") == "bind" or {"bind", "rbind"} & set(mount.get("options", []))
         if is_bind and not PATH.accepts(mount.get("source")):
             found = describe(mount["source"]) if "source" in mount else "none"
             raise DecodeError(f"{where}[{index}].source: found {found}, expected {PATH.expected} for a bind mount")
-    return {
-        mount["destination"]: {key: item for key, item in mount.items() if key != "destination"} for mount in value
-    }
+        made[_clean(mount.pop("destination"))] = mount
+    return made
 
 
 def _net_devices(value: list[dict[str, str]], where: str) -> dict[str, Any]:
@@ -127,17 +128,21 @@ def _net_devices(value: list[dict[str, str]], where: str) -> dict[str, Any]:
     return {device["hostIf"]: {"name": device.get("name", device["hostIf"])} for device in value}
 
 
+def _clean(path: str) -> str:
+    """Return an absolute path as ``adjust`` has it: without empty parts and dots."""
+    return "/" + "/".join([part for part in path.split("/") if part not in ("", ".")])
+
+
 def _once(names: list[str], where: str, key: str) -> None:
-    """Do nothing if all *names* differ; of two paths that lead to one place, the second would hide the first.
+    """Do nothing if all *names* differ.
 
     :raises DecodeError: one is given twice.
     """
     seen = set()
     for index, name in enumerate(names):
-        plain = "/".join([part for part in name.split("/") if part not in ("", ".")])
-        if plain in seen:
+        if name in seen:
             raise DecodeError(f"{where}[{index}].{key}: found {shorten(repr(name))} again, expected it once")
-        seen.add(plain)
+        seen.add(name)
 
 
 def _or_none(value: Any, where: str) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import signal
+import time
 
 from nri.errors import NRIError
 from nri.types.errors import DecodeError
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
     from nri.plugins.hook_injector.hook_files import When
     from nri.types.v1 import Spec
 
-SECONDS = 0.1
-"""Time for the patterns of one condition."""
+SECONDS, SECONDS_OF_ALL = 0.1, 0.5
+"""Time for the patterns of one condition, and of all conditions for one container."""
 
 _CLASSES = {
     "alnum": "0-9A-Za-z",
@@ -56,6 +57,41 @@ class Container:
         self.command = args[0] if isinstance(args, list) and args and isinstance(args[0], str) else None
         mounts: Any = spec.mounts if spec is not None else None
         self.has_bind_mounts = isinstance(mounts, list) and any(map(_is_bind, mounts))
+        self._left = SECONDS_OF_ALL
+
+    def has(self, key: re.Pattern[str], value: re.Pattern[str]) -> bool:
+        """Return whether an annotation matches two patterns."""
+        texts = self.annotations.items()
+        return self._in_time(lambda: any(key.search(name) and value.search(text) for name, text in texts))
+
+    def runs(self, pattern: re.Pattern[str]) -> bool:
+        """Return whether the first word of the command matches a pattern.
+
+        :raises NRIError: the command is not known.
+        """
+        command = self.command
+        if command is None:
+            raise NRIError("when.commands: the request has no spec.process.args; expected a container's command")
+        return self._in_time(lambda: bool(pattern.search(command)))
+
+    def _in_time(self, is_so: Callable[[], bool]) -> bool:
+        """Return the answer of a function, or True if no time is left for it.
+
+        The engine of :mod:`re` looks for signals while it searches. So this runs in the main thread alone.
+        """
+        started = time.monotonic()
+        former = signal.signal(signal.SIGALRM, _stop)
+        left, interval = signal.setitimer(signal.ITIMER_REAL, max(min(SECONDS, self._left), 0.001))
+        try:
+            try:
+                return is_so()
+            finally:  # where the signal may still come
+                signal.setitimer(signal.ITIMER_REAL, left, interval)
+        except _TooSlowError:
+            return True
+        finally:
+            signal.signal(signal.SIGALRM, former)
+            self._left -= time.monotonic() - started
 
 
 def _is_bind(mount: Any) -> bool:
@@ -80,19 +116,9 @@ def is_met(when: When, container: Container) -> bool:
         when.has_bind_mounts is not None and not (when.has_bind_mounts and container.has_bind_mounts)
     ):
         return False
-    for key, value in keys:
-        if not _in_time(lambda key=key, value=value: _has(container.annotations, key, value)):  # type: ignore[misc]
-            return False
-    if not commands:
-        return True
-    command = container.command
-    if command is None:
-        raise NRIError("when.commands: the request has no spec.process.args; expected a container's command")
-    return any(_in_time(lambda each=each: bool(each.search(command))) for each in commands)  # type: ignore[misc]
-
-
-def _has(annotations: dict[str, str], key: re.Pattern[str], value: re.Pattern[str]) -> bool:
-    return any(key.search(name) and value.search(text) for name, text in annotations.items())
+    if not all(container.has(key, value) for key, value in keys):
+        return False
+    return not commands or any(map(container.runs, commands))
 
 
 def _compiled(pattern: str, where: str) -> re.Pattern[str]:
@@ -108,18 +134,5 @@ def _compiled(pattern: str, where: str) -> re.Pattern[str]:
         ) from error
 
 
-def _in_time(is_so: Callable[[], bool]) -> bool:
-    """Return the answer of a function, or True if it takes longer than :data:`SECONDS`."""
-
-    def stop(*_: object) -> NoReturn:
-        raise _TooSlowError
-
-    former = signal.signal(signal.SIGALRM, stop)
-    left, interval = signal.setitimer(signal.ITIMER_REAL, SECONDS)
-    try:
-        return is_so()
-    except _TooSlowError:
-        return True
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, left, interval)
-        signal.signal(signal.SIGALRM, former)
+def _stop(*_: object) -> NoReturn:
+    raise _TooSlowError

@@ -185,6 +185,14 @@ def test_a_text_made_for_a_pattern_avoids_no_hook_and_costs_little_time(hooks: H
     assert time.perf_counter() - before < 2
 
 
+def test_many_such_patterns_have_a_bounded_time_together(hooks: Hooks) -> None:
+    for number in range(30):
+        hooks.write(f"{number:02}.json", when={"annotations": {".*": "^(a+)+$"}, "commands": ["^(a+)+$"]})
+    before = time.perf_counter()
+    assert len(hooks.injected({"x": "a" * 64 + "!"}, process={"args": ["a" * 64 + "!"]})) == 30
+    assert time.perf_counter() - before < 3
+
+
 # What is refused
 
 

@@ -46,7 +46,8 @@ def test_the_image_says_which_glibc_it_needs() -> None:
 def test_outside_serves_pods_hands_over_and_is_removed() -> None:
     daemonset = DaemonSet("outside")
     said = daemonset.install()
-    assert said.rstrip().splitlines()[-1].endswith(": clearcfs konfine")
+    plugins = said.rstrip().splitlines()[-1].partition(": ")[2].rpartition(": ")[2]
+    assert plugins == "clearcfs device-injector hook-injector konfine logger ulimit-adjuster"
     assert re.fullmatch(r"nri 0\.1\.0.*\n", run("/opt/nri/lib/nri", "--version"))  # the same binaries on trixie
     node.configure(node.CLEARCFS, node.KONFINE)
     daemonset.start("first")
