@@ -174,7 +174,6 @@ def check_settings(_: Any, file: Path) -> None:
         assert file.name == "wrong.json", error
 
 
-<<<<<<< HEAD
 def check_hooks_file(value: Any, file: Path) -> None:
     """A hook of this project is one that is deployed; of another one, hook-injector can read the file."""
     if value["hook"]["path"].endswith("/nri"):
@@ -194,15 +193,11 @@ def check_pod(block: Block) -> None:
             allow = (plugin().conf_schema or {})["properties"]["allow"]["properties"]
             results.append(plugin().invoke(request.replace(conf={"allow": dict.fromkeys(allow, True)})))
         assert any(result.adjust for result in results), f"{block.where}: {key}: no plugin knows it"
-=======
+
+
 def check_runtime_options(_: Any, file: Path) -> None:
     file.parent.chmod(0o755)
     assert not (fault := load_runtime_options(str(file)).fault), fault
-
-
-def check_hooks_file(value: Any, _: Path) -> None:
-    assert value in [json.loads(file.read_text()) for file in (ROOT / "deploy/hooks.d").iterdir()], "not deployed"
->>>>>>> wt-b
 
 
 KINDS = [
