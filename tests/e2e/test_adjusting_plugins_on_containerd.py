@@ -129,3 +129,38 @@ def test_a_mistake_keeps_the_container_from_being_created(containerd: Containerd
         create(cri, pod)
     expected = "devices.noderesource.dev/container.app[0].minor: found the string 'three', expected an integer"
     assert f"plugin device-injector: {expected}" in refused.value.details()
+
+
+def test_a_cdi_device_is_resolved_by_the_runtime_or_by_the_bridge(containerd: Containerd, cri: Cri) -> None:
+    device = {"path": "/dev/one", "hostPath": "/dev/null"}
+    specification = {
+        "cdiVersion": "0.6.0",
+        "kind": "vendor.com/class",
+        "devices": [{"name": "one", "containerEdits": {"env": ["ONE=1"], "deviceNodes": [device]}}],
+    }
+    containerd.enclosure.run("mkdir", "-p", "/run/cdi")
+    containerd.enclosure.run("/bin/sh", "-c", f"echo '{json.dumps(specification)}' > /run/cdi/vendor.json")
+    configure(
+        containerd, {"type": "device-injector", "states": ["setup"], "conf": {"allow": {"cdiDevices": ["shop"]}}}
+    )
+    asks = {"cdi-devices.noderesource.dev": "- vendor.com/class=one"}
+
+    process = started(containerd, cri, cri.run_pod("web", labels=SHOP, annotations=asks))
+
+    assert "ONE=1" in (process / "environ").read_text().split("\0")
+    assert (process / "root/dev/one").is_char_device()
+
+    pod = cri.run_pod("other", labels=SHOP, annotations={"cdi-devices.nri.io/pod": "- vendor.com/class=two"})
+    with pytest.raises(grpc.RpcError) as refused:
+        create(cri, pod)
+    assert "vendor.com/class=two" in refused.value.details()
+
+
+def test_what_the_runtimes_nri_lacks_is_refused(containerd: Containerd, cri: Cri) -> None:
+    configure(containerd, {"type": "device-injector", "states": ["setup"], "conf": {"allow": {"sysctl": ["shop"]}}})
+    asks = {"sysctl.noderesource.dev": '{"kernel.msgmax": 4321}'}
+    pod = cri.run_pod("web", labels=SHOP, annotations=asks)
+    with pytest.raises(grpc.RpcError) as refused:
+        create(cri, pod)
+    assert "plugin device-injector: adjust.linux.sysctl: containerd" in refused.value.details()
+    assert "which does not apply it; NRI 0.11 does" in refused.value.details()
