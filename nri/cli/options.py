@@ -10,8 +10,7 @@ import click
 
 from nri import config, trust
 from nri.client import DirectInvoker
-from nri.client.chain import DEFAULT_TIMEOUT
-from nri.config.entries import MAX_TIMEOUT, ConfigList
+from nri.config.entries import DEFAULT_TIMEOUT, MAX_TIMEOUT, ConfigList
 from nri.errors import NRIError, escape
 from nri.places import DEFAULT_BIN_DIRS, DEFAULT_CONF_DIR, DEFAULT_CONF_FILE
 from nri.types.v1 import STATES

@@ -17,6 +17,7 @@ import time
 
 from nri.client.invoker import DirectInvoker, PluginError
 from nri.client.oci import spec_from_oci
+from nri.config.entries import DEFAULT_TIMEOUT
 from nri.errors import NRIError
 from nri.process import launch, unstartable
 from nri.process.lines import readable
@@ -34,9 +35,6 @@ if TYPE_CHECKING:
     from nri.config.entries import ConfigList, PluginEntry
 
     Log = Callable[[str, str], None]
-
-DEFAULT_TIMEOUT = 10.0
-"""Seconds that a plugin has to answer, unless its entry in the configuration has a ``timeout``."""
 
 
 class Task:

@@ -19,6 +19,9 @@ PREFORK = ("always", "never")
 MAX_TIMEOUT = 3600
 """The longest time that a plugin or a whole chain may be given, in seconds."""
 
+DEFAULT_TIMEOUT = 10.0
+"""Seconds that a plugin has to answer, unless its entry has a ``timeout``."""
+
 MAX_TYPE_LENGTH = 255
 """Characters; the limit that Linux sets for a file name."""
 

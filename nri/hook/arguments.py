@@ -5,8 +5,7 @@ Only a valid command line is parsed here. Click, which has the same options, han
 
 from __future__ import annotations
 
-from nri.client.chain import DEFAULT_TIMEOUT
-from nri.config.entries import FAILURE_POLICIES, MAX_TIMEOUT
+from nri.config.entries import DEFAULT_TIMEOUT, FAILURE_POLICIES, MAX_TIMEOUT
 from nri.places import DEFAULT_BIN_DIRS, DEFAULT_CONF_DIR, DEFAULT_CONF_FILE
 from nri.types.v1 import STATES
 

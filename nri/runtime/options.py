@@ -9,9 +9,8 @@ from __future__ import annotations
 import os
 
 from nri import trust
-from nri.client.chain import DEFAULT_TIMEOUT
 from nri.config import ConfigError
-from nri.config.entries import FAILURE_POLICIES, MAX_TIMEOUT
+from nri.config.entries import DEFAULT_TIMEOUT, FAILURE_POLICIES, MAX_TIMEOUT
 from nri.config.loading import read
 from nri.places import DEFAULT_BIN_DIRS, DEFAULT_CONF_DIR, DEFAULT_CONF_FILE, RUNTIME_OPTIONS_FILE
 from nri.types import gojson

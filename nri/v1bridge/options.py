@@ -9,8 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from nri.client.chain import DEFAULT_TIMEOUT
-from nri.config.entries import FAILURE_POLICIES, MAX_TIMEOUT
+from nri.config.entries import DEFAULT_TIMEOUT, FAILURE_POLICIES, MAX_TIMEOUT
 from nri.config.faults import nearest
 from nri.errors import NRIError
 from nri.places import DEFAULT_BIN_DIRS, DEFAULT_CONF_DIR, DEFAULT_CONF_FILE, DEFAULT_RECORD_FILE

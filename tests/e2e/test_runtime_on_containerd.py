@@ -142,6 +142,19 @@ def test_the_caller_is_told_what_the_plugin_says(node: tuple[Containerd, Cri], p
     assert states_of(plugin, container) == ["setup", "delete"]
 
 
+def test_a_plugin_of_containerds_own_file_may_undo_what_it_did_for_setup(
+    containerd_1_6: Release, installed: Path, tmp_path: Path, plugin: StandIn
+) -> None:
+    """containerd sends no `delete` for a container that it could not create."""
+    conf = {"conf.json": listed()}
+    with running(containerd_1_6, installed, tmp_path, conf=conf) as containerd, containerd.cri() as cri:
+        pod = cri.run_pod("web")
+        container = cri.create_container(pod, "app", image=image.NAME, command=["/nonesuch"])
+        with pytest.raises(grpc.RpcError, match="nonesuch"):
+            cri.start(container)
+    assert states_of(plugin, container) == ["setup", "delete"]
+
+
 def test_what_a_plugin_of_resize_wants_is_what_the_container_gets(
     node: tuple[Containerd, Cri], plugin: StandIn
 ) -> None:
