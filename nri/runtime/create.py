@@ -31,13 +31,13 @@ def create(call: Invocation) -> int:
     call.avoid_doubling(chains, spec_from_oci(file.config).annotations)
     wants_setup = chains.wants(State.SETUP)
     if wants_setup:
-        file.write(set_up(call, chains, id_, file.config))
+        set_up(call, chains, id_, file)
     if not chains.wants(State.CREATE) and not wants_setup:
         call.real.execute(call.line.words)
     status = call.real.run(call.line.words)
     if status:
-        if wants_setup and call.state(id_) is None:  # else the id is another container's, which lives on
-            call.undo_chain(chains, id_, spec_from_oci(file.config))
+        if wants_setup:
+            call.undo_unless_taken(chains, id_, spec_from_oci(file.config))
         return status
     _run_create(call, chains, id_, file.config)
     return 0
@@ -56,22 +56,21 @@ def open_config(call: Invocation) -> ConfigFile:
         raise NRIError(f"{escape(path)}: is relative, and the current directory is gone: {error.strerror}") from error
 
 
-def set_up(call: Invocation, chains: HostChains, id_: str, oci: dict[str, Any]) -> dict[str, Any]:
-    """Run the chain for ``setup``; return the container's configuration with what the plugins have changed.
+def set_up(call: Invocation, chains: HostChains, id_: str, file: ConfigFile) -> None:
+    """Run the chain for ``setup``, and write what the plugins have changed to the container's configuration.
 
-    :raises NRIError: if a plugin refuses the container; the plugins have then got a ``delete``.
+    :raises NRIError: if a plugin refuses it, or it cannot be written; the plugins have then got a ``delete``.
     """
+    oci = file.config
     changes = call.changes(oci)
     asked = request(State.SETUP, id_, spec_from_oci(oci, adjustable=True))
     try:
         chains.run(asked, changes=changes)
         call.apply_updates(changes)
+        file.write(changes.config)
     except (NRIError, OSError):
-        # A plugin that has succeeded may have something to undo. Not so if the id is another container's.
-        if call.state(id_) is None:
-            call.undo_chain(chains, id_, spec_from_oci(oci))
+        call.undo_unless_taken(chains, id_, spec_from_oci(oci))  # one that has succeeded may have something to undo
         raise
-    return changes.config
 
 
 def _run_create(call: Invocation, chains: HostChains, id_: str, oci: dict[str, Any]) -> None:

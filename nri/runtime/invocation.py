@@ -104,6 +104,16 @@ class Invocation:
                 raise NRIError(wrong)
             self.report.note(f"{wrong}; dropped (ignoreFailure)")
 
+    def undo_unless_taken(self, chains: HostChains, id_: str, spec: Spec) -> None:
+        """Do as :meth:`undo_chain`, unless the id is that of a container that lives on."""
+        try:
+            if self.state(id_) is not None:
+                return
+        except (NRIError, OSError) as error:
+            self.report.note(f"no plugin gets a delete of {escape(id_)}, which may be another container: {error}")
+            return
+        self.undo_chain(chains, id_, spec)
+
     def undo_chain(self, chains: HostChains, id_: str, spec: Spec) -> None:
         """Run the chain for ``delete`` of a container that is refused. What fails is noted."""
         chains.take_back()

@@ -38,13 +38,18 @@ def run(call: Invocation) -> int:
         call.real.execute(call.line.words)
     file = open_config(call)
     is_detached = call.line.has("detach")
-    config = set_up(call, chains, id_, file.config) if chains.wants(State.SETUP) else file.config
+    spec = spec_from_oci(file.config)
+    if chains.wants(State.SETUP):
+        set_up(call, chains, id_, file)
+        spec = spec_from_oci(file.config)
     log = f"{file.path}.nri-{os.getpid()}.log"
-    if chains.wants(State.CREATE):
-        config = _with_hook(config, call, log)
     try:
-        file.write(config)
+        if chains.wants(State.CREATE):
+            file.write(_with_hook(file.config, call, log))
         status = call.real.run(call.line.words)
+    except NRIError:
+        call.undo_chain(chains, id_, spec)
+        raise
     finally:
         try:
             file.put_back()
@@ -53,8 +58,7 @@ def run(call: Invocation) -> int:
         _report_hook(call, log)
     if status == 0 and is_detached:
         return 0
-    if call.state(id_) is None:  # else it was kept, or the id is another container's
-        call.undo_chain(chains, id_, spec_from_oci(config))
+    call.undo_unless_taken(chains, id_, spec)  # it is taken if the container was kept, too
     return status
 
 
@@ -71,10 +75,9 @@ def restore(call: Invocation) -> int:
     status = call.real.run(call.line.words)
     if status:
         return status
-    state = call.state(id_)
     spec = Spec()
     try:
-        if state is None:
+        if (state := call.state(id_)) is None:
             raise NRIError("the container was restored, and has no state")
         spec = spec_of(state)
         call.avoid_doubling(chains, spec.annotations)

@@ -164,6 +164,24 @@ def test_a_restored_container_that_is_refused_is_ended(runtime: Runtime) -> None
     assert runtime.states() == ["create", "delete"]
 
 
+def test_a_restored_container_whose_state_is_not_known_is_ended(runtime: Runtime) -> None:
+    (runtime.real.parent / "state").write_text("[")
+    runtime.keep()
+    done = runtime.run("restore", "--detach", "--bundle", "bundle", "web", cwd=runtime.host.root)
+    assert (done.returncode, "restore web: the container's state of web: " in done.stderr) == (1, True)
+    assert runtime.words()[-1] == ["delete", "--force", "web"]
+
+
+def test_a_container_whose_real_runtime_cannot_be_run_gets_its_delete(runtime: Runtime) -> None:
+    runtime.keep()
+    before = (runtime.bundle / "config.json").read_text()
+    runtime.real.chmod(0o755)
+    runtime.real.write_text("#!/nonexistent\n")
+    assert runtime.run("run", "--bundle", "bundle", "web", cwd=runtime.host.root).returncode == 1
+    assert runtime.states() == ["setup", "delete"]
+    assert (runtime.bundle / "config.json").read_text() == before
+
+
 def test_a_restore_in_the_foreground_is_refused(runtime: Runtime) -> None:
     runtime.keep()
     done = runtime.run("restore", "--bundle", "bundle", "web", cwd=runtime.host.root)
@@ -222,7 +240,8 @@ def test_a_bundle_that_cannot_be_replaced_is_refused(runtime: Runtime) -> None:
     assert done.returncode == 1
     assert "is a link and not replaced" in done.stderr
     assert file.read_text() == before
-    assert not runtime.calls() or "create" not in runtime.words()[0]
+    assert ["create"] not in [words[:1] for words in runtime.words()]
+    assert runtime.states() == ["setup", "delete"]
 
 
 HANGS = "import time, nri.client.chain as chain\nchain.Client.invoke = lambda *_, **__: time.sleep(60)"
