@@ -7,11 +7,10 @@ a hook's timeout is at least 1, as SPEC.md has it.
 
 from __future__ import annotations
 
-from nri.adjust.fields import HOOKS
 from nri.adjust.reading import faults_of_mount, without_nulls
-from nri.adjust.values import INT64, PATH, PLAIN, UINT32, WORD
 from nri.types.errors import DecodeError
 from nri.types.gojson import describe
+from nri.types.oci_values import HOOKS, INT64, PATH, PLAIN, UINT32, WORD
 from nri.types.table import FLAG, Key, Map, Rule, Table, array, number, text, words
 from nri.types.table_explained import refusal
 

@@ -6,18 +6,31 @@ The words are those of the OCI runtime specification. Where that has a list with
 
 from __future__ import annotations
 
-from nri.adjust.fields import HOOKS
 from nri.adjust.resources import RESOURCES
-from nri.adjust.values import INT32, INT64, PATH, PLAIN, UINT32, UINT64, VARIABLE, WORD, flags
+from nri.types.oci_values import (
+    CDI_DEVICE,
+    FILE_MODE,
+    HOOKS,
+    INT32,
+    INT64,
+    IO_CLASSES,
+    IO_PRIORITY_LEVEL,
+    MEMORY_FLAG,
+    MEMORY_MODE,
+    NICE,
+    PATH,
+    PLAIN,
+    POLICIES,
+    SCHEDULER_FLAG,
+    UINT32,
+    UINT64,
+    VARIABLE,
+    WORD,
+    flags,
+)
 from nri.types.table import FLAG, Key, Map, Table, array, number, text, words
 
 NAMESPACES = ("pid", "network", "mount", "ipc", "uts", "user", "cgroup", "time")
-
-_POLICIES = ("OTHER", "FIFO", "RR", "BATCH", "ISO", "IDLE", "DEADLINE")
-_SCHEDULER_FLAGS = (
-    "RESET_ON_FORK", "RECLAIM", "DL_OVERRUN", "KEEP_POLICY", "KEEP_PARAMS", "UTIL_CLAMP_MIN", "UTIL_CLAMP_MAX"
-)  # fmt: skip
-_MODES = ("DEFAULT", "PREFERRED", "BIND", "INTERLEAVE", "LOCAL", "PREFERRED_MANY", "WEIGHTED_INTERLEAVE")
 
 _REMOVE = Key("remove", FLAG)
 
@@ -26,20 +39,6 @@ def _is_rlimit(value: str) -> bool:
     name = value.removeprefix("RLIMIT_")
     return name != value and name.isascii() and name.isalpha() and name.isupper()
 
-
-def _is_cdi(value: str) -> bool:
-    kind, equals, device = value.partition("=")
-    vendor, slash, class_ = kind.partition("/")
-    parts = (vendor, class_, device)
-    return (
-        bool(equals and slash)
-        and all(part[:1].isalnum() and part[-1:].isalnum() for part in parts)
-        and all(part.isascii() and not set(part) - _CDI for part in parts)
-    )
-
-
-_CDI = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.:")
-_CDI_PART = "[A-Za-z0-9](?:[A-Za-z0-9_.:-]*[A-Za-z0-9])?"
 
 _HOOK = Table(
     Key("path", PATH, required=True),
@@ -63,7 +62,7 @@ _DEVICE = Table(
     Key("type", words("c", "b", "u", "p")),
     Key("major", INT64),
     Key("minor", INT64),
-    Key("fileMode", number(0, 0o7777, whole=True, expected="an integer from 0 to 4095 (0o7777)")),
+    Key("fileMode", FILE_MODE),
     Key("uid", UINT32),
     Key("gid", UINT32),
     _REMOVE,
@@ -110,8 +109,8 @@ _LINUX = Table(
     Key(
         "ioPriority",
         Table(
-            Key("class", flags("IOPRIO_CLASS_", "RT", "BE", "IDLE"), required=True),
-            Key("priority", number(0, 7, whole=True, expected="an integer from 0 to 7")),
+            Key("class", flags("IOPRIO_CLASS_", *IO_CLASSES), required=True),
+            Key("priority", IO_PRIORITY_LEVEL),
             nulls=True,
         ),
     ),
@@ -131,9 +130,9 @@ _LINUX = Table(
     Key(
         "memoryPolicy",
         Table(
-            Key("mode", flags("MPOL_", *_MODES), required=True),
+            Key("mode", MEMORY_MODE, required=True),
             Key("nodes", PLAIN),
-            Key("flags", array(flags("MPOL_F_", "STATIC_NODES", "RELATIVE_NODES", "NUMA_BALANCING"))),
+            Key("flags", array(MEMORY_FLAG)),
             nulls=True,
         ),
     ),
@@ -153,23 +152,16 @@ ADJUST = Table(
     Key("rlimits", array(_RLIMIT), title="Resource limits of the process"),
     Key(
         "cdiDevices",
-        array(
-            text(
-                5,
-                matches=_is_cdi,
-                pattern=f"^{_CDI_PART}/{_CDI_PART}={_CDI_PART}(?!\\n)$",
-                expected="a device's full name, VENDOR/CLASS=DEVICE",
-            ),
-        ),
+        array(CDI_DEVICE),
         title="Devices of the Container Device Interface by their full names",
     ),
     Key(
         "scheduler",
         Table(
-            Key("policy", flags("SCHED_", *_POLICIES), required=True),
-            Key("nice", number(-20, 19, whole=True, expected="an integer from -20 to 19")),
+            Key("policy", flags("SCHED_", *POLICIES), required=True),
+            Key("nice", NICE),
             Key("priority", INT32),
-            Key("flags", array(flags("SCHED_FLAG_", *_SCHEDULER_FLAGS))),
+            Key("flags", array(SCHEDULER_FLAG)),
             Key("runtime", UINT64),
             Key("deadline", UINT64),
             Key("period", UINT64),

@@ -7,6 +7,8 @@ containerd/nri from 0.2 to 0.12; config.md and config-linux.md of the OCI runtim
 
 from __future__ import annotations
 
+from nri.types.oci_values import HOOKS
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,9 +20,6 @@ VALUE, MAP, LIST, ADDED, REMOVAL = "value", "map", "list", "added", "removal"
 """The kinds of fields: set as a whole; merged by name; merged by a key of the elements; appended; a flag that removes
 the object that it is in.
 """
-
-HOOKS = ("prestart", "createRuntime", "createContainer", "startContainer", "poststart", "poststop")
-"""The kinds of hooks, as the OCI runtime specification spells them."""
 
 NEWEST_OCI: Version = (1, 3)
 """The newest version of the OCI runtime specification that :data:`FIELDS` knows."""

@@ -5,7 +5,7 @@ Beside its keys there are NRI's classes of block I/O and RDT, which a runtime's 
 
 from __future__ import annotations
 
-from nri.adjust.values import INT64, PLAIN, UINT32, UINT64, WORD
+from nri.types.oci_values import INT64, PLAIN, UINT32, UINT64, WORD
 from nri.types.table import FLAG, Key, Map, Rule, Table, array, number, text
 
 _MEMORY = ("limit", "reservation", "swap", "kernel", "kernelTCP")

@@ -18,7 +18,7 @@ from nri.api.container_pb2 import LinuxContainer, LinuxPodSandbox
 from nri.api.linux_pb2 import LinuxDeviceCgroup, LinuxNamespace, LinuxResources
 
 # Field of the message -> key in OCI's JSON. Each field is a message of its own (Optional...).
-_MEMORY = {
+MEMORY_KEYS = {
     "limit": "limit",
     "reservation": "reservation",
     "swap": "swap",
@@ -28,7 +28,7 @@ _MEMORY = {
     "disable_oom_killer": "disableOOMKiller",
     "use_hierarchy": "useHierarchy",
 }
-_CPU = {
+CPU_KEYS = {
     "shares": "shares",
     "quota": "quota",
     "period": "period",
@@ -36,6 +36,16 @@ _CPU = {
     "realtime_period": "realtimePeriod",
 }
 _DEVICE = {"major": "major", "minor": "minor"}
+
+HOOK_KEYS = {
+    "prestart": "prestart",
+    "create_runtime": "createRuntime",
+    "create_container": "createContainer",
+    "start_container": "startContainer",
+    "poststart": "poststart",
+    "poststop": "poststop",
+}
+"""Field of Hooks -> key in OCI's JSON."""
 
 
 def resources_of(linux: LinuxPodSandbox | LinuxContainer) -> LinuxResources | None:
@@ -50,8 +60,8 @@ def resources_to_oci(resources: LinuxResources | None) -> dict[str, Any] | None:
     oci: dict[str, Any] = {}
     if resources.devices:
         oci["devices"] = [_device(rule) for rule in resources.devices]
-    oci["memory"] = _present(resources.memory, _MEMORY)
-    oci["cpu"] = _present(resources.cpu, _CPU)
+    oci["memory"] = _present(resources.memory, MEMORY_KEYS)
+    oci["cpu"] = _present(resources.cpu, CPU_KEYS)
     if resources.cpu.cpus:
         oci["cpu"]["cpus"] = resources.cpu.cpus
     if resources.cpu.mems:

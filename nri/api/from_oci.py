@@ -10,6 +10,7 @@ from typing import Any
 
 from nri.api.adjustment_pb2 import ContainerAdjustment, ContainerUpdate, KeyValue
 from nri.api.container_pb2 import Hook, Mount
+from nri.api.convert import CPU_KEYS, HOOK_KEYS, MEMORY_KEYS
 from nri.api.linux_pb2 import (
     CDIDevice,
     HugepageLimit,
@@ -28,32 +29,7 @@ from nri.api.linux_pb2 import (
     POSIXRlimit,
 )
 
-# Key in OCI's JSON -> field of the message; each field is a message with a value.
-_MEMORY = {
-    "limit": "limit",
-    "reservation": "reservation",
-    "swap": "swap",
-    "kernel": "kernel",
-    "kernelTCP": "kernel_tcp",
-    "swappiness": "swappiness",
-    "disableOOMKiller": "disable_oom_killer",
-    "useHierarchy": "use_hierarchy",
-}
-_CPU = {
-    "shares": "shares",
-    "quota": "quota",
-    "period": "period",
-    "realtimeRuntime": "realtime_runtime",
-    "realtimePeriod": "realtime_period",
-}
-_HOOKS = {
-    "prestart": "prestart",
-    "createRuntime": "create_runtime",
-    "createContainer": "create_container",
-    "startContainer": "start_container",
-    "poststart": "poststart",
-    "poststop": "poststop",
-}
+_HOOKS = {key: field for field, key in HOOK_KEYS.items()}
 
 
 def adjustment(adjust: dict[str, Any]) -> ContainerAdjustment:
@@ -91,9 +67,9 @@ def resources(oci: dict[str, Any]) -> LinuxResources:
         unified=oci.get("unified", {}),
         devices=[_device_rule(rule) for rule in oci.get("devices", [])],
     )
-    _put_optional(message, "memory", oci.get("memory", {}), _MEMORY)
+    _put_optional(message, "memory", oci.get("memory", {}), MEMORY_KEYS)
     cpu = oci.get("cpu", {})
-    _put_optional(message, "cpu", cpu, _CPU)
+    _put_optional(message, "cpu", cpu, CPU_KEYS)
     for key in ("cpus", "mems"):
         if key in cpu:
             setattr(message.cpu, key, cpu[key])
@@ -226,6 +202,6 @@ def _syscall(syscall: dict[str, Any]) -> LinuxSyscall:
 
 
 def _put_optional(message: Any, part: str, values: dict[str, Any], fields: dict[str, str]) -> None:
-    for key, field in fields.items():
+    for field, key in fields.items():
         if key in values:
             getattr(getattr(message, part), field).value = values[key]

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from nri.api.container_pb2 import Container, Hook, Mount
-from nri.api.convert import resources_of, resources_to_oci
+from nri.api.convert import HOOK_KEYS, resources_of, resources_to_oci
 from nri.api.linux_pb2 import (
     IOPrioClass,
     LinuxDevice,
@@ -20,15 +20,6 @@ from nri.api.linux_pb2 import (
     LinuxSchedulerPolicy,
     LinuxSeccomp,
 )
-
-_HOOKS = {
-    "prestart": "prestart",
-    "create_runtime": "createRuntime",
-    "create_container": "createContainer",
-    "start_container": "startContainer",
-    "poststart": "poststart",
-    "poststop": "poststop",
-}
 
 
 def container_to_oci(container: Container, annotations: Mapping[str, str]) -> dict[str, Any]:
@@ -44,7 +35,7 @@ def container_to_oci(container: Container, annotations: Mapping[str, str]) -> di
     }
     hooks = {
         key: [_hook(hook) for hook in listed]
-        for field, key in _HOOKS.items()
+        for field, key in HOOK_KEYS.items()
         if (listed := getattr(container.hooks, field))
     }
     return config | ({"hooks": hooks} if hooks else {})

@@ -8,6 +8,22 @@ from __future__ import annotations
 
 from nri.types.errors import DecodeError
 from nri.types.gojson import describe, shorten
+from nri.types.oci_values import (
+    CDI_DEVICE,
+    FILE_MODE,
+    INT32,
+    IO_CLASSES,
+    IO_PRIORITY_LEVEL,
+    MEMORY_FLAG,
+    MEMORY_MODE,
+    NICE,
+    PLAIN,
+    POLICIES,
+    SCHEDULER_FLAG,
+    UINT32,
+    UINT64,
+    flags,
+)
 from nri.types.table import Key, Map, Rule, Table, array, number, words
 
 TYPE_CHECKING = False
@@ -17,7 +33,7 @@ if TYPE_CHECKING:
 
 _DIGITS = frozenset("0123456789")
 _LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
-_CDI = _LETTERS | _DIGITS | frozenset("_-.:")
+_SYSCTL = _LETTERS | _DIGITS | frozenset("_-.:/*@")
 
 
 def _matching(accepts: Callable[[str], bool], expected: str, longest: int = 4095) -> Rule:
@@ -28,14 +44,6 @@ def _is_path(value: str) -> bool:
     return value.startswith("/") and "\0" not in value and ".." not in value.split("/")
 
 
-def _is_cdi(value: str) -> bool:
-    kind, equals, device = value.partition("=")
-    vendor, slash, class_ = kind.partition("/")
-    parts = (vendor, class_, device)
-    has_ends = all(part[:1].isalnum() and part[-1:].isalnum() for part in parts)
-    return bool(equals and slash) and has_ends and all(_CDI.issuperset(part) for part in parts)
-
-
 def _is_interface(value: str) -> bool:
     # dev_valid_name() of the kernel. In adjust, a '-' in front removes; for the kernel, '%d' is a number to choose.
     is_plain = not any(sign in "/:%\0" or sign.isspace() for sign in value)
@@ -43,15 +51,13 @@ def _is_interface(value: str) -> bool:
 
 
 def _is_sysctl(value: str) -> bool:
-    return value[:1].isalnum() and (_CDI | frozenset("/*@")).issuperset(value) and ".." not in value.split("/")
+    return value[:1].isalnum() and _SYSCTL.issuperset(value) and ".." not in value.split("/")
 
 
-PLAIN = _matching(lambda value: "\0" not in value, "a string without NUL")
 PATH = _matching(_is_path, "an absolute path without '..'")
+"""A path, which need not be spelt as ``adjust`` wants it."""
+
 _INTERFACE = _matching(_is_interface, "the name of a network interface, of 1 to 15 characters")
-_UINT32 = number(0, 2**32 - 1, whole=True, expected="an integer from 0 to 4294967295")
-_UINT64 = number(0, 2**64 - 1, whole=True, expected="an integer from 0 to 18446744073709551615")
-_INT32 = number(-(2**31), 2**31 - 1, whole=True, expected="an integer of 32 bits")
 
 DEVICES = array(
     Table(
@@ -60,9 +66,9 @@ DEVICES = array(
         # The kernel drops higher bits, and makes another device.
         Key("major", number(0, 4095, whole=True, expected="an integer from 0 to 4095"), required=True),
         Key("minor", number(0, 1048575, whole=True, expected="an integer from 0 to 1048575"), required=True),
-        Key("file_mode", number(0, 0o7777, whole=True, expected="an integer from 0 to 4095 (0o7777)")),
-        Key("uid", _UINT32),
-        Key("gid", _UINT32),
+        Key("file_mode", FILE_MODE),
+        Key("uid", UINT32),
+        Key("gid", UINT32),
     )
 )
 MOUNTS = array(
@@ -73,29 +79,26 @@ MOUNTS = array(
         Key("options", array(PLAIN)),
     )
 )
-CDI_DEVICES = array(_matching(_is_cdi, "a device's full name, VENDOR/CLASS=DEVICE"), unique=True)
+CDI_DEVICES = array(CDI_DEVICE, unique=True)
 NET_DEVICES = array(Table(Key("hostIf", _INTERFACE, required=True), Key("name", _INTERFACE)))
 SYSCTL = Map(PLAIN, _matching(_is_sysctl, "the name of a sysctl", 256))
-_MODES = ("DEFAULT", "PREFERRED", "BIND", "INTERLEAVE", "LOCAL", "PREFERRED_MANY", "WEIGHTED_INTERLEAVE")
 MEMORY_POLICY = Table(
-    Key("mode", words(*[f"MPOL_{mode}" for mode in _MODES]), required=True),
+    Key("mode", MEMORY_MODE, required=True),
     Key("nodes", _matching((_DIGITS | frozenset(",-")).issuperset, 'a list of NUMA nodes such as "0-1,3"')),
-    Key("flags", array(words(*[f"MPOL_F_{flag}" for flag in ("STATIC_NODES", "RELATIVE_NODES", "NUMA_BALANCING")]))),
+    Key("flags", array(MEMORY_FLAG)),
 )
 IO_PRIORITY = Table(
-    Key("class", words(*[f"IOPRIO_CLASS_{each}" for each in ("NONE", "RT", "BE", "IDLE")]), required=True),
-    Key("priority", number(0, 7, whole=True, expected="an integer from 0 to 7")),
+    Key("class", flags("IOPRIO_CLASS_", "NONE", *IO_CLASSES), required=True),
+    Key("priority", IO_PRIORITY_LEVEL),
 )
-_POLICIES = ("NONE", "OTHER", "FIFO", "RR", "BATCH", "ISO", "IDLE", "DEADLINE")
-_FLAGS = ("RESET_ON_FORK", "RECLAIM", "DL_OVERRUN", "KEEP_POLICY", "KEEP_PARAMS", "UTIL_CLAMP_MIN", "UTIL_CLAMP_MAX")
 SCHEDULER = Table(
-    Key("policy", words(*[f"SCHED_{each}" for each in _POLICIES]), required=True),
-    Key("nice", number(-20, 19, whole=True, expected="an integer from -20 to 19")),
-    Key("priority", _INT32),
-    Key("flags", array(words(*[f"SCHED_FLAG_{each}" for each in _FLAGS]))),
-    Key("runtime", _UINT64),
-    Key("deadline", _UINT64),
-    Key("period", _UINT64),
+    Key("policy", flags("SCHED_", "NONE", *POLICIES), required=True),
+    Key("nice", NICE),
+    Key("priority", INT32),
+    Key("flags", array(SCHEDULER_FLAG)),
+    Key("runtime", UINT64),
+    Key("deadline", UINT64),
+    Key("period", UINT64),
 )
 
 

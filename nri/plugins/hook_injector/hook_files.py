@@ -15,6 +15,7 @@ from nri.types import gojson
 from nri.types.errors import DecodeError
 from nri.types.gojson import describe, shorten
 from nri.types.jsonobject import Field, JSONObject, boolean, integer, string, string_map, strings
+from nri.types.oci_values import HOOKS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 VERSION = "1.0.0"
-STAGES = ("prestart", "createRuntime", "createContainer", "startContainer", "poststart", "poststop")
 MAX_FILE = 1024 * 1024
 """Bytes of a file at most."""
 
@@ -171,10 +171,10 @@ def _faults(found: HookFile) -> list[tuple[str, str]]:
     if found.when.is_empty:
         faults.append(("when", "no condition, expected one of always, annotations, commands, hasBindMounts"))
     if not found.stages:
-        faults.append(("stages", f"missing, expected some of {', '.join(STAGES)}"))
+        faults.append(("stages", f"missing, expected some of {', '.join(HOOKS)}"))
     for index, stage in enumerate(found.stages):
-        if stage not in STAGES:
-            faults.append((f"stages[{index}]", f"found {describe(stage)}, expected one of {', '.join(STAGES)}"))
+        if stage not in HOOKS:
+            faults.append((f"stages[{index}]", f"found {describe(stage)}, expected one of {', '.join(HOOKS)}"))
     return faults
 
 

@@ -10,7 +10,8 @@ from nri import __version__
 from nri.plugins import annotated, sample
 from nri.types.errors import DecodeError
 from nri.types.gojson import shorten
-from nri.types.table import Key, Rule, Table, array, number
+from nri.types.oci_values import UINT64
+from nri.types.table import Key, Rule, Table, array
 from nri.types.v1 import State
 
 TYPE_CHECKING = False
@@ -42,8 +43,7 @@ _TYPE = Rule(
     "the name of a resource limit such as RLIMIT_NOFILE, nofile or MEMLOCK",
     {},
 )
-_BYTES = number(0, 2**64 - 1, whole=True, expected="an integer from 0 to 18446744073709551615")
-_ULIMITS = array(Table(Key("type", _TYPE, required=True), Key("hard", _BYTES), Key("soft", _BYTES)))
+_ULIMITS = array(Table(Key("type", _TYPE, required=True), Key("hard", UINT64), Key("soft", UINT64)))
 
 
 class UlimitAdjuster(sample.SamplePlugin):

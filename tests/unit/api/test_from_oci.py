@@ -9,10 +9,11 @@ from google.protobuf import json_format
 
 from nri import api
 from nri.adjust.document import ADJUST
-from nri.adjust.fields import FIELDS, HOOKS, walk
+from nri.adjust.fields import FIELDS, walk
 from nri.adjust.reading import read_adjust
 from nri.api import from_oci
 from nri.api.oci_config import container_to_oci
+from nri.types.oci_values import HOOKS
 
 HOOK = {"path": "/bin/hook", "args": ["hook", "-v"], "env": ["A=1"], "timeout": 5}
 RESOURCES: dict[str, Any] = {

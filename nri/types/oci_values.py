@@ -1,0 +1,95 @@
+"""The rules of values of the OCI runtime specification: integers of a size, paths, names, words of the kernel.
+
+What plugins ask for is held to them, and so are documents that a plugin makes that of.
+"""
+
+from __future__ import annotations
+
+from nri.types.table import Rule, number, text, words
+
+INT32 = number(-(2**31), 2**31 - 1, whole=True, expected="an integer of 32 bits")
+UINT32 = number(0, 2**32 - 1, whole=True, expected="an integer from 0 to 4294967295")
+INT64 = number(-(2**63), 2**63 - 1, whole=True, expected="an integer of 64 bits")
+UINT64 = number(0, 2**64 - 1, whole=True, expected="an integer from 0 to 18446744073709551615")
+
+MAX_PATH = 4095
+"""Characters of a path at most; Linux' PATH_MAX is 4096 bytes with the NUL at the end."""
+
+
+def _is_plain(value: str) -> bool:
+    return "\0" not in value
+
+
+def _is_path(value: str) -> bool:
+    return value.startswith("/") and _is_plain(value) and ".." not in value.split("/")
+
+
+PLAIN = text(matches=_is_plain, pattern=r"^[^\u0000]*$", expected="a string without NUL")
+"""A string that the kernel can take: it has no NUL."""
+
+WORD = text(1, 256, matches=_is_plain, pattern=r"^[^\u0000]*$", expected="a name of 1 to 256 characters without NUL")
+
+PATH = text(
+    1,
+    MAX_PATH,
+    matches=_is_path,
+    pattern=r"^(?![\s\S]*/\.\.(?:/|(?![\s\S])))/[^\u0000]*$",
+    expected="an absolute path without '..'",
+)
+
+
+def _is_variable(value: str) -> bool:
+    return _is_plain(value) and "=" not in value
+
+
+VARIABLE = text(1, matches=_is_variable, pattern=r"^[^\u0000=]*$", expected="a name without '='")
+"""The name of an environment variable."""
+
+
+_CDI_SIGNS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.:")
+_CDI_PART = "[A-Za-z0-9](?:[A-Za-z0-9_.:-]*[A-Za-z0-9])?"
+
+
+def _is_cdi_device(value: str) -> bool:
+    kind, equals, device = value.partition("=")
+    vendor, slash, class_ = kind.partition("/")
+    parts = (vendor, class_, device)
+    has_ends = all(part[:1].isalnum() and part[-1:].isalnum() for part in parts)
+    return bool(equals and slash) and has_ends and all(_CDI_SIGNS.issuperset(part) for part in parts)
+
+
+CDI_DEVICE = text(
+    5,
+    4095,
+    matches=_is_cdi_device,
+    pattern=f"^{_CDI_PART}/{_CDI_PART}={_CDI_PART}(?!\\n)$",
+    expected="a device's full name, VENDOR/CLASS=DEVICE",
+)
+
+HOOKS = ("prestart", "createRuntime", "createContainer", "startContainer", "poststart", "poststop")
+"""The kinds of hooks."""
+
+
+def flags(prefix: str, *known: str) -> Rule:
+    """Return a rule for one of some words that begin with *prefix*."""
+    return words(*[f"{prefix}{word}" for word in known])
+
+
+MEMORY_MODE = flags(
+    "MPOL_", "DEFAULT", "PREFERRED", "BIND", "INTERLEAVE", "LOCAL", "PREFERRED_MANY", "WEIGHTED_INTERLEAVE"
+)
+MEMORY_FLAG = flags("MPOL_F_", "STATIC_NODES", "RELATIVE_NODES", "NUMA_BALANCING")
+
+IO_CLASSES = ("RT", "BE", "IDLE")
+"""The classes of I/O priority, without ``IOPRIO_CLASS_``."""
+
+POLICIES = ("OTHER", "FIFO", "RR", "BATCH", "ISO", "IDLE", "DEADLINE")
+"""The policies of schedulers, without ``SCHED_``."""
+
+SCHEDULER_FLAG = flags(
+    "SCHED_FLAG_",
+    *("RESET_ON_FORK", "RECLAIM", "DL_OVERRUN", "KEEP_POLICY", "KEEP_PARAMS", "UTIL_CLAMP_MIN", "UTIL_CLAMP_MAX"),
+)
+NICE = number(-20, 19, whole=True, expected="an integer from -20 to 19")
+IO_PRIORITY_LEVEL = number(0, 7, whole=True, expected="an integer from 0 to 7")
+FILE_MODE = number(0, 0o7777, whole=True, expected="an integer from 0 to 4095 (0o7777)")
