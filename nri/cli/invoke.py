@@ -105,7 +105,8 @@ def invoke(
     if request_file is not None:
         request = _read_request(request_file)
     else:
-        file = ConfigFile(str(spec_file)) if apply else None
+        # Absolute, as the plugins' directories below: prepare_process() changes directory.
+        file = ConfigFile(os.path.abspath(str(spec_file))) if apply else None
         config = file.config if file is not None else read_config(str(spec_file))
         request = Client(ConfigList()).request(Task(str(container), pid or 0, spec_from_oci(config)), state)
     if more := options.pairs("--annotation", annotations):
@@ -115,7 +116,6 @@ def invoke(
         sandbox_id=request.sandbox_id if sandbox_id is None else sandbox_id,
         labels={**request.labels, **options.pairs("--label", labels)},
     )
-    # Absolute before prepare_process() changes directory.
     places = host._replace(bin_dirs=tuple(map(os.path.abspath, host.bin_dirs)))
     client = Client(places.load(), places.invoker, timeout=timeout)
     if not as_json and not client.chain(state):

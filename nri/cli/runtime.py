@@ -23,7 +23,7 @@ def runtime(context: click.Context, words: tuple[str, ...]) -> None:
     \b
     Examples:
       nri-runc run --bundle /srv/web web
-      podman --runtime /usr/local/sbin/nri-runc run alpine
+      podman --runtime /opt/nri/sbin/nri-runc run alpine
       nri runtime features
     """
     click.echo(context.get_help())

@@ -274,11 +274,12 @@ def test_the_changes_of_a_setup_are_shown_and_the_file_stays(host: Host) -> None
     assert (host.root / "bundle/config.json").read_bytes() == before
 
 
-def test_they_are_written_if_asked_for(host: Host) -> None:
+def test_they_are_written_if_asked_for(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     changing(host, adjust={"env": {"A": "1"}})
     file = host.root / "bundle/config.json"
     before = json.loads(file.read_bytes())
-    ran = command(host, "invoke", "setup", *from_spec(host), "--apply", "--json")
+    monkeypatch.chdir(file.parent)
+    ran = command(host, "invoke", "setup", "--spec", "config.json", "--id", "redis", "--apply", "--json")
     assert (ran.status, ran.stderr) == (0, "")
     before["process"]["env"].append("A=1")
     assert json.loads(file.read_bytes()) == before
