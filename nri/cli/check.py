@@ -79,6 +79,10 @@ class Checked:
         if about["type"] != plugin.type:
             found = gojson.describe(about["type"])
             self._fault(f"{self.binary} version: type: found {found}, expected {plugin.type!r}")
+        states = about.get("states")
+        if isinstance(states, list) and states and not any(plugin.wants(str(state)) for state in states):
+            named = ", ".join([gojson.shorten(str(state)) for state in states])
+            self._fault(f'it acts on {named} alone, expected one of these states in its entry\'s "states"')
         schema, _ = self._ask(self.binary, "schema", [])
         if schema is True:
             self.conf = "any"

@@ -31,7 +31,7 @@ class SamplePlugin(Plugin):
     """A plugin that acts on some states, and answers the others without doing anything."""
 
     conf_table: Table
-    acts_on: tuple[State, ...] = (State.CREATE, State.UPDATE)
+    acts_on: tuple[str, ...] = (State.CREATE, State.UPDATE)
     uses: tuple[str, ...] = ("nri.cgroups.systemd_bus", "nri.types.table_explained")
 
     @property

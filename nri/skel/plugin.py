@@ -25,6 +25,10 @@ class Plugin:
     conf_schema: dict[str, Any] | None = None
     """A JSON Schema (2020-12) of the plugin conf, which ``TYPE schema`` prints and ``nri check`` uses."""
 
+    acts_on: tuple[str, ...] = ()
+    """The states that the plugin acts on, for ``TYPE version``: ``nri check`` reports an entry that gets none of
+    them. Empty for a plugin that does not declare them."""
+
     uses: tuple[str, ...] = ()
     """Modules that :meth:`invoke` imports late; a prefork server loads them before it forks."""
 

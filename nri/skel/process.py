@@ -181,6 +181,8 @@ def _version(plugin: Plugin) -> str:
     from nri.prefork.protocol import VERSION as PREFORK_VERSION
 
     about: dict[str, Any] = {"type": plugin.type, "version": plugin.version, "nri": VERSION, "extensions": EXTENSIONS}
+    if plugin.acts_on:
+        about["states"] = [str(state) for state in plugin.acts_on]
     try:
         import nri.prefork.server.serving  # noqa: F401 - may be missing in a compiled plugin
 

@@ -85,6 +85,15 @@ def test_what_every_pod_may_say_is_noted_and_no_fault(host: Host) -> None:
     assert ran.stdout.endswith("all is well\n")
 
 
+def test_an_entry_for_which_the_plugin_does_nothing_is_a_fault(host: Host) -> None:
+    host.compiled("nri.plugins.device_injector")
+    (host.bin / "device_injector").rename(host.bin / "device-injector")
+    host.configure(PluginEntry(type="device-injector"), PluginEntry(type="device-injector", states=["setup"]))
+    (fault,) = command(host, "check", "--json").json["faults"]
+    assert fault["path"] == "plugins[0].type"
+    assert fault["message"] == 'it acts on setup alone, expected one of these states in its entry\'s "states"'
+
+
 def test_a_host_without_configuration_is_well(host: Host) -> None:
     ran = command(host, "check")
     assert (ran.status, ran.stderr) == (0, "")
