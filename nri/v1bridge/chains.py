@@ -14,7 +14,6 @@ from nri.v1bridge.logs import answer_line, event_line, plugin_line, step_line
 
 if TYPE_CHECKING:
     from nri.adjust import Changes
-    from nri.client import Step
     from nri.process.subreaper import Subreaper
     from nri.types.v1 import Request
     from nri.v1bridge.clients import Clients
@@ -42,7 +41,7 @@ class Chains:
         *,
         without_containerds: bool = False,
         changes: Changes | None = None,
-    ) -> list[Step]:
+    ) -> None:
         """Run the chain for a request, and log it.
 
         :param name: ``NAMESPACE/POD[/CONTAINER]``, for the log.
@@ -58,7 +57,7 @@ class Chains:
         message = ""
         try:
             event_line(name, request, client.chain(request.state), deadline and deadline - started)
-            return client.invoke(
+            client.invoke(
                 request,
                 request.state,
                 deadline=deadline,

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from nri import api
     from nri.adjust import Changes
-    from nri.client import Step
     from nri.process.subreaper import Subreaper
     from nri.ttrpc import Call
     from nri.types.v1 import Request
@@ -113,7 +112,7 @@ class Served:
         """Close the file of the record."""
         self._record.close()
 
-    def run(self, request: Request, name: str, call: Call, changes: Changes | None = None) -> list[Step]:
+    def run(self, request: Request, name: str, call: Call, changes: Changes | None = None) -> None:
         """Run the chain for an event, within the time of its call.
 
         :param changes: takes what the results ask for.
@@ -122,24 +121,24 @@ class Served:
         call.afterwards.append(self._tidy)
         deadline = None if call.deadline is None else call.deadline - MARGIN
         if request.state == State.CREATE:
-            return self._create(request, name, deadline)
-        if request.state == State.DELETE:
+            self._create(request, name, deadline)
+        elif request.state == State.DELETE:
             self._wait_for_late(request, name, call, lambda: self._delete_after_create(request, name))
             try:
-                return self._chain(request, name, deadline, changes)
+                self._chain(request, name, deadline, changes)
             finally:
                 self._record.discard(request.id)
-        return self._chain(request, name, deadline, changes)
+        else:
+            self._chain(request, name, deadline, changes)
 
-    def _create(self, request: Request, name: str, deadline: float | None) -> list[Step]:
+    def _create(self, request: Request, name: str, deadline: float | None) -> None:
         self._late.begin(request.id)
         try:
-            steps = self._chain(request, name, deadline)
+            self._chain(request, name, deadline)
             if self._clients.configuration.is_known:
                 self._record.add(request.id)
         finally:
             self._late.end(request.id)
-        return steps
 
     def _wait_for_late(self, request: Request, name: str, call: Call, delete: Callable[[], object]) -> None:
         """Withdraw the late ``create``, or wait for it for half of the call's time: the chain needs the rest.
@@ -170,11 +169,9 @@ class Served:
         finally:
             self._tidy()
 
-    def _chain(
-        self, request: Request, name: str, deadline: float | None, changes: Changes | None = None
-    ) -> list[Step]:
+    def _chain(self, request: Request, name: str, deadline: float | None, changes: Changes | None = None) -> None:
         without = self._runtime_runs_pods and request.is_sandbox
-        return self._chains.run(request, name, deadline, without_containerds=without, changes=changes)
+        self._chains.run(request, name, deadline, without_containerds=without, changes=changes)
 
     def _tidy(self) -> None:
         self._chains.tidy()
