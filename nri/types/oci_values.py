@@ -1,11 +1,11 @@
 """The rules of values of the OCI runtime specification: integers of a size, paths, names, words of the kernel.
 
-What plugins ask for is held to them, and so are documents that a plugin makes that of.
+They apply to what plugins ask for, and to the annotations from which a plugin makes that.
 """
 
 from __future__ import annotations
 
-from nri.types.table import Rule, number, text, words
+from nri.types.table import Key, Rule, array, number, text, words
 
 INT32 = number(-(2**31), 2**31 - 1, whole=True, expected="an integer of 32 bits")
 UINT32 = number(0, 2**32 - 1, whole=True, expected="an integer from 0 to 4294967295")
@@ -92,4 +92,14 @@ SCHEDULER_FLAG = flags(
 )
 NICE = number(-20, 19, whole=True, expected="an integer from -20 to 19")
 IO_PRIORITY_LEVEL = number(0, 7, whole=True, expected="an integer from 0 to 7")
+SCHEDULING = (
+    Key("nice", NICE),
+    Key("priority", INT32),
+    Key("flags", array(SCHEDULER_FLAG)),
+    Key("runtime", UINT64),
+    Key("deadline", UINT64),
+    Key("period", UINT64),
+)
+"""The keys of a scheduler beside its policy."""
+
 FILE_MODE = number(0, 0o7777, whole=True, expected="an integer from 0 to 4095 (0o7777)")

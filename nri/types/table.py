@@ -131,9 +131,6 @@ def either(*rules: Rule, expected: str) -> Rule:
     return Rule(object, lambda value: any(rule.accepts(value) for rule in rules), expected, {}, parts=rules)
 
 
-NULL = Rule(type(None), lambda value: value is None, "null", {"type": "null"})
-
-
 class Map(Rule):
     """The rule for an object whose keys are names, each with a value of one kind.
 

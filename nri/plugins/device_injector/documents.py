@@ -11,17 +11,14 @@ from nri.types.gojson import describe, shorten
 from nri.types.oci_values import (
     CDI_DEVICE,
     FILE_MODE,
-    INT32,
     IO_CLASSES,
     IO_PRIORITY_LEVEL,
     MEMORY_FLAG,
     MEMORY_MODE,
-    NICE,
     PLAIN,
     POLICIES,
-    SCHEDULER_FLAG,
+    SCHEDULING,
     UINT32,
-    UINT64,
     flags,
 )
 from nri.types.table import Key, Map, Rule, Table, array, number, words
@@ -93,12 +90,7 @@ IO_PRIORITY = Table(
 )
 SCHEDULER = Table(
     Key("policy", flags("SCHED_", "NONE", *POLICIES), required=True),
-    Key("nice", NICE),
-    Key("priority", INT32),
-    Key("flags", array(SCHEDULER_FLAG)),
-    Key("runtime", UINT64),
-    Key("deadline", UINT64),
-    Key("period", UINT64),
+    *SCHEDULING,
 )
 
 
