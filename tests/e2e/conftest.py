@@ -4,15 +4,17 @@ import functools
 import os
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from harness import debian
 from harness.containerd import cgroups, releases
+from harness.containerd.bridged import log, prepared
+from harness.containerd.cri import Cri
 from harness.containerd.enclosure import SYSTEM_PATH
-from harness.containerd.instance import Release
+from harness.containerd.instance import Containerd, Release
 
 ROOT = Path(__file__).parent.parent.parent
 CACHE = ROOT / ".cache/containerd"
@@ -109,3 +111,17 @@ def two_cpus() -> None:
     """Skips the test where there is no CPU to keep and another to give."""
     if (os.cpu_count() or 1) < 2:
         pytest.skip("needs two CPUs")
+
+
+@pytest.fixture
+def containerd(containerd_v2: Release, installed: Path) -> Iterator[Containerd]:
+    """A containerd of each generation with NRI v2, which has launched the bridge."""
+    with Containerd(release=containerd_v2, prepare=prepared(installed)) as containerd:
+        yield containerd
+        print(log(containerd))  # shown when the test fails
+
+
+@pytest.fixture
+def cri(containerd: Containerd) -> Iterator[Cri]:
+    with containerd.cri() as cri:
+        yield cri

@@ -2,7 +2,6 @@
 
 import json
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import grpc
 import pytest
 
 from harness.containerd import cgroups, image
-from harness.containerd.bridged import configure, create, knob, log, prepared, script
+from harness.containerd.bridged import configure, create, knob, script
 from harness.containerd.cri import Cri
 from harness.containerd.instance import Containerd, Release
 from tests.e2e.standin import StandIn
@@ -18,19 +17,6 @@ from tests.e2e.standin import StandIn
 pytestmark = pytest.mark.runtime
 
 NULL = {"path": "/dev/given", "type": "c", "major": 1, "minor": 3, "fileMode": 0o666}
-
-
-@pytest.fixture
-def containerd(containerd_v2: Release, installed: Path) -> Iterator[Containerd]:
-    with Containerd(release=containerd_v2, prepare=prepared(installed)) as containerd:
-        yield containerd
-        print(log(containerd))  # shown when the test fails
-
-
-@pytest.fixture
-def cri(containerd: Containerd) -> Iterator[Cri]:
-    with containerd.cri() as cri:
-        yield cri
 
 
 def answering(containerd: Containerd, name: str, state: str, **result: Any) -> dict[str, Any]:
@@ -55,6 +41,16 @@ def inside(containerd: Containerd, container: str) -> Path:
 def environment(process: Path) -> dict[str, str]:
     pairs = [text.partition("=") for text in (process / "environ").read_text().split("\0") if text]
     return {name: value for name, _, value in pairs}
+
+
+def two_started(cri: Cri) -> tuple[str, str]:
+    """Start two containers in one pod; return their ids."""
+    pod = cri.run_pod("web")
+    container = create(cri, pod)
+    other = cri.create_container(pod, "other", image=image.NAME, command=image.FOREVER, cpu_shares=500)
+    for each in (container, other):
+        cri.start(each)
+    return container, other
 
 
 def test_a_container_has_what_plugins_ask_for(containerd: Containerd, cri: Cri, tmp_path: Path) -> None:
@@ -126,13 +122,7 @@ def test_what_the_runtime_lacks_is_refused_and_never_dropped(
 def test_the_limits_that_a_resize_asks_for_are_changed_on_their_way(
     containerd: Containerd, cri: Cri, tmp_path: Path
 ) -> None:
-    pod = cri.run_pod("web")
-    container, other = (
-        create(cri, pod),
-        cri.create_container(pod, "other", image=image.NAME, command=image.FOREVER, cpu_shares=500),
-    )
-    for each in (container, other):
-        cri.start(each)
+    container, other = two_started(cri)
     updates = [
         {"id": container, "resources": {"cpu": {"quota": 33_000}}},
         {"id": other, "resources": {"cpu": {"shares": 111}}},
@@ -146,13 +136,7 @@ def test_the_limits_that_a_resize_asks_for_are_changed_on_their_way(
 
 
 def test_a_container_that_stops_leaves_its_share_to_another(containerd: Containerd, cri: Cri) -> None:
-    pod = cri.run_pod("web")
-    container, other = (
-        create(cri, pod),
-        cri.create_container(pod, "other", image=image.NAME, command=image.FOREVER, cpu_shares=500),
-    )
-    for each in (container, other):
-        cri.start(each)
+    container, other = two_started(cri)
     updates = [{"id": other, "resources": {"cpu": {"shares": 900}}}]
     configure(containerd, answering(containerd, "giver", "delete", updates=updates))
     configure(containerd, {"type": "giver", "failurePolicy": "ignore"})

@@ -2,7 +2,6 @@
 
 import json
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,28 +9,15 @@ import grpc
 import pytest
 
 from harness.containerd import cgroups
-from harness.containerd.bridged import configure, create, log, prepared
+from harness.containerd.bridged import configure, create, log
 from harness.containerd.cri import Cri
-from harness.containerd.instance import Containerd, Release
+from harness.containerd.instance import Containerd
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.runtime
 
 SHOP = {"io.kubernetes.pod.namespace": "shop"}
 DEVICE = "- path: /dev/nri-null\n  type: c\n  major: 1\n  minor: 3\n  file_mode: 0640\n"
-
-
-@pytest.fixture
-def containerd(containerd_v2: Release, installed: Path) -> Iterator[Containerd]:
-    with Containerd(release=containerd_v2, prepare=prepared(installed)) as containerd:
-        yield containerd
-        print(log(containerd))  # shown when the test fails
-
-
-@pytest.fixture
-def cri(containerd: Containerd) -> Iterator[Cri]:
-    with containerd.cri() as cri:
-        yield cri
 
 
 class Asking:

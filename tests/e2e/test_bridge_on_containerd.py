@@ -2,7 +2,6 @@
 
 import json
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,19 +18,6 @@ pytestmark = pytest.mark.runtime
 
 KONFINE = {"type": "konfine", "conf": {"systemReserved": [0]}, "states": ["update"]}
 CLEARCFS = {"type": "clearcfs", "states": ["update"]}
-
-
-@pytest.fixture
-def containerd(containerd_v2: Release, installed: Path) -> Iterator[Containerd]:
-    with Containerd(release=containerd_v2, prepare=prepared(installed)) as containerd:
-        yield containerd
-        print(log(containerd))  # shown when the test fails
-
-
-@pytest.fixture
-def cri(containerd: Containerd) -> Iterator[Cri]:
-    with containerd.cri() as cri:
-        yield cri
 
 
 def test_the_quota_is_cleared_and_the_reserved_cpu_is_kept_also_after_an_update(

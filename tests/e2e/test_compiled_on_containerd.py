@@ -27,12 +27,6 @@ def containerd(containerd_1_6: Release, installed: Path) -> Iterator[Containerd]
         yield containerd
 
 
-@pytest.fixture
-def cri(containerd: Containerd) -> Iterator[Cri]:
-    with containerd.cri() as cri:
-        yield cri
-
-
 def configure(containerd: Containerd, *plugins: dict[str, Any]) -> None:
     document = {"version": "0.1", "plugins": list(plugins)}
     (containerd.enclosure.etc_nri / "conf.json").write_text(json.dumps(document))

@@ -31,12 +31,6 @@ def containerd(containerd_v2: Release, installed: Path) -> Iterator[Containerd]:
         print(log(containerd))  # shown when the test fails
 
 
-@pytest.fixture
-def cri(containerd: Containerd) -> Iterator[Cri]:
-    with containerd.cri() as cri:
-        yield cri
-
-
 def unreserved() -> str:
     last = (os.cpu_count() or 1) - 1
     return "1" if last == 1 else f"1-{last}"
