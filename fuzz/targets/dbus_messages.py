@@ -30,6 +30,7 @@ SEEDS = (
     dbus.set_properties(2, "/a", "CPUQuotaPerSecUSec", 2**64 - 1, destination="d.e"),
     dbus.set_properties(3, "/a", "AllowedCPUs", b"\x0e\x00\x01", destination="d.e"),
     b"l\2\1\1\x0c\0\0\0\1\0\0\0\x0f\0\0\0\5\1u\0\7\0\0\0\x08\1g\0\1v\0\0\2ay\0\2\0\0\0\1\2",
+    b"B\3\1\1\0\0\0\0\0\0\0\1\0\0\0\x10\5\1t\0\1u\0\0\0\0\3a\0\0\0\0",
     b"B\3\1\1\0\0\0\0\0\0\0\1\0\0\0\x10\4\1s\0\0\0\0\3a.b\0\0\0\0\0",
 )
 WORDS = (

@@ -24,6 +24,7 @@ FIXED = 16
 """Bytes of the fixed part of a header, which has the sizes of the rest."""
 
 _PATH, _INTERFACE, _MEMBER, _ERROR_NAME, _REPLY_SERIAL, _DESTINATION, _SIGNATURE = 1, 2, 3, 4, 5, 6, 8
+_TYPES = {_ERROR_NAME: "s", _REPLY_SERIAL: "u", _SIGNATURE: "g"}  # of the header fields that are read
 _ALIGNMENT = {"y": 1, "g": 1, "u": 4, "b": 4, "s": 4, "o": 4, "ay": 4, "t": 8}
 
 
@@ -91,7 +92,10 @@ def read(message: bytes) -> Message:
     while header.place < end:
         header.align(8)
         field = header.number(1)
-        value = header.value(header.signature())
+        kind = header.signature()
+        if kind != _TYPES.get(field, kind):
+            raise FormatError(f"header field {field} has the type {kind[:20]!r}, expected {_TYPES[field]!r}")
+        value = header.value(kind)
         if field == _REPLY_SERIAL and isinstance(value, int):
             reply_to = value
         elif field == _ERROR_NAME and isinstance(value, str):

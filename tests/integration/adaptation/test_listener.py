@@ -58,15 +58,20 @@ def test_another_users_process_is_refused_although_it_reaches_the_socket(
 ) -> None:
     path = tmp_path / "nri.sock"
     stranger = (
-        "import os, socket\nos.chdir(os.sys.argv[1])\nos.setgroups([])\nos.setgid(4711)\nos.setuid(4711)\n"
+        "import os, socket, sys\nos.chdir(sys.argv[1])\nos.setgroups([])\nos.setgid(4711)\nos.setuid(4711)\n"
         "sock = socket.socket(socket.AF_UNIX)\nsock.settimeout(30)\nsock.connect('nri.sock')\n"
         "try:\n    print(sock.recv(1))\nexcept ConnectionResetError:\n    print(b'')\n"
     )
     with Runtime(socket_path=str(path)) as runtime:
         tmp_path.chmod(0o711)  # as if modes were not in the way
         path.chmod(0o666)
+        # -S: nothing else is loaded that would write to a folder as the other user, as a measurement of coverage does
         done = subprocess.run(
-            [sys.executable, "-c", stranger, tmp_path], capture_output=True, text=True, timeout=SOON, check=False
+            [sys.executable, "-S", "-c", stranger, tmp_path],
+            capture_output=True,
+            text=True,
+            timeout=SOON,
+            check=False,
         )
         assert (done.stdout, done.stderr) == ("b''\n", "")
         refused = [line for line in caplog.messages if line.startswith("refused: process ")]

@@ -55,7 +55,12 @@ def bridged(host: Host, executable: Path) -> Iterator[tuple[adaptation.Runtime, 
     (host.bin / "batch").symlink_to(executable)
     host.configure(PluginEntry(type="batch", conf={"cpus": "2-"}))
     log = host.root / "bridge.log"
-    places = {"confDir": str(host.conf), "confFile": f"{host.root}/conf.json", "binDirs": [str(host.bin)]}
+    places = {
+        "logLevel": "debug",
+        "confDir": str(host.conf),
+        "confFile": f"{host.root}/conf.json",
+        "binDirs": [str(host.bin)],
+    }
     (host.folder("conf.d") / "10-v1bridge.conf").write_text(
         json.dumps({**places, "logFile": str(log), "recordFile": f"{host.root}/v1bridge.record"})
     )
@@ -83,11 +88,15 @@ def has_refused(runtime: adaptation.Runtime) -> bool:
 def test_the_documented_plugin_is_served_ahead_by_the_bridge(host: Host, tmp_path: Path) -> None:
     executable = build(tmp_path)
     with bridged(host, executable) as (runtime, log):
-        assert wait_until(lambda: len(processes(executable)) == 3), log()  # a server and two workers
-        for _ in range(3):
-            ready = processes(executable)
+
+        def is_taken(before: int) -> bool:
+            """Start a container; return whether a worker took its request. A worker may not be ready yet."""
             runtime.start_container(pod(), container())
-            assert wait_until(lambda: len(ready & processes(executable)) == 2), "none that waited was asked"  # noqa: B023
+            return log().count("batch: a waiting process takes this request") > before
+
+        assert wait_until(lambda: len(processes(executable)) == 3), log()  # a server and two workers
+        for taken in range(3):
+            assert wait_until(lambda: is_taken(taken)), log()  # noqa: B023
             assert wait_until(lambda: len(processes(executable)) == 3)
         assert has_refused(runtime)
         assert "for each request" not in log()
