@@ -5,8 +5,6 @@ there are faults.
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 from nri.types import DecodeError, gojson
 from nri.v1bridge import BridgeOptions, OptionsError
 
@@ -38,12 +36,12 @@ def check(data: bytes) -> None:
         return
     alone = [BridgeOptions.read(gojson.dumps({key: value}).decode()) for key, value in document.items()]
     assert faults == [fault for _, found in alone for fault in found]
-    expected = asdict(_DEFAULTS)
+    expected = dict(vars(_DEFAULTS))
     for single, found in alone:
         assert len(found) <= 1
         assert not found or single == _DEFAULTS
-        expected |= {key: value for key, value in asdict(single).items() if value != getattr(_DEFAULTS, key)}
-    assert asdict(options) == expected
+        expected |= {key: value for key, value in vars(single).items() if value != getattr(_DEFAULTS, key)}
+    assert vars(options) == expected
 
 
 SEEDS = (

@@ -15,6 +15,7 @@ from nri.plugins import plain_yaml
 from nri.plugins.device_injector import DeviceInjector
 from nri.plugins.device_injector.documents import INJECTIONS
 from nri.plugins.ulimit_adjuster import UlimitAdjuster
+from nri.skel.process import answer_of
 from nri.types.v1 import EXTENSIONS, Request, Spec
 
 KEYS = ("ulimits.noderesource.dev/container.a", *[injection.keys[-1] for injection in INJECTIONS])
@@ -32,7 +33,7 @@ def check(data: bytes) -> None:
     conf = CONF if choice else {"allow": {"ulimits": True}}
     request = Request(state="setup", id="a", spec=Spec(annotations=annotations), conf=conf, extensions=EXTENSIONS)
     try:
-        result = plugin.invoke(request)
+        result = answer_of(plugin, request)
     except NRIError as error:
         assert str(error).startswith(key)
         assert len(str(error)) < 1000

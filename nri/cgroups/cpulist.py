@@ -30,16 +30,14 @@ def parse(text: str) -> frozenset[int]:
     :raises CpuListError: an item is not ``N`` or ``N-M`` with 0 <= N <= M <= MAX_CPU.
     """
     if len(text) > MAX_TEXT:
-        raise CpuListError(f"CPU list {quoted(text)} is too long: at most {MAX_TEXT} characters are read")
+        raise CpuListError(f"it is too long: at most {MAX_TEXT} characters are read", text)
     mask = 0  # one bit per CPU: repeating "0-8191" costs nothing
     for item in text.split(",") if text.strip() else ():
         first, dash, last = item.strip().partition("-")
         low = _number(first, item, text)
         high = _number(last, item, text) if dash else low
         if low > high:
-            raise CpuListError(
-                f"CPU list {quoted(text)}: range {quoted(item)} is reversed, '{high}-{low}' would be right"
-            )
+            raise CpuListError(f"range {quoted(item)} is reversed, '{high}-{low}' would be right", text)
         mask |= ((1 << (high - low + 1)) - 1) << low
     return frozenset(cpu for cpu in range(mask.bit_length()) if mask >> cpu & 1)
 
@@ -62,8 +60,8 @@ def render(cpus: Iterable[int]) -> str:
 
 def _number(digits: str, item: str, text: str) -> int:
     if not (digits.isascii() and digits.isdigit()):  # isdigit alone accepts Arabic digits and superscripts
-        raise CpuListError(f"CPU list {quoted(text)}: {quoted(item)} is no CPU and no range; {_EXPECTED}")
+        raise CpuListError(f"{quoted(item)} is no CPU and no range", text, _EXPECTED)
     significant = digits.lstrip("0") or "0"
     if len(significant) > len(str(MAX_CPU)) or int(significant) > MAX_CPU:
-        raise CpuListError(f"CPU list {quoted(text)}: there is no CPU {quoted(digits)}, the greatest is {MAX_CPU}")
+        raise CpuListError(f"there is no CPU {quoted(digits)}, the greatest is {MAX_CPU}", text)
     return int(significant)

@@ -18,7 +18,15 @@ class CgroupPathError(CgroupError, ValueError):
 
 
 class CpuListError(CgroupError, ValueError):
-    """A text that is not a CPU list, or a CPU number that no kernel has. Usual cause: a typo in a plugin conf."""
+    """A text that is not a CPU list, or a CPU number that no kernel has. Usual cause: a typo in a plugin conf.
+
+    :ivar why: what is wrong, without the text.
+    """
+
+    def __init__(self, why: str, text: str | None = None, expected: str = "") -> None:
+        message = why if text is None else f"CPU list {quoted(text)}: {why}"
+        super().__init__(f"{message}; {expected}" if expected else message)
+        self.why = why
 
 
 class GoneError(CgroupError):

@@ -11,6 +11,9 @@ from nri.types import gojson
 from nri.types.table import ANYTHING, Key, Table, array, number, text, words
 from nri.types.v1 import STATES, VERSION
 
+SECONDS = number(0, MAX_TIMEOUT, above=True, expected=f"a number of seconds above 0, at most {MAX_TIMEOUT}")
+"""The rule for the time that a plugin or a chain has."""
+
 PLUGIN = Table(
     Key(
         "type",
@@ -40,7 +43,7 @@ PLUGIN = Table(
     ),
     Key(
         "timeout",
-        number(0, MAX_TIMEOUT, above=True),
+        SECONDS,
         title="Seconds that the plugin may take",
         description="Then it is killed, which is a failure. Without it the host decides.",
     ),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from nri.plugins import sample
 from nri.skel.scopes import container_name
-from nri.types import gojson
+from nri.types import fields, gojson
 from nri.types.errors import DecodeError
 from nri.types.gojson import shorten
 from nri.types.jsonobject import fold
@@ -29,21 +29,19 @@ SCOPES = ("container", "pod", "")
 """The scopes of a key, the most specific one first: ``KEY/container.NAME``, ``KEY/pod``, ``KEY``."""
 
 
-def allow_key(*properties: str) -> Key:
-    """Return the key ``allow`` of a plugin conf: a key for each thing that a pod can ask for, closed by default."""
-    table = Table(*[Key(each, sample.NAMESPACES, default=False) for each in properties], nulls=True)
-    return Key(
-        "allow",
-        table,
+def allow(*properties: str) -> Any:
+    """Return the field ``allow``: a key for each thing that a pod can ask for, closed by default."""
+    return fields.value(
+        Table(*[Key(each, sample.NAMESPACES, default=False) for each in properties], nulls=True),
+        f"pods that may ask for {', '.join(properties)}, for each: an array of namespaces, true (any), or false "
+        "(none, the default)",
         default={},
-        description=f"pods that may ask for {', '.join(properties)}, for each: an array of namespaces, true (any), "
-        "or false (none, the default)",
     )
 
 
 def asked(
     request: Request,
-    conf: dict[str, Any],
+    allowed: dict[str, Any],
     what: str,
     keys: tuple[str, ...],
     metadata: dict[str, str],
@@ -53,7 +51,8 @@ def asked(
 
     The most specific scope counts, and in one scope the first of *keys*. An empty value asks for nothing.
 
-    :param what: the key of ``allow`` that decides.
+    :param allowed: ``allow`` of the plugin conf.
+    :param what: the key of it that decides.
     :param metadata: the result's; an annotation that does not count is added to its ``ignored``.
     :returns: the annotation's key, short enough for a message, and its value; None if nothing is asked for.
     """
@@ -65,7 +64,7 @@ def asked(
         return None
     if not annotations[name].strip():
         return None
-    if why := sample.why_not_allowed(request, what, conf["allow"].get(what) or False):
+    if why := sample.why_not_allowed(request, what, allowed.get(what) or False):
         sample.ignore(metadata, name, why)
         return None
     return shorten(name, 120), annotations[name]

@@ -10,75 +10,61 @@ import os
 
 from nri import trust
 from nri.config import ConfigError
-from nri.config.entries import DEFAULT_TIMEOUT, FAILURE_POLICIES, MAX_TIMEOUT
+from nri.config.entries import DEFAULT_TIMEOUT, FAILURE_POLICIES
 from nri.config.loading import read
+from nri.config.validate import SECONDS
 from nri.places import DEFAULT_BIN_DIRS, DEFAULT_CONF_DIR, DEFAULT_CONF_FILE, RUNTIME_OPTIONS_FILE
-from nri.types import gojson
-from nri.types.errors import DecodeError
-from nri.types.table import Key, Table, array, number, text, words
+from nri.types import fields, gojson
+from nri.types.conf import Conf
+from nri.types.table import text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Self
 
 DEFAULT_DEADLINE = 30.0
 """Seconds for the whole chain of one state. The kubelet waits two minutes for a runtime, podman and docker longer."""
 
 
-def _is_path(value: str) -> bool:
-    return value.startswith("/") and "\0" not in value
-
-
 def _is_runtime(value: str) -> bool:
-    return _is_path(value) or (value not in ("", ".", "..") and not set(value) & {"/", "\0"})
+    return fields.PATH.accepts(value) or (value not in ("", ".", "..") and not set(value) & {"/", "\0"})
 
 
-_PATH = text(matches=_is_path, pattern=r"^/[^\0]*(?![\s\S])", expected="an absolute path")
 _RUNTIME = text(
     matches=_is_runtime,
-    pattern=r"^(/[^\0]*|(?!\.{1,2}(?![\s\S]))[^/\0]+)(?![\s\S])",
+    pattern=r"^(/[^\0]{0,4094}|(?!\.{1,2}(?![\s\S]))[^/\0]+)(?![\s\S])",
     expected="an absolute path, or the name of an executable",
 )
-_SECONDS = number(0, MAX_TIMEOUT, above=True, expected=f"a number of seconds above 0, at most {MAX_TIMEOUT}")
-
-OPTIONS = Table(
-    Key("runtime", _RUNTIME, default=""),
-    Key("confDir", _PATH, default=DEFAULT_CONF_DIR),
-    Key("confFile", _PATH, default=DEFAULT_CONF_FILE),
-    Key(
-        "binDirs",
-        array(_PATH, 1, expected="an array of absolute paths, at least one"),
-        default=list(DEFAULT_BIN_DIRS),
-    ),
-    Key("failurePolicy", words(*FAILURE_POLICIES), default="fail"),
-    Key("timeout", _SECONDS, default=DEFAULT_TIMEOUT),
-    Key("deadline", _SECONDS, default=DEFAULT_DEADLINE),
-    Key("logFile", _PATH, default=""),
-    notes=True,
-    nulls=True,
-)
-"""The keys of the JSON object."""
 
 
-class WrapperOptions:
-    """The options, with the default of each that is not given.
+class WrapperOptions(Conf):
+    """The options, with the default of each that is not given."""
 
-    :ivar fault: why the file cannot be used, "" if it can be; then the options that are right are here all the same.
-    """
+    runtime: str = fields.value(_RUNTIME, "the real runtime: a path, or a name that is looked up", default="")
+    conf_dir: str = fields.path("directory of the host configuration", default=DEFAULT_CONF_DIR)
+    conf_file: str = fields.path("file that counts if the directory has no .conf", default=DEFAULT_CONF_FILE)
+    bin_dirs: tuple[str, ...] = fields.array(
+        fields.PATH,
+        "directories of the plugins, in the order of the look-up",
+        shortest=1,
+        expected="an array of absolute paths, at least one",
+        default=[*DEFAULT_BIN_DIRS],
+    )
+    failure_policy: str = fields.choice(
+        *FAILURE_POLICIES, default="fail", description="what becomes of a container whose plugin has failed"
+    )
+    timeout: float = fields.value(SECONDS, "seconds that each plugin has", default=DEFAULT_TIMEOUT)
+    deadline: float = fields.value(SECONDS, "seconds that a whole chain has", default=DEFAULT_DEADLINE)
+    log_file: str = fields.path("the log, beside the runtime's own", default="")
+    fault: str = ""
+    """Why the file cannot be used, "" if it can be; then the options that are right are here all the same."""
 
-    def __init__(self, given: dict[str, Any] | None = None, fault: str = "") -> None:
-        values = OPTIONS.read(given)
-        if values is None:
-            raise DecodeError("expected options that the table accepts")
-        self.runtime: str = values["runtime"]
-        self.conf_dir: str = values["confDir"]
-        self.conf_file: str = values["confFile"]
-        self.bin_dirs: tuple[str, ...] = tuple(values["binDirs"])
-        self.failure_policy: str = values["failurePolicy"]
-        self.timeout: float = values["timeout"]
-        self.deadline: float = values["deadline"]
-        self.log_file: str = values["logFile"]
-        self.fault = fault
+    @classmethod
+    def faulty(cls, fault: str, right: dict[str, Any] | None = None) -> Self:
+        """Return the options of a file that cannot be used: those that are right, and the fault."""
+        made = cls.of_accepted(right or {})
+        made.__dict__["fault"] = fault
+        return made
 
 
 def load(path: str = RUNTIME_OPTIONS_FILE) -> WrapperOptions:
@@ -90,13 +76,13 @@ def load(path: str = RUNTIME_OPTIONS_FILE) -> WrapperOptions:
         document = read(path, check_owner=True)
         for directory in trust.directories(path):
             if wrong := trust.judge(os.stat(directory)):
-                return WrapperOptions(fault=f"{directory} {wrong}")
+                return WrapperOptions.faulty(f"{directory} {wrong}")
     except FileNotFoundError:
         return WrapperOptions()
     except ConfigError as error:
-        return WrapperOptions(fault="; ".join(map(str, error.faults)))
+        return WrapperOptions.faulty("; ".join(map(str, error.faults)))
     except OSError as error:
-        return WrapperOptions(fault=f"{path}: cannot be looked at: {error.strerror}, expected a file of JSON")
+        return WrapperOptions.faulty(f"{path}: cannot be looked at: {error.strerror}, expected a file of JSON")
     return _parse(document, path)
 
 
@@ -111,14 +97,17 @@ def _parse(document: bytes, path: str) -> WrapperOptions:
     try:
         value = gojson.loads(str(document, "utf-8"), unique) if document.strip() else {}
     except ValueError as error:  # not UTF-8, or a DecodeError
-        return WrapperOptions(fault=f"{path}: {error}")
-    if not repeated and isinstance(value, dict) and OPTIONS.accepts(value):
-        return WrapperOptions(value)
+        return WrapperOptions.faulty(f"{path}: {error}")
+    if not repeated and isinstance(value, dict) and WrapperOptions.table.accepts(value):
+        return WrapperOptions.of_accepted(value)
     from nri.types.table_explained import faults
 
-    found = [f"{path}: {f'{where[1:]}: ' if where else ''}{wrong}" for where, wrong in faults(OPTIONS, value, "")]
+    found = [
+        f"{path}: {f'{where[1:]}: ' if where else ''}{wrong}"
+        for where, wrong in faults(WrapperOptions.table, value, "")
+    ]
     found += [f"{path}: {gojson.shorten(repr(name))} is there more than once" for name in repeated]
     right = {}
     if isinstance(value, dict):
-        right = {name: item for name, item in value.items() if OPTIONS.accepts({name: item})}
-    return WrapperOptions(right, "; ".join(found))
+        right = {name: item for name, item in value.items() if WrapperOptions.table.accepts({name: item})}
+    return WrapperOptions.faulty("; ".join(found), right)

@@ -12,7 +12,8 @@
         skel.main(Hello())
 
 :func:`main` runs a plugin as a process; :func:`run` does the same with arguments and streams as parameters, for
-tests; :func:`scoped` looks up an annotation with a scope. Standard library only, as in :mod:`nri.types`: each import
+tests; :func:`scoped` looks up an annotation with a scope; :class:`Conf` and :mod:`nri.skel.fields` make a plugin conf
+of a class. Standard library only, as in :mod:`nri.types`: each import
 here adds to the start-up time of every plugin.
 """
 
@@ -20,4 +21,22 @@ from nri.skel.plugin import Plugin
 from nri.skel.process import main, run
 from nri.skel.scopes import scoped
 
-__all__ = ["Plugin", "main", "run", "scoped"]
+__all__ = ["Conf", "Plugin", "fields", "main", "run", "scoped"]
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from nri.skel import fields
+    from nri.types.conf import Conf
+
+
+def __getattr__(name: str) -> object:
+    """Import what only a plugin with a conf needs: :class:`nri.types.conf.Conf` and :mod:`nri.skel.fields`."""
+    if name == "Conf":
+        from nri.types.conf import Conf
+
+        return Conf
+    if name == "fields":
+        import nri.skel.fields
+
+        return nri.skel.fields
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -8,7 +8,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from nri.types.conf import Conf
     from nri.types.v1 import Request, Result
+
+    ConfClass = type[Conf] | None  # in the class, `type` is the plugin's
 
 NO_INVOKE = "defines no method invoke(self, request)"
 
@@ -22,21 +25,26 @@ class Plugin:
     """The plugin's own version, which ``TYPE version`` prints."""
     description: str = ""
     """A description in a line or two, which ``TYPE --help`` prints."""
+    conf_class: ConfClass = None
+    """The class of the plugin conf. :meth:`invoke` then gets an object of it, and a conf that is wrong is an error of
+    the plugin before that."""
     conf_schema: dict[str, Any] | None = None
-    """A JSON Schema (2020-12) of the plugin conf, which ``TYPE schema`` prints and ``nri check`` uses."""
+    """A JSON Schema (2020-12) of the plugin conf, for ``TYPE schema`` and ``nri check``; it is not applied when the
+    plugin runs. Without one it is that of :attr:`conf_class`."""
 
     acts_on: tuple[str, ...] = ()
-    """The states that the plugin acts on, for ``TYPE version``: ``nri check`` reports an entry that gets none of
-    them. Empty for a plugin that does not declare them."""
+    """The states that the plugin acts on, as ``TYPE version`` says; others are answered with an empty result, and
+    ``nri check`` reports an entry that gets none of them. Empty for a plugin that is asked in every state."""
 
     uses: tuple[str, ...] = ()
     """Modules that :meth:`invoke` imports late; a prefork server loads them before it forks."""
 
-    def invoke(self, request: Request) -> Result:
+    def invoke(self, request: Request, *args: Any, **kwargs: Any) -> Result:
         """Do the plugin's work for one step of a container's life, ``request.state``.
 
-        For a state that it does not handle, a plugin returns ``request.new_result(self.type)``. The class and message
-        of an exception become the result's ``error``, and its traceback goes to stderr; of an
+        A plugin defines ``invoke(self, request)``, or ``invoke(self, request, conf)`` if it has a :attr:`conf_class`.
+        For a state that it does not handle, it returns ``request.new_result(self.type)``. The class and message of an
+        exception become the result's ``error``, and its traceback goes to stderr; of an
         :class:`nri.errors.NRIError` only the message is reported.
         """
         raise NRIError(f"class {type(self).__name__} {NO_INVOKE}")

@@ -69,7 +69,11 @@ def _prefork(plugin: Plugin) -> NoReturn:
             return request.new_result("", metadata={"": ""})
 
     classes = [kind for kind in type(plugin).__mro__ if kind not in Plugin.__mro__]
-    serve(Program(plugin.type, plugin.uses, _answer, plugin, Rehearsal(), classes))
+    uses = plugin.uses
+    if plugin.conf_class is not None:
+        classes += plugin.conf_class.__mro__[:-1]
+        uses += ("nri.types.table_explained",)  # the reason why a conf is wrong
+    serve(Program(plugin.type, uses, _answer, plugin, Rehearsal(), classes))
 
 
 def _answer(plugin: Plugin, stdin: Any, stdout: Any) -> int:
@@ -122,7 +126,7 @@ def _invoke(plugin: Plugin, request: Request, verb: str, stderr: Any) -> Result:
     if verb != "invoke":
         return _failure(plugin, request, f"invalid arg {verb}")
     try:
-        result = plugin.invoke(request)
+        result = answer_of(plugin, request)
     except SystemExit as exit_:
         return _failure(plugin, request, f"it tried to exit with {exit_.code!r}; expected a result")
     except Exception as error:
@@ -142,7 +146,34 @@ def _invoke(plugin: Plugin, request: Request, verb: str, stderr: Any) -> Result:
     if not isinstance(result, Result):
         what = gojson.describe(result)
         return _failure(plugin, request, f"invoke returned {what}; expected request.new_result({plugin.type!r})")
+    if result.adjust and request.extensions.get("adjust", 0) < 1:
+        asked = gojson.shorten(", ".join(result.adjust))
+        return _failure(
+            plugin,
+            request,
+            f"{plugin.type}: the request lacks the extension adjust: this host would drop what is asked for "
+            f"({asked}); expected a host that applies changes",
+        )
     return result
+
+
+def answer_of(plugin: Plugin, request: Request) -> Any:
+    """Return what the plugin returns; an empty result for a state that it does not act on.
+
+    :raises DecodeError: its conf is wrong.
+    """
+    if plugin.acts_on and request.state not in plugin.acts_on and not _why_not(plugin):
+        return request.new_result(plugin.type)
+    if plugin.conf_class is None:
+        return plugin.invoke(request)
+    return plugin.invoke(request, plugin.conf_class.from_value(request.conf))
+
+
+def schema_of(plugin: Plugin) -> Any:
+    """Return the JSON Schema of the plugin conf; True, which accepts anything, for a plugin that declares none."""
+    if plugin.conf_schema is not None:
+        return plugin.conf_schema
+    return True if plugin.conf_class is None else plugin.conf_class.schema()
 
 
 def _why_not(plugin: Plugin) -> str:
@@ -152,6 +183,14 @@ def _why_not(plugin: Plugin) -> str:
     method = getattr(plugin, "invoke", None)
     if not callable(method) or getattr(method, "__func__", None) is Plugin.invoke:
         return f"class {type(plugin).__name__} {NO_INVOKE}"
+    code = getattr(getattr(method, "__func__", None), "__code__", None)
+    has_conf = getattr(plugin, "conf_class", None) is not None
+    if code is not None and not code.co_flags & 0x0C:  # without *args and **kwargs
+        needed = code.co_argcount - len(method.__defaults__ or ())
+        if has_conf and code.co_argcount < 3:
+            return f"class {type(plugin).__name__} has a conf_class; expected the method invoke(self, request, conf)"
+        if not has_conf and needed > 2:
+            return f"class {type(plugin).__name__} has no conf_class; expected the method invoke(self, request)"
     return ""
 
 
@@ -170,9 +209,9 @@ def _help(plugin: Plugin) -> str:
         f"       {plugin.type} version    its version and that of the contract, as JSON",
         f"       {plugin.type} schema     the JSON Schema of its conf",
     ]
-    if properties := (plugin.conf_schema or {}).get("properties", {}):
-        lines += ["", "conf:"]
-        lines += [f"  {key}: {schema.get('description', '')}".rstrip(": ") for key, schema in properties.items()]
+    from nri.skel.conf_help import lines_of
+
+    lines += lines_of(schema_of(plugin))
     return "\n".join(lines) + "\n"
 
 
@@ -194,7 +233,7 @@ def _version(plugin: Plugin) -> str:
 
 
 def _schema(plugin: Plugin) -> str:
-    return gojson.dumps(True if plugin.conf_schema is None else plugin.conf_schema).decode() + "\n"
+    return gojson.dumps(schema_of(plugin)).decode() + "\n"
 
 
 ABOUT = {"-h": _help, "--help": _help, "help": _help, "version": _version, "--version": _version, "schema": _schema}

@@ -6,16 +6,16 @@ the file that ``--config`` names. Plugins and their confs are in the host config
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
 from typing import Any
 
-from nri.config.entries import DEFAULT_TIMEOUT, FAILURE_POLICIES, MAX_TIMEOUT
+from nri.config.entries import DEFAULT_TIMEOUT, FAILURE_POLICIES
 from nri.config.faults import nearest
+from nri.config.validate import SECONDS
 from nri.errors import NRIError
 from nri.places import DEFAULT_BIN_DIRS, DEFAULT_CONF_DIR, DEFAULT_CONF_FILE, DEFAULT_RECORD_FILE
-from nri.types import gojson
+from nri.types import fields, gojson
+from nri.types.conf import Conf
 from nri.types.errors import DecodeError
-from nri.types.table import FLAG, Key, Rule, Table, array, number, text, words
 from nri.types.table_explained import why
 
 
@@ -23,35 +23,31 @@ class OptionsError(NRIError):
     """The bridge options cannot be used; the message names the key, what was found, and what would be right."""
 
 
-def _option(name: str, default: Any, rule: Rule) -> Any:
-    return field(default=default, metadata={"key": name, "rule": rule})
-
-
-def _is_path(value: str) -> bool:
-    return value.startswith("/") and "\0" not in value
-
-
-_PATH = text(matches=_is_path, pattern=r"^/[^\0]*(?![\s\S])", expected="an absolute path")
-_PATHS = array(_PATH, 1, expected="an array of absolute paths, at least one")
-_SECONDS = number(0, MAX_TIMEOUT, above=True, expected=f"a number of seconds above 0, at most {MAX_TIMEOUT}")
-
-
-@dataclass(frozen=True, kw_only=True)
-class BridgeOptions:
+class BridgeOptions(Conf):
     """The bridge options, with the default of each that is not given."""
 
-    conf_dir: str = _option("confDir", DEFAULT_CONF_DIR, _PATH)
-    conf_file: str = _option("confFile", DEFAULT_CONF_FILE, _PATH)
-    bin_dirs: tuple[str, ...] = _option("binDirs", DEFAULT_BIN_DIRS, _PATHS)
-    failure_policy: str = _option("failurePolicy", "fail", words(*FAILURE_POLICIES))
-    plugin_timeout: float = _option("pluginTimeout", DEFAULT_TIMEOUT, _SECONDS)
-    prefork: bool = _option("prefork", True, FLAG)
-    check_owner: bool = _option("checkOwner", True, FLAG)
-    late_create: bool = _option("lateCreate", True, FLAG)
-    record_file: str = _option("recordFile", DEFAULT_RECORD_FILE, _PATH)
-    log_file: str = _option("logFile", "", _PATH)
-    log_level: str = _option("logLevel", "info", words("debug", "info", "warning", "error"))
-    log_format: str = _option("logFormat", "text", words("text", "json"))
+    conf_dir: str = fields.path("directory of the host configuration", default=DEFAULT_CONF_DIR)
+    conf_file: str = fields.path("file that counts if the directory has no .conf", default=DEFAULT_CONF_FILE)
+    bin_dirs: tuple[str, ...] = fields.array(
+        fields.PATH,
+        "directories of the plugins, in the order of the look-up",
+        shortest=1,
+        expected="an array of absolute paths, at least one",
+        default=[*DEFAULT_BIN_DIRS],
+    )
+    failure_policy: str = fields.choice(
+        *FAILURE_POLICIES, default="fail", description="what becomes of a container whose plugin has failed"
+    )
+    plugin_timeout: float = fields.value(SECONDS, "seconds that each plugin has", default=DEFAULT_TIMEOUT)
+    prefork: bool = fields.flag("start plugins before there is a request", default=True)
+    check_owner: bool = fields.flag("run and read only what root alone can write to", default=True)
+    late_create: bool = fields.flag("serve containers that have started without the bridge", default=True)
+    record_file: str = fields.path("the record of containers that were served", default=DEFAULT_RECORD_FILE)
+    log_file: str = fields.path("the log, instead of the journal or syslog", default="")
+    log_level: str = fields.choice(
+        "debug", "info", "warning", "error", default="info", description="the least level that is logged"
+    )
+    log_format: str = fields.choice("text", "json", default="text", description="the form of a line of the log")
 
     @classmethod
     def parse(cls, document: str) -> BridgeOptions:
@@ -77,25 +73,18 @@ class BridgeOptions:
         except DecodeError as error:
             return cls(), [f"they are not JSON: {error}"]
         if not isinstance(value, dict):
-            return cls(), [why(OPTIONS, value)]
-        attributes = {each.metadata["key"]: each.name for each in fields(cls)}
+            return cls(), [why(cls.table, value)]
         faults: list[str] = []
-        found: dict[str, Any] = {}
+        right: dict[str, Any] = {}
         for name, item in value.items():
-            if item is None or OPTIONS.is_note(name):
-                continue
-            if name not in OPTIONS.keys:
-                near = nearest(name, OPTIONS.keys)
-                hint = f', did you mean "{near}"?' if near else f", expected one of {', '.join(OPTIONS.keys)}"
+            if name in cls.table.keys:
+                wrong = "" if item is None else why(cls.table.keys[name].rule, item)
+                if wrong:
+                    faults.append(f"{name}: {wrong}")
+                else:
+                    right[name] = item
+            elif not cls.table.is_note(name) and item is not None:
+                near = nearest(name, cls.table.keys)
+                hint = f', did you mean "{near}"?' if near else f", expected one of {', '.join(cls.table.keys)}"
                 faults.append(f"unknown key {gojson.shorten(repr(name))}{hint}")
-            elif wrong := why(OPTIONS.keys[name].rule, item):
-                faults.append(f"{name}: {wrong}")
-            else:
-                found[attributes[name]] = tuple(item) if isinstance(item, list) else item
-        return cls(**found), faults
-
-
-OPTIONS = Table(
-    *[Key(each.metadata["key"], each.metadata["rule"]) for each in fields(BridgeOptions)], notes=True, nulls=True
-)
-"""The keys of the JSON object."""
+        return cls.of_accepted(right), faults

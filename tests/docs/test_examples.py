@@ -39,9 +39,10 @@ from nri.plugins.hook_injector import HookInjector
 from nri.plugins.hook_injector.hook_files import read_file
 from nri.plugins.konfine import Konfine
 from nri.plugins.logger import Logger
-from nri.plugins.sample import SamplePlugin
 from nri.plugins.ulimit_adjuster import UlimitAdjuster
 from nri.runtime.options import load as load_runtime_options
+from nri.skel import Plugin
+from nri.skel.process import answer_of, schema_of
 from nri.types.v1 import EXTENSIONS, Request, Result, Spec
 from nri.v1bridge import BridgeOptions, OptionsError
 
@@ -51,7 +52,7 @@ BLOCK = re.compile(
     r"^(?:<!-- not run: (?P<reason>[^\n]+?) -->\n+)?```(?P<language>\w*) ?(?P<name>\S*)\n(?P<text>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
-PLUGINS: list[type[SamplePlugin]] = [ClearCFS, Konfine, Logger, DeviceInjector, HookInjector, UlimitAdjuster]
+PLUGINS: list[type[Plugin]] = [ClearCFS, Konfine, Logger, DeviceInjector, HookInjector, UlimitAdjuster]
 END = "--- end of this command's output, status"
 
 
@@ -153,7 +154,7 @@ def check_host_configuration(_: Any, file: Path) -> None:
     for plugin in load(str(file.parent / "none"), str(file)).plugins:
         for known in PLUGINS:
             if plugin.type == known.type:
-                assert not (faults := check_conf(plugin, known().conf_schema)), faults
+                assert not (faults := check_conf(plugin, schema_of(known()))), faults
 
 
 def check_request(value: Any, file: Path) -> None:
@@ -190,8 +191,8 @@ def check_pod(block: Block) -> None:
         request = Request(state="setup", id="a", spec=Spec(annotations={**name, key: value}), extensions=EXTENSIONS)
         results = []
         for plugin in (DeviceInjector, UlimitAdjuster):
-            allow = (plugin().conf_schema or {})["properties"]["allow"]["properties"]
-            results.append(plugin().invoke(request.replace(conf={"allow": dict.fromkeys(allow, True)})))
+            allow = schema_of(plugin())["properties"]["allow"]["properties"]
+            results.append(answer_of(plugin(), request.replace(conf={"allow": dict.fromkeys(allow, True)})))
         assert any(result.adjust for result in results), f"{block.where}: {key}: no plugin knows it"
 
 

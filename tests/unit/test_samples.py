@@ -20,6 +20,7 @@ from nri.plugins.hook_injector import HookInjector
 from nri.plugins.konfine import ANNOTATION, Konfine
 from nri.plugins.logger import Logger
 from nri.plugins.ulimit_adjuster import UlimitAdjuster
+from nri.skel.process import schema_of
 from nri.types.v1 import State
 from tests.unit.plugins.running import CONTAINER, Node
 
@@ -38,8 +39,8 @@ def sample(plugin: type[Any]) -> PluginEntry:
 @pytest.mark.parametrize("plugin", [Konfine, ClearCFS])
 def test_a_sample_is_right_and_closed_to_all_but_kube_system(plugin: type[Any]) -> None:
     entry = sample(plugin)
-    assert check_conf(entry, plugin().conf_schema) == ()
-    assert open_to_every_pod(plugin().conf_schema, entry.conf) == ()
+    assert check_conf(entry, schema_of(plugin())) == ()
+    assert open_to_every_pod(schema_of(plugin()), entry.conf) == ()
     assert set(map(json.dumps, entry.conf["allow"].values())) == {'["kube-system"]'}
     assert (entry.failure_policy, entry.wants(State.UPDATE)) == ("ignore", True)
 
@@ -53,16 +54,16 @@ def test_a_sample_of_a_plugin_that_adjusts_is_not_read_until_it_is_renamed(plugi
     assert plugin.type not in [each.type for each in load(str(SAMPLES), "/nonexistent").plugins]
     (tmp_path / file.stem).write_text(file.read_text())
     (entry,) = load(str(tmp_path), "/nonexistent").plugins
-    assert (entry.type, check_conf(entry, plugin().conf_schema)) == (plugin.type, ())
+    assert (entry.type, check_conf(entry, schema_of(plugin()))) == (plugin.type, ())
     assert entry.wants(State.SETUP)
     assert entry.failure_policy == ("ignore" if plugin is Logger else "fail")
-    assert open_to_every_pod(plugin().conf_schema, entry.conf) == ()
+    assert open_to_every_pod(schema_of(plugin()), entry.conf) == ()
     assert set(map(json.dumps, entry.conf.get("allow", {}).values())) <= {'["kube-system"]'}
 
 
 @pytest.mark.parametrize("plugin", ADJUSTING)
 def test_without_conf_a_plugin_that_adjusts_is_closed(plugin: type[Any]) -> None:
-    assert open_to_every_pod(plugin().conf_schema, None) == ()
+    assert open_to_every_pod(schema_of(plugin()), None) == ()
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from nri import __version__
 from nri.errors import escape
-from nri.plugins import annotated, sample
+from nri.plugins import annotated
 from nri.plugins.device_injector.documents import INJECTIONS
+from nri.skel import Plugin
+from nri.types.conf import Conf
 from nri.types.gojson import shorten
 from nri.types.table import Table
 from nri.types.v1 import State
@@ -19,32 +21,42 @@ if TYPE_CHECKING:
     from typing import Any
 
     from nri.types.table import Rule
-    from nri.types.v1 import Request
+    from nri.types.v1 import Request, Result
 
 
-class DeviceInjector(sample.SamplePlugin):
+class DeviceInjectorConf(Conf):
+    """The plugin conf of ``device-injector``."""
+
+    allow: dict[str, Any] = annotated.allow(*[each.what for each in INJECTIONS])
+
+
+class DeviceInjector(Plugin):
     """The plugin ``device-injector``: adjusts containers on ``setup`` as the annotations of their pods say."""
 
     type = "device-injector"
     version = __version__
     description = "Injects devices, mounts and other things that allowed pods ask for by annotation."
     acts_on = (State.SETUP,)
-    uses = ("nri.plugins.plain_yaml", "nri.types.table_explained")
-    conf_table = Table(annotated.allow_key(*[each.what for each in INJECTIONS]), notes=True, nulls=True)
+    uses = ("nri.plugins.plain_yaml",)
+    conf_class = DeviceInjectorConf
 
-    def act(self, request: Request, conf: dict[str, Any], metadata: dict[str, str]) -> dict[str, Any] | None:
-        """Return what the pod asks for; the metadata names it."""
-        if request.is_sandbox:
-            return None
-        adjust: dict[str, Any] = {}
-        for injection in INJECTIONS:
-            found = annotated.asked(request, conf, injection.what, injection.keys, metadata)
-            value = None if found is None else annotated.read(injection.rule, found[1], found[0])
-            made = injection.make(value, found[0]) if value and found is not None else None
-            if made:
-                _put(adjust, injection.place, made)
-                metadata[injection.what] = shorten(escape(", ".join(_names(injection.rule, made))), 300)
-        return adjust
+    def invoke(self, request: Request, conf: DeviceInjectorConf) -> Result:
+        """Answer with what the pod asks for; the metadata names it."""
+        metadata: dict[str, str] = {}
+        adjust = None if request.is_sandbox else _adjust(request, conf, metadata)
+        return request.new_result(self.type, metadata=metadata, adjust=adjust)
+
+
+def _adjust(request: Request, conf: DeviceInjectorConf, metadata: dict[str, str]) -> dict[str, Any] | None:
+    adjust: dict[str, Any] = {}
+    for injection in INJECTIONS:
+        found = annotated.asked(request, conf.allow, injection.what, injection.keys, metadata)
+        value = None if found is None else annotated.read(injection.rule, found[1], found[0])
+        made = injection.make(value, found[0]) if value and found is not None else None
+        if made:
+            _put(adjust, injection.place, made)
+            metadata[injection.what] = shorten(escape(", ".join(_names(injection.rule, made))), 300)
+    return adjust or None
 
 
 def _put(adjust: dict[str, Any], place: tuple[str, ...], value: Any) -> None:

@@ -9,78 +9,65 @@ from __future__ import annotations
 
 from nri import __version__
 from nri.plugins import sample
+from nri.skel import Plugin, fields
 from nri.types.gojson import describe, shorten
-from nri.types.table import Key, Rule, array, either, number
+from nri.types.table import array, either, number
+from nri.types.v1 import State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from nri.cgroups import Cgroup
-    from nri.types.v1 import Request
+    from nri.types.v1 import Request, Result
 
 ANNOTATION = "cpus.konfine.nri.io"
 """The annotation, with the usual scopes, that has a container's CPU list."""
 
-MAX_CPU = 8191
-"""The highest CPU number, :data:`nri.cgroups.MAX_CPU`."""
-
-_CPU = "0*(819[01]|81[0-8][0-9]|80[0-9]{2}|[1-7][0-9]{3}|[0-9]{1,3})"  # 0 to MAX_CPU
-
-
-def _why_no_cpu_list(value: str) -> str:
-    from nri.cgroups import CpuListError, parse_cpus
-
-    try:
-        parse_cpus(value)
-    except CpuListError as error:
-        return str(error)
-    return ""
-
-
-_CPU_LIST = Rule(
-    str,
-    lambda value: isinstance(value, str) and not _why_no_cpu_list(value),
-    "a CPU list",
-    {
-        "type": "string",
-        "maxLength": 65536,
-        "title": f"A list of CPUs from 0 to {MAX_CPU}, such as 0-1,8",
-        "pattern": rf"^\s*({_CPU}(-{_CPU})?\s*(,\s*{_CPU}(-{_CPU})?\s*)*)?$",
-    },
-    explain=_why_no_cpu_list,
+_RESERVED = either(
+    array(number(0, fields.MAX_CPU, whole=True, expected=f"the number of a CPU, 0 to {fields.MAX_CPU}")),
+    fields.CPU_LIST,
+    expected='an array of CPU numbers, or a CPU list like "0-1,8"',
 )
-_CPU_NUMBERS = array(number(0, MAX_CPU, whole=True, expected=f"the number of a CPU, 0 to {MAX_CPU}"))
 
 
-class Konfine(sample.SamplePlugin):
+def _cpus(value: str | list[int]) -> frozenset[int]:
+    if isinstance(value, list):
+        return frozenset(value)
+    from nri.cgroups import parse_cpus
+
+    return parse_cpus(value)
+
+
+class KonfineConf(sample.SampleConf):
+    """The plugin conf of ``konfine``."""
+
+    system_reserved: frozenset[int] = fields.value(
+        _RESERVED, 'CPUs kept from containers: [0, 1], or a CPU list "0-1,8"', default=[], read=_cpus
+    )
+    system_classes: tuple[str, ...] = sample.classes("classes that may use the reserved CPUs", "system")
+    allow: dict[str, Any] = sample.allow("class", "cpus")
+
+
+class Konfine(Plugin):
     """The plugin ``konfine``: takes the reserved CPUs out of a container's cpuset, on ``create`` and ``update``."""
 
     type = "konfine"
     version = __version__
     description = f"Confines containers to the CPUs that the system does not reserve, or to those of {ANNOTATION}."
-    conf_table = sample.table(
-        Key(
-            "systemReserved",
-            either(_CPU_NUMBERS, _CPU_LIST, expected='an array of CPU numbers, or a CPU list like "0-1,8"'),
-            default=[],
-            description='CPUs kept from containers: [0, 1], or a CPU list "0-1,8" (default none)',
-        ),
-        sample.classes_key("systemClasses", "system", "classes that may use the reserved CPUs"),
-        settable=("class", "cpus"),
-    )
+    conf_class = KonfineConf
+    acts_on = (State.CREATE, State.UPDATE)
+    uses = ("nri.cgroups.systemd_bus",)
 
-    def act(self, request: Request, conf: dict[str, Any], metadata: dict[str, str]) -> None:
+    def invoke(self, request: Request, conf: KonfineConf) -> Result:
         """Confine the container; the metadata names its CPUs."""
-        from nri.cgroups import parse_cpus, render_cpus
+        from nri.cgroups import render_cpus
 
-        listed = conf["systemReserved"]
-        reserved = parse_cpus(listed) if isinstance(listed, str) else frozenset(listed)
-        if sample.container_class(request, conf, metadata) in conf["systemClasses"]:
-            reserved = frozenset()
-        annotated = sample.allowed_value(request, conf, "cpus", ANNOTATION, metadata)
+        metadata: dict[str, str] = {}
+        is_system = sample.container_class(request, conf, conf.allow, metadata) in conf.system_classes
+        annotated = sample.allowed_value(request, conf.allow, "cpus", ANNOTATION, metadata)
         cgroup = sample.cgroup(request, conf)
-        cpus = _unreserved(request, cgroup, reserved)
+        cpus = _unreserved(request, cgroup, frozenset() if is_system else conf.system_reserved)
         if (listed := _listed(request)) is not None:
             cpus = _narrowed(cpus, "spec.resources.cpu.cpus", listed, metadata)
         if annotated is not None:
@@ -88,6 +75,7 @@ class Konfine(sample.SamplePlugin):
         cgroup.confine(cpus)
         sample.note_untold(cgroup, metadata)
         metadata["cpus"] = render_cpus(cpus)
+        return request.new_result(self.type, metadata=metadata)
 
 
 def _unreserved(request: Request, cgroup: Cgroup, reserved: frozenset[int]) -> frozenset[int]:

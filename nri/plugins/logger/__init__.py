@@ -13,10 +13,12 @@ import time
 
 from nri import __version__
 from nri.errors import NRIError, escape
-from nri.plugins import sample
 from nri.plugins.logger import documents
+from nri.skel import Plugin
+from nri.types import fields
+from nri.types.conf import Conf
 from nri.types.gojson import shorten
-from nri.types.table import Key, Table, array, text, words
+from nri.types.table import text, words
 from nri.types.v1 import STATES
 
 TYPE_CHECKING = False
@@ -40,56 +42,53 @@ _FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC |
 _HIDDEN = "…"
 
 
-class Logger(sample.SamplePlugin):
+class LoggerConf(Conf):
+    """The plugin conf of ``logger``."""
+
+    file: str | None = fields.value(
+        text(2, 4095, matches=fields.PATH.accepts, pattern=r"^/[^\u0000]*$", expected="an absolute path"),
+        "the log, which is appended to; stderr, and so the host's log, without it",
+        default=None,
+    )
+    format: str = fields.choice("json", "yaml", default="json", description="json, one line each, or yaml")
+    states: tuple[str, ...] = fields.array(
+        words(*STATES),
+        "states that are logged, of those that the host's entry lists",
+        unique=True,
+        default=[*map(str, STATES)],
+    )
+    fields: tuple[str, ...] = fields.array(
+        words(*FIELDS),
+        "what is logged; env has the values of environment variables",
+        unique=True,
+        default=list(DEFAULT_FIELDS),
+    )
+
+
+class Logger(Plugin):
     """The plugin ``logger``: writes each request as one document to a file, or to stderr."""
 
     type = "logger"
     version = __version__
     description = "Logs requests, and what the plugins before it have asked for."
     acts_on = STATES
-    uses = ("nri.types.table_explained",)
-    conf_table = Table(
-        Key(
-            "file",
-            text(
-                2,
-                4095,
-                matches=lambda value: value.startswith("/") and "\0" not in value,
-                pattern=r"^/[^\u0000]*$",
-                expected="an absolute path",
-            ),
-            description="the log, which is appended to; stderr, and so the host's log, without it",
-        ),
-        Key("format", words("json", "yaml"), default="json", description="json (one line each, the default) or yaml"),
-        Key(
-            "states",
-            array(words(*STATES), unique=True),
-            default=list(STATES),
-            description="states that are logged, of those that the host's entry lists (default all)",
-        ),
-        Key(
-            "fields",
-            array(words(*FIELDS), unique=True),
-            default=list(DEFAULT_FIELDS),
-            description="what is logged (default all but results and env, the values of environment variables)",
-        ),
-        notes=True,
-        nulls=True,
-    )
+    conf_class = LoggerConf
 
-    def act(self, request: Request, conf: dict[str, Any], metadata: dict[str, str]) -> None:
+    def invoke(self, request: Request, conf: LoggerConf) -> Result:
         """Write the document of a request."""
-        if request.state not in conf["states"]:
-            return
-        fields = conf["fields"]
-        document = {key: value for key, value in _document(request, self.type).items() if key in fields}
-        if "env" not in fields:
-            document = _without_env(document)
-        path = conf["file"]
-        if path is None:
-            sys.stderr.write(documents.render(document, conf["format"], MAX_LINE).decode())
-        else:
-            _append(path, documents.render(document, conf["format"], MAX_DOCUMENT))
+        if request.state in conf.states:
+            _log(request, conf, self.type)
+        return request.new_result(self.type)
+
+
+def _log(request: Request, conf: LoggerConf, type_: str) -> None:
+    document = {key: value for key, value in _document(request, type_).items() if key in conf.fields}
+    if "env" not in conf.fields:
+        document = _without_env(document)
+    if conf.file is None:
+        sys.stderr.write(documents.render(document, conf.format, MAX_LINE).decode())
+    else:
+        _append(conf.file, documents.render(document, conf.format, MAX_DOCUMENT))
 
 
 def _document(request: Request, type_: str) -> dict[str, Any]:

@@ -7,7 +7,9 @@ A higher limit than the runtime's is the node's memory, processes or files for t
 from __future__ import annotations
 
 from nri import __version__
-from nri.plugins import annotated, sample
+from nri.plugins import annotated
+from nri.skel import Plugin
+from nri.types.conf import Conf
 from nri.types.errors import DecodeError
 from nri.types.gojson import shorten
 from nri.types.oci_values import UINT64
@@ -18,7 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from nri.types.v1 import Request
+    from nri.types.v1 import Request, Result
 
 KEYS = ("ulimits.noderesource.dev", "ulimits.nri.containerd.io")
 """The keys of the annotation, each with the scope of a container; the first one is preferred."""
@@ -46,24 +48,31 @@ _TYPE = Rule(
 _ULIMITS = array(Table(Key("type", _TYPE, required=True), Key("hard", UINT64), Key("soft", UINT64)))
 
 
-class UlimitAdjuster(sample.SamplePlugin):
+class UlimitAdjusterConf(Conf):
+    """The plugin conf of ``ulimit-adjuster``."""
+
+    allow: dict[str, Any] = annotated.allow("ulimits")
+
+
+class UlimitAdjuster(Plugin):
     """The plugin ``ulimit-adjuster``: sets limits of a container's process on ``setup``."""
 
     type = "ulimit-adjuster"
     version = __version__
     description = f"Sets the resource limits that allowed pods ask for with {KEYS[0]}/container.NAME."
     acts_on = (State.SETUP,)
-    uses = ("nri.plugins.plain_yaml", "nri.types.table_explained")
-    conf_table = Table(annotated.allow_key("ulimits"), notes=True, nulls=True)
+    uses = ("nri.plugins.plain_yaml",)
+    conf_class = UlimitAdjusterConf
 
-    def act(self, request: Request, conf: dict[str, Any], metadata: dict[str, str]) -> dict[str, Any] | None:
-        """Return the limits that the pod asks for; the metadata names them."""
-        found = annotated.asked(request, conf, "ulimits", KEYS, metadata, scopes=("container",))
+    def invoke(self, request: Request, conf: UlimitAdjusterConf) -> Result:
+        """Answer with the limits that the pod asks for; the metadata names them."""
+        metadata: dict[str, str] = {}
+        found = annotated.asked(request, conf.allow, "ulimits", KEYS, metadata, scopes=("container",))
         limits = found and _limits(annotated.read(_ULIMITS, found[1], found[0]) or [], found[0])
         if not limits:
-            return None
+            return request.new_result(self.type, metadata=metadata)
         metadata["ulimits"] = ", ".join([f"{each['type']}={each['soft']}:{each['hard']}" for each in limits])
-        return {"rlimits": limits}
+        return request.new_result(self.type, metadata=metadata, adjust={"rlimits": limits})
 
 
 def _limits(value: list[dict[str, Any]], where: str) -> list[dict[str, Any]]:

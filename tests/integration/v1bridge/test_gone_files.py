@@ -6,7 +6,6 @@ has loaded ahead what it may need; and none of the program's data can be opened.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import signal
 import subprocess
@@ -106,7 +105,7 @@ class Launched:
 
 def handed_over(known: BridgeOptions) -> str:
     """The settings as a runtime hands them over."""
-    values = {each.metadata["key"]: getattr(known, each.name) for each in dataclasses.fields(known)}
+    values = {key: getattr(known, name) for key, name in known.attributes.items()}
     return json.dumps({key: value for key, value in values.items() if value != ""})
 
 

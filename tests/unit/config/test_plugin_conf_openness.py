@@ -10,6 +10,7 @@ from nri.config import PluginEntry
 from nri.config.plugin_conf import open_to_every_pod, openness_note
 from nri.plugins.clearcfs import ClearCFS
 from nri.plugins.konfine import Konfine
+from nri.skel.process import schema_of
 
 BOTH = ("class", "cpus")
 
@@ -31,8 +32,8 @@ BOTH = ("class", "cpus")
     ],
 )
 def test_what_is_left_out_null_or_true_is_open(conf: Any, found: tuple[str, ...]) -> None:
-    assert open_to_every_pod(Konfine().conf_schema, conf) == found
-    assert open_to_every_pod(ClearCFS().conf_schema, conf) == found[:1] * ("class" in found)
+    assert open_to_every_pod(schema_of(Konfine()), conf) == found
+    assert open_to_every_pod(schema_of(ClearCFS()), conf) == found[:1] * ("class" in found)
 
 
 @pytest.mark.parametrize(
@@ -64,6 +65,6 @@ def test_a_plugin_that_declares_no_allow_leaves_nothing_open(schema: Any) -> Non
 
 def test_the_note_names_file_and_entry() -> None:
     plugin = PluginEntry(type="konfine", source="/etc/nri/resource.d/10.conf", source_index=2)
-    assert openness_note(plugin, Konfine().conf_schema).startswith(
+    assert openness_note(plugin, schema_of(Konfine())).startswith(
         "/etc/nri/resource.d/10.conf: plugins[2].conf.allow: any pod may set its own class and cpus; "
     )

@@ -10,6 +10,7 @@ from nri.plugins.device_injector import DeviceInjector
 from nri.plugins.hook_injector import HookInjector
 from nri.plugins.logger import FIELDS, Logger
 from nri.plugins.ulimit_adjuster import UlimitAdjuster
+from nri.skel.process import schema_of
 from nri.types.v1 import STATES
 from tests.support.confs import validate_conf
 from tests.unit.plugins.asking import run
@@ -82,14 +83,14 @@ CASES: dict[type[skel.Plugin], list[tuple[Any, bool]]] = {
     ids=lambda value: getattr(value, "type", repr(value)[:40]),
 )
 def test_schema_and_plugin_agree(kind: type[skel.Plugin], conf: Any, good: bool) -> None:
-    assert (validate_conf(kind().conf_schema, conf) == []) == good
+    assert (validate_conf(schema_of(kind()), conf) == []) == good
     error = run(kind(), {}, conf).error
     assert error.startswith("conf") != good, error
 
 
 @pytest.mark.parametrize("kind", CASES)
 def test_every_key_is_described(kind: type[skel.Plugin]) -> None:
-    schema = kind().conf_schema
+    schema = schema_of(kind())
     assert schema is not None
     assert all(key["description"] for key in schema["properties"].values())
 

@@ -322,7 +322,9 @@ def test_a_configuration_that_leaves_no_cpu_is_an_error_whatever_a_pod_says(
 @pytest.mark.parametrize("value", NO_LISTS, ids=lambda value: repr(value[:20]))
 def test_a_reserved_set_that_is_no_cpu_list_is_an_error(v2: Node, value: str) -> None:
     before = v2.cpus()
-    assert v2.error({"systemReserved": value}).startswith("conf.systemReserved: CPU list ")
+    error = v2.error({"systemReserved": value})
+    assert error.startswith("conf.systemReserved: found the string ")
+    assert ', expected a CPU list such as "0-3,8": ' in error
     assert v2.cpus() == before
     assert v2.fine({"systemReserved": value}, state="delete") == {}
 

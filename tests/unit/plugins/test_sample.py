@@ -8,6 +8,7 @@ import pytest
 
 from nri.plugins.clearcfs import ClearCFS
 from nri.plugins.konfine import Konfine
+from nri.skel.process import schema_of
 from tests.support.confs import validate_conf
 from tests.unit.plugins.running import BAD_CONF, Node
 
@@ -94,19 +95,19 @@ UNSAYABLE = [{"systemReserved": "3-1"}, {"systemReserved": [100.0]}]
     ids=lambda value: getattr(value, "type", repr(value)[:40]),
 )
 def test_schema_and_plugin_agree(kind: type[skel.Plugin], conf: Any, good: bool, tmp_path: Path) -> None:
-    assert (validate_conf(kind().conf_schema, conf) == []) == good
+    assert (validate_conf(schema_of(kind()), conf) == []) == good
     error = Node(kind(), tmp_path).run(conf).error
     assert error.startswith("conf") != good, error
 
 
 @pytest.mark.parametrize("conf", UNSAYABLE, ids=str)
 def test_what_a_schema_cannot_say_the_plugin_says(conf: Any, tmp_path: Path) -> None:
-    assert validate_conf(Konfine().conf_schema, conf) == []
+    assert validate_conf(schema_of(Konfine()), conf) == []
     assert Node(Konfine(), tmp_path).error(conf).startswith("conf.systemReserved")
 
 
 @pytest.mark.parametrize("kind", CASES)
 def test_every_key_is_described(kind: type[skel.Plugin]) -> None:
-    schema = kind().conf_schema
+    schema = schema_of(kind())
     assert schema is not None
     assert all(key["description"] for key in schema["properties"].values())

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import jsonschema
 import pytest
 
-from nri.runtime.options import OPTIONS, load
-from nri.types.table_explained import schema
+from nri.runtime.options import WrapperOptions, load
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -100,5 +99,5 @@ def test_a_directory_that_others_can_write_is_not_followed(file: Path) -> None:
     [*({key: value} for key, value in ALL.items()), {"runtime": "."}, {"runtime": "a/b"}, {"runtime": "runc\n"}],
 )
 def test_the_schema_gives_the_same_verdict(value: dict[str, Any]) -> None:
-    valid = jsonschema.Draft202012Validator(schema(OPTIONS)).is_valid(value)
-    assert valid == OPTIONS.accepts(value), re.escape(str(value))
+    valid = jsonschema.Draft202012Validator(WrapperOptions.schema()).is_valid(value)
+    assert valid == WrapperOptions.table.accepts(value), re.escape(str(value))

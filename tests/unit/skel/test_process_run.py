@@ -13,7 +13,7 @@ from nri.build import describe
 from nri.errors import NRIError
 from nri.prefork import protocol
 from nri.skel import process
-from nri.types.v1 import Request, Result
+from nri.types.v1 import Request, Result, State
 
 REQUEST = b'{"version":"0.1","state":"create","id":"a","sandboxID":"b","pid":1,"spec":null}'
 
@@ -193,7 +193,29 @@ class NoPlugin:
     type = "fake"
 
 
+class Sized(skel.Conf):
+    size: int = skel.fields.integer("how much", 1, 64, default=4)
+    name: str = skel.fields.text("whose")
+
+
+class NoConf(skel.Plugin):
+    type = "fake"
+    conf_class = Sized
+
+    def invoke(self, request: Request) -> Any:
+        return request.new_result(self.type)
+
+
+class NoConfClass(skel.Plugin):
+    type = "fake"
+
+    def invoke(self, request: Request, conf: Sized) -> Any:
+        return request.new_result(self.type)
+
+
 UNFIT = {
+    "no conf": (NoConf(), "class NoConf has a conf_class; expected the method invoke(self, request, conf)"),
+    "no class": (NoConfClass(), "class NoConfClass has no conf_class; expected the method invoke(self, request)"),
     "no method": (NoMethod(), "class NoMethod defines no method invoke(self, request)"),
     "no plugin": (NoPlugin(), "class NoPlugin defines no method invoke(self, request)"),
     "a class": (Fake, "found the class Fake, expected an object of it: skel.main(Fake())"),
@@ -203,7 +225,7 @@ UNFIT = {
 @pytest.mark.parametrize("case", UNFIT)
 def test_what_can_not_be_invoked_says_why_and_shows_no_traceback(case: str) -> None:
     plugin, why = UNFIT[case]
-    ran = Process(plugin, "invoke")
+    ran = Process(plugin, "invoke", stdin=REQUEST.replace(b"null", b'null,"conf":{"name":"a"}'))
     assert (ran.status, ran.result["error"], ran.stderr) == (0, why, "")
     ran = Process(plugin, "version")
     assert (ran.status, ran.stdout, ran.stderr) == (2, b"", f"fake: {why}\n")
@@ -227,6 +249,62 @@ def test_help_of_a_plugin_that_says_nothing_of_itself() -> None:
     assert text.startswith("bare, a plugin of the Node Resource Interface v0.1\n\nusage: bare invoke")
     assert "conf:" not in text
     assert Process(Bare(), "schema").result is True
+
+
+class WithConf(skel.Plugin):
+    type = "fake"
+    conf_class = Sized
+    acts_on = (State.CREATE,)
+
+    def invoke(self, request: Request, conf: Sized) -> Any:
+        return request.new_result(self.type, metadata={"size": f"{conf.name} {conf.size + 1}"})
+
+
+def test_a_plugin_with_a_conf_class_gets_an_object_of_it() -> None:
+    ran = Process(WithConf(), "invoke", stdin=REQUEST.replace(b"null", b'null,"conf":{"name":"a","size":7}'))
+    assert ran.result["metadata"] == {"size": "a 8"}
+
+
+def test_a_wrong_conf_is_an_error_before_the_plugin_is_asked_and_shows_no_traceback() -> None:
+    ran = Process(WithConf(), "invoke", stdin=REQUEST.replace(b"null", b'null,"conf":{"name":"a","size":65}'))
+    assert (ran.status, ran.stderr) == (0, "")
+    assert ran.result["error"] == "conf.size: found the number 65, expected an integer, 1 to 64"
+    assert Process(WithConf(), "invoke").result["error"] == "conf.name: missing, expected a string that is not empty"
+
+
+def test_a_state_that_the_plugin_does_not_act_on_gets_an_empty_result_whatever_its_conf() -> None:
+    ran = Process(WithConf(), "invoke", stdin=REQUEST.replace(b"create", b"delete"))
+    assert ran.result == {"plugin": "fake", "version": "0.1", "error": ""}
+
+
+def test_help_and_schema_are_made_of_the_conf_class() -> None:
+    text = Process(WithConf(), "--help").stdout.decode()
+    assert text.endswith(
+        "conf:\n  size: how much (integer, at least 1, at most 64, default 4)\n  name: whose (string, required)\n"
+    )
+    assert Process(WithConf(), "schema").result == Sized.schema()
+
+
+def test_a_schema_that_is_written_by_hand_counts_in_the_place_of_the_classs() -> None:
+    plugin = WithConf()
+    plugin.conf_schema = {"type": "object"}
+    assert Process(plugin, "schema").result == {"type": "object"}
+
+
+class Adjusting(skel.Plugin):
+    type = "fake"
+
+    def invoke(self, request: Request) -> Any:
+        return request.new_result(self.type, adjust={"oomScoreAdj": 1})
+
+
+def test_a_change_that_this_host_would_drop_is_an_error() -> None:
+    error = Process(Adjusting(), "invoke").result["error"]
+    assert error.startswith(
+        "fake: the request lacks the extension adjust: this host would drop what is asked for (oom"
+    )
+    known = REQUEST.replace(b"null", b'null,"extensions":{"adjust":1}')
+    assert Process(Adjusting(), "invoke", stdin=known).result["adjust"] == {"oomScoreAdj": 1}
 
 
 @pytest.mark.parametrize("verb", ["version", "--version"])

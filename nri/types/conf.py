@@ -1,0 +1,148 @@
+"""A plugin conf as a class: a field for each key, written once.
+
+    class BatchConf(Conf):
+        cpus: frozenset[int] = fields.cpus("the CPUs of batch containers")
+        level: str = fields.choice("low", "high", default="low", description="how much is done")
+
+    conf = BatchConf.from_value({"cpus": "0-3,8"})
+    assert (len(conf.cpus), conf.level) == (5, "low")
+
+The fields (:mod:`nri.types.fields`) make the verdict, the message, the JSON Schema and the attributes. A field's key
+is its name in camel case: ``max_size`` is ``maxSize``. A field without a default is required. Keys that begin with
+:data:`nri.types.table.NOTE_PREFIX` are notes; null stands for a missing key.
+"""
+
+from __future__ import annotations
+
+from nri.types.table import Key, Table
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, NoReturn, Self
+
+    from nri.types.table import Rule
+
+REQUIRED: Any = object()
+"""The default of a field that has none."""
+
+
+class ConfField:
+    """A key of a plugin conf; the functions of :mod:`nri.types.fields` make it.
+
+    :param default: the JSON value that a missing key stands for, or :data:`REQUIRED`.
+    :param read: makes the attribute's value of a JSON value; None if they are the same. It is not called for None.
+    :param key: the key, if it is not the attribute's name in camel case.
+    """
+
+    __slots__ = ("default", "description", "key", "read", "rule")
+
+    def __init__(
+        self, rule: Rule, description: str, default: Any, read: Callable[[Any], Any] | None = None, key: str = ""
+    ) -> None:
+        self.rule, self.description, self.default, self.read, self.key = rule, description, default, read, key
+
+
+class Conf:
+    """The base of a plugin conf. Its objects are frozen, and equal if all of their values are."""
+
+    table: Table
+    """The rule for the JSON value, made of the fields."""
+    attributes: dict[str, str]
+    """The names of the attributes, by key."""
+    _fields: dict[str, ConfField]  # by key
+
+    def __init_subclass__(cls) -> None:
+        own = {name: each for name, each in vars(cls).items() if isinstance(each, ConfField)}
+        names = {each.key or _camel(name): name for name, each in own.items()}
+        fields = {key: own[name] for key, name in names.items()}
+        for base in cls.__bases__:
+            inherited = {key: name for key, name in getattr(base, "attributes", {}).items() if name not in own}
+            fields |= {key: base._fields[key] for key in inherited}  # type: ignore[attr-defined] # it has attributes
+            names |= inherited
+        cls.attributes, cls._fields = names, fields
+        cls.table = Table(
+            *[
+                Key(key, each.rule, required=True, description=each.description)
+                if each.default is REQUIRED
+                else Key(key, each.rule, default=each.default, description=each.description)
+                for key, each in fields.items()
+            ],
+            notes=True,
+            nulls=True,
+        )
+
+    def __init__(self, **values: Any) -> None:
+        """Take the attributes' values, unchecked; those that are missing have their defaults."""
+        for key, name in self.attributes.items():
+            field = self._fields[key]
+            if name not in values:
+                if field.default is REQUIRED:
+                    raise TypeError(f"{type(self).__name__}: {name} is missing")
+                is_same = field.read is None or field.default is None
+                values[name] = field.default if is_same else field.read(field.default)  # type: ignore[misc]
+        if len(values) > len(self.attributes):
+            unknown = ", ".join(sorted(values.keys() - set(self.attributes.values())))
+            raise TypeError(f"{type(self).__name__}: found {unknown}, expected {', '.join(self.attributes.values())}")
+        self.__dict__.update(values)
+
+    @classmethod
+    def from_value(cls, value: object, where: str = "conf") -> Self:
+        """Return the conf of a decoded JSON value; None stands for an object without keys.
+
+        :raises nri.types.DecodeError: the first fault, as ``WHERE.KEY: found …, expected …``.
+        """
+        read = cls.table.read(value)
+        if read is None:
+            from nri.types.table_explained import refusal
+
+            raise refusal(cls.table, value, where)
+        return cls._of(read)
+
+    @classmethod
+    def of_accepted(cls, value: dict[str, Any]) -> Self:
+        """Return the conf of a JSON object that :attr:`table` accepts."""
+        read = cls.table.read(value)
+        if read is None:
+            raise TypeError("expected an object that the table accepts")
+        return cls._of(read)
+
+    @classmethod
+    def _of(cls, read: dict[str, Any]) -> Self:
+        made = object.__new__(cls)
+        fields, names = cls._fields, cls.attributes
+        for key, item in read.items():
+            convert = fields[key].read
+            made.__dict__[names[key]] = item if convert is None or item is None else convert(item)
+        return made
+
+    @classmethod
+    def schema(cls) -> dict[str, Any]:
+        """Return the JSON Schema (2020-12) of the conf."""
+        from nri.types.table_explained import schema
+
+        return schema(cls.table)
+
+    def replace(self, **changes: Any) -> Self:
+        """Return a copy with other values for some attributes, unchecked."""
+        return type(self)(**(self.__dict__ | changes))
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"{type(self).__name__} is frozen: {name} cannot be set")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"{type(self).__name__} is frozen: {name} cannot be deleted")
+
+    def __eq__(self, other: object) -> bool:
+        return self.__dict__ == other.__dict__ if type(other) is type(self) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment] # some values are dictionaries
+
+    def __repr__(self) -> str:
+        values = ", ".join([f"{name}={value!r}" for name, value in self.__dict__.items()])
+        return f"{type(self).__name__}({values})"
+
+
+def _camel(name: str) -> str:
+    first, *more = name.split("_")
+    return first + "".join([each.capitalize() for each in more])

@@ -1,0 +1,148 @@
+"""A plugin conf as a class: the verdict, the message, the schema and the object come from its fields."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+
+from nri.skel import fields
+from nri.types import DecodeError
+from nri.types.conf import Conf
+from nri.types.table import FLAG, text, words
+from tests.unit.types.mutations import values
+
+
+class Inner(Conf):
+    low_water: int = fields.integer("the low mark", 0, 9, default=1)
+    names: tuple[str, ...] = fields.array(text(1), "some names", default=[])
+
+
+class Base(Conf):
+    key: str = fields.text("a key", default="k")
+    level: str = fields.choice("low", "high", description="how much", default="low")
+
+
+class Full(Base):
+    cpus: frozenset[int] = fields.cpus("some CPUs")
+    level: str = fields.choice("low", "high", "top", description="how much", default="top")
+    ratio: float | None = fields.number("a part", 0, 1, default=None)
+    dir: str | None = fields.path("a place", default=None)
+    on: bool = fields.flag("whether", default=False)
+    inner: Inner = fields.section(Inner, "more", default={})
+    limits: dict[str, bool] = fields.mapping(FLAG, "by name", default={})
+    which: tuple[str, ...] = fields.array(words("a", "b"), "some", shortest=1, unique=True, default=["a"])
+    raw: Any = fields.value(text(2, 4), "a text", default=None, read=str.upper, key="RAW")
+
+
+def test_a_value_becomes_typed_attributes_and_defaults() -> None:
+    conf = Full.from_value({"cpus": "0-2,8", "inner": {"lowWater": 3}, "which": ["b"], "RAW": "abc", "x-note": 1})
+    assert (conf.cpus, conf.key, conf.level, conf.ratio, conf.on) == (
+        frozenset({0, 1, 2, 8}),
+        "k",
+        "top",
+        None,
+        False,
+    )
+    assert (conf.inner, conf.limits, conf.which, conf.raw) == (Inner(low_water=3), {}, ("b",), "ABC")
+
+
+def test_a_missing_section_has_its_own_defaults() -> None:
+    assert Full.from_value({"cpus": ""}).inner == Inner() == Inner.from_value(None)
+    assert Inner().names == ()
+
+
+def test_null_is_a_missing_key_but_not_where_one_is_required() -> None:
+    assert Full.from_value({"cpus": "1", "level": None, "inner": None}) == Full.from_value({"cpus": "1"})
+    with pytest.raises(DecodeError, match=r"^conf\.cpus: found null, expected a CPU list"):
+        Full.from_value({"cpus": None})
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (None, 'conf.cpus: missing, expected a CPU list such as "0-3,8"'),
+        ([], "conf: found an array, expected an object"),
+        ({"cpus": 3}, 'conf.cpus: found the number 3, expected a CPU list such as "0-3,8"'),
+        (
+            {"cpus": "two"},
+            "conf.cpus: found the string 'two', expected a CPU list such as \"0-3,8\": 'two' is no CPU and no range",
+        ),
+        ({"cpus": "1", "level": "mid"}, "conf.level: found the string 'mid', expected one of low, high, top"),
+        ({"cpus": "1", "ratio": 1.5}, "conf.ratio: found the number 1.5, expected a number, 0 to 1"),
+        ({"cpus": "1", "dir": "etc"}, "conf.dir: found the string 'etc', expected an absolute path"),
+        (
+            {"cpus": "1", "inner": {"lowWater": 10}},
+            "conf.inner.lowWater: found the number 10, expected an integer, 0 to 9",
+        ),
+        (
+            {"cpus": "1", "which": []},
+            "conf.which: found an array, expected an array of one item or more, each one of a, b",
+        ),
+        ({"cpus": "1", "which": ["a", "a"]}, "conf.which[1]: found the string 'a' again, expected it once"),
+        ({"cpus": "1", "limits": {"a": 1}}, "conf.limits.a: found the number 1, expected true or false"),
+    ],
+)
+def test_a_wrong_value_is_named_with_its_place(value: object, message: str) -> None:
+    with pytest.raises(DecodeError) as refused:
+        Full.from_value(value)
+    assert str(refused.value) == message
+
+
+def test_an_unknown_key_is_answered_with_the_known_ones() -> None:
+    with pytest.raises(DecodeError, match=r"^conf: found the key 'low_water', expected one of lowWater, names$"):
+        Inner.from_value({"low_water": 1})
+
+
+@given(
+    values | st.fixed_dictionaries({"cpus": st.sampled_from(["1", "a", "0-3"]) | values}, optional={"level": values})
+)
+def test_the_schema_gives_the_same_verdict(value: Any) -> None:
+    is_right = Draft202012Validator(Full.schema()).is_valid(value)
+    try:
+        Full.from_value({} if value is None else value)
+    except DecodeError:
+        assert not is_right
+    else:
+        assert is_right or value is None
+
+
+def test_the_schema_has_each_fields_sentence_and_default() -> None:
+    properties = Full.schema()["properties"]
+    assert properties["inner"]["properties"]["lowWater"] == {
+        "type": ["integer", "null"],
+        "minimum": 0,
+        "maximum": 9,
+        "default": 1,
+        "description": "the low mark",
+    }
+    assert Full.schema()["required"] == ["cpus"]
+    assert list(properties)[:2] == ["cpus", "level"]
+
+
+def test_a_conf_is_frozen_and_compares_by_its_values() -> None:
+    conf = Inner(low_water=2)
+    with pytest.raises(AttributeError, match="Inner is frozen: low_water cannot be set"):
+        conf.low_water = 3
+    with pytest.raises(AttributeError, match="cannot be deleted"):
+        del conf.low_water
+    assert conf == Inner(low_water=2) != Inner()
+    assert repr(conf) == "Inner(low_water=2, names=())"
+    assert conf.replace(names=("a",)) == Inner(low_water=2, names=("a",))
+
+
+def test_a_conf_that_is_made_by_hand_has_all_that_is_required_and_nothing_else() -> None:
+    assert Full(cpus=frozenset({1})) == Full.from_value({"cpus": "1"})
+    with pytest.raises(TypeError, match="Full: cpus is missing"):
+        Full()
+    with pytest.raises(TypeError, match="Inner: found nmaes, expected low_water, names"):
+        Inner(nmaes=())
+
+
+def test_a_subclass_has_its_own_fields_first_and_replaces_those_of_the_same_name() -> None:
+    assert list(Full.attributes.items())[:2] == [("cpus", "cpus"), ("level", "level")]
+    assert list(Full.attributes)[-2:] == ["RAW", "key"]
+    assert Base.from_value({}).level == "low"
