@@ -18,10 +18,12 @@ from nri.places import DEFAULT_SOCKET
 from nri.stub.plugin import Identity, IdentityError, RuntimeInfo, V2Plugin
 from nri.stub.runner import Runner, run
 from nri.stub.session import NRI_VERSION, Session
+from nri.ttrpc import Call
 
 __all__ = [
     "DEFAULT_SOCKET",
     "NRI_VERSION",
+    "Call",
     "Identity",
     "IdentityError",
     "Runner",
