@@ -6,6 +6,7 @@ the connections.
 
 from __future__ import annotations
 
+import shutil
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -13,15 +14,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import grpc
 import pytest
 
 from harness.containerd import cgroups
 from harness.containerd.bridged import SOCKET, create, knob
 from harness.containerd.cri import Cri
+from harness.containerd.enclosure import Enclosure
 from harness.containerd.instance import Containerd, Release
 from nri import api, stub
 from nri.api.runtimes import nri_version
 from nri.stub.plugin import HANDLERS
+from tests.support.v2_template import filled, launchable
 from tests.support.waiting import SOON, until
 
 pytestmark = pytest.mark.runtime
@@ -143,6 +147,26 @@ def test_what_a_later_plugin_removes_or_replaces_is_not_in_the_container(bare: C
     assert "/gone" not in mounts
     passes_removals_on = nri_version("containerd", ".".join(map(str, bare.release.version))) >= (0, 7)
     assert ("/dev/shm" in mounts) != passes_removals_on  # a mount of the container's own
+
+
+def test_the_template_of_a_plugin_works_where_the_runtime_launches_it(containerd_v2: Release, tmp_path: Path) -> None:
+    def prepare(enclosure: Enclosure) -> None:
+        (enclosure.opt_nri / "plugins").mkdir()
+        launchable(filled(tmp_path, "cpu-level"), enclosure.opt_nri / "plugins/10-cpu-level")
+        (enclosure.etc_nri / "conf.d").mkdir()
+        shutil.copy(tmp_path / "conf.json", enclosure.etc_nri / "conf.d/cpu-level.conf")
+
+    with Containerd(release=containerd_v2, prepare=prepare) as containerd, containerd.cri() as cri:
+        key = "level.cpu-level.example.com"
+        container = create(cri, cri.run_pod("web", annotations={key: "low", f"{key}/container.app": "middle"}))
+        cri.start(container)
+        assert knob(containerd, container, "cpu.shares") == "1024"
+        (pid,) = cgroups.processes(f"{containerd.enclosure.cgroup_parent}/{container}")
+        assert "LEVEL=middle" in Path(f"/proc/{pid}/environ").read_text().split("\0")
+        pod = cri.run_pod("wrong", annotations={key: "middling"})
+        with pytest.raises(grpc.RpcError) as refused:
+            create(cri, pod)
+        assert f"{key} is 'middling', expected one of low, middle, high" in refused.value.details()
 
 
 def test_an_update_that_nothing_asked_for_reaches_the_container(bare: Containerd) -> None:

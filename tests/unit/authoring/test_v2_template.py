@@ -12,27 +12,13 @@ from pathlib import Path
 
 import pytest
 
-import nri
-
-ROOT = Path(nri.__file__).parent.parent
-TEMPLATE = ROOT / "nri/authoring/templates/v2"
-NAMES = {"plugin.py.txt": "{module}.py", "test_plugin.py.txt": "test_{module}.py"}
-
-
-def filled(target: Path, name: str) -> Path:
-    """Fill the template for a plugin of this name."""
-    words = re.findall("[a-z0-9]+", name)
-    values = {"name": name, "module": "_".join(words), "class": "".join(word.title() for word in words)}
-    for source in TEMPLATE.iterdir():
-        file = NAMES.get(source.name, source.name.removesuffix(".txt")).format(**values)
-        text = re.sub("@(name|module|class)@", lambda found: values[found[1]], source.read_text())
-        (target / file).write_text(text)
-    return target
+from tests.support.v2_template import ROOT, TEMPLATE, filled, launchable
 
 
 @pytest.fixture(params=["cpu-level", "a", "a-name-that-is-longer-than-most"])
 def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    return filled(tmp_path, request.param)
+    filled(tmp_path, request.param)
+    return tmp_path
 
 
 def run(folder: Path, *command: str) -> str:
@@ -75,16 +61,12 @@ def test_it_passes_the_rules_of_this_project_and_its_format(folder: Path) -> Non
 
 def test_a_runtime_starts_it_with_the_sample_configuration(tmp_path: Path) -> None:
     name = "cpu-level"
-    folder = filled(tmp_path, name)
-    json.loads((folder / "conf.json").read_text())
-    (folder / "conf.d").mkdir()
-    (folder / "conf.json").rename(folder / f"conf.d/{name}.conf")
-    plugin = folder / f"10-{name}"
-    python = folder / "python"  # a plugin's environment is almost empty
-    python.write_text(f'#!/bin/sh\nPYTHONPATH="{ROOT}" exec "{sys.executable}" "$@"\n')
-    plugin.write_text(f"#!{python}\n" + (folder / "cpu_level.py").read_text())
-    for file in (python, plugin):
-        file.chmod(0o755)
+    source = filled(tmp_path, name)
+    json.loads((tmp_path / "conf.json").read_text())
+    (tmp_path / "conf.d").mkdir()
+    (tmp_path / "conf.json").rename(tmp_path / f"conf.d/{name}.conf")
+    plugin = tmp_path / f"10-{name}"
+    launchable(source, plugin)
     annotation = f"level.{name}.example.com/container.app-0=middle"
     simulate = [
         "nri.cli.entry",
@@ -96,7 +78,7 @@ def test_a_runtime_starts_it_with_the_sample_configuration(tmp_path: Path) -> No
         "--annotation",
         annotation,
     ]
-    shown = run(folder, *simulate)
+    shown = run(tmp_path, *simulate)
     assert re.search(r"^Configure .* wants CreateContainer, StopContainer  ", shown, re.MULTILINE), shown
     assert re.search(
         r"^CreateContainer .* sets env -LEVEL, env LEVEL, linux\.resources\.cpu\.shares ", shown, re.MULTILINE
