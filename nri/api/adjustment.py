@@ -73,7 +73,10 @@ class Adjustment(LinuxChanges):
         return self
 
     def remove_mount(self, destination: str) -> Self:
-        """Remove a mount: of an earlier plugin, or of the container."""
+        """Remove a mount: of an earlier plugin, or of the container.
+
+        A runtime with NRI up to 0.6, as containerd before 1.7.26, keeps the container's own.
+        """
         marked = mark(checked(destination, "mount"))
         drop(self.message.mounts, lambda each: each.destination, destination, marked)
         self.message.mounts.append(Mount(destination=marked))

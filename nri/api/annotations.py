@@ -1,4 +1,4 @@
-"""Look up what a pod's annotations say to one of its containers."""
+"""Look up a pod's annotation for one of its containers."""
 
 from __future__ import annotations
 

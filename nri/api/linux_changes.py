@@ -82,7 +82,7 @@ class LinuxChanges(ResourceChanges):
         return self
 
     def remove_sysctl(self, name: str) -> Self:
-        """Remove a sysctl."""
+        """Remove a sysctl of the container. One that an earlier plugin has set stays."""
         marked = mark(checked(name, "sysctl"))
         drop_keys(self.message.linux.sysctl, name)
         self.message.linux.sysctl[marked] = ""
@@ -94,7 +94,7 @@ class LinuxChanges(ResourceChanges):
         return self
 
     def remove_net_device(self, host_name: str) -> Self:
-        """Remove a network device, by its name on the host."""
+        """Remove a network device of the container, by its name on the host. An earlier plugin's stays."""
         marked = mark(checked(host_name, "network device"))
         drop_keys(self.message.linux.net_devices, host_name)
         self.message.linux.net_devices[marked].CopyFrom(LinuxNetDevice())

@@ -1,4 +1,4 @@
-"""What a pod's annotations say to one of its containers; the same rule for v0.1 and v2 plugins."""
+"""A pod's annotation for one of its containers; the same rule for v0.1 and v2 plugins."""
 
 from __future__ import annotations
 
