@@ -21,6 +21,7 @@ from typing import Any
 from nri import api
 from nri.adaptation.fields import ADDED, FIELDS, LIST, MAP, MergeRule, put, put_key, reach, set_fields
 from nri.adaptation.owners import Owners
+from nri.api.removal import is_marked, mark, unmarked
 
 _HIDDEN = ("CDI_devices", "linux.rdt.", "linux.memory_policy")  # from later plugins
 
@@ -85,20 +86,20 @@ class AdjustmentMerger:
 
     def _add_map(self, path: str, rule: MergeRule, value: Any, plugin: str) -> None:
         merged, shown = reach(self.adjustment, path), reach(self._container, path)
-        removed = {key[1:] for key in value if rule.removable and key.startswith("-")}
+        removed = {unmarked(key) for key in value if rule.removable and is_marked(key)}
         nothing = type(next(iter(value.values())))()
         for key in sorted(value):  # Go's order is random
-            if rule.removable and key.startswith("-"):
+            if rule.removable and is_marked(key):
                 continue
             if key in removed:
                 self._owners.clear_entry(self._container.id, rule.owner, key, plugin)
                 shown.pop(key, None)
-                put_key(merged, f"-{key}", nothing)
+                put_key(merged, mark(key), nothing)
             self._owners.claim_entry(self._container.id, rule.owner, key, plugin)
             put_key(shown, key, value[key])
             put_key(merged, key, value[key])
         for key in sorted(removed - set(value)):
-            put_key(merged, f"-{key}", nothing)
+            put_key(merged, mark(key), nothing)
 
     def _add_list(self, path: str, rule: MergeRule, value: Any, plugin: str) -> None:
         for item in value:
@@ -107,8 +108,8 @@ class AdjustmentMerger:
             reach(message, path).extend(value)
 
     def _add_removable(self, path: str, rule: MergeRule, value: Any, plugin: str) -> None:
-        added = [item for item in value if not getattr(item, rule.key).startswith("-")]
-        removals = {key[1:]: item for item in value if (key := getattr(item, rule.key)).startswith("-")}
+        added = [item for item in value if not is_marked(getattr(item, rule.key))]
+        removals = {unmarked(key): item for item in value if is_marked(key := getattr(item, rule.key))}
         replaced = {getattr(item, rule.key) for item in added}
         merged, shown = reach(self.adjustment, path), reach(self._container, path)
         for index, item in reversed(list(enumerate(merged))):
@@ -128,9 +129,9 @@ class AdjustmentMerger:
     def _add_namespaces(self, value: Any, plugin: str) -> None:
         shown = {item.type: item for item in self._container.linux.namespaces}
         for item in value:
-            kind = item.type.removeprefix("-")
+            kind = unmarked(item.type)
             self._owners.claim_entry(self._container.id, api.Field.Namespace, kind, plugin)
-            if item.type.startswith("-"):
+            if is_marked(item.type):
                 shown.pop(kind, None)
             else:
                 shown[kind] = item

@@ -14,6 +14,7 @@ from typing import Any
 
 from nri import api
 from nri.adaptation.fields import ADDED, FIELDS, LIST, MAP, RESOURCES, MergeRule, get, put, put_key, reach, set_fields
+from nri.api.removal import is_marked, unmarked
 
 _RESOURCES = "linux.resources."
 _NOT_SHOWN = ("CDI_devices", "linux.rdt.", "linux.memory_policy", _RESOURCES)
@@ -45,7 +46,7 @@ def adjust(container: api.Container, adjustment: api.ContainerAdjustment) -> Non
     if adjustment.mounts:
         _sort_mounts(container)
     for device in adjustment.linux.devices:
-        if not device.path.startswith("-"):
+        if not is_marked(device.path):
             container.linux.resources.devices.append(_rule(device))
     _adjust_resources(container.linux.resources, adjustment.linux.resources)
     _adjust_rdt(container, adjustment.linux.rdt)
@@ -88,17 +89,17 @@ def _adjust_rdt(container: api.Container, rdt: api.LinuxRdt) -> None:
 
 def _put_entries(target: Any, entries: Any) -> None:
     for key in sorted(entries):  # removals, which begin with a minus, come first
-        if key.startswith("-"):
-            target.pop(key[1:], None)
+        if is_marked(key):
+            target.pop(unmarked(key), None)
     for key in sorted(entries):
-        if not key.startswith("-"):
+        if not is_marked(key):
             put_key(target, key, entries[key])
 
 
 def _put_items(target: Any, rule: MergeRule, items: Any) -> None:
     for item in items:
         key = getattr(item, rule.key)
-        gone = key[1:] if rule.removable and key.startswith("-") else key
+        gone = unmarked(key) if rule.removable else key
         for index, present in reversed(list(enumerate(target))):
             if getattr(present, rule.key) == gone:
                 del target[index]
@@ -107,7 +108,7 @@ def _put_items(target: Any, rule: MergeRule, items: Any) -> None:
 
 
 def _put_env(container: api.Container, env: Any) -> None:
-    changes = {item.key.removeprefix("-"): item for item in env}
+    changes = {unmarked(item.key): item for item in env}
     kept = []
     for text in container.env:
         name, equals, _ = text.partition("=")
@@ -115,9 +116,9 @@ def _put_env(container: api.Container, env: Any) -> None:
             continue
         if (item := changes.pop(name, None)) is None:
             kept.append(text)
-        elif not item.key.startswith("-"):
+        elif not is_marked(item.key):
             kept.append(f"{item.key}={item.value}")
-    new = [item for item in env if item.key in changes and not item.key.startswith("-")]
+    new = [item for item in env if item.key in changes and not is_marked(item.key)]
     container.env[:] = kept + [f"{item.key}={item.value}" for item in new]
 
 

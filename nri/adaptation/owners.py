@@ -12,6 +12,7 @@ from __future__ import annotations
 from nri import api
 from nri.adaptation.errors import ConflictError
 from nri.adaptation.fields import FIELDS
+from nri.api.removal import mark, unmarked
 
 _PATHS = {rule.owner: path for path, rule in FIELDS.items()}
 _RDT = (api.Field.RdtClosID, api.Field.RdtSchemata, api.Field.RdtEnableMonitoring)
@@ -52,11 +53,11 @@ class Owners:
 
     def clear(self, container: str, field: int, plugin: str) -> None:
         """Take a field from its owner, for ``plugin``."""
-        self.message.owners[container].simple[field] = f"-{plugin}"
+        self.message.owners[container].simple[field] = mark(plugin)
 
     def clear_entry(self, container: str, field: int, key: str, plugin: str) -> None:
         """Take an entry from its owner, for ``plugin``."""
-        self.message.owners[container].compound[field].owners[key] = f"-{plugin}"
+        self.message.owners[container].compound[field].owners[key] = mark(plugin)
 
     def clear_rdt(self, container: str, plugin: str) -> None:
         """Take all RDT settings from their owners, for ``plugin``."""
@@ -64,7 +65,7 @@ class Owners:
             self.clear(container, field, plugin)
 
     def _check(self, owner: str | None, field: int, key: str, plugin: str) -> None:
-        if owner is not None and owner != f"-{plugin}":
-            first = owner.removeprefix("-")
+        if owner is not None and owner != mark(plugin):
+            first = unmarked(owner)
             words, path = f"{api.Field.Name(field)} {key}", f"{_PATHS[field]} {key}"
             raise ConflictError(self._event, words, path.rstrip(), first, plugin)

@@ -61,6 +61,22 @@ METHODS: tuple[EventMethod, ...] = (
 
 BY_EVENT: dict[int, EventMethod] = {method.event: method for method in METHODS}
 BY_RPC: dict[str, EventMethod] = {method.rpc: method for method in METHODS}
+_BY_LOWER = {method.rpc.lower(): method for method in METHODS}
+
+
+def find(event: object) -> EventMethod:
+    """Return the method of an event by its number, or by its name in any case: ``"CreateContainer"``.
+
+    :raises ValueError: for anything else; the message lists the names.
+    """
+    found = None
+    if isinstance(event, str):
+        found = _BY_LOWER.get(event.strip().lower())
+    elif isinstance(event, int) and not isinstance(event, bool):
+        found = BY_EVENT.get(event)
+    if found is None:
+        raise ValueError(f"found {event!r:.80}, expected one of {', '.join(BY_RPC)}")
+    return found
 
 
 def mask(events: Iterable[int]) -> int:

@@ -1,7 +1,7 @@
 """Convert changes in the words of the OCI runtime specification to v2 messages: what v0.1 plugins ask for.
 
 The documents are those of ``adjust`` and ``updates`` in a v0.1 result, whose form the caller has checked. Null, and
-``"remove": true`` in an element of a list, become keys with a minus in front of them.
+``"remove": true`` in an element of a list, become keys with the mark of a removal (:mod:`nri.api.removal`).
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from nri.api.linux_pb2 import (
     LinuxSyscall,
     POSIXRlimit,
 )
+from nri.api.removal import mark, unmarked
 
 _HOOKS = {key: field for field, key in HOOK_KEYS.items()}
 
@@ -88,7 +89,7 @@ def _put_linux(message: ContainerAdjustment, linux: dict[str, Any]) -> None:
     target.sysctl.update(_removable(linux.get("sysctl", {})))
     target.cgroups_path = linux.get("cgroupsPath", "")
     for name, device in linux.get("netDevices", {}).items():
-        key = name if device is not None or name.startswith("-") else f"-{name}"
+        key = name if device is not None else mark(unmarked(name))
         target.net_devices[key].CopyFrom(LinuxNetDevice(name=(device or {}).get("name", "")))
     if "resources" in linux:
         target.resources.CopyFrom(resources(linux["resources"]))
@@ -114,13 +115,13 @@ def _put_linux(message: ContainerAdjustment, linux: dict[str, Any]) -> None:
 
 def _removable(entries: dict[str, str | None]) -> dict[str, str]:
     """Return entries with a minus in front of the keys that null removes; those go first."""
-    removed = {f"-{key.removeprefix('-')}": "" for key, value in entries.items() if value is None}
+    removed = {mark(unmarked(key)): "" for key, value in entries.items() if value is None}
     return removed | {key: value for key, value in entries.items() if value is not None}
 
 
 def _mount(destination: str, mount: dict[str, Any] | None) -> Mount:
     if mount is None:
-        return Mount(destination=f"-{destination.removeprefix('-')}")
+        return Mount(destination=mark(unmarked(destination)))
     return Mount(destination=destination, **mount)
 
 
@@ -133,7 +134,7 @@ def _hook(hook: dict[str, Any]) -> Hook:
 
 def _device(device: dict[str, Any]) -> LinuxDevice:
     if device.get("remove"):
-        return LinuxDevice(path=f"-{device['path']}")
+        return LinuxDevice(path=mark(device["path"]))
     message = LinuxDevice(
         path=device["path"], type=device["type"], major=device.get("major", 0), minor=device.get("minor", 0)
     )
@@ -153,7 +154,7 @@ def _device_rule(rule: dict[str, Any]) -> LinuxDeviceCgroup:
 
 def _namespace(namespace: dict[str, Any]) -> LinuxNamespace:
     if namespace.get("remove"):
-        return LinuxNamespace(type=f"-{namespace['type']}")
+        return LinuxNamespace(type=mark(namespace["type"]))
     return LinuxNamespace(type=namespace["type"], path=namespace.get("path", ""))
 
 

@@ -63,7 +63,7 @@ class Timeline:
         with self._lock:
             lines = self._lines.pop(exchange.plugin, [])
             result = error or _result(exchange.request, exchange.response)
-            self._calls += 1
+            self._calls += exchange.event in events.BY_RPC  # not a plugin that connects
             self._add(Row(exchange.event, pod, container, exchange.plugin, result, error, exchange.seconds, lines))
 
     def event(self, item: LifecycleEvent, outcome: Outcome | None, error: EventError | None) -> None:

@@ -8,6 +8,7 @@ without what it needs.
 from __future__ import annotations
 
 from nri.plugins import sample
+from nri.scopes import SCOPES, suffixes
 from nri.skel.scopes import container_name
 from nri.types import fields, gojson
 from nri.types.errors import DecodeError
@@ -24,9 +25,6 @@ if TYPE_CHECKING:
 
 MAX_ANNOTATION = 64 * 1024
 """Characters of an annotation that is read; a longer one is refused."""
-
-SCOPES = ("container", "pod", "")
-"""The scopes of a key, the most specific one first: ``KEY/container.NAME``, ``KEY/pod``, ``KEY``."""
 
 
 def allow(*properties: str) -> Any:
@@ -71,9 +69,7 @@ def asked(
 
 
 def _names(request: Request, keys: tuple[str, ...], scopes: tuple[str, ...]) -> list[str]:
-    container = container_name(request)
-    suffixes = {"container": None if container is None else f"/container.{container}", "pod": "/pod", "": ""}
-    return [f"{key}{suffix}" for scope in scopes if (suffix := suffixes[scope]) is not None for key in keys]
+    return [f"{key}{suffix}" for suffix in suffixes(container_name(request), scopes) for key in keys]
 
 
 def read(rule: Rule, text: str, where: str) -> Any:

@@ -1,10 +1,11 @@
 """Annotations with a scope: one key for a pod or for one of its containers.
 
-The convention is the same as in NRI's v2 plugins: ``KEY/container.NAME`` overrides ``KEY/pod``, which overrides
-``KEY`` alone.
+The scopes of a key, and which of them overrides which, are in :mod:`nri.scopes`.
 """
 
 from __future__ import annotations
+
+from nri.scopes import suffixes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,8 +25,7 @@ def scoped(request: Request, key: str) -> tuple[str, str] | None:
     :returns: the key as it was found, with its scope, and its value; None if no such key exists.
     """
     annotations = request.spec.annotations if request.spec is not None else {}
-    name = container_name(request)
-    scopes = [*([] if name is None else [f"{key}/container.{name}"]), f"{key}/pod", key]
+    scopes = [key + suffix for suffix in suffixes(container_name(request))]
     for values in (annotations, request.labels):
         for scope in scopes:
             if scope in values:

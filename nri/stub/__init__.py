@@ -8,14 +8,27 @@
 
     stub.run(Logger(), name="logger", index="10")
 
-A plugin is subscribed to the events for which it defines handlers. :func:`run` serves the runtime that launched the
-plugin; otherwise it connects to a runtime, and connects again whenever the connection ends. :class:`Session` is one
-connection.
+A plugin is subscribed to the events for which it defines handlers, or to those that its ``configure`` returns.
+:func:`run` serves the runtime that launched the plugin, or a connection that it is given; otherwise it connects to a
+runtime, and connects again whenever the connection ends. :class:`Session` is one connection. The stub logs to the
+logger ``nri.stub``.
 """
 
 from nri.places import DEFAULT_SOCKET
 from nri.stub.plugin import Identity, IdentityError, RuntimeInfo, V2Plugin
 from nri.stub.runner import Runner, run
-from nri.stub.session import Session
+from nri.stub.session import NRI_VERSION, Session
+from nri.ttrpc import Call
 
-__all__ = ["DEFAULT_SOCKET", "Identity", "IdentityError", "Runner", "RuntimeInfo", "Session", "V2Plugin", "run"]
+__all__ = [
+    "DEFAULT_SOCKET",
+    "NRI_VERSION",
+    "Call",
+    "Identity",
+    "IdentityError",
+    "Runner",
+    "RuntimeInfo",
+    "Session",
+    "V2Plugin",
+    "run",
+]

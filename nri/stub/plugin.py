@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -109,8 +109,13 @@ class V2Plugin:
     optional_events: frozenset[int] = frozenset()
     """Events that the plugin handles and can do without: no warning if the runtime does not have them."""
 
-    def configure(self, config: str, runtime: RuntimeInfo) -> None:
-        """Take the configuration: the text of a file, or "" without one. An exception refuses the configuration."""
+    def configure(self, config: str, runtime: RuntimeInfo) -> Iterable[int | str] | None:
+        """Take the configuration: the text of a file, or "" without one. An exception refuses the configuration.
+
+        :returns: the events to subscribe to, by name (``"CreateContainer"``) or number
+            (``api.Event.CREATE_CONTAINER``), each with a handler. None or an empty collection: all that have one.
+        """
+        return None
 
     def synchronize(
         self, pods: Sequence[PodSandbox], containers: Sequence[Container]

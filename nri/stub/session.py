@@ -15,6 +15,7 @@ from nri.api.events import PLUGIN, RUNTIME
 from nri.api.runtimes import MAX_REQUEST
 from nri.errors import NRIError
 from nri.multiplex import OLD_MAX_PAYLOAD, PLUGIN_SERVICE, RUNTIME_SERVICE, ClosedError, Mux
+from nri.stub.choice import chosen_events
 from nri.stub.plugin import EventHandler, Identity, RuntimeInfo, V2Plugin, handlers
 from nri.ttrpc import Call, Code, RPCClient, RPCServer, StatusError
 from nri.ttrpc.server import MethodHandler, unary
@@ -24,6 +25,9 @@ NRI_VERSION = "v0.12.2"
 
 REGISTRATION_TIMEOUT = 5.0
 """Seconds that a plugin has to register and be configured; runtimes' default."""
+
+REQUEST_TIMEOUT = 2.0
+"""Seconds that a plugin has to answer a request; runtimes' default."""
 
 ANSWER_EARLY = 0.05
 """Seconds before a request's deadline at which it is answered for a handler that has not finished."""
@@ -103,6 +107,13 @@ class Session:
         return {(PLUGIN, name): handle for name, handle in by_name.items()}
 
     def _configure(self, request: api.ConfigureRequest, call: Call) -> api.ConfigureResponse:
+        try:
+            return self._configured(request)
+        except NRIError as error:
+            log.error("the plugin can't be configured: %s", error)  # the runtime only closes the connection
+            raise
+
+    def _configured(self, request: api.ConfigureRequest) -> api.ConfigureResponse:
         runtime = RuntimeInfo(
             name=request.runtime_name,
             version=request.runtime_version,
@@ -110,15 +121,15 @@ class Session:
             registration_timeout=request.registration_timeout / 1000 or None,
             request_timeout=request.request_timeout / 1000 or None,
         )
-        self._plugin.configure(request.config, runtime)
-        wanted = events.mask(self._handlers)
+        answer = self._plugin.configure(request.config, runtime)
+        wanted = events.mask(chosen_events(answer, self._handlers))
         mask = wanted & runtime.knows
         missing = [each for each in events.in_mask(wanted & ~mask) if each not in self._plugin.optional_events]
         if missing:
             names = ", ".join(events.BY_EVENT[event].rpc for event in missing)
             log.warning("%s %s can't deliver %s", runtime.name, runtime.version, names)
         if mask == 0:  # this would mean all events
-            what = "the runtime knows none of the events that the plugin handles"
+            what = "the runtime knows none of the events that the plugin wants"
             raise StatusError(Code.FAILED_PRECONDITION, what)
         self.runtime = runtime
         self._registration_over.set()  # containerd 1.7 does not synchronize a plugin that it launched

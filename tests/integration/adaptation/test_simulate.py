@@ -56,6 +56,17 @@ def test_the_timeline_shows_event_plugin_result_time_and_what_was_printed(logger
     assert lines[at + 1].startswith("    ['PATH=")
 
 
+def test_an_event_that_no_plugin_wants_is_shown_also_after_a_plugin_has_connected(tmp_path: Path) -> None:
+    plugin = install(tmp_path / "plugins", "10-stopped", STUB.replace("run_pod", "stop_pod") + SERVE)
+    ran = simulate("--plugin", plugin, "--containers", 0, "--json")
+    shown = [(row["event"], row["result"]) for row in timeline(ran)]
+    nothing = "no plugin wants it"
+    assert [each for each in shown if each[1] == nothing] == [
+        ("RunPodSandbox", nothing),
+        ("RemovePodSandbox", nothing),
+    ]
+
+
 def test_a_recorded_life_replays_to_the_same_timeline(logger: Path, tmp_path: Path) -> None:
     file = tmp_path / "life.jsonl"
     made = simulate(

@@ -73,6 +73,19 @@ def test_what_is_no_event_gets_no_bit(number: int) -> None:
         events.mask([number])
 
 
+@pytest.mark.parametrize("method", events.METHODS, ids=lambda method: method.rpc)
+def test_an_event_is_found_by_number_and_by_name_in_any_case(method: events.EventMethod) -> None:
+    for event in (method.event, method.rpc, method.rpc.upper(), f" {method.rpc} "):
+        assert events.find(event) is method
+
+
+@pytest.mark.parametrize("event", ["", "Configure", "RUN_POD_SANDBOX", 0, 15, True, 1.0, None, [], b"RunPodSandbox"])
+def test_what_is_no_event_is_refused_with_the_names_of_all(event: object) -> None:
+    with pytest.raises(ValueError) as caught:
+        events.find(event)
+    assert str(caught.value) == f"found {event!r}, expected one of {', '.join(events.BY_RPC)}"
+
+
 @pytest.mark.parametrize(("mask", "bits"), [(0x4000, "0x4000"), (0x4001, "0x4000"), (-1, "0xffffc000")])
 def test_a_bit_that_stands_for_no_event_is_refused(mask: int, bits: str) -> None:
     with pytest.raises(ValueError, match=rf"bits that stand for no event: {bits}$"):

@@ -86,7 +86,7 @@ def test_there_are_these_services_and_no_others() -> None:
 
 def test_api_has_all_of_them_under_their_plain_names() -> None:
     top = {*MESSAGES, *(name for name in ENUMS if "." not in name)}
-    assert top | {"convert", "events"} == set(vars(api)["__all__"])
+    assert top | {"Adjustment", "Update", "convert", "events", "scoped"} == set(vars(api)["__all__"])
     assert {api.__dict__[name].DESCRIPTOR.full_name for name in top} == {f"{TABLE['package']}.{name}" for name in top}
 
 

@@ -7,7 +7,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -128,6 +128,113 @@ def test_one_that_is_given_a_socket_serves_it(start: Start) -> None:
     assert len(reasons) == 1
 
 
+def test_a_given_socket_goes_before_that_of_the_environment(start: Start) -> None:
+    ours, theirs = socket.socketpair()
+    _, thread, _ = start(sock=ours, environment={SOCKET_VARIABLE: "999999"}, path="/nowhere")
+    runtime = Runtime(theirs)
+    runtime.start()
+    assert runtime.registration.plugin_name == "tester"
+    runtime.close()
+    thread.join(TIMEOUT)
+    assert not thread.is_alive()
+
+
+def test_run_serves_a_given_socket_and_returns_when_it_is_closed() -> None:
+    ours, theirs = socket.socketpair()
+    plugin = Plugin()
+    serving = threading.Thread(target=lambda: stub.run(plugin, name="given", index="10", sock=ours))
+    serving.start()
+    runtime = Runtime(theirs)
+    runtime.start()
+    assert plugin.synchronizations == [0]
+    runtime.close()
+    serving.join(TIMEOUT)
+    assert not serving.is_alive()
+    assert ours.fileno() == -1
+
+
+def test_a_given_socket_that_cannot_serve_is_refused_and_stays_open(tmp_path: Path) -> None:
+    ours, theirs = socket.socketpair(type=socket.SOCK_DGRAM)
+    closed, _other = socket.socketpair()
+    closed.close()
+    with socket.socket(socket.AF_UNIX) as alone, ours, theirs, _other:
+        for sock, said in [
+            (alone, "the given socket is not connected: Transport endpoint is not connected"),
+            (closed, "the given socket is not connected: Bad file descriptor"),
+            (ours, "found <socket.socket .*>, expected a connected stream socket"),
+            (ours.fileno(), r"found \d+, expected a connected stream socket"),
+            ("/run/nri.sock", "found '/run/nri.sock', expected a connected stream socket"),
+        ]:
+            with pytest.raises(NRIError, match=f"^{said}$"):
+                stub.Runner(Plugin(), name="a", index="10", environment={}, sock=cast(socket.socket, sock))
+        assert alone.fileno() != -1
+        assert ours.fileno() != -1
+
+
+def test_a_connect_of_ones_own_is_called_for_each_connection(start: Start, caplog: pytest.LogCaptureFixture) -> None:
+    theirs: list[socket.socket] = []
+    asked: list[str] = []
+
+    def connect(path: str) -> socket.socket:
+        asked.append(path)
+        if len(asked) == 2:
+            raise TimeoutError("no route to the node")
+        if len(asked) == 3:
+            return socket.socket(socket.AF_UNIX)  # not connected
+        ours, other = socket.socketpair()
+        theirs.append(other)
+        return ours
+
+    runner, _, reasons = start(connect=connect, path="node-7")
+    for number in range(2):
+        until(lambda number=number: len(theirs) > number)  # type: ignore[misc]
+        runtime = Runtime(theirs[number])
+        runtime.start()
+        until_there_are(number + 1, runner._plugin.synchronizations)
+        runtime.close()
+    until(lambda: len(theirs) == 3)
+    assert set(asked) == {"node-7"}
+    why = "retrying until a runtime accepts the connection"
+    assert warnings(caplog) == [
+        f"no runtime at node-7: no route to the node; {why}",
+        f"no runtime at node-7: Transport endpoint is not connected; {why}",
+    ]
+    assert reasons == []
+    theirs[2].close()
+
+
+def test_a_connect_that_returns_no_socket_ends_the_run() -> None:
+    ours, theirs = socket.socketpair(type=socket.SOCK_DGRAM)
+    runner = stub.Runner(Plugin(), name="a", index="10", environment={}, connect=lambda path: ours)
+    with theirs, pytest.raises(NRIError, match=r"expected a connected stream socket$"):
+        runner.run()
+    assert ours.fileno() == -1
+    nothing = stub.Runner(Plugin(), name="a", index="10", environment={}, connect=cast(Any, lambda path: None))
+    with pytest.raises(NRIError, match=r"^found None, expected a connected stream socket$"):
+        nothing.run()
+
+
+def test_the_timeouts_are_those_that_the_runtime_has_sent(start: Start) -> None:
+    ours, theirs = socket.socketpair()
+    runner, thread, _ = start(sock=ours)
+    assert (runner.runtime, runner.registration_timeout, runner.request_timeout) == (None, 5.0, 2.0)
+    runtime = Runtime(theirs)
+    runtime.start(registration_timeout=7000, request_timeout=3500)
+    assert (runner.runtime.name, runner.registration_timeout, runner.request_timeout) == ("fake", 7.0, 3.5)
+    runtime.close()
+    thread.join(TIMEOUT)
+    assert runner.runtime.name == "fake"  # known after the connection, too
+
+
+def test_the_timeouts_are_the_default_ones_where_a_runtime_sends_none(start: Start) -> None:
+    ours, theirs = socket.socketpair()
+    runner, *_ = start(sock=ours)
+    runtime = Runtime(theirs)
+    runtime.start()
+    assert (runner.runtime.version, runner.registration_timeout, runner.request_timeout) == ("1.2", 5.0, 2.0)
+    runtime.close()
+
+
 @pytest.mark.parametrize("value", ["", "three", "-1", "3.0", " 3", "٣", "1234567", "0x3"])
 def test_a_socket_number_that_is_none_is_refused(value: str) -> None:
     with pytest.raises(NRIError, match=f"^{SOCKET_VARIABLE} is {value!r}, expected the number of a descriptor$"):
@@ -173,13 +280,13 @@ def test_one_that_finds_no_runtime_says_so_once(
 ) -> None:
     monkeypatch.setattr(runner_module, "LONGEST_PAUSE", 0.01)
     attempts: list[str] = []
-    connect = runner_module._connect
+    connect = runner_module._connect_unix
 
     def counted(path: str) -> socket.socket:
         attempts.append(path)
         return connect(path)
 
-    monkeypatch.setattr(runner_module, "_connect", counted)
+    monkeypatch.setattr(runner_module, "_connect_unix", counted)
     start()
     until(lambda: len(attempts) > 5)
     why = "retrying until a runtime accepts the connection"

@@ -35,9 +35,11 @@ def subscribed(*names: str) -> Any:
             self.synchronized: list[tuple[Sequence[api.PodSandbox], Sequence[api.Container]]] = []
             self.ended = 0
             self.answer: Any = None
+            self.choice: Any = None
 
-        def configure(self, config: str, runtime: stub.RuntimeInfo) -> None:
+        def configure(self, config: str, runtime: stub.RuntimeInfo) -> Any:
             self.configured.append((config, runtime))
+            return self.choice
 
         def synchronize(
             self, pods: Sequence[api.PodSandbox], containers: Sequence[api.Container]
@@ -170,9 +172,93 @@ def test_the_mask_follows_the_handlers(connect: Connect, event: int, name: str) 
 
 def test_a_plugin_is_not_subscribed_to_everything_for_want_of_what_the_runtime_knows(connect: Connect) -> None:
     session, runtime = connect(subscribed("update_pod_sandbox"))
-    with pytest.raises(StatusError, match=r"^FAILED_PRECONDITION: the runtime knows none of the events"):
+    with pytest.raises(StatusError, match=r"^FAILED_PRECONDITION: the runtime knows none of the events that"):
         runtime.configure()
     assert session.runtime is None
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        ["RunPodSandbox", "StartContainer"],
+        ("runpodsandbox", " StartContainer "),
+        {api.Event.RUN_POD_SANDBOX, "StartContainer"},
+        iter([1, 6, 6]),
+    ],
+)
+def test_a_plugin_is_subscribed_to_the_events_that_it_chooses(connect: Connect, choice: Any) -> None:
+    plugin = subscribed(*EVERYTHING)
+    plugin.choice = choice
+    _, runtime = connect(plugin)
+    assert runtime.configure(**NEW) == events.mask([api.Event.RUN_POD_SANDBOX, api.Event.START_CONTAINER])
+
+
+@pytest.mark.parametrize("choice", [None, [], frozenset(), {}])
+def test_a_plugin_that_chooses_nothing_is_subscribed_to_what_it_handles(connect: Connect, choice: Any) -> None:
+    plugin = subscribed("run_pod_sandbox", "create_container")
+    plugin.choice = choice
+    _, runtime = connect(plugin)
+    assert runtime.configure(**NEW) == events.mask([api.Event.RUN_POD_SANDBOX, api.Event.CREATE_CONTAINER])
+
+
+KNOWN = ", ".join(events.BY_RPC)
+
+
+@pytest.mark.parametrize(
+    ("choice", "said"),
+    [
+        (
+            ["RunPodSandbox", "StopContainer", "StartContainer"],
+            (
+                "configure chose StopContainer, StartContainer, "
+                "but the plugin handles only RunPodSandbox, CreateContainer"
+            ),
+        ),
+        (["Create"], f"configure chose an event: found 'Create', expected one of {KNOWN}"),
+        (["Configure"], f"configure chose an event: found 'Configure', expected one of {KNOWN}"),
+        ([15], f"configure chose an event: found 15, expected one of {KNOWN}"),
+        ([True], f"configure chose an event: found True, expected one of {KNOWN}"),
+        ([None], f"configure chose an event: found None, expected one of {KNOWN}"),
+        (["a\nb"], rf"configure chose an event: found 'a\nb', expected one of {KNOWN}"),
+        (
+            "RunPodSandbox",
+            "configure returned 'RunPodSandbox', expected a collection of events such as ['CreateContainer']",
+        ),
+        (9, "configure returned 9, expected a collection of events such as ['CreateContainer']"),
+    ],
+)
+def test_a_choice_that_cannot_be_kept_refuses_the_configuration(
+    connect: Connect, choice: Any, said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    plugin = subscribed("run_pod_sandbox", "create_container")
+    plugin.choice = choice
+    session, runtime = connect(plugin)
+    with pytest.raises(StatusError) as caught:
+        runtime.configure()
+    assert caught.value.message == said
+    assert session.runtime is None
+    errors = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
+    assert errors == [f"the plugin can't be configured: {said}"]
+
+
+def test_a_chosen_event_that_the_runtime_does_not_have_is_a_warning_unless_it_is_optional(
+    connect: Connect, caplog: pytest.LogCaptureFixture
+) -> None:
+    plugin = subscribed(*EVERYTHING)
+    plugin.choice = ["RunPodSandbox", "UpdatePodSandbox", "PostUpdatePodSandbox"]
+    plugin.optional_events = frozenset({api.Event.POST_UPDATE_POD_SANDBOX})
+    _, runtime = connect(plugin)
+    assert runtime.configure(NRI_version="v0.9.0") == 1
+    told = [record.message for record in caplog.records if record.levelno == logging.WARNING]
+    assert told == ["fake 1.2 can't deliver UpdatePodSandbox"]
+
+
+def test_a_choice_of_which_the_runtime_has_nothing_is_not_everything(connect: Connect) -> None:
+    plugin = subscribed(*EVERYTHING)
+    plugin.choice = ["UpdatePodSandbox"]
+    _, runtime = connect(plugin)
+    with pytest.raises(StatusError, match=r"^FAILED_PRECONDITION: the runtime knows none of the events that"):
+        runtime.configure(NRI_version="v0.9.0")
 
 
 def test_a_plugin_without_handlers_is_refused() -> None:

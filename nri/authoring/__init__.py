@@ -1,0 +1,1 @@
+"""Make new plugins: the templates of ``nri new`` and what builds and tries them."""

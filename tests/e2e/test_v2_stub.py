@@ -1,0 +1,179 @@
+"""What nri.stub offers to authors of v2 plugins, beside a real containerd 1.7 and 2.x.
+
+The plugins run in the test's process: it connects to the socket in the runtime's mount namespace, and gives the stub
+the connections.
+"""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+from harness.containerd import cgroups
+from harness.containerd.bridged import SOCKET, create, knob
+from harness.containerd.cri import Cri
+from harness.containerd.enclosure import Enclosure
+from harness.containerd.instance import Containerd, Release
+from nri import api, stub
+from nri.api.runtimes import nri_version
+from nri.stub.plugin import HANDLERS
+from tests.support.v2_template import filled, launchable
+from tests.support.waiting import SOON, until
+
+pytestmark = pytest.mark.runtime
+
+LIFE = [
+    "run_pod_sandbox",
+    "create_container",
+    "post_create_container",
+    "start_container",
+    "post_start_container",
+    "stop_container",
+    "stop_pod_sandbox",
+    "remove_container",
+    "remove_pod_sandbox",
+]
+
+
+class Listening(stub.V2Plugin):
+    """Handles every event, and keeps those that arrive."""
+
+    def __init__(self, choice: list[int | str] | None = None) -> None:
+        self.choice, self.arrived = choice, [""][:0]
+        self.is_synchronized = threading.Event()
+        for name in HANDLERS.values():
+            if not hasattr(self, name):
+                setattr(self, name, lambda request, call, name=name: self.arrived.append(name))
+
+    def configure(self, config: str, runtime: stub.RuntimeInfo) -> list[int | str] | None:
+        return self.choice
+
+    def after_synchronize(self) -> None:
+        self.is_synchronized.set()
+
+
+class Changing(Listening):
+    """Answers CreateContainer with an adjustment."""
+
+    def __init__(self, build: Callable[[Any], api.Adjustment]) -> None:
+        self.build = build
+        super().__init__(["CreateContainer"])
+
+    def create_container(self, request: Any, call: object) -> api.CreateContainerResponse:
+        return api.CreateContainerResponse(adjust=self.build(request).message)
+
+
+@pytest.fixture
+def bare(containerd_v2: Release) -> Iterator[Containerd]:
+    """A containerd of each generation, without a plugin."""
+    with Containerd(release=containerd_v2) as containerd:
+        yield containerd
+
+
+def dial(containerd: Containerd) -> socket.socket:
+    """Connect to the runtime's socket, which only its mount namespace has."""
+    pid = min(containerd.enclosure.processes())
+    sock = socket.socket(socket.AF_UNIX)
+    sock.connect(f"/proc/{pid}/root{SOCKET.removeprefix('/var')}")  # /var/run is a link, which leads out of there
+    return sock
+
+
+@contextmanager
+def connected(containerd: Containerd, index: str, plugin: Listening) -> Iterator[stub.Runner]:
+    """A plugin that serves a connection of the test's, and is synchronized."""
+    runner = stub.Runner(plugin, name="tester", index=index, sock=dial(containerd), environment={})
+    serving = threading.Thread(target=runner.run)
+    serving.start()
+    try:
+        assert plugin.is_synchronized.wait(SOON)
+        yield runner
+    finally:
+        runner.stop()
+        serving.join(SOON)
+        assert not serving.is_alive()
+
+
+def live(cri: Cri) -> None:
+    """Take a pod and its container through their lives."""
+    pod = cri.run_pod("web")
+    container = create(cri, pod)
+    cri.start(container)
+    cri.stop(container)
+    cri.stop_pod(pod)
+    cri.remove(container)
+    cri.remove_pod(pod)
+
+
+def test_only_the_chosen_events_arrive(bare: Containerd) -> None:
+    choosing = Listening(["StopContainer", "createcontainer", api.Event.REMOVE_POD_SANDBOX])
+    everything = Listening()
+    with connected(bare, "10", choosing), connected(bare, "20", everything), bare.cri() as cri:
+        live(cri)
+        until(lambda: "remove_pod_sandbox" in everything.arrived, "the end of the pod", SOON)
+    assert choosing.arrived == ["create_container", "stop_container", "remove_pod_sandbox"]
+    assert [each for each in everything.arrived if each in LIFE] == LIFE
+
+
+def test_what_a_later_plugin_removes_or_replaces_is_not_in_the_container(bare: Containerd) -> None:
+    def first(request: Any) -> api.Adjustment:
+        adjustment = api.Adjustment().add_env("KEPT", "1").add_env("GONE", "1").add_env("LEVEL", "low")
+        return adjustment.add_mount("/gone", "tmpfs", type="tmpfs").add_mount("/kept", "tmpfs", type="tmpfs")
+
+    def second(request: Any) -> api.Adjustment:
+        found = api.scoped(request.pod, "level.example.com", request.container)
+        assert found is not None
+        adjustment = api.Adjustment().remove_env("GONE").remove_env("LEVEL").add_env("LEVEL", found[1])
+        return adjustment.remove_mount("/gone").remove_mount("/dev/shm")
+
+    annotations = {"level.example.com": "middle", "level.example.com/container.app": "high"}
+    with connected(bare, "10", Changing(first)), connected(bare, "20", Changing(second)), bare.cri() as cri:
+        container = create(cri, cri.run_pod("web", annotations=annotations))
+        cri.start(container)
+        (pid,) = cgroups.processes(f"{bare.enclosure.cgroup_parent}/{container}")
+        environment = Path(f"/proc/{pid}/environ").read_text().split("\0")
+        mounts = [line.split()[4] for line in Path(f"/proc/{pid}/mountinfo").read_text().splitlines()]
+    assert {"KEPT=1", "LEVEL=high"} <= set(environment)
+    assert not [each for each in environment if each.startswith("GONE") or each == "LEVEL=low"]
+    assert "/kept" in mounts
+    assert "/dev" in mounts
+    assert "/gone" not in mounts
+    passes_removals_on = nri_version("containerd", ".".join(map(str, bare.release.version))) >= (0, 7)
+    assert ("/dev/shm" in mounts) != passes_removals_on  # a mount of the container's own
+
+
+def test_the_template_of_a_plugin_works_where_the_runtime_launches_it(containerd_v2: Release, tmp_path: Path) -> None:
+    def prepare(enclosure: Enclosure) -> None:
+        (enclosure.opt_nri / "plugins").mkdir()
+        launchable(filled(tmp_path, "cpu-level"), enclosure.opt_nri / "plugins/10-cpu-level")
+        (enclosure.etc_nri / "conf.d").mkdir()
+        shutil.copy(tmp_path / "conf.json", enclosure.etc_nri / "conf.d/cpu-level.conf")
+
+    with Containerd(release=containerd_v2, prepare=prepare) as containerd, containerd.cri() as cri:
+        key = "level.cpu-level.example.com"
+        container = create(cri, cri.run_pod("web", annotations={key: "low", f"{key}/container.app": "middle"}))
+        cri.start(container)
+        assert knob(containerd, container, "cpu.shares") == "1024"
+        (pid,) = cgroups.processes(f"{containerd.enclosure.cgroup_parent}/{container}")
+        assert "LEVEL=middle" in Path(f"/proc/{pid}/environ").read_text().split("\0")
+        pod = cri.run_pod("wrong", annotations={key: "middling"})
+        with pytest.raises(grpc.RpcError) as refused:
+            create(cri, pod)
+        assert f"{key} is 'middling', expected one of low, middle, high" in refused.value.details()
+
+
+def test_an_update_that_nothing_asked_for_reaches_the_container(bare: Containerd) -> None:
+    with connected(bare, "10", Listening(["StartContainer"])) as runner, bare.cri() as cri:
+        container = create(cri, cri.run_pod("web"))
+        cri.start(container)
+        assert runner.runtime is not None
+        assert runner.runtime.name == "containerd"
+        assert runner.update_containers([api.Update(container).set_cpu(quota=70_000).message], timeout=SOON) == []
+        assert knob(bare, container, "cpu.cfs_quota_us") == "70000"

@@ -1,0 +1,121 @@
+"""What an author writes with nri.stub and the builders of nri.api, and what the embedded runtime makes of it."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from nri import api, stub
+from nri.adaptation import AdaptationError, ConflictError, Runtime
+from nri.adaptation.lifecycle import PodTemplate
+from nri.adaptation.recording import Replayer
+from nri.adaptation.runtime import Style
+from nri.stub.plugin import HANDLERS
+from tests.support.v2_plugin import container, pod
+from tests.support.waiting import SOON
+
+
+class Listening(stub.V2Plugin):
+    """Handles every event but the validation, and subscribes to its choice."""
+
+    def __init__(self, *choice: int | str) -> None:
+        self.choice = choice
+        self.arrived: list[str] = []
+        for name in HANDLERS.values():
+            if name != "validate_container_adjustment":
+                setattr(self, name, lambda request, call, name=name: self.arrived.append(name))
+
+    def configure(self, config: str, runtime: stub.RuntimeInfo) -> tuple[int | str, ...]:
+        return self.choice
+
+
+class Answering(stub.V2Plugin):
+    """Answers CreateContainer with an adjustment, and asks for updates."""
+
+    def __init__(self, adjustment: api.Adjustment, *updates: api.Update) -> None:
+        self.adjustment, self.updates = adjustment, updates
+
+    def create_container(self, request: Any, call: object) -> api.CreateContainerResponse:
+        return api.CreateContainerResponse(
+            adjust=self.adjustment.message, update=[update.message for update in self.updates]
+        )
+
+
+@contextmanager
+def attached(runtime: Runtime, plugin: stub.V2Plugin, index: str = "10") -> Iterator[stub.Runner]:
+    ours, theirs = socket.socketpair()
+    runner = stub.Runner(plugin, name="test", index=index, sock=theirs, environment={})
+    serving = threading.Thread(target=runner.run)
+    serving.start()
+    try:
+        runtime.attach(ours)
+        yield runner
+    finally:
+        runner.stop()
+        serving.join(SOON)
+        assert not serving.is_alive()
+
+
+@pytest.mark.parametrize("style", ["rpc", "state-change"])
+def test_only_the_events_that_a_plugin_chooses_arrive(style: Style) -> None:
+    everything = Listening()
+    some = Listening("RunPodSandbox", "PostStartContainer", api.Event.STOP_CONTAINER)
+    with Runtime(style=style) as runtime, attached(runtime, everything), attached(runtime, some, "20"):
+        replayer = Replayer(runtime)
+        replayer.replay(PodTemplate().lives(1, 1))
+        assert replayer.failed == 0
+    assert some.arrived == ["run_pod_sandbox", "post_start_container", "stop_container"]
+    assert set(some.arrived) < set(everything.arrived)
+    assert len(everything.arrived) > 8
+
+
+def test_a_runtime_does_not_take_a_plugin_with_a_choice_that_it_cannot_keep() -> None:
+    plugin = Listening("ValidateContainerAdjustment")
+    said = "configure chose ValidateContainerAdjustment, but the plugin handles only RunPodSandbox"
+    with Runtime() as runtime, pytest.raises(AdaptationError, match=said), attached(runtime, plugin):
+        pytest.fail("it was accepted")
+
+
+def test_an_adjustment_and_an_update_do_what_their_calls_say() -> None:
+    first = api.Adjustment().add_env("GONE", "1").add_env("LEVEL", "low").replace_args(["sleep", "1"])
+    first.add_mount("/gone", "/srv", options=["rbind"]).set_cpu(shares=2)
+    second = api.Adjustment().remove_env("GONE").remove_env("LEVEL").add_env("LEVEL", "high").remove_mount("/gone")
+    second.replace_args(["sleep", "2"]).remove_mount("/own").set_memory(limit=2**20)
+    update_other = api.Update("other").set_cpu(cpus="0-1")
+    with Runtime() as runtime, attached(runtime, Answering(first)):
+        runtime.run_pod_sandbox(pod())
+        runtime.create_container(pod(), container("other"))
+        with attached(runtime, Answering(second, update_other), "20"):
+            own = {"destination": "/own", "type": "bind", "source": "/own"}
+            created = runtime.create_container(pod(), container(args=["sh"], env=["A=1"], mounts=[own]))
+    assert created.container is not None
+    assert list(created.container.args) == ["sleep", "2"]
+    assert list(created.container.env) == ["A=1", "LEVEL=high"]
+    assert list(created.container.mounts) == []
+    assert created.container.linux.resources.cpu.shares.value == 2
+    assert created.container.linux.resources.memory.limit.value == 2**20
+    (update,) = created.updates
+    assert (update.container_id, update.linux.resources.cpu.cpus) == ("other", "0-1")
+
+
+def test_a_value_without_a_removal_is_a_conflict_with_an_earlier_plugin() -> None:
+    low, high = [Answering(api.Adjustment().add_env("LEVEL", level)) for level in ("low", "high")]
+    with Runtime() as runtime, attached(runtime, low), attached(runtime, high, "20"):
+        runtime.run_pod_sandbox(pod())
+        with pytest.raises(ConflictError, match='"20-test" and "10-test" both tried to set Env LEVEL'):
+            runtime.create_container(pod(), container())
+
+
+def test_a_plugin_updates_containers_when_it_wants_to() -> None:
+    update = api.Update("app").set_cpu(quota=9).set_unified("memory.high", "1").message
+    with Runtime() as runtime, attached(runtime, Listening()) as runner:
+        runtime.run_pod_sandbox(pod())
+        runtime.create_container(pod(), container())
+        assert runner.update_containers([update], timeout=SOON) == []
+        assert runtime.store.containers["app"].linux.resources == update.linux.resources
+        assert runner.request_timeout == 2.0
