@@ -16,7 +16,9 @@ COMMANDS = {
     "completion": "Print the shell code that completes nri's commands and options.",
     "hook": "Run the chain as a hook of an OCI runtime.",
     "invoke": "Run the chain once, by hand.",
+    "new": "Make the folder of a new plugin.",
     "plugins": "List the configured plugins, in order.",
+    "run": "Try a plugin while writing it.",
     "runtime": "Stand in for an OCI runtime, and run the chain around it.",
     "simulate": "Try v2 plugins on made-up pods, without a container runtime.",
 }

@@ -26,6 +26,7 @@ from nri.v1bridge.served import Served
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from nri.client import Invoker
     from nri.process.subreaper import Subreaper
     from nri.stub import RuntimeInfo
     from nri.ttrpc import Call
@@ -44,6 +45,7 @@ class Bridge(stub.V2Plugin):
     :param adopt: makes options from the text that a runtime sends; without it, ``options`` are final.
     :param subreaper: ends the processes that plugins leave behind; only for a process whose children are all plugins.
     :param launched: a runtime launched the bridge, and may not synchronize it.
+    :param invoker: runs the plugins; by default they are executables, found and run as the options say.
     """
 
     optional_events = frozenset({api.Event.UPDATE_POD_SANDBOX, api.Event.POST_UPDATE_POD_SANDBOX})
@@ -55,9 +57,10 @@ class Bridge(stub.V2Plugin):
         subreaper: Subreaper | None = None,
         *,
         launched: bool = False,
+        invoker: Invoker | None = None,
     ) -> None:
         self._adopt, self._launched = adopt, launched
-        self._clients = Clients(options)
+        self._clients = Clients(options, invoker)
         self._served = Served(self._clients, subreaper)
         self._pods = requests.Pods()
         self._synchronized = threading.Event()

@@ -14,6 +14,7 @@ from nri.prefork.pool.pool import Pool
 from nri.v1bridge.configuration import Configuration
 
 if TYPE_CHECKING:
+    from nri.client import Invoker
     from nri.v1bridge.options import BridgeOptions
 
 log = logging.getLogger("nri.v1bridge")
@@ -31,9 +32,12 @@ class Clients:
     """The clients for the configuration and the options as they are now, and the pool that they use.
 
     All methods may be called from any thread.
+
+    :param invoker: runs the plugins, in place of the one that the options ask for.
     """
 
-    def __init__(self, options: BridgeOptions) -> None:
+    def __init__(self, options: BridgeOptions, invoker: Invoker | None = None) -> None:
+        self._invoker = invoker
         self.configuration = Configuration(options.conf_dir, options.conf_file)
         self.pool = Pool() if options.prefork else None
         self.options = options
@@ -80,8 +84,8 @@ class Clients:
         Only this function gives the pool a configuration.
         """
         pool = self.pool
-        invoker = DirectInvoker(options.bin_dirs, check_owner=options.check_owner)
-        if pool is not None:
+        invoker = self._invoker or DirectInvoker(options.bin_dirs, check_owner=options.check_owner)
+        if pool is not None and self._invoker is None:
             pool.keep([(plugin.type, plugin.prefork) for plugin in configuration.plugins])
             invoker = PoolInvoker(pool, options.bin_dirs, check_owner=options.check_owner)
         others = [plugin for plugin in configuration.plugins if plugin.source != CONTAINERD_CONF_FILE]

@@ -154,7 +154,7 @@ def test_the_template_of_a_plugin_works_where_the_runtime_launches_it(containerd
         (enclosure.opt_nri / "plugins").mkdir()
         launchable(filled(tmp_path, "cpu-level"), enclosure.opt_nri / "plugins/10-cpu-level")
         (enclosure.etc_nri / "conf.d").mkdir()
-        shutil.copy(tmp_path / "conf.json", enclosure.etc_nri / "conf.d/cpu-level.conf")
+        shutil.copy(tmp_path / "cpu-level/conf.json", enclosure.etc_nri / "conf.d/cpu-level.conf")
 
     with Containerd(release=containerd_v2, prepare=prepare) as containerd, containerd.cri() as cri:
         key = "level.cpu-level.example.com"

@@ -17,8 +17,7 @@ from tests.support.v2_template import ROOT, TEMPLATE, filled, launchable
 
 @pytest.fixture(params=["cpu-level", "a", "a-name-that-is-longer-than-most"])
 def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    filled(tmp_path, request.param)
-    return tmp_path
+    return filled(tmp_path, request.param).parent
 
 
 def run(folder: Path, *command: str) -> str:
@@ -62,9 +61,9 @@ def test_it_passes_the_rules_of_this_project_and_its_format(folder: Path) -> Non
 def test_a_runtime_starts_it_with_the_sample_configuration(tmp_path: Path) -> None:
     name = "cpu-level"
     source = filled(tmp_path, name)
-    json.loads((tmp_path / "conf.json").read_text())
+    json.loads((source.parent / "conf.json").read_text())
     (tmp_path / "conf.d").mkdir()
-    (tmp_path / "conf.json").rename(tmp_path / f"conf.d/{name}.conf")
+    (source.parent / "conf.json").rename(tmp_path / f"conf.d/{name}.conf")
     plugin = tmp_path / f"10-{name}"
     launchable(source, plugin)
     annotation = f"level.{name}.example.com/container.app-0=middle"

@@ -1,0 +1,201 @@
+"""Try a plugin on one request, in this process: its tracebacks are whole, and its writes to cgroups are seen."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import runpy
+import sys
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from nri import skel
+from nri.authoring import plugin_source
+from nri.authoring.build_errors import BuildError
+from nri.authoring.node_cgroups import NodeCgroups
+from nri.cgroups.paths import expand
+from nri.client import Invoker
+from nri.errors import NRIError, escape
+from nri.process.conversation import Output
+from nri.testing import CgroupTree, Pod
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+class TryError(NRIError):
+    """A plugin cannot be tried; the message is one line, and says what to do."""
+
+
+class Cgroups(Protocol):
+    """The cgroups that a plugin is tried on."""
+
+    writes: list[tuple[str, str]]
+
+    def make(self, path: str) -> None:
+        """Make a cgroup, and those above it."""
+
+
+class Asked(NamedTuple):
+    """One request that the plugin got.
+
+    :ivar writes: the files of cgroups that were written, and the texts, in order.
+    :ivar stderr: what it printed, tracebacks in full.
+    """
+
+    request: dict[str, Any]
+    result: dict[str, Any]
+    writes: list[tuple[str, str]]
+    stderr: str
+
+
+def load(path: str) -> skel.Plugin:
+    """Return the plugin that a source file gives to ``skel.main``.
+
+    :raises TryError: it cannot be loaded, or calls no ``skel.main``; the message has the end of the traceback.
+    """
+    found: list[skel.Plugin] = []
+
+    class Captured(BaseException):
+        pass
+
+    def capture(plugin: skel.Plugin) -> None:
+        found.append(plugin)
+        raise Captured
+
+    real, path = skel.main, os.path.abspath(path)
+    sys.path.insert(0, os.path.dirname(path))
+    skel.main = capture  # type: ignore[assignment] # it returns, by an exception
+    try:
+        runpy.run_path(path, run_name="__main__")
+    except Captured:
+        return found[0]
+    except SystemExit as error:
+        raise TryError(
+            f"{path}: it exits with {error.code!r} when it is loaded; expected skel.main(PLUGIN)"
+        ) from error
+    except Exception as error:
+        raise TryError(_explained(path, error)) from error
+    finally:
+        skel.main = real
+        sys.path.remove(os.path.dirname(path))
+    raise TryError(f"{path}: found no call of skel.main; expected skel.main(PLUGIN) at its end, under __main__")
+
+
+def _explained(path: str, error: Exception) -> str:
+    import traceback
+
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
+    where = f"{path}:{frames[-1].lineno}" if frames else path
+    if isinstance(error, SyntaxError) and error.filename == path:
+        where = f"{path}:{error.lineno}"
+    return escape(f"{where}: {type(error).__name__}: {error.msg if isinstance(error, SyntaxError) else error}")
+
+
+class InThisProcess(Invoker):
+    """Calls one plugin, and keeps what it was asked and what it answered.
+
+    :param on_asked: called after each request.
+    """
+
+    def __init__(self, plugin: skel.Plugin, cgroups: Cgroups, on_asked: Callable[[Asked], None]) -> None:
+        self._plugin, self._cgroups, self._on_asked = plugin, cgroups, on_asked
+
+    def find(self, plugin: str) -> str:
+        """Return the name: there is no executable."""
+        return plugin
+
+    def run(self, path: str, plugin: str, request: bytes, deadline: float, *, max_output: int, log: Any) -> Output:
+        """Call the plugin, whatever time it takes: its author may be in a debugger."""
+        started = time.monotonic()
+        stdout, stderr, before = io.BytesIO(), io.StringIO(), len(self._cgroups.writes)
+        with contextlib.redirect_stdout(stderr), contextlib.redirect_stderr(stderr):
+            status = skel.run(self._plugin, [plugin, "invoke"], io.BytesIO(request), stdout, stderr)
+        output = Output()
+        output.stdout, output.stderr, output.status, output.stopped = stdout.getvalue(), "", status, ""
+        output.seconds = time.monotonic() - started
+        result = json.loads(output.stdout) if status == 0 else {}
+        self._on_asked(Asked(json.loads(request), result, self._cgroups.writes[before:], stderr.getvalue()))
+        return output
+
+
+def ask(plugin: skel.Plugin, request: bytes, cgroups: Cgroups) -> Asked:
+    """Return what a plugin makes of one request.
+
+    :raises TryError: the request cannot be read.
+    """
+    asked: list[Asked] = []
+    try:
+        value = json.loads(request)
+        path = (value.get("spec") or {}).get("cgroupsPath") or ""
+        if path:
+            cgroups.make(expand(path))
+    except (ValueError, AttributeError, TypeError) as error:
+        raise TryError(
+            f"the request is not one: {escape(str(error))}; expected a JSON object, docs/spec.md"
+        ) from error
+    invoker = InThisProcess(plugin, cgroups, asked.append)
+    output = invoker.run("", plugin.type, request, 0, max_output=0, log=None) if isinstance(value, dict) else None
+    if output is None or output.status != 0:
+        raise TryError("the request cannot be read; expected one as docs/spec.md has it")
+    return asked[0]
+
+
+def find_plugin(path: str) -> str:
+    """Return the source file of a plugin: *path*, or the one plugin in the folder *path*."""
+    try:
+        return plugin_source.find(path)
+    except BuildError as error:
+        raise TryError(str(error)) from error
+
+
+def conf_beside(source: str, type_: str) -> tuple[Any, str]:
+    """Return the conf of a plugin's entry in a ``*.conf`` beside its source, and the file; None and "" without one.
+
+    :raises nri.config.ConfigError: such a file is not a valid configuration.
+    """
+    from nri import config
+
+    folder = os.path.dirname(source)
+    if not any(name.endswith(".conf") for name in os.listdir(folder)):
+        return None, ""
+    found = config.load(folder, f"{folder}/none", check_owner=False).plugins
+    entry = next((plugin for plugin in found if plugin.type == type_), None)
+    return (None, "") if entry is None else (entry.conf, entry.source)
+
+
+@contextlib.contextmanager
+def cgroups(kind: str) -> Iterator[tuple[Cgroups, str]]:
+    """Cgroups to try a plugin on, and the path above those that are made.
+
+    :param kind: ``v1``, ``v2`` or ``hybrid`` for plain files, ``real`` for the node's own.
+    """
+    if kind == "real":
+        with NodeCgroups() as node:
+            yield node, node.top
+    else:
+        with CgroupTree(kind) as tree:
+            yield tree, ""
+
+
+def request_of(
+    runtime: str, state: str, conf: Any, annotations: dict[str, str], labels: dict[str, str], *, kind: str, top: str
+) -> bytes:
+    """Return a request about a container ``app``, as a runtime sends it.
+
+    :raises TryError: there is no such runtime, or it sends none of this state.
+    """
+    parent = f"{top}/kubepods/burstable/pod1" if top else ""
+    try:
+        pod = Pod(
+            annotations=annotations,
+            labels=labels,
+            runtime=runtime,
+            cgroup_version=2 if kind in ("v2", "real") else 1,
+            cgroup_parent=parent,
+        )
+        return pod.container("app", annotations=annotations).request(state, conf=conf).to_json()
+    except ValueError as error:
+        raise TryError(str(error)) from error

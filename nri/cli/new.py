@@ -1,0 +1,55 @@
+"""``nri new``: the folder of a new plugin."""
+
+from __future__ import annotations
+
+import click
+
+from nri.authoring.scaffold import KINDS, Kind, make
+from nri.cli import options, output
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.option("--reads", type=click.Choice(["annotations"]), help="Start from one that reads annotations.")
+@click.option("--writes", type=click.Choice(["cgroup"]), help="Start from one that writes to the cgroup.")
+@click.option("--adjusts", type=click.Choice(["container"]), help="Start from one that changes containers.")
+@click.option("--v2", "is_v2", is_flag=True, help="Start from a plugin for NRI v2.")
+@click.option("--dir", "directory", metavar="DIR", default=".", show_default=True, help="Make the folder in DIR.")
+@click.option("--list", "lists", is_flag=True, help="List the kinds of plugins.")
+@options.plain_errors
+def new(
+    name: str | None,
+    reads: str | None,
+    writes: str | None,
+    adjusts: str | None,
+    is_v2: bool,
+    directory: str,
+    lists: bool,
+) -> None:
+    """Make a folder with a new plugin NAME, its test, a sample entry and a README.
+
+    Without an option it is a bare one. What it makes works as it is: change it step by step.
+
+    \b
+    Examples:
+      nri new --list
+      nri new pinner --writes cgroup
+      cd pinner && python -m pytest && nri run --watch pinner.py
+    """
+    if lists:
+        output.print_table(("KIND", "STARTS FROM"), [(kind.option or "(none)", kind.description) for kind in KINDS])
+        return
+    if name is None:
+        raise click.UsageError("expected the NAME of the new plugin")
+    chosen = [template for template in (reads, writes, adjusts, "v2" if is_v2 else None) if template is not None]
+    if len(chosen) > 1:
+        raise click.UsageError("expected one of --reads, --writes, --adjusts and --v2: a plugin starts from one kind")
+    kind = _kind(chosen[0] if chosen else "bare")
+    names = make(name, kind, directory)
+    click.echo(
+        f"made {directory}/{name}: {', '.join(names)}" if directory != "." else f"made {name}: {', '.join(names)}"
+    )
+
+
+def _kind(template: str) -> Kind:
+    return next(kind for kind in KINDS if kind.template == template)

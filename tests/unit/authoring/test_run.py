@@ -1,0 +1,159 @@
+"""`nri run`: a plugin is tried while it is written, without a node."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from nri.authoring.watching import Watcher
+from tests.integration.cli.running import COMMAND, SOURCE, Ran, process
+
+PLUGIN = '''from nri import skel
+from nri.cgroups import find
+from nri.skel import fields
+
+
+class Conf(skel.Conf):
+    cpus: frozenset[int] = fields.cpus("its CPUs", default="2-3")
+
+
+class Pinner(skel.Plugin):
+    type = "pinner"
+    conf_class = Conf
+    acts_on = ("setup", "create", "resize", "update", "delete")
+
+    def invoke(self, request, conf):
+        if request.state == "setup":
+            return request.new_result(self.type, adjust={"env": {"A": "1"}})
+        if request.state == "create" and not request.is_sandbox:
+            print("confining")
+            find(request.spec.cgroups_path).confine(conf.cpus)
+        return request.new_result(self.type)
+
+
+if __name__ == "__main__":
+    skel.main(Pinner())
+'''
+LIFE = """create sandbox: ok
+setup app-0: ok
+  adjust: {"env": {"A": "1"}}
+create app-0: ok
+  wrote cpuset.cpus: 2-3
+  confining
+resize app-0: ok
+update app-0: ok
+delete app-0: ok
+delete sandbox: ok
+"""
+
+
+def run(folder: Path, *words: str, plugin: str = PLUGIN, stdin: bytes = b"") -> Ran:
+    (folder / "pinner.py").write_text(plugin)
+    return process("run", "pinner.py", *words, cwd=folder, stdin=stdin)
+
+
+@pytest.mark.parametrize("kind", ["v1", "v2", "hybrid"])
+def test_a_pods_life_shows_requests_results_and_writes(tmp_path: Path, kind: str) -> None:
+    ran = run(tmp_path, "--cgroups", kind)
+    assert (ran.status, ran.stderr) == (0, "")
+    assert ran.stdout == LIFE
+
+
+def test_several_pods_have_what_the_options_say(tmp_path: Path) -> None:
+    ran = run(tmp_path, "--pods", "2", "--containers", "2", "--conf", '{"cpus": "5"}')
+    assert ran.stdout.count("wrote cpuset.cpus: 5") == 4
+    assert ran.stdout.count("create sandbox: ok") == 2
+
+
+def test_the_conf_is_that_of_the_entry_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "10-p.conf").write_text('{"version": "0.1", "plugins": [{"type": "pinner", "conf": {"cpus": "1"}}]}')
+    ran = run(tmp_path)
+    assert ran.stdout.startswith("the conf is that of 10-p.conf\n")
+    assert "wrote cpuset.cpus: 1\n" in ran.stdout
+
+
+def test_an_exception_is_shown_with_its_whole_traceback_and_the_status_is_1(tmp_path: Path) -> None:
+    broken = PLUGIN.replace('print("confining")', "{}['missing']")
+    (tmp_path / "pinner.py").write_text(broken)
+    import subprocess
+    import sys
+
+    done = subprocess.run(
+        [*COMMAND, "run", "pinner.py"],
+        cwd=tmp_path,
+        env={"PYTHONPATH": SOURCE, "PATH": os.defpath},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert sys.executable == COMMAND[0]
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "create app-0: error: KeyError: 'missing'\n  Traceback (most recent call last):\n" in done.stdout
+    assert f'File "{tmp_path}/pinner.py", line 19, in invoke' in done.stdout
+    assert "  StartContainer fails: " in done.stdout
+
+
+@pytest.mark.parametrize("runtime", ["containerd-1.6", "containerd-1.7", "containerd-2.1", "cri-o-1.36", "podman", "runc"])
+def test_a_request_is_made_as_a_runtime_sends_it(tmp_path: Path, runtime: str) -> None:
+    ran = run(tmp_path, "--runtime", runtime)
+    assert (ran.status, ran.stderr) == (0, "")
+    assert "  wrote cpuset.cpus: 2-3\n  confining\n" in ran.stdout
+    assert run(tmp_path, "--runtime", runtime, "--state", "delete").stdout.endswith(": ok\n")
+
+
+def test_a_recorded_request_is_sent_as_it_is(tmp_path: Path) -> None:
+    request = b'{"version":"0.1","state":"create","id":"web","spec":{"cgroupsPath":"/kubepods/web"},"conf":{"cpus":"7"}}'
+    (tmp_path / "request.json").write_bytes(request)
+    expected = "create web: ok\n  wrote cpuset.cpus: 7\n  confining\n"
+    assert run(tmp_path, "--request", "request.json").stdout == expected
+    assert run(tmp_path, "--request", "-", stdin=request).stdout == expected
+
+
+@pytest.mark.parametrize(
+    ("plugin", "words", "status", "said"),
+    [
+        ("def", (), 1, "pinner.py:1: SyntaxError: "),
+        ("import nothing_of_that_name", (), 1, "pinner.py: found "),
+        (PLUGIN.replace("import skel\n", "import skel\nimport nothing_of_that_name\n"), (), 1, "No module named"),
+        (PLUGIN.replace("skel.main(Pinner())", "print(skel.main)"), (), 1, "skel.main"),
+        (PLUGIN, ("--conf", "{"), 2, "it is not JSON"),
+        (PLUGIN, ("--runtime", "lxc"), 1, "expected one of"),
+        (PLUGIN, ("--runtime", "podman", "--state", "setup"), 1, "podman sends no 'setup' about a container"),
+        (PLUGIN, ("--state", "setup"), 2, "--state goes with --runtime"),
+        (PLUGIN, ("--request", "nothing.json"), 1, "nothing.json: can't be read: No such file or directory"),
+        (PLUGIN, ("--request", "/dev/null"), 1, "the request is not one: "),
+        (PLUGIN, ("--request", "pinner.py"), 1, "the request is not one: "),
+    ],
+)
+def test_what_cannot_be_tried_is_one_sentence(
+    tmp_path: Path, plugin: str, words: tuple[str, ...], status: int, said: str
+) -> None:
+    ran = run(tmp_path, *words, plugin=plugin)
+    assert ran.status == status
+    assert said in ran.stderr
+    assert ran.stdout == ""
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    ran = process("run", "nothing.py", cwd=tmp_path)
+    assert (ran.status, ran.stdout) == (1, "")
+    assert "nothing.py: can't be read: No such file or directory" in ran.stderr
+
+
+def test_the_second_run_shows_what_has_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "pinner.py"
+    file.write_text(PLUGIN)
+    monkeypatch.setenv("PYTHONPATH", SOURCE)
+    lines: list[str] = []
+    watcher = Watcher(str(tmp_path), lines.append)
+    watcher.once(["run", str(file)])
+    assert "\n".join(lines[:-1]) + "\n" == LIFE
+    lines.clear()
+    file.write_text(PLUGIN.replace('"2-3"', '"4"'))
+    watcher.once(["run", str(file)])
+    assert [line for line in lines if line[:1] in "+-"][:2] == ["-  wrote cpuset.cpus: 2-3", "+  wrote cpuset.cpus: 4"]
+    lines.clear()
+    watcher.once(["run", str(file)])
+    assert lines[0] == "(nothing has changed)"
