@@ -59,11 +59,11 @@ class HookInjector(sample.SamplePlugin):
         """Return the hooks whose conditions are met; the metadata names their files."""
         if request.is_sandbox:
             return None
-        from nri.plugins.hook_injector.conditions import Container, is_met
+        from nri.plugins.hook_injector.conditions import Subject, is_met
         from nri.plugins.hook_injector.hook_files import read_dirs
 
         why_not = sample.why_not_allowed(request, "annotations", conf["allow"].get("annotations") or False)
-        container = Container(request.spec)
+        container = Subject(request.spec)
         hooks: dict[str, list[Any]] = {}
         names = []
         for path, found in read_dirs(conf["dirs"]):
