@@ -256,7 +256,7 @@ class CgroupTree:
         top = self._names.point(path)
         version = 2 if top == self.files.points.get("") else 1
         has_tasks = directory.removeprefix(top) in self._busy
-        at = kernel_rules.Surroundings(directory, top, version, cpulist.parse(self.cpus), has_tasks=has_tasks)
+        at = kernel_rules.KnobSurroundings(directory, top, version, cpulist.parse(self.cpus), has_tasks=has_tasks)
         content = kernel_knobs.rule_of(knob, version)(text, at)
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"{content}\n".encode(), 0)

@@ -1,6 +1,6 @@
 """The kernel's parsers of cgroup files: what a write makes of a file, or the error with which it is refused.
 
-A rule takes the text that is written and the file's :class:`Surroundings`; it returns the file's new content, or
+A rule takes the text that is written and the file's :class:`KnobSurroundings`; it returns the file's new content, or
 raises OSError. Sources: the kernel's ``Documentation/admin-guide/cgroup-v2.rst`` and ``cgroup-v1``, and the errors of
 ``kernel/cgroup/cpuset.c`` and ``cpuset-v1.c``, ``kernel/sched/core.c`` (weights, quotas, clamps), ``mm/memcontrol.c``
 with ``page_counter_memparse``, ``kernel/cgroup/pids.c`` and ``block/blk-iocost.c``.
@@ -18,7 +18,7 @@ from nri.cgroups.errors import CpuListError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    Rule = Callable[[str, "Surroundings"], str]
+    Rule = Callable[[str, "KnobSurroundings"], str]
 
 PAGE = 4096
 UNLIMITED = 2**63 - PAGE
@@ -27,7 +27,7 @@ UNLIMITED = 2**63 - PAGE
 _UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40, "p": 1 << 50, "e": 1 << 60}
 
 
-class Surroundings:
+class KnobSurroundings:
     """The cgroup of a file that is written: its directory, and what the parsers look at beside the file.
 
     :param top: the mount of the hierarchy.
@@ -64,12 +64,12 @@ def refuse(number: int) -> NoReturn:
     raise OSError(number, os.strerror(number))
 
 
-def anything(text: str, _: Surroundings) -> str:
+def anything(text: str, _: KnobSurroundings) -> str:
     """Take any text."""
     return text
 
 
-def read_only(_text: str, _: Surroundings) -> str:
+def read_only(_text: str, _: KnobSurroundings) -> str:
     """Refuse a write to a file that can only be read: it has no function for it."""
     refuse(errno.EINVAL)
 
@@ -77,7 +77,7 @@ def read_only(_text: str, _: Surroundings) -> str:
 def whole(low: int, high: int, *, beyond: int = errno.ERANGE) -> Rule:
     """Return the rule of a number from *low* to *high*; *beyond* is the error for any other."""
 
-    def rule(text: str, _: Surroundings) -> str:
+    def rule(text: str, _: KnobSurroundings) -> str:
         number = _integer(text)
         if not low <= number <= high:
             refuse(beyond)
@@ -91,7 +91,7 @@ def words(*known: str) -> Rule:
     return lambda text, _: text.strip() if text.strip() in known else refuse(errno.EINVAL)
 
 
-def shares(text: str, _: Surroundings) -> str:
+def shares(text: str, _: KnobSurroundings) -> str:
     """``cpu.shares``: any number, which is clamped."""
     number = _integer(text)
     if number < 0:
@@ -99,7 +99,7 @@ def shares(text: str, _: Surroundings) -> str:
     return str(min(max(number, 2), 262_144))
 
 
-def io_weight(text: str, _: Surroundings) -> str:
+def io_weight(text: str, _: KnobSurroundings) -> str:
     """``io.weight``: a number for all devices; for one device, ``MAJOR:MINOR N``."""
     device, _blank, weight = text.strip().rpartition(" ")
     if not 1 <= _integer(weight) <= 10_000:
@@ -109,7 +109,7 @@ def io_weight(text: str, _: Surroundings) -> str:
     return f"{device or 'default'} {int(weight)}"
 
 
-def for_device(text: str, _: Surroundings) -> str:
+def for_device(text: str, _: KnobSurroundings) -> str:
     """A line that begins with ``MAJOR:MINOR``."""
     return text if _is_device(text.strip().partition(" ")[0]) else refuse(errno.EINVAL)
 
@@ -117,7 +117,7 @@ def for_device(text: str, _: Surroundings) -> str:
 def size(*, none: str) -> Rule:
     """Return the rule of a number of bytes, with a unit or not; *none* is the word for no limit."""
 
-    def rule(text: str, _: Surroundings) -> str:
+    def rule(text: str, _: KnobSurroundings) -> str:
         text = text.strip().lower()
         if text == none:
             return none if none == "max" else str(UNLIMITED)
@@ -129,12 +129,12 @@ def size(*, none: str) -> Rule:
     return rule
 
 
-def number_or_max(text: str, _: Surroundings) -> str:
+def number_or_max(text: str, _: KnobSurroundings) -> str:
     """``pids.max``: a number, or ``max``."""
     return "max" if text.strip() == "max" else whole(0, 1 << 22, beyond=errno.EINVAL)(text, _)
 
 
-def clamp(text: str, _: Surroundings) -> str:
+def clamp(text: str, _: KnobSurroundings) -> str:
     """``cpu.uclamp.*``: a percentage with two decimals at most, or ``max``."""
     text = text.strip()
     if text == "max":
@@ -147,7 +147,7 @@ def clamp(text: str, _: Surroundings) -> str:
     return f"{float(text):.2f}"
 
 
-def bandwidth(text: str, at: Surroundings) -> str:
+def bandwidth(text: str, at: KnobSurroundings) -> str:
     """``cpu.max``: ``$MAX $PERIOD``; without a period the present one stays."""
     first, *rest = text.split() or [""]
     if len(rest) > 1:
@@ -158,7 +158,7 @@ def bandwidth(text: str, at: Surroundings) -> str:
     return f"{first} {period}"
 
 
-def quota_v1(text: str, at: Surroundings) -> str:
+def quota_v1(text: str, at: KnobSurroundings) -> str:
     """``cpu.cfs_quota_us``: a negative number for none; no child may have more than its parent."""
     quota = _integer(text)
     if 0 <= quota < 1000:
@@ -172,12 +172,12 @@ def quota_v1(text: str, at: Surroundings) -> str:
     return str(quota)
 
 
-def period_v1(text: str, _: Surroundings) -> str:
+def period_v1(text: str, _: KnobSurroundings) -> str:
     """``cpu.cfs_period_us``: from a millisecond to a second."""
     return str(_period(text))
 
 
-def cpus(text: str, at: Surroundings) -> str:
+def cpus(text: str, at: KnobSurroundings) -> str:
     """``cpuset.cpus``: CPUs of the machine; in v1 the parent's at most, and at least the children's."""
     wanted = _list(text)
     if not wanted <= at.cpus:
@@ -192,7 +192,7 @@ def cpus(text: str, at: Surroundings) -> str:
     return cpulist.render(wanted)
 
 
-def mems(text: str, at: Surroundings) -> str:
+def mems(text: str, at: KnobSurroundings) -> str:
     """``cpuset.mems``: memory nodes of the machine, which has one."""
     wanted = _list(text)
     if not wanted <= {0}:
@@ -225,7 +225,7 @@ def _period(text: str) -> int:
     return period
 
 
-def _ratio(at: Surroundings, directory: str) -> float | None:
+def _ratio(at: KnobSurroundings, directory: str) -> float | None:
     quota = at.read("cpu.cfs_quota_us", directory)
     return None if quota in ("", "-1") else int(quota) / int(at.read("cpu.cfs_period_us", directory))
 

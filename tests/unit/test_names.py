@@ -17,7 +17,16 @@ SOURCES = [path for path in sorted(PACKAGE.rglob("*.py")) if not path.stem.endsw
 MAX_LINES = 300
 
 API = (PACKAGE.parent / "docs/api.md").read_text() if (PACKAGE.parent / "docs/api.md").exists() else ""
-DOCUMENTED = ["nri.adaptation", "nri.cgroups", "nri.client", "nri.config", "nri.skel", "nri.stub", "nri.types"]
+DOCUMENTED = [
+    "nri.adaptation",
+    "nri.cgroups",
+    "nri.client",
+    "nri.config",
+    "nri.skel",
+    "nri.stub",
+    "nri.testing",
+    "nri.types",
+]
 
 
 def sections() -> dict[str, set[str]]:
