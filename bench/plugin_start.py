@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from bench.report import Row
-from harness.cgroup_tree import Tree
-from harness.fake_systemd import FakeSystemd
+from nri.testing.cgroup_files import CgroupFiles
+from nri.testing.fake_systemd import FakeSystemd
 
 WARM_UP = 3
 
@@ -102,7 +102,7 @@ def _measure(cases: list[Case], runs: int) -> list[Row]:
 
 
 def _cases(scratch: Path, binaries: Path) -> list[Case]:
-    tree = Tree(scratch / "cgroup", "v1")
+    tree = CgroupFiles(scratch / "cgroup", "v1")
     tree.make("/kubepods/podbench/bench", cpu__cfs_quota_us="50000\n", cpuset__cpus="0-3\n")
     tree.put("/kubepods/podbench", "cpuset.cpus", "0-3\n")
     tree.make(UNIT, cpu__cfs_quota_us="50000\n")
@@ -129,7 +129,7 @@ def _cases(scratch: Path, binaries: Path) -> list[Case]:
     ]
 
 
-def _hook(scratch: Path, binaries: Path, tree: Tree, conf: dict[str, str]) -> Case:
+def _hook(scratch: Path, binaries: Path, tree: CgroupFiles, conf: dict[str, str]) -> Case:
     bundle, conf_dir = scratch / "bundle", scratch / "resource.d"
     bundle.mkdir()
     conf_dir.mkdir()

@@ -9,8 +9,8 @@ import time
 from pathlib import Path
 from typing import Self
 
-from harness.cgroup_tree import Tree
 from nri.cgroups import CgroupError, Mounts
+from nri.testing.cgroup_files import CgroupFiles
 
 PERIOD = "100000"
 
@@ -30,7 +30,7 @@ class PodCgroups:
         self._scratch = scratch
         self._processes: list[subprocess.Popen[bytes]] = []
         self._made: list[Path] = []
-        self._tree: Tree | None = None
+        self._tree: CgroupFiles | None = None
 
     def __enter__(self) -> Self:
         try:
@@ -116,7 +116,7 @@ class PodCgroups:
                         (directory / knob).write_text((above / knob).read_text().strip())
 
     def _use_plain_files(self) -> None:
-        self._tree = Tree(self._scratch / "cgroup", "v2")
+        self._tree = CgroupFiles(self._scratch / "cgroup", "v2")
         self._tree.make(self.parent)
         mountinfo = self._scratch / "mountinfo"
         mountinfo.write_text(self._tree.mountinfo)

@@ -4,7 +4,6 @@
 | --- | --- |
 | :mod:`harness.node` | ``BridgeNode``: the compiled bridge, launched by the embedded runtime in a scratch directory |
 | :mod:`harness.processes` | processes, their memory and descriptors, as ``/proc`` shows them |
-| :mod:`harness.cgroup_tree` | ``Tree``: cgroups that are plain files, for machines whose own must not be touched |
 | :mod:`harness.containerd` | a private, real containerd with a CRI client |
 
 Imports ``nri``; never imports ``tests``, ``bench``, ``demo``, ``soak`` or ``fuzz``.

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from harness.cgroup_tree import Tree
 from nri import adaptation, api
+from nri.testing.cgroup_files import CgroupFiles
 from tests.support.waiting import SOON, wait_until
 
 ROOT = Path(__file__).parent.parent.parent
@@ -31,7 +31,7 @@ class Node:
         self.socket = str(root / "nri.sock")
         self.bin.mkdir(parents=True)
         self.conf.parent.mkdir(parents=True)
-        tree = Tree(root / "sys/fs/cgroup", "v1")
+        tree = CgroupFiles(root / "sys/fs/cgroup", "v1")
         tree.make("/kubepods/pod0d9c/app", cpu__cfs_quota_us="50000\n")
         tree.make("/kubepods/pod0d9c/pause")
         (root / "mountinfo").write_text(tree.mountinfo)

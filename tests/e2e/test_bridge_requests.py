@@ -9,8 +9,8 @@ import pytest
 from harness.containerd import image
 from harness.containerd.bridged import configure, prepared
 from harness.containerd.instance import Containerd, Release
+from nri.testing import recorded
 from tests.e2e.standin import StandIn
-from tests.support.golden import GOLDEN
 
 pytestmark = pytest.mark.runtime
 
@@ -19,10 +19,9 @@ UID = "0d9c5a4e-7b1e-4a53-9a0e-6f0f4b1f2f11"
 IMAGE = "docker.io/local/pause:1"
 
 
-def recorded(release: Release, what: str) -> dict[str, Any]:
+def recorded_on(release: Release, what: str) -> dict[str, Any]:
     name = next(name for version, name in RECORDED.items() if release.version[: len(version)] == version)
-    request: dict[str, Any] = json.loads((GOLDEN / f"{name}.{what}.json").read_text())
-    return request
+    return recorded(f"{name}.{what}")
 
 
 def alike(request: dict[str, Any], ids: dict[str, str], parent: str) -> dict[str, Any]:
@@ -62,20 +61,20 @@ def test_requests_equal_the_recorded_ones_but_for_what_is_meant_to_be_better(
         parent = containerd.enclosure.cgroup_parent
 
     pod_create, container_create, container_delete, pod_delete = keeper.requests()
-    theirs = recorded(containerd_v2, "container-create")
+    theirs = recorded_on(containerd_v2, "container-create")
     ids = {pod: theirs["sandboxID"], container: theirs["id"]}
-    of_pod = recorded(containerd_v2, "pod-create")
+    of_pod = recorded_on(containerd_v2, "pod-create")
     assert of_pod["id"] == theirs["sandboxID"]
     assert without_numbers(alike(pod_create, ids, parent)) == without_numbers(of_pod)
     for mine, what in ((container_create, "container-create"), (container_delete, "container-delete")):
-        expected = recorded(containerd_v2, what)
+        expected = recorded_on(containerd_v2, what)
         # Better: the pod's annotations are the container's as well.
         expected["spec"]["annotations"] = of_pod["spec"]["annotations"] | expected["spec"]["annotations"]
         assert without_numbers(alike(mine, ids, parent)) == without_numbers(expected), what
     # Better: a pod's end is told with all that its beginning was. The adapter had no pid, and on 1.7 next to nothing.
     assert without_numbers(alike(pod_delete, ids, parent)) == without_numbers({**of_pod, "state": "delete"})
     assert pod_delete["pid"] == pod_create["pid"]
-    their_delete = recorded(containerd_v2, "pod-delete")
+    their_delete = recorded_on(containerd_v2, "pod-delete")
     assert "pid" not in their_delete
 
 

@@ -2,7 +2,7 @@
 
 - a made-up host: ``host``, ``node`` (with the bridge), ``pods`` (a pod and a container of a runtime)
 - ends of a connection: ``connected`` (ttRPC), ``runtime`` (a v2 runtime), ``v2_plugin`` (a v2 plugin)
-- bytes on a connection: ``sent``, ``go_reader``, ``cutting``; recorded requests: ``golden``
+- bytes on a connection: ``sent``, ``go_reader``, ``cutting``
 - the machine: ``processes``, ``waiting``, ``blocked``, ``system_faults``, ``real_cgroups``, ``kernel_pod``,
   ``cgroup_versions``
 """

@@ -25,6 +25,7 @@ DOCUMENTED = [
     "nri.config",
     "nri.skel",
     "nri.stub",
+    "nri.testing",
     "nri.types",
 ]
 

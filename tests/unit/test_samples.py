@@ -69,15 +69,13 @@ def test_without_conf_a_plugin_that_adjusts_is_closed(plugin: type[Any]) -> None
 @pytest.mark.parametrize(
     ("labels", "quota_stays", "cpus"), [(SYSTEM, False, "3"), (OTHER, True, "1-7"), ({}, True, "1-7")]
 )
-def test_pods_of_other_namespaces_keep_quota_and_cpus(
-    tmp_path: Path, labels: dict[str, str], quota_stays: bool, cpus: str
-) -> None:
+def test_pods_of_other_namespaces_keep_quota_and_cpus(labels: dict[str, str], quota_stays: bool, cpus: str) -> None:
     said = {"qos.class": "ls", ANNOTATION: "3"}
-    clearcfs = Node(ClearCFS(), tmp_path / "clearcfs")
+    clearcfs = Node(ClearCFS())
     clearcfs.limit(CONTAINER, 50_000)
     clearcfs.fine(sample(ClearCFS).conf, annotations=said, labels=labels)
     assert clearcfs.is_limited(CONTAINER) == quota_stays
-    konfine = Node(Konfine(), tmp_path / "konfine")
+    konfine = Node(Konfine())
     konfine.fine(sample(Konfine).conf, annotations=said, labels=labels)
     assert konfine.cpus() == cpus
     konfine.fine(sample(Konfine).conf, annotations={"qos.class": "system"}, labels=labels)

@@ -55,11 +55,11 @@ class HookInjector(Plugin):
 
 
 def _hooks(request: Request, conf: HookInjectorConf, metadata: dict[str, str]) -> dict[str, list[Any]]:
-    from nri.plugins.hook_injector.conditions import Container, is_met
+    from nri.plugins.hook_injector.conditions import Subject, is_met
     from nri.plugins.hook_injector.hook_files import read_dirs
 
     why_not = sample.why_not_allowed(request, "annotations", conf.allow.get("annotations") or False)
-    container = Container(request.spec)
+    container = Subject(request.spec)
     hooks: dict[str, list[Any]] = {}
     names = []
     for path, found in read_dirs(conf.dirs):

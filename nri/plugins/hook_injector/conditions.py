@@ -47,7 +47,7 @@ class _TooSlowError(Exception):
     pass
 
 
-class Container:
+class Subject:
     """What conditions look at of a container."""
 
     def __init__(self, spec: Spec | None) -> None:
@@ -101,7 +101,7 @@ def _is_bind(mount: Any) -> bool:
     return mount.get("type") == "bind" or (isinstance(options, list) and ("bind" in options or "rbind" in options))
 
 
-def is_met(when: When, container: Container) -> bool:
+def is_met(when: When, container: Subject) -> bool:
     """Return whether all conditions that are given hold.
 
     :raises DecodeError: a pattern is not a regular expression.

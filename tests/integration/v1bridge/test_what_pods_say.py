@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from harness.cgroup_tree import Tree
 from nri.config.entries import PluginEntry
 from nri.plugins.konfine import ANNOTATION
+from nri.testing.cgroup_files import CgroupFiles
 from tests.integration.v1bridge.site import Attached
 from tests.support.pods import container, pod
 
@@ -45,7 +45,7 @@ class Reserving(Attached):
     """A bridge with konfine on a runtime, and a made-up tree with one container."""
 
     def __init__(self, host: Host, *, prefork: bool) -> None:
-        self.tree = Tree(host.folder("cgroup"), "v2", "0-7")
+        self.tree = CgroupFiles(host.folder("cgroup"), "v2", "0-7")
         self.tree.make(CONTAINER)
         self.tree.put("/kubepods", "cpuset.cpus.effective", "0-7\n")
         mountinfo = host.root / "mountinfo"

@@ -6,6 +6,7 @@ Source: ``tests/golden/nri-0.12/merge.json``, which pkg/adaptation of containerd
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,9 +15,8 @@ from google.protobuf import json_format
 from nri import api
 from nri.adaptation import ConflictError, EventError, merge
 from nri.adaptation.fields import FIELDS
-from tests.support.golden import GOLDEN
 
-RECORD = json.loads((GOLDEN / "nri-0.12/merge.json").read_text())
+RECORD = json.loads((Path(__file__).parents[2] / "golden/nri-0.12/merge.json").read_text())
 FAILS_OR_VALIDATES = {
     "plugin errs",
     "UpdateContainer errs",

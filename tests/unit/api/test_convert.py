@@ -1,22 +1,20 @@
 """v2 resources and namespaces in OCI's words: byte for byte what the Go adapter wrote."""
 
 import json
-import os
 from typing import Any
 
 import pytest
 
 from nri import api
 from nri.api import convert
-from tests.support.golden import recordings
+from nri.testing import recorded, recordings
 
 GOLDEN = recordings("*adapter*")
 SHARES = {"shares": {"value": 512}, "quota": {"value": 50000}, "period": {"value": 100000}}
 
 
-def spec(path: str) -> Any:
-    with open(path, encoding="utf-8") as file:
-        return json.load(file)["spec"]
+def spec(name: str) -> Any:
+    return recorded(name)["spec"]
 
 
 def from_oci(oci: Any) -> dict[str, Any]:
@@ -34,17 +32,17 @@ def test_there_are_golden_requests() -> None:
     assert len(GOLDEN) == 8
 
 
-@pytest.mark.parametrize("path", GOLDEN, ids=os.path.basename)
-def test_resources_come_out_as_in_the_adapters_request(path: str) -> None:
-    oci = spec(path)["resources"]
+@pytest.mark.parametrize("name", GOLDEN)
+def test_resources_come_out_as_in_the_adapters_request(name: str) -> None:
+    oci = spec(name)["resources"]
     linux = api.LinuxContainer() if oci is None else api.LinuxContainer(resources=from_oci(oci))
     sent = api.LinuxContainer.FromString(linux.SerializeToString())
     assert json.dumps(convert.resources_to_oci(convert.resources_of(sent))) == json.dumps(oci)
 
 
-@pytest.mark.parametrize("path", GOLDEN, ids=os.path.basename)
-def test_namespaces_come_out_as_in_the_adapters_request(path: str) -> None:
-    namespaces = spec(path).get("namespaces", {})
+@pytest.mark.parametrize("name", GOLDEN)
+def test_namespaces_come_out_as_in_the_adapters_request(name: str) -> None:
+    namespaces = spec(name).get("namespaces", {})
     linux = api.LinuxPodSandbox(namespaces=[{"type": kind, "path": where} for kind, where in namespaces.items()])
     assert convert.namespaces_to_paths(linux.namespaces) == namespaces
 

@@ -86,7 +86,11 @@ def test_the_kinds_are_listed() -> None:
 @pytest.mark.parametrize(
     ("words", "status", "said"),
     [
-        (("../up",), 1, "'../up' cannot be a plugin's name: expected letters, digits and . _ -, first a letter or digit"),
+        (
+            ("../up",),
+            1,
+            "'../up' cannot be a plugin's name: expected letters, digits and . _ -, first a letter or digit",
+        ),
         (("-x",), 2, "No such option"),
         (("",), 1, "'' cannot be a plugin's name"),
         (("a" * 300,), 1, "cannot be a plugin's name"),
@@ -112,7 +116,9 @@ def test_a_folder_that_cannot_be_finished_is_removed(tmp_path: Path, monkeypatch
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "rename", full)
-    with pytest.raises(NewPluginError, match="a cannot be made: No space left on device; expected a folder to write to"):
+    with pytest.raises(
+        NewPluginError, match="a cannot be made: No space left on device; expected a folder to write to"
+    ):
         make("a", KINDS[0], str(tmp_path))
     assert os.listdir(tmp_path) == []
 

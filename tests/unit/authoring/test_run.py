@@ -10,7 +10,7 @@ import pytest
 from nri.authoring.watching import Watcher
 from tests.integration.cli.running import COMMAND, SOURCE, Ran, process
 
-PLUGIN = '''from nri import skel
+PLUGIN = """from nri import skel
 from nri.cgroups import find
 from nri.skel import fields
 
@@ -35,7 +35,7 @@ class Pinner(skel.Plugin):
 
 if __name__ == "__main__":
     skel.main(Pinner())
-'''
+"""
 LIFE = """create sandbox: ok
 setup app-0: ok
   adjust: {"env": {"A": "1"}}
@@ -95,7 +95,9 @@ def test_an_exception_is_shown_with_its_whole_traceback_and_the_status_is_1(tmp_
     assert "  StartContainer fails: " in done.stdout
 
 
-@pytest.mark.parametrize("runtime", ["containerd-1.6", "containerd-1.7", "containerd-2.1", "cri-o-1.36", "podman", "runc"])
+@pytest.mark.parametrize(
+    "runtime", ["containerd-1.6", "containerd-1.7", "containerd-2.1", "cri-o-1.36", "podman", "runc"]
+)
 def test_a_request_is_made_as_a_runtime_sends_it(tmp_path: Path, runtime: str) -> None:
     ran = run(tmp_path, "--runtime", runtime)
     assert (ran.status, ran.stderr) == (0, "")
@@ -104,7 +106,9 @@ def test_a_request_is_made_as_a_runtime_sends_it(tmp_path: Path, runtime: str) -
 
 
 def test_a_recorded_request_is_sent_as_it_is(tmp_path: Path) -> None:
-    request = b'{"version":"0.1","state":"create","id":"web","spec":{"cgroupsPath":"/kubepods/web"},"conf":{"cpus":"7"}}'
+    request = (
+        b'{"version":"0.1","state":"create","id":"web","spec":{"cgroupsPath":"/kubepods/web"},"conf":{"cpus":"7"}}'
+    )
     (tmp_path / "request.json").write_bytes(request)
     expected = "create web: ok\n  wrote cpuset.cpus: 7\n  confining\n"
     assert run(tmp_path, "--request", "request.json").stdout == expected
@@ -153,7 +157,10 @@ def test_the_second_run_shows_what_has_changed(tmp_path: Path, monkeypatch: pyte
     lines.clear()
     file.write_text(PLUGIN.replace('"2-3"', '"4"'))
     watcher.once(["run", str(file)])
-    assert [line for line in lines if line[:1] in "+-"][:2] == ["-  wrote cpuset.cpus: 2-3", "+  wrote cpuset.cpus: 4"]
+    assert [line for line in lines if line[:1] in "+-"][:2] == [
+        "-  wrote cpuset.cpus: 2-3",
+        "+  wrote cpuset.cpus: 4",
+    ]
     lines.clear()
     watcher.once(["run", str(file)])
     assert lines[0] == "(nothing has changed)"

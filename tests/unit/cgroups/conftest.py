@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from harness.cgroup_tree import Tree
+    from nri.testing.cgroup_files import CgroupFiles
 
 
 @pytest.fixture(params=KINDS)
-def tree(request: pytest.FixtureRequest, tmp_path: Path) -> Tree:
+def tree(request: pytest.FixtureRequest, tmp_path: Path) -> CgroupFiles:
     return make(tmp_path, request.param)
 
 

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from harness.cgroup_tree import Tree, make_process
 from nri.cgroups import (
     Cgroup,
     CgroupError,
 )
+from nri.testing.cgroup_files import CgroupFiles, make_process
 from tests.unit.cgroups.trees import look, make
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_parents_lead_to_the_pod_and_stop_below_the_root(tree: Tree) -> None:
+def test_parents_lead_to_the_pod_and_stop_below_the_root(tree: CgroupFiles) -> None:
     cgroup: Cgroup | None = look(tree)
     seen = []
     while cgroup is not None:

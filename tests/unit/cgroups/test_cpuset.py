@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from harness.cgroup_tree import Tree
 from nri.cgroups import (
     CgroupError,
     CpuListError,
@@ -15,13 +14,14 @@ from nri.cgroups import (
     cpuset,
     parse_cpus,
 )
+from nri.testing.cgroup_files import CgroupFiles
 from tests.unit.cgroups.trees import PATH, POD, SCOPE, SCOPED, look, make
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_own_cpus_are_empty_until_they_are_set(tree: Tree) -> None:
+def test_own_cpus_are_empty_until_they_are_set(tree: CgroupFiles) -> None:
     cgroup = look(tree)
     assert cgroup.cpus() == frozenset()
     cgroup.set_cpus(frozenset({0, 1, 3}))
@@ -29,7 +29,7 @@ def test_own_cpus_are_empty_until_they_are_set(tree: Tree) -> None:
     assert cgroup.cpus() == {0, 1, 3}
 
 
-def test_effective_cpus_are_the_kernels(tree: Tree) -> None:
+def test_effective_cpus_are_the_kernels(tree: CgroupFiles) -> None:
     tree.put(PATH, "cpuset.cpus.effective" if tree.kind == "v2" else "cpuset.effective_cpus", "2-3\n")
     tree.put(PATH, "cpuset.cpus", "2-5\n")
     assert look(tree).effective_cpus() == {2, 3}
@@ -45,27 +45,27 @@ def test_an_old_v1_kernel_has_only_the_cpus_that_were_set(tmp_path: Path) -> Non
     assert look(tree).effective_cpus() == {1}
 
 
-def test_a_parent_without_cpus_of_its_own_has_those_of_the_nearest_ancestor(tree: Tree) -> None:
+def test_a_parent_without_cpus_of_its_own_has_those_of_the_nearest_ancestor(tree: CgroupFiles) -> None:
     knob = "cpuset.cpus.effective" if tree.kind == "v2" else "cpuset.effective_cpus"
     for path, cpus in ((POD, "\n"), ("/kubepods/burstable", "\n"), ("/kubepods", "1-2\n")):
         tree.put(path, knob, cpus)
     assert look(tree).parent_cpus() == {1, 2}
 
 
-def test_a_parent_that_is_the_root_has_the_cpus_of_the_machine(tree: Tree) -> None:
+def test_a_parent_that_is_the_root_has_the_cpus_of_the_machine(tree: CgroupFiles) -> None:
     tree.make("/alone")
     assert look(tree, "/alone").parent_cpus() == {0, 1, 2, 3}
 
 
 def test_no_cpus_up_to_the_root_is_an_error(tmp_path: Path) -> None:
-    tree = Tree(tmp_path, "v1", cpus="")
+    tree = CgroupFiles(tmp_path, "v1", cpus="")
     tree.make(PATH)
     for ask in (look(tree).effective_cpus, look(tree).parent_cpus):
         with pytest.raises(CgroupError, match=r"the cgroups above .* have no CPUs"):
             ask()
 
 
-def test_an_empty_set_is_refused(tree: Tree) -> None:
+def test_an_empty_set_is_refused(tree: CgroupFiles) -> None:
     with pytest.raises(CpuListError, match="at least one"):
         look(tree).set_cpus(frozenset())
 
@@ -96,7 +96,7 @@ def test_v2_without_the_cpuset_controller_is_explained(tmp_path: Path) -> None:
     ],
 )
 def test_cruns_child_has_a_subset_of_its_scopes_cpus_at_every_step(
-    tree: Tree, monkeypatch: pytest.MonkeyPatch, scope: str, child: str, new: set[int], steps: list[str]
+    tree: CgroupFiles, monkeypatch: pytest.MonkeyPatch, scope: str, child: str, new: set[int], steps: list[str]
 ) -> None:
     inner = f"{SCOPE}/container"
     tree.make(inner)
@@ -133,7 +133,7 @@ def test_in_v2_a_child_without_the_controller_is_left_alone(tmp_path: Path) -> N
     assert tree.get(SCOPE, "cpuset.cpus") == "2"
 
 
-def test_garbage_in_the_cpuset_is_reported_with_the_file(tree: Tree) -> None:
+def test_garbage_in_the_cpuset_is_reported_with_the_file(tree: CgroupFiles) -> None:
     tree.put(PATH, "cpuset.cpus", "0-x")
     with pytest.raises(CgroupError, match=r"cpuset.cpus holds '0-x': expected a CPU list") as caught:
         look(tree).cpus()

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.cgroup_tree import Tree, make_process, write
 from nri.cgroups import Cgroup, CgroupError, CgroupPathError, GoneError, Mounts, find
 from nri.cgroups.paths import MAX_PATH, expand
+from nri.testing.cgroup_files import CgroupFiles, make_process, write
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,8 +25,8 @@ QUICKLY = 5.0
 
 
 @pytest.fixture(params=("v1", "v2", "hybrid"))
-def tree(request: pytest.FixtureRequest, tmp_path: Path) -> Tree:
-    tree = Tree(tmp_path / "cgroup", request.param)
+def tree(request: pytest.FixtureRequest, tmp_path: Path) -> CgroupFiles:
+    tree = CgroupFiles(tmp_path / "cgroup", request.param)
     tree.make(PATH)
     tree.make(SCOPE)
     return tree
@@ -54,7 +54,7 @@ def outside(tmp_path: Path) -> Outside:
     return Outside(tmp_path)
 
 
-def look(tree: Tree, path: str, pid: int = 0, proc: object = "/nowhere") -> Cgroup:
+def look(tree: CgroupFiles, path: str, pid: int = 0, proc: object = "/nowhere") -> Cgroup:
     return find(path, pid, "abc", mounts=Mounts.parse(tree.mountinfo), proc=str(proc))
 
 
@@ -67,7 +67,7 @@ def use(cgroup: Cgroup) -> None:
     cgroup.set_cpus(frozenset([0]))
 
 
-def link(tree: Tree, path: str, target: Path) -> None:
+def link(tree: CgroupFiles, path: str, target: Path) -> None:
     """Put a link to ``target`` in the place of a cgroup, in each hierarchy."""
     for point in tree.points.values():
         directory = point + path
@@ -78,14 +78,16 @@ def link(tree: Tree, path: str, target: Path) -> None:
 
 
 @pytest.mark.parametrize("linked", [PATH, POD, "/kubepods"])
-def test_a_link_in_the_tree_is_not_followed(tree: Tree, outside: Outside, linked: str) -> None:
+def test_a_link_in_the_tree_is_not_followed(tree: CgroupFiles, outside: Outside, linked: str) -> None:
     link(tree, linked, outside.path)
     with pytest.raises(CgroupError, match="is a link: expected a cgroup, and among cgroups there are none"):
         use(look(tree, f"{linked}/abc" if linked != PATH else linked))
     assert outside.state() == outside.before
 
 
-def test_a_link_is_not_followed_for_the_processs_cgroup_either(tree: Tree, outside: Outside, tmp_path: Path) -> None:
+def test_a_link_is_not_followed_for_the_processs_cgroup_either(
+    tree: CgroupFiles, outside: Outside, tmp_path: Path
+) -> None:
     link(tree, "/evil", outside.path)
     make_process(tmp_path / "proc", 7, "3:cpuset:/evil/abc\n2:cpu:/evil/abc\n0::/evil/abc\n")
     with pytest.raises(CgroupError, match="evil is a link: expected a cgroup"):
@@ -93,7 +95,7 @@ def test_a_link_is_not_followed_for_the_processs_cgroup_either(tree: Tree, outsi
     assert outside.state() == outside.before
 
 
-def test_a_link_inside_of_the_tree_is_not_followed_either(tree: Tree) -> None:
+def test_a_link_inside_of_the_tree_is_not_followed_either(tree: CgroupFiles) -> None:
     for point in tree.points.values():
         os.symlink(f"{point}{POD}", f"{point}/alias")
     with pytest.raises(CgroupError, match="alias is a link"):
@@ -101,7 +103,7 @@ def test_a_link_inside_of_the_tree_is_not_followed_either(tree: Tree) -> None:
 
 
 @pytest.mark.parametrize("knob", ["cpu", "cpuset"])
-def test_a_knob_that_is_a_link_is_neither_read_nor_written(tree: Tree, outside: Outside, knob: str) -> None:
+def test_a_knob_that_is_a_link_is_neither_read_nor_written(tree: CgroupFiles, outside: Outside, knob: str) -> None:
     name = {"cpu": "cpu.max" if tree.kind == "v2" else "cpu.cfs_quota_us", "cpuset": "cpuset.cpus"}[knob]
     file = tree.file(PATH, name)
     os.unlink(file)
@@ -114,14 +116,14 @@ def test_a_knob_that_is_a_link_is_neither_read_nor_written(tree: Tree, outside: 
     assert outside.state() == outside.before
 
 
-def test_cruns_child_that_is_a_link_is_left_alone(tree: Tree, outside: Outside) -> None:
+def test_cruns_child_that_is_a_link_is_left_alone(tree: CgroupFiles, outside: Outside) -> None:
     for point in tree.points.values():
         os.symlink(outside.path, f"{point}{SCOPE}/container")
     use(look(tree, "system.slice:crun:abc"))
     assert outside.state() == outside.before
 
 
-def test_a_fifo_in_place_of_a_knob_does_not_block(tree: Tree) -> None:
+def test_a_fifo_in_place_of_a_knob_does_not_block(tree: CgroupFiles) -> None:
     name = "cpu.max" if tree.kind == "v2" else "cpu.cfs_quota_us"
     os.unlink(tree.file(PATH, name))
     os.mkfifo(tree.file(PATH, name))
@@ -143,7 +145,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("path", HOSTILE, ids=lambda path: ascii(path[:24]))
-def test_a_hostile_path_is_refused_or_names_nothing(tree: Tree, outside: Outside, path: str) -> None:
+def test_a_hostile_path_is_refused_or_names_nothing(tree: CgroupFiles, outside: Outside, path: str) -> None:
     started = time.monotonic()
     with pytest.raises(CgroupError) as caught:
         use(look(tree, path))
@@ -171,7 +173,7 @@ def test_whatever_is_accepted_lies_below_the_mount(path: str) -> None:
 
 
 @pytest.mark.parametrize("pid", [0, -1, -(2**63), 2**22, 2**31, 2**64, 10**300])
-def test_a_pid_that_no_process_has_names_nothing(tree: Tree, tmp_path: Path, pid: int) -> None:
+def test_a_pid_that_no_process_has_names_nothing(tree: CgroupFiles, tmp_path: Path, pid: int) -> None:
     if -1 <= pid < 2**65:
         make_process(tmp_path / "proc", pid, f"3:cpuset:{PATH}\n2:cpu:{PATH}\n0::{PATH}\n")
     with pytest.raises(GoneError) as caught:
@@ -179,7 +181,7 @@ def test_a_pid_that_no_process_has_names_nothing(tree: Tree, tmp_path: Path, pid
     assert len(str(caught.value)) < 300
 
 
-def test_the_greatest_pid_is_looked_up(tree: Tree, tmp_path: Path) -> None:
+def test_the_greatest_pid_is_looked_up(tree: CgroupFiles, tmp_path: Path) -> None:
     make_process(tmp_path / "proc", 2**22 - 1, f"3:cpuset:{PATH}\n2:cpu:{PATH}\n0::{PATH}\n")
     assert look(tree, "", 2**22 - 1, tmp_path / "proc").directory("cpu").endswith(PATH)
 
@@ -191,7 +193,9 @@ def test_the_greatest_pid_is_looked_up(tree: Tree, tmp_path: Path) -> None:
         *("/../../outside/abc", "/a/../../outside/abc", "//outside/abc", "/./abc", "../outside/abc", "/\0/abc"),
     ],
 )
-def test_a_processs_path_never_leaves_the_mount(tree: Tree, outside: Outside, tmp_path: Path, printed: str) -> None:
+def test_a_processs_path_never_leaves_the_mount(
+    tree: CgroupFiles, outside: Outside, tmp_path: Path, printed: str
+) -> None:
     make_process(tmp_path / "proc", 7, f"3:cpuset:{printed}\n2:cpu:{printed}\n0::{printed}\n")
     with pytest.raises(CgroupError):
         use(look(tree, "", 7, tmp_path / "proc"))

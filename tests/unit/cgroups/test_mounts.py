@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from harness.cgroup_tree import escape
 from nri.cgroups import CgroupError, Mounts
 from nri.cgroups.mounts import Mount
+from nri.testing.cgroup_files import escape
 
 V1 = """\
 23 1 8:1 / / rw,relatime - ext4 /dev/root rw

@@ -7,23 +7,23 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from harness.cgroup_tree import Tree
 from nri.cgroups import (
     CgroupError,
     Quota,
 )
+from nri.testing.cgroup_files import CgroupFiles
 from tests.unit.cgroups.trees import PATH, POD, SCOPE, SCOPED, limit, look, make, quota_knob
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_no_quota_is_read_as_none(tree: Tree) -> None:
+def test_no_quota_is_read_as_none(tree: CgroupFiles) -> None:
     quota = look(tree).cpu_quota()
     assert (quota.quota_us, quota.period_us, str(quota)) == (None, 100000, "max/100000")
 
 
-def test_a_quota_is_cleared_and_the_period_stays(tree: Tree) -> None:
+def test_a_quota_is_cleared_and_the_period_stays(tree: CgroupFiles) -> None:
     limit(tree, PATH, "50000", "20000")
     limit(tree, POD, "70000")
     before = look(tree).clear_cpu_quota()
@@ -37,7 +37,7 @@ def test_a_quota_is_cleared_and_the_period_stays(tree: Tree) -> None:
     assert quota_knob(tree, POD).startswith("70000")
 
 
-def test_nothing_is_written_where_there_is_no_quota(tree: Tree) -> None:
+def test_nothing_is_written_where_there_is_no_quota(tree: CgroupFiles) -> None:
     before = quota_knob(tree, PATH)
     os.utime(tree.file(PATH, "cpu.max" if tree.kind == "v2" else "cpu.cfs_quota_us"), (0, 0))
     assert look(tree).clear_cpu_quota().quota_us is None
@@ -45,7 +45,7 @@ def test_nothing_is_written_where_there_is_no_quota(tree: Tree) -> None:
     assert quota_knob(tree, PATH) == before
 
 
-def test_cruns_child_is_cleared_with_its_scope_and_the_tighter_quota_reported(tree: Tree) -> None:
+def test_cruns_child_is_cleared_with_its_scope_and_the_tighter_quota_reported(tree: CgroupFiles) -> None:
     tree.make(f"{SCOPE}/container")
     limit(tree, SCOPE, "60000")
     limit(tree, f"{SCOPE}/container", "50000")
@@ -55,14 +55,14 @@ def test_cruns_child_is_cleared_with_its_scope_and_the_tighter_quota_reported(tr
         assert quota_knob(tree, path) in ("-1", "max")
 
 
-def test_cruns_child_may_be_the_only_one_with_a_quota(tree: Tree) -> None:
+def test_cruns_child_may_be_the_only_one_with_a_quota(tree: CgroupFiles) -> None:
     tree.make(f"{SCOPE}/container")
     limit(tree, f"{SCOPE}/container", "50000")
     assert look(tree, SCOPED).clear_cpu_quota() == Quota(50000, 100000)
     assert quota_knob(tree, f"{SCOPE}/container") in ("-1", "max")
 
 
-def test_a_child_named_container_outside_of_a_scope_is_the_containers_own(tree: Tree) -> None:
+def test_a_child_named_container_outside_of_a_scope_is_the_containers_own(tree: CgroupFiles) -> None:
     tree.make(f"{PATH}/container")
     limit(tree, f"{PATH}/container", "50000")
     look(tree).clear_cpu_quota()

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from harness.cgroup_tree import Tree, make_process, write
 from nri.cgroups import (
     CgroupError,
     CgroupPathError,
@@ -14,31 +13,32 @@ from nri.cgroups import (
     Mounts,
     find,
 )
+from nri.testing.cgroup_files import CgroupFiles, make_process, write
 from tests.unit.cgroups.trees import PATH, SCOPE, SCOPED, look
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_a_cgroup_is_found_by_its_path(tree: Tree) -> None:
+def test_a_cgroup_is_found_by_its_path(tree: CgroupFiles) -> None:
     cgroup = look(tree)
     for controller in ("cpu", "cpuset"):
         point = tree.points[controller if tree.kind != "v2" else ""]
         assert cgroup.directory(controller) == point + PATH
 
 
-def test_a_cgroup_is_found_by_its_systemd_path(tree: Tree) -> None:
+def test_a_cgroup_is_found_by_its_systemd_path(tree: CgroupFiles) -> None:
     tree.make(SCOPE)
     assert look(tree, SCOPED).directory("cpu").endswith(SCOPE)
 
 
-def test_the_path_goes_before_the_process(tree: Tree, tmp_path: Path) -> None:
+def test_the_path_goes_before_the_process(tree: CgroupFiles, tmp_path: Path) -> None:
     tree.make("/other/abc")
     make_process(tmp_path / "proc", 7, "3:cpuset:/other/abc\n2:cpu:/other/abc\n0::/other/abc\n")
     assert look(tree, PATH, 7, tmp_path / "proc").directory("cpu").endswith(PATH)
 
 
-def test_a_missing_path_is_reported(tree: Tree) -> None:
+def test_a_missing_path_is_reported(tree: CgroupFiles) -> None:
     with pytest.raises(GoneError, match=r"^no cpu cgroup for cgroupsPath '/x/y': /.*/x/y does not exist$"):
         look(tree, "/x/y").cpu_quota()
     with pytest.raises(GoneError, match=r"^no cpu cgroup for container 'abc': no cgroupsPath was given, and no pid"):
@@ -47,12 +47,12 @@ def test_a_missing_path_is_reported(tree: Tree) -> None:
         look(tree, "", container="").cpu_quota()
 
 
-def test_a_wrong_path_is_refused_at_once(tree: Tree) -> None:
+def test_a_wrong_path_is_refused_at_once(tree: CgroupFiles) -> None:
     with pytest.raises(CgroupPathError):
         look(tree, "/a/../..")
 
 
-def test_a_file_in_place_of_a_cgroup_does_not_count(tree: Tree) -> None:
+def test_a_file_in_place_of_a_cgroup_does_not_count(tree: CgroupFiles) -> None:
     for point in tree.points.values():
         write(f"{point}/file", "")
     with pytest.raises(GoneError, match="does not exist"):
@@ -66,7 +66,7 @@ def test_a_controller_that_is_not_mounted_is_named() -> None:
         find(PATH, mounts=Mounts.parse("")).parent()
 
 
-def test_an_unknown_controller_is_refused(tree: Tree) -> None:
+def test_an_unknown_controller_is_refused(tree: CgroupFiles) -> None:
     with pytest.raises(CgroupError, match="'memory' is not known here: expected one of cpu, cpuset"):
         look(tree).directory("memory")
 

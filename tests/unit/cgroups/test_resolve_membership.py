@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.cgroup_tree import Tree, make_process
 from nri.cgroups import Cgroup, CgroupError, GoneError, Mounts, find, knobs
 from nri.cgroups.paths import is_named_after
+from nri.testing.cgroup_files import CgroupFiles, make_process
 from tests.support.system_faults import ERRORS, Failing, name_of
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class Machine:
     """A cgroup tree and a proc of plain files, with the process 7."""
 
     def __init__(self, root: Path, kind: str) -> None:
-        self.tree = Tree(root / "cgroup", kind)
+        self.tree = CgroupFiles(root / "cgroup", kind)
         self.proc = root / "proc"
 
     def put(self, process: object, path: str, *, cpuset: str | None = None) -> None:

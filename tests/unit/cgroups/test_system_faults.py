@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from harness.cgroup_tree import Tree
 from nri.cgroups import Cgroup, CgroupError, GoneError, Mounts, find, knobs, parse_cpus
+from nri.testing.cgroup_files import CgroupFiles
 from tests.support.processes import open_fds
 from tests.support.system_faults import ERRORS, Failing, name_of
 
@@ -25,9 +25,9 @@ REFUSALS = [errno.ENOSPC, errno.EBUSY, errno.EINVAL, errno.EIO, errno.ENOMEM]
 
 
 @pytest.fixture(params=["v1", "v2"])
-def tree(request: pytest.FixtureRequest, tmp_path: Path) -> Tree:
+def tree(request: pytest.FixtureRequest, tmp_path: Path) -> CgroupFiles:
     """A scope with crun's child, both with a quota and CPUs."""
-    tree = Tree(tmp_path, request.param)
+    tree = CgroupFiles(tmp_path, request.param)
     for path in (SCOPE, f"{SCOPE}/container"):
         tree.make(path)
         limit(tree, path, "50000")
@@ -35,18 +35,18 @@ def tree(request: pytest.FixtureRequest, tmp_path: Path) -> Tree:
     return tree
 
 
-def limit(tree: Tree, path: str, quota: str) -> None:
+def limit(tree: CgroupFiles, path: str, quota: str) -> None:
     if tree.kind == "v2":
         tree.put(path, "cpu.max", f"{quota} 100000\n")
     else:
         tree.put(path, "cpu.cfs_quota_us", f"{quota}\n")
 
 
-def scope(tree: Tree) -> Cgroup:
+def scope(tree: CgroupFiles) -> Cgroup:
     return find("system.slice:crun:abc", mounts=Mounts.parse(tree.mountinfo))
 
 
-def quota_of(tree: Tree, path: str) -> str:
+def quota_of(tree: CgroupFiles, path: str) -> str:
     return tree.get(path, "cpu.max" if tree.kind == "v2" else "cpu.cfs_quota_us").split()[0]
 
 
@@ -66,7 +66,7 @@ CASES.remove(("parent_cpus", "stat"))  # it looks at no child
 @pytest.mark.parametrize("number", ERRORS, ids=name_of)
 @pytest.mark.parametrize(("action", "call"), CASES)
 def test_whatever_cannot_be_read_is_named_and_nothing_is_changed(
-    tree: Tree, monkeypatch: pytest.MonkeyPatch, action: str, call: str, number: int
+    tree: CgroupFiles, monkeypatch: pytest.MonkeyPatch, action: str, call: str, number: int
 ) -> None:
     before, seen, cgroup = open_fds(), Failing(os, call, number), scope(tree)
     with monkeypatch.context() as patch, pytest.raises(CgroupError) as caught:
@@ -99,7 +99,9 @@ def refuse(monkeypatch: pytest.MonkeyPatch, number: int, nth: int) -> Failing:
 
 
 @pytest.mark.parametrize("number", REFUSALS, ids=name_of)
-def test_a_refused_first_write_changes_nothing(tree: Tree, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+def test_a_refused_first_write_changes_nothing(
+    tree: CgroupFiles, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
     seen = refuse(monkeypatch, number, 0)
     with pytest.raises(CgroupError, match=errno.errorcode[number]) as caught:
         scope(tree).clear_cpu_quota()
@@ -109,7 +111,9 @@ def test_a_refused_first_write_changes_nothing(tree: Tree, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("number", REFUSALS, ids=name_of)
-def test_a_refused_second_write_names_the_first(tree: Tree, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+def test_a_refused_second_write_names_the_first(
+    tree: CgroupFiles, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
     seen, cgroup = refuse(monkeypatch, number, 1), scope(tree)
     with pytest.raises(CgroupError) as caught:
         cgroup.clear_cpu_quota()
@@ -132,7 +136,7 @@ def test_a_refused_second_write_names_the_first(tree: Tree, monkeypatch: pytest.
     ],
 )
 def test_a_refused_step_of_three_names_the_earlier_ones(
-    tree: Tree, monkeypatch: pytest.MonkeyPatch, nth: int, done: str | None, left: tuple[str, str], number: int
+    tree: CgroupFiles, monkeypatch: pytest.MonkeyPatch, nth: int, done: str | None, left: tuple[str, str], number: int
 ) -> None:
     # A made-up tree is emptied when it is opened, unlike the kernel's: what was refused is not held against it.
     cgroup = scope(tree)
@@ -149,7 +153,7 @@ def test_a_refused_step_of_three_names_the_earlier_ones(
     assert held[1 - refused] == left[1 - refused]
 
 
-def test_a_short_write_names_the_earlier_changes(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_short_write_names_the_earlier_changes(tree: CgroupFiles, monkeypatch: pytest.MonkeyPatch) -> None:
     count = 0
 
     class Short(Failing):

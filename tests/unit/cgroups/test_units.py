@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.cgroup_tree import Tree
-from harness.fake_systemd import INFINITY, FakeSystemd
 from nri.cgroups import Cgroup, CgroupError, Mounts, Quota, Systemd, find, systemd_bus
 from nri.cgroups.units import looks_like_unit
+from nri.testing.cgroup_files import CgroupFiles
+from nri.testing.fake_systemd import INFINITY, FakeSystemd
 
 SLICE = "kubepods-burstable-pod0a1b.slice"
 POD = f"/kubepods.slice/kubepods-burstable.slice/{SLICE}"
@@ -20,8 +20,8 @@ PATH = f"{SLICE}:cri-containerd:abc"
 
 
 @pytest.fixture
-def tree(tmp_path: Path) -> Tree:
-    tree = Tree(tmp_path / "cgroup", "v2", "0-3")
+def tree(tmp_path: Path) -> CgroupFiles:
+    tree = CgroupFiles(tmp_path / "cgroup", "v2", "0-3")
     tree.make(CONTAINER)
     return tree
 
@@ -32,11 +32,11 @@ def systemd(tmp_path: Path) -> Iterator[FakeSystemd]:
         yield systemd
 
 
-def look(tree: Tree, run: Path, path: str = PATH) -> Cgroup:
+def look(tree: CgroupFiles, run: Path, path: str = PATH) -> Cgroup:
     return find(path, mounts=Mounts.parse(tree.mountinfo), systemd=Systemd(str(run)))
 
 
-def test_a_quota_is_cleared_in_the_unit_and_in_the_file(tree: Tree, systemd: FakeSystemd) -> None:
+def test_a_quota_is_cleared_in_the_unit_and_in_the_file(tree: CgroupFiles, systemd: FakeSystemd) -> None:
     systemd.properties[SCOPE]["CPUQuotaPerSecUSec"] = 500_000
     tree.put(CONTAINER, "cpu.max", "50000 100000\n")
     cgroup = look(tree, systemd.run)
@@ -47,18 +47,18 @@ def test_a_quota_is_cleared_in_the_unit_and_in_the_file(tree: Tree, systemd: Fak
     assert systemd.calls == ["GetUnitByControlGroup", "Get", "SetProperties"]
 
 
-def test_a_quota_that_only_the_unit_has_is_cleared_there(tree: Tree, systemd: FakeSystemd) -> None:
+def test_a_quota_that_only_the_unit_has_is_cleared_there(tree: CgroupFiles, systemd: FakeSystemd) -> None:
     systemd.properties[SCOPE]["CPUQuotaPerSecUSec"] = 200_000
     assert look(tree, systemd.run).clear_cpu_quota() == Quota(200_000, 1_000_000)
     assert systemd.properties[SCOPE]["CPUQuotaPerSecUSec"] == INFINITY
 
 
-def test_a_unit_without_a_quota_is_left_alone(tree: Tree, systemd: FakeSystemd) -> None:
+def test_a_unit_without_a_quota_is_left_alone(tree: CgroupFiles, systemd: FakeSystemd) -> None:
     assert look(tree, systemd.run).clear_cpu_quota().quota_us is None
     assert "SetProperties" not in systemd.calls
 
 
-def test_a_pods_slice_is_told_as_well(tree: Tree, systemd: FakeSystemd) -> None:
+def test_a_pods_slice_is_told_as_well(tree: CgroupFiles, systemd: FakeSystemd) -> None:
     systemd.properties[SLICE]["CPUQuotaPerSecUSec"] = 500_000
     tree.put(POD, "cpu.max", "50000 100000\n")
     pod = look(tree, systemd.run).parent()
@@ -71,14 +71,16 @@ def test_a_pods_slice_is_told_as_well(tree: Tree, systemd: FakeSystemd) -> None:
 @pytest.mark.parametrize(
     ("cpus", "mask"), [({0}, b"\1"), ({1, 2, 3}, b"\x0e"), ({8}, b"\0\1"), ({0, 64}, b"\1" + bytes(7) + b"\1")]
 )
-def test_cpus_are_a_property_of_the_unit(tree: Tree, systemd: FakeSystemd, cpus: set[int], mask: bytes) -> None:
+def test_cpus_are_a_property_of_the_unit(
+    tree: CgroupFiles, systemd: FakeSystemd, cpus: set[int], mask: bytes
+) -> None:
     cgroup = look(tree, systemd.run)
     cgroup.set_cpus(frozenset(cpus))
     assert systemd.properties[SCOPE]["AllowedCPUs"] == mask
     assert cgroup.cpus() == cpus
 
 
-def test_a_unit_that_lacks_the_cpus_of_its_file_is_given_them(tree: Tree, systemd: FakeSystemd) -> None:
+def test_a_unit_that_lacks_the_cpus_of_its_file_is_given_them(tree: CgroupFiles, systemd: FakeSystemd) -> None:
     tree.put(CONTAINER, "cpuset.cpus", "1-3\n")
     cgroup = look(tree, systemd.run)
     cgroup.confine(frozenset({1, 2, 3}))
@@ -89,7 +91,7 @@ def test_a_unit_that_lacks_the_cpus_of_its_file_is_given_them(tree: Tree, system
 
 
 def test_systemd_enables_the_controller_that_is_missing(
-    tree: Tree, systemd: FakeSystemd, monkeypatch: pytest.MonkeyPatch
+    tree: CgroupFiles, systemd: FakeSystemd, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for knob in ("cpuset.cpus", "cpuset.cpus.effective"):
         Path(tree.file(CONTAINER, knob)).unlink()
@@ -108,7 +110,7 @@ def test_systemd_enables_the_controller_that_is_missing(
 
 
 def test_v1_has_quotas_in_systemd_and_no_cpus(tmp_path: Path, systemd: FakeSystemd) -> None:
-    tree = Tree(tmp_path / "v1", "v1", "0-3")
+    tree = CgroupFiles(tmp_path / "v1", "v1", "0-3")
     tree.make(CONTAINER)
     tree.put(CONTAINER, "cpu.cfs_quota_us", "50000\n")
     systemd.properties[SCOPE]["CPUQuotaPerSecUSec"] = 500_000
@@ -120,7 +122,7 @@ def test_v1_has_quotas_in_systemd_and_no_cpus(tmp_path: Path, systemd: FakeSyste
     assert systemd.calls == []
 
 
-def test_a_cgroup_of_the_cgroupfs_driver_asks_nobody(tree: Tree, systemd: FakeSystemd) -> None:
+def test_a_cgroup_of_the_cgroupfs_driver_asks_nobody(tree: CgroupFiles, systemd: FakeSystemd) -> None:
     tree.make("/kubepods/burstable/pod0a1b/abc")
     tree.put("/kubepods/burstable/pod0a1b/abc", "cpu.max", "50000 100000\n")
     cgroup = look(tree, systemd.run, "/kubepods/burstable/pod0a1b/abc")
@@ -129,7 +131,7 @@ def test_a_cgroup_of_the_cgroupfs_driver_asks_nobody(tree: Tree, systemd: FakeSy
     assert (systemd.calls, cgroup.untold) == ([], "")
 
 
-def test_a_cgroup_that_only_has_the_name_of_a_unit_is_no_unit(tree: Tree, systemd: FakeSystemd) -> None:
+def test_a_cgroup_that_only_has_the_name_of_a_unit_is_no_unit(tree: CgroupFiles, systemd: FakeSystemd) -> None:
     other = f"{POD}/other.scope"
     tree.make(other)
     tree.put(other, "cpu.max", "50000 100000\n")
@@ -171,7 +173,7 @@ FAULTS = {
 
 @pytest.mark.parametrize(("fault", "reason"), FAULTS.items())
 def test_a_systemd_that_does_not_answer_leaves_the_files(
-    tree: Tree, systemd: FakeSystemd, monkeypatch: pytest.MonkeyPatch, fault: str, reason: str
+    tree: CgroupFiles, systemd: FakeSystemd, monkeypatch: pytest.MonkeyPatch, fault: str, reason: str
 ) -> None:
     monkeypatch.setattr(systemd_bus, "TIMEOUT", 0.2)
     systemd.fault = fault
@@ -184,14 +186,14 @@ def test_a_systemd_that_does_not_answer_leaves_the_files(
     assert reason in cgroup.untold
 
 
-def test_a_unit_that_systemd_does_not_know_is_none(tree: Tree, systemd: FakeSystemd) -> None:
+def test_a_unit_that_systemd_does_not_know_is_none(tree: CgroupFiles, systemd: FakeSystemd) -> None:
     systemd.fault = "org.freedesktop.systemd1.NoSuchUnit"
     cgroup = look(tree, systemd.run)
     cgroup.clear_cpu_quota()
     assert cgroup.untold == ""
 
 
-def test_the_system_bus_is_asked_where_there_is_no_private_socket(tree: Tree, tmp_path: Path) -> None:
+def test_the_system_bus_is_asked_where_there_is_no_private_socket(tree: CgroupFiles, tmp_path: Path) -> None:
     tree.put(CONTAINER, "cpu.max", "50000 100000\n")
     with FakeSystemd(tmp_path / "run", CONTAINER, socket_name="dbus/system_bus_socket") as systemd:
         systemd.properties[SCOPE]["CPUQuotaPerSecUSec"] = 500_000
@@ -206,7 +208,7 @@ def test_the_system_bus_is_asked_where_there_is_no_private_socket(tree: Tree, tm
     [("", "systemd does not run here: there is no"), ("systemd/system", "systemd cannot be asked at ")],
 )
 def test_without_systemd_the_files_are_written_and_it_is_said(
-    tree: Tree, tmp_path: Path, made: str, reason: str
+    tree: CgroupFiles, tmp_path: Path, made: str, reason: str
 ) -> None:
     (tmp_path / "run" / made).mkdir(parents=True)
     tree.put(CONTAINER, "cpu.max", "50000 100000\n")
@@ -217,7 +219,7 @@ def test_without_systemd_the_files_are_written_and_it_is_said(
 
 
 def test_a_value_that_does_not_stay_is_an_error(
-    tree: Tree, systemd: FakeSystemd, monkeypatch: pytest.MonkeyPatch
+    tree: CgroupFiles, systemd: FakeSystemd, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from nri.cgroups import quota
 

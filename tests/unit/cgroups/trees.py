@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from harness.cgroup_tree import Tree
 from nri.cgroups import Cgroup, Mounts, find
+from nri.testing.cgroup_files import CgroupFiles
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,17 +17,19 @@ SCOPE = "/system.slice/crun-abc.scope"
 SCOPED = "system.slice:crun:abc"
 
 
-def make(tmp_path: Path, kind: str) -> Tree:
-    tree = Tree(tmp_path / "cgroup tree", kind)  # with a blank: mountinfo escapes it
+def make(tmp_path: Path, kind: str) -> CgroupFiles:
+    tree = CgroupFiles(tmp_path / "cgroup tree", kind)  # with a blank: mountinfo escapes it
     tree.make(PATH)
     return tree
 
 
-def look(tree: Tree, path: str = PATH, pid: int = 0, proc: object = "/nowhere", container: str = "abc") -> Cgroup:
+def look(
+    tree: CgroupFiles, path: str = PATH, pid: int = 0, proc: object = "/nowhere", container: str = "abc"
+) -> Cgroup:
     return find(path, pid, container, mounts=Mounts.parse(tree.mountinfo), proc=str(proc))
 
 
-def limit(tree: Tree, path: str, quota: str, period: str = "100000") -> None:
+def limit(tree: CgroupFiles, path: str, quota: str, period: str = "100000") -> None:
     if tree.kind == "v2":
         tree.put(path, "cpu.max", f"{'max' if quota == '-1' else quota} {period}\n")
     else:
@@ -35,5 +37,5 @@ def limit(tree: Tree, path: str, quota: str, period: str = "100000") -> None:
         tree.put(path, "cpu.cfs_period_us", period + "\n")
 
 
-def quota_knob(tree: Tree, path: str) -> str:
+def quota_knob(tree: CgroupFiles, path: str) -> str:
     return tree.get(path, "cpu.max" if tree.kind == "v2" else "cpu.cfs_quota_us")

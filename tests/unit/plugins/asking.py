@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import io
+import sys
+from contextlib import redirect_stderr
 from typing import TYPE_CHECKING, Any
 
-from nri import skel
 from nri.adjust.reading import read_adjust
+from nri.testing import invoke
 from nri.types.v1 import EXTENSIONS, Request, Result, Spec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from nri import skel
 
 SHOP = {"io.kubernetes.pod.namespace": "shop"}
 NAMED = {"io.kubernetes.cri.container-name": "web"}
@@ -29,10 +33,10 @@ def run(
     given = {"state": "setup", "id": "id", "sandbox_id": "pod", "labels": SHOP, "spec": spec, "conf": conf}
     given["extensions"] = EXTENSIONS
     request = Request(**given | changes)
-    stdout, stderr = io.BytesIO(), io.StringIO()
-    status = skel.run(plugin, [plugin.type, "invoke"], io.BytesIO(request.to_json()), stdout, stderr)
-    assert (status, stderr.getvalue()) == (0, "")
-    result = Result.from_json(stdout.getvalue())
+    with redirect_stderr(io.StringIO()) as stderr:
+        result = invoke(plugin, request)
+    sys.stderr.write(stderr.getvalue())
+    assert "Traceback" not in stderr.getvalue()
     if result.adjust is not None:
         assert read_adjust(result.adjust) == result.adjust  # the host accepts it as it is
     return result

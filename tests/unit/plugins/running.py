@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import io
+from contextlib import redirect_stderr
 from typing import TYPE_CHECKING, Any
 
-from harness.cgroup_tree import Tree
-from nri import skel
+from nri.testing import CgroupTree, invoke
 from nri.types.v1 import Request, Result, Spec
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from nri import skel
 
 POD = "/kubepods/burstable/pod0a1b"
 CONTAINER = f"{POD}/redis"
@@ -20,24 +20,12 @@ KINDS = ("v1", "v2", "hybrid")
 class Node:
     """A node with one container, whose parents' CPUs are 0-7, and a plugin."""
 
-    def __init__(self, plugin: skel.Plugin, folder: Path, kind: str = "v2") -> None:
+    def __init__(self, plugin: skel.Plugin, kind: str = "v2") -> None:
         self.plugin = plugin
-        self.tree = Tree(folder / "cgroup", kind, "0-7")
-        self.mountinfo = folder / "mountinfo"
-        self.mountinfo.write_text(self.tree.mountinfo)
-        self.run_directory = str(folder / "run")
+        self.tree = CgroupTree(kind, cpus="0-7")
+        self.make = self.tree.make
         self.make(CONTAINER)
         self.stderr = ""
-
-    def make(self, path: str) -> None:
-        self.tree.make(path)
-        parts = path.split("/")
-        for depth in range(2, len(parts) + 1):
-            if self.tree.kind == "v2":
-                self.tree.put("/".join(parts[:depth]), "cpuset.cpus.effective", "0-7\n")
-            else:
-                for knob in ("cpuset.cpus", "cpuset.effective_cpus"):
-                    self.tree.put("/".join(parts[:depth]), knob, "0-7\n")
 
     def run(
         self,
@@ -49,19 +37,15 @@ class Node:
         annotations: dict[str, str] | None = None,
         **changes: Any,
     ) -> Result:
-        """Run the plugin as a process would, with this tree of cgroups where its conf can say so."""
-        if conf is None or isinstance(conf, dict):
-            conf = {"mountinfo": str(self.mountinfo), "run": self.run_directory, **(conf or {})}
+        """Run the plugin, with a request that a test may make as bad as it likes."""
         spec = Spec(cgroups_path=path, annotations=annotations, resources=resources)
         request = Request(
             **{"state": state, "id": "redis", "sandbox_id": "pod", "spec": spec, "conf": conf, **changes}
         )
-        stdout, stderr = io.BytesIO(), io.StringIO()
-        status = skel.run(self.plugin, [self.plugin.type, "invoke"], io.BytesIO(request.to_json()), stdout, stderr)
-        assert status == 0
+        with self.tree, redirect_stderr(io.StringIO()) as stderr:
+            result = invoke(self.plugin, request)
         self.stderr = stderr.getvalue()
-        self.do_as_the_kernel()
-        return Result.from_json(stdout.getvalue())
+        return result
 
     def fine(self, conf: Any = None, **options: Any) -> dict[str, str]:
         """The metadata of a run that must go well."""
@@ -83,38 +67,23 @@ class Node:
 
     def limit(self, path: str, quota: int, period: int = 100_000) -> None:
         if self.tree.kind == "v2":
-            self.tree.put(path, "cpu.max", f"{quota} {period}\n")
+            self.tree.put(f"{path}/cpu.max", f"{quota} {period}")
         else:
-            self.tree.put(path, "cpu.cfs_quota_us", f"{quota}\n")
-            self.tree.put(path, "cpu.cfs_period_us", f"{period}\n")
-
-    def do_as_the_kernel(self) -> None:
-        """Put CPUs that were given into effect; a cpu.max that "max" was written to still has its period."""
-        if cpus := self.cpus():
-            self.tree.put(CONTAINER, self.effective, f"{cpus}\n")
-        if self.tree.kind == "v2":
-            for path in (POD, CONTAINER):
-                if self.tree.get(path, "cpu.max") == "max":
-                    self.tree.put(path, "cpu.max", "max 100000\n")
+            self.tree.put(f"{path}/cpu.cfs_quota_us", str(quota))
+            self.tree.put(f"{path}/cpu.cfs_period_us", str(period))
 
     def is_limited(self, path: str) -> bool:
         if self.tree.kind == "v2":
-            return not self.tree.get(path, "cpu.max").startswith("max")
-        return self.tree.get(path, "cpu.cfs_quota_us") != "-1"
+            return not self.tree.get(f"{path}/cpu.max").startswith("max")
+        return self.tree.get(f"{path}/cpu.cfs_quota_us") != "-1"
 
     # The CPUs
 
     def cpus(self, path: str = CONTAINER) -> str:
-        return self.tree.get(path, "cpuset.cpus")
+        return self.tree.get(f"{path}/cpuset.cpus")
 
     def give(self, path: str, cpus: str) -> None:
-        for knob in ("cpuset.cpus", self.effective):
-            self.tree.put(path, knob, f"{cpus}\n")
-
-    @property
-    def effective(self) -> str:
-        """The knob with the CPUs that are in effect."""
-        return "cpuset.cpus.effective" if self.tree.kind == "v2" else "cpuset.effective_cpus"
+        self.tree.put(f"{path}/cpuset.cpus", cpus)
 
 
 SCOPES = [

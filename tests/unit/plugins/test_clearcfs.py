@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from harness.fake_systemd import FakeSystemd
 from nri.cgroups import CgroupError, quota
 from nri.plugins.clearcfs import ClearCFS
+from nri.testing import CgroupTree, Pod, assert_idempotent, invoke
 from tests.unit.plugins.running import (
     BAD_CONF,
     CONTAINER,
@@ -25,14 +24,14 @@ LS = {"qos.class": "ls"}
 
 
 @pytest.fixture(params=KINDS)
-def node(request: pytest.FixtureRequest, tmp_path: Path) -> Node:
+def node(request: pytest.FixtureRequest) -> Node:
     """A node of each kind, where pod and container have a quota."""
-    return limited(Node(ClearCFS(), tmp_path, request.param))
+    return limited(Node(ClearCFS(), request.param))
 
 
 @pytest.fixture
-def v2(tmp_path: Path) -> Node:
-    return limited(Node(ClearCFS(), tmp_path))
+def v2() -> Node:
+    return limited(Node(ClearCFS()))
 
 
 def limited(node: Node) -> Node:
@@ -42,7 +41,7 @@ def limited(node: Node) -> Node:
 
 
 def cpu(node: Node, path: str) -> str:
-    return node.tree.points["" if node.tree.kind == "v2" else "cpu"] + path
+    return node.tree.directory(path)
 
 
 # What is cleared
@@ -107,28 +106,36 @@ def test_of_a_sandbox_only_its_own_quota_is_cleared(node: Node) -> None:
     assert node.is_limited(POD)
 
 
-def test_with_the_systemd_driver(node: Node) -> None:
-    pod = "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod0a1b.slice"
-    container = f"{pod}/cri-containerd-abc.scope"
-    node.make(container)
-    for path in (pod, container):
-        node.limit(path, 30_000)
-    path = "kubepods-burstable-pod0a1b.slice:cri-containerd:abc"
-    cleared = {
-        "pod": cpu(node, pod),
-        "podQuota": "30000/100000",
-        "cleared": cpu(node, container),
-        "quota": "30000/100000",
-    }
-    with FakeSystemd(Path(node.run_directory), pod, container) as systemd:
-        assert node.fine({"pod": True}, path=path, annotations=LS) == cleared
-        assert systemd.calls == ["GetUnitByControlGroup", "Get"] * 2
-    for each in (pod, container):
-        node.limit(each, 30_000)
-    why = f"not told: systemd cannot be asked at {node.run_directory}/systemd/private: "
-    metadata = node.fine({"pod": True}, path=path, annotations=LS)
-    assert metadata.pop("systemd").startswith(why)
-    assert metadata == cleared
+@pytest.mark.parametrize("kind", KINDS)
+def test_with_the_systemd_driver(kind: str) -> None:
+    shop = Pod(annotations=LS, cgroup_driver="systemd")
+    web = shop.container("web", resources={"cpu": {"quota": 30_000, "period": 100_000}})
+    shop.container("other", resources={"cpu": {"quota": 10_000, "period": 100_000}})
+    with CgroupTree(kind, driver="systemd") as tree:
+        tree.add(shop)
+        cleared = {
+            "pod": tree.directory("pod"),
+            "podQuota": "40000/100000",
+            "cleared": tree.directory("web"),
+            "quota": "30000/100000",
+        }
+        result = invoke(ClearCFS(), web.request("create", conf={"pod": True}))
+        assert (result.error, result.metadata) == ("", cleared)
+        assert tree.systemd is not None
+        assert tree.systemd.calls == ["GetUnitByControlGroup", "Get", "SetProperties"] * 2
+        tree.add(shop)
+        tree.systemd.fault = "closed"
+        metadata = invoke(ClearCFS(), web.request("create", conf={"pod": True})).metadata
+        assert metadata.pop("systemd").startswith("not told: systemd did not answer GetUnitByControlGroup at ")
+        assert metadata == cleared
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_repeated_or_lone_request_does_no_harm(kind: str) -> None:
+    web = Pod(annotations=LS).container("web")
+    with CgroupTree(kind) as tree:
+        tree.add(web)
+        assert_idempotent(ClearCFS(), web.request("create", conf={"pod": True}), tree)
 
 
 @pytest.mark.parametrize("state", ["setup", "pause", "resume", "delete", "", "sleep"])
@@ -223,7 +230,7 @@ def test_a_hostile_cgroups_path_is_refused(v2: Node, path: str, message: str) ->
 
 
 def test_a_quota_that_makes_no_sense_is_named(v2: Node) -> None:
-    v2.tree.put(CONTAINER, "cpu.max", "lots\n")
+    v2.tree.put(f"{CONTAINER}/cpu.max", "lots")
     assert "cpu.max holds 'lots'" in v2.error(annotations=LS)
 
 

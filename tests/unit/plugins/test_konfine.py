@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import errno
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from nri.cgroups import parse_cpus
 from nri.plugins.konfine import ANNOTATION, Konfine
+from nri.testing import CgroupTree, Pod, assert_idempotent, invoke
 from tests.unit.plugins.running import (
     BAD_CONF,
     CONTAINER,
@@ -21,18 +23,15 @@ from tests.unit.plugins.running import (
     keyed,
 )
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 @pytest.fixture(params=KINDS)
-def node(request: pytest.FixtureRequest, tmp_path: Path) -> Node:
-    return Node(Konfine(), tmp_path, request.param)
+def node(request: pytest.FixtureRequest) -> Node:
+    return Node(Konfine(), request.param)
 
 
 @pytest.fixture
-def v2(tmp_path: Path) -> Node:
-    return Node(Konfine(), tmp_path)
+def v2() -> Node:
+    return Node(Konfine())
 
 
 def kubelets(cpus: object) -> dict[str, Any]:
@@ -143,24 +142,43 @@ def test_a_system_container_may_still_be_narrowed(v2: Node) -> None:
 
 
 def test_what_is_right_already_is_not_written_again(node: Node) -> None:
-    file = node.tree.file(CONTAINER, "cpuset.cpus")
     assert node.fine({"systemReserved": [0]}) == {"cpus": "1-7"}
-    with open(file, "a", encoding="ascii") as knob:
-        knob.write("\n\n")  # as it would not be after a write
+    node.tree.assert_written({f"{CONTAINER}/cpuset.cpus": "1-7"})
+    node.tree.forget()
     for state in ("create", "update"):
         assert node.fine({"systemReserved": [0]}, state=state) == {"cpus": "1-7"}
-    with open(file, encoding="ascii") as knob:
-        assert knob.read() == "1-7\n\n"
+    node.tree.assert_written({})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_repeated_or_lone_request_does_no_harm(kind: str) -> None:
+    web = Pod().container("web")
+    with CgroupTree(kind) as tree:
+        tree.add(web)
+        assert_idempotent(Konfine(), web.request("create", conf={"systemReserved": "0-1"}), tree)
+
+
+@pytest.mark.parametrize(
+    ("number", "kernel"),
+    [(errno.EBUSY, "Device or resource busy (EBUSY)"), (errno.ENOSPC, "No space left on device (ENOSPC)")],
+)
+def test_a_write_that_the_kernel_refuses_is_an_error_with_its_answer(number: int, kernel: str) -> None:
+    web = Pod().container("web")
+    with CgroupTree("v1") as tree:
+        tree.add(web)
+        tree.refuse("web/cpuset.cpus", number)
+        result = invoke(Konfine(), web.request("create", conf={"systemReserved": [0]}))
+    assert result.error.startswith(f"cannot write '1-7' to {tree.directory('web', 'cpuset')}/cpuset.cpus: {kernel}")
+    assert tree.written == {}
 
 
 def test_a_container_that_has_all_its_cpus_from_its_parent_goes_on_to_follow_it(v2: Node) -> None:
     """With CPUs of its own it would keep them when the parent is given more."""
     v2.give(CONTAINER, "0-7")
-    v2.tree.put(CONTAINER, "cpuset.cpus", "\n")
+    v2.tree.put(f"{CONTAINER}/cpuset.cpus", "")
     assert v2.fine() == {"cpus": "0-7"}
     assert v2.cpus() == ""
     v2.give(POD, "0-3")
-    v2.tree.put(CONTAINER, "cpuset.cpus.effective", "0-3\n")
     assert v2.fine({"systemReserved": [0]}, state="update") == {"cpus": "1-3"}
     assert v2.cpus() == "1-3"
 
@@ -171,7 +189,6 @@ def test_cpus_that_it_was_given_and_that_are_not_in_effect_are_given_again(v2: N
     for path, cpus in ((scope, "0-1"), (f"{scope}/container", "0-7")):
         v2.make(path)
         v2.give(path, cpus)
-    v2.tree.put(f"{scope}/container", v2.effective, "0-1\n")
     assert v2.fine(path=scope) == {"cpus": "0-7"}
     assert [v2.cpus(path) for path in (scope, f"{scope}/container")] == ["0-7", "0-7"]
 

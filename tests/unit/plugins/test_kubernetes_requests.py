@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,8 +10,8 @@ import pytest
 from nri.cgroups.paths import expand, is_pod
 from nri.plugins.clearcfs import ClearCFS
 from nri.plugins.konfine import Konfine
+from nri.testing import recorded, recordings
 from nri.types.v1 import Request
-from tests.support.golden import recordings
 from tests.unit.plugins.running import Node
 
 REQUESTS = recordings("kubernetes/*")
@@ -22,8 +21,8 @@ def test_there_are_requests() -> None:
     assert len(REQUESTS) == 46
 
 
-def _request(path: Path) -> Request:
-    return Request.from_json(path.read_bytes())
+def _request(name: str) -> Request:
+    return Request.from_value(recorded(name), "request")
 
 
 def _parent(request: Request) -> str:
@@ -31,22 +30,22 @@ def _parent(request: Request) -> str:
     return expand(request.spec.cgroups_path).rpartition("/")[0]
 
 
-@pytest.mark.parametrize("path", REQUESTS, ids=lambda path: path.stem)
-def test_a_request_is_written_with_the_value_it_was_read_with(path: Path) -> None:
-    assert json.loads(_request(path).to_json()) == json.loads(path.read_bytes())
+@pytest.mark.parametrize("name", REQUESTS)
+def test_a_request_is_written_with_the_value_it_was_read_with(name: str) -> None:
+    assert json.loads(_request(name).to_json()) == recorded(name)
 
 
-@pytest.mark.parametrize("path", REQUESTS, ids=lambda path: path.stem)
-def test_the_cgroup_above_is_the_pods_own(path: Path) -> None:
-    assert is_pod(_parent(_request(path)))
+@pytest.mark.parametrize("name", REQUESTS)
+def test_the_cgroup_above_is_the_pods_own(name: str) -> None:
+    assert is_pod(_parent(_request(name)))
 
 
 @pytest.mark.parametrize("plugin", [ClearCFS(), Konfine()], ids=lambda plugin: plugin.type)
-@pytest.mark.parametrize("path", REQUESTS, ids=lambda path: path.stem)
-def test_the_plugins_do_their_work(path: Path, plugin: Any, tmp_path: Path) -> None:
-    request = _request(path)
+@pytest.mark.parametrize("name", REQUESTS)
+def test_the_plugins_do_their_work(name: str, plugin: Any) -> None:
+    request = _request(name)
     assert request.spec is not None
-    node = Node(plugin, tmp_path, path.stem[:2])
+    node = Node(plugin, name.removeprefix("kubernetes/")[:2])
     cgroup = expand(request.spec.cgroups_path)
     node.make(cgroup)
     for each in (cgroup, _parent(request)):

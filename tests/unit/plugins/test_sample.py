@@ -13,8 +13,6 @@ from tests.support.confs import validate_conf
 from tests.unit.plugins.running import BAD_CONF, Node
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from nri import skel
 
 BOTH: list[tuple[Any, bool]] = [
@@ -94,16 +92,16 @@ UNSAYABLE = [{"systemReserved": "3-1"}, {"systemReserved": [100.0]}]
     [(kind, *case) for kind, cases in CASES.items() for case in [*BOTH, *cases]],
     ids=lambda value: getattr(value, "type", repr(value)[:40]),
 )
-def test_schema_and_plugin_agree(kind: type[skel.Plugin], conf: Any, good: bool, tmp_path: Path) -> None:
+def test_schema_and_plugin_agree(kind: type[skel.Plugin], conf: Any, good: bool) -> None:
     assert (validate_conf(schema_of(kind()), conf) == []) == good
-    error = Node(kind(), tmp_path).run(conf).error
+    error = Node(kind()).run(conf).error
     assert error.startswith("conf") != good, error
 
 
 @pytest.mark.parametrize("conf", UNSAYABLE, ids=str)
-def test_what_a_schema_cannot_say_the_plugin_says(conf: Any, tmp_path: Path) -> None:
+def test_what_a_schema_cannot_say_the_plugin_says(conf: Any) -> None:
     assert validate_conf(schema_of(Konfine()), conf) == []
-    assert Node(Konfine(), tmp_path).error(conf).startswith("conf.systemReserved")
+    assert Node(Konfine()).error(conf).startswith("conf.systemReserved")
 
 
 @pytest.mark.parametrize("kind", CASES)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from nri.plugins.clearcfs import ClearCFS
 from nri.plugins.konfine import ANNOTATION, Konfine
 from tests.unit.plugins.running import CONTAINER, POD, Node
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NAMESPACE = "io.kubernetes.pod.namespace"
 TEAM_A, TEAM_B = {NAMESPACE: "team-a"}, {NAMESPACE: "team-b"}
@@ -42,10 +39,8 @@ def allowing(**allow: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("allow", "labels", "why"), CASES)
-def test_a_class_counts_only_for_those_who_may_say_it(
-    tmp_path: Path, allow: Any, labels: dict[str, str], why: str
-) -> None:
-    node = Node(ClearCFS(), tmp_path)
+def test_a_class_counts_only_for_those_who_may_say_it(allow: Any, labels: dict[str, str], why: str) -> None:
+    node = Node(ClearCFS())
     node.limit(CONTAINER, 50_000)
     metadata = node.fine(allowing(**{"class": allow}), annotations={"qos.class/pod": "ls"}, labels=labels)
     assert node.is_limited(CONTAINER) == bool(why)
@@ -54,18 +49,16 @@ def test_a_class_counts_only_for_those_who_may_say_it(
 
 
 @pytest.mark.parametrize(("allow", "labels", "why"), CASES)
-def test_cpus_count_only_for_those_who_may_say_them(
-    tmp_path: Path, allow: Any, labels: dict[str, str], why: str
-) -> None:
-    metadata = Node(Konfine(), tmp_path).fine(allowing(cpus=allow), annotations={ANNOTATION: "2-3"}, labels=labels)
+def test_cpus_count_only_for_those_who_may_say_them(allow: Any, labels: dict[str, str], why: str) -> None:
+    metadata = Node(Konfine()).fine(allowing(cpus=allow), annotations={ANNOTATION: "2-3"}, labels=labels)
     assert metadata.get("ignored", "") == (f"{ANNOTATION}: allow.cpus {why}" if why else "")
     assert metadata["cpus"] == ("0-7" if why else "2-3")
 
 
-def test_a_class_that_does_not_count_opens_no_reserved_cpus(tmp_path: Path) -> None:
+def test_a_class_that_does_not_count_opens_no_reserved_cpus() -> None:
     conf = {"systemReserved": [0], **allowing(**{"class": ["kube-system"]})}
     annotations = {"qos.class": "system"}
-    node = Node(Konfine(), tmp_path)
+    node = Node(Konfine())
     assert node.fine(conf, annotations=annotations, labels={NAMESPACE: "kube-system"}) == {"cpus": "0-7"}
     assert node.fine(conf, annotations=annotations, labels=TEAM_A) == {
         "cpus": "1-7",
@@ -73,22 +66,22 @@ def test_a_class_that_does_not_count_opens_no_reserved_cpus(tmp_path: Path) -> N
     }
 
 
-def test_a_label_does_not_count_either(tmp_path: Path) -> None:
-    node = Node(ClearCFS(), tmp_path)
+def test_a_label_does_not_count_either() -> None:
+    node = Node(ClearCFS())
     node.limit(CONTAINER, 50_000)
     metadata = node.fine(allowing(**{"class": False}), labels={**TEAM_A, "qos.class": "ls"})
     assert metadata == {"ignored": "qos.class: allow.class is for nobody"}
     assert node.is_limited(CONTAINER)
 
 
-def test_an_annotation_vouches_for_no_namespace(tmp_path: Path) -> None:
+def test_an_annotation_vouches_for_no_namespace() -> None:
     annotations = {ANNOTATION: "2-3", NAMESPACE: "team-a", "io.kubernetes.cri.sandbox-namespace": "team-a"}
-    metadata = Node(Konfine(), tmp_path).fine(allowing(cpus=["team-a"]), annotations=annotations)
+    metadata = Node(Konfine()).fine(allowing(cpus=["team-a"]), annotations=annotations)
     assert metadata == {"cpus": "0-7", "ignored": f"{ANNOTATION}: allow.cpus {NOT_KNOWN}"}
 
 
-def test_all_that_is_ignored_is_said_and_one_does_not_decide_for_the_other(tmp_path: Path) -> None:
-    node = Node(Konfine(), tmp_path)
+def test_all_that_is_ignored_is_said_and_one_does_not_decide_for_the_other() -> None:
+    node = Node(Konfine())
     annotations = {ANNOTATION: "2-3", "qos.class": "system"}
     conf = {"systemReserved": "0", "allow": {"class": False, "cpus": ["team-a"]}}
     assert node.fine(conf, annotations=annotations, labels=TEAM_B)["ignored"] == (
@@ -100,22 +93,22 @@ def test_all_that_is_ignored_is_said_and_one_does_not_decide_for_the_other(tmp_p
     }
 
 
-def test_what_is_not_said_is_not_ignored(tmp_path: Path) -> None:
+def test_what_is_not_said_is_not_ignored() -> None:
     conf = {"allow": {"class": False, "cpus": False}}
-    assert Node(Konfine(), tmp_path).fine(conf, labels=TEAM_A) == {"cpus": "0-7"}
+    assert Node(Konfine()).fine(conf, labels=TEAM_A) == {"cpus": "0-7"}
 
 
-def test_a_cpu_list_that_does_not_count_is_not_even_read(tmp_path: Path) -> None:
-    metadata = Node(Konfine(), tmp_path).fine(allowing(cpus=False), annotations={ANNOTATION: "no CPUs"})
+def test_a_cpu_list_that_does_not_count_is_not_even_read() -> None:
+    metadata = Node(Konfine()).fine(allowing(cpus=False), annotations={ANNOTATION: "no CPUs"})
     assert metadata["cpus"] == "0-7"
 
 
-def test_what_is_said_of_it_is_short_whatever_pods_are_called(tmp_path: Path) -> None:
+def test_what_is_said_of_it_is_short_whatever_pods_are_called() -> None:
     name = "\x1b[2J" + "x" * 100_000
     annotations = {f"{ANNOTATION}/container.{name}": "1", "io.kubernetes.cri.container-name": name}
-    ignored = Node(Konfine(), tmp_path).fine(
-        allowing(cpus=["a"]), annotations=annotations, labels={NAMESPACE: "n" * 100_000}
-    )["ignored"]
+    ignored = Node(Konfine()).fine(allowing(cpus=["a"]), annotations=annotations, labels={NAMESPACE: "n" * 100_000})[
+        "ignored"
+    ]
     assert len(ignored) < 300
 
 
@@ -138,33 +131,33 @@ def test_what_is_said_of_it_is_short_whatever_pods_are_called(tmp_path: Path) ->
     ],
     ids=lambda listed: ascii(listed[:12]),
 )
-def test_a_hostile_cpu_list_counts_as_not_said_and_costs_few_words(tmp_path: Path, listed: str) -> None:
-    metadata = Node(Konfine(), tmp_path).fine({"systemReserved": [0]}, annotations={ANNOTATION: listed})
+def test_a_hostile_cpu_list_counts_as_not_said_and_costs_few_words(listed: str) -> None:
+    metadata = Node(Konfine()).fine({"systemReserved": [0]}, annotations={ANNOTATION: listed})
     assert metadata["ignored"].startswith(f"the annotation {ANNOTATION}: CPU list ")
     assert len(metadata["ignored"]) < 350
     assert metadata["cpus"] == "1-7"
 
 
-def test_a_name_that_is_too_long_does_not_make_what_is_said_of_it_long(tmp_path: Path) -> None:
+def test_a_name_that_is_too_long_does_not_make_what_is_said_of_it_long() -> None:
     name = "x" * 100_000
     annotations = {f"{ANNOTATION}/container.{name}": "a", "io.kubernetes.cri.container-name": name}
-    ignored = Node(Konfine(), tmp_path).fine(annotations=annotations)["ignored"]
+    ignored = Node(Konfine()).fine(annotations=annotations)["ignored"]
     assert "the annotation cpus.konfine.nri.io/container.x" in ignored
     assert len(ignored) < 350
 
 
-def test_signs_of_control_in_what_is_ignored_are_escaped(tmp_path: Path) -> None:
+def test_signs_of_control_in_what_is_ignored_are_escaped() -> None:
     name = "\x1b[2J\n\u202e"
     annotations = {f"{ANNOTATION}/container.{name}": "\x07", "io.kubernetes.cri.container-name": name}
     labels = {NAMESPACE: "team\n-b"}
     for conf in (allowing(cpus=["team-a"]), {}):
-        ignored = Node(Konfine(), tmp_path).fine(conf, annotations=annotations, labels=labels)["ignored"]
+        ignored = Node(Konfine()).fine(conf, annotations=annotations, labels=labels)["ignored"]
         assert ignored.isprintable()
         assert "\\x1b[2J\\n\\u202e" in ignored
 
 
-def test_an_error_about_many_cpus_is_short(tmp_path: Path) -> None:
-    node = Node(Konfine(), tmp_path)
+def test_an_error_about_many_cpus_is_short() -> None:
+    node = Node(Konfine())
     odd = ",".join(map(str, range(1, 8192, 2)))
     node.give(POD, odd)
     error = node.error({"systemReserved": odd}, annotations={ANNOTATION: odd}, id="i" * 100_000)

@@ -13,6 +13,7 @@ from fuzz.documents import places
 from fuzz.targets.wire_messages import whole_number_with_a_point
 from harness import json_schemas
 from nri.config.entries import ConfigList
+from nri.testing import recorded
 from nri.types import DecodeError
 from nri.types.v1 import Request, Result
 from tests.unit.types.mutations import mutated
@@ -77,7 +78,7 @@ DOCUMENTS = [
     ("configlist", {"plugins": [None, {"type": None, "states": [None]}]}),
     ("configlist", {"plugins": [{"Timeout": "1"}]}),
     ("configlist", {"plugins": [{"type": 1}]}),
-    *[("request", json.loads(path.read_bytes())) for path in GOLDEN],
+    *[("request", recorded(name)) for name in GOLDEN],
     *[(kind.__name__.lower(), json.loads(document)) for kind, document, _ in MISTAKES],
 ]
 

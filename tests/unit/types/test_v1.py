@@ -9,14 +9,12 @@ import pytest
 from hypothesis import given
 
 from nri.config.entries import ConfigList, PluginEntry
+from nri.testing import recorded, recordings
 from nri.types import DecodeError
 from nri.types.v1 import STATES, Request, Result, State
-from tests.support.golden import recordings
 from tests.unit.types.mutations import values
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from nri.types.jsonobject import JSONObject
 
 GOLDEN = recordings()
@@ -27,20 +25,20 @@ def test_there_are_golden_requests() -> None:
     assert len(GOLDEN) == 14
 
 
-@pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.name)
-def test_a_recorded_request_is_written_with_the_value_it_was_read_with(path: Path) -> None:
-    document = path.read_bytes()
+@pytest.mark.parametrize("name", GOLDEN)
+def test_a_recorded_request_is_written_with_the_value_it_was_read_with(name: str) -> None:
+    document = json.dumps(recorded(name))
     request = Request.from_json(document)
     assert json.loads(request.to_json()) == json.loads(document)
     assert Request.from_json(request.to_json()) == request
 
 
-@pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.name)
-def test_a_recorded_request_says_what_it_is_about(path: Path) -> None:
-    request = Request.from_json(path.read_bytes())
+@pytest.mark.parametrize("name", GOLDEN)
+def test_a_recorded_request_says_what_it_is_about(name: str) -> None:
+    request = Request.from_value(recorded(name), "request")
     assert request.state in (State.CREATE, State.DELETE)
-    assert request.state == ("create" if "create" in path.name else "delete")
-    assert request.is_sandbox == (".pod-" in path.name)
+    assert request.state == ("create" if "create" in name else "delete")
+    assert request.is_sandbox == (".pod-" in name)
     assert request.version == "0.1"
 
 

@@ -3,28 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from nri import api
+from nri.testing import recorded, recordings
 from nri.types.v1 import Request, State
 from nri.v1bridge import requests
 from nri.v1bridge.requests import Pods
-from tests.support.golden import recordings
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 GOLDEN = recordings("*adapter*")
-ROOT = os.path.dirname(GOLDEN[0])
-
-
-def recorded(path: Path | str) -> dict[str, Any]:
-    with open(path, encoding="utf-8") as file:
-        request: dict[str, Any] = json.load(file)
-    return request
 
 
 def is_of_a_pod(request: dict[str, Any]) -> bool:
@@ -74,15 +63,15 @@ def without_conf(request: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in request.items() if key != "conf"}
 
 
-@pytest.mark.parametrize("path", GOLDEN, ids=os.path.basename)
-def test_a_request_is_the_adapters(path: Path) -> None:
-    request = recorded(path)
+@pytest.mark.parametrize("name", GOLDEN)
+def test_a_request_is_the_adapters(name: str) -> None:
+    request = recorded(name)
     assert sent(made(request, *messages(request))) == without_conf(request)
 
 
-@pytest.mark.parametrize("path", GOLDEN, ids=os.path.basename)
-def test_its_keys_are_in_the_adapters_order(path: Path) -> None:
-    request = recorded(path)
+@pytest.mark.parametrize("name", GOLDEN)
+def test_its_keys_are_in_the_adapters_order(name: str) -> None:
+    request = recorded(name)
     ours = sent(made(request, *messages(request)))
     assert list(ours) == list(without_conf(request))
     assert list(ours["spec"]) == list(request["spec"])
@@ -92,8 +81,8 @@ def test_its_keys_are_in_the_adapters_order(path: Path) -> None:
 
 @pytest.mark.parametrize("release", ["1.7.24", "2.1.9"])
 def test_a_pods_end_has_all_that_its_beginning_had(release: str) -> None:
-    begun = recorded(f"{ROOT}/containerd-{release}-adapter.pod-create.json")
-    ended = recorded(f"{ROOT}/containerd-{release}-adapter.pod-delete.json")
+    begun = recorded(f"containerd-{release}-adapter.pod-create")
+    ended = recorded(f"containerd-{release}-adapter.pod-delete")
     pods = Pods()
     pods.remember(messages(begun)[0])
     request = sent(requests.of_pod(pods.complete(messages(ended)[0]), State.DELETE))
@@ -102,8 +91,8 @@ def test_a_pods_end_has_all_that_its_beginning_had(release: str) -> None:
 
 @pytest.mark.parametrize("release", ["1.7.24", "2.1.9"])
 def test_a_container_has_its_pods_annotations_overlaid_by_its_own(release: str) -> None:
-    of_pod = recorded(f"{ROOT}/containerd-{release}-adapter.pod-create.json")
-    of_container = recorded(f"{ROOT}/containerd-{release}-adapter.container-create.json")
+    of_pod = recorded(f"containerd-{release}-adapter.pod-create")
+    of_container = recorded(f"containerd-{release}-adapter.container-create")
     pod, _ = messages(of_pod)
     _, container = messages(of_container)
     assert container is not None
@@ -117,8 +106,8 @@ def test_a_container_has_its_pods_annotations_overlaid_by_its_own(release: str) 
 
 
 def test_making_requests_modifies_no_message() -> None:
-    for path in GOLDEN:
-        request = recorded(path)
+    for name in GOLDEN:
+        request = recorded(name)
         pod, container = messages(request)
         before = [message.SerializeToString(deterministic=True) for message in (pod, container) if message]
         made(request, pod, container)

@@ -1,29 +1,40 @@
-"""Cgroup trees of plain files that look like v1, v2 or hybrid, with a matching mountinfo.
+"""Cgroups of plain files that look like v1, v2 or hybrid, with a matching mountinfo.
 
-For tests, and for a demonstration on a machine whose own cgroups must not be touched. Unlike the kernel, such a tree
-accepts every value.
+For tests, and for a demonstration on a machine whose own cgroups must not be touched. Unlike the kernel, the files
+accept every value; :class:`nri.testing.CgroupTree` refuses what the kernel would.
 """
 
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
-KNOBS = {
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+KNOBS: Mapping[str, Mapping[str, str]] = {
     "cpu": {"cpu.cfs_quota_us": "-1\n", "cpu.cfs_period_us": "100000\n", "cpu.shares": "1024\n"},
     "cpuset": {"cpuset.cpus": "\n", "cpuset.effective_cpus": "\n", "cpuset.mems": "\n"},
     "": {"cpu.max": "max 100000\n", "cpuset.cpus": "\n", "cpuset.cpus.effective": "0-3\n"},
 }
-"""The knobs of a new cgroup and their values, by v1 controller, and for v2 under ""."""
+"""The knobs of a new cgroup and their values, by v1 controller, and for v2 under "": those of two controllers."""
 
 
-class Tree:
-    """A tree below *root*; *kind* is ``v1``, ``v2`` or ``hybrid``, *cpus* are the machine's."""
+class CgroupFiles:
+    """A tree below *root*.
 
-    def __init__(self, root: object, kind: str, cpus: str = "0-3") -> None:
-        self.root = str(root)
+    :param kind: ``v1``, ``v2`` or ``hybrid``.
+    :param cpus: the machine's.
+    :param knobs: those of a new cgroup, as :data:`KNOBS` has them; its controllers are v1's hierarchies.
+    """
+
+    def __init__(
+        self, root: object, kind: str, cpus: str = "0-3", knobs: Mapping[str, Mapping[str, str]] = KNOBS
+    ) -> None:
+        self.root, self.knobs = str(root), knobs
         self.points: dict[str, str] = {}
         if kind != "v2":
-            self.points |= {name: f"{self.root}/{name}" for name in ("cpu", "cpuset")}
+            self.points |= {name: f"{self.root}/{name}" for name in knobs if name}
         if kind != "v1":
             self.points[""] = f"{self.root}/unified" if kind == "hybrid" else self.root
         for point in self.points.values():
@@ -52,7 +63,7 @@ class Tree:
                 directory += "/" + part
                 if not os.path.isdir(directory):
                     os.mkdir(directory)
-                    knobs = KNOBS[controller] if controller or self.kind == "v2" else {}
+                    knobs = self.knobs[controller] if controller or self.kind == "v2" else {}
                     for name, value in knobs.items():
                         write(f"{directory}/{name}", value)
         for name, value in values.items():

@@ -1,5 +1,7 @@
 """A systemd of its own for a test or a benchmark: its private socket, the calls of nri.cgroups, and faults.
 
+Needs the package jeepney, which is a second opinion about D-Bus.
+
 As in systemd (src/core/dbus-manager.c, dbus-unit.c, cgroup.c): GetUnitByControlGroup answers with the unit of the
 cgroup or of the nearest one above; a property that is set is written to the cgroup a moment after the answer, and
 with it all that the unit has for the same controller.
@@ -24,6 +26,7 @@ from jeepney import (
 )
 
 from nri.cgroups.systemd_bus import object_path
+from nri.cgroups.units import looks_like_unit
 
 INFINITY = 2**64 - 1
 
@@ -40,10 +43,10 @@ class FakeSystemd:
     def __init__(self, run: Path, *units: str, socket_name: str = "systemd/private") -> None:
         self.run, self.fault = run, ""
         self.calls: list[str] = []
-        self.cgroups = {object_path(path.rpartition("/")[2]): path for path in units}
-        self.properties: dict[str, dict[str, Any]] = {
-            path.rpartition("/")[2]: {"CPUQuotaPerSecUSec": INFINITY, "AllowedCPUs": b""} for path in units
-        }
+        self.cgroups: dict[str, str] = {}
+        self.properties: dict[str, dict[str, Any]] = {}
+        for path in units:
+            self.add_unit(path)
         (run / "systemd/system").mkdir(parents=True)
         self._path = run / socket_name
         self._path.parent.mkdir(exist_ok=True)
@@ -64,6 +67,13 @@ class FakeSystemd:
         self._thread.join()
         self._listener.close()
 
+    def add_unit(self, path: str, quota: int | None = None) -> None:
+        """Add the unit of a cgroup, if its path is one that a unit has; *quota* in microseconds per second."""
+        name = path.rpartition("/")[2]
+        if looks_like_unit(path):
+            self.cgroups[object_path(name)] = path
+            self.properties[name] = {"CPUQuotaPerSecUSec": INFINITY if quota is None else quota, "AllowedCPUs": b""}
+
     def _serve(self) -> None:
         while True:
             try:
@@ -81,10 +91,10 @@ class FakeSystemd:
 
     def _talk(self, peer: socket.socket) -> None:
         with peer.makefile("rb") as lines:
-            assert lines.read(1) == b"\0"
-            assert lines.readline().startswith(b"AUTH EXTERNAL ")
+            _require(lines.read(1) == b"\0")
+            _require(lines.readline().startswith(b"AUTH EXTERNAL "))
             peer.sendall(b"OK 0123456789abcdef0123456789abcdef\r\n")
-            assert lines.readline() == b"BEGIN\r\n"
+            _require(lines.readline() == b"BEGIN\r\n")
             parser = Parser()
             while data := lines.read1():
                 parser.add_data(data, fds=[])
@@ -118,11 +128,12 @@ class FakeSystemd:
                 "Get": self.get,
                 "SetProperties": self.set_properties,
             }[member](message)
-        assert answer.header.message_type in (MessageType.error, MessageType.method_return)
+        _require(answer.header.message_type in (MessageType.error, MessageType.method_return))
         peer.sendall(answer.serialise(serial=len(self.calls)))
         return True
 
     def unit_of(self, message: Message) -> Message:
+        """Answer with the unit that owns a cgroup."""
         above = message.body[0]
         while above:
             for path, cgroup in self.cgroups.items():
@@ -132,20 +143,28 @@ class FakeSystemd:
         return new_method_return(message, "o", (object_path("-.slice"),))
 
     def hello(self, message: Message) -> Message:
+        """Greet a connection, as a bus does."""
         return new_method_return(message, "s", (":1.7",))
 
     def get(self, message: Message) -> Message:
+        """Answer with a property of a unit."""
         interface, name = message.body
         unit = self._unit(message)
-        assert interface.lower() == f"org.freedesktop.systemd1.{unit.rpartition('.')[2]}"
+        _require(interface.lower() == f"org.freedesktop.systemd1.{unit.rpartition('.')[2]}")
         value = self.properties[unit][name]
         return new_method_return(message, "v", (("ay" if isinstance(value, bytes) else "t", value),))
 
     def set_properties(self, message: Message) -> Message:
+        """Set properties of a unit, for as long as it runs."""
         runtime, properties = message.body
-        assert runtime is True
+        _require(runtime is True)
         self.properties[self._unit(message)].update({name: value for name, (_, value) in properties})
         return new_method_return(message)
 
     def _unit(self, message: Message) -> str:
         return self.cgroups[message.header.fields[HeaderFields.path]].rpartition("/")[2]
+
+
+def _require(is_right: bool) -> None:
+    if not is_right:
+        raise AssertionError("a client has sent what systemd does not understand")

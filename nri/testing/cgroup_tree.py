@@ -1,0 +1,265 @@
+"""A node's cgroups for a test: plain files that answer a write as the kernel would, and a record of the writes.
+
+    with CgroupTree("v1", driver="systemd") as tree:
+        tree.add(web)
+        invoke(Batch(), web.request("create"))
+        tree.assert_written({"web/cpuset.cpus": "2-3"})
+
+While the tree is active, :func:`nri.cgroups.find` of this process looks in it. A file is named ``CGROUP/KNOB``, where
+CGROUP is a container's name, ``pod`` for the pod's own cgroup, or ``sandbox``; the names of a second pod begin with
+the pod's, as in ``other/web/cpu.max``; any other cgroup has its path, as in ``/kubepods/cpu.max``.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import tempfile
+import weakref
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nri.cgroups import cpulist
+from nri.testing import kernel_knobs, kernel_rules
+from nri.testing.cgroup_contents import effective_cpus, limits_of, quota_per_second
+from nri.testing.cgroup_files import CgroupFiles, write
+from nri.testing.cgroup_names import CgroupNames
+from nri.testing.fake_kernel import Replacement, SystemCalls
+from nri.testing.pods import Container, Pod
+from nri.testing.written import difference
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Self
+
+    from nri.testing.fake_systemd import FakeSystemd
+
+KINDS = ("v1", "v2", "hybrid")
+_OWN = "/system.slice/containerd.service"
+
+
+class CgroupTree:
+    """Cgroups of plain files, which this process takes for the node's while the tree is active, in its ``with``.
+
+    :param kind: ``v1``, ``v2`` or ``hybrid``.
+    :param driver: ``cgroupfs`` or ``systemd``. With ``systemd`` a systemd that can be told of changes is part of it,
+        which needs the package jeepney.
+    :param cpus: the machine's CPUs.
+    :param root: an existing directory for the cgroups; by default one that is removed with the tree.
+    :ivar writes: every write that the kernel took, in order: the file's name and the text.
+    :ivar systemd: the systemd that is told, with ``properties`` by unit; None with ``cgroupfs``.
+    """
+
+    def __init__(
+        self, kind: str = "v2", *, driver: str = "cgroupfs", cpus: str = "0-7", root: str | os.PathLike[str] = ""
+    ) -> None:
+        for name, value, known in (("kind", kind, KINDS), ("driver", driver, ("cgroupfs", "systemd"))):
+            if value not in known:
+                raise ValueError(f"{name}: found {value!r}, expected one of {', '.join(known)}")
+        self.kind, self.driver, self.cpus = kind, driver, cpus
+        self._base = tempfile.mkdtemp(prefix="nri-")  # short: a socket's path has at most 107 bytes
+        weakref.finalize(self, shutil.rmtree, self._base, ignore_errors=True)
+        top = os.path.abspath(root) if root else f"{self._base}/cgroup"
+        self.files = CgroupFiles(top, kind, cpus, kernel_knobs.INITIAL)
+        self.mountinfo = f"{self._base}/mountinfo"
+        write(self.mountinfo, self.files.mountinfo)
+        self.run = f"{self._base}/run"
+        os.mkdir(self.run)
+        self.writes: list[tuple[str, str]] = []
+        self.systemd: FakeSystemd | None = None
+        self._names = CgroupNames(self.files.points)
+        self._busy: set[str] = set()
+        self._units: dict[str, int | None] = {}
+        self._refusals: dict[str, int] = {}
+        self._vanishing: dict[str, str] = {}
+        self._lacking: list[str] = []
+        self._memberships = {"self": _OWN, "1": "/init.scope"}
+        calls = SystemCalls(self._locate, self._opening, self._writing)
+        self._replacement = Replacement(calls, self.run)
+
+    def __enter__(self) -> Self:
+        if self.driver == "systemd":
+            try:
+                from nri.testing.fake_systemd import FakeSystemd
+            except ImportError as error:
+                raise RuntimeError(f"a tree with driver='systemd' needs the package {error.name}") from error
+            self.systemd = FakeSystemd(Path(self.run)).__enter__()
+            for path, quota in self._units.items():
+                self.systemd.add_unit(path, quota)
+        self._replacement.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._replacement.stop()
+        if self.systemd is not None:
+            self.systemd.__exit__()
+
+    # The cgroups
+
+    def add(self, what: Pod | Container, *, subgroup: bool = False) -> None:
+        """Make the cgroups of a container and of its pod, or of a pod, its sandbox and its containers.
+
+        They have the limits of the containers' resources, and a process. A container that was added before gets the
+        limits anew.
+
+        :param subgroup: whether the processes are in a child ``container``, as crun does it with systemd's driver.
+        """
+        pod = what.pod if isinstance(what, Container) else what
+        if pod.cgroup_driver != self.driver:
+            raise ValueError(
+                f"{pod} has the cgroup driver {pod.cgroup_driver!r}: expected this tree's, {self.driver!r}"
+            )
+        members = [what] if isinstance(what, Container) else pod.containers
+        if pod.kubelet:
+            self._make(pod, "pod", pod.cgroup, limits_of(pod, self.kind))
+        if isinstance(what, Pod) and pod.profile.has_pods:
+            self._make(pod, "sandbox", pod.sandbox_cgroup, {}, pod.pid)
+        for container in members:
+            inner = f"{container.cgroup}/container" if subgroup else ""
+            self._make(pod, container.name, container.cgroup, limits_of(container, self.kind), container.pid, inner)
+        for name in self._lacking:
+            self._drop(name)
+        self._settle()
+
+    def make(self, path: str) -> None:
+        """Make a cgroup that belongs to no pod, and those above it; *path* is the one below the mount."""
+        self.files.make(path)
+        if self.kind != "v2":  # there a runtime must give CPUs to each
+            parts = path.split("/")
+            for depth in range(2, len(parts) + 1):
+                if not self.files.get("/".join(parts[:depth]), "cpuset.cpus"):
+                    self.files.put("/".join(parts[:depth]), "cpuset.cpus", f"{self.cpus}\n")
+        self._settle()
+
+    def remove(self, cgroup: str) -> None:
+        """Remove a cgroup, as when its container has ended."""
+        path = self._names.path(cgroup)
+        for point in self.files.points.values():
+            shutil.rmtree(point + path, ignore_errors=True)
+
+    def directory(self, cgroup: str, controller: str = "cpu") -> str:
+        """Return a cgroup's directory, in the hierarchy that serves a controller."""
+        points = self.files.points
+        return points.get(controller, points.get("", "")) + self._names.path(cgroup)
+
+    def get(self, name: str) -> str:
+        """Return the text of a file, without the end of its line."""
+        with open(self._file(name), encoding="ascii") as file:
+            return file.read().strip()
+
+    def put(self, name: str, text: str) -> None:
+        """Set a file, whatever the kernel would say of the text. This is no write of the plugin's."""
+        write(self._file(name), f"{text}\n")
+        self._settle()
+
+    # The kernel's refusals
+
+    def refuse(self, name: str, number: int) -> None:
+        """Have the kernel answer each write to a file with an error, such as ``errno.EBUSY``; 0 for none any more."""
+        self._refusals[name] = number
+
+    def vanish(self, name: str, *, at: str = "write") -> None:
+        """Remove the cgroup at the moment when this file is written.
+
+        :param at: ``write``, when the file is open already (ENODEV), or ``open`` (ENOENT).
+        """
+        if at not in ("open", "write"):
+            raise ValueError(f"at: found {at!r}, expected one of open, write")
+        self._vanishing[name] = at
+
+    def lack(self, name: str) -> None:
+        """Remove a file from one cgroup, ``web/memory.high``, or from all: a kernel or a parent without it."""
+        self._lacking.append(name)
+        self._drop(name)
+
+    # What was written
+
+    @property
+    def written(self) -> dict[str, str]:
+        """The files that were written, each with its last text, in the order of their first writes."""
+        return dict(self.writes)
+
+    def forget(self) -> None:
+        """Forget the writes so far."""
+        self.writes.clear()
+
+    def assert_written(self, expected: Mapping[str, str] | Sequence[tuple[str, str]]) -> None:
+        """Check what the plugin wrote, and nothing else.
+
+        :param expected: the last text of each file, in any order; or all writes as pairs, in this order.
+        :raises AssertionError: it lists what was expected, what was written, what is missing and what is too much.
+        """
+        if message := difference(expected, self.writes):
+            raise AssertionError(message)
+
+    def _make(self, pod: Pod, name: str, path: str, limits: dict[str, str], pid: int = 0, inner: str = "") -> None:
+        self.make(inner or path)
+        self._names.add(pod, name, path)
+        for knob, text in limits.items():
+            self.files.put(path, knob, f"{text}\n")
+        if pid:
+            self._busy.add(inner or path)
+            self._memberships[str(pid)] = inner or path
+            if self.kind == "v2":
+                self.files.put(inner or path, "cgroup.procs", f"{pid}\n")
+                self.files.put(inner or path, "cgroup.events", "populated 1\nfrozen 0\n")
+        self._units[path] = quota_per_second(limits)
+        if self.systemd is not None:
+            self.systemd.add_unit(path, self._units[path])
+
+    def _settle(self) -> None:
+        for file, cpus in effective_cpus(self.files, self.kind, cpulist.parse(self.cpus)):
+            write(file, f"{cpulist.render(cpus)}\n")
+
+    def _file(self, name: str) -> str:
+        cgroup, knob = self._names.split(name)
+        return self.files.file(self._names.path(cgroup), knob)
+
+    def _drop(self, name: str) -> None:
+        cgroups = [self._names.split(name)[0]] if "/" in name else self._names.all()
+        for cgroup in cgroups:
+            try:
+                os.unlink(self.files.file(self._names.path(cgroup), name.rpartition("/")[2]))
+            except (FileNotFoundError, KeyError):
+                continue
+
+    # As the kernel
+
+    def _locate(self, path: str) -> str:
+        if path == "/proc/self/mountinfo":
+            return self.mountinfo
+        parts = path.split("/")
+        if parts[:2] == ["", "proc"] and parts[3:] == ["cgroup"] and parts[2] in self._memberships:
+            hierarchies = enumerate(self.files.points, start=1)
+            file = f"{self._base}/membership"
+            own = self._memberships[parts[2]]
+            write(file, "".join(f"{number if name else 0}:{name}:{own}\n" for number, name in hierarchies))
+            return file
+        return path
+
+    def _opening(self, path: str) -> bool:
+        name = self._names.name(path)
+        if name and self._vanishing.get(name) == "open":
+            self.remove(self._names.split(name)[0])
+        return bool(name)
+
+    def _writing(self, path: str, descriptor: int, data: bytes) -> int:
+        name, text = self._names.name(path), data.decode("ascii", "backslashreplace")
+        if name in self._vanishing:
+            self.remove(self._names.split(name)[0])
+        directory, knob = os.path.split(path)
+        if not os.path.isdir(directory):
+            kernel_rules.refuse(errno.ENODEV)
+        if number := self._refusals.get(name):
+            kernel_rules.refuse(number)
+        top = self._names.point(path)
+        version = 2 if top == self.files.points.get("") else 1
+        has_tasks = directory.removeprefix(top) in self._busy
+        at = kernel_rules.KnobSurroundings(directory, top, version, cpulist.parse(self.cpus), has_tasks=has_tasks)
+        content = kernel_knobs.rule_of(knob, version)(text, at)
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"{content}\n".encode(), 0)
+        self.writes.append((name, text))
+        self._settle()
+        return len(data)

@@ -1,0 +1,110 @@
+"""Run a plugin for one request: in this process, or as a process of its own."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+from nri import skel
+from nri.process.launch import BrokenOffError, launch
+from nri.process.lines import readable
+from nri.types import gojson
+from nri.types.errors import DecodeError
+from nri.types.gojson import shorten
+from nri.types.v1 import Request, Result
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    Asked = Request | Mapping[str, Any] | bytes | str
+
+UNSET: Any = object()
+"""Stands for an argument that was not given, where None is a value."""
+
+TIMEOUT = 10.0
+"""Seconds that an executable has for a request, as on a node."""
+
+
+def invoke(plugin: skel.Plugin, request: Asked, *, conf: Any = UNSET) -> Result:
+    """Return a plugin's result for a request, as :func:`nri.skel.main` would write it.
+
+    The request goes through JSON and :func:`nri.skel.run`, so an exception becomes the result's ``error`` and a wrong
+    request is refused. The plugin's stderr, with the traceback of an exception, is written to this process's.
+
+    :param request: a :class:`Request`, its JSON, or the decoded JSON.
+    :param conf: the plugin's conf, in place of the request's; None for none.
+    :raises AssertionError: the plugin wrote no result; the message has its stderr.
+    :raises DecodeError: *request* is a text that gets a *conf*, and is not JSON.
+    """
+    stdout, stderr = io.BytesIO(), io.StringIO()
+    status = skel.run(plugin, [plugin.type, "invoke"], io.BytesIO(_document(request, conf)), stdout, stderr)
+    said = stderr.getvalue()
+    sys.stderr.write(said)
+    return _result(f"plugin {plugin.type!r}", stdout.getvalue(), said, f"exit status {status}" if status else "")
+
+
+def run(executable: str | os.PathLike[str], request: Asked, *, conf: Any = UNSET, timeout: float = TIMEOUT) -> Result:
+    """Return the result of an executable for a request: a process under the contract, started as a node's host does.
+
+    It gets ``TYPE invoke`` as arguments, where TYPE is the file's name, and the environment of plugins on a node.
+
+    :param request: as for :func:`invoke`.
+    :param conf: as for :func:`invoke`.
+    :param timeout: seconds until it is killed, with its children.
+    :raises AssertionError: it failed in the sense of docs/spec.md, other than by an ``error`` in its result; the
+        message has its exit status and the end of its stderr.
+    """
+    path = os.path.abspath(executable)
+    name = os.path.basename(path)
+    lines: list[str] = []
+    try:
+        output = launch(
+            path, [name, "invoke"], _document(request, conf), time.monotonic() + timeout, log=lines.append
+        )
+    except BrokenOffError as error:
+        raise AssertionError(f"{path} could not be waited for or read: {error.strerror}") from error
+    except OSError as error:
+        raise AssertionError(f"{path} cannot be started: {error.strerror}; expected an executable file") from error
+    said = "".join(f"{line}\n" for line in lines)
+    if output.stopped:
+        why = f"no result after {timeout:g} s" if output.stopped == "deadline" else "it wrote too much to stdout"
+        raise AssertionError(_failed(path, f"was killed: {why}", said))
+    result = _result(path, output.stdout, said, output.ending)
+    if output.ending and not result.error:
+        raise AssertionError(_failed(path, f"wrote a result without error, but: {output.ending}", said))
+    return result
+
+
+def _document(request: Asked, conf: Any) -> bytes:
+    if isinstance(request, Request):
+        return (request if conf is UNSET else request.replace(conf=conf)).to_json()
+    if isinstance(request, bytes | str):
+        document = request.encode() if isinstance(request, str) else request
+        if conf is UNSET:
+            return document
+        value = gojson.loads(document)
+        if not isinstance(value, dict):
+            raise TypeError(f"the request is {gojson.describe(value)}, expected an object: it is to get a conf")
+        request = value
+    elif conf is UNSET:
+        return gojson.dumps(dict(request))
+    given = {key: item for key, item in request.items() if key != "conf"}
+    return gojson.dumps(given if conf is None else {"conf": conf, **given})
+
+
+def _result(who: str, stdout: bytes, stderr: str, ending: str) -> Result:
+    also = f"; {ending}" if ending else ""
+    if not stdout.strip():
+        raise AssertionError(_failed(who, f"wrote no result{also}", stderr))
+    try:
+        return Result.from_json(stdout)
+    except DecodeError as error:
+        wrote = shorten(readable(stdout[:4096].strip()), 200)
+        raise AssertionError(_failed(who, f"wrote no valid result: {error}: {wrote}{also}", stderr)) from error
+
+
+def _failed(who: str, what: str, stderr: str) -> str:
+    return f"{who} {what}\n" + (f"its stderr:\n{stderr}" if stderr else "its stderr is empty")

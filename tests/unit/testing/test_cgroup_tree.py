@@ -1,0 +1,309 @@
+"""A CgroupTree: found without a word to the plugin, it records writes and refuses as the kernel does."""
+
+from __future__ import annotations
+
+import errno
+from typing import Any
+
+import pytest
+
+from nri.cgroups import Cgroup, CgroupError, GoneError, Quota, find, knobs
+from nri.testing import CgroupTree, Container, Pod
+
+KINDS = ("v1", "v2", "hybrid")
+HALF = {"cpu": {"quota": 50_000, "period": 100_000, "shares": 512}}
+
+
+def of(container: Container) -> Cgroup:
+    """The container's cgroup, as a plugin finds it."""
+    request = container.request("create")
+    assert request.spec is not None
+    return find(request.spec.cgroups_path, request.pid, request.id)
+
+
+def a_container(driver: str = "cgroupfs", **options: Any) -> Container:
+    return Pod(cgroup_driver=driver, **options).container("web", resources=HALF)
+
+
+def put(tree: CgroupTree, name: str, value: str) -> None:
+    """Write as nri.cgroups does."""
+    cgroup, _, knob = name.rpartition("/")
+    knobs.write(f"{tree.directory(cgroup, knob.partition('.')[0])}/{knob}", value, "it is absent")
+
+
+@pytest.mark.parametrize("driver", ["cgroupfs", "systemd"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_container_is_found_with_its_limits_and_its_pod(kind: str, driver: str) -> None:
+    web = a_container(driver)
+    with CgroupTree(kind, driver=driver) as tree:
+        tree.add(web)
+        cgroup = of(web)
+        assert cgroup.cpu_quota() == Quota(50_000, 100_000)
+        assert cgroup.effective_cpus() == frozenset(range(8))
+        pod = cgroup.parent()
+        assert pod is not None
+        assert pod.is_pod()
+        assert pod.cpu_quota() == Quota(50_000, 100_000)
+        cgroup.set_cpus(frozenset({2, 3}))
+        assert cgroup.effective_cpus() == {2, 3}
+        assert cgroup.untold == ""
+        assert tree.written == {"web/cpuset.cpus": "2-3"}
+
+
+@pytest.mark.parametrize("runtime", ["containerd-1.6", "cri-o-1.36", "podman", "runc", "crun"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_container_of_any_runtime_is_found_by_path_or_by_process(kind: str, runtime: str) -> None:
+    web = a_container(runtime=runtime)
+    with CgroupTree(kind) as tree:
+        tree.add(web)
+        of(web).clear_cpu_quota()
+        assert list(tree.written) == ["web/cpu.max" if kind == "v2" else "web/cpu.cfs_quota_us"]
+
+
+def test_nothing_is_seen_of_it_before_and_after() -> None:
+    web = a_container()
+    tree = CgroupTree()
+    tree.add(web)
+    with tree:
+        of(web).cpu_quota()
+    with pytest.raises(CgroupError):
+        of(web).cpu_quota()
+    assert tree.get("web/cpu.max") == "50000 100000"
+
+
+def test_one_tree_is_active_at_a_time() -> None:
+    with CgroupTree(), pytest.raises(RuntimeError, match="a CgroupTree is active already"), CgroupTree():
+        raise AssertionError
+
+
+def test_a_pod_has_its_sandbox_and_all_its_containers() -> None:
+    shop, other = Pod("shop"), Pod("other")
+    for pod in (shop, other):
+        for name in ("web", "sidecar"):
+            pod.container(name, resources=HALF)
+    with CgroupTree() as tree:
+        tree.add(shop)
+        tree.add(other)
+        assert tree.get("pod/cpu.max") == "100000 100000"
+        for name in ("sandbox", "web", "sidecar", "other/pod", "other/sandbox", "other/web"):
+            assert tree.get(f"{name}/cgroup.type") == "domain"
+        of(other.containers[0]).clear_cpu_quota()
+        assert tree.written == {"other/web/cpu.max": "max"}
+        assert tree.get("other/web/cpu.max") == "max 100000"
+
+
+def test_crun_keeps_the_processes_in_a_child_and_both_are_written() -> None:
+    web = a_container("systemd")
+    with CgroupTree(driver="systemd") as tree:
+        tree.add(web, subgroup=True)
+        tree.put("web/container/cpu.max", "20000 100000")
+        assert of(web).clear_cpu_quota() == Quota(20_000, 100_000)
+        assert list(tree.written) == ["web/cpu.max", "web/container/cpu.max"]
+        assert tree.systemd is not None
+        assert "SetProperties" in tree.systemd.calls
+
+
+def test_another_driver_than_the_trees_is_refused() -> None:
+    with pytest.raises(ValueError, match="has the cgroup driver 'systemd': expected this tree's, 'cgroupfs'"):
+        CgroupTree().add(a_container("systemd"))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"kind": "v3"}, "kind: found 'v3', expected one of v1, v2"), ({"driver": "x"}, "driver: found 'x', expected")],
+)
+def test_a_wrong_option_is_named(options: dict[str, str], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        CgroupTree(**options)
+
+
+# What the kernel refuses
+
+
+@pytest.mark.parametrize(
+    ("knob", "value", "number"),
+    [
+        ("cpuset.cpus", "two", errno.EINVAL),
+        ("cpuset.cpus", "8", errno.EINVAL),
+        ("cpu.max", "lots", errno.EINVAL),
+        ("cpu.max", "500", errno.EINVAL),
+        ("cpu.max", "50000 10", errno.EINVAL),
+        ("cpu.max", "1 2 3", errno.EINVAL),
+        ("cpu.weight", "0", errno.ERANGE),
+        ("cpu.weight", "10001", errno.ERANGE),
+        ("cpu.weight", "1.5", errno.EINVAL),
+        ("cpu.idle", "2", errno.EINVAL),
+        ("cpu.uclamp.max", "101", errno.ERANGE),
+        ("cpu.uclamp.max", "1.234", errno.EINVAL),
+        ("cpu.stat", "0", errno.EINVAL),
+        ("cpuset.cpus.partition", "leader", errno.EINVAL),
+        ("cpuset.mems", "1", errno.EINVAL),
+        ("memory.high", "1G5", errno.EINVAL),
+        ("memory.max", "-1", errno.EINVAL),
+        ("io.weight", "default", errno.EINVAL),
+        ("io.weight", "8:0 0", errno.EINVAL),
+        ("io.max", "rbps=1", errno.EINVAL),
+        ("pids.max", "-1", errno.EINVAL),
+    ],
+)
+def test_what_the_parser_refuses_is_refused_and_not_written(knob: str, value: str, number: int) -> None:
+    with CgroupTree() as tree:
+        tree.add(a_container())
+        before = tree.get(f"web/{knob}")
+        with pytest.raises(CgroupError, match=errno.errorcode[number]):
+            put(tree, f"web/{knob}", value)
+        assert (tree.get(f"web/{knob}"), tree.written) == (before, {})
+
+
+@pytest.mark.parametrize(
+    ("kind", "knob", "value", "shown"),
+    [
+        ("v2", "cpuset.cpus", "3,1-2\n", "1-3"),
+        ("v2", "cpu.max", "20000", "20000 100000"),
+        ("v2", "cpu.max", "max 50000", "max 50000"),
+        ("v2", "cpu.uclamp.min", "12.5", "12.50"),
+        ("v2", "memory.high", "1M", "1048576"),
+        ("v2", "memory.high", "5000", "4096"),
+        ("v2", "memory.high", "max", "max"),
+        ("v2", "io.weight", "200", "default 200"),
+        ("v2", "pids.max", "100", "100"),
+        ("v1", "cpu.shares", "1", "2"),
+        ("v1", "cpu.cfs_quota_us", "-5", "-1"),
+        ("v1", "memory.limit_in_bytes", "-1", "9223372036854771712"),
+        ("hybrid", "pids.max", "max", "max"),
+    ],
+)
+def test_a_file_shows_what_the_kernel_makes_of_a_value(kind: str, knob: str, value: str, shown: str) -> None:
+    with CgroupTree(kind) as tree:
+        tree.add(a_container())
+        put(tree, f"web/{knob}", value)
+        assert tree.get(f"web/{knob}") == shown
+        assert tree.written == {f"web/{knob}": value}
+
+
+def test_v1_cpusets_are_nested() -> None:
+    with CgroupTree("v1") as tree:
+        tree.add(a_container())
+        for name, value, number in (
+            ("pod/cpuset.cpus", "0-3", errno.EBUSY),
+            ("web/cpuset.cpus", "", errno.ENOSPC),
+        ):
+            with pytest.raises(CgroupError, match=errno.errorcode[number]):
+                put(tree, name, value)
+        put(tree, "web/cpuset.cpus", "0-1")
+        put(tree, "pod/cpuset.cpus", "0-3")
+        with pytest.raises(CgroupError, match="EACCES"):
+            put(tree, "web/cpuset.cpus", "4")
+
+
+def test_v1_quotas_are_nested() -> None:
+    with CgroupTree("v1") as tree:
+        tree.add(a_container())
+        with pytest.raises(CgroupError, match="EINVAL"):
+            put(tree, "web/cpu.cfs_quota_us", "60000")
+        with pytest.raises(CgroupError, match="EINVAL"):
+            put(tree, "pod/cpu.cfs_quota_us", "40000")
+        put(tree, "pod/cpu.cfs_quota_us", "-1")
+        put(tree, "web/cpu.cfs_quota_us", "60000")
+        assert tree.writes == [("pod/cpu.cfs_quota_us", "-1"), ("web/cpu.cfs_quota_us", "60000")]
+
+
+def test_v2_gives_a_cgroup_without_usable_cpus_those_of_its_parent() -> None:
+    with CgroupTree() as tree:
+        tree.add(a_container())
+        put(tree, "pod/cpuset.cpus", "0-3")
+        assert tree.get("web/cpuset.cpus.effective") == "0-3"
+        put(tree, "web/cpuset.cpus", "3-5")
+        assert tree.get("web/cpuset.cpus.effective") == "3"
+        put(tree, "web/cpuset.cpus", "6")
+        assert tree.get("web/cpuset.cpus.effective") == "0-3"
+
+
+def test_a_refusal_can_be_ordered_and_taken_back() -> None:
+    web = a_container()
+    with CgroupTree() as tree:
+        tree.refuse("web/cpuset.cpus", errno.EBUSY)
+        tree.add(web)
+        with pytest.raises(CgroupError, match="EBUSY"):
+            of(web).set_cpus(frozenset({1}))
+        tree.refuse("web/cpuset.cpus", 0)
+        of(web).set_cpus(frozenset({1}))
+        tree.assert_written({"web/cpuset.cpus": "1"})
+
+
+@pytest.mark.parametrize(("at", "answer"), [("open", "ENOENT"), ("write", "ENODEV")])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_cgroup_can_vanish_at_the_moment_of_a_write(kind: str, at: str, answer: str) -> None:
+    web = a_container()
+    with CgroupTree(kind) as tree:
+        tree.add(web)
+        tree.vanish("web/cpuset.cpus", at=at)
+        with pytest.raises(GoneError, match=rf"does not exist any more: .* \({answer}\)"):
+            of(web).set_cpus(frozenset({1}))
+        with pytest.raises(GoneError):
+            of(web).cpus()
+        assert tree.written == {}
+
+
+def test_a_knob_can_be_missing_from_one_cgroup_or_from_all() -> None:
+    web = a_container()
+    other = web.pod.container("other")
+    with CgroupTree() as tree:
+        tree.lack("memory.high")
+        tree.add(web)
+        tree.add(other)
+        tree.lack("other/cpuset.cpus")
+        for name in ("web/memory.high", "other/memory.high", "pod/memory.high", "other/cpuset.cpus"):
+            with pytest.raises(CgroupError, match="there is no such file: it is absent"):
+                put(tree, name, "1")
+        put(tree, "web/cpuset.cpus", "1")
+
+
+def test_a_name_that_does_not_exist_is_told_with_those_that_do() -> None:
+    with CgroupTree() as tree:
+        tree.add(a_container())
+        with pytest.raises(KeyError, match="there is no cgroup 'wbe' in this tree: expected pod, web"):
+            tree.get("wbe/cpu.max")
+        with pytest.raises(KeyError, match="names no file of a cgroup"):
+            tree.get("cpu.max")
+
+
+# What is said about writes
+
+
+def test_the_difference_is_readable() -> None:
+    with CgroupTree() as tree:
+        tree.add(a_container())
+        put(tree, "web/cpuset.cpus", "2")
+        put(tree, "web/cpu.max", "max")
+        tree.assert_written({"web/cpu.max": "max", "web/cpuset.cpus": "2"})
+        tree.assert_written([("web/cpuset.cpus", "2"), ("web/cpu.max", "max")])
+        with pytest.raises(AssertionError) as caught:
+            tree.assert_written({"web/cpuset.cpus": "2-3", "web/memory.high": "max"})
+    assert (
+        str(caught.value)
+        == """\
+the plugin did not write what was expected:
+  expected:
+    web/cpuset.cpus = '2-3'
+    web/memory.high = 'max'
+  web/cpuset.cpus: expected '2-3', written '2'
+  written, in this order:
+    web/cpuset.cpus = '2'
+    web/cpu.max = 'max'
+  missing:
+    web/memory.high = 'max'
+  not expected:
+    web/cpu.max = 'max'"""
+    )
+
+
+def test_another_order_is_named() -> None:
+    with CgroupTree() as tree:
+        tree.add(a_container())
+        put(tree, "web/cpu.max", "max")
+        put(tree, "web/cpuset.cpus", "2")
+        with pytest.raises(AssertionError, match="the writes are the expected ones, in another order"):
+            tree.assert_written([("web/cpuset.cpus", "2"), ("web/cpu.max", "max")])
+        tree.forget()
+        tree.assert_written({})

@@ -1,0 +1,193 @@
+"""invoke and run: a result as on a node, or an AssertionError that has the plugin's own words."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from nri.skel import Plugin
+from nri.testing import CgroupTree, Pod, assert_idempotent, invoke, run
+from nri.types.v1 import Request
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from nri.types.v1 import Result
+
+REQUEST = Request(state="create", id="web", conf={"a": 1})
+
+
+class Scripted(Plugin):
+    type = "scripted"
+
+    def __init__(self, do: Callable[[Request], Result]) -> None:
+        self.do = do
+
+    def invoke(self, request: Request) -> Result:
+        return self.do(request)
+
+
+def echo(request: Request) -> Result:
+    return request.new_result("scripted", metadata={"conf": repr(request.conf), "state": request.state})
+
+
+def fail(request: Request) -> Result:
+    raise KeyError("max")
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [REQUEST, REQUEST.to_value(), REQUEST.to_json(), REQUEST.to_json().decode()],
+    ids=lambda each: type(each).__name__,
+)
+@pytest.mark.parametrize(("options", "conf"), [({}, "{'a': 1}"), ({"conf": [2]}, "[2]"), ({"conf": None}, "None")])
+def test_a_request_of_any_form_is_sent_with_another_conf_or_its_own(
+    request_: Any, options: dict[str, Any], conf: str
+) -> None:
+    result = invoke(Scripted(echo), request_, **options)
+    assert (result.error, result.metadata) == ("", {"conf": conf, "state": "create"})
+
+
+def test_an_exception_is_an_error_and_its_traceback_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert invoke(Scripted(fail), REQUEST).error == "KeyError: 'max'"
+    stderr = capsys.readouterr().err
+    assert "Traceback" in stderr
+    assert 'raise KeyError("max")' in stderr
+
+
+@pytest.mark.parametrize(
+    ("request_", "message"),
+    [
+        (b"{", "the request on stdin: "),
+        ({"state": "create", "id": "web", "pid": "7"}, "request.pid: found the string '7', expected an integer"),
+    ],
+)
+def test_without_a_result_the_plugins_stderr_is_in_the_failure(request_: Any, message: str) -> None:
+    with pytest.raises(AssertionError) as caught:
+        invoke(Scripted(echo), request_)
+    assert str(caught.value).startswith("plugin 'scripted' wrote no result; exit status 1\nits stderr:\nscripted: ")
+    assert message in str(caught.value)
+
+
+def test_a_text_that_gets_a_conf_must_be_an_object() -> None:
+    with pytest.raises(TypeError, match="the request is an array, expected an object"):
+        invoke(Scripted(echo), "[]", conf=1)
+
+
+# As a process
+
+
+def executable(folder: Path, body: str) -> Path:
+    path = folder / "shell"
+    path.write_text(f"#!/bin/sh\n{body}\n")
+    path.chmod(0o755)
+    return path
+
+
+def answer(error: str = "") -> str:
+    return f"""printf '{{"plugin":"shell","version":"0.1","error":"{error}"}}'"""
+
+
+def test_a_process_gets_the_contracts_arguments_and_stdin(tmp_path: Path) -> None:
+    said = """printf '{"plugin":"shell","version":"0.1","error":"","metadata":{"said":"%s %s"}}' "$*" "$(wc -c)" """
+    result = run(executable(tmp_path, said), REQUEST)
+    assert result.metadata == {"said": f"invoke {len(REQUEST.to_json())}"}
+
+
+def test_a_plugin_of_python_runs_as_a_process(tmp_path: Path) -> None:
+    path = tmp_path / "hello"
+    path.write_text(f"#!{sys.executable}\nimport sys\nsys.path.insert(0, {sys.path[0]!r})\n")
+    path.chmod(0o755)
+    with pytest.raises(AssertionError, match="wrote no result\nits stderr is empty"):
+        run(path, REQUEST)
+
+
+@pytest.mark.parametrize("status", [0, 3])
+def test_an_error_in_the_result_is_returned(tmp_path: Path, status: int) -> None:
+    assert run(executable(tmp_path, f"{answer('no')}; exit {status}"), REQUEST).error == "no"
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("echo because >&2; exit 3", "/shell wrote no result; exit status 3\nits stderr:\nbecause\n"),
+        ("echo nonsense", "/shell wrote no valid result: "),
+        (f"{answer()}; exit 3", "/shell wrote a result without error, but: exit status 3\nits stderr is empty"),
+        ("kill -9 $$", "/shell wrote no result; ended by signal 9"),
+        ("echo slow >&2; sleep 60", "/shell was killed: no result after 0.5 s\nits stderr:\nslow\n"),
+    ],
+)
+def test_a_failure_in_the_sense_of_the_contract_is_told(tmp_path: Path, body: str, message: str) -> None:
+    with pytest.raises(AssertionError) as caught:
+        run(executable(tmp_path, body), REQUEST, timeout=0.5)
+    assert message in str(caught.value)
+
+
+def test_a_file_that_cannot_be_run_is_named(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match="missing cannot be started: No such file or directory"):
+        run(tmp_path / "missing", REQUEST)
+
+
+# Twice
+
+
+class Setting(Plugin):
+    """Writes what a test says for each state, and may go wrong."""
+
+    type = "setting"
+
+    def __init__(self, **steps: Any) -> None:
+        self.steps, self.creates = steps, 0
+
+    def invoke(self, request: Request) -> Result:
+        from nri.cgroups import find
+
+        self.creates += request.state == "create"
+        step = self.steps.get(request.state, "")
+        assert request.spec is not None
+        if step in ("again", "always"):
+            cgroup = find(request.spec.cgroups_path)
+            if step == "always" or cgroup.cpus() != {1}:
+                cgroup.set_cpus(frozenset({1}))
+        if step == "grow":
+            return request.new_result(self.type, adjust={"env": {"N": str(self.creates)}})
+        return request.new_result(self.type, error="gone" if step == "error" else "")
+
+
+@pytest.mark.parametrize(
+    ("steps", "message"),
+    [
+        ({"create": "again", "update": "again"}, ""),
+        (
+            {"create": "always"},
+            "setting: the second create wrote web/cpuset.cpus = '1': expected nothing to be written",
+        ),
+        ({"create": "again", "update": "always"}, "setting: update after create wrote web/cpuset.cpus = '1'"),
+        ({"delete": "always"}, "setting: delete without a create wrote web/cpuset.cpus = '1'"),
+        ({"delete": "error"}, "setting: delete without a create has the error 'gone': expected none"),
+        ({"create": "error"}, "setting: the first create has the error 'gone': expected none"),
+        (
+            {"create": "grow"},
+            "setting: the second create differs from the first in adjust: found {'env': {'N': '2'}}",
+        ),
+    ],
+)
+def test_the_step_that_differs_is_named(steps: dict[str, str], message: str) -> None:
+    web = Pod().container("web")
+    with CgroupTree() as tree:
+        tree.add(web)
+        request = web.request("create")
+        if not message:
+            assert_idempotent(Setting(**steps), request, tree)
+            return
+        with pytest.raises(AssertionError) as caught:
+            assert_idempotent(Setting(**steps), request, tree)
+        assert str(caught.value).startswith(message)
+
+
+def test_only_a_create_can_be_repeated() -> None:
+    with pytest.raises(ValueError, match="the request is of state 'delete': expected 'create'"):
+        assert_idempotent(Setting(), Pod().container("web").request("delete"))
