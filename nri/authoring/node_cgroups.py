@@ -60,8 +60,7 @@ class NodeCgroups:
                     self._make(directory, mount.version)
                 except OSError as error:
                     raise NRIError(
-                        f"the cgroup {directory} cannot be made: {error.strerror}; expected root, and cgroups that are "
-                        "its own"
+                        f"the cgroup {directory} cannot be made: {error.strerror}; expected to be root on a node"
                     ) from error
 
     def cgroup_of(self, file: str) -> str:

@@ -55,8 +55,8 @@ def make(name: str, kind: Kind, directory: str) -> list[str]:
     """
     if not is_type_name(name):
         raise NewPluginError(
-            f"{shorten(name)!r} cannot be a plugin's name: expected letters, digits and . _ -, first a letter or digit, "
-            f"{MAX_TYPE_LENGTH} at most"
+            f"{shorten(name)!r} cannot be a plugin's name: expected letters, digits and . _ -, beginning with one of the "
+            f"first two, {MAX_TYPE_LENGTH} at most"
         )
     place = os.path.join(directory, name)
     if os.path.lexists(place):

@@ -117,7 +117,7 @@ def test_a_folder_that_cannot_be_finished_is_removed(tmp_path: Path, monkeypatch
 
     monkeypatch.setattr(os, "rename", full)
     with pytest.raises(
-        NewPluginError, match="a cannot be made: No space left on device; expected a folder to write to"
+        NewPluginError, match="a cannot be made: No space left on device; expected"
     ):
         make("a", KINDS[0], str(tmp_path))
     assert os.listdir(tmp_path) == []
