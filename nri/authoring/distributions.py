@@ -11,11 +11,11 @@ RELEASES = {
     "RHEL": {"8": "2.28", "9": "2.34", "10": "2.39"},
     # https://docs.aws.amazon.com/linux, "Comparing Amazon Linux 2 and Amazon Linux 2023"
     "Amazon Linux": {"2": "2.26", "2023": "2.34"},
-    # ldd --version in registry.suse.com/suse/sle15:15.1 to 15.7: https://docs.rs/crate/linux-targets, data/distros.tsv
+    # ldd in registry.suse.com/suse/sle15:15.2 and later; listed in data/distros.tsv of docs.rs/crate/linux-targets
     "SLES": {"15 SP2": "2.26", "15 SP3": "2.31", "15 SP6": "2.38"},
 }
-"""Each release that brought another glibc, oldest first. musl (Alpine) runs none of our executables, and Flatcar's glibc
-changes with its updates, so neither is here."""
+"""Each release that brought another glibc, oldest first. Alpine has musl, which runs none of our executables;
+Flatcar's glibc changes with its updates."""
 
 PACKAGED = ("Debian", "Ubuntu", "RHEL")
 """The distributions that the packages' documentation names."""

@@ -40,13 +40,14 @@ def needed_by_file(folder: str) -> dict[str, str]:
 
     :raises LibcError: as :func:`needed`.
     """
-    if shutil.which("objdump") is None:
+    objdump = shutil.which("objdump")
+    if objdump is None:
         raise LibcError("objdump not found; install it (Debian: apt-get install binutils)")
     files = elf_files(folder)
     if not files:
         raise LibcError(f"no executable or library in {folder}, expected those of make binaries or nri build")
     present = {os.path.basename(path) for path in files}
-    return {os.path.relpath(path, folder): _needed_by(path, folder, present) for path in files}
+    return {os.path.relpath(path, folder): _needed_by(objdump, path, folder, present) for path in files}
 
 
 def describe(folder: str, names: tuple[str, ...] = tuple(RELEASES)) -> list[str]:
@@ -63,8 +64,8 @@ def describe(folder: str, names: tuple[str, ...] = tuple(RELEASES)) -> list[str]
     return [*lines, f"does not run on {', '.join(last)}, and earlier releases"] if last else lines
 
 
-def _needed_by(path: str, folder: str, present: set[str]) -> str:
-    libraries, versions = _imports(path)
+def _needed_by(objdump: str, path: str, folder: str, present: set[str]) -> str:
+    libraries, versions = _imports(objdump, path)
     name = os.path.relpath(path, folder)
     for library in sorted(libraries):
         if library not in present and not _GLIBC.match(library):
@@ -78,11 +79,11 @@ def _needed_by(path: str, folder: str, present: set[str]) -> str:
     return highest
 
 
-def _imports(path: str) -> tuple[set[str], set[str]]:
+def _imports(objdump: str, path: str) -> tuple[set[str], set[str]]:
     """Return the libraries that a file needs, and the versions of glibc's symbols that it imports."""
     in_english = {**os.environ, "LC_ALL": "C"}
     try:
-        done = subprocess.run(["objdump", "-p", path], capture_output=True, text=True, check=True, env=in_english)
+        done = subprocess.run([objdump, "-p", path], capture_output=True, text=True, check=True, env=in_english)
     except subprocess.CalledProcessError as error:
         raise LibcError(f"{path}: objdump cannot read it: {error.stderr.strip()}") from error
     _, _, references = done.stdout.partition("\nVersion References:\n")

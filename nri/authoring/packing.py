@@ -18,7 +18,7 @@ NEVER_USED = (
     *("_multibytecodec", "_codecs_cn", "_codecs_hk", "_codecs_iso2022", "_codecs_jp", "_codecs_kr", "_codecs_tw"),
     *("jsonschema.benchmarks", "jsonschema.tests"),
 )
-"""Optional modules of libraries that this project never uses. OpenSSL alone is 5 MB; hashlib has its own algorithms."""
+"""Optional modules of libraries that this project never uses. OpenSSL is 5 MB; hashlib has its own algorithms."""
 
 NOT_IN_PLUGINS = (
     *NEVER_USED,
@@ -26,8 +26,8 @@ NOT_IN_PLUGINS = (
     *("pickle", "random", "socket", "statistics", "subprocess", "tempfile", "threading", "urllib", "zipfile"),
     *("click", "jsonschema", "google", "nri.config", "nri.client", "nri.hook", "nri.runtime", "nri.cli"),
 )
-"""Modules that no plugin of this project needs. linecache and tokenize are not among them: a plugin that fails prints a
-traceback."""
+"""Modules that no plugin of this project needs. linecache and tokenize are not among them: a plugin that fails prints
+a traceback."""
 
 HIDDEN = ("json.decoder", "nri.prefork.server.serving")
 """Modules that nri.skel imports late, and that PyInstaller would not find or that nothing else would keep."""
@@ -49,8 +49,8 @@ _UNWANTED_DATA = ("/benchmarks/", "/tests/")
 class Packer:
     """Packs scripts as executables in one folder, around one shared folder of libraries.
 
-    One folder, because a one-file binary unpacks itself at every start. Each script is analysed by itself, so that its
-    executable contains only its own modules.
+    One folder, because a one-file binary unpacks itself at every start. Each script is analysed by itself, so that
+    its executable contains only its own modules.
 
     :param spec: the names that PyInstaller defines in a spec file: its ``globals()``.
     """
