@@ -122,7 +122,7 @@ def assemble(
             "script": rehearsal.script,
             "pathex": [os.path.dirname(rehearsal.script), sources],
             "excludes": left_out(survey, rehearsal),
-            "hidden": sorted(survey.hidden),
+            "hidden": sorted(survey.hidden | survey.known(rehearsal.loaded)),
         }
         for survey, rehearsal in plugins
     ]

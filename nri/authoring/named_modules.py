@@ -11,7 +11,8 @@ import re
 from typing import NamedTuple
 
 _DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
-_MAX_NAME = 100  # characters of a text that may be a module's name
+_TEXT = re.compile(r"[A-Za-z_][\w.-]*")  # encodings have hyphens
+_MAX_NAME = 100  # characters of a text that may be a name
 _IMPORTERS = ("__import__", "import_module")
 _CAUGHT = ("ImportError", "ModuleNotFoundError", "Exception", "BaseException")
 
@@ -36,7 +37,7 @@ class NamedModules(ast.NodeVisitor):
 
     def __init__(self, tree: ast.AST, *, is_main: bool) -> None:
         self.imports: list[Named] = []
-        self.texts: set[str] = set()  # texts that may be a module's name
+        self.texts: set[str] = set()  # texts that may be the name of a module or an encoding
         self.words: set[str] = set()  # names and attributes
         self._is_main = is_main
         self._caught, self._function = False, ""
@@ -62,8 +63,8 @@ class NamedModules(ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_Constant(self, node: ast.Constant) -> None:
-        """Keep a text that may be a module's name."""
-        if isinstance(node.value, str) and len(node.value) <= _MAX_NAME and _DOTTED.fullmatch(node.value):
+        """Keep a text that may be a name."""
+        if isinstance(node.value, str) and len(node.value) <= _MAX_NAME and _TEXT.fullmatch(node.value):
             self.texts.add(node.value)
 
     def visit_Name(self, node: ast.Name) -> None:

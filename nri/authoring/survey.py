@@ -62,6 +62,14 @@ class Survey:
             name == module or name.startswith(f"{module}.") for name in self.standard | self._seen | self._texts
         )
 
+    def known(self, names: set[str]) -> set[str]:
+        """Return those of these names that are modules in a file: not built in, not made by another module."""
+        return {
+            name
+            for name in names
+            if (spec := self._find(name)) is not None and spec.has_location and spec.name == name
+        }
+
     def mentions(self, words: frozenset[str]) -> bool:
         """Return whether the plugin, or a package that it imports, uses one of these names."""
         return not words.isdisjoint(self._words)
