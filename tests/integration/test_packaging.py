@@ -174,6 +174,16 @@ def test_a_binary_says_what_is_wrong_with_its_input_without_a_traceback(destinat
         assert done.stdout == ""
 
 
+def test_the_compiled_command_builds_nothing_and_says_what_does() -> None:
+    run("tools/binaries")
+    done = subprocess.run([ROOT / "dist/nri/nri", "build", "batch.py"], capture_output=True, text=True, check=False)
+    why = "this nri is an executable without a Python to build with: pip install 'nri[binaries]'\n"
+    assert (done.returncode, done.stderr) == (1, why)
+    modules = run(Path(sys.executable).with_name("pyi-archive_viewer"), "-r", "-b", "dist/nri/nri").split()
+    assert "nri.cli.build" in modules
+    assert [name for name in modules if name.startswith(("PyInstaller", "nri.authoring"))] == []
+
+
 def test_the_debian_package_of_these_binaries_works_where_dpkg_unpacks_it(tmp_path: Path) -> None:
     if shutil.which("dpkg-deb") is None:
         pytest.skip("dpkg-deb is not installed")
