@@ -20,7 +20,7 @@ from nri.authoring.rpaths import remove_rpaths
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from nri.authoring.rehearsal import Rehearsal
+    from nri.authoring.rehearsal import Rehearsed
     from nri.authoring.survey import Survey
     from nri.authoring.workplace import Workplace
 
@@ -93,7 +93,7 @@ def link_elsewhere(place: str, elsewhere: dict[str, str]) -> None:
             os.symlink(path, link)
 
 
-def left_out(survey: Survey, rehearsal: Rehearsal) -> list[str]:
+def left_out(survey: Survey, rehearsal: Rehearsed) -> list[str]:
     """Return the modules that the executable goes without.
 
     Only modules of :data:`nri.authoring.packing.NOT_IN_PLUGINS` are left out: those that no run has loaded, and that
@@ -110,7 +110,7 @@ def left_out(survey: Survey, rehearsal: Rehearsal) -> list[str]:
 
 
 def assemble(
-    work: Workplace, name: str, plugins: Iterable[tuple[Survey, Rehearsal]], sources: str, tools: Tools
+    work: Workplace, name: str, plugins: Iterable[tuple[Survey, Rehearsed]], sources: str, tools: Tools
 ) -> tuple[str, dict[str, set[str]]]:
     """Build one folder with all plugins; return it, and the modules in each executable.
 

@@ -14,7 +14,7 @@ from nri.authoring import figures, needed_libc, plugin_source, trial
 from nri.authoring.assembling import assemble, find_tools, left_out, link_elsewhere, link_sources
 from nri.authoring.build_errors import BuildError
 from nri.authoring.interpreter import search_path
-from nri.authoring.rehearsal import Rehearsal
+from nri.authoring.rehearsal import Rehearsed
 from nri.authoring.survey import Survey
 from nri.authoring.workplace import Workplace
 from nri.config.entries import TYPE_PATTERN, PluginEntry
@@ -56,8 +56,9 @@ class Candidate(NamedTuple):
     """A plugin that is ready to be built."""
 
     survey: Survey
-    rehearsal: Rehearsal
+    rehearsal: Rehearsed
     request: Request
+    error: str  # in the answer of its source to the request
 
 
 def build(options: Options, say: Callable[[str], None]) -> Built:
@@ -90,7 +91,7 @@ def build(options: Options, say: Callable[[str], None]) -> Built:
             _try(os.path.join(folder, plugin.rehearsal.type), plugin, options, say)
         found = _measure(folder, target, plugins)
         try:
-            libc = needed_libc.describe(folder) if options.check_libc else []
+            libc = _libc(folder, options, say) if options.check_libc else []
         except needed_libc.LibcError as error:
             raise BuildError(str(error)) from error
         work.install(folder, target)
@@ -112,13 +113,13 @@ def _prepare(
         remedy = "install it for this Python, or catch ImportError if the plugin works without it"
         raise BuildError(f"{where}: it imports {missing.module}, which is not there; {remedy}")
     scratch = work.make(f"rehearsal-{len(os.listdir(work.folder))}")
-    rehearsal = Rehearsal(script, search, scratch)
+    rehearsal = Rehearsed(script, search, scratch)
     schema = _schema(rehearsal, options.conf)
     states = [str(state) for state in rehearsal.about.get("states") or ()]
     request = options.request or trial.default_request(rehearsal.type, states, options.conf)
     if options.request is not None and options.conf is not None:
         request = request.replace(conf=options.conf)
-    trial.read_answer(rehearsal.type, *rehearsal.run("invoke", request.to_json()))
+    error = trial.read_answer(rehearsal.type, *rehearsal.run("invoke", request.to_json()))
     if options.prefork:
         trial.refuse_unfit(rehearsal.type, rehearsal.why_not_preforked())
     if options.conf is None and isinstance(schema, dict) and schema.get("required"):
@@ -130,10 +131,10 @@ def _prepare(
         without = left_out(survey, rehearsal)
         why = f" ({', '.join(sorted(survey.unreadable))} can't be read)" if survey.unreadable else ""
         say(f"{rehearsal.type}: left out: {', '.join(without) or 'nothing'}{why}")
-    return Candidate(survey, rehearsal, request)
+    return Candidate(survey, rehearsal, request, error)
 
 
-def _schema(rehearsal: Rehearsal, conf: Any) -> Any:
+def _schema(rehearsal: Rehearsed, conf: Any) -> Any:
     """Return the plugin's schema.
 
     :raises BuildError: when it is no schema, or the conf is not what it wants.
@@ -154,7 +155,7 @@ def _schema(rehearsal: Rehearsal, conf: Any) -> Any:
 def _check_contents(plugin: Candidate, contents: set[str]) -> None:
     """Refuse an executable that lacks a module that the plugin's own code names: a late import would fail."""
     survey, script = plugin.survey, plugin.rehearsal.script
-    wanted = {"nri.skel", *survey.own, *plugin.rehearsal.about.get("uses", ())}
+    wanted = {"nri.skel", *survey.own}
     if lacking := sorted(name for name in wanted if name not in contents and not name.startswith("os.")):
         found = ", ".join(lacking)
         remedy = "install it with pip, not as an editable package, or move it beside the plugin"
@@ -174,8 +175,18 @@ def _try(executable: str, plugin: Candidate, options: Options, say: Callable[[st
     if options.prefork:
         trial.check_prefork(executable, name)
     if error := trial.check_invoke(executable, name, plugin.request):
+        if not plugin.error:
+            remedy = "files beside the plugin are not packed: put their content into a module"
+            raise BuildError(f"{name}: its source answers the request, the executable fails: {error}; {remedy}")
         advice = "" if options.request else "; --request FILE sends another request"
         say(f"{name}: it answered the request with an error: {gojson.shorten(error, 300)}{advice}")
+
+
+def _libc(folder: str, options: Options, say: Callable[[str], None]) -> list[str]:
+    if options.verbose:
+        for name, version in sorted(needed_libc.needed_by_file(folder).items()):
+            say(f"{name} needs glibc {version}")
+    return needed_libc.describe(folder)
 
 
 def _measure(folder: str, target: str, plugins: list[Candidate]) -> list[figures.Figures]:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 _DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 _TEXT = re.compile(r"[A-Za-z_][\w.-]*")  # encodings have hyphens
 _MAX_NAME = 100  # characters of a text that may be a name
+_USES = "uses"  # of nri.skel.Plugin
 _IMPORTERS = ("__import__", "import_module")
 _CAUGHT = ("ImportError", "ModuleNotFoundError", "Exception", "BaseException")
 
@@ -52,6 +53,18 @@ class NamedModules(ast.NodeVisitor):
         """Add the module of ``from a import b``."""
         children = tuple(alias.name for alias in node.names)
         self._add(node.module or "", node.lineno, level=node.level, children=children)
+
+    def visit_Assign(self, node: ast.Assign | ast.AnnAssign) -> None:
+        """Add the modules that a plugin's ``uses`` names, and visit the value."""
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        if any(getattr(target, "id", "") == _USES for target in targets) and node.value is not None:
+            texts = [each.value for each in ast.walk(node.value) if isinstance(each, ast.Constant)]
+            for text in texts:
+                if isinstance(text, str) and _DOTTED.fullmatch(text):
+                    self._add(text, node.lineno, is_text=True)
+        self.generic_visit(node)
+
+    visit_AnnAssign = visit_Assign  # noqa: N815
 
     def visit_Call(self, node: ast.Call) -> None:
         """Add the module of ``import_module("a")``, and visit what it contains."""

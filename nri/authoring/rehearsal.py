@@ -52,7 +52,7 @@ HINT_FROM = 0.5  # milliseconds of an import that is worth a hint
 _IMPORT_TIME = re.compile(r"import time:\s+\d+ \|\s+(\d+) \| ( *)(\S+)")
 
 
-class Rehearsal:
+class Rehearsed:
     """A plugin's runs from its source.
 
     :param script: its source file.

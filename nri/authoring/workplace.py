@@ -94,7 +94,6 @@ class Workplace:
 
         :raises BuildError: when it can't be moved.
         """
-        os.chmod(built, 0o755)  # noqa: S103 - for all users of the node, as its files
         try:
             if not os.path.lexists(target):
                 os.rename(built, target)

@@ -65,8 +65,9 @@ def build(
     """
     if getattr(sys, "frozen", False):
         raise NRIError("this nri is an executable without a Python to build with: pip install 'nri[binaries]'")
-    # SIGTERM removes what is half-made, as Ctrl-C does.
-    before = signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
+    # These remove what is half-made, as Ctrl-C does.
+    ends = (signal.SIGTERM, signal.SIGHUP)
+    before = [signal.signal(each, lambda number, _frame: sys.exit(128 + number)) for each in ends]
     try:
         from nri.authoring import building
 
@@ -82,7 +83,8 @@ def build(
         )
         built = building.build(wanted, lambda line: click.echo(escape(line), err=True))
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for each, handler in zip(ends, before, strict=True):
+            signal.signal(each, handler)
     _print(built.figures)
     for line in built.libc:
         click.echo(escape(line))

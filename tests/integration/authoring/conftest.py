@@ -41,7 +41,9 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
     late = "from beside import mean; import third, editable"
     metadata = "result.metadata.update(mean=mean(), third=third.value(), editable=editable.VALUE)"
     only_for_web = f"if request.id == 'web': {late}; {metadata}"
-    (folder / "alpha.py").write_text(plugin("alpha", more="version = '1.2'", invoke=only_for_web))
+    (folder / "alpha.py").write_text(
+        plugin("alpha", more="version = '1.2'; uses = ('third.late',)", invoke=only_for_web)
+    )
     (folder / "beta").mkdir()
     (folder / "beta/beta.py").write_text(
         plugin("beta", top="NAME = ''.join(('frac', 'tions'))", invoke="__import__(NAME)")

@@ -162,6 +162,18 @@ def test_what_only_the_executable_lacks_is_found_when_it_is_tried(folder: Path) 
     assert os.listdir(folder) == ["plugin.py"]
 
 
+def test_a_file_beside_the_plugin_that_is_not_packed_is_found_when_it_is_tried(folder: Path) -> None:
+    (folder / "table").touch()
+    (folder / "plugin.py").write_text(
+        plugin("authored", top="import os", invoke="os.stat(os.path.dirname(__file__) + '/table')")
+    )
+    ran = build(folder, "plugin.py")
+    assert ran.status == 1
+    why = "authored: its source answers the request, the executable fails: FileNotFoundError: "
+    assert ran.stderr.splitlines()[-1].startswith(why)
+    assert sorted(os.listdir(folder)) == ["plugin.py", "table"]
+
+
 def test_no_prefork_accepts_a_plugin_that_is_started_for_each_request(folder: Path) -> None:
     (folder / "plugin.py").write_text(plugin("authored", top="x = open('/dev/null')"))
     ran = build(folder, "plugin.py", "--no-prefork")
@@ -169,7 +181,7 @@ def test_no_prefork_accepts_a_plugin_that_is_started_for_each_request(folder: Pa
     assert os.listdir(folder / "dist/authored") != []
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupted_build_leaves_no_file_and_no_process(folder: Path, number: signal.Signals) -> None:
     (folder / "plugin.py").write_text(plugin("authored"))
     command = [sys.executable, "-m", "nri.cli.entry", "build", "plugin.py"]

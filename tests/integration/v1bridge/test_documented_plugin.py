@@ -106,7 +106,7 @@ def test_the_documented_plugin_is_served_ahead_by_the_bridge(host: Host, tmp_pat
         assert "for each request" not in log()
 
 
-def test_built_by_hand_without_a_module_that_this_needs_it_works_and_the_bridges_log_says_what_is_missing(
+def test_without_a_module_that_this_needs_it_works_and_the_bridges_log_says_what_is_missing(
     host: Host, tmp_path: Path
 ) -> None:
     build(tmp_path, "compiling.md", "pyinstaller", "hello.py", "hello.spec", without="_socket")

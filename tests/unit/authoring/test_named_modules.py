@@ -14,6 +14,7 @@ NAMED = {
     "late": ("def f():\n  if True:\n    import a", {"a"}),
     "in a method": ("class C:\n  async def f(self):\n    from a.b import c", {"a.b"}),
     "by importlib": ("import_module('a.b'); importlib.import_module('c'); __import__('d')", {"a.b", "c", "d"}),
+    "by a plugin's uses": ("class C:\n  uses = ('a.b', 'c')\n  used: tuple = ('d',)", {"a.b", "c"}),
     "by a name that is computed": ("__import__('a' + x); import_module(name)", set()),
     "for types": ("if TYPE_CHECKING:\n  import a\nelse:\n  import b", {"b"}),
     "for types, qualified": ("if typing.TYPE_CHECKING:\n  import a", set()),
