@@ -62,6 +62,8 @@ def test_the_wheel_works_in_an_empty_environment(tmp_path: Path) -> None:
     metadata = "import nri, importlib.metadata as m; print(nri.__version__, m.version('nri'))"
     assert run(python, "-c", metadata, cwd=tmp_path) == "7.8.9 7.8.9\n"
     assert run(tmp_path / "empty/bin/nri", "check", "--conf-dir", tmp_path / "none", cwd=tmp_path)
+    refused = subprocess.run([tmp_path / "empty/bin/nri", "build"], capture_output=True, text=True, check=False)
+    assert refused.stderr == f"PyInstaller is not installed for {python}: pip install 'nri[binaries]'\n"
     answer = run(python, "-m", "nri.plugins.clearcfs", "invoke", stdin=REQUEST, cwd=tmp_path)
     assert json.loads(answer) == {"plugin": "clearcfs", "version": "0.1", "error": ""}
     where = "import nri, nri.types; from pathlib import Path; print(Path(nri.__file__).parent)"
