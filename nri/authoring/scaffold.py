@@ -54,10 +54,8 @@ def make(name: str, kind: Kind, directory: str) -> list[str]:
     :raises NewPluginError: the name cannot be one of a plugin, or the folder cannot be made.
     """
     if not is_type_name(name):
-        raise NewPluginError(
-            f"{shorten(name)!r} cannot be a plugin's name: expected letters, digits and . _ -, beginning with one of the "
-            f"first two, {MAX_TYPE_LENGTH} at most"
-        )
+        what = f"letters, digits and . _ -, beginning with a letter or digit, {MAX_TYPE_LENGTH} at most"
+        raise NewPluginError(f"{shorten(name)!r} cannot be a plugin's name: expected {what}")
     place = os.path.join(directory, name)
     if os.path.lexists(place):
         raise NewPluginError(f"{place} exists: expected a name for which there is no file or folder yet")

@@ -12,6 +12,7 @@ from nri.types.v1 import VERSION
 
 COMMANDS = {
     "bridge": "Run v0.1 plugins for a runtime that speaks NRI v2.",
+    "build": "Build executables of v0.1 plugins.",
     "check": "Check the host configuration and its plugins.",
     "completion": "Print the shell code that completes nri's commands and options.",
     "hook": "Run the chain as a hook of an OCI runtime.",

@@ -16,7 +16,7 @@ from nri.types.v1 import STATES
 if TYPE_CHECKING:
     from nri.adaptation import EventError, Outcome
     from nri.adaptation.lifecycle import LifecycleEvent
-    from nri.authoring.trying import Asked
+    from nri.authoring.in_process import Asked
     from nri.skel import Plugin
 
 MAX_CONF = 1024 * 1024
@@ -86,25 +86,25 @@ def run(
         words = [word for word in sys.argv[2:] if word != "--watch"]
         Watcher(os.path.dirname(os.path.abspath(path)), click.echo).run(["run", *words])
         return
-    from nri.authoring import trying
+    from nri.authoring import in_process
 
     given = options.pairs("--annotation", annotations), options.pairs("--label", labels)
-    source = trying.find_plugin(path)
-    plugin = trying.load(source)
+    source = in_process.find_plugin(path)
+    plugin = in_process.load(source)
     conf = _conf(conf_text, source, plugin)
     show = _Show()
-    with trying.cgroups(cgroups) as (tree, top):
+    with in_process.cgroups(cgroups) as (tree, top):
         if request_file is not None:
-            show.asked(trying.ask(plugin, _read(request_file), tree))
+            show.asked(in_process.ask(plugin, _read(request_file), tree))
         elif runtime is not None:
-            made = trying.request_of(runtime, state or "create", conf, *given, kind=cgroups, top=top)
-            show.asked(trying.ask(plugin, made, tree))
+            made = in_process.request_of(runtime, state or "create", conf, *given, kind=cgroups, top=top)
+            show.asked(in_process.ask(plugin, made, tree))
         else:
-            from nri.authoring import trial_lives
+            from nri.authoring import pod_lives
 
             states = [str(each) for each in plugin.acts_on or STATES]
-            with trial_lives.bridged(plugin, conf, states, tree, show.asked) as embedded:
-                trial_lives.live(embedded, trial_lives.lives(pods, containers, *given, top=top), tree, show.event)
+            with pod_lives.bridged(plugin, conf, states, tree, show.asked) as embedded:
+                pod_lives.live(embedded, pod_lives.lives(pods, containers, *given, top=top), tree, show.event)
     if show.failed:
         raise click.exceptions.Exit(1)
 
@@ -157,12 +157,12 @@ def _short(file: str, path: str) -> str:
 
 
 def _conf(text: str | None, source: str, plugin: Plugin) -> Any:
-    from nri.authoring import trying
+    from nri.authoring import in_process
     from nri.types import gojson
     from nri.types.errors import DecodeError
 
     if text is None:
-        conf, file = trying.conf_beside(source, plugin.type)
+        conf, file = in_process.conf_beside(source, plugin.type)
         if file:
             click.secho(f"the conf is that of {escape(os.path.basename(file))}", dim=True)
         return conf

@@ -88,7 +88,7 @@ def node(tmp_path: Path) -> Path:
     # A plugin's environment is the same for all, so what it is run by must know where this tree is.
     executable(tools / "python", f'#!/bin/sh\nPYTHONPATH="{ROOT}" exec "{sys.executable}" "$@"\n')
     places = {"--conf-dir": "etc/nri/resource.d", "--conf-file": "etc/nri/conf.json", "--bin-dir": "opt/nri/bin"}
-    others = "completion*|simulate*|bridge*"  # verbs that have no such options
+    others = "completion*|simulate*|bridge*|build*"  # verbs that have no such options
     cases = [
         f'case "$verb $*" in [!-]*{name}*|{others}|-*) ;; *) set -- "{name}={node}/{place}" "$@" ;; esac\n'
         for name, place in places.items()

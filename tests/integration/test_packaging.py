@@ -62,6 +62,8 @@ def test_the_wheel_works_in_an_empty_environment(tmp_path: Path) -> None:
     metadata = "import nri, importlib.metadata as m; print(nri.__version__, m.version('nri'))"
     assert run(python, "-c", metadata, cwd=tmp_path) == "7.8.9 7.8.9\n"
     assert run(tmp_path / "empty/bin/nri", "check", "--conf-dir", tmp_path / "none", cwd=tmp_path)
+    refused = subprocess.run([tmp_path / "empty/bin/nri", "build"], capture_output=True, text=True, check=False)
+    assert refused.stderr == f"PyInstaller is not installed for {python}: pip install 'nri[binaries]'\n"
     answer = run(python, "-m", "nri.plugins.clearcfs", "invoke", stdin=REQUEST, cwd=tmp_path)
     assert json.loads(answer) == {"plugin": "clearcfs", "version": "0.1", "error": ""}
     where = "import nri, nri.types; from pathlib import Path; print(Path(nri.__file__).parent)"
@@ -172,6 +174,16 @@ def test_a_binary_says_what_is_wrong_with_its_input_without_a_traceback(destinat
         assert expected in done.stderr
         assert "Traceback" not in done.stderr
         assert done.stdout == ""
+
+
+def test_the_compiled_command_builds_nothing_and_says_what_does() -> None:
+    run("tools/binaries")
+    done = subprocess.run([ROOT / "dist/nri/nri", "build", "batch.py"], capture_output=True, text=True, check=False)
+    why = "this nri is an executable without a Python to build with: pip install 'nri[binaries]'\n"
+    assert (done.returncode, done.stderr) == (1, why)
+    modules = run(Path(sys.executable).with_name("pyi-archive_viewer"), "-r", "-b", "dist/nri/nri").split()
+    assert "nri.cli.build" in modules
+    assert [name for name in modules if name.startswith(("PyInstaller", "nri.authoring.building"))] == []
 
 
 def test_the_debian_package_of_these_binaries_works_where_dpkg_unpacks_it(tmp_path: Path) -> None:

@@ -22,19 +22,22 @@ if TYPE_CHECKING:
     from tests.support.host import Host
 
 SOURCE = Path(__file__).parents[3]
-PAGE = (SOURCE / "docs/writing-a-plugin.md").read_text()
+BLOCK = r"^```python {}\n(.*?)^```$"
 
 
-def build(place: Path, *more: str) -> Path:
-    """Build the plugin; ``more`` modules are left out."""
-    for name in ("batch.py", "batch.spec"):
-        (text,) = re.findall(rf"^```python {re.escape(name)}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-        (place / name).write_text(text.replace("_bz2 ", " ".join(["_bz2", *more, ""])))
-    (command,) = re.findall(r"^\$ (pyinstaller .*)$", PAGE, re.MULTILINE)
+def build(place: Path, page: str, command: str, *files: str, without: str = "") -> None:
+    """Write these files of a page, and run its command that begins so.
+
+    :param without: a module that a spec file of the page leaves out in addition.
+    """
+    text = (SOURCE / "docs" / page).read_text()
+    for name in files:
+        (content,) = re.findall(BLOCK.format(re.escape(name)), text, re.MULTILINE | re.DOTALL)
+        (place / name).write_text(content.replace("_bz2 ", f"_bz2 {without} "))
+    shown = re.findall(rf"^\$ ({command} .*)$", text, re.MULTILINE)
     path = os.pathsep.join([str(Path(sys.executable).parent), "/usr/bin", "/bin"])
     environment = {"PATH": path, "PYTHONPATH": str(SOURCE), "HOME": str(place), "LANG": "C.UTF-8"}
-    subprocess.run(command, shell=True, cwd=place, env=environment, check=True, capture_output=True)
-    return place / "dist/batch/batch"
+    subprocess.run(shown[0], shell=True, cwd=place, env=environment, check=True, capture_output=True)
 
 
 def processes(executable: Path) -> set[int]:
@@ -52,8 +55,8 @@ def processes(executable: Path) -> set[int]:
 @contextmanager
 def bridged(host: Host, executable: Path) -> Iterator[tuple[adaptation.Runtime, Callable[[], str]]]:
     """A runtime that has launched a bridge with this plugin; and the bridge's log."""
-    (host.bin / "batch").symlink_to(executable)
-    host.configure(PluginEntry(type="batch", conf={"cpus": "2-3"}))
+    (host.bin / executable.name).symlink_to(executable)
+    host.configure(PluginEntry(type=executable.name, conf={"cpus": "2-3"}))
     log = host.root / "bridge.log"
     places = {
         "logLevel": "debug",
@@ -86,7 +89,8 @@ def has_refused(runtime: adaptation.Runtime) -> bool:
 
 
 def test_the_documented_plugin_is_served_ahead_by_the_bridge(host: Host, tmp_path: Path) -> None:
-    executable = build(tmp_path)
+    build(tmp_path, "writing-a-plugin.md", "nri build batch.py", "batch.py")
+    executable = tmp_path / "dist/batch/batch"
     with bridged(host, executable) as (runtime, log):
 
         def is_taken(before: int) -> bool:
@@ -105,12 +109,13 @@ def test_the_documented_plugin_is_served_ahead_by_the_bridge(host: Host, tmp_pat
 def test_without_a_module_that_this_needs_it_works_and_the_bridges_log_says_what_is_missing(
     host: Host, tmp_path: Path
 ) -> None:
-    executable = build(tmp_path, "_socket")
+    build(tmp_path, "compiling.md", "pyinstaller", "hello.py", "hello.spec", without="_socket")
+    executable = tmp_path / "dist/hello/hello"
     with bridged(host, executable) as (runtime, log):
-        why = "warning batch is started for each request: a module is missing in the executable: _socket\n"
+        why = "warning hello is started for each request: a module is missing in the executable: _socket\n"
         assert wait_until(lambda: why in log()), log()
         for _ in range(2):
             runtime.start_container(pod(), container())
-            assert has_refused(runtime)
         assert log().count("for each request") == 1
+        assert log().count("hello: starting a process for this request") == 2
         assert processes(executable) == set()

@@ -87,7 +87,11 @@ def test_the_kinds_are_listed() -> None:
     ("words", "status", "said"),
     [
         (
-            ("../up",),
+            (
+                ("../up",),
+                1,
+                "'../up' cannot be a plugin's name: expected letters, digits and . _ -, beginning with a letter",
+            ),
             1,
             "'../up' cannot be a plugin's name: expected letters, digits and . _ -, first a letter or digit",
         ),
@@ -116,9 +120,7 @@ def test_a_folder_that_cannot_be_finished_is_removed(tmp_path: Path, monkeypatch
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "rename", full)
-    with pytest.raises(
-        NewPluginError, match="a cannot be made: No space left on device; expected"
-    ):
+    with pytest.raises(NewPluginError, match="a cannot be made: No space left on device; expected"):
         make("a", KINDS[0], str(tmp_path))
     assert os.listdir(tmp_path) == []
 

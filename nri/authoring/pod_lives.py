@@ -18,7 +18,7 @@ from nri.adaptation import EventError, Runtime
 from nri.adaptation.lifecycle import PodTemplate
 from nri.adaptation.recording import Replayer
 from nri.api import Event
-from nri.authoring.trying import InThisProcess, TryError
+from nri.authoring.in_process import InThisProcess, TryError
 from nri.cgroups.paths import expand
 from nri.v1bridge import Bridge, BridgeOptions
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from nri import skel
     from nri.adaptation import Outcome
     from nri.adaptation.lifecycle import LifecycleEvent
-    from nri.authoring.trying import Asked, Cgroups
+    from nri.authoring.in_process import Asked, Cgroups
 
 REGISTERED = 10.0
 """Seconds that the bridge has to register with the embedded runtime; it is in the same process."""

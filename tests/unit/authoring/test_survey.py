@@ -1,0 +1,105 @@
+"""What a plugin's own code reaches, and which modules its executable can go without."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+import nri
+from nri.authoring.build_errors import BuildError
+from nri.authoring.packing import NOT_IN_PLUGINS
+from nri.authoring.survey import Survey
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SOURCE = nri.__file__.removesuffix("/nri/__init__.py")
+STANDARD = [path for path in sys.path if path.startswith(sys.base_prefix)]
+
+
+def survey(folder: Path, text: str, **modules: str) -> Survey:
+    """Survey a plugin with this text, and modules beside it; a module of a package is PACKAGE__MODULE."""
+    (folder / "home").mkdir(exist_ok=True)
+    (folder / "packages").mkdir(exist_ok=True)
+    for name, content in modules.items():
+        path = folder / (name.replace("__", "/") + ".py")
+        path.parent.mkdir(exist_ok=True, parents=True)
+        path.write_text(content)
+    script = folder / "home/plugin.py"
+    script.write_text(text)
+    return Survey(str(script), [str(folder / "home"), str(folder / "packages"), SOURCE, *STANDARD])
+
+
+NEEDS = {
+    "nothing": ("from nri import skel", set()),
+    "cgroups": ("from nri import cgroups, skel\nfrom nri.types import v1", set()),
+    "late": ("def f():\n  import pathlib", {"pathlib", "urllib"}),
+    "in turn": (
+        "def f():\n  from urllib.request import urlopen",
+        {"urllib", "http", "email", "ssl", "_ssl", "socket"},
+    ),
+    "os without popen": ("import os", set()),
+    "os with popen": ("import os\ndef f(): os.popen('x')", {"subprocess", "threading"}),
+    "a text": ("NAMES = ['tempfile']", {"tempfile"}),
+    "an encoding": ("def f(x): return x.decode('shift-jis')", {"_codecs_jp", "_multibytecodec"}),
+    "types only": ("if TYPE_CHECKING:\n  import dataclasses", set()),
+}
+
+
+@pytest.mark.parametrize("case", NEEDS)
+def test_what_the_plugin_names_is_needed_with_what_that_imports(tmp_path: Path, case: str) -> None:
+    text, expected = NEEDS[case]
+    found = survey(tmp_path, text)
+    needed = {name for name in NOT_IN_PLUGINS if found.needs(name)}
+    assert expected <= needed
+    assert not needed or expected
+    assert found.missing == []
+
+
+def test_local_modules_and_packages_are_followed(tmp_path: Path) -> None:
+    found = survey(
+        tmp_path,
+        "import local",
+        home__local="def f():\n  from third import deep",
+        packages__third____init__="",
+        packages__third__deep="from .deeper import x",
+        packages__third__deeper="def f():\n  import zipfile",
+    )
+    assert found.needs("zipfile")
+    assert {"local", "third", "third.deep"} <= found.own
+    assert "third.deeper" not in found.own
+
+
+def test_a_local_module_goes_before_one_of_the_standard_library(tmp_path: Path) -> None:
+    found = survey(tmp_path, "import pickle", home__pickle="import statistics")
+    assert found.needs("statistics")
+    assert not found.needs("_pickle")
+
+
+def test_an_own_import_that_finds_nothing_is_missing_unless_it_is_caught(tmp_path: Path) -> None:
+    caught = "try:\n  import nowhere\nexcept ImportError:\n  pass\n"
+    found = survey(tmp_path, f"{caught}import third\ndef f():\n  import missing", packages__third="import absent")
+    assert [(each.module, each.line) for each in found.missing] == [("missing", 7)]
+
+
+def test_a_local_module_that_is_no_python_is_named(tmp_path: Path) -> None:
+    with pytest.raises(BuildError, match=r"local\.py:1: SyntaxError: "):
+        survey(tmp_path, "import local", home__local="x = (")
+
+
+def test_a_package_that_is_no_python_is_left_to_the_run(tmp_path: Path) -> None:
+    assert survey(tmp_path, "import third", packages__third="x = (").missing == []
+
+
+def test_a_module_that_is_no_source_is_noted(tmp_path: Path) -> None:
+    (tmp_path / "packages").mkdir()
+    (tmp_path / "packages/compiled.abi3.so").write_bytes(b"\x7fELF")
+    assert survey(tmp_path, "import compiled").unreadable == {"compiled"}
+
+
+def test_a_module_that_a_text_imports_is_hidden_from_pyinstaller(tmp_path: Path) -> None:
+    found = survey(tmp_path, "import importlib\nimportlib.import_module('local')", home__local="import heapq")
+    assert found.hidden == {"local"}
+    assert found.known({"local", "sys", "heapq", "os.path", "nowhere"}) == {"local", "heapq"}
