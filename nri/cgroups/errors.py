@@ -21,6 +21,10 @@ class CpuListError(CgroupError, ValueError):
     """A text that is not a CPU list, or a CPU number that no kernel has. Usual cause: a typo in a plugin conf."""
 
 
+class KnobValueError(CgroupError, ValueError):
+    """A knob that is not in the table, or a value of another type or outside of its bounds. Nothing was written."""
+
+
 class GoneError(CgroupError):
     """The cgroup does not exist, or no longer exists. Expected: a container may end while a plugin runs."""
 
