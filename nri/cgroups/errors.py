@@ -36,3 +36,9 @@ class UntoldError(CgroupError):
 def quoted(text: str, limit: int = 80) -> str:
     """Return ``repr(text)`` for a message, cut to *limit* characters: the text may be hostile."""
     return repr(text) if len(text) <= limit else f"{text[:limit]!r}... ({len(text)} characters)"
+
+
+def described(value: object, limit: int = 80) -> str:
+    """Return ``repr(value)`` for a message, cut to *limit* characters."""
+    text = repr(value)
+    return text if len(text) <= limit else f"{text[:limit]}... ({len(text)} characters)"

@@ -8,7 +8,7 @@ read again.
 from __future__ import annotations
 
 from . import cpuset, knobs, unit_properties
-from .errors import CgroupError, KnobValueError, quoted
+from .errors import CgroupError, KnobValueError, described
 from .knob_forms import UNCHANGED, AbsentFileError
 from .knob_row import INNER, LIMIT, SCOPE, SETS, Knob
 from .knob_table import find
@@ -30,9 +30,9 @@ __all__ = ["check", "find", "read", "write"]
 def check(knob: Knob, value: Any) -> None:
     """Raise KnobValueError unless a plugin may write this value."""
     if not knob.can_be_written:
-        raise KnobValueError(f"{knob.name} can only be read: found {quoted(repr(value))} to write to it")
+        raise KnobValueError(f"{knob.name} can only be read: found {described(value)} to write to it")
     if not knob.kind.accepts(value):
-        raise KnobValueError(f"{knob.name}: found {quoted(repr(value))}, expected {knob.kind.expected}")
+        raise KnobValueError(f"{knob.name}: found {described(value)}, expected {knob.kind.expected}")
 
 
 def read(knob: Knob, place: Place) -> Any:
@@ -87,7 +87,7 @@ def _write_levels(knob: Knob, form: KnobForm, levels: list[str], before: list[An
         steps.reverse()
     for level, new, had in steps:
         knobs.after(done, form.write, level, new, had)
-        done = f"{knob.name} of {level} was written before that, it was {quoted(str(had))}" + (done and f"; {done}")
+        done = f"{knob.name} of {level} was written before that, it was {described(had)}" + (done and f"; {done}")
 
 
 def _write_sets(version: int, levels: list[str], value: frozenset[int], name: str) -> None:
@@ -104,7 +104,7 @@ def _check_kept(knob: Knob, form: KnobForm, place: Place, value: Any) -> None:
     if form.is_kept(now, value):
         return
     raise CgroupError(
-        f"{level}/{form.file} has {quoted(str(now))} right after it was given {quoted(str(value))}: "
+        f"{level}/{form.file} has {described(now)} right after it was given {described(value)}: "
         "expected that it stays"
     )
 

@@ -18,7 +18,7 @@ import os
 
 from . import conversion, cpuset, hugetlb
 from .cpulist import MAX_CPU
-from .errors import KnobValueError, quoted
+from .errors import KnobValueError, described, quoted
 from .knob_devices import DeviceKind, DeviceLatency, DeviceLimits, DeviceWeights, LimitsKind
 from .knob_forms import OneFile, QuotaFiles
 from .knob_forms_v1 import (
@@ -221,7 +221,7 @@ def find(name: str) -> Knob:
     :raises KnobValueError: there is none.
     """
     if not isinstance(name, str):
-        raise KnobValueError(f"a knob's name is a text such as memory.high: found {quoted(repr(name))}")
+        raise KnobValueError(f"a knob's name is a text such as memory.high: found {described(name)}")
     knob = TABLE.get(name) or hugetlb.knob(name)
     if knob is not None:
         return knob
