@@ -24,10 +24,7 @@ def check(data: bytes) -> None:
     """Read the bytes as the files of one knob in both versions, as pressure and as statistics."""
     choice, shown = split(data, CHOICES)
     knob, text = find(NAMES[choice]), shown.decode("ascii", "backslashreplace").strip()
-    with (
-        mock.patch.object(knobs, "read_optional", lambda _: text),
-        mock.patch.object(knobs, "exists", lambda _: True),
-    ):
+    with mock.patch.multiple(knobs, read_optional=lambda _: text, exists=lambda _: True):
         for form in knob.forms.values():
             value = _value(lambda form=form: form.read("/cgroup"))
             if value is not None:

@@ -156,7 +156,7 @@ TABLE = {
             LIMIT,
             OneFile("memory.swap.max", _BYTES[2]),
             SwapLimit(MEMORY_AND_SWAP, _BYTES[1], MEMORY_HINTS),
-            needs="CONFIG_SWAP, and in v1 swapaccount=1 before Linux 5.8",
+            needs="CONFIG_SWAP, and swapaccount=1 on kernels that count no swap by default",
         ),
         Knob("memory.oom.group", _FLAG, SCOPE, OneFile("memory.oom.group", _FLAG), needs="Linux 4.19"),
         shown("memory.current", COUNT, SCOPE, OneFile("memory.usage_in_bytes", COUNT), _MEMCG),

@@ -102,7 +102,7 @@ V2 = {
 
 
 class KnobTree(Tree):
-    """A tree of kind ``v1`` or ``v2`` with the cgroups :data:`PATH`, :data:`SCOPE` and, with *child*, crun's child."""
+    """A tree of kind ``v1`` or ``v2`` with the cgroups :data:`PATH`, :data:`SCOPE`; with *child* crun's child."""
 
     def __init__(self, root: Path, kind: str, *, child: bool = False) -> None:
         super().__init__(root, kind)

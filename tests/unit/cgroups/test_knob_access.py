@@ -204,7 +204,7 @@ def test_a_child_that_inherits_its_cpus_keeps_inheriting_in_v2(
 def test_swap_is_what_v1_allows_beyond_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tree = KnobTree(tmp_path, "v1")
     cgroup = tree.cgroup()
-    with pytest.raises(CgroupError, match="unlimited; expected memory.max to be set before memory.swap.max"):
+    with pytest.raises(CgroupError, match=r"unlimited; expected memory.max to be set before memory.swap.max"):
         cgroup.write("memory.swap.max", 4096)
     cgroup.write("memory.max", 8192)
     written = record(monkeypatch)

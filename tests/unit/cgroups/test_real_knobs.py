@@ -158,7 +158,7 @@ def test_the_default_weight_of_io_is_set() -> None:
             version = 1 if "blkio" in cgroup.directory("io") else 2
             files = find_knob(name).forms[version].files()
             if not any(Path(cgroup.directory("io"), file).exists() for file in files):
-                with pytest.raises(CgroupError, match="does not exist: .*the kernel lacks it"):
+                with pytest.raises(CgroupError, match=r"does not exist: .*the kernel lacks it"):
                     cgroup.read(name)
                 continue
             before = cgroup.read(name)
