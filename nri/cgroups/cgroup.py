@@ -1,4 +1,4 @@
-"""A container's cgroup, of either version and any driver: its CPU quota, its CPUs, its parent.
+"""A container's cgroup, of either version and any driver: its CPU quota, its CPUs, its parent, and any other knob.
 
 With the systemd driver crun may put the processes into a child ``container`` of the scope. The two count as one:
 reads return what limits the processes, and writes go to both. Other children belong to the container and are not
@@ -11,27 +11,34 @@ If the cgroup is a unit of systemd's, systemd is told before its files are writt
 from __future__ import annotations
 
 import os
-import time
 
 from . import cpuset, knobs, paths, quota, units
 from .cpulist import render
 from .errors import CgroupError, CpuListError
 from .mounts import Mounts
-from .resolve import SUBGROUP, Place, Resolver
+from .resolve import Place, Resolver
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import TypeVar
+    from typing import Any, TypeVar
 
+    from .pressure import Pressure
     from .quota import Quota
 
     Answer = TypeVar("Answer")
 
-APPEARS = 1.0
-"""Seconds that systemd has to enable a controller, so that its knobs appear, after it was told of AllowedCPUs."""
+_HIERARCHIES = {
+    "cpu": "cpu",
+    "cpuset": "cpuset",
+    "memory": "memory",
+    "io": "blkio",
+    "pids": "pids",
+    "hugetlb": "hugetlb",
+}
+"""The controllers by their names in v2, with those in v1, by which a hierarchy is found."""
 
-_CONTROLLERS = ("cpu", "cpuset")
+_V2 = "v2"  # no controller has this name: the hierarchy of v2, whatever else is mounted
 
 
 def find(
@@ -77,8 +84,12 @@ class Cgroup:
         self._resolver, self._up, self._systemd = resolver, up, systemd
 
     def directory(self, controller: str) -> str:
-        """Return the directory in the hierarchy that serves *controller*, ``cpu`` or ``cpuset``."""
-        return self._place(controller).directory
+        """Return the directory for a controller: cpu, cpuset, memory, io, pids or hugetlb."""
+        if controller not in _HIERARCHIES:
+            raise CgroupError(
+                f"controller {controller!r} is not known here: expected one of {', '.join(_HIERARCHIES)}"
+            )
+        return self._place(_HIERARCHIES[controller]).directory
 
     def parent(self) -> Cgroup | None:
         """Return the parent cgroup; None when that is the root of the hierarchy or of the mount."""
@@ -94,6 +105,68 @@ class Cgroup:
     def untold(self) -> str:
         """Why systemd could not be told of a change of this cgroup or its parent; "" if it could, or need not be."""
         return "" if self._systemd is None else self._systemd.untold
+
+    def read(self, name: str) -> Any:
+        """Return the value of a knob, by its name in cgroup v2, such as ``memory.high``; v1's are converted.
+
+        docs/cgroups.md has the knobs and the types of their values. None is no limit; a cpuset that was given
+        nothing is an empty frozenset. Where crun made a child, it is what limits the processes.
+
+        :raises KnobValueError: no knob has this name.
+        :raises CgroupError: the cgroup does not have the knob, or it holds something else than expected.
+        """
+        from . import knob_access
+
+        knob = knob_access.find(name)
+        return knob_access.read(knob, self._place(_HIERARCHIES[knob.controller]))
+
+    def write(self, name: str, value: Any) -> Any:
+        """Write a knob, by its name in cgroup v2, such as ``memory.high``; return the previous value.
+
+        Writing the previous value restores it. Nothing is written if the value is already there. If the cgroup is a
+        unit of systemd's that has a property for the knob, systemd is told first.
+
+        :returns: what :meth:`read` returned before; for a value by device only the devices and keys of *value*. None
+            if systemd has only now enabled the controller, and the cgroup had no such knob.
+        :raises KnobValueError: no knob has this name, or the value is of another type or out of the kernel's bounds.
+            Nothing was written.
+        :raises CgroupError: the cgroup does not have the knob, or the kernel refused the value. The message names
+            the file, the value, the kernel's answer, and what was written before that.
+        """
+        from . import knob_access
+
+        knob = knob_access.find(name)
+        knob_access.check(knob, value)
+        place = self._place(_HIERARCHIES[knob.controller])
+        return knob_access.write(knob, place, value, lambda change: self._tell_unit(place, change))
+
+    def pressure(self, resource: str) -> Pressure:
+        """Return the pressure stall information (PSI) of ``cpu``, ``memory``, ``io`` or ``irq``.
+
+        :raises CgroupError: the resource is not known, the cgroup is not in a hierarchy of v2, or the kernel has no
+            PSI.
+        """
+        from . import pressure
+
+        pressure.check(resource)
+        if self._resolver.mounts.v2 is None:
+            raise CgroupError(
+                f"the pressure of {resource} cannot be read: only cgroup v2 has it, and none is mounted"
+            )
+        return pressure.read(self._place(_V2).directory, resource)
+
+    def statistics(self, name: str) -> dict[str, Any]:
+        """Return the numbers of a file such as ``memory.stat``, by the kernel's keys; those of io.stat by device.
+
+        :param name: the file's name in v2, or ``cpuacct.stat`` in v1; docs/cgroups.md has them. The keys are those
+            of the hierarchy's version.
+        :raises KnobValueError: there is no file with this name.
+        :raises CgroupError: the cgroup does not have it, or it is not as expected.
+        """
+        from . import keyed
+
+        controller = keyed.controller(name)
+        return keyed.read(name, self._place(_HIERARCHIES.get(controller, controller)))
 
     def cpu_quota(self) -> Quota:
         """Return the CFS quota of this cgroup. The quotas of its ancestors, which apply as well, are not read."""
@@ -111,7 +184,7 @@ class Cgroup:
         done = ""
         for level, was in zip(levels, before, strict=True):  # the parent first: a child's quota may not exceed it
             if was.quota_us is not None:
-                _after(done, quota.clear, level, version)
+                knobs.after(done, quota.clear, level, version)
                 done = f"the quota of {level} was cleared before that, it was {was}"
         if as_unit is not None:
             for level in levels:
@@ -159,43 +232,24 @@ class Cgroup:
     def set_cpus(self, cpus: frozenset[int]) -> None:
         """Confine the cgroup to these CPUs.
 
-        In v1 the CPUs of a child must always be a subset of its parent's. So for a scope with crun's child the scope
-        is widened to the old and new CPUs, the child is set, and the scope is narrowed; unnecessary steps are
-        skipped. If a step fails, the scope keeps the old and new CPUs at most.
+        If a step fails for a scope with crun's child, the scope keeps the old and new CPUs at most.
 
         :raises CpuListError: there are no CPUs in the set.
         """
         if not cpus:
             raise CpuListError("no CPUs to confine a cgroup to: expected at least one")
         told = self._tell("cpuset", lambda unit: unit.set_cpus(cpus))
-        version, (scope, *children) = self._levels("cpuset")
+        version, levels = self._levels("cpuset")
+        scope = levels[0]
         if told:
-            _wait_for(f"{scope}/{cpuset.KNOB}")
-        self._assign(version, scope, children, cpus)
+            knobs.wait_for(f"{scope}/{cpuset.KNOB}")
+        cpuset.assign_all(version, levels, cpus)
         if told is not None and (now := cpuset.own(scope, version)) != cpus:
             raise CgroupError(f"{scope} has the CPUs {render(now)} right after it was given {render(cpus)}")
 
-    def _assign(self, version: int, scope: str, children: list[str], cpus: frozenset[int]) -> None:
-        if not children or (version == 2 and not cpuset.own(children[0], version)):  # a child in v2 may inherit
-            cpuset.assign(scope, version, cpus)
-            return
-        old = cpuset.own(scope, version)
-        wide = old | cpus
-        done = ""
-        if wide != old:
-            cpuset.assign(scope, version, wide)
-            done = f"{scope} was given {render(wide)} before that, it had {render(old) or 'none'}"
-        _after(done, cpuset.assign, children[0], version, cpus)
-        if wide != cpus:
-            done = f"{children[0]} was given {render(cpus)} before that, and {scope} has {render(wide)}"
-            _after(done, cpuset.assign, scope, version, cpus)
-
-    def _place(self, controller: str) -> Place:
-        if controller not in _CONTROLLERS:
-            raise CgroupError(
-                f"controller {controller!r} is not known here: expected one of {', '.join(_CONTROLLERS)}"
-            )
-        place = self._resolver.place(controller)
+    def _place(self, hierarchy: str) -> Place:
+        """Return this cgroup in the hierarchy of a controller, by its name in v1."""
+        place = self._resolver.place(hierarchy)
         path = place.path
         for _ in range(self._up):
             path = os.path.dirname(path)
@@ -206,45 +260,27 @@ class Cgroup:
     def _tell(self, controller: str, change: Callable[[units.Unit], Answer]) -> Answer | None:
         """Ask or change the unit that this cgroup is; None if it is none, or if systemd cannot be told."""
         place = self._place(controller)
-        if self._systemd is None or (controller == "cpuset" and place.mount.version == 1):  # it leaves those alone
+        if controller == "cpuset" and place.mount.version == 1:  # systemd leaves those alone
             return None
-        return self._systemd.tell(place.host_path, change)
+        return self._tell_unit(place, change)
+
+    def _tell_unit(self, place: Place, change: Callable[[units.Unit], Answer]) -> Answer | None:
+        return None if self._systemd is None else self._systemd.tell(place.host_path, change)
 
     def _any_place(self) -> Place:
-        return self._place(next(filter(self._resolver.mounts.serving, _CONTROLLERS), _CONTROLLERS[0]))
+        return self._place(next(filter(self._resolver.mounts.serving, _HIERARCHIES.values()), "cpu"))
 
     def _levels(self, controller: str) -> tuple[int, list[str]]:
         """Return the hierarchy's version and the cgroup's directories, outer first: two if crun made a subgroup."""
         place = self._place(controller)
-        version = place.mount.version
-        inner = f"{place.directory}/{SUBGROUP}"
-        knob = quota.KNOB[version] if controller == "cpu" else cpuset.KNOB
-        # A child without the knob has no limit: in v2 the scope's cgroup.subtree_control may lack the controller.
-        if place.path.endswith(".scope") and not os.path.islink(inner) and knobs.exists(f"{inner}/{knob}"):
-            return version, [place.directory, inner]
-        return version, [place.directory]
+        return place.mount.version, place.levels(
+            quota.KNOB[place.mount.version] if controller == "cpu" else cpuset.KNOB
+        )
 
     def _innermost(self, read: Callable[[str, int], frozenset[int]]) -> frozenset[int]:
         """Return the CPUs of the inner level (in v1 a subset of the outer one's), or else of the outer one."""
         version, levels = self._levels("cpuset")
         return next((cpus for level in reversed(levels) if (cpus := read(level, version))), frozenset())
-
-
-def _after(done: str, change: Callable[..., None], *arguments: object) -> None:
-    """Make a change; add to its CgroupError what was *done* before it, "" for nothing."""
-    try:
-        change(*arguments)
-    except CgroupError as error:
-        if not done:
-            raise
-        raise type(error)(f"{error}; {done}") from error
-
-
-def _wait_for(knob: str) -> None:
-    """Wait until systemd has enabled the knob's controller, at most :data:`APPEARS` seconds."""
-    until = time.monotonic() + APPEARS
-    while not knobs.exists(knob) and time.monotonic() < until:
-        time.sleep(0.002)
 
 
 def _tightest(quotas: list[Quota]) -> Quota:

@@ -29,6 +29,10 @@ class CpuListError(CgroupError, ValueError):
         self.why = why
 
 
+class KnobValueError(CgroupError, ValueError):
+    """A knob that is not in the table, or a value of another type or outside of its bounds. Nothing was written."""
+
+
 class GoneError(CgroupError):
     """The cgroup does not exist, or no longer exists. Expected: a container may end while a plugin runs."""
 
@@ -40,3 +44,9 @@ class UntoldError(CgroupError):
 def quoted(text: str, limit: int = 80) -> str:
     """Return ``repr(text)`` for a message, cut to *limit* characters: the text may be hostile."""
     return repr(text) if len(text) <= limit else f"{text[:limit]!r}... ({len(text)} characters)"
+
+
+def described(value: object, limit: int = 80) -> str:
+    """Return ``repr(value)`` for a message, cut to *limit* characters."""
+    text = repr(value)
+    return text if len(text) <= limit else f"{text[:limit]}... ({len(text)} characters)"

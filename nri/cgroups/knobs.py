@@ -9,15 +9,19 @@ from __future__ import annotations
 
 import errno
 import os
+import time
 
 from .errors import CgroupError, GoneError, quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 MAX_KNOB = 65536
 """The maximum size of a knob in bytes. The longest in use is a CPU list; see ``cpulist.MAX_TEXT``."""
+
+APPEARS = 1.0
+"""Seconds that systemd has to enable a controller, so that its knobs appear, after it was told of a property."""
 
 _KNOB_FLAGS = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
@@ -51,6 +55,13 @@ def exists(path: str) -> bool:
             return False
         raise CgroupError(f"cannot look up {path}: {answer(error)}") from error
     return True
+
+
+def wait_for(path: str) -> None:
+    """Wait until systemd has enabled the knob's controller, at most :data:`APPEARS` seconds."""
+    until = time.monotonic() + APPEARS
+    while not exists(path) and time.monotonic() < until:
+        time.sleep(0.002)
 
 
 def read_optional(path: str) -> str | None:
@@ -97,6 +108,26 @@ def write(path: str, value: str, absent: str, hints: Mapping[int, str] | None = 
         os.close(descriptor)
     if written != len(data):
         raise CgroupError(f"{doing}: the kernel took only {written} of {len(data)} bytes")
+
+
+def write_all(
+    directory: str, steps: list[tuple[str, str]], absent: str, hints: Mapping[int, str] | None = None
+) -> None:
+    """Write texts to files of a cgroup, in this order; an error names what was written before it."""
+    done = ""
+    for file, text in steps:
+        after(done, write, f"{directory}/{file}", text, absent, hints)
+        done = f"{quoted(text)} was written to {directory}/{file} before that"
+
+
+def after(done: str, change: Callable[..., None], *arguments: object) -> None:
+    """Make a change; add to its CgroupError what was *done* before it, "" for nothing."""
+    try:
+        change(*arguments)
+    except CgroupError as error:
+        if not done:
+            raise
+        raise type(error)(f"{error}; {done}") from error
 
 
 def _raise_if_gone(path: str, error: OSError) -> None:

@@ -7,6 +7,8 @@ and ``cpu.cfs_period_us``) and ``admin-guide/cgroup-v2.rst`` ("CPU Interface Fil
 
 from __future__ import annotations
 
+import errno
+
 from . import knobs
 from .errors import CgroupError, quoted
 
@@ -14,10 +16,17 @@ KNOB = {1: "cpu.cfs_quota_us", 2: "cpu.max"}
 """The file that holds the quota, by version of the hierarchy."""
 
 _NONE = {1: "-1", 2: "max"}
-_PERIOD_V1 = "cpu.cfs_period_us"
+PERIOD_V1 = "cpu.cfs_period_us"
+"""The file that holds the period in v1."""
+
 _ABSENT = {
     1: "the kernel has no CFS quotas (CONFIG_CFS_BANDWIDTH), or this is no cpu cgroup",
     2: "the cgroup.subtree_control of the parent lacks cpu; '+cpu' written there enables it",
+}
+# The reasons behind the errors of kernel/sched/core.c (tg_set_cfs_bandwidth).
+_HINTS = {
+    errno.EINVAL: "in v1 a cgroup may not have more than its parent, nor less than its children; and a quota may not "
+    "be below cpu.max.burst",
 }
 
 
@@ -58,7 +67,7 @@ def read(directory: str, version: int) -> Quota:
     text = knobs.read(path, _ABSENT[version])
     words = text.split()
     if version == 1:
-        period_path = f"{directory}/{_PERIOD_V1}"
+        period_path = f"{directory}/{PERIOD_V1}"
         words.append(knobs.read(period_path, _ABSENT[1]))
     if len(words) != 2:
         raise CgroupError(f"{path} holds {quoted(text)}: expected {_NONE[version]!r} or a number of microseconds")
@@ -75,6 +84,20 @@ def is_clear(directory: str, version: int) -> bool:
 def clear(directory: str, version: int) -> None:
     """Remove the quota of the cgroup in *directory*; the period stays."""
     knobs.write(f"{directory}/{KNOB[version]}", _NONE[version], _ABSENT[version])
+
+
+def assign(directory: str, version: int, quota: Quota, before: Quota) -> None:
+    """Give the cgroup in *directory* this quota and period in place of *before*."""
+    if version == 2:
+        word = _NONE[2] if quota.quota_us is None else str(quota.quota_us)
+        knobs.write(f"{directory}/{KNOB[2]}", f"{word} {quota.period_us}", _ABSENT[2], _HINTS)
+        return
+    steps = [(KNOB[1], _NONE[1] if quota.quota_us is None else str(quota.quota_us))]
+    if quota.period_us != before.period_us:
+        # In between there is the tighter one of both: v1 refuses more than the parent has.
+        is_first = quota.quota_us is not None and quota.period_us > before.period_us
+        steps.insert(0 if is_first else 1, (PERIOD_V1, str(quota.period_us)))
+    knobs.write_all(directory, steps, _ABSENT[1], _HINTS)
 
 
 def _microseconds(word: str, path: str) -> int:

@@ -42,6 +42,16 @@ class Place:
         self.mount, self.path = mount, path
         self.directory = mount.point + path
 
+    def levels(self, file: str) -> list[str]:
+        """Return the cgroup's directories, outer first: two if crun made a subgroup that has this *file*.
+
+        A subgroup without the file has no limit: in v2 the scope's cgroup.subtree_control may lack the controller.
+        """
+        inner = f"{self.directory}/{SUBGROUP}"
+        if self.path.endswith(".scope") and not os.path.islink(inner) and knobs.exists(f"{inner}/{file}"):
+            return [self.directory, inner]
+        return [self.directory]
+
     @property
     def host_path(self) -> str:
         """The path from the root of the node's hierarchy, as far as this process can see that."""

@@ -5,7 +5,8 @@ slice's CPUWeight), it may write the others of that controller again, and it tak
 no unit below needs it. So a value of ours is made a property of the unit, for as long as the unit exists.
 
 Sources: ``org.freedesktop.systemd1(5)`` (GetUnitByControlGroup, SetProperties), ``systemd.resource-control(5)``
-(CPUQuota, AllowedCPUs, which is for cgroup v2 only), ``sd_booted(3)``.
+(CPUQuota, AllowedCPUs, which is for cgroup v2 only), ``sd_booted(3)``. The properties of the other knobs are in
+:mod:`.unit_properties`.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ if TYPE_CHECKING:
 RUN = "/run"
 """The directory that has systemd's files, by default."""
 
-_INFINITY = 2**64 - 1
+INFINITY = 2**64 - 1
+"""The number that stands for no limit in systemd's properties."""
+
 _SECOND = 1_000_000  # microseconds
 _INTERFACES = {".scope": "Scope", ".slice": "Slice"}
 
@@ -88,32 +91,52 @@ class Unit:
 
     def quota(self) -> Quota:
         """Return the CPU quota as the unit has it, per second."""
-        found = self._get("CPUQuotaPerSecUSec")
-        if not isinstance(found, int):
-            raise UntoldError(f"{self.name} has the CPUQuotaPerSecUSec {found!r}, expected a number")
-        return Quota(None if found == _INFINITY else found, _SECOND)
+        found = self.number("CPUQuotaPerSecUSec")
+        return Quota(None if found == INFINITY else found, _SECOND)
 
     def clear_quota(self) -> Quota:
         """Give the unit no CPU quota, if it has one; return the one that it had."""
         before = self.quota()
         if before.quota_us is not None:
-            self._bus.set(self._path, "CPUQuotaPerSecUSec", _INFINITY)
+            self._bus.set(self._path, "CPUQuotaPerSecUSec", INFINITY)
         return before
 
     def cpus(self) -> frozenset[int]:
         """Return the unit's AllowedCPUs; none if it has its parent's."""
-        found = self._get("AllowedCPUs")
-        if not isinstance(found, bytes):
-            raise UntoldError(f"{self.name} has the AllowedCPUs {found!r}, expected bytes")
-        mask = int.from_bytes(found, "little")
-        return frozenset(cpu for cpu in range(mask.bit_length()) if mask >> cpu & 1)
+        return self.numbers("AllowedCPUs")
 
     def set_cpus(self, cpus: frozenset[int]) -> bool:
         """Give the unit these AllowedCPUs, if it has others; return whether it had others."""
-        if self.cpus() == cpus:
+        return self.set_numbers("AllowedCPUs", cpus)
+
+    def number(self, name: str) -> int:
+        """Return a property that is a number; :data:`INFINITY` is no limit, or for a weight none of its own."""
+        found = self._get(name)
+        if not isinstance(found, int):
+            raise UntoldError(f"{self.name} has the {name} {found!r}, expected a number")
+        return found
+
+    def set_number(self, name: str, value: int) -> bool:
+        """Give the unit this number, if it has another; return whether it had another."""
+        if self.number(name) == value:
             return False
-        mask = sum(1 << cpu for cpu in cpus)
-        self._bus.set(self._path, "AllowedCPUs", mask.to_bytes((mask.bit_length() + 7) // 8, "little"))
+        self._bus.set(self._path, name, value)
+        return True
+
+    def numbers(self, name: str) -> frozenset[int]:
+        """Return a property that is a set of CPUs or memory nodes."""
+        found = self._get(name)
+        if not isinstance(found, bytes):
+            raise UntoldError(f"{self.name} has the {name} {found!r}, expected bytes")
+        mask = int.from_bytes(found, "little")
+        return frozenset(each for each in range(mask.bit_length()) if mask >> each & 1)
+
+    def set_numbers(self, name: str, numbers: frozenset[int]) -> bool:
+        """Give the unit this set, if it has another; return whether it had another."""
+        if self.numbers(name) == numbers:
+            return False
+        mask = sum(1 << each for each in numbers)
+        self._bus.set(self._path, name, mask.to_bytes((mask.bit_length() + 7) // 8, "little"))
         return True
 
     def _get(self, name: str) -> Value:

@@ -13,7 +13,7 @@ from nri.cgroups import (
     CgroupError,
 )
 from nri.testing.cgroup_files import CgroupFiles, make_process
-from tests.unit.cgroups.trees import look, make
+from tests.unit.cgroups.trees import PATH, look, make
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,3 +50,17 @@ def test_the_package_imports_only_what_python_has_loaded_anyway() -> None:
         "nri",
         "nri.errors",
     ]
+
+
+def test_the_table_of_knobs_is_loaded_only_when_a_knob_is_used(tmp_path: Path) -> None:
+    make(tmp_path, "v2")
+    (tmp_path / "mountinfo").write_text(CgroupFiles(tmp_path / "cgroup tree", "v2").mountinfo)
+    code = (
+        "import sys; from nri.cgroups import Mounts, find\n"
+        f"cgroup = find({PATH!r}, mounts=Mounts.read({str(tmp_path / 'mountinfo')!r}))\n"
+        "cgroup.clear_cpu_quota(); cgroup.confine(frozenset({0}))\n"
+        "for use in (str, lambda: cgroup.read('cpu.max')):\n"
+        "    use(); print('nri.cgroups.knob_table' in sys.modules, 'nri.cgroups.pressure' in sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["False False", "True False"]

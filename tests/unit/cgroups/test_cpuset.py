@@ -104,8 +104,8 @@ def test_cruns_child_has_a_subset_of_its_scopes_cpus_at_every_step(
     tree.put(inner, "cpuset.cpus", child)
     assign, taken = cpuset.assign, []
 
-    def record(directory: str, version: int, cpus: frozenset[int]) -> None:
-        assign(directory, version, cpus)
+    def record(directory: str, version: int, cpus: frozenset[int], knob: str = cpuset.KNOB) -> None:
+        assign(directory, version, cpus, knob)
         level = inner if directory.endswith("/container") else SCOPE
         taken.append(f"{'scope' if level == SCOPE else 'container'} {tree.get(level, 'cpuset.cpus')}")
         assert parse_cpus(tree.get(inner, "cpuset.cpus")) <= parse_cpus(tree.get(SCOPE, "cpuset.cpus"))

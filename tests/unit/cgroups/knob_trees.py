@@ -1,0 +1,144 @@
+"""Cgroup trees of plain files with all controllers of the table of knobs; writes to them are recorded."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from nri.cgroups import Cgroup, Mounts, Systemd, find
+from nri.testing.cgroup_files import CgroupFiles, write
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+PATH = "/kubepods/pod1-2/abc"
+SCOPE = "/system.slice/crun-abc.scope"
+INNER = f"{SCOPE}/container"
+NO_LIMIT = "9223372036854771712"
+
+V1 = {
+    "cpu": {
+        "cpu.shares": "1024",
+        "cpu.cfs_quota_us": "-1",
+        "cpu.cfs_period_us": "100000",
+        "cpu.cfs_burst_us": "0",
+        "cpu.idle": "0",
+        "cpu.uclamp.min": "0.00",
+        "cpu.uclamp.max": "max",
+        "cpu.bvt_warp_ns": "0",
+        "cpu.stat": "nr_periods 3\nnr_throttled 1\nthrottled_time 70",
+    },
+    "cpuacct": {"cpuacct.stat": "user 5\nsystem 6"},
+    "cpuset": {"cpuset.cpus": "", "cpuset.effective_cpus": "", "cpuset.mems": "", "cpuset.effective_mems": ""},
+    "memory": {
+        "memory.limit_in_bytes": NO_LIMIT,
+        "memory.memsw.limit_in_bytes": NO_LIMIT,
+        "memory.usage_in_bytes": "4096",
+        "memory.max_usage_in_bytes": "8192",
+        "memory.stat": "cache 1\nrss 2",
+    },
+    "blkio": {
+        "blkio.bfq.weight": "100",
+        "blkio.bfq.weight_device": "default 100",
+        **{f"blkio.throttle.{way}_{unit}_device": "" for way in ("read", "write") for unit in ("bps", "iops")},
+        "blkio.throttle.io_service_bytes_recursive": "8:0 Read 10\n8:0 Write 20\n8:0 Sync 5\n8:0 Total 30\nTotal 30",
+        "blkio.throttle.io_serviced_recursive": "8:0 Read 1\n8:0 Write 2\nTotal 3",
+    },
+    "pids": {"pids.max": "max", "pids.current": "1", "pids.peak": "2", "pids.events": "max 0"},
+    "hugetlb": {
+        "hugetlb.2MB.limit_in_bytes": "9223372036852678656",
+        "hugetlb.2MB.usage_in_bytes": "0",
+        "hugetlb.2MB.rsvd.limit_in_bytes": "9223372036852678656",
+        "hugetlb.2MB.rsvd.usage_in_bytes": "0",
+    },
+}
+V2 = {
+    "cpu.weight": "100",
+    "cpu.weight.nice": "0",
+    "cpu.max": "max 100000",
+    "cpu.max.burst": "0",
+    "cpu.idle": "0",
+    "cpu.uclamp.min": "0.00",
+    "cpu.uclamp.max": "max",
+    "cpu.bvt_warp_ns": "0",
+    "cpu.stat": "usage_usec 9\nuser_usec 5\nsystem_usec 4",
+    "cpuset.cpus": "",
+    "cpuset.cpus.effective": "0-3",
+    "cpuset.mems": "",
+    "cpuset.mems.effective": "0",
+    "cpuset.cpus.partition": "member",
+    "memory.min": "0",
+    "memory.low": "0",
+    "memory.high": "max",
+    "memory.max": "max",
+    "memory.swap.max": "max",
+    "memory.oom.group": "0",
+    "memory.current": "4096",
+    "memory.peak": "8192",
+    "memory.swap.current": "0",
+    "memory.stat": "anon 1\nfile 2",
+    "memory.events": "low 0\nhigh 4",
+    "io.weight": "default 100",
+    "io.bfq.weight": "default 100",
+    "io.max": "",
+    "io.latency": "",
+    "io.stat": "8:0 rbytes=10 wbytes=20 rios=1 wios=2 depth=max",
+    "pids.max": "max",
+    "pids.current": "1",
+    "pids.peak": "2",
+    "pids.events": "max 0",
+    "hugetlb.2MB.max": "max",
+    "hugetlb.2MB.current": "0",
+    "hugetlb.2MB.rsvd.max": "max",
+    "hugetlb.2MB.rsvd.current": "0",
+    "hugetlb.2MB.events": "max 0",
+    "cpu.pressure": (
+        "some avg10=1.50 avg60=0.20 avg300=0.00 total=1234\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=5"
+    ),
+    "irq.pressure": "full avg10=0.00 avg60=0.00 avg300=0.00 total=7",
+}
+
+
+class KnobTree(CgroupFiles):
+    """A tree of kind ``v1`` or ``v2`` with the cgroups :data:`PATH`, :data:`SCOPE`; with *child* crun's child."""
+
+    def __init__(self, root: Path, kind: str, *, child: bool = False) -> None:
+        super().__init__(root, kind, knobs={**V1, "": V2})
+        for path in (PATH, SCOPE, *([INNER] if child else [])):
+            self.add(path)
+
+    def add(self, path: str) -> None:
+        """Make a cgroup with all knobs."""
+        for controller, point in self.points.items():
+            os.makedirs(point + path, exist_ok=True)
+            for name, value in (V1[controller] if controller else V2).items():
+                write(f"{point}{path}/{name}", f"{value}\n")
+
+    def state(self) -> dict[str, str]:
+        """Return the content of all files."""
+        found = {}
+        for directory, _, names in os.walk(self.root):
+            for name in names:
+                with open(f"{directory}/{name}", encoding="ascii") as file:
+                    found[f"{directory}/{name}"] = file.read()
+        return found
+
+    def cgroup(self, path: str = PATH, systemd: Systemd | None = None) -> Cgroup:
+        return find(path, mounts=Mounts.parse(self.mountinfo), systemd=systemd)
+
+
+def record(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list that gets ``CGROUP/FILE TEXT`` for each write, in order."""
+    from nri.cgroups import knobs
+
+    written: list[str] = []
+    real = knobs.write
+
+    def write_and_note(path: str, value: str, *rest: object) -> None:
+        real(path, value, *rest)  # type: ignore[arg-type]
+        written.append(f"{'/'.join(path.rsplit('/', 2)[1:])} {value}")
+
+    monkeypatch.setattr(knobs, "write", write_and_note)
+    return written

@@ -1,0 +1,53 @@
+"""Weights of v1 and v2: the same numbers as container runtimes have, and back."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nri.cgroups.conversion import (
+    blkio_of_io_weight,
+    io_weight_of_blkio,
+    shares_of_weight,
+    weight_of_shares,
+)
+
+
+@pytest.mark.parametrize(
+    ("shares", "weight"),
+    [(0, 1), (1, 1), (2, 1), (3, 2), (1024, 100), (1025, 101), (262143, 10000), (262144, 10000), (2**64, 10000)],
+)
+def test_shares_become_the_weight_that_runtimes_make_of_them(shares: int, weight: int) -> None:
+    assert weight_of_shares(shares) == weight
+
+
+@pytest.mark.parametrize(("weight", "shares"), [(1, 2), (100, 1024), (10000, 262144)])
+def test_ends_and_defaults_become_each_other(weight: int, shares: int) -> None:
+    assert shares_of_weight(weight) == shares
+
+
+def test_every_weight_comes_back_from_its_shares() -> None:
+    assert [weight_of_shares(shares_of_weight(weight)) for weight in range(1, 10001)] == list(range(1, 10001))
+
+
+@given(st.integers(2, 262144))
+def test_shares_grow_with_the_weight_and_are_the_most_that_have_it(shares: int) -> None:
+    weight = weight_of_shares(shares)
+    assert shares <= shares_of_weight(weight)
+    assert weight_of_shares(shares_of_weight(weight) + 1) > weight or weight == 10000
+
+
+@pytest.mark.parametrize(("blkio", "weight"), [(1, 1), (10, 1), (11, 11), (100, 910), (500, 4950), (1000, 10000)])
+def test_a_blkio_weight_becomes_the_weight_that_runtimes_make_of_it(blkio: int, weight: int) -> None:
+    assert io_weight_of_blkio(blkio) == weight
+
+
+def test_every_blkio_weight_comes_back() -> None:
+    assert [blkio_of_io_weight(io_weight_of_blkio(weight)) for weight in range(10, 1001)] == list(range(10, 1001))
+
+
+@given(st.integers(1, 10000))
+def test_an_io_weight_comes_back_up_to_ten_less(weight: int) -> None:
+    assert weight - 10 <= io_weight_of_blkio(blkio_of_io_weight(weight)) <= weight
+    assert 10 <= blkio_of_io_weight(weight) <= 1000

@@ -1,0 +1,349 @@
+"""Reading and writing knobs by their names, in trees of plain files of v1 and of v2."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from nri.cgroups import CgroupError, GoneError, KnobValueError, Quota, knobs
+from nri.cgroups.knob_table import TABLE, find
+from tests.unit.cgroups.knob_trees import INNER, PATH, SCOPE, V2, KnobTree, record
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+GIB = 1 << 30
+
+
+@pytest.fixture(params=["v1", "v2"])
+def tree(request: pytest.FixtureRequest, tmp_path: Path) -> KnobTree:
+    return KnobTree(tmp_path / "tree", request.param)
+
+
+@pytest.fixture(params=["v1", "v2"])
+def scoped(request: pytest.FixtureRequest, tmp_path: Path) -> KnobTree:
+    return KnobTree(tmp_path / "tree", request.param, child=True)
+
+
+# name, the value at first, a value to write, what is then in the file of v1 and of v2
+CASES: list[tuple[str, Any, Any, tuple[str, str] | None, tuple[str, str] | None]] = [
+    ("cpu.weight", 100, 39, ("cpu.shares", "305"), ("cpu.weight", "39")),
+    ("cpu.weight.nice", 0, -5, None, ("cpu.weight.nice", "-5")),
+    ("cpu.max", Quota(None, 100000), Quota(5000, 100000), ("cpu.cfs_quota_us", "5000"), ("cpu.max", "5000 100000")),
+    ("cpu.max.burst", 0, 700, ("cpu.cfs_burst_us", "700"), ("cpu.max.burst", "700")),
+    ("cpu.idle", False, True, ("cpu.idle", "1"), ("cpu.idle", "1")),
+    ("cpu.uclamp.min", 0, 12.5, ("cpu.uclamp.min", "12.50"), ("cpu.uclamp.min", "12.50")),
+    ("cpu.uclamp.max", None, 50, ("cpu.uclamp.max", "50.00"), ("cpu.uclamp.max", "50.00")),
+    ("cpu.bvt_warp_ns", 0, -1, ("cpu.bvt_warp_ns", "-1"), ("cpu.bvt_warp_ns", "-1")),
+    ("cpuset.cpus", frozenset(), frozenset({0, 1, 2}), ("cpuset.cpus", "0-2"), ("cpuset.cpus", "0-2")),
+    ("cpuset.mems", frozenset(), frozenset({0}), ("cpuset.mems", "0"), ("cpuset.mems", "0")),
+    ("cpuset.cpus.partition", "member", "isolated", None, ("cpuset.cpus.partition", "isolated")),
+    ("memory.min", 0, GIB, None, ("memory.min", str(GIB))),
+    ("memory.low", 0, GIB, None, ("memory.low", str(GIB))),
+    ("memory.high", None, GIB, None, ("memory.high", str(GIB))),
+    ("memory.max", None, GIB, ("memory.limit_in_bytes", str(GIB)), ("memory.max", str(GIB))),
+    ("memory.swap.max", None, 0, None, ("memory.swap.max", "0")),
+    ("memory.oom.group", False, True, None, ("memory.oom.group", "1")),
+    ("pids.max", None, 100, ("pids.max", "100"), ("pids.max", "100")),
+    ("hugetlb.2MB.max", None, 4 << 20, ("hugetlb.2MB.limit_in_bytes", "4194304"), ("hugetlb.2MB.max", "4194304")),
+    (
+        "hugetlb.2MB.rsvd.max",
+        None,
+        0,
+        ("hugetlb.2MB.rsvd.limit_in_bytes", "0"),
+        ("hugetlb.2MB.rsvd.max", "0"),
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "first", "value", "v1", "v2"), CASES, ids=[case[0] for case in CASES])
+def test_a_knob_is_read_written_left_alone_and_restored(
+    tree: KnobTree,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    first: object,
+    value: object,
+    v1: tuple[str, str] | None,
+    v2: tuple[str, str] | None,
+) -> None:
+    cgroup, expected = tree.cgroup(), v1 if tree.kind == "v1" else v2
+    if expected is None:
+        if name != "memory.swap.max":
+            for call in (partial(cgroup.read, name), partial(cgroup.write, name, value)):
+                with pytest.raises(CgroupError, match=rf"has no {name}: cgroup v1 has nothing that does the same"):
+                    call()
+        return
+    written = record(monkeypatch)
+    assert cgroup.read(name) == first
+    assert cgroup.write(name, first) == first
+    assert written == []
+    assert cgroup.write(name, value) == first
+    assert cgroup.read(name) == value
+    assert tree.get(PATH, expected[0]) == expected[1]
+    assert written == [f"abc/{expected[0]} {expected[1]}"]
+    assert cgroup.write(name, value) == value
+    assert len(written) == 1
+    assert cgroup.write(name, first) == value
+    assert cgroup.read(name) == first
+
+
+SHOWN = {
+    "memory.current": 4096,
+    "memory.peak": 8192,
+    "pids.current": 1,
+    "pids.peak": 2,
+    "hugetlb.2MB.current": 0,
+    "hugetlb.2MB.rsvd.current": 0,
+}
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_what_the_kernel_counts_is_read(tree: KnobTree, name: str) -> None:
+    assert tree.cgroup().read(name) == SHOWN[name]
+    with pytest.raises(KnobValueError, match="can only be read"):
+        tree.cgroup().write(name, 1)
+
+
+def test_what_is_in_effect_is_read_from_cruns_child(scoped: KnobTree) -> None:
+    file = "cpuset.effective_cpus" if scoped.kind == "v1" else "cpuset.cpus.effective"
+    scoped.put(SCOPE, file, "0-3\n")
+    scoped.put(INNER, file, "2\n")
+    assert scoped.cgroup(SCOPE).read("cpuset.cpus.effective") == {2}
+
+
+def test_a_wrong_value_is_refused_before_anything_is_looked_up(tree: KnobTree) -> None:
+    before = tree.state()
+    with pytest.raises(
+        KnobValueError, match=r"^memory.max: found '1G', expected a number of bytes from 0 to 2\*\*63"
+    ):
+        tree.cgroup("/nowhere").write("memory.max", "1G")
+    assert tree.state() == before
+
+
+# crun's child
+
+
+@pytest.mark.parametrize("name", ["memory.max", "pids.max", "hugetlb.2MB.max"])
+def test_a_limit_is_the_tightest_and_moves_a_child_that_has_its_own(scoped: KnobTree, name: str) -> None:
+    form = {"v1": 1, "v2": 2}[scoped.kind]
+    file = find(name).forms[form].file
+    cgroup = scoped.cgroup(SCOPE)
+    none = scoped.get(INNER, file)
+    cgroup.write(name, 8 << 20 if name != "pids.max" else 80)
+    assert scoped.get(INNER, file) == none
+    tight = 4 << 20 if name != "pids.max" else 40
+    scoped.put(INNER, file, f"{tight}\n")
+    assert cgroup.read(name) == tight
+    assert cgroup.write(name, 2 * tight + (2 << 20)) == tight
+    assert scoped.get(INNER, file) == scoped.get(SCOPE, file)
+
+
+def test_a_tighter_quota_goes_to_the_child_first_and_a_looser_one_last(
+    scoped: KnobTree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cgroup = scoped.cgroup(SCOPE)
+    for path in (SCOPE, INNER):
+        if scoped.kind == "v1":
+            scoped.put(path, "cpu.cfs_quota_us", "50000\n")
+        else:
+            scoped.put(path, "cpu.max", "50000 100000\n")
+    written = record(monkeypatch)
+    cgroup.write("cpu.max", Quota(20000, 100000))
+    cgroup.write("cpu.max", Quota(70000, 100000))
+    levels = [line.partition("/")[0] for line in written]
+    assert levels == ["container", "crun-abc.scope", "crun-abc.scope", "container"]
+
+
+def test_a_weight_is_the_scopes_alone(scoped: KnobTree) -> None:
+    file = "cpu.shares" if scoped.kind == "v1" else "cpu.weight"
+    before = scoped.get(INNER, file)
+    scoped.cgroup(SCOPE).write("cpu.weight", 7)
+    assert scoped.get(INNER, file) == before
+    assert scoped.get(SCOPE, file) != before
+
+
+def test_a_protection_is_given_to_both_and_the_lesser_counts(tmp_path: Path) -> None:
+    tree = KnobTree(tmp_path, "v2", child=True)
+    cgroup = tree.cgroup(SCOPE)
+    tree.put(SCOPE, "memory.low", "8192\n")
+    assert cgroup.read("memory.low") == 0
+    cgroup.write("memory.low", 4096)
+    assert [tree.get(path, "memory.low") for path in (SCOPE, INNER)] == ["4096", "4096"]
+
+
+def test_memory_nodes_of_a_child_are_a_subset_at_every_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tree = KnobTree(tmp_path, "v1", child=True)
+    for path in (SCOPE, INNER):
+        tree.put(path, "cpuset.mems", "0\n")
+    written = record(monkeypatch)
+    assert tree.cgroup(SCOPE).write("cpuset.mems", frozenset({1})) == {0}
+    assert written == [
+        "crun-abc.scope/cpuset.mems 0-1",
+        "container/cpuset.mems 1",
+        "crun-abc.scope/cpuset.mems 1",
+    ]
+
+
+def test_a_child_that_inherits_its_cpus_keeps_inheriting_in_v2(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree = KnobTree(tmp_path, "v2", child=True)
+    written = record(monkeypatch)
+    for _ in range(2):
+        tree.cgroup(SCOPE).write("cpuset.cpus", frozenset({1}))
+    assert written == ["crun-abc.scope/cpuset.cpus 1"]
+
+
+# v1's own rules
+
+
+def test_swap_is_what_v1_allows_beyond_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tree = KnobTree(tmp_path, "v1")
+    cgroup = tree.cgroup()
+    with pytest.raises(CgroupError, match=r"unlimited; expected memory.max to be set before memory.swap.max"):
+        cgroup.write("memory.swap.max", 4096)
+    cgroup.write("memory.max", 8192)
+    written = record(monkeypatch)
+    assert cgroup.write("memory.swap.max", 4096) is None
+    assert tree.get(PATH, "memory.memsw.limit_in_bytes") == "12288"
+    assert cgroup.read("memory.swap.max") == 4096
+    written.clear()
+    cgroup.write("memory.max", 16384)
+    cgroup.write("memory.max", 4096)
+    cgroup.write("memory.max", None)
+    assert written == [
+        "abc/memory.memsw.limit_in_bytes 20480",
+        "abc/memory.limit_in_bytes 16384",
+        "abc/memory.limit_in_bytes 4096",
+        "abc/memory.memsw.limit_in_bytes 8192",
+        "abc/memory.memsw.limit_in_bytes -1",
+        "abc/memory.limit_in_bytes -1",
+    ]
+
+
+def test_a_kernel_without_swap_accounting_has_a_limit_of_memory_alone(tmp_path: Path) -> None:
+    tree = KnobTree(tmp_path, "v1")
+    os.unlink(tree.file(PATH, "memory.memsw.limit_in_bytes"))
+    assert tree.cgroup().write("memory.max", 8192) is None
+    with pytest.raises(CgroupError, match=r"memsw.limit_in_bytes does not exist: the kernel lacks it.*swapaccount=1"):
+        tree.cgroup().read("memory.swap.max")
+
+
+def test_shares_that_have_the_weight_already_are_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tree = KnobTree(tmp_path, "v1")
+    tree.put(PATH, "cpu.shares", "1020\n")
+    written = record(monkeypatch)
+    assert tree.cgroup().write("cpu.weight", 100) == 100
+    assert written == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "order"),
+    [
+        ((50000, 100000), Quota(60000, 200000), ["cpu.cfs_period_us 200000", "cpu.cfs_quota_us 60000"]),
+        ((50000, 100000), Quota(10000, 50000), ["cpu.cfs_quota_us 10000", "cpu.cfs_period_us 50000"]),
+        ((50000, 100000), Quota(None, 200000), ["cpu.cfs_quota_us -1", "cpu.cfs_period_us 200000"]),
+        ((-1, 100000), Quota(10000, 100000), ["cpu.cfs_quota_us 10000"]),
+    ],
+    ids=str,
+)
+def test_v1s_quota_is_never_looser_on_the_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, old: tuple[int, int], new: Quota, order: list[str]
+) -> None:
+    tree = KnobTree(tmp_path, "v1")
+    tree.put(PATH, "cpu.cfs_quota_us", f"{old[0]}\n")
+    tree.put(PATH, "cpu.cfs_period_us", f"{old[1]}\n")
+    written = record(monkeypatch)
+    tree.cgroup().write("cpu.max", new)
+    assert written == [f"abc/{each}" for each in order]
+    assert tree.cgroup().read("cpu.max") == new
+
+
+# Absent
+
+
+def test_a_knob_that_is_not_there_is_never_made(tree: KnobTree) -> None:
+    for name, first, value, *files in CASES:
+        file = files[0 if tree.kind == "v1" else 1]
+        if file is None or name in ("cpuset.cpus", "cpuset.mems"):
+            continue
+        os.unlink(tree.file(PATH, file[0]))
+        before = tree.state()
+        for call in (partial(tree.cgroup().read, name), partial(tree.cgroup().write, name, value)):
+            with pytest.raises(CgroupError, match=r"does not exist: .*the kernel lacks it, which needs ") as caught:
+                call()
+            assert not isinstance(caught.value, KnobValueError | GoneError)
+        assert tree.state() == before
+        assert first is not value
+
+
+@pytest.mark.parametrize(
+    ("listed", "reason"),
+    [
+        (
+            "cpu pids",
+            r"memory.high does not exist: the cgroup.subtree_control of the parent lacks memory; '\+memory'",
+        ),
+        ("cpu memory", r"memory.high does not exist: the kernel lacks it, which needs CONFIG_MEMCG$"),
+    ],
+)
+def test_in_v2_the_missing_controller_is_told_from_the_missing_feature(
+    tmp_path: Path, listed: str, reason: str
+) -> None:
+    tree = KnobTree(tmp_path, "v2")
+    os.unlink(tree.file(PATH, "memory.high"))
+    tree.put(PATH, "cgroup.controllers", f"{listed}\n")
+    with pytest.raises(CgroupError, match=reason):
+        tree.cgroup().read("memory.high")
+
+
+def test_a_controller_that_is_not_mounted_is_named(tmp_path: Path) -> None:
+    tree = KnobTree(tmp_path, "v1")
+    del tree.points["blkio"]
+    with pytest.raises(CgroupError, match="no cgroup hierarchy with the controller blkio is mounted"):
+        tree.cgroup().read("io.max")
+
+
+def test_a_removed_cgroup_is_gone(tree: KnobTree) -> None:
+    cgroup = tree.cgroup()
+    assert cgroup.read("pids.max") is None
+    for point in tree.points.values():
+        shutil.rmtree(point + PATH)
+    for call in (partial(cgroup.read, "pids.max"), partial(cgroup.write, "pids.max", 5)):
+        with pytest.raises(GoneError, match="does not exist any more"):
+            call()
+
+
+def test_a_partition_that_the_kernel_does_not_grant_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree = KnobTree(tmp_path, "v2")
+
+    def remark(path: str, value: str, *_: object) -> None:
+        with open(path, "w", encoding="ascii") as file:
+            file.write(f"{value} invalid (Parent is not a partition root)\n")
+
+    monkeypatch.setattr(knobs, "write", remark)
+    with pytest.raises(CgroupError, match=r"has 'isolated invalid \(Parent .*right after it was given 'isolated'"):
+        tree.cgroup().write("cpuset.cpus.partition", "isolated")
+    assert tree.cgroup().read("cpuset.cpus.partition") == "isolated invalid (Parent is not a partition root)"
+
+
+GARBAGE = ["", "x", "1 2 3 4", "-", "max max", "default", "8:0", "8:0 rbps", "9" * 30, "\x00"]
+
+
+@pytest.mark.parametrize("text", GARBAGE, ids=ascii)
+def test_garbage_in_a_file_is_an_error_with_the_file_or_no_value_at_all(tmp_path: Path, text: str) -> None:
+    tree = KnobTree(tmp_path, "v2")
+    for file in V2:
+        tree.put(PATH, file, text)
+    for name in TABLE:
+        try:
+            tree.cgroup().read(name)
+        except CgroupError as error:
+            assert f"{name} holds " in str(error)
+            assert len(str(error)) < 600

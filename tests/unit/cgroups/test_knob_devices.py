@@ -1,0 +1,158 @@
+"""The I/O knobs, by device, in trees of plain files. Such a tree keeps only the last line that was written."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nri.cgroups import CgroupError, knobs
+from nri.cgroups.knob_devices import LIMITS, LimitsKind, flat, nested, parse_latency, parse_limits, parse_weights
+from tests.unit.cgroups.knob_trees import INNER, PATH, SCOPE, KnobTree, record
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NO_LIMITS = dict.fromkeys(LIMITS)
+
+
+@pytest.fixture
+def v1(tmp_path: Path) -> KnobTree:
+    return KnobTree(tmp_path, "v1")
+
+
+@pytest.fixture
+def v2(tmp_path: Path) -> KnobTree:
+    return KnobTree(tmp_path, "v2")
+
+
+def test_only_the_weights_that_differ_are_written(v2: KnobTree, monkeypatch: pytest.MonkeyPatch) -> None:
+    v2.put(PATH, "io.weight", "default 100\n8:0 50\n8:16 200\n")
+    written = record(monkeypatch)
+    before = v2.cgroup().write("io.weight", {"default": 100, "8:0": 70, "8:16": None, "8:32": 9, "8:48": None})
+    assert before == {"default": 100, "8:0": 50, "8:16": 200, "8:32": None, "8:48": None}
+    assert written == ["abc/io.weight 8:0 70", "abc/io.weight 8:16 default", "abc/io.weight 8:32 9"]
+
+
+def test_weights_are_converted_in_v1(v1: KnobTree, monkeypatch: pytest.MonkeyPatch) -> None:
+    v1.put(PATH, "blkio.bfq.weight", "500\n")
+    v1.put(PATH, "blkio.bfq.weight_device", "default 500\n8:0 10\n")
+    assert v1.cgroup().read("io.weight") == {"default": 4950, "8:0": 1}
+    assert v1.cgroup().read("io.bfq.weight") == {"default": 500, "8:0": 10}
+    written = record(monkeypatch)
+    v1.cgroup().write("io.weight", {"default": 10000, "8:0": None, "8:16": 10000})
+    assert written == [
+        "abc/blkio.bfq.weight 1000",
+        "abc/blkio.bfq.weight_device 8:0 0",
+        "abc/blkio.bfq.weight_device 8:16 1000",
+    ]
+
+
+def test_a_weight_that_v1_cannot_tell_from_its_own_is_left(v1: KnobTree, monkeypatch: pytest.MonkeyPatch) -> None:
+    v1.cgroup().write("io.weight", {"default": 100})
+    written = record(monkeypatch)
+    assert v1.cgroup().write("io.weight", {"default": 100}) == {"default": 91}
+    assert written == []
+
+
+def test_cfqs_file_is_used_where_bfqs_is_missing(v1: KnobTree, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("blkio.bfq.weight", "blkio.bfq.weight_device"):
+        os.rename(v1.file(PATH, name), v1.file(PATH, name.replace("bfq.", "")))
+    written = record(monkeypatch)
+    v1.cgroup().write("io.weight", {"default": 4950})
+    assert written == ["abc/blkio.weight 500"]
+    with pytest.raises(CgroupError, match=r"bfq.weight does not exist: the kernel lacks it, which needs CONFIG_BFQ"):
+        v1.cgroup().read("io.bfq.weight")
+
+
+def test_only_the_limits_that_differ_are_written(v2: KnobTree, monkeypatch: pytest.MonkeyPatch) -> None:
+    v2.put(PATH, "io.max", "8:0 rbps=1 wbps=max riops=max wiops=7\n8:16 rbps=5 wbps=max riops=max wiops=max\n")
+    cgroup, written = v2.cgroup(), record(monkeypatch)
+    assert cgroup.read("io.max")["8:0"] == {"rbps": 1, "wbps": None, "riops": None, "wiops": 7}
+    before = cgroup.write("io.max", {"8:0": {"rbps": 1, "wiops": None, "riops": 3}, "8:16": None})
+    assert before == {"8:0": {"rbps": 1, "wiops": 7, "riops": None}, "8:16": NO_LIMITS | {"rbps": 5}}
+    assert written == ["abc/io.max 8:0 wiops=max riops=3", "abc/io.max 8:16 rbps=max"]
+
+
+def test_limits_are_in_four_files_of_v1(v1: KnobTree, monkeypatch: pytest.MonkeyPatch) -> None:
+    v1.put(PATH, "blkio.throttle.read_bps_device", "8:0 1\n")
+    v1.put(PATH, "blkio.throttle.write_iops_device", "8:0 7\n8:16 9\n")
+    assert v1.cgroup().read("io.max") == {
+        "8:0": NO_LIMITS | {"rbps": 1, "wiops": 7},
+        "8:16": NO_LIMITS | {"wiops": 9},
+    }
+    written = record(monkeypatch)
+    v1.cgroup().write("io.max", {"8:0": {"rbps": 2, "wbps": None, "wiops": None}})
+    assert written == [
+        "abc/blkio.throttle.read_bps_device 8:0 2",
+        "abc/blkio.throttle.write_iops_device 8:0 0",
+    ]
+
+
+def test_cruns_child_gets_only_the_limits_that_it_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tree = KnobTree(tmp_path, "v2", child=True)
+    tree.put(SCOPE, "io.max", "8:0 rbps=100 wbps=100 riops=max wiops=max\n")
+    tree.put(INNER, "io.max", "8:0 rbps=50 wbps=max riops=max wiops=max\n")
+    cgroup = tree.cgroup(SCOPE)
+    assert cgroup.read("io.max") == {"8:0": {"rbps": 50, "wbps": 100, "riops": None, "wiops": None}}
+    written = record(monkeypatch)
+    cgroup.write("io.max", {"8:0": {"rbps": 70, "wbps": 70}})
+    assert sorted(written) == ["container/io.max 8:0 rbps=70", "crun-abc.scope/io.max 8:0 rbps=70 wbps=70"]
+
+
+def test_a_latency_is_set_and_removed(v2: KnobTree, monkeypatch: pytest.MonkeyPatch) -> None:
+    v2.put(PATH, "io.latency", "8:0 target=75000\n")
+    written = record(monkeypatch)
+    assert v2.cgroup().write("io.latency", {"8:0": None, "8:16": 500}) == {"8:0": 75000, "8:16": None}
+    assert written == ["abc/io.latency 8:0 target=max", "abc/io.latency 8:16 target=500"]
+
+
+def test_a_second_device_that_is_refused_names_the_first(v2: KnobTree, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = knobs.write
+
+    def refuse(path: str, value: str, *rest: Any) -> None:
+        if value.startswith("8:16"):
+            raise CgroupError(f"cannot write {value!r} to {path}")
+        real(path, value, *rest)
+
+    monkeypatch.setattr(knobs, "write", refuse)
+    with pytest.raises(
+        CgroupError, match=r"cannot write '8:16 9' to .*; '8:0 7' was written to .*io.weight before that$"
+    ):
+        v2.cgroup().write("io.weight", {"8:0": 7, "8:16": 9})
+
+
+DEVICE = st.tuples(st.integers(0, 4095), st.integers(0, 1048575)).map(lambda pair: f"{pair[0]}:{pair[1]}")
+LIMIT = st.none() | st.integers(1, 2**32 - 2)
+ALL = st.fixed_dictionaries(dict.fromkeys(LIMITS, LIMIT))
+
+
+@given(st.dictionaries(DEVICE, ALL, max_size=4))
+def test_limits_are_read_as_the_kernel_shows_them(limits: dict[str, dict[str, int | None]]) -> None:
+    text = "\n".join(
+        " ".join([device, *(f"{key}={'max' if one is None else one}" for key, one in each.items())])
+        for device, each in limits.items()
+    )
+    assert parse_limits(text) == limits
+    assert nested(flat(limits)) == limits
+
+
+@given(st.dictionaries(DEVICE, ALL, max_size=4), st.dictionaries(DEVICE, ALL, max_size=4))
+def test_the_tightest_limits_are_tight_for_both(one: dict[str, Any], other: dict[str, Any]) -> None:
+    both = flat(LimitsKind().least(one, other))
+    for item, limit in both.items():
+        given_ones = [each for each in (flat(one).get(item), flat(other).get(item)) if each is not None]
+        assert limit == min(given_ones, default=None)
+    assert both.keys() == flat(one).keys() | flat(other).keys()
+
+
+@given(st.text())
+def test_any_text_is_a_value_or_a_value_error(text: str) -> None:
+    for parse in (parse_weights, parse_limits, parse_latency):
+        try:
+            parse(text)
+        except ValueError:
+            continue

@@ -1,0 +1,226 @@
+"""Knobs by their names on this machine's own hierarchies: the same tests for v1 and v2, whatever each controller has.
+
+A controller that the machine lacks, or that systemd has not enabled below the root of v2, is skipped with the reason.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import uuid
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from nri.cgroups import Cgroup, CgroupError, GoneError, Mounts, Quota, find
+from nri.cgroups.knob_table import find as find_knob
+from tests.unit.cgroups.knob_trees import record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = [pytest.mark.runtime, pytest.mark.kernel_cgroups]
+
+MIB = 1 << 20
+HIERARCHIES = {
+    "cpu": "cpu",
+    "cpuset": "cpuset",
+    "memory": "memory",
+    "io": "blkio",
+    "pids": "pids",
+    "hugetlb": "hugetlb",
+}
+
+
+@contextmanager
+def made(*controllers: str) -> Iterator[tuple[Cgroup, list[Path]]]:
+    """A cgroup in the hierarchies of these controllers, with its directories; v2 gives it all that are enabled."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root to make cgroups")
+    mounts, path, directories = Mounts.read(), f"/nri-test-{uuid.uuid4().hex[:12]}", []
+    for controller in controllers:
+        mount = mounts.v2 if controller == "v2" else mounts.serving(HIERARCHIES[controller])
+        if mount is None or mount.root != "/" or not os.access(mount.point, os.W_OK):
+            pytest.skip(f"needs a hierarchy of {controller} that can be written to")
+        control = Path(mount.point, "cgroup.subtree_control")
+        if mount.version == 2 and controller != "v2" and controller not in control.read_text().split():
+            pytest.skip(f"needs {controller} in {control}: systemd enables it for a unit with Delegate=yes")
+        directories.append(Path(mount.point + path))
+    unique = list(dict.fromkeys(directories))
+    try:
+        for directory in unique:
+            directory.mkdir()
+        yield find(path), unique
+    finally:
+        for directory in unique:
+            if directory.is_dir():
+                directory.rmdir()
+
+
+SCALARS: list[tuple[str, Any, Any]] = [
+    ("cpu.weight", 100, 39),
+    ("cpu.weight", 100, 1),
+    ("cpu.weight", 100, 10000),
+    ("cpu.max", Quota(None, 100000), Quota(20000, 50000)),
+    ("cpu.max", Quota(None, 100000), Quota(300000, 200000)),
+    ("cpu.max.burst", 0, 1000),
+    ("cpu.idle", False, True),
+    ("memory.max", None, 16 * MIB),
+    ("pids.max", None, 0),
+    ("pids.max", None, 4194304),
+]
+
+
+@pytest.mark.parametrize(("name", "first", "value"), SCALARS, ids=str)
+def test_the_kernel_takes_a_value_and_shows_it(name: str, first: object, value: object) -> None:
+    with made(name.partition(".")[0]) as (cgroup, _):
+        assert cgroup.read(name) == first
+        assert cgroup.write(name, value) == first
+        assert cgroup.read(name) == value
+        assert cgroup.write(name, first) == value
+        assert cgroup.read(name) == first
+
+
+@pytest.mark.parametrize("name", ["memory.min", "memory.low", "memory.high", "memory.oom.group", "cpu.weight.nice"])
+def test_what_only_v2_has_is_written_there_and_refused_in_v1(name: str) -> None:
+    value = {"memory.oom.group": True, "cpu.weight.nice": 5}.get(name, 4 * MIB)
+    with made(name.partition(".")[0]) as (cgroup, directories):
+        if (directories[0] / "cgroup.controllers").exists():
+            before = cgroup.write(name, value)
+            assert cgroup.read(name) == value
+            assert cgroup.write(name, before) == value
+        else:
+            with pytest.raises(CgroupError, match="cgroup v1 has nothing that does the same"):
+                cgroup.write(name, value)
+
+
+def test_bytes_are_rounded_down_to_pages_and_then_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    with made("memory") as (cgroup, _):
+        cgroup.write("memory.max", 10_000_000)
+        assert cgroup.read("memory.max") == 10_000_000 // os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PAGE_SIZE")
+        written = record(monkeypatch)
+        cgroup.write("memory.max", 10_000_000)
+        assert written == []
+
+
+@pytest.mark.parametrize("swap", [0, 4 * MIB])
+def test_the_limit_of_memory_moves_and_the_swaps_stays(swap: int) -> None:
+    with made("memory") as (cgroup, _):
+        cgroup.write("memory.max", 16 * MIB)
+        files = {file.name for file in Path(cgroup.directory("memory")).iterdir()}
+        if not files & {"memory.memsw.limit_in_bytes", "memory.swap.max"}:
+            pytest.skip("needs a kernel that accounts swap")
+        cgroup.write("memory.swap.max", swap)
+        for limit in (64 * MIB, 8 * MIB, 8 * MIB + 4096):
+            cgroup.write("memory.max", limit)
+            assert (cgroup.read("memory.max"), cgroup.read("memory.swap.max")) == (limit, swap)
+        cgroup.write("memory.max", None)
+        assert cgroup.read("memory.max") is None
+
+
+def test_sets_are_written_and_emptied() -> None:
+    with made("cpuset") as (cgroup, _):
+        for name in ("cpuset.mems", "cpuset.cpus"):
+            assert cgroup.write(name, frozenset({0})) == frozenset()
+            assert cgroup.read(name) == {0}
+        assert cgroup.read("cpuset.cpus.effective") == cgroup.read("cpuset.mems.effective") == {0}
+        for name in ("cpuset.mems", "cpuset.cpus"):
+            assert cgroup.write(name, frozenset()) == {0}
+            assert cgroup.read(name) == frozenset()
+
+
+def disk() -> str:
+    """Return the number of a block device of this machine."""
+    devices = sorted(Path("/sys/block").glob("*/dev"))
+    if not devices:
+        pytest.skip("needs a block device")
+    return devices[0].read_text().strip()
+
+
+def test_limits_of_a_device_are_set_changed_and_removed() -> None:
+    with made("io") as (cgroup, _):
+        device = disk()
+        before = cgroup.write("io.max", {device: {"rbps": MIB, "wiops": 50}})
+        assert before == {device: {"rbps": None, "wiops": None}}
+        assert cgroup.read("io.max") == {device: {"rbps": MIB, "wbps": None, "riops": None, "wiops": 50}}
+        cgroup.write("io.max", {device: {"wiops": None}})
+        cgroup.write("io.max", before)
+        assert all(limit is None for limits in cgroup.read("io.max").values() for limit in limits.values())
+        with pytest.raises(CgroupError, match=r"\(ENODEV\): there is no such block device"):
+            cgroup.write("io.max", {"4095:1048575": {"rbps": MIB}})
+
+
+def test_the_default_weight_of_io_is_set() -> None:
+    with made("io") as (cgroup, _):
+        for name in ("io.weight", "io.bfq.weight"):
+            version = 1 if "blkio" in cgroup.directory("io") else 2
+            files = find_knob(name).forms[version].files()
+            if not any(Path(cgroup.directory("io"), file).exists() for file in files):
+                with pytest.raises(CgroupError, match=r"does not exist: .*the kernel lacks it"):
+                    cgroup.read(name)
+                continue
+            before = cgroup.read(name)
+            cgroup.write(name, {"default": 1})
+            assert cgroup.read(name)["default"] == 1
+            cgroup.write(name, before)
+            assert cgroup.read(name) == before
+
+
+def test_huge_pages_are_limited() -> None:
+    with made("hugetlb") as (cgroup, _):
+        assert cgroup.write("hugetlb.2MB.max", 5 * MIB) is None
+        assert cgroup.read("hugetlb.2MB.max") == 4 * MIB
+        assert cgroup.write("hugetlb.2MB.max", None) == 4 * MIB
+        assert cgroup.read("hugetlb.2MB.current") == 0
+
+
+REFUSED: list[tuple[str, Any, str, Any]] = [
+    ("cpu.max", Quota(20000, 100000), "cpu.max.burst", 30000),
+    ("cpu.idle", True, "cpu.weight", 50),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "other", "refused"), REFUSED, ids=str)
+def test_what_the_kernel_refuses_has_a_reason(name: str, value: object, other: str, refused: object) -> None:
+    with made("cpu") as (cgroup, _):
+        cgroup.write(name, value)
+        with pytest.raises(CgroupError, match=r"Invalid argument \(EINVAL\): .*(cpu.max.burst may|cpu.idle is set)"):
+            cgroup.write(other, refused)
+        cgroup.write(name, {"cpu.max": Quota(None, 100000), "cpu.idle": False}[name])
+
+
+def test_what_a_process_uses_is_counted() -> None:
+    with made("pids", "memory", "cpu") as (cgroup, directories), subprocess.Popen(["sleep", "60"]) as process:
+        try:
+            for directory in directories:
+                (directory / "cgroup.procs").write_text(str(process.pid))
+            assert cgroup.read("pids.current") == 1
+            assert cgroup.read("memory.current") >= 0
+            assert cgroup.statistics("memory.stat")
+            assert "nr_throttled" in cgroup.statistics("cpu.stat")
+            assert cgroup.statistics("pids.events")["max"] == 0
+        finally:
+            process.kill()
+
+
+def test_the_pressure_of_v2_is_read_beside_v1_too() -> None:
+    with made("v2") as (cgroup, directories):
+        if not (directories[0] / "cpu.pressure").exists():
+            with pytest.raises(CgroupError, match="the kernel has no PSI"):
+                cgroup.pressure("cpu")
+            return
+        for resource in ("cpu", "memory", "io"):
+            pressure = cgroup.pressure(resource)
+            assert pressure.some is not None
+            assert pressure.some.total >= 0
+            assert 0 <= pressure.some.avg10 <= 100
+
+
+def test_a_cgroup_that_is_removed_is_gone() -> None:
+    with made("pids") as (cgroup, directories):
+        assert cgroup.read("pids.max") is None
+        directories[0].rmdir()
+        with pytest.raises(GoneError, match=r"does not exist any more: No such file or directory \(ENOENT\)"):
+            cgroup.write("pids.max", 1)
