@@ -17,6 +17,7 @@ import os
 import shutil
 import tempfile
 import weakref
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -77,23 +78,22 @@ class CgroupTree:
         self._memberships = {"self": _OWN, "1": "/init.scope"}
         calls = SystemCalls(self._locate, self._opening, self._writing)
         self._replacement = Replacement(calls, self.run)
+        self._active = ExitStack()
 
     def __enter__(self) -> Self:
-        if self.driver == "systemd":
-            try:
-                from nri.testing.fake_systemd import FakeSystemd
-            except ImportError as error:
-                raise RuntimeError(f"a tree with driver='systemd' needs the package {error.name}") from error
-            self.systemd = FakeSystemd(Path(self.run)).__enter__()
-            for path, quota in self._units.items():
-                self.systemd.add_unit(path, quota)
-        self._replacement.start()
+        with ExitStack() as active:
+            active.callback(self._replacement.stop)
+            self._replacement.start()
+            if self.driver == "systemd":
+                active.callback(shutil.rmtree, f"{self.run}/systemd", ignore_errors=True)
+                self.systemd = active.enter_context(_systemd(self.run))
+                for path, quota in self._units.items():
+                    self.systemd.add_unit(path, quota)
+            self._active = active.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._replacement.stop()
-        if self.systemd is not None:
-            self.systemd.__exit__()
+        self._active.close()
 
     # The cgroups
 
@@ -245,6 +245,8 @@ class CgroupTree:
         return bool(name)
 
     def _writing(self, path: str, descriptor: int, data: bytes) -> int:
+        if not data:
+            return 0  # such a write does not reach the file's parser
         name, text = self._names.name(path), data.decode("ascii", "backslashreplace")
         if name in self._vanishing:
             self.remove(self._names.split(name)[0])
@@ -263,3 +265,13 @@ class CgroupTree:
         self.writes.append((name, text))
         self._settle()
         return len(data)
+
+
+def _systemd(run: str) -> FakeSystemd:
+    try:
+        from nri.testing.fake_systemd import FakeSystemd
+    except ImportError as error:
+        raise RuntimeError(
+            f"a tree with driver='systemd' needs the package {error.name}: expected it installed"
+        ) from error
+    return FakeSystemd(Path(run))

@@ -62,7 +62,7 @@ class Replacement:
     :param run: the directory in place of ``/run``.
     """
 
-    _active = False
+    _active: Replacement | None = None
 
     def __init__(self, calls: SystemCalls, run: str) -> None:
         self._calls, self._run = calls, run
@@ -70,9 +70,9 @@ class Replacement:
 
     def start(self) -> None:
         """Replace; raise RuntimeError if another replacement is in force."""
-        if Replacement._active:
+        if Replacement._active is not None:
             raise RuntimeError("a CgroupTree is active already: expected one at a time")
-        Replacement._active = True
+        Replacement._active = self
         real_init, run = self._real_init, self._run
 
         def init(self: units.Systemd, given: str = units.RUN) -> None:
@@ -82,7 +82,9 @@ class Replacement:
         setattr(knobs, "os", self._calls)  # noqa: B010
 
     def stop(self) -> None:
-        """Put everything back."""
+        """Put everything back, if this replacement is in force."""
+        if Replacement._active is not self:
+            return
         setattr(units.Systemd, "__init__", self._real_init)  # noqa: B010
         setattr(knobs, "os", os)  # noqa: B010
-        Replacement._active = False
+        Replacement._active = None

@@ -75,12 +75,12 @@ def read_only(_text: str, _: KnobSurroundings) -> str:
 
 
 def whole(low: int, high: int, *, beyond: int = errno.ERANGE) -> Rule:
-    """Return the rule of a number from *low* to *high*; *beyond* is the error for any other."""
+    """Return the rule of a number from *low* to *high*; *beyond* is the error for any other, if not for its sign."""
 
     def rule(text: str, _: KnobSurroundings) -> str:
         number = _integer(text)
         if not low <= number <= high:
-            refuse(beyond)
+            refuse(errno.EINVAL if number < 0 <= low else beyond)
         return str(number)
 
     return rule
@@ -148,14 +148,13 @@ def clamp(text: str, _: KnobSurroundings) -> str:
 
 
 def bandwidth(text: str, at: KnobSurroundings) -> str:
-    """``cpu.max``: ``$MAX $PERIOD``; without a period the present one stays."""
-    first, *rest = text.split() or [""]
-    if len(rest) > 1:
+    """``cpu.max``: ``$MAX $PERIOD``; without a period the present one stays. sscanf reads no further than it must."""
+    first, second, *_rest = [*text.split(), "", ""]
+    quota = "max" if first == "max" else _leading_digits(first)
+    period = _period(_leading_digits(second) or at.read("cpu.max").partition(" ")[2] or "100000")
+    if quota != "max" and _integer(quota) < 1000:
         refuse(errno.EINVAL)
-    period = _period(rest[0] if rest else at.read("cpu.max").partition(" ")[2] or "100000")
-    if first != "max" and _integer(first) < 1000:
-        refuse(errno.EINVAL)
-    return f"{first} {period}"
+    return f"{quota} {period}"
 
 
 def quota_v1(text: str, at: KnobSurroundings) -> str:
@@ -180,8 +179,8 @@ def period_v1(text: str, _: KnobSurroundings) -> str:
 def cpus(text: str, at: KnobSurroundings) -> str:
     """``cpuset.cpus``: CPUs of the machine; in v1 the parent's at most, and at least the children's."""
     wanted = _list(text)
-    if not wanted <= at.cpus:
-        refuse(errno.EINVAL)
+    if not wanted <= at.cpus:  # one that the machine cannot have, or one that is offline
+        refuse(errno.ERANGE if max(wanted) > max(at.cpus) else errno.EINVAL)
     if at.version == 1:
         if any(not _list(at.read("cpuset.cpus", child)) <= wanted for child in at.children()):
             refuse(errno.EBUSY)
@@ -217,6 +216,10 @@ def _integer(text: str) -> int:
     if abs(number := int(text)) >= 2**63:
         refuse(errno.ERANGE)
     return number
+
+
+def _leading_digits(text: str) -> str:
+    return text[: len(text) - len(text.lstrip("0123456789"))]
 
 
 def _period(text: str) -> int:

@@ -71,6 +71,10 @@ def test_the_wheel_works_in_an_empty_environment(tmp_path: Path) -> None:
     assert (package / "py.typed").exists()
     for name in ("types/schemas/request", "types/schemas/result", "config/schemas/host-config"):
         assert (package / f"{name}.schema.json").exists()
+    testing = "from nri.testing import Pod; print(Pod().container('a').request('setup').spec.process['args'])"
+    assert run(python, "-c", testing, cwd=tmp_path).startswith("[")
+    fixtures = "import importlib.metadata as m; print([each.value for each in m.entry_points(group='pytest11')])"
+    assert run(python, "-c", fixtures, cwd=tmp_path) == "['nri.testing.pytest_plugin']\n"
 
 
 def test_the_source_distribution_has_the_stamp_and_what_a_wheel_of_it_needs(tmp_path: Path) -> None:
