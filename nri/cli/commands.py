@@ -14,6 +14,7 @@ COMMANDS = {
     "bridge": "Run v0.1 plugins for a runtime that speaks NRI v2.",
     "check": "Check the host configuration and its plugins.",
     "completion": "Print the shell code that completes nri's commands and options.",
+    "conformance": "Check that a plugin in any language keeps the contract.",
     "hook": "Run the chain as a hook of an OCI runtime.",
     "invoke": "Run the chain once, by hand.",
     "plugins": "List the configured plugins, in order.",
