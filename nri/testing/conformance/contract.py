@@ -45,7 +45,7 @@ class CheckGroup:
     def must(self, id: str, section: str, title: str) -> Callable[[Judge], Judge]:
         """Add the decorated function as a check of a rule that a host relies on.
 
-        The function returns if the rule is kept, and raises one of the errors of :mod:`nri.testing.conformance.errors` else.
+        The function returns if the rule is kept, else it raises one of :mod:`nri.testing.conformance.errors`.
         """
         return self._added(id, section, title, MUST)
 

@@ -56,7 +56,7 @@ def check(
 ) -> list[CheckOutcome]:
     """Check that an executable keeps the contract; return the outcome of each check, in order.
 
-    Runs the executable about 80 times, with requests that are harmless to the node: see docs/conformance.md. When it
+    Runs the executable about 120 times, with requests that are harmless to the node: see docs/conformance.md. When it
     returns, none of these processes runs.
 
     :param conf: the plugin conf of the requests, a JSON value; None for none.
@@ -69,7 +69,7 @@ def check(
     trial = Trial(path, plugin_type or os.path.basename(path), conf, timeout, time.monotonic() + total)
     try:
         trial.prepare()
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
+        with ThreadPoolExecutor(_AT_ONCE if trial.at_once is None else 1) as pool:
             return list(pool.map(lambda each: _judge(each, trial), checks))
     finally:
         trial.end()

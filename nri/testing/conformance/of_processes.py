@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from nri.process.spawn import PLUGIN_ENVIRONMENT, pipe
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
 
 GROUP = CheckGroup("The process")
 
-_AT_ONCE = 8
 _PIECES = 12
 
 
@@ -74,10 +72,8 @@ def _directory(trial: Trial) -> None:
 @GROUP.must("at-once", "running-a-plugin", "Several runs at the same time are answered")
 def _at_once(trial: Trial) -> None:
     trial.must_answer()
-    values = [request(State.CREATE, trial.new_id(), trial.conf) for _ in range(_AT_ONCE)]
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        for reply in list(pool.map(trial.invoke, values)):
-            reply.result()
+    if trial.at_once is not None:
+        raise trial.at_once
 
 
 @GROUP.must("leaves-nothing", "running-a-plugin", "No process runs on when the plugin has ended")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from nri.errors import escape
 from nri.testing.conformance.contract import FAILS, HOLDS, NOT_JUDGED, SHOULD
-from nri.testing.conformance.judging import TIMEOUT, check
+from nri.testing.conformance.judging import CHECKS, TIMEOUT, check
 
 if TYPE_CHECKING:
     import os
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from nri.testing.conformance.contract import CheckOutcome
 
 _WORDS = {HOLDS: "ok", FAILS: "FAIL", NOT_JUDGED: "-"}
+
+_WIDTH = max(len(check.id) for check in CHECKS)
 
 
 def report(outcomes: Sequence[CheckOutcome]) -> str:
@@ -56,9 +58,8 @@ def assert_conforms(
 
 def _lines(outcome: CheckOutcome) -> list[str]:
     check = outcome.check
-    lines = [f"  {_WORDS[outcome.verdict]:4}  {check.level:{len(SHOULD)}}  {check.id:19}  {check.title}"]
-    if outcome.verdict == NOT_JUDGED:
-        lines.append(f"        not judged: {escape(outcome.found)}")
+    text = f"not judged: {escape(outcome.found)}" if outcome.verdict == NOT_JUDGED else check.title
+    lines = [f"  {_WORDS[outcome.verdict]:4}  {check.level:{len(SHOULD)}}  {check.id:{_WIDTH}}  {text}"]
     if outcome.verdict == FAILS:
         lines.append(f"        expected {escape(outcome.expected)}")
         lines.append(f"        found    {escape(outcome.found)}")

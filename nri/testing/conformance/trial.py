@@ -11,6 +11,7 @@ import os
 import secrets
 import select
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from nri.process.conversation import Conversation
@@ -28,6 +29,7 @@ from nri.types.v1 import STATES, State
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+_AT_ONCE = 8
 _PAUSE = 0.005  # seconds between the pieces of a request that arrives slowly
 
 
@@ -39,6 +41,8 @@ class Trial:
     :param conf: for its requests; None for none.
     :param timeout: seconds for each run.
     :param until: when all runs must be over, of :func:`time.monotonic`.
+    :ivar life: each state with the reply to its request, in the order of a life.
+    :ivar at_once: the fault of several runs at the same time; then the plugin is run for one request at a time.
     """
 
     def __init__(self, binary: str, plugin_type: str, conf: Any, timeout: float, until: float) -> None:
@@ -48,13 +52,17 @@ class Trial:
         self.life_id = ""
         self._timeout, self._until = timeout, until
         self._numbers = itertools.count(1)
+        self.at_once: BrokenRuleError | None = None
         self._broken: BrokenRuleError | None = None
         self._steady: tuple[str, Any] | None = None
 
     # What several checks look at
 
     def prepare(self) -> None:
-        """Run a container's life, from ``setup`` to ``delete``: only ``create`` if that is not answered."""
+        """Run a container's life, from ``setup`` to ``delete``, and several runs at once.
+
+        If ``create`` is not answered, nothing else is run.
+        """
         self.life_id = self.new_id()
         try:
             self.life[State.CREATE] = self.invoke(request(State.CREATE, self.life_id, self.conf))
@@ -66,6 +74,13 @@ class Trial:
         self.life = {state: self.invoke(request(state, self.life_id, self.conf)) for state in STATES}
         first, second = (self._form(*self.create()) for _ in range(2))
         self._steady = ("same", first) if first == second else None
+        values = [request(State.CREATE, self.new_id(), self.conf) for _ in range(_AT_ONCE)]
+        try:
+            with ThreadPoolExecutor(_AT_ONCE) as pool:
+                for reply in list(pool.map(self.invoke, values)):
+                    reply.result()
+        except BrokenRuleError as error:
+            self.at_once = error
 
     @property
     def plain(self) -> Reply:
