@@ -79,7 +79,7 @@ def conformance(
 ) -> None:
     """Check that BINARY keeps the contract of docs/spec.md, in whichever language it is written.
 
-    BINARY is an executable, or the type of a plugin in --bin-dir. It is run about 120 times, as this user, with
+    BINARY is an executable, or the type of a plugin in --bin-dir. It is run about 100 times, as this user, with
     requests about a container that does not exist. A result with an error is a valid answer to most of them. The
     exit status is 1 if a check of a MUST fails.
 

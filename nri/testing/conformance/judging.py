@@ -56,7 +56,7 @@ def check(
 ) -> list[CheckOutcome]:
     """Check that an executable keeps the contract; return the outcome of each check, in order.
 
-    Runs the executable about 120 times, with requests that are harmless to the node: see docs/conformance.md. When it
+    Runs the executable about 100 times, with requests that are harmless to the node: see docs/conformance.md. When it
     returns, none of these processes runs.
 
     :param conf: the plugin conf of the requests, a JSON value; None for none.
