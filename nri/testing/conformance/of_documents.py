@@ -106,7 +106,7 @@ def _deep(trial: Trial) -> None:
 
 
 def _refused(trial: Trial, stdin: bytes, what: str) -> None:
-    trial.must_answer()
+    trial.must_read()
     reply = trial.invoke(stdin)
     found = f"{reply.ending}, for {what}"
     if reply.stopped or reply.status != 1 or not reply.stderr:

@@ -28,7 +28,7 @@ def _slow_stdin(trial: Trial) -> None:
 
 @GROUP.should("closed-stdin", "exit-status", "A closed stdin is reported on stderr, and the exit status is 1")
 def _closed_stdin(trial: Trial) -> None:
-    trial.must_answer()
+    trial.must_read()
     reply = trial.run("invoke", before="exec <&-")
     if reply.stopped or reply.status != 1 or not reply.stderr:
         raise BrokenRuleError("exit status 1, and the reason on stderr", reply.ending)

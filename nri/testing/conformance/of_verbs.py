@@ -82,7 +82,9 @@ def _schema_conf(trial: Trial) -> None:
     except BrokenRuleError:
         raise NotJudgedError("it prints no schema") from None
     for fault in check_conf(PluginEntry(type=trial.type, conf=trial.conf), schema):
-        raise BrokenRuleError("a conf that the schema accepts", f"{fault.path}: {fault.message}")
+        raise BrokenRuleError(
+            "a conf that the schema accepts", f"{fault.path.removeprefix('plugins[0].')}: {fault.message}"
+        )
 
 
 def _printed_schema(trial: Trial) -> Any:

@@ -42,6 +42,7 @@ class Trial:
     :param timeout: seconds for each run.
     :param until: when all runs must be over, of :func:`time.monotonic`.
     :ivar life: each state with the reply to its request, in the order of a life.
+    :ivar leaves_stdin: whether the plugin does not read its stdin.
     :ivar at_once: the fault of several runs at the same time; then the plugin is run for one request at a time.
     """
 
@@ -53,6 +54,7 @@ class Trial:
         self._timeout, self._until = timeout, until
         self._numbers = itertools.count(1)
         self.at_once: BrokenRuleError | None = None
+        self.leaves_stdin = False
         self._broken: BrokenRuleError | None = None
         self._steady: tuple[str, Any] | None = None
 
@@ -74,6 +76,7 @@ class Trial:
         self.life = {state: self.invoke(request(state, self.life_id, self.conf)) for state in STATES}
         first, second = (self._form(*self.create()) for _ in range(2))
         self._steady = ("same", first) if first == second else None
+        self.leaves_stdin = self._is_left(encode(request(State.CREATE, self.new_id(), self.conf)))
         values = [request(State.CREATE, self.new_id(), self.conf) for _ in range(_AT_ONCE)]
         try:
             with ThreadPoolExecutor(_AT_ONCE) as pool:
@@ -111,6 +114,12 @@ class Trial:
         """Raise :class:`NotJudgedError` if not even an ordinary ``create`` is answered."""
         if self._broken is not None:
             raise NotJudgedError("an ordinary create is not answered")
+
+    def must_read(self) -> None:
+        """Raise :class:`NotJudgedError` if the plugin leaves its stdin unread: it cannot refuse what is there."""
+        self.must_answer()
+        if self.leaves_stdin:
+            raise NotJudgedError("it leaves its stdin unread, as it may")
 
     # Runs
 
@@ -192,6 +201,17 @@ class Trial:
                 os.close(fd)
             await_end(pid, None)
             remains.end_all(mark)
+
+    def _is_left(self, stdin: bytes) -> bool:
+        """Run the plugin; return whether some of its stdin, which a pipe can hold, is still unread at its end."""
+        deadline = self._deadline()
+        pid, pipes = self._start(("invoke",), deadline, "", None, PLUGIN_ENVIRONMENT)
+        other_end = os.open(f"/proc/self/fd/{pipes[0]}", os.O_RDONLY | os.O_NONBLOCK)  # of the same pipe
+        try:
+            Conversation(pid, pipes, stdin, Lines(MAX_OUTPUT, lambda line: None), MAX_OUTPUT).run(deadline)
+            return bool(os.read(other_end, 1))
+        finally:
+            os.close(other_end)
 
     def end(self) -> None:
         """Kill all processes that the runs have left."""

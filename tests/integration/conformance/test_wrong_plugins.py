@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,8 +22,6 @@ LEVELS = {each.id: each.level for each in CHECKS}
 @pytest.fixture(scope="session")
 def right(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A plugin that keeps all rules."""
-    if shutil.which("cc") is None:
-        pytest.skip("needs the Debian packages gcc and libc6-dev")
     return page_examples.c(tmp_path_factory.mktemp("right"))
 
 
@@ -77,11 +74,20 @@ def test_a_recommendation_that_is_not_kept_is_no_error(folder: Path) -> None:
     assert_conforms(wrong(folder, WRONG["unknown-verb"]), conf=CONF)
 
 
+def test_a_plugin_may_leave_its_stdin_unread(folder: Path) -> None:
+    answer = """echo '{"plugin":"class-c","version":"0.1","error":""}'"""
+    plugin = wrong(folder, f"[ $# -gt 0 ] || {{ echo usage >&2; exit 2; }}\n{answer}")
+    assert_conforms(plugin)
+    left = {outcome.check.id for outcome in check(plugin) if "unread" in outcome.found}
+    assert {"empty-stdin", "not-json", "truncated", "wrong-types", "closed-stdin"} <= left
+
+
 # Plugins that do worse
 
 
-def failing(path: Path, **options: float) -> dict[str, str]:
-    return {outcome.check.id: outcome.found for outcome in check(path, **options) if outcome.verdict == FAILS}
+def failing(path: Path, timeout: float = 10, total: float = 120) -> dict[str, str]:
+    outcomes = check(path, timeout=timeout, total=total)
+    return {outcome.check.id: outcome.found for outcome in outcomes if outcome.verdict == FAILS}
 
 
 def test_a_plugin_that_never_ends_is_killed(folder: Path) -> None:
@@ -96,7 +102,7 @@ def test_one_that_hangs_only_for_bad_requests_is_killed_for_each(folder: Path) -
 
 
 def test_when_the_time_for_all_is_over_the_rest_has_failed(folder: Path) -> None:
-    found = failing(wrong(folder, "right \"$@\""), total=0)
+    found = failing(wrong(folder, 'right "$@"'), total=0)
     assert found["exit-0"] == "no time left for this one"
 
 
