@@ -15,7 +15,7 @@ from nri.config.loading import read
 from nri.places import DEFAULT_BIN_DIRS, DEFAULT_CONF_DIR, DEFAULT_CONF_FILE, RUNTIME_OPTIONS_FILE
 from nri.types import gojson
 from nri.types.errors import DecodeError
-from nri.types.table import Key, Table, array, number, text, words
+from nri.types.table import SCHEMA_KEY, Key, Table, array, number, text, words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,20 +42,29 @@ _RUNTIME = text(
 _SECONDS = number(0, MAX_TIMEOUT, above=True, expected=f"a number of seconds above 0, at most {MAX_TIMEOUT}")
 
 OPTIONS = Table(
-    Key("runtime", _RUNTIME, default=""),
-    Key("confDir", _PATH, default=DEFAULT_CONF_DIR),
-    Key("confFile", _PATH, default=DEFAULT_CONF_FILE),
+    Key("runtime", _RUNTIME, default="", title="The real runtime; without it runc or crun, by the command's name"),
+    Key("confDir", _PATH, default=DEFAULT_CONF_DIR, title="Directory of the host configuration"),
+    Key("confFile", _PATH, default=DEFAULT_CONF_FILE, title="File that is read if confDir has no *.conf"),
     Key(
         "binDirs",
         array(_PATH, 1, expected="an array of absolute paths, at least one"),
         default=list(DEFAULT_BIN_DIRS),
+        title="Directories of plugins, in the order of the search",
     ),
-    Key("failurePolicy", words(*FAILURE_POLICIES), default="fail"),
-    Key("timeout", _SECONDS, default=DEFAULT_TIMEOUT),
-    Key("deadline", _SECONDS, default=DEFAULT_DEADLINE),
-    Key("logFile", _PATH, default=""),
+    Key(
+        "failurePolicy",
+        words(*FAILURE_POLICIES),
+        default="fail",
+        title="What a failure of a plugin means that has no failurePolicy of its own",
+    ),
+    Key("timeout", _SECONDS, default=DEFAULT_TIMEOUT, title="Seconds for a plugin that has no timeout of its own"),
+    Key("deadline", _SECONDS, default=DEFAULT_DEADLINE, title="Seconds for all plugins of one state"),
+    Key("logFile", _PATH, default="", title="File of the log; without it there is none"),
+    SCHEMA_KEY,
     notes=True,
     nulls=True,
+    title="Options of nri-runc and nri-crun",
+    description="The file /etc/nri/runtime.json: docs/configuration.md.",
 )
 """The keys of the JSON object."""
 

@@ -15,7 +15,7 @@ from nri.errors import NRIError
 from nri.places import DEFAULT_BIN_DIRS, DEFAULT_CONF_DIR, DEFAULT_CONF_FILE, DEFAULT_RECORD_FILE
 from nri.types import gojson
 from nri.types.errors import DecodeError
-from nri.types.table import FLAG, Key, Rule, Table, array, number, text, words
+from nri.types.table import FLAG, SCHEMA_KEY, Key, Rule, Table, array, number, text, words
 from nri.types.table_explained import why
 
 
@@ -23,8 +23,8 @@ class OptionsError(NRIError):
     """The bridge options cannot be used; the message names the key, what was found, and what would be right."""
 
 
-def _option(name: str, default: Any, rule: Rule) -> Any:
-    return field(default=default, metadata={"key": name, "rule": rule})
+def _option(name: str, default: Any, rule: Rule, title: str) -> Any:
+    return field(default=default, metadata={"key": name, "rule": rule, "title": title})
 
 
 def _is_path(value: str) -> bool:
@@ -40,18 +40,31 @@ _SECONDS = number(0, MAX_TIMEOUT, above=True, expected=f"a number of seconds abo
 class BridgeOptions:
     """The bridge options, with the default of each that is not given."""
 
-    conf_dir: str = _option("confDir", DEFAULT_CONF_DIR, _PATH)
-    conf_file: str = _option("confFile", DEFAULT_CONF_FILE, _PATH)
-    bin_dirs: tuple[str, ...] = _option("binDirs", DEFAULT_BIN_DIRS, _PATHS)
-    failure_policy: str = _option("failurePolicy", "fail", words(*FAILURE_POLICIES))
-    plugin_timeout: float = _option("pluginTimeout", DEFAULT_TIMEOUT, _SECONDS)
-    prefork: bool = _option("prefork", True, FLAG)
-    check_owner: bool = _option("checkOwner", True, FLAG)
-    late_create: bool = _option("lateCreate", True, FLAG)
-    record_file: str = _option("recordFile", DEFAULT_RECORD_FILE, _PATH)
-    log_file: str = _option("logFile", "", _PATH)
-    log_level: str = _option("logLevel", "info", words("debug", "info", "warning", "error"))
-    log_format: str = _option("logFormat", "text", words("text", "json"))
+    conf_dir: str = _option("confDir", DEFAULT_CONF_DIR, _PATH, "Directory of the host configuration")
+    conf_file: str = _option("confFile", DEFAULT_CONF_FILE, _PATH, "File that is read if confDir has no *.conf")
+    bin_dirs: tuple[str, ...] = _option(
+        "binDirs", DEFAULT_BIN_DIRS, _PATHS, "Directories of plugins, in the order of the search"
+    )
+    failure_policy: str = _option(
+        "failurePolicy",
+        "fail",
+        words(*FAILURE_POLICIES),
+        "What a failure of a plugin means that has no failurePolicy of its own",
+    )
+    plugin_timeout: float = _option(
+        "pluginTimeout", DEFAULT_TIMEOUT, _SECONDS, "Seconds for a plugin that has no timeout of its own"
+    )
+    prefork: bool = _option("prefork", True, FLAG, "Whether plugins are loaded before there is a request")
+    check_owner: bool = _option("checkOwner", True, FLAG, "Whether files that others can write to are refused")
+    late_create: bool = _option(
+        "lateCreate", True, FLAG, "Whether containers that started without the bridge get a late create"
+    )
+    record_file: str = _option("recordFile", DEFAULT_RECORD_FILE, _PATH, "File with the containers that were served")
+    log_file: str = _option("logFile", "", _PATH, "File of the log; without it the journal or syslog")
+    log_level: str = _option(
+        "logLevel", "info", words("debug", "info", "warning", "error"), "The least level that is logged"
+    )
+    log_format: str = _option("logFormat", "text", words("text", "json"), "The form of the log's lines")
 
     @classmethod
     def parse(cls, document: str) -> BridgeOptions:
@@ -84,6 +97,8 @@ class BridgeOptions:
         for name, item in value.items():
             if item is None or OPTIONS.is_note(name):
                 continue
+            if name == SCHEMA_KEY.name and SCHEMA_KEY.rule.accepts(item):
+                continue
             if name not in OPTIONS.keys:
                 near = nearest(name, OPTIONS.keys)
                 hint = f', did you mean "{near}"?' if near else f", expected one of {', '.join(OPTIONS.keys)}"
@@ -96,6 +111,14 @@ class BridgeOptions:
 
 
 OPTIONS = Table(
-    *[Key(each.metadata["key"], each.metadata["rule"]) for each in fields(BridgeOptions)], notes=True, nulls=True
+    *[
+        Key(each.metadata["key"], each.metadata["rule"], title=each.metadata["title"])
+        for each in fields(BridgeOptions)
+    ],
+    SCHEMA_KEY,
+    notes=True,
+    nulls=True,
+    title="Options of the bridge",
+    description="The file of `nri bridge --config`, or /etc/nri/conf.d/10-v1bridge.conf: docs/configuration.md.",
 )
 """The keys of the JSON object."""

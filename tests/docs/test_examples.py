@@ -10,6 +10,7 @@ and it is the working directory. The sample plugins are in its /opt/nri/bin. Wha
   is followed by ``$ echo $?``;
 - ``toml`` must be TOML;
 - ``yaml`` is a part of a pod, whose annotations our plugins read;
+- ``sh``, ``c`` and ``go`` have a name, and are left for the commands to compile and run;
 - ``text`` is neither code nor data; what test_running.py and test_wire.py know by its name, they check;
 - a name after the language, as in ``json /etc/nri/resource.d/10.conf``, writes the block to that file first, and a
   Python block with a name is left for the commands to run;
@@ -87,7 +88,7 @@ def node(tmp_path: Path) -> Path:
     # A plugin's environment is the same for all, so what it is run by must know where this tree is.
     executable(tools / "python", f'#!/bin/sh\nPYTHONPATH="{ROOT}" exec "{sys.executable}" "$@"\n')
     places = {"--conf-dir": "etc/nri/resource.d", "--conf-file": "etc/nri/conf.json", "--bin-dir": "opt/nri/bin"}
-    others = "completion*|simulate*|bridge*"  # verbs that have no such options
+    others = "completion*|simulate*|bridge*|conformance*"  # verbs that have no such options
     cases = [
         f'case "$verb $*" in [!-]*{name}*|{others}|-*) ;; *) set -- "{name}={node}/{place}" "$@" ;; esac\n'
         for name, place in places.items()
@@ -126,7 +127,8 @@ def test_the_examples_of_a_page_are_true(page: Path, node: Path) -> None:
         elif block.language == "console":
             run_console(block, node)
         else:
-            assert block.language in ("python", "text"), f"{block.where}: {block.language!r} is not checked"
+            is_source = block.language in ("python", "sh", "c", "go") and block.name
+            assert is_source or block.language == "text", f"{block.where}: {block.language!r} is not checked"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=page_name)
