@@ -77,7 +77,7 @@ def conformance(
     bin_dirs: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Check that BINARY keeps the contract of docs/spec.md, in whichever language it is written.
+    """Check that a plugin in any language keeps the contract of docs/spec.md.
 
     BINARY is an executable, or the type of a plugin in --bin-dir. It is run about 100 times, as this user, with
     requests about a container that does not exist. A result with an error is a valid answer to most of them. The

@@ -45,6 +45,7 @@ from nri.plugins.ulimit_adjuster import UlimitAdjuster
 from nri.runtime.options import load as load_runtime_options
 from nri.types.v1 import EXTENSIONS, Request, Result, Spec
 from nri.v1bridge import BridgeOptions, OptionsError
+from tests.support import page_examples
 
 ROOT = Path(__file__).parent.parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "deploy/README.md"]
@@ -53,6 +54,8 @@ BLOCK = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 PLUGINS: list[type[SamplePlugin]] = [ClearCFS, Konfine, Logger, DeviceInjector, HookInjector, UlimitAdjuster]
+NEEDED = {"other-languages.md": {"cc": "gcc", "jq": "jq"}}
+"""By page: the programs that its commands need, and the Debian package of each."""
 END = "--- end of this command's output, status"
 
 
@@ -109,6 +112,8 @@ def executable(path: Path, text: str) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=page_name)
 def test_the_examples_of_a_page_are_true(page: Path, node: Path) -> None:
+    for program, package in NEEDED.get(page.name, {}).items():
+        page_examples.need(program, package)
     for block in blocks(page):
         if block.reason:
             continue

@@ -18,6 +18,7 @@ from nri.testing.conformance import (
 )
 from nri.testing.conformance.contract import FAILS, NOT_JUDGED, Check, CheckOutcome
 from nri.testing.conformance.errors import BrokenRuleError, NotJudgedError
+from nri.testing.conformance.running import PluginRunner
 from nri.testing.conformance.trial import Trial
 
 if TYPE_CHECKING:
@@ -66,13 +67,15 @@ def check(
     :param checks: some of :data:`CHECKS`.
     """
     path = os.path.abspath(binary)
-    trial = Trial(path, plugin_type or os.path.basename(path), conf, timeout, time.monotonic() + total)
+    plugin_type = plugin_type or os.path.basename(path)
+    runner = PluginRunner(path, plugin_type, timeout, time.monotonic() + total)
+    trial = Trial(runner, plugin_type, conf)
     try:
         trial.prepare()
         with ThreadPoolExecutor(_AT_ONCE if trial.at_once is None else 1) as pool:
             return list(pool.map(lambda each: _judge(each, trial), checks))
     finally:
-        trial.end()
+        runner.end()
 
 
 def _judge(check: Check, trial: Trial) -> CheckOutcome:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from nri.process.spawn import PLUGIN_ENVIRONMENT, pipe
 from nri.testing.conformance.contract import CheckGroup
 from nri.testing.conformance.errors import BrokenRuleError
-from nri.testing.conformance.requests import request
+from nri.testing.conformance.requests import encode, request
 from nri.types.v1 import State
 
 if TYPE_CHECKING:
@@ -78,8 +78,9 @@ def _at_once(trial: Trial) -> None:
 
 @GROUP.must("leaves-nothing", "running-a-plugin", "No process runs on when the plugin has ended")
 def _leaves_nothing(trial: Trial) -> None:
+    trial.must_answer()
     for state in (State.CREATE, State.DELETE):
-        if names := trial.left_behind(request(state, trial.new_id(), trial.conf)):
+        if names := trial.runner.left_behind(encode(request(state, trial.new_id(), trial.conf))):
             raise BrokenRuleError("no process", f"{', '.join(names)}, running on after {state}")
 
 

@@ -33,10 +33,12 @@ def report(outcomes: Sequence[CheckOutcome]) -> str:
 
 def summary(outcomes: Sequence[CheckOutcome]) -> str:
     """Return the number of checks by their outcome, in one line."""
+    hold, fail, unknown = (
+        [each.verdict for each in outcomes].count(verdict) for verdict in (HOLDS, FAILS, NOT_JUDGED)
+    )
     must = sum(outcome.is_broken for outcome in outcomes)
-    should = sum(outcome.verdict == FAILS for outcome in outcomes) - must
-    unknown = sum(outcome.verdict == NOT_JUDGED for outcome in outcomes)
-    parts = [f"{len(outcomes)} checks: {sum(outcome.verdict == HOLDS for outcome in outcomes)} hold"]
+    should = fail - must
+    parts = [f"{len(outcomes)} check{'s' if len(outcomes) > 1 else ''}: {hold} hold"]
     parts += [f"{must} MUST fail"] if must else []
     parts += [f"{should} SHOULD fail"] if should else []
     parts += [f"{unknown} not judged"] if unknown else []

@@ -46,7 +46,7 @@ def test_a_rule_that_is_broken_is_explained(web: Path) -> None:
         f"        found    exit status 0, and nothing on stderr, for an empty stdin; stdout: '{ANSWER}\\n'",
         "        docs/spec.md#exit-status",
         "",
-        "1 checks: 0 hold, 1 MUST fail: it does not conform",
+        "1 check: 0 hold, 1 MUST fail: it does not conform",
     ]
 
 

@@ -56,6 +56,13 @@ def test_the_sample_plugins_are_all_there_are(binaries: Path) -> None:
     assert set(PLUGINS) == {name for name in compiled if not name.startswith("nri") and name != "v1bridge"}
 
 
+def test_the_compiled_command_has_the_checks(binaries: Path) -> None:
+    command = [binaries / "nri", "conformance", "clearcfs", "--bin-dir", binaries]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines()[-1] == "53 checks: 52 hold, 1 not judged: it conforms"
+
+
 def test_a_plugin_with_a_conf_is_held_to_its_schema(tmp_path: Path) -> None:
     outcomes = check(script(tmp_path, "konfine"), conf={"systemReserved": [0]})
     assert {outcome.verdict for outcome in outcomes} == {HOLDS}, report(outcomes)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nri.testing.conformance import CHECKS, FAILS, HOLDS, MUST, assert_conforms, check, report
-from tests.integration.conformance.wrong_plugins import PRELUDE, WRONG
+from tests.integration.conformance.wrong_plugins import BEFORE, PRELUDE, WRONG
 from tests.support import page_examples
 from tests.support.processes import command_lines
 
@@ -104,6 +104,26 @@ def test_one_that_hangs_only_for_bad_requests_is_killed_for_each(folder: Path) -
 def test_when_the_time_for_all_is_over_the_rest_has_failed(folder: Path) -> None:
     found = failing(wrong(folder, 'right "$@"'), total=0)
     assert found["exit-0"] == "no time left for this one"
+
+
+def test_a_plugin_that_takes_all_the_time_for_one_state_does_not_conform(folder: Path) -> None:
+    plugin = wrong(
+        folder,
+        f"""{BEFORE}
+case $request in *'"state":"resize"'*) sleep 1000 ;; esac
+answer "$@\"""",
+    )
+    outcomes = check(plugin, timeout=10, total=1)
+    assert any(outcome.is_broken for outcome in outcomes if outcome.check.id == "every-state"), report(outcomes)
+
+
+def test_a_large_conf_reaches_the_plugin(folder: Path) -> None:
+    outcomes = check(wrong(folder, 'right "$@"'), conf={"large": "x" * 300_000})
+    assert {outcome.verdict for outcome in outcomes} == {HOLDS}, report(outcomes)
+
+
+def test_a_plugin_whose_results_have_a_time_conforms(folder: Path) -> None:
+    assert_conforms(wrong(folder, """edit 's/"class":"none"/"class":"'$(date +%N)'"/' "$@\""""))
 
 
 def test_a_file_that_cannot_be_started_is_named_with_the_reason(tmp_path: Path) -> None:
