@@ -57,7 +57,7 @@ def test_the_sample_plugins_are_all_there_are(binaries: Path) -> None:
 
 
 def test_the_compiled_command_has_the_checks(binaries: Path) -> None:
-    command = [binaries / "nri", "conformance", "clearcfs", "--bin-dir", binaries]
+    command = [f"{binaries}/nri", "conformance", "clearcfs", f"--bin-dir={binaries}"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines()[-1] == "53 checks: 52 hold, 1 not judged: it conforms"
