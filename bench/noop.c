@@ -1,4 +1,4 @@
-/* The least that a plugin of the v0.1 contract can be: reads its request, answers that it did nothing. */
+/* The least that a host takes for a plugin: reads its request, whatever it is, and answers that it did nothing. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>

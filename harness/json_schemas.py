@@ -1,4 +1,4 @@
-"""The JSON Schemas of :mod:`nri.types` and :mod:`nri.config`, for tests and tools."""
+"""The JSON Schemas that come with the package, for tests and tools."""
 
 from __future__ import annotations
 
@@ -12,19 +12,29 @@ from referencing.jsonschema import DRAFT202012
 
 from nri.adjust.document import ADJUST, UPDATES
 from nri.config.validate import HOST_CONFIG
+from nri.runtime.options import WrapperOptions
 from nri.types.table_explained import schema
+from nri.v1bridge import BridgeOptions
 
 PLACES = {
     "request": "nri.types",
     "result": "nri.types",
     "configlist": "nri.config",
     "host-config": "nri.config",
+    "bridge-options": "nri.v1bridge",
+    "runtime-options": "nri.runtime",
     "adjust": "nri.adjust",
     "updates": "nri.adjust",
 }
 """The name of each schema, with the package that it ships with."""
 
-TABLES = {"host-config": HOST_CONFIG, "adjust": ADJUST, "updates": UPDATES}
+TABLES = {
+    "host-config": HOST_CONFIG,
+    "bridge-options": BridgeOptions.table,
+    "runtime-options": WrapperOptions.table,
+    "adjust": ADJUST,
+    "updates": UPDATES,
+}
 """The table of each schema that is made from one."""
 
 

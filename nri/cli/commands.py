@@ -15,6 +15,7 @@ COMMANDS = {
     "build": "Build executables of v0.1 plugins.",
     "check": "Check the host configuration and its plugins.",
     "completion": "Print the shell code that completes nri's commands and options.",
+    "conformance": "Check that a plugin in any language keeps the contract.",
     "hook": "Run the chain as a hook of an OCI runtime.",
     "invoke": "Run the chain once, by hand.",
     "new": "Make the folder of a new plugin.",

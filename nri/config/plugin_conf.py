@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from nri.config import PluginEntry
     from nri.config.findings import Finding, Path
 
+UNCHECKED = "cannot be checked against the plugin's schema"
+"""The beginning of the message about a schema that is none, whatever the conf."""
+
 
 def check_conf(plugin: PluginEntry, schema: Any) -> tuple[Fault, ...]:
     """Return the faults of an entry's plugin conf, with their positions in the file of the entry.
@@ -83,7 +86,7 @@ def _findings(schema: Any, conf: Any) -> list[Finding]:
         reason = "schema or conf are nested too deep, or the schema refers to itself without end"
     except Exception as error:  # a foreign schema can make a validator raise anything
         reason = f"it cannot be applied: {type(error).__name__}: {error}"
-    return [Finding((), f"cannot be checked against the plugin's schema: {reason}")]
+    return [Finding((), f"{UNCHECKED}: {reason}")]
 
 
 def _faults(plugin: PluginEntry, found: list[tuple[Path, str, bool]]) -> list[Fault]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from nri.config.entries import FAILURE_POLICIES, MAX_TIMEOUT, MAX_TYPE_LENGTH, PREFORK, TYPE_PATTERN, is_type_name
 from nri.types import gojson
-from nri.types.table import ANYTHING, Key, Table, array, number, text, words
+from nri.types.table import ANYTHING, SCHEMA_KEY, Key, Table, array, number, text, words
 from nri.types.v1 import STATES, VERSION
 
 SECONDS = number(0, MAX_TIMEOUT, above=True, expected=f"a number of seconds above 0, at most {MAX_TIMEOUT}")
@@ -61,7 +61,7 @@ PLUGIN = Table(
 """An entry of ``plugins``."""
 
 HOST_CONFIG = Table(
-    Key("$schema", text(), title="The schema of this file, for editors"),
+    SCHEMA_KEY,
     Key("version", words(VERSION), title="The version of the contract", required=True),
     Key(
         "plugins",

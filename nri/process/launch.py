@@ -53,12 +53,18 @@ def launch(
 
 
 def start(
-    path: str, argv: list[str], deadline: float, environment: Mapping[str, str] = PLUGIN_ENVIRONMENT
+    path: str,
+    argv: list[str],
+    deadline: float,
+    environment: Mapping[str, str] = PLUGIN_ENVIRONMENT,
+    *,
+    stdout: int | None = None,
 ) -> tuple[int, list[int]]:
     """Start ``path``; return its pid, and our ends of its stdin, stdout and stderr.
 
     A file that is being written (ETXTBSY) is tried again until ``deadline``.
 
+    :param stdout: a descriptor that becomes its stdout, which the caller closes. Then our end of stdout has no data.
     :raises OSError: when it cannot be started.
     """
     pipes: list[int] = []
@@ -67,11 +73,12 @@ def start(
             pipes += pipe()
         child_in, to_child, from_child, child_out, from_stderr, child_err = pipes
         ours = [to_child, from_child, from_stderr]
+        out = child_out if stdout is None else stdout
         for fd in ours:
             os.set_blocking(fd, False)
         while True:
             try:
-                pid = spawn(path, argv, (child_in, child_out, child_err), environment=environment)
+                pid = spawn(path, argv, (child_in, out, child_err), environment=environment)
                 break
             except OSError as error:
                 if error.errno != errno.ETXTBSY or time.monotonic() + _BUSY_RETRY >= deadline:

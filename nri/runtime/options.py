@@ -37,7 +37,11 @@ _RUNTIME = text(
 )
 
 
-class WrapperOptions(Conf):
+class WrapperOptions(
+    Conf,
+    title="Options of nri-runc and nri-crun",
+    description="The file /etc/nri/runtime.json: docs/configuration.md.",
+):
     """The options, with the default of each that is not given."""
 
     runtime: str = fields.value(_RUNTIME, "the real runtime: a path, or a name that is looked up", default="")

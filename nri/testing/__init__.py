@@ -21,17 +21,29 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from nri.testing.cgroup_tree import CgroupTree
+    from nri.testing.conformance import assert_conforms
     from nri.testing.idempotence import assert_idempotent
     from nri.testing.invoking import invoke, run
     from nri.testing.pods import Container, Pod
     from nri.testing.recorded_requests import recorded, recordings
 
-__all__ = ["CgroupTree", "Container", "Pod", "assert_idempotent", "invoke", "recorded", "recordings", "run"]
+__all__ = [
+    "CgroupTree",
+    "Container",
+    "Pod",
+    "assert_conforms",
+    "assert_idempotent",
+    "invoke",
+    "recorded",
+    "recordings",
+    "run",
+]
 
 _HOMES = {
     "CgroupTree": "cgroup_tree",
     "Container": "pods",
     "Pod": "pods",
+    "assert_conforms": "conformance",
     "assert_idempotent": "idempotence",
     "invoke": "invoking",
     "recorded": "recorded_requests",

@@ -14,7 +14,7 @@ is its name in camel case: ``max_size`` is ``maxSize``. A field without a defaul
 
 from __future__ import annotations
 
-from nri.types.table import Key, Table
+from nri.types.table import SCHEMA_KEY, Key, Table
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,7 +52,12 @@ class Conf:
     """The names of the attributes, by key."""
     _fields: dict[str, ConfField]  # by key
 
-    def __init_subclass__(cls) -> None:
+    def __init_subclass__(cls, **named: str) -> None:
+        """Make the table of the class's fields.
+
+        :param named: ``title`` and ``description`` of the schema, for a class that is a file of its own: it may also
+            have the key ``$schema``, for editors.
+        """
         own = {name: each for name, each in vars(cls).items() if isinstance(each, ConfField)}
         names = {each.key or _camel(name): name for name, each in own.items()}
         fields = {key: own[name] for key, name in names.items()}
@@ -68,8 +73,10 @@ class Conf:
                 else Key(key, each.rule, default=each.default, description=each.description)
                 for key, each in fields.items()
             ],
+            *([SCHEMA_KEY] if named else []),
             notes=True,
             nulls=True,
+            **named,
         )
 
     def __init__(self, **values: Any) -> None:
@@ -111,9 +118,9 @@ class Conf:
     def _of(cls, read: dict[str, Any]) -> Self:
         made = object.__new__(cls)
         fields, names = cls._fields, cls.attributes
-        for key, item in read.items():
-            convert = fields[key].read
-            made.__dict__[names[key]] = item if convert is None or item is None else convert(item)
+        for key, name in names.items():
+            item, convert = read[key], fields[key].read
+            made.__dict__[name] = item if convert is None or item is None else convert(item)
         return made
 
     @classmethod

@@ -171,6 +171,10 @@ class Key:
         self.name, self.rule, self.default, self.required, self.named = name, rule, default, required, named
 
 
+SCHEMA_KEY = Key("$schema", text(), title="The schema of this file, for editors")
+"""For the tables of files that people write; no program reads its value."""
+
+
 class Table(Rule):
     """The rule for an object with some keys, and no others.
 

@@ -23,7 +23,11 @@ class OptionsError(NRIError):
     """The bridge options cannot be used; the message names the key, what was found, and what would be right."""
 
 
-class BridgeOptions(Conf):
+class BridgeOptions(
+    Conf,
+    title="Options of the bridge",
+    description="The file of `nri bridge --config`, or /etc/nri/conf.d/10-v1bridge.conf: docs/configuration.md.",
+):
     """The bridge options, with the default of each that is not given."""
 
     conf_dir: str = fields.path("directory of the host configuration", default=DEFAULT_CONF_DIR)

@@ -10,6 +10,7 @@ and it is the working directory. The sample plugins are in its /opt/nri/bin. Wha
   is followed by ``$ echo $?``;
 - ``toml`` must be TOML;
 - ``yaml`` is a part of a pod, whose annotations our plugins read;
+- ``sh``, ``c`` and ``go`` have a name, and are left for the commands to compile and run;
 - ``text`` is neither code nor data; what test_running.py and test_wire.py know by its name, they check;
 - a name after the language, as in ``json /etc/nri/resource.d/10.conf``, writes the block to that file first, and a
   Python block with a name is left for the commands to run;
@@ -45,6 +46,7 @@ from nri.skel import Plugin
 from nri.skel.process import answer_of, schema_of
 from nri.types.v1 import EXTENSIONS, Request, Result, Spec
 from nri.v1bridge import BridgeOptions, OptionsError
+from tests.support import page_examples
 
 ROOT = Path(__file__).parent.parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "deploy/README.md"]
@@ -53,6 +55,8 @@ BLOCK = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 PLUGINS: list[type[Plugin]] = [ClearCFS, Konfine, Logger, DeviceInjector, HookInjector, UlimitAdjuster]
+NEEDED = {"other-languages.md": {"cc": "gcc", "jq": "jq"}}
+"""By page: the programs that its commands need, and the Debian package of each."""
 END = "--- end of this command's output, status"
 
 
@@ -88,7 +92,7 @@ def node(tmp_path: Path) -> Path:
     # A plugin's environment is the same for all, so what it is run by must know where this tree is.
     executable(tools / "python", f'#!/bin/sh\nPYTHONPATH="{ROOT}" exec "{sys.executable}" "$@"\n')
     places = {"--conf-dir": "etc/nri/resource.d", "--conf-file": "etc/nri/conf.json", "--bin-dir": "opt/nri/bin"}
-    others = "completion*|simulate*|bridge*|build*"  # verbs that have no such options
+    others = "completion*|simulate*|bridge*|build*|conformance*|new*|run*"  # verbs that have no such options
     cases = [
         f'case "$verb $*" in [!-]*{name}*|{others}|-*) ;; *) set -- "{name}={node}/{place}" "$@" ;; esac\n'
         for name, place in places.items()
@@ -109,6 +113,8 @@ def executable(path: Path, text: str) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=page_name)
 def test_the_examples_of_a_page_are_true(page: Path, node: Path) -> None:
+    for program, package in NEEDED.get(page.name, {}).items():
+        page_examples.need(program, package)
     for block in blocks(page):
         if block.reason:
             continue
@@ -127,7 +133,8 @@ def test_the_examples_of_a_page_are_true(page: Path, node: Path) -> None:
         elif block.language == "console":
             run_console(block, node)
         else:
-            assert block.language in ("python", "text"), f"{block.where}: {block.language!r} is not checked"
+            is_source = block.language in ("python", "sh", "c", "go") and block.name
+            assert is_source or block.language == "text", f"{block.where}: {block.language!r} is not checked"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=page_name)

@@ -69,7 +69,7 @@ def test_the_wheel_works_in_an_empty_environment(tmp_path: Path) -> None:
     where = "import nri, nri.types; from pathlib import Path; print(Path(nri.__file__).parent)"
     package = Path(run(python, "-c", where, cwd=tmp_path).strip())
     assert (package / "py.typed").exists()
-    for name in ("types/schemas/request", "types/schemas/result", "config/schemas/host-config"):
+    for name in ("types/schemas/request", "config/schemas/host-config", "v1bridge/schemas/bridge-options"):
         assert (package / f"{name}.schema.json").exists()
     testing = "from nri.testing import Pod; print(Pod().container('a').request('setup').spec.process['args'])"
     assert run(python, "-c", testing, cwd=tmp_path).startswith("[")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from harness import json_schemas
 from nri.config import load
 from nri.config.plugin_conf import check_conf, open_to_every_pod
 from nri.plugins.clearcfs import ClearCFS
@@ -28,12 +29,21 @@ if TYPE_CHECKING:
     from nri.config import PluginEntry
 
 SAMPLES = Path(__file__).parents[2] / "conf/resource.d"
+BRIDGE = SAMPLES.parents[1] / "deploy/systemd/v1bridge.json"
 SYSTEM, OTHER = ({"io.kubernetes.pod.namespace": name} for name in ("kube-system", "shop"))
 
 
 def sample(plugin: type[Any]) -> PluginEntry:
     (entry,) = [each for each in load(str(SAMPLES), "/nonexistent").plugins if each.type == plugin.type]
     return entry
+
+
+@pytest.mark.parametrize("file", [*sorted(SAMPLES.iterdir()), BRIDGE], ids=lambda file: file.name)
+def test_a_sample_names_the_schema_that_it_keeps(file: Path) -> None:
+    value = json.loads(file.read_text())
+    name = "bridge-options" if file == BRIDGE else "host-config"
+    assert value["$schema"] == f"file:///opt/nri/lib/schemas/{name}.schema.json"
+    json_schemas.validator(name).validate(value)
 
 
 @pytest.mark.parametrize("plugin", [Konfine, ClearCFS])

@@ -32,7 +32,9 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "runtime.json"
 
 
-@pytest.mark.parametrize("text", [None, "", "{}", '{"runtime": null}', '{"x-note": "hello"}'])
+@pytest.mark.parametrize(
+    "text", [None, "", "{}", '{"runtime": null}', '{"x-note": "hello"}', '{"$schema": "file:///a"}']
+)
 def test_without_options_there_are_the_defaults(file: Path, text: str | None) -> None:
     if text is not None:
         file.write_text(text)
@@ -56,6 +58,7 @@ def test_every_option_is_read(file: Path) -> None:
         ("{", "found the end of the document"),
         ("[]", "found an array, expected an object"),
         ('{"deadlin": 3}', "found the key 'deadlin', expected one of runtime, confDir"),
+        ('{"$schema": 5}', "$schema: found the number 5, expected a string"),
         ('{"deadline": 0}', "deadline: found the number 0, expected a number of seconds above 0, at most 3600"),
         ('{"deadline": true}', "deadline: found the boolean true"),
         ('{"runtime": "../runc"}', "runtime: found the string '../runc', expected an absolute path, or the name"),

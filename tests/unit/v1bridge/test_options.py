@@ -188,3 +188,10 @@ def test_parse_raises_with_everything_that_is_wrong_in_one_line() -> None:
 def test_options_cannot_be_changed() -> None:
     with pytest.raises(AttributeError):
         BridgeOptions().log_level = "debug"
+
+
+def test_the_schema_for_editors_is_no_option() -> None:
+    assert BridgeOptions.parse('{"$schema": "file:///a", "logLevel": "debug"}').log_level == "debug"
+    assert BridgeOptions.parse('{"$schema": null}') == BridgeOptions()
+    with pytest.raises(OptionsError, match=r"\$schema: found the number 5, expected a string"):
+        BridgeOptions.parse('{"$schema": 5}')

@@ -1,0 +1,115 @@
+"""``nri conformance``: checks that an executable in any language keeps the contract of docs/spec.md."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import click
+
+from nri.cli import options, output
+from nri.client import DirectInvoker
+from nri.config.entries import is_type_name
+from nri.errors import NRIError, escape
+from nri.places import DEFAULT_BIN_DIRS
+from nri.process.inherit import prepare_process
+from nri.testing.conformance import CHECKS, FAILS, CheckOutcome, check, report
+from nri.types import gojson
+from nri.types.errors import DecodeError
+
+MAX_CONF = 1024 * 1024
+"""Bytes of a file with a plugin conf: as many as a file of the host configuration may have."""
+
+
+def _read_conf(context: click.Context, option: click.Parameter, value: str | None) -> Any:
+    """Return the plugin conf in an option's value: JSON, or the name of a file."""
+    if value is None:
+        return None
+    where, text = "it", value.encode()
+    if value.lstrip()[:1] not in ("{", "["):
+        where = escape(value)
+        try:
+            with open(value, "rb") as file:
+                text = file.read(MAX_CONF + 1)
+        except (OSError, ValueError) as error:
+            why = error.strerror if isinstance(error, OSError) else str(error)
+            expected = "expected a JSON object, or a file with one"
+            raise click.BadParameter(f"{where} cannot be read: {why}; {expected}", context, option) from None
+    if len(text) > MAX_CONF:
+        raise click.BadParameter(f"{where} has more than {MAX_CONF} bytes", context, option)
+    try:
+        return gojson.loads(text)
+    except DecodeError as error:
+        raise click.BadParameter(f"{where} is not JSON: {error}", context, option) from None
+
+
+def _find(binary: str, bin_dirs: tuple[str, ...]) -> str:
+    """Return the absolute path of the executable: a path, or a type in one of the directories."""
+    if is_type_name(binary) and not os.path.isfile(binary):
+        try:
+            return os.path.abspath(DirectInvoker(bin_dirs, check_owner=False).find(binary))
+        except NRIError as error:
+            raise click.UsageError(str(error)) from None
+    if not os.path.isfile(binary):
+        raise click.UsageError(f"found no file {escape(binary)}, expected an executable or the type of a plugin")
+    if not os.access(binary, os.X_OK):
+        raise click.UsageError(f"{escape(binary)} is not executable: chmod +x")
+    return os.path.abspath(binary)
+
+
+@click.command()
+@click.argument("binary")
+@click.option("--conf", callback=_read_conf, metavar="FILE|JSON", help="Plugin conf for the requests.")
+@click.option("--type", "plugin_type", metavar="TYPE", default="", help="The plugin's type; default: the file name.")
+@click.option("-k", "word", metavar="WORD", default="", help="Only the checks whose id or title contains this.")
+@options.seconds("--timeout", default=10.0, help="Time for each run of the plugin.")
+@options.path(
+    "--bin-dir", "bin_dirs", multiple=True, default=DEFAULT_BIN_DIRS, metavar="DIR", help="Directory of plugins."
+)
+@options.as_json
+@options.plain_errors
+def conformance(
+    binary: str,
+    conf: Any,
+    plugin_type: str,
+    word: str,
+    timeout: float,
+    bin_dirs: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Check that a plugin in any language keeps the contract of docs/spec.md.
+
+    BINARY is an executable, or the type of a plugin in --bin-dir. It is run about 100 times, as this user, with
+    requests about a container that does not exist. A result with an error is a valid answer to most of them. The
+    exit status is 1 if a check of a MUST fails.
+
+    \b
+    Examples:
+      nri conformance ./web
+      nri conformance clearcfs --bin-dir ./dist/nri
+      nri conformance ./web --conf '{"cpus": "2-3"}'
+      nri conformance ./web --json | jq '.checks[] | select(.verdict == "fails")'
+    """
+    path = _find(binary, bin_dirs)
+    name = plugin_type or os.path.basename(path)
+    if not is_type_name(name):
+        raise click.UsageError(f"{name!r} is no type of a plugin; give its type with --type")
+    checks = [each for each in CHECKS if word.lower() in f"{each.id} {each.title}".lower()]
+    if not checks:
+        raise click.UsageError(f"no check has {word!r} in its id or title")
+    prepare_process()
+    outcomes = check(path, conf=conf, plugin_type=name, timeout=timeout, checks=checks)
+    conforms = not any(outcome.is_broken for outcome in outcomes)
+    if as_json:
+        values = [_value(outcome) for outcome in outcomes]
+        output.print_json({"conforms": conforms, "binary": path, "type": name, "checks": values})
+    else:
+        click.echo(report(outcomes))
+    raise click.exceptions.Exit(0 if conforms else 1)
+
+
+def _value(outcome: CheckOutcome) -> dict[str, Any]:
+    each = outcome.check
+    value = {name: getattr(each, name) for name in ("id", "title", "section", "level")} | {"verdict": outcome.verdict}
+    value |= {"expected": outcome.expected} if outcome.verdict == FAILS else {}
+    return value | ({"found": outcome.found} if outcome.found else {})

@@ -1,0 +1,114 @@
+"""nri conformance: its report, its exit status, and the command lines that it refuses."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from nri.testing.conformance import CHECKS
+from tests.integration.cli.running import Ran, process
+from tests.support.host import Host
+
+ANSWER = '{"plugin":"web","version":"0.1","error":""}'
+LAX = f"#!/bin/sh\ncat >/dev/null\necho '{ANSWER}'\n"
+"""It answers everything, so it breaks some rules."""
+
+
+@pytest.fixture
+def web(host: Host) -> Path:
+    host.compiled("nri.plugins.clearcfs")
+    return host.script("web", LAX)
+
+
+def run(*words: str | Path, cwd: Path | None = None) -> Ran:
+    return process("conformance", *map(str, words), cwd=cwd)
+
+
+def test_a_plugin_that_conforms(web: Path) -> None:
+    ran = run(web.with_name("clearcfs"))
+    assert (ran.status, ran.stderr) == (0, "")
+    lines = ran.stdout.splitlines()
+    assert lines[0] == "The result"
+    assert lines[-1] == f"{len(CHECKS)} checks: {len(CHECKS) - 1} hold, 1 not judged: it conforms"
+    for each in CHECKS:
+        assert len([line for line in lines if f" {each.level} " in line and f" {each.id} " in line]) == 1
+
+
+def test_a_rule_that_is_broken_is_explained(web: Path) -> None:
+    ran = run(web, "-k", "empty-stdin")
+    assert (ran.status, ran.stderr) == (1, "")
+    assert ran.stdout.splitlines() == [
+        "The request's JSON",
+        "  FAIL  MUST    empty-stdin          An empty stdin is reported on stderr, and the exit status is 1",
+        "        expected exit status 1, and the reason on stderr",
+        f"        found    exit status 0, and nothing on stderr, for an empty stdin; stdout: '{ANSWER}\\n'",
+        "        docs/spec.md#exit-status",
+        "",
+        "1 check: 0 hold, 1 MUST fail: it does not conform",
+    ]
+
+
+def test_json_has_every_check(web: Path) -> None:
+    ran = run(web, "--json")
+    assert ran.status == 1
+    assert (ran.json["conforms"], ran.json["binary"], ran.json["type"]) == (False, str(web), "web")
+    checks = {each["id"]: each for each in ran.json["checks"]}
+    assert list(checks) == [each.id for each in CHECKS]
+    assert checks["exit-0"] == {
+        "id": "exit-0",
+        "title": "A request is answered with exit status 0, before the deadline",
+        "section": "exit-status",
+        "level": "MUST",
+        "verdict": "holds",
+    }
+    assert checks["not-json"]["verdict"] == "fails"
+    assert checks["not-json"]["expected"] == "exit status 1, and the reason on stderr"
+    assert "nonsense" in checks["not-json"]["found"]
+
+
+def test_a_type_is_looked_for_in_the_directories_and_a_path_is_relative_to_the_caller(web: Path) -> None:
+    assert run("clearcfs", "--bin-dir", "/nonexistent", "--bin-dir", web.parent, "-k", "verb").status == 0
+    assert run("./clearcfs", "-k", "verb", cwd=web.parent).status == 0
+
+
+def test_a_file_may_have_another_name_than_the_type(web: Path) -> None:
+    other = web.with_name("web-1.2")
+    web.rename(other)
+    assert run(other, "-k", "plugin-name").status == 1
+    assert run(other, "-k", "plugin-name", "--type", "web").status == 0
+
+
+@pytest.mark.parametrize("is_file", [True, False])
+def test_a_conf_is_json_or_a_file(web: Path, tmp_path: Path, is_file: bool) -> None:
+    conf = '{"classes": "ls"}'
+    (tmp_path / "conf.json").write_text(conf)
+    ran = run(web.with_name("clearcfs"), "-k", "schema", "--conf", tmp_path / "conf.json" if is_file else conf)
+    assert "expected a conf that the schema accepts" in ran.stdout
+    assert "found    conf.classes: found the string 'ls'" in ran.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["./nothing"], "found no file ./nothing, expected an executable or the type of a plugin"),
+        (["nothing"], "nothing: not found: no such executable in /opt/nri/bin"),
+        ([".", "--json"], "found no file ., expected an executable or the type of a plugin"),
+        (["./text"], "./text is not executable: chmod +x"),
+        (["./web", "--conf", "nothing.json"], "nothing.json cannot be read: No such file or directory; expected a"),
+        (["./web", "--conf", ""], "cannot be read: No such file or directory"),
+        (["./web", "--conf", "{"], "it is not JSON: line 1 column 2"),
+        (["./web", "--conf", "./web"], "./web is not JSON: line 1 column 1"),
+        (["./web", "-k", "unheard of"], "no check has 'unheard of' in its id or title"),
+        (["./a type", "-k", "verb"], "'a type' is no type of a plugin; give its type with --type"),
+        (["./web", "--timeout", "0"], "0"),
+        ([], "Missing argument 'BINARY'"),
+    ],
+)
+def test_a_wrong_command_line_runs_nothing(web: Path, words: list[str], said: str) -> None:
+    (web.parent / "text").write_text("")
+    os.link(web, web.parent / "a type")
+    ran = run(*words, cwd=web.parent)
+    assert (ran.status, ran.stdout) == (2, "")
+    assert said in ran.stderr

@@ -1,0 +1,100 @@
+"""The plugins of this project, in Python and compiled, and the examples in other languages keep the contract."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from nri.testing.conformance import HOLDS, NOT_JUDGED, assert_conforms, check, report
+from tests.support import page_examples
+
+ROOT = Path(__file__).parents[3]
+PLUGINS = ("clearcfs", "konfine", "logger", "device-injector", "hook-injector", "ulimit-adjuster")
+
+
+@pytest.fixture(scope="session")
+def binaries() -> Path:
+    subprocess.run([ROOT / "tools/binaries"], check=True, capture_output=True)
+    return ROOT / "dist/nri"
+
+
+def script(folder: Path, plugin: str) -> Path:
+    module = f"nri.plugins.{plugin.replace('-', '_')}"
+    path = folder / plugin
+    code = (
+        f"import runpy, sys\nsys.path.insert(0, {str(ROOT)!r})\nrunpy.run_module({module!r}, run_name='__main__')\n"
+    )
+    path.write_text(f"#!{sys.executable}\n{code}")
+    path.chmod(0o755)
+    return path
+
+
+def keeps_all(path: Path, plugin_type: str = "") -> None:
+    outcomes = check(path, plugin_type=plugin_type)
+    others = [outcome.check.id for outcome in outcomes if outcome.verdict != HOLDS]
+    assert others == ["schema-conf"], report(outcomes)
+    assert [outcome.verdict for outcome in outcomes if outcome.verdict != HOLDS] == [NOT_JUDGED]
+
+
+@pytest.mark.parametrize("plugin", PLUGINS)
+def test_a_sample_plugin_keeps_every_rule(tmp_path: Path, plugin: str) -> None:
+    keeps_all(script(tmp_path, plugin))
+
+
+@pytest.mark.parametrize("plugin", PLUGINS)
+def test_a_compiled_sample_plugin_keeps_every_rule(binaries: Path, plugin: str) -> None:
+    keeps_all(binaries / plugin)
+
+
+def test_the_sample_plugins_are_all_there_are(binaries: Path) -> None:
+    compiled = {path.name for path in binaries.iterdir() if path.is_file() and os.access(path, os.X_OK)}
+    assert set(PLUGINS) == {name for name in compiled if not name.startswith("nri") and name != "v1bridge"}
+
+
+def test_the_compiled_command_has_the_checks(binaries: Path) -> None:
+    command = [f"{binaries}/nri", "conformance", "clearcfs", f"--bin-dir={binaries}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines()[-1] == "53 checks: 52 hold, 1 not judged: it conforms"
+
+
+def test_a_plugin_with_a_conf_is_held_to_its_schema(tmp_path: Path) -> None:
+    outcomes = check(script(tmp_path, "konfine"), conf={"systemReserved": [0]})
+    assert {outcome.verdict for outcome in outcomes} == {HOLDS}, report(outcomes)
+
+
+def test_the_example_in_c_keeps_every_rule(tmp_path: Path) -> None:
+    keeps_all(page_examples.c(tmp_path))
+
+
+def test_the_example_in_shell_conforms(tmp_path: Path) -> None:
+    assert_conforms(page_examples.shell(tmp_path))
+
+
+def test_the_example_in_shell_pleases_shellcheck(tmp_path: Path) -> None:
+    program = shutil.which("shellcheck")
+    if program is None:
+        pytest.skip("shellcheck is not installed")
+    done = subprocess.run([program, page_examples.shell(tmp_path)], capture_output=True, text=True, check=False)
+    assert done.stdout == ""
+
+
+def test_the_example_in_go_keeps_every_rule(tmp_path: Path) -> None:
+    program = shutil.which("go")
+    if program is None:
+        pytest.skip("Go is not installed")
+    keeps_all(page_examples.go(tmp_path, program))
+
+
+def test_the_smallest_plugin_that_works_breaks_what_it_leaves_out(tmp_path: Path) -> None:
+    """The reference of the benchmark answers anything, so a broken request is lost on it."""
+    page_examples.need("cc", "gcc")
+    noop = tmp_path / "noop"
+    subprocess.run(["cc", "-O2", "-o", noop, ROOT / "bench/noop.c"], check=True)
+    broken = {outcome.check.id for outcome in check(noop) if outcome.is_broken}
+    assert broken == {"empty-stdin", "not-json", "truncated"}

@@ -1,0 +1,142 @@
+"""Each check catches a plugin that breaks its rule, and no check catches one that breaks another rule."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from nri.testing.conformance import CHECKS, FAILS, HOLDS, MUST, assert_conforms, check, report
+from tests.integration.conformance.wrong_plugins import BEFORE, PRELUDE, WRONG
+from tests.support import page_examples
+from tests.support.processes import command_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+CONF = {"a": 1}
+LEVELS = {each.id: each.level for each in CHECKS}
+
+
+@pytest.fixture(scope="session")
+def right(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A plugin that keeps all rules."""
+    return page_examples.c(tmp_path_factory.mktemp("right"))
+
+
+@pytest.fixture
+def folder(tmp_path: Path, right: Path) -> Iterator[Path]:
+    """Where a wrong plugin is; no process of it remains."""
+    (tmp_path / "right").symlink_to(right.parent)
+    yield tmp_path
+    mark = f"{tmp_path}/".encode()
+    assert [line for _, line in command_lines() if mark in line] == []
+
+
+def wrong(folder: Path, script: str) -> Path:
+    path = folder / "class-c"
+    path.write_text(PRELUDE.format(folder=folder) + script + "\n")
+    path.chmod(0o755)
+    return path
+
+
+def test_every_check_has_a_plugin_that_it_catches() -> None:
+    assert set(WRONG) == set(LEVELS)
+    assert len(LEVELS) == len(CHECKS)
+
+
+def test_the_plugin_that_the_wrong_ones_are_made_of_is_right(folder: Path) -> None:
+    outcomes = check(wrong(folder, 'right "$@"'), conf=CONF)
+    assert {outcome.verdict for outcome in outcomes} == {HOLDS}, report(outcomes)
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_plugin_is_caught_by_the_check_of_its_fault_alone(name: str, folder: Path) -> None:
+    plugin = wrong(folder, WRONG[name])
+    outcomes = check(plugin, conf=CONF)
+    assert [outcome.check.id for outcome in outcomes if outcome.verdict == FAILS] == [name], report(outcomes)
+    (caught,) = [outcome for outcome in outcomes if outcome.verdict == FAILS]
+    assert caught.expected and caught.found
+    assert caught.is_broken == (LEVELS[name] == MUST)
+
+
+def test_an_assertion_says_what_was_expected_and_found(folder: Path) -> None:
+    with pytest.raises(AssertionError) as raised:
+        assert_conforms(wrong(folder, WRONG["plugin-name"]), conf=CONF)
+    said = str(raised.value)
+    assert 'expected "plugin": "class-c"' in said
+    assert "found    the string 'other' for \"plugin\" in answer to setup" in said
+    assert "docs/spec.md#the-result" in said
+
+
+def test_a_recommendation_that_is_not_kept_is_no_error(folder: Path) -> None:
+    assert_conforms(wrong(folder, WRONG["unknown-verb"]), conf=CONF)
+
+
+def test_a_plugin_may_leave_its_stdin_unread(folder: Path) -> None:
+    answer = """echo '{"plugin":"class-c","version":"0.1","error":""}'"""
+    plugin = wrong(folder, f"[ $# -gt 0 ] || {{ echo usage >&2; exit 2; }}\n{answer}")
+    assert_conforms(plugin)
+    left = {outcome.check.id for outcome in check(plugin) if "unread" in outcome.found}
+    assert {"empty-stdin", "not-json", "truncated", "wrong-types", "closed-stdin"} <= left
+
+
+# Plugins that do worse
+
+
+def failing(path: Path, timeout: float = 10, total: float = 120) -> dict[str, str]:
+    outcomes = check(path, timeout=timeout, total=total)
+    return {outcome.check.id: outcome.found for outcome in outcomes if outcome.verdict == FAILS}
+
+
+def test_a_plugin_that_never_ends_is_killed(folder: Path) -> None:
+    assert failing(wrong(folder, "sleep 1000"), timeout=0.2) == {"exit-0": "no end within 0.2 s; it was killed"}
+
+
+def test_one_that_hangs_only_for_bad_requests_is_killed_for_each(folder: Path) -> None:
+    plugin = wrong(folder, 'request=$(cat)\n[ -n "$request" ] || sleep 1000\nprintf %s "$request" | right "$@"')
+    found = failing(plugin, timeout=1)
+    assert {"empty-stdin", "closed-stdin"} <= set(found)
+    assert "it was killed" in found["empty-stdin"]
+
+
+def test_when_the_time_for_all_is_over_the_rest_has_failed(folder: Path) -> None:
+    found = failing(wrong(folder, 'right "$@"'), total=0)
+    assert found["exit-0"] == "no time left for this one"
+
+
+def test_a_plugin_that_takes_all_the_time_for_one_state_does_not_conform(folder: Path) -> None:
+    plugin = wrong(
+        folder,
+        f"""{BEFORE}
+case $request in *'"state":"resize"'*) sleep 1000 ;; esac
+answer "$@\"""",
+    )
+    outcomes = check(plugin, timeout=10, total=1)
+    assert any(outcome.is_broken for outcome in outcomes if outcome.check.id == "every-state"), report(outcomes)
+
+
+def test_a_large_conf_reaches_the_plugin(folder: Path) -> None:
+    outcomes = check(wrong(folder, 'right "$@"'), conf={"large": "x" * 300_000})
+    assert {outcome.verdict for outcome in outcomes} == {HOLDS}, report(outcomes)
+
+
+def test_a_plugin_whose_results_have_a_time_conforms(folder: Path) -> None:
+    assert_conforms(wrong(folder, """edit 's/"class":"none"/"class":"'$(date +%N)'"/' "$@\""""))
+
+
+def test_a_file_that_cannot_be_started_is_named_with_the_reason(tmp_path: Path) -> None:
+    for name, text, why in (
+        ("nothing", "", "expected a program for this machine"),
+        ("no-interpreter", "#!/nonexistent/sh\n", "its interpreter '/nonexistent/sh' does not exist"),
+    ):
+        path = tmp_path / name
+        path.write_text(text)
+        path.chmod(0o755)
+        assert why in failing(path)["exit-0"]
+
+
+def test_what_it_writes_cannot_control_a_terminal(folder: Path) -> None:
+    plugin = wrong(folder, r"""printf '\033[2J%s' "$(right "$@")"; printf '\033[31mred\n' >&2; exit 3""")
+    assert "\x1b" not in report(check(plugin))

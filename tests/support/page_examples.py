@@ -1,0 +1,53 @@
+"""The example plugins of docs/other-languages.md, taken from the page and made into executables."""
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+PAGE = Path(__file__).parents[2] / "docs/other-languages.md"
+SOURCES = dict(re.findall(r"^```(?:sh|c|go) (\S+)\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL))
+"""The text of each source file on the page, by its name there."""
+
+
+def need(program: str, package: str) -> None:
+    """Skip the test where a program is missing. In CI, where everything is installed, the test has failed then."""
+    if shutil.which(program) is None:
+        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(f"needs the Debian package {package}")
+
+
+def shell(folder: Path) -> Path:
+    """Write the plugin in shell; return its path."""
+    need("jq", "jq")
+    path = folder / "class-sh"
+    path.write_text(SOURCES["class-sh"])
+    path.chmod(0o755)
+    return path
+
+
+def c(folder: Path) -> Path:
+    """Compile the plugin in C, with warnings as errors; return its path."""
+    need("cc", "gcc")
+    source, path = folder / "class-c.c", folder / "class-c"
+    source.write_text(SOURCES["class-c.c"])
+    _run("cc", "-O2", "-Wall", "-Werror", "-o", str(path), str(source))
+    return path
+
+
+def go(folder: Path, program: str) -> Path:
+    """Compile the plugin in Go, without a network; return its path."""
+    source, path = folder / "main.go", folder / "class-go"
+    source.write_text(SOURCES["class-go/main.go"])
+    _run(program, "vet", str(source), folder=folder)
+    _run(program, "build", "-o", str(path), str(source), folder=folder)
+    return path
+
+
+def _run(*command: str, folder: Path | None = None) -> None:
+    settings = {"GOCACHE": f"{folder}/cache", "GO111MODULE": "off", "GOTOOLCHAIN": "local", "HOME": f"{folder}"}
+    environment = None if folder is None else {"PATH": "/usr/local/bin:/usr/bin:/bin", **settings}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stdout + done.stderr
