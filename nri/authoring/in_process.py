@@ -181,21 +181,32 @@ def cgroups(kind: str) -> Iterator[tuple[Cgroups, str]]:
 
 
 def request_of(
-    runtime: str, state: str, conf: Any, annotations: dict[str, str], labels: dict[str, str], *, kind: str, top: str
+    runtime: str,
+    state: str,
+    conf: Any,
+    annotations: dict[str, str],
+    labels: dict[str, str],
+    *,
+    tree: Cgroups,
+    top: str,
 ) -> bytes:
-    """Return a request about a container ``app``, as a runtime sends it.
+    """Return a request about a container ``app`` as a runtime sends it, and make the container's cgroup.
 
+    :param top: the path above the cgroups that are made.
     :raises TryError: there is no such runtime, or it sends none of this state.
     """
-    parent = f"{top}/kubepods/burstable/pod1" if top else ""
     try:
         pod = Pod(
             annotations=annotations,
             labels=labels,
             runtime=runtime,
-            cgroup_version=2 if kind in ("v2", "real") else 1,
-            cgroup_parent=parent,
+            cgroup_version=1 if isinstance(tree, CgroupTree) and tree.kind != "v2" else 2,
+            cgroup_parent=f"{top}/kubepods/burstable/pod1" if top else "",
         )
-        return pod.container("app", annotations=annotations).request(state, conf=conf).to_json()
+        container = pod.container("app", annotations=annotations)
+        request = container.request(state, conf=conf)
     except ValueError as error:
         raise TryError(str(error)) from error
+    if isinstance(tree, CgroupTree):
+        tree.add(container)
+    return request.to_json()

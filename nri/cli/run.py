@@ -86,8 +86,11 @@ def run(
         words = [word for word in sys.argv[2:] if word != "--watch"]
         Watcher(os.path.dirname(os.path.abspath(path)), click.echo).run(["run", *words])
         return
+    import logging
+
     from nri.authoring import in_process
 
+    logging.getLogger("nri").addHandler(logging.NullHandler())  # the output has the same
     given = options.pairs("--annotation", annotations), options.pairs("--label", labels)
     source = in_process.find_plugin(path)
     plugin = in_process.load(source)
@@ -97,7 +100,7 @@ def run(
         if request_file is not None:
             show.asked(in_process.ask(plugin, _read(request_file), tree))
         elif runtime is not None:
-            made = in_process.request_of(runtime, state or "create", conf, *given, kind=cgroups, top=top)
+            made = in_process.request_of(runtime, state or "create", conf, *given, tree=tree, top=top)
             show.asked(in_process.ask(plugin, made, tree))
         else:
             from nri.authoring import pod_lives
@@ -141,19 +144,24 @@ class _Show:
 
 
 def _name(request: dict[str, Any]) -> str:
-    annotations = (request.get("spec") or {}).get("annotations") or {}
+    """Return ``POD/CONTAINER`` or ``POD`` as far as the request has the names; else the beginning of the id."""
     from nri.skel.scopes import CONTAINER_NAME_KEYS
 
-    name = next((annotations[key] for key in CONTAINER_NAME_KEYS if key in annotations), "")
-    return name or str(request.get("id"))[:12]
+    annotations = (request.get("spec") or {}).get("annotations") or {}
+    pod = (request.get("labels") or {}).get("io.kubernetes.pod.name", "")
+    container = next((annotations[key] for key in CONTAINER_NAME_KEYS if key in annotations), "")
+    if request.get("id") == request.get("sandboxID"):
+        return pod or "sandbox"
+    return "/".join([name for name in (pod, container or str(request.get("id"))[:12]) if name])
 
 
 def _short(file: str, path: str) -> str:
     """Return a cgroup file's name without the path of the container's own cgroup."""
     from nri.cgroups.paths import expand
 
-    own = f"{expand(path)}/" if path else ""
-    return file.removeprefix(own)
+    own = expand(path) if path else ""
+    directory, _, knob = file.rpartition("/")
+    return knob if directory in (own, "app") else file
 
 
 def _conf(text: str | None, source: str, plugin: Plugin) -> Any:

@@ -21,24 +21,23 @@ def assert_idempotent(plugin: Plugin, request: Request, tree: CgroupTree | None 
     - ``update`` after it has no error, and changes nothing that ``create`` did not;
     - ``delete`` after all has no error.
 
-    :param request: the ``create`` of a container.
+    :param request: the ``create`` of a container; or its ``setup``, which then stands for ``create`` above.
     :param tree: the active tree that the plugin writes to; without one only the results are compared.
     :raises AssertionError: it names the step, and says how it differs.
     """
-    if request.state != State.CREATE:
-        raise ValueError(
-            f"the request is of state {str(request.state)!r}: expected 'create', whose repetition counts"
-        )
-    _step(plugin, request.replace(state=State.DELETE), tree, "delete without a create", writes=False)
-    first = _step(plugin, request, tree, "the first create")
-    second = _step(plugin, request, tree, "the second create", writes=False)
+    state = str(request.state)
+    if request.state not in (State.CREATE, State.SETUP):
+        raise ValueError(f"the request is of state {state!r}: expected 'create' or 'setup', whose repetition counts")
+    _step(plugin, request.replace(state=State.DELETE), tree, f"delete without a {state}", writes=False)
+    first = _step(plugin, request, tree, f"the first {state}")
+    second = _step(plugin, request, tree, f"the second {state}", writes=False)
     for attribute in ("adjust", "updates", "cgroups_path"):
         was, is_ = getattr(first, attribute), getattr(second, attribute)
         if was != is_:
             found = f"found {is_!r}, expected {was!r}"
-            raise AssertionError(f"{plugin.type}: the second create differs from the first in {attribute}: {found}")
-    _step(plugin, request.replace(state=State.UPDATE), tree, "update after create", writes=False)
-    _step(plugin, request.replace(state=State.DELETE), tree, "delete after create", writes=None)
+            raise AssertionError(f"{plugin.type}: the second {state} differs from the first in {attribute}: {found}")
+    _step(plugin, request.replace(state=State.UPDATE), tree, f"update after {state}", writes=False)
+    _step(plugin, request.replace(state=State.DELETE), tree, f"delete after {state}", writes=None)
 
 
 def _step(

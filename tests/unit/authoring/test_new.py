@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from nri.authoring.scaffold import KINDS, NewPluginError, class_name, make, module_name
+from nri.authoring.scaffold import KINDS, Kind, NewPluginError, class_name, make, module_name
 from tests.integration.cli.running import Ran, process
 
 ROOT = Path(__file__).parents[3]
@@ -32,19 +32,26 @@ def new(folder: Path, *words: str) -> Ran:
 
 
 @pytest.mark.parametrize("kind", V01, ids=lambda kind: kind.template)
-def test_what_it_makes_passes_its_own_tests_and_the_usual_checks(tmp_path: Path, kind: object) -> None:
-    option = kind.option.split() if kind.option else []  # type: ignore[attr-defined]
+def test_what_it_makes_passes_its_own_tests_and_the_usual_checks(tmp_path: Path, kind: Kind) -> None:
+    option = kind.option.split() if kind.option else []
     ran = new(tmp_path, "pinner", *option)
     assert (ran.status, ran.stdout) == (0, "made pinner: 10-pinner.conf, README.md, pinner.py, test_pinner.py\n")
     folder = tmp_path / "pinner"
     assert re.search(r"^\d+ passed", tool(folder, "pytest", "-q", "-W", "error", "-p", "no:cacheprovider"), re.M)
     tool(folder, "mypy", "--strict", "--cache-dir", str(tmp_path / "cache"), "pinner.py", "test_pinner.py")
     tool(folder, "ruff", "check", "--isolated", "--no-cache", ".")
-    tool(folder, "ruff", "format", "--check", "--isolated", "--no-cache", ".")
     lines = (folder / "README.md").read_text().splitlines()
     assert len(lines) <= 11
     shown = tool(folder, "nri.cli.entry", "run", "pinner.py")
     assert "the conf is that of 10-pinner.conf" in shown
+
+
+@pytest.mark.parametrize("name", ["a", "cpu-pinner", "a-name-that-is-longer-than-most"])
+def test_it_has_the_format_of_ruff_whatever_its_name(tmp_path: Path, name: str) -> None:
+    for kind in V01:
+        (tmp_path / kind.template).mkdir()
+        make(name, kind, str(tmp_path / kind.template))
+    tool(tmp_path, "ruff", "format", "--check", "--isolated", "--no-cache", ".")
 
 
 def test_a_name_that_is_taken_makes_a_module_of_another_name(tmp_path: Path) -> None:
@@ -86,15 +93,7 @@ def test_the_kinds_are_listed() -> None:
 @pytest.mark.parametrize(
     ("words", "status", "said"),
     [
-        (
-            (
-                ("../up",),
-                1,
-                "'../up' cannot be a plugin's name: expected letters, digits and . _ -, beginning with a letter",
-            ),
-            1,
-            "'../up' cannot be a plugin's name: expected letters, digits and . _ -, first a letter or digit",
-        ),
+        (("../up",), 1, "'../up' cannot be a plugin's name: expected letters, digits and . _ -, beginning with"),
         (("-x",), 2, "No such option"),
         (("",), 1, "'' cannot be a plugin's name"),
         (("a" * 300,), 1, "cannot be a plugin's name"),

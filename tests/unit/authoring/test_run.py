@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -29,23 +30,23 @@ class Pinner(skel.Plugin):
             return request.new_result(self.type, adjust={"env": {"A": "1"}})
         if request.state == "create" and not request.is_sandbox:
             print("confining")
-            find(request.spec.cgroups_path).confine(conf.cpus)
+            find(request.spec.cgroups_path, request.pid, request.id).confine(conf.cpus)
         return request.new_result(self.type)
 
 
 if __name__ == "__main__":
     skel.main(Pinner())
 """
-LIFE = """create sandbox: ok
-setup app-0: ok
+LIFE = """create web-0: ok
+setup web-0/app-0: ok
   adjust: {"env": {"A": "1"}}
-create app-0: ok
+create web-0/app-0: ok
   wrote cpuset.cpus: 2-3
   confining
-resize app-0: ok
-update app-0: ok
-delete app-0: ok
-delete sandbox: ok
+resize web-0/app-0: ok
+update web-0/app-0: ok
+delete web-0/app-0: ok
+delete web-0: ok
 """
 
 
@@ -64,7 +65,14 @@ def test_a_pods_life_shows_requests_results_and_writes(tmp_path: Path, kind: str
 def test_several_pods_have_what_the_options_say(tmp_path: Path) -> None:
     ran = run(tmp_path, "--pods", "2", "--containers", "2", "--conf", '{"cpus": "5"}')
     assert ran.stdout.count("wrote cpuset.cpus: 5") == 4
-    assert ran.stdout.count("create sandbox: ok") == 2
+    assert [line for line in ran.stdout.splitlines() if line.startswith("create")] == [
+        "create web-0: ok",
+        "create web-0/app-0: ok",
+        "create web-0/app-1: ok",
+        "create web-1: ok",
+        "create web-1/app-0: ok",
+        "create web-1/app-1: ok",
+    ]
 
 
 def test_the_conf_is_that_of_the_entry_beside_it(tmp_path: Path) -> None:
@@ -75,11 +83,7 @@ def test_the_conf_is_that_of_the_entry_beside_it(tmp_path: Path) -> None:
 
 
 def test_an_exception_is_shown_with_its_whole_traceback_and_the_status_is_1(tmp_path: Path) -> None:
-    broken = PLUGIN.replace('print("confining")', "{}['missing']")
-    (tmp_path / "pinner.py").write_text(broken)
-    import subprocess
-    import sys
-
+    (tmp_path / "pinner.py").write_text(PLUGIN.replace('print("confining")', "{}['missing']"))
     done = subprocess.run(
         [*COMMAND, "run", "pinner.py"],
         cwd=tmp_path,
@@ -88,9 +92,8 @@ def test_an_exception_is_shown_with_its_whole_traceback_and_the_status_is_1(tmp_
         text=True,
         check=False,
     )
-    assert sys.executable == COMMAND[0]
     assert (done.returncode, done.stderr) == (1, "")
-    assert "create app-0: error: KeyError: 'missing'\n  Traceback (most recent call last):\n" in done.stdout
+    assert "create web-0/app-0: error: KeyError: 'missing'\n  Traceback (most recent call last):\n" in done.stdout
     assert f'File "{tmp_path}/pinner.py", line 19, in invoke' in done.stdout
     assert "  StartContainer fails: " in done.stdout
 
@@ -119,9 +122,9 @@ def test_a_recorded_request_is_sent_as_it_is(tmp_path: Path) -> None:
     ("plugin", "words", "status", "said"),
     [
         ("def", (), 1, "pinner.py:1: SyntaxError: "),
-        ("import nothing_of_that_name", (), 1, "pinner.py: found "),
-        (PLUGIN.replace("import skel\n", "import skel\nimport nothing_of_that_name\n"), (), 1, "No module named"),
-        (PLUGIN.replace("skel.main(Pinner())", "print(skel.main)"), (), 1, "skel.main"),
+        ("import nothing_of_that_name", (), 1, "pinner.py:1: ModuleNotFoundError: No module named 'nothing_of_that"),
+        (PLUGIN.replace("skel.main(Pinner())", "pass"), (), 1, "pinner.py: found no call of skel.main; expected"),
+        (PLUGIN.replace("skel.main(Pinner())", "raise SystemExit(3)"), (), 1, "it exits with 3 when it is loaded"),
         (PLUGIN, ("--conf", "{"), 2, "it is not JSON"),
         (PLUGIN, ("--runtime", "lxc"), 1, "expected one of"),
         (PLUGIN, ("--runtime", "podman", "--state", "setup"), 1, "podman sends no 'setup' about a container"),
