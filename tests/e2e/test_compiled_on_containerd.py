@@ -86,5 +86,6 @@ def test_a_plugins_bad_configuration_is_named_in_the_error_of_the_pod(containerd
         cri.run_pod("web")
 
     assert (
-        "plugin: clearcfs: conf: found the key 'clases', expected one of classes, pod, key" in refused.value.details()
+        "plugin: clearcfs: conf: found the key 'clases', expected one of classes, pod, allow, key"
+        in refused.value.details()
     )

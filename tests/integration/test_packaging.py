@@ -7,30 +7,15 @@ import shutil
 import subprocess
 import sys
 import tarfile
-import time
 from pathlib import Path
 
 import pytest
 
+from tests.support.wheels import build, copy_sources, environment, patiently, run
+
 ROOT = Path(__file__).parent.parent.parent
 REQUEST = json.dumps({"version": "0.1", "state": "delete", "id": "a", "spec": None})
 ENVIRONMENT = {"PATH": os.environ["PATH"]}
-
-
-def run(*command: str | Path, stdin: str = "", cwd: Path = ROOT) -> str:
-    done = subprocess.run(command, input=stdin, capture_output=True, text=True, cwd=cwd, check=False)
-    assert done.returncode == 0, f"{command}: exit status {done.returncode}\n{done.stdout}{done.stderr}"
-    return done.stdout
-
-
-def patiently(*command: str | Path, cwd: Path) -> str:
-    """As run(), for what downloads: tried again, as a registry may be busy."""
-    for pause in (2, 5, 15):
-        try:
-            return run(*command, cwd=cwd)
-        except AssertionError:
-            time.sleep(pause)
-    return run(*command, cwd=cwd)
 
 
 def tag(tree: Path, name: str) -> str:
@@ -43,18 +28,11 @@ def tag(tree: Path, name: str) -> str:
 
 def test_the_wheel_works_in_an_empty_environment(tmp_path: Path) -> None:
     source = tmp_path / "source"
-    shutil.copytree(ROOT / "nri", source / "nri", ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE", "constraints.txt"):
-        shutil.copy(ROOT / name, source)
-    (source / "tools").mkdir()
-    shutil.copy(ROOT / "tools/stamp", source / "tools")
+    copy_sources(source)
     head = tag(source, "v7.8.9")
     before = (source / "nri/__init__.py").read_text()
-    patiently(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", tmp_path, source, cwd=tmp_path)
-    (wheel,) = tmp_path.glob("nri-*.whl")
-    run(sys.executable, "-m", "venv", tmp_path / "empty")
-    python = tmp_path / "empty/bin/python"
-    patiently(python, "-m", "pip", "install", "--quiet", "-c", ROOT / "constraints.txt", wheel, cwd=tmp_path)
+    wheel = build(source, tmp_path)
+    python = environment(tmp_path / "empty", wheel) / "python"
 
     assert (source / "nri/__init__.py").read_text() == before
     assert wheel.name.startswith("nri-7.8.9-")

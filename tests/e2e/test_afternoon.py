@@ -1,0 +1,125 @@
+"""An author's afternoon: from an empty folder and the wheel to plugins that a real containerd runs."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.containerd import cgroups, image
+from harness.containerd.bridged import configure, knob, log, prepared
+from harness.containerd.cri import Cri
+from harness.containerd.instance import Containerd, Release
+from tests.support import wheels
+
+pytestmark = pytest.mark.runtime
+
+KINDS = {
+    "greeter": [],
+    "leveler": ["--reads", "annotations"],
+    "weigher": ["--writes", "cgroup"],
+    "giver": ["--adjusts", "container"],
+}
+
+
+class Author:
+    """A person with a folder, and a virtual environment that has the wheel."""
+
+    def __init__(self, folder: Path, commands: Path) -> None:
+        self.folder, self._environment = folder, wheels.clean(folder, commands)
+
+    def types(self, *words: str, cwd: str = ".") -> str:
+        """Run a command that succeeds; return what it prints."""
+        done = subprocess.run(
+            words, cwd=self.folder / cwd, env=self._environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
+        return done.stdout
+
+
+@pytest.fixture(scope="module")
+def author(need: object, tmp_path_factory: pytest.TempPathFactory) -> Author:
+    place = tmp_path_factory.mktemp("author")
+    wheels.copy_sources(place / "source")
+    wheel = wheels.build(place / "source", place)
+    (place / "home").mkdir()
+    return Author(place / "home", wheels.environment(place / "venv", f"{wheel}[binaries]", "pytest"))
+
+
+@pytest.fixture
+def containerd(containerd_1_7: Release, installed: Path) -> Iterator[Containerd]:
+    with Containerd(release=containerd_1_7, prepare=prepared(installed)) as containerd:
+        yield containerd
+
+
+def install(containerd: Containerd, folder: Path, *plugins: str) -> None:
+    """Install plugins and their entries as the README of `nri new` says."""
+    target = containerd.enclosure.opt_nri / "own"
+    shutil.copytree(folder, target, symlinks=True)
+    for plugin in plugins:
+        (containerd.enclosure.opt_nri / "bin" / plugin).symlink_to(f"/opt/nri/own/{plugin}")
+
+
+def entries(author: Author, *plugins: str) -> list[dict[str, object]]:
+    documents = [json.loads((author.folder / name / f"10-{name}.conf").read_text()) for name in plugins]
+    return [entry for document in documents for entry in document["plugins"]]
+
+
+def start(cri: Cri, containerd: Containerd, **annotations: str) -> tuple[str, Path]:
+    """Start a container; return its id and /proc/PID of its process."""
+    pod = cri.run_pod("web", annotations=annotations, labels={"io.kubernetes.pod.namespace": "default"})
+    container = cri.create_container(pod, "app", image=image.NAME, command=image.FOREVER)
+    cri.start(container)
+    (pid,) = cgroups.processes(f"{containerd.enclosure.cgroup_parent}/{container}")
+    return container, Path(f"/proc/{pid}")
+
+
+def test_an_idea_becomes_a_plugin_that_a_pod_shows(author: Author, containerd: Containerd, cri: Cri) -> None:
+    author.types("nri", "new", "doubler", "--writes", "cgroup")
+    module = author.folder / "doubler/doubler.py"
+    idea = module.read_text().replace(
+        'cgroup.write("cpu.weight", conf.weight)', 'cgroup.write("cpu.weight", 3 * conf.weight)'
+    )
+    module.write_text(idea)
+    test = author.folder / "doubler/test_doubler.py"
+    test.write_text(test.read_text().replace('"web/cpu.weight": "50"', '"web/cpu.weight": "150"'))
+    assert re.search(r"^\d+ passed", author.types("python", "-m", "pytest", "-q", cwd="doubler"), re.MULTILINE)
+    assert "wrote cpu.weight: 150\n" in author.types("nri", "run", "doubler.py", cwd="doubler").replace(
+        "  wrote", "wrote"
+    )
+    author.types("nri", "build", ".", cwd="doubler")
+    checked = author.types("nri", "check", "--conf-dir", ".", "--bin-dir", "dist/doubler", cwd="doubler")
+    assert checked.endswith("all is well\n")
+
+    install(containerd, author.folder / "doubler/dist/doubler", "doubler")
+    configure(containerd, *entries(author, "doubler"))
+    container, _ = start(cri, containerd)
+    assert knob(containerd, container, "cpu.shares") == "1709"  # of the weight 150
+
+
+def test_each_kind_is_built_keeps_the_contract_and_does_its_work(
+    author: Author, containerd: Containerd, cri: Cri
+) -> None:
+    for name, options in KINDS.items():
+        author.types("nri", "new", name, *options)
+    author.types("nri", "build", *KINDS, "--name", "kinds")
+    for name in KINDS:
+        checked = author.types("nri", "check", "--conf-dir", name, "--bin-dir", "dist/kinds")
+        assert checked.endswith("all is well\n")
+        author.types(
+            "nri", "conformance", f"dist/kinds/{name}", "--conf", json.dumps(entries(author, name)[0]["conf"])
+        )
+
+    install(containerd, author.folder / "dist/kinds", *KINDS)
+    configure(containerd, *entries(author, *KINDS))
+    container, process = start(cri, containerd, **{"level.leveler.example.com": "high"})
+    assert knob(containerd, container, "cpu.shares") == "421"  # of the weight 50
+    assert "GREETING=hello" in (process / "environ").read_text().split("\0")
+    said = log(containerd)
+    assert f"greeting=welcome, {container[:12]}" in said
+    assert "level=high" in said
+    assert os.path.isdir(process)
