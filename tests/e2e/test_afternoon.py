@@ -1,7 +1,6 @@
 """An author's afternoon: from an empty folder and the wheel to plugins that a real containerd runs."""
 
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -11,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from harness.containerd import cgroups, image
-from harness.containerd.bridged import configure, knob, log, prepared
+from harness.containerd.bridged import configure, knob, prepared
 from harness.containerd.cri import Cri
 from harness.containerd.instance import Containerd, Release
+from tests.e2e.standin import StandIn
 from tests.support import wheels
 
 pytestmark = pytest.mark.runtime
@@ -102,7 +102,7 @@ def test_an_idea_becomes_a_plugin_that_a_pod_shows(author: Author, containerd: C
 
 
 def test_each_kind_is_built_keeps_the_contract_and_does_its_work(
-    author: Author, containerd: Containerd, cri: Cri
+    author: Author, containerd: Containerd, cri: Cri, tmp_path: Path
 ) -> None:
     for name, options in KINDS.items():
         author.types("nri", "new", name, *options)
@@ -115,11 +115,12 @@ def test_each_kind_is_built_keeps_the_contract_and_does_its_work(
         )
 
     install(containerd, author.folder / "dist/kinds", *KINDS)
-    configure(containerd, *entries(author, *KINDS))
+    keeper = StandIn(containerd.enclosure.opt_nri / "bin", "keeper", tmp_path / "kept")
+    configure(containerd, *entries(author, *KINDS), {"type": "keeper"})
     container, process = start(cri, containerd, **{"level.leveler.example.com": "high"})
     assert knob(containerd, container, "cpu.shares") == "421"  # of the weight 50
     assert "GREETING=hello" in (process / "environ").read_text().split("\0")
-    said = log(containerd)
-    assert f"greeting=welcome, {container[:12]}" in said
-    assert "level=high" in said
-    assert os.path.isdir(process)
+    (seen,) = [request for request in keeper.requests() if (request["state"], request["id"]) == ("create", container)]
+    results = {result["plugin"]: result.get("metadata") for result in seen["results"]}
+    assert results["greeter"] == {"greeting": f"welcome, {container[:12]}"}
+    assert results["leveler"] == {"level": "high"}
