@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench import calls, costs, events, plugin_start, report, runtime, scale
+from bench import calls, conf_class, costs, events, plugin_start, report, runtime, scale
 from harness.node import ROOT
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ def main() -> None:
             "Cold: one run of a compiled plugin, whole process": lambda: plugin_start.measure(
                 scratch, binaries, runs=100 // divisor
             ),
+            "Conf: its check at a plugin's start": lambda: conf_class.measure(scratch, runs=200 // divisor),
             "Events: with the bridge, as the runtime sees them": lambda: events.measure(
                 scratch, binaries, events=400 // divisor, sustained=2000 // divisor
             ),

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from nri.runtime.commandline import RUNS_CHAIN, CommandLine
 from nri.runtime.update import resources_of
-from nri.types.errors import DecodeError
+from nri.types import DecodeError
 
 
 def check(data: bytes) -> None:

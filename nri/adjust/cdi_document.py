@@ -8,7 +8,7 @@ a hook's timeout is at least 1, as SPEC.md has it.
 from __future__ import annotations
 
 from nri.adjust.reading import faults_of_mount, without_nulls
-from nri.types.errors import DecodeError
+from nri.types import DecodeError
 from nri.types.gojson import describe
 from nri.types.oci_values import HOOKS, INT64, PATH, PLAIN, UINT32, WORD
 from nri.types.table import FLAG, Key, Map, Rule, Table, array, number, text, words

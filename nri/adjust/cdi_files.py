@@ -12,8 +12,7 @@ import stat
 from nri import filekind, trust
 from nri.adjust.cdi_document import read_specification
 from nri.errors import escape
-from nri.types import gojson
-from nri.types.errors import DecodeError
+from nri.types import DecodeError, gojson
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

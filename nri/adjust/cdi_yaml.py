@@ -7,7 +7,7 @@ and merge keys, which no specification needs, are refused; so a short file canno
 
 from __future__ import annotations
 
-from nri.types.errors import DecodeError
+from nri.types import DecodeError
 from nri.types.gojson import MAX_DEPTH, shorten
 
 TYPE_CHECKING = False

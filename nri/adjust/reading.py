@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from nri.adjust.apply import clean
 from nri.adjust.document import ADJUST, UPDATES
-from nri.types.errors import DecodeError
+from nri.types import DecodeError
 from nri.types.gojson import describe, shorten
 from nri.types.oci_values import PATH
 from nri.types.table import Map, Rule, Table

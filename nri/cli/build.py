@@ -91,7 +91,7 @@ def build(
 
 
 def _read(path: str) -> Request:
-    from nri.types.errors import DecodeError
+    from nri.types import DecodeError
     from nri.types.v1 import Request
 
     try:

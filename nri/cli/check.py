@@ -17,8 +17,7 @@ from nri.errors import escape
 from nri.prefork.pool.eligibility import is_built_with_skel, try_prefork
 from nri.process.launch import Output, launch
 from nri.process.unstartable import NOT_RUN, WINDOWS, explain, has_windows_ends
-from nri.types import gojson
-from nri.types.errors import DecodeError
+from nri.types import DecodeError, gojson
 
 ANSWER_WITHIN = 10.0
 """Seconds that a plugin has to answer ``version`` or ``schema``."""

@@ -14,8 +14,7 @@ from nri.errors import NRIError, escape
 from nri.places import DEFAULT_BIN_DIRS
 from nri.process.inherit import prepare_process
 from nri.testing.conformance import CHECKS, FAILS, CheckOutcome, check, report
-from nri.types import gojson
-from nri.types.errors import DecodeError
+from nri.types import DecodeError, gojson
 
 MAX_CONF = 1024 * 1024
 """Bytes of a file with a plugin conf: as many as a file of the host configuration may have."""

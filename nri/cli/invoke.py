@@ -24,7 +24,7 @@ from nri.errors import escape
 from nri.process.inherit import prepare_process
 from nri.process.lines import readable
 from nri.runtime.config_file import ConfigFile
-from nri.types.errors import DecodeError
+from nri.types import DecodeError
 from nri.types.v1 import MAX_REQUEST, Request, State
 
 

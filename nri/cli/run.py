@@ -166,8 +166,7 @@ def _short(file: str, path: str) -> str:
 
 def _conf(text: str | None, source: str, plugin: Plugin) -> Any:
     from nri.authoring import in_process
-    from nri.types import gojson
-    from nri.types.errors import DecodeError
+    from nri.types import DecodeError, gojson
 
     if text is None:
         conf, file = in_process.conf_beside(source, plugin.type)

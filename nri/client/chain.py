@@ -21,7 +21,7 @@ from nri.config.entries import DEFAULT_TIMEOUT
 from nri.errors import NRIError
 from nri.process import launch, unstartable
 from nri.process.lines import readable
-from nri.types.errors import DecodeError
+from nri.types import DecodeError
 from nri.types.gojson import shorten
 from nri.types.v1 import EXTENSIONS, Request, Result, Spec, State
 

@@ -7,8 +7,7 @@ import stat
 
 from nri import filekind
 from nri.errors import escape
-from nri.types import gojson
-from nri.types.errors import DecodeError
+from nri.types import DecodeError, gojson
 from nri.types.jsonobject import mismatch, string, string_map
 from nri.types.v1 import Spec
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from nri.types import gojson
-from nri.types.errors import DecodeError
+from nri.types import DecodeError, gojson
 from nri.types.jsonobject import integer, mismatch, string, string_map
 
 MAX_STATE = 1024 * 1024

@@ -9,7 +9,7 @@ import select
 from nri.client.oci_state import EXPECTED, MAX_STATE
 from nri.errors import NRIError
 from nri.process.reporter import descriptor
-from nri.types.errors import DecodeError
+from nri.types import DecodeError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

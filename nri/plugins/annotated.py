@@ -10,8 +10,7 @@ from __future__ import annotations
 from nri.plugins import sample
 from nri.scopes import SCOPES, suffixes
 from nri.skel.scopes import container_name
-from nri.types import fields, gojson
-from nri.types.errors import DecodeError
+from nri.types import DecodeError, fields, gojson
 from nri.types.gojson import shorten
 from nri.types.jsonobject import fold
 from nri.types.table import Key, Map, Table

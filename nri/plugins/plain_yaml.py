@@ -12,7 +12,7 @@ import re
 import yaml
 
 from nri.errors import escape
-from nri.types.errors import DecodeError
+from nri.types import DecodeError
 from nri.types.gojson import shorten
 
 TYPE_CHECKING = False

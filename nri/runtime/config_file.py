@@ -12,8 +12,7 @@ import os
 from nri import trust
 from nri.client.oci import MAX_CONFIG, open_regular, parse_config
 from nri.errors import NRIError, escape
-from nri.types import gojson
-from nri.types.errors import DecodeError
+from nri.types import DecodeError, gojson
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from nri.client.oci import spec_from_oci
 from nri.errors import NRIError, escape
 from nri.runtime.config_file import ConfigFile
 from nri.runtime.invocation import request
-from nri.types.errors import DecodeError
+from nri.types import DecodeError
 from nri.types.v1 import State
 
 TYPE_CHECKING = False

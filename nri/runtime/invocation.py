@@ -10,8 +10,7 @@ from nri.client.oci_state import OCIState
 from nri.errors import NRIError, escape
 from nri.runtime import caller
 from nri.runtime.chains import HostChains
-from nri.types import gojson
-from nri.types.errors import DecodeError
+from nri.types import DecodeError, gojson
 from nri.types.v1 import Request, Spec, State
 
 TYPE_CHECKING = False

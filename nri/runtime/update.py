@@ -7,8 +7,7 @@ import os
 from nri.errors import NRIError, escape
 from nri.runtime.commandline import RESOURCES
 from nri.runtime.invocation import request, spec_of
-from nri.types import gojson
-from nri.types.errors import DecodeError
+from nri.types import DecodeError, gojson
 from nri.types.jsonobject import mismatch
 from nri.types.v1 import State
 

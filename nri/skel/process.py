@@ -13,8 +13,7 @@ from errno import EAGAIN
 
 from nri.errors import NRIError, escape
 from nri.skel.plugin import NO_INVOKE, Plugin
-from nri.types import gojson
-from nri.types.errors import DecodeError, EncodeError
+from nri.types import DecodeError, EncodeError, gojson
 from nri.types.v1 import EXTENSIONS, MAX_REQUEST, VERSION, Request, Result
 
 TYPE_CHECKING = False

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 from nri import skel
 from nri.process.launch import BrokenOffError, launch
 from nri.process.lines import readable
-from nri.types import gojson
-from nri.types.errors import DecodeError
+from nri.types import DecodeError, gojson
 from nri.types.gojson import shorten
 from nri.types.v1 import Request, Result
 

@@ -7,6 +7,25 @@ it does not import ``re``, ``typing``, ``dataclasses``, ``enum`` or ``json``.
 document of another form raises :class:`DecodeError`.
 """
 
-from nri.types.errors import DecodeError, EncodeError
+# The errors are here, not in a module of their own: each module is time at every start of a plugin.
+from nri.errors import NRIError
 
 __all__ = ["DecodeError", "EncodeError"]
+
+
+class DecodeError(NRIError, ValueError):
+    """A document is not JSON, or its values are not what they should be.
+
+    The message names the place in the document (line and column, or the path of the value), what was found there and
+    what was expected. A caller that reads a document of another program must handle it.
+    """
+
+    def __init__(self, reason: str, *, line: int = 0, column: int = 0) -> None:
+        super().__init__(f"line {line} column {column}: {reason}" if line else reason)
+        self.reason = reason  # the message without the position
+        self.line = line  # from 1; 0 if the message names a path instead, or the place is unknown
+        self.column = column  # in characters, from 1; 0 likewise
+
+
+class EncodeError(NRIError, ValueError):
+    """A value cannot be written: a wrong type, a NaN, a cycle. A fault of the program that made the value."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import sys
 
-from nri.types.errors import DecodeError, EncodeError
+from nri.types import DecodeError, EncodeError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ Plain classes instead of dataclasses: importing those takes longer than all of a
 
 from __future__ import annotations
 
-from nri.types import gojson
-from nri.types.errors import DecodeError, EncodeError
+from nri.types import DecodeError, EncodeError, gojson
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

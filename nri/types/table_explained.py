@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nri.types.errors import DecodeError
+from nri.types import DecodeError
 from nri.types.gojson import describe, shorten
 from nri.types.table import NOTE_PREFIX, Map, Table
 

@@ -8,7 +8,7 @@ except ``Result.metadata``, which a plugin fills.
 
 from __future__ import annotations
 
-from nri.types.errors import DecodeError, EncodeError
+from nri.types import DecodeError, EncodeError
 from nri.types.jsonobject import Field, JSONObject, boolean, integer, mismatch, objects, opaque, string, string_map
 
 TYPE_CHECKING = False

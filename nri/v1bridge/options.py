@@ -13,9 +13,8 @@ from nri.config.faults import nearest
 from nri.config.validate import SECONDS
 from nri.errors import NRIError
 from nri.places import DEFAULT_BIN_DIRS, DEFAULT_CONF_DIR, DEFAULT_CONF_FILE, DEFAULT_RECORD_FILE
-from nri.types import fields, gojson
+from nri.types import DecodeError, fields, gojson
 from nri.types.conf import Conf
-from nri.types.errors import DecodeError
 from nri.types.table_explained import why
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from nri import adaptation, api
 from nri.adjust import AdjustError, Changes, NRIAbilities
 from nri.api import from_oci
-from nri.types.errors import DecodeError
+from nri.types import DecodeError
 from nri.types.v1 import Request, Result
 
 SETUP = Request(state="setup", id="ctr0")

@@ -6,7 +6,7 @@ those of the kernel and of ``adjust``.
 
 from __future__ import annotations
 
-from nri.types.errors import DecodeError
+from nri.types import DecodeError
 from nri.types.gojson import describe, shorten
 from nri.types.oci_values import (
     CDI_DEVICE,

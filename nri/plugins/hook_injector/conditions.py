@@ -12,7 +12,7 @@ import signal
 import time
 
 from nri.errors import NRIError
-from nri.types.errors import DecodeError
+from nri.types import DecodeError
 from nri.types.gojson import shorten
 
 TYPE_CHECKING = False

@@ -11,8 +11,7 @@ import stat
 
 from nri import trust
 from nri.errors import NRIError, escape
-from nri.types import gojson
-from nri.types.errors import DecodeError
+from nri.types import DecodeError, gojson
 from nri.types.gojson import describe, shorten
 from nri.types.jsonobject import Field, JSONObject, boolean, integer, string, string_map, strings
 from nri.types.oci_values import HOOKS

@@ -9,8 +9,8 @@ from __future__ import annotations
 from nri import __version__
 from nri.plugins import annotated
 from nri.skel import Plugin
+from nri.types import DecodeError
 from nri.types.conf import Conf
-from nri.types.errors import DecodeError
 from nri.types.gojson import shorten
 from nri.types.oci_values import UINT64
 from nri.types.table import Key, Rule, Table, array

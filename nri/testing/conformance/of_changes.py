@@ -8,7 +8,7 @@ from nri.adjust.reading import read_adjust, read_updates
 from nri.testing.conformance.contract import CheckGroup
 from nri.testing.conformance.errors import BrokenRuleError
 from nri.testing.conformance.requests import request
-from nri.types.errors import DecodeError
+from nri.types import DecodeError
 from nri.types.gojson import describe
 from nri.types.v1 import State
 

@@ -9,8 +9,7 @@ from nri.config.plugin_conf import UNCHECKED, check_conf
 from nri.testing.conformance.contract import CheckGroup
 from nri.testing.conformance.errors import BrokenRuleError, NotJudgedError
 from nri.testing.conformance.requests import encode, request
-from nri.types import gojson
-from nri.types.errors import DecodeError
+from nri.types import DecodeError, gojson
 from nri.types.v1 import STATES, VERSION, State
 
 if TYPE_CHECKING:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 from nri.process.lines import readable
 from nri.process.unstartable import explain
 from nri.testing.conformance.errors import BrokenRuleError
-from nri.types import gojson
-from nri.types.errors import DecodeError
+from nri.types import DecodeError, gojson
 
 if TYPE_CHECKING:
     from nri.process.conversation import Output

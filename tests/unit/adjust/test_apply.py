@@ -16,8 +16,7 @@ from nri.adjust.claims import Claims, name_of
 from nri.adjust.fields import ADDED, FIELDS, LIST, MAP, put, walk
 from nri.adjust.merging import merge
 from nri.adjust.reading import read_adjust
-from nri.types import gojson
-from nri.types.errors import DecodeError
+from nri.types import DecodeError, gojson
 from tests.unit.adjust.documents import ADJUST
 from tests.unit.types.mutations import values
 

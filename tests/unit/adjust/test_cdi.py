@@ -17,7 +17,7 @@ from nri.adjust.apply import apply
 from nri.adjust.cdi import CDI, MAX_LISTED
 from nri.adjust.cdi_files import MAX_SIZE
 from nri.adjust.reading import read_adjust
-from nri.types.errors import DecodeError
+from nri.types import DecodeError
 from nri.types.v1 import Request, Result
 
 if TYPE_CHECKING:

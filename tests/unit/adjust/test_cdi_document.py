@@ -14,7 +14,7 @@ from nri.adjust.cdi_document import SPECIFICATION, VERSIONS, read_specification
 from nri.adjust.cdi_edits import adjust_of
 from nri.adjust.cdi_yaml import loads
 from nri.adjust.reading import read_adjust
-from nri.types.errors import DecodeError
+from nri.types import DecodeError
 from tests.unit.adjust.test_cdi import FULL, specification, without_extras
 from tests.unit.types.mutations import mutated
 

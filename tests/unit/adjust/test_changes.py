@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from nri.adjust import Abilities, AdjustError, Changes, NRIAbilities, OCIAbilities
 from nri.adjust.apply import apply
 from nri.errors import NRIError
-from nri.types.errors import DecodeError
+from nri.types import DecodeError
 from nri.types.v1 import STATES, Request, Result
 from tests.unit.adjust.documents import ADJUST
 from tests.unit.types.mutations import mutated

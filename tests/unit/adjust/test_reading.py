@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 
 from nri.adjust.reading import read_adjust, read_updates
-from nri.types.errors import DecodeError
+from nri.types import DecodeError
 from tests.unit.adjust.documents import ADJUST, RESOURCES, UPDATES
 from tests.unit.types.mutations import mutated
 

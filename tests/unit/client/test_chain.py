@@ -14,7 +14,7 @@ import pytest
 from nri.client import ChainError, Client, Sandbox, Step, Task, results_of
 from nri.config.entries import ConfigList, PluginEntry
 from nri.process.launch import BrokenOffError, Output
-from nri.types.errors import DecodeError
+from nri.types import DecodeError
 from nri.types.v1 import STATES, Request, Result, Spec
 from tests.unit.client.fake_invoker import FakeInvoker, output
 

@@ -9,7 +9,7 @@ import pytest
 from nri.adjust import Changes, NRIAbilities
 from nri.client import ChainError, Client, Task, results_of, spec_from_oci
 from nri.config.entries import ConfigList, PluginEntry
-from nri.types.errors import DecodeError
+from nri.types import DecodeError
 from nri.types.v1 import Request, Result, Spec
 from tests.unit.client.fake_invoker import FakeInvoker, output
 

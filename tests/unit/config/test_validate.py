@@ -135,7 +135,6 @@ def test_a_valid_configuration_is_read_without_anything_slow(tmp_path: Path) -> 
         "nri.places",
         "nri.trust",
         "nri.types",
-        "nri.types.errors",
         "nri.types.gojson",
         "nri.types.jsonobject",
         "nri.types.table",

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from nri.plugins import plain_yaml
-from nri.types.errors import DecodeError
+from nri.types import DecodeError
 
 
 @pytest.fixture(autouse=True, params=["CSafeLoader", "SafeLoader"])

@@ -8,7 +8,7 @@ import pytest
 
 from nri.runtime.commandline import RESOURCES, CommandLine
 from nri.runtime.update import resources_of
-from nri.types.errors import DecodeError
+from nri.types import DecodeError
 
 
 def read(words: str) -> dict[str, Any]:
