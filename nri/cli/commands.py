@@ -18,7 +18,7 @@ COMMANDS = {
     "conformance": "Check that a plugin in any language keeps the contract.",
     "hook": "Run the chain as a hook of an OCI runtime.",
     "invoke": "Run the chain once, by hand.",
-    "new": "Make the folder of a new plugin.",
+    "new": "Make a folder with a new plugin.",
     "plugins": "List the configured plugins, in order.",
     "run": "Try a plugin while writing it.",
     "runtime": "Stand in for an OCI runtime, and run the chain around it.",

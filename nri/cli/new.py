@@ -26,7 +26,9 @@ def new(
     directory: str,
     lists: bool,
 ) -> None:
-    """Make a folder with a new plugin NAME, its test, a sample entry and a README.
+    """Make a folder with a new plugin.
+
+    It has the plugin NAME, its test, a sample entry and a README of ten lines.
 
     Without an option it is a bare one. What it makes works as it is: change it step by step.
 

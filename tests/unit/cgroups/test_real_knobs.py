@@ -1,6 +1,7 @@
 """Knobs by their names on this machine's own hierarchies: the same tests for v1 and v2, whatever each controller has.
 
-A controller that the machine lacks, or that systemd has not enabled below the root of v2, is skipped with the reason.
+A controller that the machine lacks is skipped with the reason. One that nobody has enabled below the root of v2 is
+enabled for the test.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 import uuid
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,13 +41,17 @@ def made(*controllers: str) -> Iterator[tuple[Cgroup, list[Path]]]:
     if os.geteuid() != 0:
         pytest.skip("needs root to make cgroups")
     mounts, path, directories = Mounts.read(), f"/nri-test-{uuid.uuid4().hex[:12]}", []
+    enabled: list[tuple[Path, str]] = []
     for controller in controllers:
         mount = mounts.v2 if controller == "v2" else mounts.serving(HIERARCHIES[controller])
         if mount is None or mount.root != "/" or not os.access(mount.point, os.W_OK):
             pytest.skip(f"needs a hierarchy of {controller} that can be written to")
         control = Path(mount.point, "cgroup.subtree_control")
         if mount.version == 2 and controller != "v2" and controller not in control.read_text().split():
-            pytest.skip(f"needs {controller} in {control}: systemd enables it for a unit with Delegate=yes")
+            if controller not in control.with_name("cgroup.controllers").read_text().split():
+                pytest.skip(f"needs the controller {controller} in the v2 hierarchy of this kernel")
+            control.write_text(f"+{controller}")
+            enabled.append((control, controller))
         directories.append(Path(mount.point + path))
     unique = list(dict.fromkeys(directories))
     try:
@@ -57,6 +62,9 @@ def made(*controllers: str) -> Iterator[tuple[Cgroup, list[Path]]]:
         for directory in unique:
             if directory.is_dir():
                 directory.rmdir()
+        for control, controller in enabled:
+            with suppress(OSError):  # another test has a cgroup with it
+                control.write_text(f"-{controller}")
 
 
 SCALARS: list[tuple[str, Any, Any]] = [
