@@ -17,12 +17,16 @@ from nri.authoring.build_errors import BuildError
 from nri.authoring.node_cgroups import NodeCgroups
 from nri.cgroups.paths import expand
 from nri.client import Invoker
+from nri.config.entries import is_type_name
 from nri.errors import NRIError, escape
 from nri.process.conversation import Output
 from nri.testing import CgroupTree, Pod
+from nri.types.gojson import describe, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from nri.types.v1 import Request
 
 
 class TryError(NRIError):
@@ -71,7 +75,7 @@ def load(path: str) -> skel.Plugin:
     try:
         runpy.run_path(path, run_name="__main__")
     except Captured:
-        return found[0]
+        return _checked(found[0], path)
     except SystemExit as error:
         raise TryError(
             f"{path}: it exits with {error.code!r} when it is loaded; expected skel.main(PLUGIN)"
@@ -82,6 +86,15 @@ def load(path: str) -> skel.Plugin:
         skel.main = real
         sys.path.remove(os.path.dirname(path))
     raise TryError(f"{path}: found no call of skel.main; expected skel.main(PLUGIN) at its end, under __main__")
+
+
+def _checked(plugin: skel.Plugin, path: str) -> skel.Plugin:
+    if not isinstance(plugin, skel.Plugin):
+        raise TryError(f"{path}: skel.main got {describe(plugin)}, expected an object of a class of skel.Plugin")
+    if not is_type_name(plugin.type):
+        what = "letters, digits and . _ -, beginning with a letter or digit"
+        raise TryError(f"{path}: found the type {shorten(repr(plugin.type))}, expected {what}")
+    return plugin
 
 
 def _explained(path: str, error: Exception) -> str:
@@ -121,25 +134,13 @@ class InThisProcess(Invoker):
         return output
 
 
-def ask(plugin: skel.Plugin, request: bytes, cgroups: Cgroups) -> Asked:
-    """Return what a plugin makes of one request.
-
-    :raises TryError: the request cannot be read.
-    """
+def ask(plugin: skel.Plugin, request: Request, cgroups: Cgroups) -> Asked:
+    """Return what a plugin makes of one request, whose cgroup is made if it has none."""
     asked: list[Asked] = []
-    try:
-        value = json.loads(request)
-        path = (value.get("spec") or {}).get("cgroupsPath") or ""
-        if path:
-            cgroups.make(expand(path))
-    except (ValueError, AttributeError, TypeError) as error:
-        raise TryError(
-            f"the request is not one: {escape(str(error))}; expected a JSON object, docs/spec.md"
-        ) from error
+    if request.spec is not None and request.spec.cgroups_path:
+        cgroups.make(expand(request.spec.cgroups_path))
     invoker = InThisProcess(plugin, cgroups, asked.append)
-    output = invoker.run("", plugin.type, request, 0, max_output=0, log=None) if isinstance(value, dict) else None
-    if output is None or output.status != 0:
-        raise TryError("the request cannot be read; expected one as docs/spec.md has it")
+    invoker.run("", plugin.type, request.to_json(), 0, max_output=0, log=None)
     return asked[0]
 
 
@@ -189,7 +190,7 @@ def request_of(
     *,
     tree: Cgroups,
     top: str,
-) -> bytes:
+) -> Request:
     """Return a request about a container ``app`` as a runtime sends it, and make the container's cgroup.
 
     :param top: the path above the cgroups that are made.
@@ -209,4 +210,4 @@ def request_of(
         raise TryError(str(error)) from error
     if isinstance(tree, CgroupTree):
         tree.add(container)
-    return request.to_json()
+    return request

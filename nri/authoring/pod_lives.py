@@ -49,7 +49,7 @@ def bridged(
     """A runtime with the bridge, whose host configuration has this plugin alone."""
     with tempfile.TemporaryDirectory(prefix="nri-run-") as place:
         entry = {"type": plugin.type, "states": list(states), **({} if conf is None else {"conf": conf})}
-        with open(f"{place}/10-{plugin.type}.conf", "w", encoding="utf-8") as file:
+        with open(f"{place}/10.conf", "w", encoding="utf-8") as file:
             json.dump({"version": "0.1", "plugins": [entry]}, file)
         options = BridgeOptions(
             conf_dir=place,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import sys
 from typing import TYPE_CHECKING, Any
@@ -14,25 +13,13 @@ from nri.errors import NRIError, escape
 
 if TYPE_CHECKING:
     from nri.authoring.figures import Figures
-    from nri.types.v1 import Request
-
-MAX_REQUEST = 4 * 1024 * 1024
-"""Bytes of a file with a request at most."""
-
-
-def _json(_ctx: click.Context, param: click.Parameter, value: str | None) -> Any:
-    """Return the value of a JSON document on the command line."""
-    try:
-        return None if value is None else json.loads(value)
-    except (ValueError, RecursionError) as error:
-        raise click.BadParameter(f"found {value!r}, expected JSON: {error}", param=param) from error
 
 
 @click.command()
 @click.argument("paths", metavar="[PATH]...", nargs=-1, type=click.Path())
 @click.option("--output", "folder", metavar="DIR", default="dist", show_default=True, help="Folder of the result.")
 @click.option("--name", help="Name of the result.  [default: the plugin's type; plugins for several]")
-@click.option("--conf", metavar="JSON", callback=_json, help="The conf of the request that is tried.")
+@options.conf(help="The conf of the request that is tried.")
 @click.option("--request", "request_file", metavar="FILE", type=click.Path(), help="The request that is tried.")
 @click.option("--no-prefork", is_flag=True, help="Accept a plugin that is started for each request.")
 @click.option("--check-libc", is_flag=True, help="Print on which distributions the result runs.")
@@ -76,7 +63,7 @@ def build(
             output=folder,
             name=name,
             conf=conf,
-            request=None if request_file is None else _read(request_file),
+            request=None if request_file is None else options.read_request(request_file),
             prefork=not no_prefork,
             check_libc=check_libc,
             verbose=verbose,
@@ -88,19 +75,6 @@ def build(
     _print(built.figures)
     for line in built.libc:
         click.echo(escape(line))
-
-
-def _read(path: str) -> Request:
-    from nri.types import DecodeError
-    from nri.types.v1 import Request
-
-    try:
-        with open(path, "rb") as file:
-            return Request.from_json(file.read(MAX_REQUEST))
-    except OSError as error:
-        raise NRIError(f"{path}: can't be read: {error.strerror}") from error
-    except DecodeError as error:
-        raise NRIError(f"{path}: no request: {error}") from error
 
 
 def _print(figures: list[Figures]) -> None:

@@ -14,32 +14,6 @@ from nri.errors import NRIError, escape
 from nri.places import DEFAULT_BIN_DIRS
 from nri.process.inherit import prepare_process
 from nri.testing.conformance import CHECKS, FAILS, CheckOutcome, check, report
-from nri.types import DecodeError, gojson
-
-MAX_CONF = 1024 * 1024
-"""Bytes of a file with a plugin conf: as many as a file of the host configuration may have."""
-
-
-def _read_conf(context: click.Context, option: click.Parameter, value: str | None) -> Any:
-    """Return the plugin conf in an option's value: JSON, or the name of a file."""
-    if value is None:
-        return None
-    where, text = "it", value.encode()
-    if value.lstrip()[:1] not in ("{", "["):
-        where = escape(value)
-        try:
-            with open(value, "rb") as file:
-                text = file.read(MAX_CONF + 1)
-        except (OSError, ValueError) as error:
-            why = error.strerror if isinstance(error, OSError) else str(error)
-            expected = "expected a JSON object, or a file with one"
-            raise click.BadParameter(f"{where} cannot be read: {why}; {expected}", context, option) from None
-    if len(text) > MAX_CONF:
-        raise click.BadParameter(f"{where} has more than {MAX_CONF} bytes", context, option)
-    try:
-        return gojson.loads(text)
-    except DecodeError as error:
-        raise click.BadParameter(f"{where} is not JSON: {error}", context, option) from None
 
 
 def _find(binary: str, bin_dirs: tuple[str, ...]) -> str:
@@ -58,7 +32,7 @@ def _find(binary: str, bin_dirs: tuple[str, ...]) -> str:
 
 @click.command()
 @click.argument("binary")
-@click.option("--conf", callback=_read_conf, metavar="FILE|JSON", help="Plugin conf for the requests.")
+@options.conf(help="Plugin conf for the requests.")
 @click.option("--type", "plugin_type", metavar="TYPE", default="", help="The plugin's type; default: the file name.")
 @click.option("-k", "word", metavar="WORD", default="", help="Only the checks whose id or title contains this.")
 @options.seconds("--timeout", default=10.0, help="Time for each run of the plugin.")

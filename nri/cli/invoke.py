@@ -24,8 +24,7 @@ from nri.errors import escape
 from nri.process.inherit import prepare_process
 from nri.process.lines import readable
 from nri.runtime.config_file import ConfigFile
-from nri.types import DecodeError
-from nri.types.v1 import MAX_REQUEST, Request, State
+from nri.types.v1 import Request, State
 
 
 def _read_version(context: click.Context, option: click.Parameter, value: str | None) -> Version | None:
@@ -103,7 +102,7 @@ def invoke(
     config: dict[str, Any] | None = None
     file: ConfigFile | None = None
     if request_file is not None:
-        request = _read_request(request_file)
+        request = options.read_request(request_file)
     else:
         # Absolute, as the plugins' directories below: prepare_process() changes directory.
         file = ConfigFile(os.path.abspath(str(spec_file))) if apply else None
@@ -169,23 +168,6 @@ def _print_changes(changes: Changes) -> None:
         click.echo(f"changes of the container:\n{textwrap.indent(lines, '  ')}")
     for update in changes.updates.values():
         click.echo(escape(f"update of {update['id']}: {json.dumps(update['resources'])}"))
-
-
-def _read_request(name: str) -> Request:
-    where = "stdin" if name == "-" else escape(name)
-    try:
-        if name == "-":  # stdin is None if the caller has closed it
-            document = sys.stdin.buffer.read(MAX_REQUEST + 1) if sys.stdin else b""
-        else:
-            with open(name, "rb") as file:
-                document = file.read(MAX_REQUEST + 1)
-        if len(document) > MAX_REQUEST:
-            raise DecodeError(f"has more than {MAX_REQUEST} bytes, expected a request")
-        return Request.from_json(document)
-    except OSError as error:
-        raise DecodeError(f"{where}: cannot be read: {error.strerror}; expected a request") from error
-    except DecodeError as error:
-        raise DecodeError(f"{where}: {error}") from error
 
 
 def _print_requests(client: Client, request: Request, state: str, as_json: bool) -> None:

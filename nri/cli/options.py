@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -13,7 +14,11 @@ from nri.client import DirectInvoker
 from nri.config.entries import DEFAULT_TIMEOUT, MAX_TIMEOUT, ConfigList
 from nri.errors import NRIError, escape
 from nri.places import DEFAULT_BIN_DIRS, DEFAULT_CONF_DIR, DEFAULT_CONF_FILE
-from nri.types.v1 import STATES
+from nri.types import DecodeError, gojson
+from nri.types.v1 import MAX_REQUEST, STATES, Request
+
+MAX_CONF = 1024 * 1024
+"""Bytes of a file with a plugin conf: as many as a file of the host configuration may have."""
 
 type_state = click.Choice([str(state) for state in STATES])
 
@@ -29,6 +34,29 @@ class Seconds(click.FloatRange):
         return seconds
 
 
+def _read_conf(context: click.Context, option: click.Parameter, value: str | None) -> Any:
+    """Return the plugin conf in an option's value: JSON, or the name of a file."""
+    if value is None:
+        return None
+    where, text = "it", value.encode()
+    if value.lstrip()[:1] not in ("{", "["):
+        where = escape(value)
+        try:
+            with open(value, "rb") as file:
+                text = file.read(MAX_CONF + 1)
+        except (OSError, ValueError) as error:
+            why = error.strerror if isinstance(error, OSError) else str(error)
+            expected = "expected a JSON object, or a file with one"
+            raise click.BadParameter(f"{where} cannot be read: {why}; {expected}", context, option) from None
+    if len(text) > MAX_CONF:
+        raise click.BadParameter(f"{where} has more than {MAX_CONF} bytes", context, option)
+    try:
+        return gojson.loads(text)
+    except DecodeError as error:
+        raise click.BadParameter(f"{where} is not JSON: {error}", context, option) from None
+
+
+conf = functools.partial(click.option, "--conf", callback=_read_conf, metavar="FILE|JSON")
 _BIN_DIR_HELP = "Directory of plugins. Repeat for more; the first executable found is run."
 
 path = functools.partial(click.option, metavar="FILE", type=click.Path(), show_default=True)
@@ -106,3 +134,24 @@ def pairs(option: str, words: tuple[str, ...]) -> dict[str, str]:
             raise click.BadParameter(f"found {word!r}, expected KEY=VALUE", param_hint=f"'{option}'")
         pairs[key] = value
     return pairs
+
+
+def read_request(name: str) -> Request:
+    """Return the request in a file; "-" for stdin.
+
+    :raises DecodeError: it cannot be read, or is no request.
+    """
+    where = "stdin" if name == "-" else escape(name)
+    try:
+        if name == "-":  # stdin is None if the caller has closed it
+            document = sys.stdin.buffer.read(MAX_REQUEST + 1) if sys.stdin else b""
+        else:
+            with open(name, "rb") as file:
+                document = file.read(MAX_REQUEST + 1)
+        if len(document) > MAX_REQUEST:
+            raise DecodeError(f"has more than {MAX_REQUEST} bytes, expected a request")
+        return Request.from_json(document)
+    except OSError as error:
+        raise DecodeError(f"{where}: cannot be read: {error.strerror}; expected a request") from error
+    except DecodeError as error:
+        raise DecodeError(f"{where}: {error}") from error

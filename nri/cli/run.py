@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from nri.authoring.in_process import Asked
     from nri.skel import Plugin
 
-MAX_CONF = 1024 * 1024
-"""Bytes of a file with a conf or a request."""
-
 
 @click.command()
 @click.argument("path", metavar="PLUGIN.py")
@@ -30,7 +27,7 @@ MAX_CONF = 1024 * 1024
 )
 @click.option("--runtime", metavar="NAME", help="Send a request as this runtime does: containerd-2.1, podman, …")
 @click.option("--state", type=options.type_state, help="The state of that request.  [default: create]")
-@click.option("--conf", "conf_text", metavar="JSON", help="The plugin's conf; by default that of a *.conf beside it.")
+@options.conf(help="The plugin's conf; by default that of a *.conf beside it.")
 @click.option("--annotation", "annotations", multiple=True, metavar="KEY=VALUE", help="Annotation of every pod.")
 @click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="Label of every pod.")
 @click.option("--pods", default=1, type=click.IntRange(1, 100), show_default=True, help="Number of pods.")
@@ -49,7 +46,7 @@ def run(
     request_file: str | None,
     runtime: str | None,
     state: str | None,
-    conf_text: str | None,
+    conf: Any,
     annotations: tuple[str, ...],
     labels: tuple[str, ...],
     pods: int,
@@ -57,7 +54,7 @@ def run(
     cgroups: str,
     watch: bool,
 ) -> None:
-    """Try a plugin while you write it.
+    """Try a plugin while writing it.
 
     Sends it the requests of a pod's life, from an embedded runtime through the bridge, and prints its results, what
     it has written to cgroups, and all that it prints, tracebacks in full. Nothing of the node is changed, unless
@@ -84,7 +81,8 @@ def run(
         from nri.authoring.watching import Watcher
 
         words = [word for word in sys.argv[2:] if word != "--watch"]
-        Watcher(os.path.dirname(os.path.abspath(path)), click.echo).run(["run", *words])
+        folder = path if os.path.isdir(path) else os.path.dirname(os.path.abspath(path))
+        Watcher(folder, click.echo).run(["run", *words])
         return
     import logging
 
@@ -94,11 +92,14 @@ def run(
     given = options.pairs("--annotation", annotations), options.pairs("--label", labels)
     source = in_process.find_plugin(path)
     plugin = in_process.load(source)
-    conf = _conf(conf_text, source, plugin)
+    request = None if request_file is None else options.read_request(request_file)
+    if request is not None and conf is None:
+        conf = request.conf
+    conf = _conf(conf, source, plugin)
     show = _Show()
     with in_process.cgroups(cgroups) as (tree, top):
-        if request_file is not None:
-            show.asked(in_process.ask(plugin, _read(request_file), tree))
+        if request is not None:
+            show.asked(in_process.ask(plugin, request.replace(conf=conf), tree))
         elif runtime is not None:
             made = in_process.request_of(runtime, state or "create", conf, *given, tree=tree, top=top)
             show.asked(in_process.ask(plugin, made, tree))
@@ -164,26 +165,12 @@ def _short(file: str, path: str) -> str:
     return knob if directory in (own, "app") else file
 
 
-def _conf(text: str | None, source: str, plugin: Plugin) -> Any:
+def _conf(given: Any, source: str, plugin: Plugin) -> Any:
     from nri.authoring import in_process
-    from nri.types import DecodeError, gojson
 
-    if text is None:
-        conf, file = in_process.conf_beside(source, plugin.type)
-        if file:
-            click.secho(f"the conf is that of {escape(os.path.basename(file))}", dim=True)
-        return conf
-    try:
-        return gojson.loads(text)
-    except DecodeError as error:
-        raise click.BadParameter(f"it is not JSON: {error}", param_hint="'--conf'") from error
-
-
-def _read(path: str) -> bytes:
-    try:
-        if path == "-":
-            return sys.stdin.buffer.read(MAX_CONF + 1)
-        with open(path, "rb") as file:
-            return file.read(MAX_CONF + 1)
-    except OSError as error:
-        raise NRIError(f"{escape(path)}: can't be read: {error.strerror}; expected a request") from error
+    if given is not None:
+        return given
+    conf, file = in_process.conf_beside(source, plugin.type)
+    if file:
+        click.secho(f"the conf is that of {escape(os.path.basename(file))}", dim=True)
+    return conf

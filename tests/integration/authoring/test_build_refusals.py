@@ -64,9 +64,7 @@ CASES = {
     ),
     "a name that is a path": Case(plugin("authored"), "--name: found '../x', expected a name", ("--name", "../x")),
     "two of one type": Case(plugin("authored"), "its type 'authored' is that of another plugin", ("plugin.py",)),
-    "no request": Case(
-        plugin("authored"), "/dev/null: no request: the document is empty", ("--request", "/dev/null")
-    ),
+    "no request": Case(plugin("authored"), "/dev/null: the document is empty", ("--request", "/dev/null")),
 }
 
 
@@ -123,7 +121,7 @@ def test_a_folder_where_nothing_can_be_written_is_named(folder: Path) -> None:
 def test_a_conf_that_is_no_json_is_a_wrong_command_line(folder: Path) -> None:
     ran = build(folder, "plugin.py", "--conf", "{")
     assert ran.status == 2
-    assert "Invalid value for '--conf': found '{', expected JSON" in ran.stderr
+    assert "Invalid value for '--conf': it is not JSON: " in ran.stderr
 
 
 def refusal(*words: str) -> str:

@@ -116,6 +116,9 @@ def test_a_recorded_request_is_sent_as_it_is(tmp_path: Path) -> None:
     expected = "create web: ok\n  wrote cpuset.cpus: 7\n  confining\n"
     assert run(tmp_path, "--request", "request.json").stdout == expected
     assert run(tmp_path, "--request", "-", stdin=request).stdout == expected
+    assert (
+        "wrote cpuset.cpus: 6\n" in run(tmp_path, "--request", "-", "--conf", '{"cpus": "6"}', stdin=request).stdout
+    )
 
 
 @pytest.mark.parametrize(
@@ -125,13 +128,20 @@ def test_a_recorded_request_is_sent_as_it_is(tmp_path: Path) -> None:
         ("import nothing_of_that_name", (), 1, "pinner.py:1: ModuleNotFoundError: No module named 'nothing_of_that"),
         (PLUGIN.replace("skel.main(Pinner())", "pass"), (), 1, "pinner.py: found no call of skel.main; expected"),
         (PLUGIN.replace("skel.main(Pinner())", "raise SystemExit(3)"), (), 1, "it exits with 3 when it is loaded"),
+        (PLUGIN.replace('type = "pinner"', 'type = "a/b"'), (), 1, "found the type 'a/b', expected letters, digits"),
+        (PLUGIN.replace("main(Pinner())", "main(Pinner)"), (), 1, "expected an object of a class of skel.Plugin"),
         (PLUGIN, ("--conf", "{"), 2, "it is not JSON"),
         (PLUGIN, ("--runtime", "lxc"), 1, "expected one of"),
         (PLUGIN, ("--runtime", "podman", "--state", "setup"), 1, "podman sends no 'setup' about a container"),
         (PLUGIN, ("--state", "setup"), 2, "--state goes with --runtime"),
-        (PLUGIN, ("--request", "nothing.json"), 1, "nothing.json: can't be read: No such file or directory"),
-        (PLUGIN, ("--request", "/dev/null"), 1, "the request is not one: "),
-        (PLUGIN, ("--request", "pinner.py"), 1, "the request is not one: "),
+        (
+            PLUGIN,
+            ("--request", "nothing.json"),
+            1,
+            "nothing.json: cannot be read: No such file",
+        ),
+        (PLUGIN, ("--request", "/dev/null"), 1, "/dev/null: the document is empty, expected JSON"),
+        (PLUGIN, ("--request", "pinner.py"), 1, "pinner.py: line 1 column 1: "),
     ],
 )
 def test_what_cannot_be_tried_is_one_sentence(
