@@ -15,6 +15,7 @@ from nri.authoring.assembling import assemble, find_tools, left_out, link_elsewh
 from nri.authoring.build_errors import BuildError
 from nri.authoring.interpreter import search_path
 from nri.authoring.rehearsal import Rehearsed
+from nri.authoring.sample_conf import conf_beside
 from nri.authoring.survey import Survey
 from nri.authoring.workplace import Workplace
 from nri.config.entries import TYPE_PATTERN, PluginEntry
@@ -114,16 +115,21 @@ def _prepare(
         raise BuildError(f"{where}: it imports {missing.module}, which is not there; {remedy}")
     scratch = work.make(f"rehearsal-{len(os.listdir(work.folder))}")
     rehearsal = Rehearsed(script, search, scratch)
-    schema = _schema(rehearsal, options.conf)
+    conf = options.conf
+    if conf is None:
+        conf, beside = conf_beside(script, rehearsal.type)
+        if beside and options.verbose:
+            say(f"{rehearsal.type}: the conf is that of {os.path.basename(beside)}")
+    schema = _schema(rehearsal, conf)
     states = [str(state) for state in rehearsal.about.get("states") or ()]
-    request = options.request or trial.default_request(rehearsal.type, states, options.conf)
-    if options.request is not None and options.conf is not None:
-        request = request.replace(conf=options.conf)
+    request = options.request or trial.default_request(rehearsal.type, states, conf)
+    if options.request is not None and (options.conf is not None or request.conf is None):
+        request = request.replace(conf=conf)
     error = trial.read_answer(rehearsal.type, *rehearsal.run("invoke", request.to_json()))
     if options.prefork:
         trial.refuse_unfit(rehearsal.type, rehearsal.why_not_preforked())
-    if options.conf is None and isinstance(schema, dict) and schema.get("required"):
-        say(f"{rehearsal.type}: its conf has required keys, which --conf did not give")
+    if request.conf is None and isinstance(schema, dict) and schema.get("required"):
+        say(f"{rehearsal.type}: its conf has required keys; neither --conf nor a *.conf beside it gives them")
     if costs := rehearsal.costs():
         named = ", ".join([f"{name} {cost:.1f} ms" for name, cost in costs.items()])
         say(f"hint: {rehearsal.type} imports at its start: {named}; import late what not every request needs")
@@ -148,7 +154,7 @@ def _schema(rehearsal: Rehearsed, conf: Any) -> Any:
     trial.check_schema(rehearsal.type, schema)
     if conf is not None:
         for fault in check_conf(PluginEntry(type=rehearsal.type, conf=conf), schema):
-            raise BuildError(f"--conf: {fault.path.partition('].')[2]}: {fault.message}")
+            raise BuildError(f"the conf of {rehearsal.type}: {fault.path.partition('].')[2]}: {fault.message}")
     return schema
 
 

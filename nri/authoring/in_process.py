@@ -152,21 +152,6 @@ def find_plugin(path: str) -> str:
         raise TryError(str(error)) from error
 
 
-def conf_beside(source: str, type_: str) -> tuple[Any, str]:
-    """Return the conf of a plugin's entry in a ``*.conf`` beside its source, and the file; None and "" without one.
-
-    :raises nri.config.ConfigError: such a file is not a valid configuration.
-    """
-    from nri import config
-
-    folder = os.path.dirname(source)
-    if not any(name.endswith(".conf") for name in os.listdir(folder)):
-        return None, ""
-    found = config.load(folder, f"{folder}/none", check_owner=False).plugins
-    entry = next((plugin for plugin in found if plugin.type == type_), None)
-    return (None, "") if entry is None else (entry.conf, entry.source)
-
-
 @contextlib.contextmanager
 def cgroups(kind: str) -> Iterator[tuple[Cgroups, str]]:
     """Cgroups to try a plugin on, and the path above those that are made.

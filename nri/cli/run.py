@@ -166,11 +166,11 @@ def _short(file: str, path: str) -> str:
 
 
 def _conf(given: Any, source: str, plugin: Plugin) -> Any:
-    from nri.authoring import in_process
+    from nri.authoring.sample_conf import conf_beside
 
     if given is not None:
         return given
-    conf, file = in_process.conf_beside(source, plugin.type)
+    conf, file = conf_beside(source, plugin.type)
     if file:
         click.secho(f"the conf is that of {escape(os.path.basename(file))}", dim=True)
     return conf

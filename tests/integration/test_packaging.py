@@ -158,6 +158,20 @@ def test_a_binary_says_what_is_wrong_with_its_input_without_a_traceback(destinat
         assert done.stdout == ""
 
 
+@pytest.mark.parametrize("option", [[], ["--writes", "cgroup"], ["--v2"]], ids=str)
+def test_the_compiled_command_makes_the_folder_of_a_new_plugin(tmp_path: Path, option: list[str]) -> None:
+    run("tools/binaries")
+    made = run(ROOT / "dist/nri/nri", "new", "pinner", *option, cwd=tmp_path)
+    assert made.startswith("made pinner: ")
+    assert made.endswith("pinner.py, test_pinner.py\n")
+    assert "@name@" not in "".join(path.read_text() for path in (tmp_path / "pinner").iterdir())
+    refused = subprocess.run(
+        [ROOT / "dist/nri/nri", "run", "pinner"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert refused.stderr.startswith("this nri is a compiled executable, which can't load PLUGIN.py: ")
+
+
 def test_the_compiled_command_builds_nothing_and_says_what_does() -> None:
     run("tools/binaries")
     done = subprocess.run([ROOT / "dist/nri/nri", "build", "batch.py"], capture_output=True, text=True, check=False)

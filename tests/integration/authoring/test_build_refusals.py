@@ -56,7 +56,9 @@ CASES = {
         "authored schema: no JSON Schema: at /type: 7 is not valid",
     ),
     "a conf that it does not take": Case(
-        plugin("authored", more=LIST_SCHEMA), "--conf: conf.cpus: found the number 2", ("--conf", '{"cpus": 2}')
+        plugin("authored", more=LIST_SCHEMA),
+        "the conf of authored: conf.cpus: found the number 2",
+        ("--conf", '{"cpus": 2}'),
     ),
     "an open file": Case(plugin("authored", top="x = open('/dev/null')"), f"{UNFIT} a file open when it is loaded"),
     "a directory of its own": Case(
