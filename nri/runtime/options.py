@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 
 from nri import trust
-from nri.config import ConfigError
-from nri.config.entries import DEFAULT_TIMEOUT, FAILURE_POLICIES
+from nri.config import ConfigError, host_fields
+from nri.config.entries import DEFAULT_TIMEOUT
 from nri.config.loading import read
 from nri.config.validate import SECONDS
-from nri.places import DEFAULT_BIN_DIRS, DEFAULT_CONF_DIR, DEFAULT_CONF_FILE, RUNTIME_OPTIONS_FILE
+from nri.places import RUNTIME_OPTIONS_FILE
 from nri.types import fields, gojson
 from nri.types.conf import Conf
 from nri.types.table import text
@@ -45,18 +45,10 @@ class WrapperOptions(
     """The options, with the default of each that is not given."""
 
     runtime: str = fields.value(_RUNTIME, "the real runtime: a path, or a name that is looked up", default="")
-    conf_dir: str = fields.path("directory of the host configuration", default=DEFAULT_CONF_DIR)
-    conf_file: str = fields.path("file that counts if the directory has no .conf", default=DEFAULT_CONF_FILE)
-    bin_dirs: tuple[str, ...] = fields.array(
-        fields.PATH,
-        "directories of the plugins, in the order of the look-up",
-        shortest=1,
-        expected="an array of absolute paths, at least one",
-        default=[*DEFAULT_BIN_DIRS],
-    )
-    failure_policy: str = fields.choice(
-        *FAILURE_POLICIES, default="fail", description="what becomes of a container whose plugin has failed"
-    )
+    conf_dir: str = host_fields.CONF_DIR
+    conf_file: str = host_fields.CONF_FILE
+    bin_dirs: tuple[str, ...] = host_fields.BIN_DIRS
+    failure_policy: str = host_fields.FAILURE_POLICY
     timeout: float = fields.value(SECONDS, "seconds that each plugin has", default=DEFAULT_TIMEOUT)
     deadline: float = fields.value(SECONDS, "seconds that a whole chain has", default=DEFAULT_DEADLINE)
     log_file: str = fields.path("the log, beside the runtime's own", default="")

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from nri.config.entries import DEFAULT_TIMEOUT, FAILURE_POLICIES
+from nri.config import host_fields
+from nri.config.entries import DEFAULT_TIMEOUT
 from nri.config.faults import nearest
 from nri.config.validate import SECONDS
 from nri.errors import NRIError
-from nri.places import DEFAULT_BIN_DIRS, DEFAULT_CONF_DIR, DEFAULT_CONF_FILE, DEFAULT_RECORD_FILE
+from nri.places import DEFAULT_RECORD_FILE
 from nri.types import DecodeError, fields, gojson
 from nri.types.conf import Conf
 from nri.types.table_explained import why
@@ -29,18 +30,10 @@ class BridgeOptions(
 ):
     """The bridge options, with the default of each that is not given."""
 
-    conf_dir: str = fields.path("directory of the host configuration", default=DEFAULT_CONF_DIR)
-    conf_file: str = fields.path("file that counts if the directory has no .conf", default=DEFAULT_CONF_FILE)
-    bin_dirs: tuple[str, ...] = fields.array(
-        fields.PATH,
-        "directories of the plugins, in the order of the look-up",
-        shortest=1,
-        expected="an array of absolute paths, at least one",
-        default=[*DEFAULT_BIN_DIRS],
-    )
-    failure_policy: str = fields.choice(
-        *FAILURE_POLICIES, default="fail", description="what becomes of a container whose plugin has failed"
-    )
+    conf_dir: str = host_fields.CONF_DIR
+    conf_file: str = host_fields.CONF_FILE
+    bin_dirs: tuple[str, ...] = host_fields.BIN_DIRS
+    failure_policy: str = host_fields.FAILURE_POLICY
     plugin_timeout: float = fields.value(SECONDS, "seconds that each plugin has", default=DEFAULT_TIMEOUT)
     prefork: bool = fields.flag("start plugins before there is a request", default=True)
     check_owner: bool = fields.flag("run and read only what root alone can write to", default=True)

@@ -1,0 +1,22 @@
+"""Fields that the options of the bridge and of nri-runc share: where the host configuration and the plugins are."""
+
+from __future__ import annotations
+
+from nri.config.entries import FAILURE_POLICIES
+from nri.places import DEFAULT_BIN_DIRS, DEFAULT_CONF_DIR, DEFAULT_CONF_FILE
+from nri.types import fields
+
+CONF_DIR = fields.path("directory of the host configuration", default=DEFAULT_CONF_DIR)
+CONF_FILE = fields.path("file that is read if the directory has no *.conf", default=DEFAULT_CONF_FILE)
+BIN_DIRS = fields.array(
+    fields.PATH,
+    "directories of plugins, in the order of the search",
+    shortest=1,
+    expected="an array of absolute paths, at least one",
+    default=[*DEFAULT_BIN_DIRS],
+)
+FAILURE_POLICY = fields.choice(
+    *FAILURE_POLICIES,
+    default="fail",
+    description="what the failure of a plugin means whose entry does not say it",
+)
