@@ -144,6 +144,15 @@ def ask(plugin: skel.Plugin, request: Request, cgroups: Cgroups) -> Asked:
     return asked[0]
 
 
+def below(request: Request, top: str) -> Request:
+    """Return a request whose container has its cgroup below *top*, and no process: it may be another node's."""
+    if not top or request.spec is None:
+        return request
+    path = request.spec.cgroups_path
+    spec = request.spec.replace(cgroups_path=top + expand(path) if path else "")
+    return request.replace(spec=spec, pid=0)
+
+
 def find_plugin(path: str) -> str:
     """Return the source file of a plugin: *path*, or the one plugin in the folder *path*."""
     try:

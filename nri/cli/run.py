@@ -99,7 +99,7 @@ def run(
     show = _Show()
     with in_process.cgroups(cgroups) as (tree, top):
         if request is not None:
-            show.asked(in_process.ask(plugin, request.replace(conf=conf), tree))
+            show.asked(in_process.ask(plugin, in_process.below(request.replace(conf=conf), top), tree))
         elif runtime is not None:
             made = in_process.request_of(runtime, state or "create", conf, *given, tree=tree, top=top)
             show.asked(in_process.ask(plugin, made, tree))

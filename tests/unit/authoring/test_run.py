@@ -10,6 +10,7 @@ import pytest
 
 from nri.authoring.watching import Watcher
 from tests.integration.cli.running import COMMAND, SOURCE, Ran, process
+from tests.support.waiting import wait_until
 
 PLUGIN = """from nri import skel
 from nri.cgroups import find
@@ -119,6 +120,19 @@ def test_a_recorded_request_is_sent_as_it_is(tmp_path: Path) -> None:
     assert (
         "wrote cpuset.cpus: 6\n" in run(tmp_path, "--request", "-", "--conf", '{"cpus": "6"}', stdin=request).stdout
     )
+
+
+@pytest.mark.kernel_cgroups
+@pytest.mark.runtime
+@pytest.mark.parametrize("words", [(), ("--runtime", "containerd-2.1"), ("--request", "-")], ids=str)
+def test_the_nodes_own_cgroups_are_made_below_one_and_removed(tmp_path: Path, words: tuple[str, ...]) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("needs root to make cgroups")
+    request = b'{"state":"create","id":"web","pid":1,"spec":{"cgroupsPath":"/kubepods/web"}}'
+    ran = run(tmp_path, "--cgroups", "real", "--conf", '{"cpus": "0"}', *words, stdin=request)
+    assert (ran.status, ran.stderr) == (0, "")
+    assert "wrote cpuset.cpus: 0\n" in ran.stdout
+    assert wait_until(lambda: not list(Path("/sys/fs/cgroup").glob("**/nri-run-*")))  # tests beside this have some
 
 
 @pytest.mark.parametrize(
