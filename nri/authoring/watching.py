@@ -59,12 +59,14 @@ class Watcher:
 
     def _look(self) -> dict[str, tuple[int, int]]:
         seen = {}
-        with os.scandir(self._directory) as entries:
-            for entry in entries:
-                if entry.name.endswith(_WATCHED):
-                    try:
-                        status = entry.stat()
-                    except OSError:
-                        continue  # it was just replaced
-                    seen[entry.name] = status.st_mtime_ns, status.st_size
+        try:
+            names = [name for name in os.listdir(self._directory) if name.endswith(_WATCHED)]
+        except OSError:
+            return {}  # it was removed, and may come again
+        for name in names:
+            try:
+                status = os.stat(os.path.join(self._directory, name))
+            except OSError:
+                continue  # it was just replaced
+            seen[name] = status.st_mtime_ns, status.st_size
         return seen

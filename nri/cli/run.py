@@ -80,6 +80,8 @@ def run(
     if watch:
         from nri.authoring.watching import Watcher
 
+        if not os.path.exists(path):
+            raise NRIError(f"{escape(path)}: found nothing there; expected a plugin's source file or its folder")
         words = [word for word in sys.argv[2:] if word != "--watch"]
         folder = path if os.path.isdir(path) else os.path.dirname(os.path.abspath(path))
         Watcher(folder, click.echo).run(["run", *words])

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import signal
 import subprocess
 from pathlib import Path
+from typing import IO
 
 import pytest
 
 from nri.authoring.watching import Watcher
 from tests.integration.cli.running import COMMAND, SOURCE, Ran, process
-from tests.support.waiting import wait_until
+from tests.support.waiting import SOON, wait_until
 
 PLUGIN = """from nri import skel
 from nri.cgroups import find
@@ -165,6 +168,31 @@ def test_what_cannot_be_tried_is_one_sentence(
     assert ran.status == status
     assert said in ran.stderr
     assert ran.stdout == ""
+
+
+def test_a_file_that_is_not_there_is_not_waited_for(tmp_path: Path) -> None:
+    ran = process("run", "--watch", "nothing/x.py", cwd=tmp_path)
+    assert (ran.status, ran.stdout) == (1, "")
+    assert "nothing/x.py: found nothing there; expected a plugin's source file or its folder" in ran.stderr
+
+
+def until_it_waits(output: IO[str]) -> list[str]:
+    """Return the lines before the one that says so."""
+    return list(itertools.takewhile(lambda line: not line.startswith("-- exit status 0; waiting"), output))
+
+
+def test_it_is_run_again_at_every_save_until_it_is_interrupted(tmp_path: Path) -> None:
+    file = tmp_path / "pinner.py"
+    file.write_text(PLUGIN)
+    command = [*COMMAND, "run", "--watch", str(file)]
+    environment = {"PYTHONPATH": SOURCE, "PATH": os.defpath, "PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as watching:
+        assert watching.stdout is not None
+        assert "".join(until_it_waits(watching.stdout)) == LIFE
+        file.write_text(PLUGIN.replace('"2-3"', '"4"'))
+        assert "+  wrote cpuset.cpus: 4\n" in until_it_waits(watching.stdout)
+        watching.send_signal(signal.SIGINT)
+        assert watching.wait(SOON) == 0
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
