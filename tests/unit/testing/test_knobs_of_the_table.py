@@ -1,0 +1,66 @@
+"""Each knob that `nri.cgroups` writes is a file of the tree that answers as the kernel, and the tree takes it."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest.mock import ANY
+
+import pytest
+
+from nri.cgroups import CgroupError, Quota, find
+from nri.cgroups.knob_table import TABLE
+from nri.testing import CgroupTree, Pod
+
+MIB = 1 << 20
+VALUES: dict[str, Any] = {
+    "cpu.weight": 50,
+    "cpu.weight.nice": 5,
+    "cpu.max": Quota(20000, 50000),
+    "cpu.max.burst": 1000,
+    "cpu.idle": True,
+    "cpu.uclamp.min": 12.5,
+    "cpu.uclamp.max": 50.0,
+    "cpuset.cpus": frozenset({1, 2}),
+    "cpuset.mems": frozenset({0}),
+    "cpuset.cpus.partition": "root",
+    "memory.min": 4 * MIB,
+    "memory.low": 8 * MIB,
+    "memory.high": 16 * MIB,
+    "memory.max": 32 * MIB,
+    "memory.swap.max": 4 * MIB,
+    "memory.oom.group": True,
+    "io.weight": {"default": 10000},
+    "io.max": {"8:0": {"rbps": MIB}},
+    "io.latency": {"8:0": 5000},
+    "pids.max": 100,
+    "hugetlb.2MB.max": 4 * MIB,
+}
+WITHOUT = {"cpu.bvt_warp_ns", "io.bfq.weight"}  # of other kernels, and of a scheduler that the tree does not have
+
+
+def test_the_table_here_has_every_knob_that_can_be_written() -> None:
+    written = {name for name, knob in TABLE.items() if knob.can_be_written}
+    assert {name for name in VALUES if not name.startswith("hugetlb.")} == written - WITHOUT
+
+
+@pytest.mark.parametrize("kind", ["v1", "v2"])
+@pytest.mark.parametrize("name", VALUES)
+def test_a_knob_is_written_and_read_again(name: str, kind: str) -> None:
+    web = Pod(cgroup_version=int(kind[1])).container("web", resources={"cpu": {}})
+    with CgroupTree(kind) as tree:
+        tree.add(web)
+        cgroup = find(web.cgroups_path, web.pid, web.id)
+        if name == "memory.swap.max":  # v1 limits both together
+            cgroup.write("memory.max", 32 * MIB)
+            tree.forget()
+        try:
+            before = cgroup.read(name)
+        except CgroupError as error:
+            assert kind == "v1" and "cgroup v1 has nothing that does the same" in str(error)
+            return
+        assert cgroup.write(name, VALUES[name]) == (before if not isinstance(before, dict) else ANY)
+        shown = cgroup.read(name)
+        if isinstance(shown, dict):  # other devices and limits are there, too
+            shown = {key: shown[key] for key in VALUES[name]}
+        assert shown == VALUES[name] or name == "io.max"
+        assert (tree.written != {}) == (before != VALUES[name])
