@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 import uuid
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ import pytest
 
 from nri.cgroups import Cgroup, CgroupError, GoneError, Mounts, Quota, find
 from nri.cgroups.knob_table import find as find_knob
+from tests.support.controllers import enabled
 from tests.unit.cgroups.knob_trees import record
 
 if TYPE_CHECKING:
@@ -41,30 +42,30 @@ def made(*controllers: str) -> Iterator[tuple[Cgroup, list[Path]]]:
     if os.geteuid() != 0:
         pytest.skip("needs root to make cgroups")
     mounts, path, directories = Mounts.read(), f"/nri-test-{uuid.uuid4().hex[:12]}", []
-    enabled: list[tuple[Path, str]] = []
+    unified: list[tuple[Path, str]] = []
     for controller in controllers:
         mount = mounts.v2 if controller == "v2" else mounts.serving(HIERARCHIES[controller])
         if mount is None or mount.root != "/" or not os.access(mount.point, os.W_OK):
             pytest.skip(f"needs a hierarchy of {controller} that can be written to")
         control = Path(mount.point, "cgroup.subtree_control")
-        if mount.version == 2 and controller != "v2" and controller not in control.read_text().split():
+        if mount.version == 2 and controller != "v2":
             if controller not in control.with_name("cgroup.controllers").read_text().split():
                 pytest.skip(f"needs the controller {controller} in the v2 hierarchy of this kernel")
-            control.write_text(f"+{controller}")
-            enabled.append((control, controller))
+            unified.append((control, controller))
         directories.append(Path(mount.point + path))
     unique = list(dict.fromkeys(directories))
-    try:
+    with ExitStack() as stack:
+        for control, controller in unified:
+            stack.enter_context(enabled(control, controller))
         for directory in unique:
             directory.mkdir()
+            stack.callback(_remove, directory)
         yield find(path), unique
-    finally:
-        for directory in unique:
-            if directory.is_dir():
-                directory.rmdir()
-        for control, controller in enabled:
-            with suppress(OSError):  # another test has a cgroup with it
-                control.write_text(f"-{controller}")
+
+
+def _remove(directory: Path) -> None:
+    if directory.is_dir():
+        directory.rmdir()
 
 
 SCALARS: list[tuple[str, Any, Any]] = [
