@@ -272,6 +272,6 @@ def _systemd(run: str) -> FakeSystemd:
         from nri.testing.fake_systemd import FakeSystemd
     except ImportError as error:
         raise RuntimeError(
-            f"a tree with driver='systemd' needs the package {error.name}: expected it installed"
+            f"a tree with driver='systemd' needs the package {error.name}: pip install 'nri[testing]'"
         ) from error
     return FakeSystemd(Path(run))

@@ -47,7 +47,7 @@ def author(need: object, tmp_path_factory: pytest.TempPathFactory) -> Author:
     wheels.copy_sources(place / "source")
     wheel = wheels.build(place / "source", place)
     (place / "home").mkdir()
-    return Author(place / "home", wheels.environment(place / "venv", f"{wheel}[binaries]", "pytest"))
+    return Author(place / "home", wheels.environment(place / "venv", f"{wheel}[binaries,testing]"))
 
 
 @pytest.fixture
