@@ -4,27 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from nri.authoring.scaffold import KINDS, Kind, NewPluginError, class_name, make, module_name
 from tests.integration.cli.running import Ran, process
+from tests.support.linters import run_module
 
-ROOT = Path(__file__).parents[3]
 V01 = [kind for kind in KINDS if kind.template != "v2"]
-
-
-def tool(folder: Path, *command: str) -> str:
-    """Run a module of this Python in a folder; return what it prints."""
-    environment = {"PATH": os.defpath, "PYTHONPATH": str(ROOT), "HOME": str(folder), "LANG": "C.UTF-8"}
-    done = subprocess.run(
-        [sys.executable, "-m", *command], cwd=folder, env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 def new(folder: Path, *words: str) -> Ran:
@@ -37,12 +25,14 @@ def test_what_it_makes_passes_its_own_tests_and_the_usual_checks(tmp_path: Path,
     ran = new(tmp_path, "pinner", *option)
     assert (ran.status, ran.stdout) == (0, "made pinner: 10-pinner.conf, README.md, pinner.py, test_pinner.py\n")
     folder = tmp_path / "pinner"
-    assert re.search(r"^\d+ passed", tool(folder, "pytest", "-q", "-W", "error", "-p", "no:cacheprovider"), re.M)
-    tool(folder, "mypy", "--strict", "--cache-dir", str(tmp_path / "cache"), "pinner.py", "test_pinner.py")
-    tool(folder, "ruff", "check", "--isolated", "--no-cache", ".")
+    assert re.search(
+        r"^\d+ passed", run_module(folder, "pytest", "-q", "-W", "error", "-p", "no:cacheprovider"), re.M
+    )
+    run_module(folder, "mypy", "--strict", "--cache-dir", str(tmp_path / "cache"), "pinner.py", "test_pinner.py")
+    run_module(folder, "ruff", "check", "--isolated", "--no-cache", ".")
     lines = (folder / "README.md").read_text().splitlines()
     assert len(lines) <= 11
-    shown = tool(folder, "nri.cli.entry", "run", "pinner.py")
+    shown = run_module(folder, "nri.cli.entry", "run", "pinner.py")
     assert "the conf is that of 10-pinner.conf" in shown
 
 
@@ -51,7 +41,7 @@ def test_it_has_the_format_of_ruff_whatever_its_name(tmp_path: Path, name: str) 
     for kind in V01:
         (tmp_path / kind.template).mkdir()
         make(name, kind, str(tmp_path / kind.template))
-    tool(tmp_path, "ruff", "format", "--check", "--isolated", "--no-cache", ".")
+    run_module(tmp_path, "ruff", "format", "--check", "--isolated", "--no-cache", ".")
 
 
 def test_a_name_that_is_taken_makes_a_module_of_another_name(tmp_path: Path) -> None:
@@ -62,7 +52,7 @@ def test_a_name_that_is_taken_makes_a_module_of_another_name(tmp_path: Path) -> 
         "json_plugin.py",
         "test_json_plugin.py",
     ]
-    tool(tmp_path / "json", "pytest", "-q", "-p", "no:cacheprovider")
+    run_module(tmp_path / "json", "pytest", "-q", "-p", "no:cacheprovider")
 
 
 @pytest.mark.parametrize(

@@ -3,31 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 
+from tests.support.linters import run_module
 from tests.support.v2_template import ROOT, TEMPLATE, filled, launchable
 
 
 @pytest.fixture(params=["cpu-level", "a", "a-name-that-is-longer-than-most"])
 def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return filled(tmp_path, request.param).parent
-
-
-def run(folder: Path, *command: str) -> str:
-    """Run a module of this Python in a folder; return what it prints."""
-    environment = {"PATH": os.defpath, "PYTHONPATH": str(ROOT), "HOME": str(folder), "LANG": "C.UTF-8"}
-    done = subprocess.run(
-        [sys.executable, "-m", *command], cwd=folder, env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 def test_it_has_no_other_placeholders_and_these_files() -> None:
@@ -40,13 +28,13 @@ def test_it_has_no_other_placeholders_and_these_files() -> None:
 
 def test_its_own_test_passes(folder: Path) -> None:
     assert re.search(
-        r"^1\d passed", run(folder, "pytest", "-q", "-W", "error", "-p", "no:cacheprovider"), re.MULTILINE
+        r"^1\d passed", run_module(folder, "pytest", "-q", "-W", "error", "-p", "no:cacheprovider"), re.MULTILINE
     )
 
 
 def test_it_is_typed(folder: Path) -> None:
     modules = sorted(path.name for path in folder.glob("*.py"))
-    run(folder, "mypy", "--strict", "--cache-dir", str(folder / ".cache"), *modules)
+    run_module(folder, "mypy", "--strict", "--cache-dir", str(folder / ".cache"), *modules)
 
 
 def test_it_passes_the_rules_of_this_project_and_its_format(folder: Path) -> None:
@@ -54,8 +42,10 @@ def test_it_passes_the_rules_of_this_project_and_its_format(folder: Path) -> Non
     select = [rule for rule in rules["lint"]["select"] if not rule.startswith("D")]
     options = ["--isolated", f"--line-length={rules['line-length']}", f"--target-version={rules['target-version']}"]
     chosen = [f"--select={','.join(select)}", f"--ignore={','.join(rules['lint']['ignore'])}"]
-    run(folder, "ruff", "check", *options, *chosen, "--per-file-ignores=test_*.py:S,test_*.py:PLR", "--no-cache", ".")
-    run(folder, "ruff", "format", "--check", *options, "--no-cache", ".")
+    run_module(
+        folder, "ruff", "check", *options, *chosen, "--per-file-ignores=test_*.py:S,test_*.py:PLR", "--no-cache", "."
+    )
+    run_module(folder, "ruff", "format", "--check", *options, "--no-cache", ".")
 
 
 def test_a_runtime_starts_it_with_the_sample_configuration(tmp_path: Path) -> None:
@@ -77,7 +67,7 @@ def test_a_runtime_starts_it_with_the_sample_configuration(tmp_path: Path) -> No
         "--annotation",
         annotation,
     ]
-    shown = run(tmp_path, *simulate)
+    shown = run_module(tmp_path, *simulate)
     assert re.search(r"^Configure .* wants CreateContainer, StopContainer  ", shown, re.MULTILINE), shown
     assert re.search(
         r"^CreateContainer .* sets env -LEVEL, env LEVEL, linux\.resources\.cpu\.shares ", shown, re.MULTILINE
