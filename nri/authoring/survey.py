@@ -2,7 +2,8 @@
 
 From its source, all modules that it names are looked up, parsed and followed, without running anything. Of the
 standard library that gives the modules that are needed: those that the plugin, or a package that it imports, names
-anywhere, and what these import when they are loaded, or name anywhere themselves.
+anywhere, and what these import when they are loaded, or name anywhere themselves. A package of the standard library
+is one module in this: from Python 3.13, the functions of ``pathlib`` are in ``pathlib._local``.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from nri.authoring.plugin_source import parse
 if TYPE_CHECKING:
     from nri.authoring.named_modules import Named
 
-EVERYWHERE = ("os",)
+EVERYWHERE = ("os", "importlib._bootstrap_external")
 """Modules that every plugin loads. What a function of theirs imports late counts only if the plugin names the
 function: ``os.popen`` needs subprocess."""
 
@@ -106,7 +107,7 @@ class Survey:
             if named.is_text:
                 self.hidden.add(name)
         if self._is_standard(name, spec):
-            self._named_standard.add("posixpath" if name.startswith("os.") else name)
+            self._named_standard.add(_of_file(name))
             return []
         if name in self._seen:
             return []
@@ -143,15 +144,26 @@ class Survey:
 
     def _add_standard(self) -> None:
         """Follow the standard library: all that a named module names, and of these what they import when loaded."""
-        for name in sorted(self._named_standard | set(_encodings(self._texts))):
-            found = self._names_of(name, is_named=True)
+        waiting = sorted(self._named_standard | set(_encodings(self._texts)))
+        named = set(waiting)
+        while waiting:
+            name = waiting.pop()
             self.standard.add(name)
-            waiting = list(found)
-            while waiting:
-                each = waiting.pop()
-                if each not in self.standard:
-                    self.standard.add(each)
-                    waiting += self._names_of(each, is_named=False)
+            for each in self._names_of(name, is_named=True) - named:
+                if each.partition(".")[0] == name.partition(".")[0]:
+                    named.add(each)
+                    waiting.append(each)
+                else:
+                    self._add_loaded(each)
+
+    def _add_loaded(self, name: str) -> None:
+        """Add a module of the standard library that is loaded, with what it imports then."""
+        waiting = [name]
+        while waiting:
+            each = waiting.pop()
+            if each not in self.standard:
+                self.standard.add(each)
+                waiting += self._names_of(each, is_named=False)
 
     def _names_of(self, name: str, *, is_named: bool) -> set[str]:
         spec = self._find(name)
@@ -165,7 +177,7 @@ class Survey:
         ]
         package = name if spec.submodule_search_locations is not None else name.rpartition(".")[0]
         names = {each for named in counted for each, _ in _names(named, package)}
-        return {each for each in names if self._find(each) is not None}
+        return {_of_file(each) for each in names if self._find(each) is not None}
 
 
 def _names(named: Named, package: str) -> list[tuple[str, bool]]:
@@ -178,6 +190,11 @@ def _names(named: Named, package: str) -> list[tuple[str, bool]]:
     if not base or base.startswith("."):
         return []
     return [(base, True), *[(f"{base}.{child}", False) for child in named.children if child != "*"]]
+
+
+def _of_file(name: str) -> str:
+    """Return the name that a module of the standard library has by its file."""
+    return "posixpath" if name.startswith("os.") else name
 
 
 def _find_elsewhere(top: str) -> ModuleSpec | None:
