@@ -40,6 +40,6 @@ def _plugin(checked: Checked) -> dict[str, Any]:
         index=plugin.source_index,
         states=[str(state) for state in STATES if plugin.wants(state)],
         binary=checked.binary,
-        problem="; ".join([fault.message for fault in checked.faults]) or None,
+        problem="; ".join([fault.message.removeprefix(f"{plugin.type}: ") for fault in checked.faults]) or None,
         build=checked.version,
     )
