@@ -45,6 +45,8 @@ _PLUGIN = {
     "source": "/etc/nri/resource.d/10.conf",
     "index": 0,
     "states": ["create"],
+    "timeout": 2,
+    "failurePolicy": "fail",
     "binary": None,
     "problem": "not found",
     "build": None,
