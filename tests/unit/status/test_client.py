@@ -258,5 +258,15 @@ def test_another_user_who_listens_on_our_socket_is_refused(path: Path) -> None:
         peer.stdin.close()
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: asks as another user")
+def test_another_user_is_told_that_root_alone_may_ask(path: Path) -> None:
+    with serving(path, documents.healthy()):
+        os.seteuid(1234)
+        try:
+            assert refusal(path) == f"{path}: Permission denied: root alone may ask the bridge"
+        finally:
+            os.seteuid(0)
+
+
 def test_a_path_that_is_none_is_refused(tmp_path: Path) -> None:
     assert "embedded null byte" in refusal(tmp_path / "a\0b")
