@@ -56,7 +56,7 @@ class Chains:
         started = time.monotonic()
         message = ""
         try:
-            event_line(name, request, client.chain(request.state), deadline and deadline - started)
+            event_line(name, request, client.chain(request.state, request), deadline and deadline - started)
             client.invoke(
                 request,
                 request.state,

@@ -130,6 +130,7 @@ def test_a_valid_configuration_is_read_without_anything_slow(tmp_path: Path) -> 
         "nri.config.faults",
         "nri.config.loading",
         "nri.config.validate",
+        "nri.config.when_rules",
         "nri.errors",
         "nri.filekind",
         "nri.places",
