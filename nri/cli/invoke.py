@@ -119,8 +119,8 @@ def invoke(
     client = Client(places.load(), places.invoker, timeout=timeout)
     if not as_json and not client.chain(state, client.request(request, state)):
         is_configured = bool(client.chain(state))
-        why = "no condition (when) of a plugin is met" if is_configured else f"no plugin is configured for {state}"
-        click.echo(why)
+        unmet = "no condition (when) of a plugin is met; `nri plugins --for` says why"
+        click.echo(unmet if is_configured else f"no plugin is configured for {state}")
     changes = _changes(request, config, nri_version)
     if dry_run:
         _print_requests(client, as_shown(request, changes), state, as_json)

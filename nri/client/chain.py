@@ -168,7 +168,7 @@ class Client:
         :param request: the request, for the conditions of the plugins; without it, those that may run.
         """
         plugins = [plugin for plugin in self.config.plugins if plugin.wants(state)]
-        if request is None or not any([plugin.when is not None for plugin in plugins]):
+        if request is None or all(plugin.when is None for plugin in plugins):
             return plugins
         from nri.client.facts import facts_of  # only for a configuration that has conditions
 

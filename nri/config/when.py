@@ -7,14 +7,14 @@ what it asks for. Only a part that does not hold keeps a plugin from running: wh
 
 from __future__ import annotations
 
-from nri.config.when_rules import BOTH, WHEN
+from nri.config.when_rules import BOTH, WHEN, is_pattern
 from nri.types import gojson
 from nri.types.gojson import shorten
 from nri.types.jsonobject import JSONObject
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Any, Protocol
 
     class Part(Protocol):
@@ -81,27 +81,25 @@ class Pattern:
 
 
 class Texts:
-    """Texts and patterns of which one must match."""
+    """Texts and patterns of which one must match.
+
+    :param literal: whether all are texts, also those with a ``*``.
+    """
 
     __slots__ = ("_given", "_patterns", "_texts")
 
-    def __init__(self, texts: Iterable[str] = (), patterns: Iterable[str] = ()) -> None:
-        self._given = [*texts, *patterns]
-        self._texts = frozenset(texts)
-        self._patterns = [Pattern(pattern) for pattern in patterns]
+    def __init__(self, given: Sequence[str], *, literal: bool = False) -> None:
+        self._given = given
+        self._texts = frozenset([text for text in given if literal or not is_pattern(text)])
+        self._patterns = [Pattern(text) for text in given if text not in self._texts]
 
     def match(self, text: str) -> bool:
         """Return whether one of them matches the whole of *text*."""
-        return text in self._texts or any([pattern.matches(text) for pattern in self._patterns])
+        return text in self._texts or any(pattern.matches(text) for pattern in self._patterns)
 
     def __str__(self) -> str:
         given = shorten(", ".join([text or '""' for text in self._given]), 200)
         return f"one of {given}" if len(self._given) > 1 else given
-
-
-def names(given: Iterable[str]) -> Texts:
-    """Return the names and patterns of a list that has both."""
-    return Texts([name for name in given if "*" not in name], [name for name in given if "*" in name])
 
 
 class _Name:
@@ -109,8 +107,8 @@ class _Name:
 
     __slots__ = ("_attribute", "_texts", "_what")
 
-    def __init__(self, what: str, attribute: str, given: Iterable[str]) -> None:
-        self._what, self._attribute, self._texts = what, attribute, names(given)
+    def __init__(self, what: str, attribute: str, given: Sequence[str]) -> None:
+        self._what, self._attribute, self._texts = what, attribute, Texts(given)
 
     def holds(self, facts: Facts) -> bool | None:
         found = getattr(facts, self._attribute)
@@ -151,14 +149,14 @@ class _Value:
         self._may_be_there: bool = rule.get("present", True)
         self._allowed = []
         if "equals" in rule:
-            self._allowed.append(Texts(_listed(rule["equals"])))
+            self._allowed.append(Texts(_listed(rule["equals"]), literal=True))
         if "pattern" in rule:
-            self._allowed.append(Texts(patterns=_listed(rule["pattern"])))
+            self._allowed.append(Texts(_listed(rule["pattern"])))
 
     def holds(self, facts: Facts) -> bool | None:
         value, is_known = self._find(facts)
         if value is not None:
-            return self._may_be_there and all([texts.match(value) for texts in self._allowed])
+            return self._may_be_there and all(texts.match(value) for texts in self._allowed)
         if not is_known:
             return None
         return not self._may_be_there and not self._allowed
@@ -239,7 +237,7 @@ class Condition(JSONObject):
     def __eq__(self, other: object) -> bool:
         return self.value == other.value if isinstance(other, Condition) else NotImplemented
 
-    __hash__ = None  # type: ignore[assignment] # as any message
+    __hash__ = None
 
     def __repr__(self) -> str:
         return f"Condition({self.value!r})"

@@ -47,7 +47,7 @@ _NAMESPACE = text(
     MAX_NAMESPACE,
     matches=is_namespace,
     pattern=r"^[a-z0-9*]([a-z0-9*-]*[a-z0-9*])?(?!\n)$",
-    title="The name of a namespace (letters a-z, digits, '-'), or a pattern of them with '*' for any characters",
+    title="A name of letters a-z, digits and '-', or a pattern of such names with '*' for any characters",
 )
 _KEY = text(
     0, MAX_KEY, matches=is_key, pattern=r"^[!-~]+(?!\n)$", title="A key of ASCII characters without white space"
@@ -70,7 +70,7 @@ _RULE = Table(
     ),
     Key("present", FLAG, title="Whether there is such a key"),
     least=1,
-    title="What is expected",
+    title="An object with equals, pattern or present",
     description="All that is given must hold. A key that is missing equals nothing and matches no pattern.",
 )
 """The rule for one key of labels or annotations."""
