@@ -23,7 +23,6 @@ MODULES = (
     *("ctypes", "difflib", "json", "linecache", "resource", "tokenize", "traceback"),
     *("encodings.idna", "encodings.unicode_escape", "encodings.utf_16_le"),
     *("nri.adjust.cdi", "yaml"),
-    *("nri.client.facts", "nri.config.when", "nri.types.table_explained"),
     *("nri.config.diagnostics", "nri.prefork.pool.pool", "nri.prefork.pool.standby"),
 )
 

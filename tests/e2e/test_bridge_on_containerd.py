@@ -199,7 +199,8 @@ def test_a_plugin_runs_for_the_namespaces_labels_and_annotations_of_its_conditio
 
     ids = {}
     told = {"labels": {"app": "web"}, "annotations": {"team": "alpha"}}
-    for namespace, changes in {"kube-system": {}, "shop": told}.items():
+    said: dict[str, dict[str, Any]] = {"kube-system": {}, "shop": told}
+    for namespace, changes in said.items():
         pod = cri.run_pod("web", namespace=namespace, **changes)
         container = create(cri, pod)
         cri.start(container)
