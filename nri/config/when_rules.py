@@ -6,7 +6,7 @@ matched by :mod:`nri.config.when`.
 
 from __future__ import annotations
 
-from nri.types.table import FLAG, Key, Map, Rule, Table, array, either, text
+from nri.types.table import FLAG, Key, Map, Rule, Table, array, text
 
 MAX_NAMESPACE = 63
 """Characters; the limit that Kubernetes sets for the name of a namespace."""
@@ -38,8 +38,18 @@ def is_pattern(value: object) -> bool:
     return isinstance(value, str) and "*" in value
 
 
-def _one_or_more(rule: Rule, of: str) -> Rule:
-    return either(rule, array(rule, 1), expected=f"{of}, or an array of at least one")
+def _one_or_more(one: Rule, of: str) -> Rule:
+    """Return a rule for a string, or for an array of at least one.
+
+    Its schema has no ``anyOf``, of which a validator collects all errors: there may be as many as a file has bytes.
+    """
+
+    def accepts(value: object) -> bool:
+        return one.accepts(value) or (isinstance(value, list) and value != [] and all(map(one.accepts, value)))
+
+    item = {name: keyword for name, keyword in one.keywords.items() if keyword is not None}
+    keywords = {**item, "type": ["string", "array"], "minItems": 1, "items": item}
+    return Rule((str, list), accepts, f"{of}, or an array of at least one", keywords)
 
 
 _NAMESPACE = text(
@@ -65,7 +75,7 @@ _RULE = Table(
     Key(
         "pattern",
         _one_or_more(_PATTERN, "a pattern"),
-        title="A pattern of the value, or several of which one is right",
+        title="A pattern with '*' for any characters, as in 'web-*', or several of which one is right",
         description="'*' stands for any characters, or none; every other character for itself.",
     ),
     Key("present", FLAG, title="Whether there is such a key"),

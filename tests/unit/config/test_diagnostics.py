@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -239,3 +240,19 @@ def test_faults_of_each_kind_are_found_up_to_the_limit() -> None:
     assert len(lines(document)) == 4
     assert len(diagnose("f", document.encode(), 3)) == 3
     assert len(diagnose("f", document.encode(), 1)) == 1
+
+
+@pytest.mark.parametrize(
+    "when",
+    [
+        {"namespaces": ["A"] * 100_000},
+        {"runtimeHandler": [1] * 100_000},
+        {"labels": {"a": {"equals": [1] * 100_000}}},
+        {"annotations": {"a": {"pattern": ["x"] * 100_000}}},
+        {"labels": {f"a{number}": 1 for number in range(20_000)}},
+    ],
+    ids=lambda when: next(iter(when)),
+)
+def test_a_condition_with_very_many_mistakes_has_as_many_faults_as_are_listed(when: dict[str, Any]) -> None:
+    document = json.dumps({"version": "0.1", "plugins": [{"type": "a", "when": when}]})
+    assert len(lines(document)) == MAX_FAULTS
