@@ -2,7 +2,7 @@
 
 A condition has up to five parts, and a part holds, does not hold, or cannot be judged, since the host does not know
 what it asks for. Only a part that does not hold keeps a plugin from running: where nothing is known, it runs
-(docs/decisions/0031). No text of a pod takes longer than its length to match, whatever the patterns.
+(docs/decisions/0032). No text of a pod takes longer than its length to match, whatever the patterns.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The rules of ``when`` in an entry as a table: for which containers a plugin runs.
 
-Patterns have one special character, ``*``, which stands for any characters or none (docs/decisions/0031). They are
+Patterns have one special character, ``*``, which stands for any characters or none (docs/decisions/0032). They are
 matched by :mod:`nri.config.when`.
 """
 
