@@ -22,7 +22,7 @@ def look(host: Host) -> dict[str, Any]:
         faults: tuple[config.Fault, ...] = ()
     except config.ConfigError as error:
         plugins, faults = (), error.faults
-    checked = [Checked(plugin, invoker) for plugin in plugins]
+    checked = [Checked(plugin, invoker, host.conf_file) for plugin in plugins]
     files = dict.fromkeys([plugin.source for plugin in plugins] + [fault.file for fault in faults])
     return without_bridge.document(
         time=time.time(),
