@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -57,7 +56,7 @@ def metrics(listen: str | None, textfile: str | None, every: float | None, socke
     elif textfile is not None:
         _write(textfile, every, scraper)
     else:
-        sys.stdout.buffer.write(scraper.text())
+        click.echo(scraper.text(), nl=False)
 
 
 def _report(line: str) -> None:

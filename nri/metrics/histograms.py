@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -9,17 +10,16 @@ if TYPE_CHECKING:
 
 
 class Buckets(NamedTuple):
-    """A histogram: the bounds in seconds, how many values are at most each of them, and all values' count and sum."""
+    """A histogram: bounds in seconds, each with the number of values up to it; number and sum of all values."""
 
-    bounds: tuple[float, ...]
-    up_to: tuple[int, ...]
-    count: int
+    up_to: tuple[tuple[float, int], ...]
+    number: int
     sum: float
 
     def at_most(self, bound: float) -> int:
         """Return how many values are known to be at most ``bound``."""
         known = 0
-        for own, count in zip(self.bounds, self.up_to, strict=True):
+        for own, count in self.up_to:
             if own > bound:
                 break
             known = count
@@ -28,17 +28,14 @@ class Buckets(NamedTuple):
 
 def read(histogram: Mapping[str, Any]) -> Buckets:
     """Return a histogram of the status document: ``bounds``, ``counts`` with one more for larger values, ``sum``."""
-    total, up_to = 0, []
-    for count in histogram["counts"]:
-        total += int(count)
-        up_to.append(total)
-    bounds = tuple(float(bound) for bound in histogram["bounds"])
-    return Buckets(bounds, tuple(up_to[: len(bounds)]), total, float(histogram["sum"]))
+    counts = list(itertools.accumulate(histogram["counts"]))
+    bounds = [float(bound) for bound in histogram["bounds"]]
+    return Buckets(tuple(zip(bounds, counts[:-1], strict=True)), counts[-1], float(histogram["sum"]))
 
 
 def add(histograms: Iterable[Buckets]) -> Buckets:
     """Return the histogram of all values; its bounds are those of all histograms."""
     parts = list(histograms)
-    bounds = tuple(sorted({bound for part in parts for bound in part.bounds}))
-    up_to = tuple(sum(part.at_most(bound) for part in parts) for bound in bounds)
-    return Buckets(bounds, up_to, sum(part.count for part in parts), sum(part.sum for part in parts))
+    bounds = sorted({bound for part in parts for bound, _ in part.up_to})
+    up_to = tuple((bound, sum(part.at_most(bound) for part in parts)) for bound in bounds)
+    return Buckets(up_to, sum(part.number for part in parts), sum(part.sum for part in parts))

@@ -1,7 +1,6 @@
 """HTTP, as far as a scrape needs it: from the head of a request to the whole answer. No I/O.
 
-There is one page, at /metrics, for GET and HEAD. Each answer ends its connection, so there is nothing that a peer could
-keep open.
+There is one page, at /metrics, for GET and HEAD. Each answer ends its connection, so a peer can keep none open.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ def _accepts_gzip(fields: list[bytes]) -> bool:
         if name.strip().lower() == b"accept-encoding":
             for choice in value.lower().split(b","):
                 coding, _, weight = choice.replace(b" ", b"").partition(b";q=")
-                if coding == b"gzip" and weight.strip(b"0.") != b"" or coding == b"gzip" and not weight:
+                if coding == b"gzip" and (not weight or weight.strip(b"0.")):
                     return True
     return False
 

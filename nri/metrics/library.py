@@ -7,6 +7,7 @@ by itself. So where ``ssl`` is missing, an empty module stands in for it while p
 
 from __future__ import annotations
 
+import importlib
 import sys
 from types import ModuleType
 
@@ -20,27 +21,27 @@ def _stand_in() -> ModuleType:
     return module
 
 
-try:
-    import ssl
-except ImportError:
-    sys.modules["ssl"] = _stand_in()
+def _load() -> None:
     try:
-        import prometheus_client
-    finally:
-        del sys.modules["ssl"]
-else:
-    del ssl
-    import prometheus_client
+        import ssl  # noqa: F401
+    except ImportError:
+        sys.modules["ssl"] = _stand_in()
+        try:
+            importlib.import_module("prometheus_client")
+        finally:
+            del sys.modules["ssl"]
 
-from prometheus_client import generate_latest
-from prometheus_client.metrics_core import (
+
+_load()
+
+from prometheus_client import generate_latest  # noqa: E402 - only now can it be imported
+from prometheus_client.metrics_core import (  # noqa: E402
     CounterMetricFamily,
     GaugeMetricFamily,
     HistogramMetricFamily,
     Metric,
 )
-from prometheus_client.registry import Collector
-from prometheus_client.utils import floatToGoString as go_number
+from prometheus_client.registry import Collector  # noqa: E402
 
 __all__ = [
     "Collector",
@@ -49,6 +50,4 @@ __all__ = [
     "HistogramMetricFamily",
     "Metric",
     "generate_latest",
-    "go_number",
-    "prometheus_client",
 ]

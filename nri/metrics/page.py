@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from nri.metrics.histograms import Buckets
 from nri.metrics.library import (
     Collector,
     CounterMetricFamily,
@@ -12,7 +11,6 @@ from nri.metrics.library import (
     HistogramMetricFamily,
     Metric,
     generate_latest,
-    go_number,
 )
 from nri.metrics.table import COUNTER, HISTOGRAM, TABLE, UP, UP_HELP, MetricRow
 
@@ -48,13 +46,11 @@ def _family(row: MetricRow, document: Mapping[str, Any]) -> Metric:
     if row.kind == HISTOGRAM:
         histogram = HistogramMetricFamily(row.name, row.help, labels=row.labels)
         for labels, value in row.reading(document):
-            assert isinstance(value, Buckets)
-            buckets = [(go_number(bound), count) for bound, count in zip(value.bounds, value.up_to, strict=True)]
-            histogram.add_metric(labels, [*buckets, (INFINITE, value.count)], value.sum)
+            buckets = [(str(bound), count) for bound, count in value.up_to]
+            histogram.add_metric(labels, [*buckets, (INFINITE, value.number)], value.sum)
         return histogram
     kind = CounterMetricFamily if row.kind == COUNTER else GaugeMetricFamily
     family = kind(row.name, row.help, labels=row.labels)
     for labels, value in row.reading(document):
-        assert not isinstance(value, Buckets)
         family.add_metric(labels, value)
     return family

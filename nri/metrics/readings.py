@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     Document = Mapping[str, Any]
     Labels = tuple[str, ...]
-    Sample = tuple[Labels, float | histograms.Buckets]
+    Sample = tuple[Labels, Any]  # a number, or the Buckets of a histogram
     Reading = Callable[[Document], Iterator[Sample]]
 
 OUTCOMES = {"ok": "ok", "error": "error", "killed": "killed", "passedOver": "passed_over"}
@@ -108,16 +108,16 @@ def plugin_prefork(document: Document) -> Iterator[Sample]:
 
 
 def plugin_runs(document: Document) -> Iterator[Sample]:
-    """The runs by state and outcome; 0 also for a state that has not come yet, so that its first run is an increase."""
+    """The runs by state and outcome. A state that has not come yet has 0, so that its first run is an increase."""
     for labels, entries in _plugins(document).items():
         runs: dict[Labels, float] = {}
         for entry in _counted(entries):
             for state in (*entry["states"], *entry["runs"]):
-                for key, outcome in OUTCOMES.items():
+                for outcome in OUTCOMES.values():
                     runs.setdefault((label(state), outcome), 0)
             for state, counts in entry["runs"].items():
                 for key, outcome in OUTCOMES.items():
-                    runs[label(state), outcome] += counts.get(key, 0)
+                    runs[label(state), outcome] += counts[key]
         for labelled, count in runs.items():
             yield (*labels, *labelled), count
 

@@ -6,7 +6,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from nri.metrics.page import render
-from nri.status.client import StatusError, status
+from nri.status.client import AskError, status
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,7 +30,7 @@ class Scraper:
         """Ask the bridge, and return the text format."""
         try:
             document, reason = status(self._path), ""
-        except StatusError as error:
+        except AskError as error:
             document, reason = None, str(error)
         self._note(reason)
         return render(document)

@@ -22,6 +22,8 @@ def series(*, plugins: int, states: int, events: int) -> int:
     :param events: kinds of events in the status document.
     """
     things = {"node": 1, "plugin": plugins, "state": plugins * states, "event": events}
-    return 1 + OF_A_TARGET + sum(
-        things[row.per] * row.times * (OF_A_HISTOGRAM if row.kind == HISTOGRAM else 1) for row in TABLE
+    return (
+        1
+        + OF_A_TARGET
+        + sum(things[row.per] * row.times * (OF_A_HISTOGRAM if row.kind == HISTOGRAM else 1) for row in TABLE)
     )

@@ -6,6 +6,7 @@ queue, so neither threads nor questions to the bridge add up.
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 import time
@@ -59,10 +60,12 @@ class MetricsServer:
         host, port = address
         try:
             family, *_, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-            self._socket = socket.create_server(place[:2], family=family, backlog=_BACKLOG)  # type: ignore[arg-type]
+            self._socket = socket.create_server(place[:2], family=family, backlog=_BACKLOG)
         except OSError as error:
+            known = error.errno is not None and error.errno > 0  # not an error of getaddrinfo
+            why = os.strerror(error.errno or 0) if known else str(error.strerror or error)
             raise ListenError(
-                f"cannot listen on {host} port {port}: {error.strerror or error}; expected a free port of this machine"
+                f"cannot listen on {host} port {port}: {why}; expected an address of this machine and a free port"
             ) from error
         self._text = text
         self._free = threading.Semaphore(MAX_CONNECTIONS)

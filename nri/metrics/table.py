@@ -1,4 +1,4 @@
-"""The table of all metrics. docs/monitoring.md shows it; the text format and the estimate of series follow from it."""
+"""The table of all metrics. docs/monitoring.md shows it; the text format and the number of series follow from it."""
 
 from __future__ import annotations
 
@@ -60,7 +60,9 @@ UP = PREFIX + "up"
 UP_HELP = "1 if the bridge has answered on its status socket, else 0; then this is its only series."
 
 TABLE = (
-    _row("build_info", GAUGE, "1; its labels are the bridge's version.", readings.build, ("version", "commit", "date")),
+    _row(
+        "build_info", GAUGE, "1; its labels are the bridge's version.", readings.build, ("version", "commit", "date")
+    ),
     _row(
         "start_time_seconds",
         GAUGE,
