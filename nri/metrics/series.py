@@ -13,13 +13,16 @@ OF_A_HISTOGRAM = BOUNDS + 3
 OF_A_TARGET = 5
 """Series that Prometheus adds for each target: ``up`` and four about the scrape."""
 
+EVENTS = 10
+"""Kinds of events that the bridge handles."""
 
-def series(*, plugins: int, states: int, events: int) -> int:
+
+def series(*, plugins: int, states: int = 2, events: int = EVENTS) -> int:
     """Return the number of series of a node, the most that there can be.
 
     :param plugins: entries of the host configuration, each with a type or a file of its own.
-    :param states: how many states each of them is run for; 2 by default, create and delete.
-    :param events: kinds of events in the status document.
+    :param states: how many states each of them is run for; without ``states`` in the entry create and delete.
+    :param events: kinds of events that have come.
     """
     things = {"node": 1, "plugin": plugins, "state": plugins * states, "event": events}
     return (
