@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 PATH = b"/metrics"
 
+VERSIONS = (b"HTTP/1.1", b"HTTP/1.0")
+
 MAX_HEAD = 8192
 """Bytes of a request's head, the line and the header fields; Prometheus sends some 300."""
 
@@ -34,11 +36,11 @@ def answer(head: bytes, text: Callable[[], bytes]) -> bytes:
         return _response(wrong, f"expected a request of at most {MAX_HEAD} bytes, ended by an empty line\n".encode())
     line, *fields = head[: -len(END_OF_HEAD)].split(b"\r\n")
     words = line.split(b" ")
-    if len(words) != 3 or not words[2].startswith(b"HTTP/1."):
+    if len(words) != 3 or words[2] not in VERSIONS:
         return _response("400 Bad Request", b"expected: GET /metrics HTTP/1.1\n")
     method, target, _ = words
     if target.partition(b"?")[0] != PATH:
-        return _response("404 Not Found", b"there is /metrics only\n", method=method)
+        return _response("404 Not Found", b"there is /metrics only\n", {}, method)
     if method not in (b"GET", b"HEAD"):
         return _response("405 Method Not Allowed", b"expected GET or HEAD\n", {"Allow": "GET, HEAD"})
     body, more = text(), {}
