@@ -27,6 +27,8 @@ TIMEOUT = 5.0
 """Seconds for a peer to send its request, and again to take its answer."""
 
 _BACKLOG = 32
+_PAUSE = 0.05  # seconds after an error of accept
+_LINGER = 1.0  # seconds for a peer to close its side
 
 
 class ListenError(NRIError):
@@ -89,12 +91,15 @@ class MetricsServer:
     def _accept(self) -> None:
         while True:
             self._free.acquire()
+            connection: socket.socket | None = None
             try:
                 connection, _ = self._socket.accept()
                 threading.Thread(target=self._serve, args=(connection,), name="metrics-scrape", daemon=True).start()
             except (OSError, RuntimeError):  # a peer that has gone again; no descriptor or thread is left just now
+                if connection is not None:
+                    connection.close()
                 self._free.release()
-                time.sleep(0.05)
+                time.sleep(_PAUSE)
 
     def _serve(self, connection: socket.socket) -> None:
         try:
@@ -125,7 +130,8 @@ def _read_head(connection: socket.socket) -> bytes:
 def _close(connection: socket.socket) -> None:
     """End the stream. To close a socket with unread data would take back the answer, so read some of it first."""
     connection.shutdown(socket.SHUT_WR)
-    connection.settimeout(0.5)
-    for _ in range(16):
+    end = time.monotonic() + _LINGER
+    while (left := end - time.monotonic()) > 0:
+        connection.settimeout(left)
         if not connection.recv(65536):
             break
