@@ -30,7 +30,7 @@ LABELS = {row.name: {*row.labels} for row in TABLE if row.kind != HISTOGRAM} | {
 LABELS |= {row.name + part: {*row.labels, "le"} for row in TABLE if row.kind == HISTOGRAM for part in PARTS}
 OF_THE_TARGET = {"instance", "job"}
 OTHER_COMMANDS = {"systemctl status nri-metrics", "journalctl -t nri-v1bridge -n 100"}
-TO_COME = {"doctor", "status"}
+TO_COME = {"doctor"}
 
 
 def used(expressions: list[str]) -> set[str]:
