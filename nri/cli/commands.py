@@ -18,6 +18,7 @@ COMMANDS = {
     "conformance": "Check that a plugin in any language keeps the contract.",
     "hook": "Run the chain as a hook of an OCI runtime.",
     "invoke": "Run the chain once, by hand.",
+    "metrics": "Print this node's bridge as series for Prometheus.",
     "new": "Make a folder with a new plugin.",
     "plugins": "List the configured plugins, in order.",
     "run": "Try a plugin while writing it.",
