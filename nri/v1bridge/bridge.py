@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, TypeVar
 
 from nri import api, presence, stub
 from nri.adjust import Changes
+from nri.api import events
 from nri.errors import escape
 from nri.places import beside
 from nri.prefork.pool import in_background
+from nri.stub.plugin import handlers
 from nri.ttrpc import Code, StatusError
 from nri.types.v1 import State
 from nri.v1bridge import adjusting, preload, requests
@@ -64,7 +66,7 @@ class Bridge(stub.V2Plugin):
     ) -> None:
         self._adopt, self._launched = adopt, launched
         self._clients = Clients(options, invoker)
-        self._ledger = Ledger()
+        self._ledger = Ledger([events.BY_EVENT[event].rpc for event in handlers(self)])
         self._served = Served(self._clients, self._ledger, subreaper)
         self._status = Status(self._clients, self._served, self._ledger)
         self._status_socket = StatusSocket(self._status.answer)

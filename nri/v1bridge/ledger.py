@@ -16,7 +16,7 @@ from nri.v1bridge.counts import MAX_PLUGINS, EventCounts, PluginCounts
 from nri.v1bridge.exchanges import PodExchange, PodExchanges
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from nri.client import Step
     from nri.ttrpc import Call
@@ -50,12 +50,15 @@ class _Run(NamedTuple):
 
 
 class Ledger:
-    """Counts events and runs, and keeps the last exchanges. All methods may be called from any thread."""
+    """Counts events and runs, and keeps the last exchanges. All methods may be called from any thread.
 
-    def __init__(self) -> None:
+    :param events: the names of the events to come, which are counted from 0.
+    """
+
+    def __init__(self, events: Iterable[str] = ()) -> None:
         self._notes: deque[_Answered | _Run] = deque()
         self._entering = threading.Lock()
-        self._events: dict[str, EventCounts] = {}
+        self._events = {event: EventCounts() for event in events}
         self._plugins: dict[tuple[str, str], PluginCounts] = {}  # by type and file, the latest last
         self._exchanges = PodExchanges()
 

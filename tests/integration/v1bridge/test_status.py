@@ -54,6 +54,8 @@ def test_it_says_what_it_is_and_whom_it_serves(host: Host, bridge: BridgeProcess
     bridge.outside()
     assert wait_until(path.exists)
     status = status_of(path)
+    assert {each["event"] for each in status["events"]} > {"RunPodSandbox", "StartContainer", "StopContainer"}
+    assert {each["answered"] for each in status["events"]} == {0}
     assert status["bridge"]["state"] == "connecting"
     assert status["runtime"] == {"name": None, "version": None, "nri": None, "since": None, "connections": 0}
     bridge.accept().start()
