@@ -112,7 +112,7 @@ def _plugins(node: Node, directory: str, found: Findings) -> list[str]:
 
 
 def _is_outside(process: Process) -> bool:
-    """Return whether a process is ``nri bridge``, or a ``v1bridge`` that was not launched under its name NN-v1bridge."""
+    """Return whether a process is ``nri bridge``, or a ``v1bridge`` that a runtime did not launch as NN-v1bridge."""
     name = os.path.basename(process.arguments[0])
     words = [os.path.basename(word) for word in process.arguments[:6]]
     if "--probe" in process.arguments or "--help" in process.arguments:

@@ -40,8 +40,8 @@ def findings(node: Node, engines: Engines, all_settings: list[Settings]) -> Find
 
 def _version(node: Node, found: Findings) -> None:
     try:
-        text = node.read("/proc/self/mountinfo" if node.is_own else "/proc/1/mountinfo", 16 * 1024 * 1024)
-        mounts = Mounts.parse(os.fsdecode(text))
+        data = node.read("/proc/self/mountinfo" if node.is_own else "/proc/1/mountinfo", 16 * 1024 * 1024)
+        mounts = Mounts.parse(os.fsdecode(data))
     except (LookError, CgroupError) as error:
         found.unseen("version", escape(f"{error}: the version of cgroups is not known"))
         return

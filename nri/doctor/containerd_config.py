@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fnmatch
 import os
+
 from nri.doctor.documents import Table, read_toml, strings, table, toml
 from nri.doctor.engines import Engine
 from nri.doctor.node import LookError, Node
@@ -145,4 +146,3 @@ def _imports(node: Node, path: str, imports: tuple[str, ...]) -> list[str]:
         except LookError:
             continue  # it matches nothing
     return found
-

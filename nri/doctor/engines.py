@@ -32,6 +32,9 @@ KINDS = (
 )
 """What is looked for, in the order of the report."""
 
+SERVING = ("containerd", "CRI-O")
+"""The engines with NRI."""
+
 
 class Engine(NamedTuple):
     """An engine or OCI runtime of the node.
@@ -58,9 +61,11 @@ class Engines:
         self.found, self.processes = found, processes
 
     def in_use(self, name: str) -> list[Engine]:
-        """Return the daemons of this name that run; all that are installed, if processes can't be seen."""
-        named = [engine for engine in self.found if engine.name == name]
-        return [engine for engine in named if engine.process is not None or self.processes is None]
+        """Return the daemons of this name that run; if neither containerd nor CRI-O runs, what is installed."""
+        serving = [engine for engine in self.found if engine.name in SERVING]
+        has_running = any(engine.process is not None for engine in serving)
+        named = [engine for engine in serving if engine.name == name]
+        return [engine for engine in named if engine.process is not None or not has_running]
 
     def has(self, name: str) -> bool:
         """Return whether an engine of this name is installed or runs."""
@@ -84,24 +89,26 @@ def look(node: Node) -> tuple[Engines, Findings]:
 
 def _engines(node: Node, kind: Kind, processes: list[Process], found: Findings) -> list[Engine]:
     running = [process for process in processes if kind.is_daemon and _is_daemon(process, kind.programs[0])]
-    for process in [process for process in running if not process.is_here]:
+    for process in [process for process in running if process.is_here is False]:
         text = f"{kind.name}, process {process.pid}: it sees other files than this command"
         mend = f"run this command on the host, or look at its files: nri doctor --root /proc/{process.pid}/root"
-        found.unseen("elsewhere", text if process.is_here is False else f"{text}, as far as can be seen", mend)
-    here = [process for process in running if process.is_here]
+        found.unseen("elsewhere", text, mend)
+    here = [process for process in running if process.is_here is not False]
     installed = next(filter(None, map(node.find, kind.programs)), "")
     if not here and not installed:
         return []
     engines = []
-    for process in here or [None]:
+    for process in [*here] or [None]:
         program = _program(process, found) or installed
         text, version = _version(node, program, found)
         about = f"{kind.name} {text or 'of an unknown version'}"
         if process is not None:
             about += f", running as process {process.pid}"
-        elif kind.is_daemon and not (running or found and _are_unseen(found)):
-            about += ", not running"
-        found.ok("found", f"{about}: {program or 'its executable can not be seen'}")
+        about = f"{about}: {program or 'its executable is not known'}"
+        if process is None and kind.is_daemon and not running and not _are_unseen(found):
+            found.note("not-running", f"{about}; it does not run")
+        else:
+            found.ok("found", about)
         engines.append(Engine(kind.name, program, version, process))
     return engines
 

@@ -71,7 +71,7 @@ class Node:
     """
 
     def __init__(self, root: str = "/", *, runs: bool | None = None) -> None:
-        self.root = os.path.realpath(root)
+        self.root = os.path.abspath(root)  # not the real path: /proc/PID/root is a link to / by its text
         self.is_own = self.root == "/"
         self.runs = self.is_own if runs is None else runs
 

@@ -89,9 +89,7 @@ def hooks(node: Node, directories: tuple[str, ...]) -> list[str]:
 
 def _docker(node: Node, found: Findings) -> Configured:
     document = _read(node, DOCKER, "systemctl restart docker", found)
-    handlers = [
-        Handler(name, text_of(table(each).get("path"))) for name, each in table(document, "runtimes").items()
-    ]
+    handlers = [Handler(name, text_of(table(each).get("path"))) for name, each in table(document, "runtimes").items()]
     return Configured("docker", DOCKER, tuple(handlers), text_of(document.get("default-runtime"), "runc"))
 
 

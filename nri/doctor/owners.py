@@ -34,7 +34,9 @@ def findings(node: Node, more: tuple[str, ...] = ()) -> Findings:
             status = os.stat(real)
         except FileNotFoundError:
             if node.is_link(path) and path not in directories:
-                found.fault("dangling", escape(f"{path} is a link to a file that does not exist"), escape(f"rm {path}"))
+                found.fault(
+                    "dangling", escape(f"{path} is a link to a file that does not exist"), escape(f"rm {path}")
+                )
             continue
         except (OSError, LookError) as error:
             found.unseen("status", escape(f"{path}: {error.strerror if isinstance(error, OSError) else error}"))

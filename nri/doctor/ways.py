@@ -63,7 +63,9 @@ def findings(
     elif not serving and not configured:
         found.note("no-runtime", "plugins are configured, and no runtime is in use that could run them")
     elif not any(finding.level != "ok" for finding in found):
-        found.fault("no-way", f"plugins are configured ({_listed(plugins.all)}), and nothing runs them", _start(serving))
+        found.fault(
+            "no-way", f"plugins are configured ({_listed(plugins.all)}), and nothing runs them", _start(serving)
+        )
     return found
 
 
