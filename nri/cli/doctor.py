@@ -45,7 +45,7 @@ def doctor(root: str, as_json: bool) -> None:
     """Find what is wrong with this node, and print the lines that mend it.
 
     Looks at the runtimes with their NRI settings, the bridge, the configuration, cgroups, owners, and the log. It
-    changes nothing. Values of configurations, the environment, and what looks like a secret in the log are not printed.
+    changes nothing. Not printed: values of configurations, the environment, and what looks like a secret in the log.
 
     \b
     Examples:

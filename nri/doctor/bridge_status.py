@@ -8,9 +8,8 @@ from nri import presence
 from nri.doctor.bridges import SERVICE, Bridges
 from nri.doctor.finding import Findings
 from nri.doctor.node import LookError, Node
-from nri.doctor.redaction import without_quotes, without_values
+from nri.doctor.redaction import without_values
 from nri.doctor.settings import Settings
-from nri.errors import escape
 from nri.places import beside
 from nri.status.client import AskError, NoBridgeError, status
 
@@ -46,21 +45,21 @@ def _without(node: Node, bridges: Bridges, all_settings: list[Settings], error: 
     state_file = beside(bridges.record_file, ".state")
     is_connected, line = presence.judge(state_file)
     if is_connected:
-        found.ok("connected", escape(line))
-        found.unseen("not-answering", escape(str(error)))
+        found.ok("connected", line)
+        found.unseen("not-answering", str(error))
         return
     if not isinstance(error, NoBridgeError) or _is_hidden(node, state_file):
-        found.unseen("not-answering", escape(str(error)))
+        found.unseen("not-answering", str(error))
         return
     if bridges.outside:
         text = f"{line}, though process {bridges.outside[0].pid} is a bridge"
-        found.fault("not-connected", escape(text), f"journalctl -u {SERVICE} says why")
+        found.fault("not-connected", text, f"journalctl -u {SERVICE} says why")
     elif bridges.is_enabled:
-        found.fault("not-running", escape(f"{SERVICE} is enabled, and {line}"), f"systemctl start {SERVICE}")
+        found.fault("not-running", f"{SERVICE} is enabled, and {line}", f"systemctl start {SERVICE}")
     elif bridges.launched and (serving := [each for each in all_settings if each.serves and each.engine.process]):
         if serving[0].enabled is not False:
             text = f"{line}, though {serving[0].about} launches {bridges.launched[0]}"
-            found.fault("not-running", escape(text), serving[0].restart)
+            found.fault("not-running", text, serving[0].restart)
     else:
         found.ok("none", "no bridge runs")
 
@@ -79,17 +78,17 @@ def _bridge(document: dict[str, Any], found: Findings) -> None:
     about = f"v1bridge {bridge['version']} (commit {bridge['commit'] or 'unknown'}), process {bridge['pid']}"
     if bridge["state"] == presence.CONNECTED:
         nri = f", NRI {runtime['nri']}" if runtime["nri"] else ""
-        found.ok("connected", escape(f"{about}, connected to {runtime['name']} {runtime['version']}{nri}"))
+        found.ok("connected", f"{about}, connected to {runtime['name']} {runtime['version']}{nri}")
     else:
         text = f"{about}: it is {bridge['state']}: no runtime accepts it"
-        found.fault("not-connected", escape(text), "the log has the reason; is NRI on?")
+        found.fault("not-connected", text, "the log has the reason; is NRI on?")
 
 
 def _configuration(configuration: dict[str, Any], found: Findings) -> None:
     if configuration["valid"] is False:
         for fault in configuration["faults"][:20]:
-            text = f"the bridge refuses its configuration: {without_quotes(without_values(fault))}"
-            found.fault("configuration", escape(text), "correct the file; `nri check` shows what was found")
+            text = f"the bridge refuses its configuration: {without_values(fault)}"
+            found.fault("configuration", text, "correct the file; `nri check` shows what was found")
 
 
 def _plugin(plugin: dict[str, Any], found: Findings) -> None:
@@ -100,20 +99,18 @@ def _plugin(plugin: dict[str, Any], found: Findings) -> None:
             runs[outcome] = runs.get(outcome, 0) + counts[outcome]
     bad = runs.get("error", 0) + runs.get("killed", 0)
     if plugin["problem"]:
-        found.fault("plugin-missing", escape(f"{name}: {plugin['problem']}"), "nri check")
+        found.fault("plugin-missing", f"{name}: {plugin['problem']}", "nri check")
         return
     text = f"{name}: {runs.get('ok', 0)} runs were right, {bad} failed"
     last = plugin["lastError"]
     if bad and last:
         text += f", the last one for the {last['state']} of {last['pod'] or 'a pod that is not known'}"
     if bad and plugin["last"] not in ("ok", None):
-        found.fault(
-            "plugin-fails", escape(text), "nri status --pod NAMESPACE/NAME shows its error, and so does the log"
-        )
+        found.fault("plugin-fails", text, "nri status --pod NAMESPACE/NAME shows its error, and so does the log")
     elif bad:
-        found.note("plugin-failed", escape(text))
+        found.note("plugin-failed", text)
     else:
-        found.ok("plugin", escape(text))
+        found.ok("plugin", text)
     if plugin["prefork"]["state"] == "failed":
         text = f"{name} is started for each request: {plugin['prefork']['reason'] or 'for an unknown reason'}"
-        found.note("not-preforked", escape(text))
+        found.note("not-preforked", text)

@@ -11,7 +11,7 @@ from nri.doctor.finding import Findings
 from nri.doctor.node import LookError, Node, Process
 from nri.doctor.redaction import without_values
 from nri.doctor.settings import PLUGIN_CONF_DIR, PLUGIN_DIR, Settings
-from nri.errors import NRIError, escape
+from nri.errors import NRIError
 from nri.places import DEFAULT_RECORD_FILE, DEFAULT_SOCKET
 from nri.v1bridge.options import BridgeOptions
 
@@ -90,9 +90,9 @@ def _plugins(node: Node, directory: str, found: Findings) -> list[str]:
         except LookError as error:
             if is_link and error.is_absent:
                 text = f"{path} is a link to a file that does not exist: the runtime can't launch it"
-                found.fault("dangling", escape(text), escape(f"install it again, or rm {path}"))
+                found.fault("dangling", text, f"install it again, or rm {path}")
             else:
-                found.unseen("plugins", escape(str(error)))
+                found.unseen("plugins", str(error))
             continue
         if stat.S_ISDIR(mode) and not is_link:
             continue
@@ -100,14 +100,14 @@ def _plugins(node: Node, directory: str, found: Findings) -> list[str]:
             what = "is not executable" if stat.S_ISREG(mode) else "is no executable file"
             mend = f"chmod 0755 {path}" if stat.S_ISREG(mode) else f"move {path} away"
             if _NAME.match(name):
-                found.fault("not-executable", escape(f"{path} {what}: the runtime does not launch it"), escape(mend))
+                found.fault("not-executable", f"{path} {what}: the runtime does not launch it", mend)
         elif not _NAME.match(name):
             text = f"{path}: a name without two digits and a dash in front keeps containerd from starting"
-            found.fault("plugin-name", escape(text), escape(f"move {path} away"))
+            found.fault("plugin-name", text, f"move {path} away")
         elif name[3:] == "v1bridge":
             launched.append(path)
         else:
-            found.ok("other-plugin", escape(f"{path}: another v2 plugin"))
+            found.ok("other-plugin", f"{path}: another v2 plugin")
     return launched
 
 
@@ -141,14 +141,14 @@ def _options(
             if error.is_absent:
                 continue
             level = found.unseen if "permission denied" in str(error) else found.fault
-            level("options", escape(str(error)), escape(f"correct {path}"))
+            level("options", str(error), f"correct {path}")
             break
         except UnicodeDecodeError:
             found.fault("options", f"{path}: it is not UTF-8", f"correct {path}")
             break
         options, faults = BridgeOptions.read(document)
         for fault in faults:
-            found.fault("options", escape(f"{path}: {without_values(fault)}"), escape(f"correct {path}"))
+            found.fault("options", f"{path}: {without_values(fault)}", f"correct {path}")
         if not faults:
             found.ok("options", f"{path} is valid")
         return options
@@ -164,17 +164,17 @@ def _check_socket(node: Node, settings: Settings, found: Findings) -> None:
     except LookError as error:
         if error.is_absent:
             text = f"{settings.socket} does not exist, though {settings.about} has NRI on: it was not restarted since"
-            found.fault("no-socket", escape(text), settings.restart)
+            found.fault("no-socket", text, settings.restart)
         else:
-            found.unseen("socket", escape(str(error)))
+            found.unseen("socket", str(error))
         return
     if not stat.S_ISSOCK(mode):
         text = f"{settings.socket} is not a socket"
-        found.fault("no-socket", escape(text), escape(f"rm {settings.socket}, then {settings.restart}"))
+        found.fault("no-socket", text, f"rm {settings.socket}, then {settings.restart}")
     elif _is_listened_to(node, settings.socket) is False:
-        found.note("silent-socket", escape(f"no process of this network namespace listens on {settings.socket}"))
+        found.note("silent-socket", f"no process of this network namespace listens on {settings.socket}")
     else:
-        found.ok("socket", escape(f"{settings.about} listens on {settings.socket}"))
+        found.ok("socket", f"{settings.about} listens on {settings.socket}")
 
 
 def _is_listened_to(node: Node, path: str) -> bool | None:
@@ -196,7 +196,7 @@ def _check_wanted_socket(settings: Settings, outside: list[Process], found: Find
         wanted = process.option("--socket") or DEFAULT_SOCKET
         if settings.enabled and _same(wanted) != _same(settings.socket):
             text = f"process {process.pid} connects to {wanted}, and {settings.about} listens on {settings.socket}"
-            found.fault("other-socket", escape(text), escape(f"start the bridge with --socket {settings.socket}"))
+            found.fault("other-socket", text, f"start the bridge with --socket {settings.socket}")
 
 
 def _same(path: str) -> str:

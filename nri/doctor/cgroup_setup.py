@@ -10,7 +10,6 @@ from nri.doctor.engines import Engines
 from nri.doctor.finding import Findings
 from nri.doctor.node import LookError, Node, Process
 from nri.doctor.settings import Settings
-from nri.errors import escape
 
 SUBJECT = "cgroups"
 
@@ -32,7 +31,7 @@ def findings(node: Node, engines: Engines, all_settings: list[Settings]) -> Find
             if is_systemd is None:
                 continue
             driver = "systemd" if is_systemd else "cgroupfs"
-            found.ok("driver", escape(f"{settings.about}: {name} has the cgroup driver {driver}"))
+            found.ok("driver", f"{settings.about}: {name} has the cgroup driver {driver}")
             if kubelet and kubelet != driver and settings.serves:
                 _differ(settings, name, driver, kubelet, file, found)
     return found
@@ -43,7 +42,7 @@ def _version(node: Node, found: Findings) -> None:
         data = node.read("/proc/self/mountinfo" if node.is_own else "/proc/1/mountinfo", 16 * 1024 * 1024)
         mounts = Mounts.parse(os.fsdecode(data))
     except (LookError, CgroupError) as error:
-        found.unseen("version", escape(f"{error}: the version of cgroups is not known"))
+        found.unseen("version", f"{error}: the version of cgroups is not known")
         return
     if mounts.version == "none":
         mend = "run this command on the host, or mount cgroups at /sys/fs/cgroup"
@@ -62,30 +61,30 @@ def _kubelet(node: Node, processes: list[Process], found: Findings) -> tuple[str
     kubelet = next((each for each in processes if os.path.basename(each.arguments[0]) == "kubelet"), None)
     given = kubelet.option("--cgroup-driver") if kubelet is not None else ""
     if given:
-        found.ok("kubelet", escape(f"kubelet: --cgroup-driver {given}"))
+        found.ok("kubelet", f"kubelet: --cgroup-driver {given}")
         return given, "its command line"
     path = (kubelet.option("--config") if kubelet is not None else "") or KUBELET
     try:
         match = _DRIVER.search(node.read(path).decode("utf-8", "replace"))
     except LookError as error:
         if not error.is_absent:
-            found.unseen("kubelet", escape(f"kubelet: {error}"))
+            found.unseen("kubelet", f"kubelet: {error}")
         return "", ""
     if match is None:
-        found.ok("kubelet", escape(f"kubelet: {path} names no cgroupDriver"))
+        found.ok("kubelet", f"kubelet: {path} names no cgroupDriver")
         return "", ""
-    found.ok("kubelet", escape(f"kubelet: cgroupDriver {match[1]}, {path}"))
+    found.ok("kubelet", f"kubelet: cgroupDriver {match[1]}, {path}")
     return match[1], path
 
 
 def _differ(settings: Settings, name: str, driver: str, kubelet: str, file: str, found: Findings) -> None:
-    text = escape(f"{settings.about}: {name} has the cgroup driver {driver}, the kubelet {kubelet} ({file})")
+    text = f"{settings.about}: {name} has the cgroup driver {driver}, the kubelet {kubelet} ({file})"
     value = "true" if kubelet == "systemd" else "false"
     if settings.engine.name == "containerd":
         line = f"set SystemdCgroup = {value} in the options of the runtime {name} in {settings.main}"
     else:
         line = f'set cgroup_manager = "{kubelet}" in [crio.runtime] of {settings.main}'
-    mend = escape(f"{line}, then {settings.restart} and systemctl restart kubelet")
+    mend = f"{line}, then {settings.restart} and systemctl restart kubelet"
     if settings.engine.version >= ASKS_RUNTIME[settings.engine.name]:
         found.note("drivers-differ", f"{text}; a kubelet from 1.34 on asks the runtime", mend)
     else:

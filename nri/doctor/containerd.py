@@ -10,7 +10,6 @@ from nri.doctor.engines import Engine
 from nri.doctor.finding import Findings
 from nri.doctor.node import LookError, Node
 from nri.doctor.settings import NRI, PLUGIN_CONF_DIR, PLUGIN_DIR, Handler, Settings, duration, flag
-from nri.errors import escape
 from nri.places import DEFAULT_SOCKET
 
 SUBJECT = "containerd"
@@ -133,7 +132,7 @@ def _check_table(settings: Settings, files: ConfigFiles, found: Findings) -> Non
     for key in files.nri:
         if key not in KEYS:
             file, near = files.origin.get(key, main), nearest(key, KEYS)
-            name = escape(key)[:60]
+            name = key[:60]
             if near is not None:
                 mend = f"rename it to {near}, then {restart}"
                 found.fault("unknown-key", f"{file}: {SECTION} has {name}, which containerd does not know", mend)
@@ -161,4 +160,4 @@ def _describe(settings: Settings, files: ConfigFiles, found: Findings) -> None:
     if settings.required:
         rest.append(f"required_plugins: {', '.join(settings.required)}")
     if rest and settings.enabled:
-        found.ok("settings", escape("; ".join(rest)))
+        found.ok("settings", "; ".join(rest))

@@ -12,7 +12,6 @@ from nri.doctor.engines import Engine
 from nri.doctor.finding import Findings
 from nri.doctor.node import LookError, Node
 from nri.doctor.settings import PLUGIN_CONF_DIR, PLUGIN_DIR, Handler, Settings, duration, flag
-from nri.errors import escape
 from nri.places import DEFAULT_SOCKET
 
 SUBJECT = "CRI-O"
@@ -113,6 +112,6 @@ def _describe(settings: Settings, found: Findings) -> None:
     if settings.enabled is None:
         found.unseen("enabled", "NRI is on by default since 1.30; its files do not say whether it is")
     elif settings.enabled:
-        found.ok("enabled", escape(f"NRI is on; plugins of {settings.plugin_dir}, socket {settings.socket}"))
+        found.ok("enabled", f"NRI is on; plugins of {settings.plugin_dir}, socket {settings.socket}")
     if settings.timeout and settings.enabled:
         found.ok("settings", f"nri_plugin_request_timeout is {settings.timeout}")

@@ -89,16 +89,17 @@ def look(node: Node) -> tuple[Engines, Findings]:
 
 def _engines(node: Node, kind: Kind, processes: list[Process], found: Findings) -> list[Engine]:
     running = [process for process in processes if kind.is_daemon and _is_daemon(process, kind.programs[0])]
-    for process in [process for process in running if process.is_here is False]:
-        text = f"{kind.name}, process {process.pid}: it sees other files than this command"
-        mend = f"run this command on the host, or look at its files: nri doctor --root /proc/{process.pid}/root"
+    for each in [each for each in running if each.is_here is False]:
+        text = f"{kind.name}, process {each.pid}: it sees other files than this command"
+        mend = f"run this command on the host, or look at its files: nri doctor --root /proc/{each.pid}/root"
         found.unseen("elsewhere", text, mend)
-    here = [process for process in running if process.is_here is not False]
+    here = [each for each in running if each.is_here is not False]
     installed = next(filter(None, map(node.find, kind.programs)), "")
     if not here and not installed:
         return []
     engines = []
-    for process in [*here] or [None]:
+    daemons: list[Process | None] = [*here] or [None]
+    for process in daemons:
         program = _program(process, found) or installed
         text, version = _version(node, program, found)
         about = f"{kind.name} {text or 'of an unknown version'}"

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from nri.errors import escape
+from nri.types.gojson import shorten
+
 OK, NOTE, FAULT, UNSEEN = "ok", "note", "fault", "unseen"
 """The levels: as it should be; worth knowing; wrong; it could not be looked at."""
+
+MAX_TEXT = 2000
+"""Characters of a text: paths and names in it come from files."""
+
+MAX_FINDINGS = 100
+"""Findings of one subject and level."""
 
 
 class Finding(NamedTuple):
@@ -26,7 +35,7 @@ class Finding(NamedTuple):
 
 
 class Findings(list[Finding]):
-    """The findings of one subject, in the order in which they were added."""
+    """The findings of one subject, in the order in which they were added. Their texts are fit for a terminal."""
 
     def __init__(self, subject: str) -> None:
         super().__init__()
@@ -34,16 +43,24 @@ class Findings(list[Finding]):
 
     def ok(self, code: str, text: str) -> None:
         """Add what is as it should be."""
-        self.append(Finding(self.subject, OK, code, text))
+        self._add(OK, code, text)
 
     def note(self, code: str, text: str, mend: str = "") -> None:
         """Add what is worth knowing."""
-        self.append(Finding(self.subject, NOTE, code, text, mend))
+        self._add(NOTE, code, text, mend)
 
     def fault(self, code: str, text: str, mend: str) -> None:
         """Add what is wrong."""
-        self.append(Finding(self.subject, FAULT, code, text, mend))
+        self._add(FAULT, code, text, mend)
 
     def unseen(self, code: str, text: str, mend: str = "") -> None:
         """Add what could not be looked at."""
-        self.append(Finding(self.subject, UNSEEN, code, text, mend))
+        self._add(UNSEEN, code, text, mend)
+
+    def _add(self, level: str, code: str, text: str, mend: str = "") -> None:
+        same = sum(finding.level == level for finding in self)
+        if same < MAX_FINDINGS:
+            texts = [escape(shorten(each, MAX_TEXT)) for each in (text, mend)]
+            self.append(Finding(self.subject, level, code, *texts))
+        elif same == MAX_FINDINGS:
+            self.append(Finding(self.subject, level, "more", f"there are more; {MAX_FINDINGS} are listed"))

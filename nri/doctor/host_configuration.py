@@ -10,9 +10,8 @@ from nri.config import ConfigError, Fault, load_files
 from nri.config.loading import InvalidFile
 from nri.doctor.finding import Findings
 from nri.doctor.node import LookError, Node
-from nri.doctor.redaction import without_quotes, without_values
+from nri.doctor.redaction import without_values
 from nri.doctor.ways import Plugins
-from nri.errors import escape
 from nri.runtime.options import load as load_runtime_options
 
 if TYPE_CHECKING:
@@ -79,9 +78,9 @@ def _outside(node: Node, path: str) -> str:
 def _faults(node: Node, error: ConfigError, found: Findings) -> None:
     for fault in error.faults:
         for each in fault.explain(20):
-            message = without_quotes(without_values(each.message)) if isinstance(fault, InvalidFile) else each.message
+            message = without_values(each.message) if isinstance(fault, InvalidFile) else each.message
             text = f"{node.inside(each.file)}:{each.line}:{each.column}: {each.path}: {message}"
-            found.fault("invalid", escape(text), _MEND)
+            found.fault("invalid", text, _MEND)
 
 
 def _check(
@@ -98,21 +97,21 @@ def _check(
             _look_for(node, options, entry.type, where, found)
             continue
         if time.monotonic() > until:
-            found.unseen("not-asked", escape(f"{where}: not asked: {CHECKED_WITHIN:g} s are over"), "nri check")
+            found.unseen("not-asked", f"{where}: not asked: {CHECKED_WITHIN:g} s are over", "nri check")
             continue
         checked = check(entry)
         for fault in checked.faults:
-            found.fault("plugin", escape(_of_plugin(fault)), _MEND if ".conf" in fault.path else "nri check")
+            found.fault("plugin", _of_plugin(fault), _MEND if ".conf" in fault.path else "nri check")
         for note in checked.notes:
-            found.note("plugin", escape(_without_plugins_text(note)))
+            found.note("plugin", _without_plugins_text(note))
         if not checked.faults:
-            found.ok("plugin", escape(f"{where}: version {checked.version or 'unknown'}"))
+            found.ok("plugin", f"{where}: version {checked.version or 'unknown'}")
 
 
 def _of_plugin(fault: Fault) -> str:
     message = _without_plugins_text(fault.message)
     if ".conf" in fault.path:
-        message = without_quotes(without_values(message))
+        message = without_values(message)
     return f"{fault.file}:{fault.line}:{fault.column}: {fault.path}: {message}"
 
 
@@ -129,21 +128,21 @@ def _look_for(node: Node, options: BridgeOptions, plugin: str, where: str, found
             mode = node.status(f"{directory}/{plugin}").st_mode
         except LookError as error:
             if not error.is_absent:
-                found.unseen("plugin", escape(f"{where}: {error}"))
+                found.unseen("plugin", f"{where}: {error}")
                 return
             continue
         if stat.S_ISREG(mode) and mode & 0o111:
-            found.ok("plugin", escape(f"{where}: {directory}/{plugin}"))
+            found.ok("plugin", f"{where}: {directory}/{plugin}")
         else:
             text = f"{where}: {directory}/{plugin} is not an executable file"
-            found.fault("plugin", escape(text), escape(f"chmod 0755 {directory}/{plugin}"))
+            found.fault("plugin", text, f"chmod 0755 {directory}/{plugin}")
         return
     text = f"{where}: not found in {', '.join(options.bin_dirs)}"
-    found.fault("plugin", escape(text), escape(f"install {plugin} there, or remove its entry"))
+    found.fault("plugin", text, f"install {plugin} there, or remove its entry")
 
 
 def _runtime_options(node: Node, found: Findings) -> None:
     path = _outside(node, "/etc/nri/runtime.json")
     if fault := load_runtime_options(path).fault:
-        text = without_quotes(without_values(fault.replace(path, "/etc/nri/runtime.json")))
-        found.fault("runtime-options", escape(text), "correct /etc/nri/runtime.json")
+        text = without_values(fault.replace(path, "/etc/nri/runtime.json"))
+        found.fault("runtime-options", text, "correct /etc/nri/runtime.json")

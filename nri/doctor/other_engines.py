@@ -13,7 +13,6 @@ from nri.doctor.engines import Engines
 from nri.doctor.finding import Findings
 from nri.doctor.node import LookError, Node
 from nri.doctor.settings import Handler
-from nri.errors import escape
 
 SUBJECT = "OCI runtimes and hooks"
 
@@ -55,7 +54,7 @@ def look(node: Node, engines: Engines) -> tuple[list[Configured], Findings]:
     for each in configured:
         for handler in [handler for handler in each.handlers if handler.is_ours]:
             how = "its default runtime" if handler.name == each.default else f"used with --runtime {handler.name}"
-            found.ok("nri-runc", escape(f"{each.engine}: {handler.program} is {how}: {each.file}"))
+            found.ok("nri-runc", f"{each.engine}: {handler.program} is {how}: {each.file}")
             check_program(node, handler, each.file, found)
     return configured, found
 
@@ -64,7 +63,7 @@ def check_program(node: Node, handler: Handler, file: str, found: Findings) -> N
     """Add a fault if the executable of a handler does not exist."""
     if handler.program.startswith("/") and not node.exists(handler.program):
         text = f"{handler.program}, which {file} names, does not exist: no container starts with it"
-        found.fault("no-program", escape(text), escape(f"install it, or correct {file}"))
+        found.fault("no-program", text, f"install it, or correct {file}")
 
 
 def hooks(node: Node, directories: tuple[str, ...]) -> list[str]:

@@ -8,7 +8,6 @@ import stat
 from nri import trust
 from nri.doctor.finding import Findings
 from nri.doctor.node import LookError, Node
-from nri.errors import escape
 from nri.places import CONTAINERD_CONF_FILE, DEFAULT_BIN_DIRS, DEFAULT_CONF_DIR, RUNTIME_OPTIONS_FILE
 
 SUBJECT = "files and owners"
@@ -34,12 +33,10 @@ def findings(node: Node, more: tuple[str, ...] = ()) -> Findings:
             status = os.stat(real)
         except FileNotFoundError:
             if node.is_link(path) and path not in directories:
-                found.fault(
-                    "dangling", escape(f"{path} is a link to a file that does not exist"), escape(f"rm {path}")
-                )
+                found.fault("dangling", f"{path} is a link to a file that does not exist", f"rm {path}")
             continue
         except (OSError, LookError) as error:
-            found.unseen("status", escape(f"{path}: {error.strerror if isinstance(error, OSError) else error}"))
+            found.unseen("status", f"{path}: {error.strerror if isinstance(error, OSError) else error}")
             continue
         looked += 1
         _judge(node, path, real, status, found)
@@ -60,7 +57,7 @@ def _files(node: Node, directories: list[str], found: Findings) -> list[str]:
         try:
             names = node.names(directory)
         except LookError as error:
-            found.unseen("directory", escape(str(error)))
+            found.unseen("directory", str(error))
             continue
         files += [f"{directory}/{name}" for name in names if not name.startswith(".")][:MAX_FILES]
     return files
@@ -70,10 +67,10 @@ def _judge(node: Node, path: str, real: str, status: os.stat_result, found: Find
     wrong = trust.judge(status)
     if not wrong and node.is_own and status.st_uid != 0:
         wrong = f"is another user's (owner {status.st_uid}); expected it to be root's"
-    if not wrong or any(finding.text.startswith(f"{escape(path)} ") for finding in found):
+    if not wrong or any(finding.text.startswith(f"{path} ") for finding in found):
         return
     end = node.inside(real)
-    where = escape(path) if end == path else escape(f"{path} is a link to {end}, which")
+    where = path if end == path else f"{path} is a link to {end}, which"
     mode = stat.S_IMODE(status.st_mode) & 0o755
     mend = f"chown root:root {end}; chmod {mode:04o} {end}"
-    found.fault("not-roots", f"{where} {wrong}: it is not used", escape(mend))
+    found.fault("not-roots", f"{where} {wrong}: it is not used", mend)

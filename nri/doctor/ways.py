@@ -10,7 +10,6 @@ from nri.doctor.finding import Findings
 from nri.doctor.node import Node
 from nri.doctor.other_engines import Configured, check_program, hooks
 from nri.doctor.settings import PLUGIN_DIR, Settings
-from nri.errors import escape
 from nri.places import CONTAINERD_CONF_FILE
 
 SUBJECT = "who runs the plugins"
@@ -53,7 +52,7 @@ def findings(
         if each.uses_ours and hook_files:
             _twice(each.engine, "nri-runc and OCI hooks", f"rm {' '.join(hook_files)}", found)
     for way in running:
-        found.ok("way", escape(way))
+        found.ok("way", way)
     for settings in serving:
         _two_bridges(settings, bridges, found)
     if plugins is None or running:
@@ -159,7 +158,7 @@ def _conf_json(settings: Settings, plugins: Plugins, has_way: bool, found: Findi
 
 
 def _twice(name: str, which: str, mend: str, found: Findings) -> None:
-    found.fault("twice", f"{name}: {which} run every plugin twice", escape(mend))
+    found.fault("twice", f"{name}: {which} run every plugin twice", mend)
 
 
 def _start(serving: list[Settings]) -> str:
@@ -172,4 +171,4 @@ def _start(serving: list[Settings]) -> str:
 
 def _listed(names: tuple[str, ...] | list[str]) -> str:
     more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-    return escape(", ".join(names[:5])) + more
+    return ", ".join(names[:5]) + more
