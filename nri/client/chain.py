@@ -56,19 +56,34 @@ class Sandbox:
         self.labels = dict(labels or {})
 
 
+OUTCOMES = ("ok", "error", "killed", "passedOver")
+"""What became of a plugin's run. ``passedOver``: it failed, and its ``failurePolicy`` is ``ignore``."""
+
+
 class Step:
     """One plugin's part of a chain. Either ``result`` or ``error`` is set.
 
-    ``request`` is the JSON that was sent, ``binary`` the path of the executable, "" if none was found.
+    ``request`` is the JSON that was sent, ``binary`` the path of the executable, "" if none was found. ``is_ignored``
+    says that the chain went on after the error.
     """
 
-    __slots__ = ("binary", "error", "plugin", "request", "result", "seconds", "stdout")
+    __slots__ = ("binary", "error", "is_ignored", "plugin", "request", "result", "seconds", "stdout")
 
     def __init__(self, plugin: PluginEntry, request: bytes) -> None:
         self.plugin, self.request = plugin, request
         self.binary, self.stdout, self.seconds = "", b"", 0.0
         self.result: Result | None = None
         self.error: PluginError | None = None
+        self.is_ignored = False
+
+    @property
+    def outcome(self) -> str:
+        """One of :data:`OUTCOMES`."""
+        if self.error is None:
+            return "ok"
+        if self.is_ignored:
+            return "passedOver"
+        return "killed" if self.error.killed else "error"
 
 
 def results_of(steps: Iterable[Step]) -> list[Result]:
@@ -146,12 +161,14 @@ class Client:
             if step.result is not None and _asks_for_changes(step.result, changes):
                 _take(step, request, step.result, changes, log)
             steps.append(step)
+            policy = plugin.failure_policy or self.failure_policy
+            step.is_ignored = step.error is not None and policy == "ignore"
             if on_step is not None:
                 on_step(step)
             if step.result is not None:
                 results.append(step.result)
             elif step.error is not None:
-                if (plugin.failure_policy or self.failure_policy) == "ignore":
+                if step.is_ignored:
                     log(plugin.type, f"failed, ignored (failurePolicy: ignore): {step.error.reason}")
                     continue
                 errors.append(step.error)
@@ -202,7 +219,8 @@ class Client:
                 step.binary, plugin, step.request, until, max_output=limit, log=lambda line: log(plugin, line)
             )
         except launch.BrokenOffError as error:
-            raise PluginError(plugin, f"killed: it could not be waited for or read: {error.strerror}") from error
+            why = f"killed: it could not be waited for or read: {error.strerror}"
+            raise PluginError(plugin, why, killed=True) from error
         except OSError as error:
             raise PluginError(plugin, unstartable.explain(step.binary, error)) from error
         step.stdout = output.stdout
@@ -218,10 +236,10 @@ def _result(plugin: str, binary: str, output: launch.Output, seconds: float, max
     if output.status in unstartable.NOT_RUN and unstartable.has_windows_ends(binary):  # `#!/usr/bin/env sh` with CR
         stderr += f"; {unstartable.WINDOWS}"
     if output.stopped == "deadline":
-        raise PluginError(plugin, f"killed: no result after {seconds:.3g} s{stderr}")
+        raise PluginError(plugin, f"killed: no result after {seconds:.3g} s{stderr}", killed=True)
     if output.stopped:
         what = f"it wrote more than {max_output} bytes to stdout, expected one result"
-        raise PluginError(plugin, f"killed: {what}{stderr}")
+        raise PluginError(plugin, f"killed: {what}{stderr}", killed=True)
     ending = output.ending
     also = f"; {ending}" if ending else ""
     try:

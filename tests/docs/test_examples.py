@@ -44,6 +44,7 @@ from nri.plugins.ulimit_adjuster import UlimitAdjuster
 from nri.runtime.options import load as load_runtime_options
 from nri.skel import Plugin
 from nri.skel.process import answer_of, schema_of
+from nri.status import shape
 from nri.types.v1 import EXTENSIONS, Request, Result, Spec
 from nri.v1bridge import BridgeOptions, OptionsError
 from tests.support import page_examples
@@ -208,7 +209,13 @@ def check_runtime_options(_: Any, file: Path) -> None:
     assert not (fault := load_runtime_options(str(file)).fault), fault
 
 
+def check_status_document(value: Any, _: Path) -> None:
+    rule = shape.STATUS if "bridge" in value else shape.EXCHANGES
+    assert not (fault := rule(value, "")), fault
+
+
 KINDS = [
+    ({"protocol"}, check_status_document),
     ({"plugins"}, check_host_configuration),
     ({"ociVersion", "bundle"}, lambda value, _: Path(value["bundle"]).relative_to("/")),
     ({"linux"}, lambda value, _: spec_from_oci(value)),
