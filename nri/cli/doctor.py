@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import textwrap
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -15,16 +14,13 @@ from nri.cli.check import Checked
 from nri.cli.progress import Progress
 from nri.client import DirectInvoker
 from nri.doctor import FAULT, NOTE, OK, UNSEEN, Examination, Node, examine
-from nri.errors import escape
+from nri.status import layout
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from nri.config.entries import PluginEntry
     from nri.v1bridge.options import BridgeOptions
-
-WIDTH = 80
-"""Columns of the page."""
 
 _MARKS = {OK: ("ok", None), NOTE: ("note", "yellow"), FAULT: ("FAULT", "red"), UNSEEN: ("unseen", "cyan")}
 _INDENT = 8
@@ -91,7 +87,7 @@ def _document(node: Node, found: Examination) -> dict[str, Any]:
 def _page(node: Node, found: Examination) -> Iterator[tuple[str, str | None]]:
     """Yield the lines of the page, each with its color."""
     when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    yield from ((line, None) for line in _wrapped(f"nri doctor, {when}, of {escape(node.root)}", "", ""))
+    yield from ((line, None) for line in layout.wrapped(f"nri doctor, {when}, of {node.root}", "", ""))
     subject = ""
     for finding in sorted(found.findings, key=lambda each: _first(found, each.subject)):
         if finding.subject != subject:
@@ -99,12 +95,12 @@ def _page(node: Node, found: Examination) -> Iterator[tuple[str, str | None]]:
             yield "", None
             yield subject, None
         mark, color = _MARKS[finding.level]
-        for line in _wrapped(finding.text, f"  {mark}".ljust(_INDENT + 1), " " * (_INDENT + 1)):
+        for line in layout.wrapped(finding.text, f"  {mark}".ljust(_INDENT + 1), " " * (_INDENT + 1)):
             yield line, color
-        for line in _wrapped(finding.mend, " " * _INDENT + " -> ", " " * (_INDENT + 4)) if finding.mend else ():
+        for line in layout.wrapped(finding.mend, " " * _INDENT + " -> ", " " * (_INDENT + 4)) if finding.mend else ():
             yield line, None
     for entry in found.log:
-        for line in _wrapped(entry, " " * (_INDENT + 1), " " * (_INDENT + 3)):
+        for line in layout.wrapped(entry, " " * (_INDENT + 1), " " * (_INDENT + 3)):
             yield line, None
     yield "", None
     faults = sum(finding.level == FAULT for finding in found.findings)
@@ -120,9 +116,3 @@ def _page(node: Node, found: Examination) -> Iterator[tuple[str, str | None]]:
 def _first(found: Examination, subject: str) -> int:
     """Return the position of a subject's first finding: two runtimes of one name stand under one heading."""
     return next(number for number, finding in enumerate(found.findings) if finding.subject == subject)
-
-
-def _wrapped(text: str, first: str, rest: str) -> list[str]:
-    return textwrap.wrap(
-        text, WIDTH, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False, replace_whitespace=False
-    ) or [first.rstrip()]

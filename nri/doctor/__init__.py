@@ -6,7 +6,7 @@ finding, except for the keys that are listed in the module that reads them.
 """
 
 from nri.doctor.examination import Examination, examine
-from nri.doctor.finding import FAULT, NOTE, OK, UNSEEN, Finding
+from nri.doctor.finding import FAULT, NOTE, OK, UNSEEN, NodeFinding
 from nri.doctor.node import Node
 
-__all__ = ["FAULT", "NOTE", "OK", "UNSEEN", "Examination", "Finding", "Node", "examine"]
+__all__ = ["FAULT", "NOTE", "OK", "UNSEEN", "Examination", "Node", "NodeFinding", "examine"]

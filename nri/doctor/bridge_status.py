@@ -11,7 +11,7 @@ from nri.doctor.node import LookError, Node
 from nri.doctor.redaction import without_values
 from nri.doctor.settings import Settings
 from nri.places import beside
-from nri.status.client import AskError, NoBridgeError, status
+from nri.status import AskError, NoBridgeError, status
 
 SUBJECT = "status of the bridge"
 
@@ -111,6 +111,7 @@ def _plugin(plugin: dict[str, Any], found: Findings) -> None:
         found.note("plugin-failed", text)
     else:
         found.ok("plugin", text)
-    if plugin["prefork"]["state"] == "failed":
-        text = f"{name} is started for each request: {plugin['prefork']['reason'] or 'for an unknown reason'}"
+    prefork = plugin["prefork"]
+    if prefork is not None and prefork["state"] == "failed":
+        text = f"{name} is started for each request: {prefork['reason'] or 'for an unknown reason'}"
         found.note("not-preforked", text)

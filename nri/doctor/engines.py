@@ -14,7 +14,7 @@ SUBJECT = "runtimes"
 _VERSION = re.compile(r"(?<![\w.])v?(\d{1,5})\.(\d{1,5})\.(\d{1,5})[\w.~+-]{0,40}")
 
 
-class Kind(NamedTuple):
+class EngineKind(NamedTuple):
     """A program that is looked for."""
 
     name: str
@@ -23,12 +23,12 @@ class Kind(NamedTuple):
 
 
 KINDS = (
-    Kind("containerd", ("containerd",), is_daemon=True),
-    Kind("CRI-O", ("crio",), is_daemon=True),
-    Kind("docker", ("dockerd", "docker"), is_daemon=True),
-    Kind("podman", ("podman",)),
-    Kind("runc", ("runc",)),
-    Kind("crun", ("crun",)),
+    EngineKind("containerd", ("containerd",), is_daemon=True),
+    EngineKind("CRI-O", ("crio",), is_daemon=True),
+    EngineKind("docker", ("dockerd", "docker"), is_daemon=True),
+    EngineKind("podman", ("podman",)),
+    EngineKind("runc", ("runc",)),
+    EngineKind("crun", ("crun",)),
 )
 """What is looked for, in the order of the report."""
 
@@ -87,7 +87,7 @@ def look(node: Node) -> tuple[Engines, Findings]:
     return Engines(engines, processes), found
 
 
-def _engines(node: Node, kind: Kind, processes: list[Process], found: Findings) -> list[Engine]:
+def _engines(node: Node, kind: EngineKind, processes: list[Process], found: Findings) -> list[Engine]:
     running = [process for process in processes if kind.is_daemon and _is_daemon(process, kind.programs[0])]
     for each in [each for each in running if each.is_here is False]:
         text = f"{kind.name}, process {each.pid}: it sees other files than this command"

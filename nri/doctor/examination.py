@@ -20,7 +20,7 @@ from nri.doctor import (
     versions,
     ways,
 )
-from nri.doctor.finding import FAULT, Finding, Findings
+from nri.doctor.finding import FAULT, Findings, NodeFinding
 from nri.doctor.node import Node
 from nri.v1bridge.options import BridgeOptions
 
@@ -48,7 +48,7 @@ class Examination:
     """
 
     def __init__(self) -> None:
-        self.findings: list[Finding] = []
+        self.findings: list[NodeFinding] = []
         self.log: list[str] = []
         self.hangs: list[str] = []
 
@@ -58,7 +58,7 @@ class Examination:
         return not any(finding.level == FAULT for finding in self.findings)
 
 
-class _Run:
+class _Subjects:
     """Runs the subjects."""
 
     def __init__(self, within: float, on_subject: Callable[[str], None]) -> None:
@@ -104,7 +104,7 @@ def _settings(
     return [settings], found
 
 
-def _unseen(subject: str, code: str, text: str, mend: str = "") -> Finding:
+def _unseen(subject: str, code: str, text: str, mend: str = "") -> NodeFinding:
     found = Findings(subject)
     found.unseen(code, text, mend)
     return found[0]
@@ -122,7 +122,7 @@ def _place(error: BaseException) -> str:
 
 def examine(
     node: Node,
-    check: Callable[[BridgeOptions], Callable[[PluginEntry], host_configuration.Checked]] | None = None,
+    check: Callable[[BridgeOptions], Callable[[PluginEntry], host_configuration.PluginCheck]] | None = None,
     *,
     within: float = SUBJECT_WITHIN,
     on_subject: Callable[[str], None] = lambda _: None,
@@ -133,7 +133,7 @@ def examine(
     :param within: seconds that one subject has.
     :param on_subject: is called with each subject before it is looked at.
     """
-    run = _Run(within, on_subject)
+    run = _Subjects(within, on_subject)
     run.plain(versions.SUBJECT, lambda: versions.findings(node))
     nothing: Any = engines.Engines([], None)
     found = run.subject(engines.SUBJECT, lambda: engines.look(node), nothing)

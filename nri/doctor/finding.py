@@ -17,7 +17,7 @@ MAX_FINDINGS = 100
 """Findings of one subject and level."""
 
 
-class Finding(NamedTuple):
+class NodeFinding(NamedTuple):
     """A finding.
 
     :ivar subject: the heading that it stands under, such as ``containerd``.
@@ -34,7 +34,7 @@ class Finding(NamedTuple):
     mend: str = ""
 
 
-class Findings(list[Finding]):
+class Findings(list[NodeFinding]):
     """The findings of one subject, in the order in which they were added. Their texts are fit for a terminal."""
 
     def __init__(self, subject: str) -> None:
@@ -61,6 +61,6 @@ class Findings(list[Finding]):
         same = sum(finding.level == level for finding in self)
         if same < MAX_FINDINGS:
             texts = [escape(shorten(each, MAX_TEXT)) for each in (text, mend)]
-            self.append(Finding(self.subject, level, code, *texts))
+            self.append(NodeFinding(self.subject, level, code, *texts))
         elif same == MAX_FINDINGS:
-            self.append(Finding(self.subject, level, "more", f"there are more; {MAX_FINDINGS} are listed"))
+            self.append(NodeFinding(self.subject, level, "more", f"there are more; {MAX_FINDINGS} are listed"))

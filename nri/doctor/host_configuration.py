@@ -29,7 +29,7 @@ _MEND = "correct the file; `nri check` shows what was found"
 _OF_PLUGIN = ("; the end of its stderr:", "; it wrote ")  # before text that comes from a plugin
 
 
-class Checked(Protocol):
+class PluginCheck(Protocol):
     """What ``nri check`` finds out about an entry."""
 
     @property
@@ -46,7 +46,7 @@ class Checked(Protocol):
 
 
 def look(
-    node: Node, options: BridgeOptions, check: Callable[[PluginEntry], Checked] | None = None
+    node: Node, options: BridgeOptions, check: Callable[[PluginEntry], PluginCheck] | None = None
 ) -> tuple[Plugins | None, Findings]:
     """Return the plugins that are configured, None if files are not valid, and the findings of this subject.
 
@@ -87,7 +87,7 @@ def _check(
     node: Node,
     options: BridgeOptions,
     entries: list[PluginEntry],
-    check: Callable[[PluginEntry], Checked] | None,
+    check: Callable[[PluginEntry], PluginCheck] | None,
     found: Findings,
 ) -> None:
     until = time.monotonic() + CHECKED_WITHIN

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.doctor.scratch import ScratchNode
+from tests.support.scratch_node import ScratchNode
 
 
 @pytest.fixture

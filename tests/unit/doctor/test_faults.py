@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.unit.doctor.scratch import CONFIG, CRIO, LAUNCHED, MAINTAINED, NRI, PLUGINS, SERVICE, SOCKET, ScratchNode
+from tests.support.scratch_node import CONFIG, CRIO, LAUNCHED, MAINTAINED, NRI, PLUGINS, SERVICE, SOCKET, ScratchNode
 
 HOOK = '{"version": "1.0.0", "hook": {"path": "/opt/nri/lib/nri", "args": ["nri", "hook", "create"]}}'
 RUNTIMES = '[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc'

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nri.doctor import UNSEEN, Finding, Node, examine
-from tests.unit.doctor.scratch import CONFIG, PLUGINS, SOCKET, ScratchNode
+from nri.doctor import UNSEEN, Node, NodeFinding, examine
+from tests.support.scratch_node import CONFIG, PLUGINS, SOCKET, ScratchNode
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -179,5 +179,5 @@ def test_a_program_that_others_can_write_to_is_not_run(node: ScratchNode) -> Non
     assert text.startswith("/usr/bin/containerd: not run: is writable by others (mode 0777")
 
 
-def unseen(findings: list[Finding], code: str) -> list[str]:
+def unseen(findings: list[NodeFinding], code: str) -> list[str]:
     return [finding.text for finding in findings if finding.level == UNSEEN and finding.code == code]

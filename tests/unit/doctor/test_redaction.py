@@ -7,7 +7,7 @@ import json
 import pytest
 
 from nri.doctor.redaction import without_secrets, without_values
-from tests.unit.doctor.scratch import CONFIG, MAINTAINED, PLUGINS, ScratchNode
+from tests.support.scratch_node import CONFIG, MAINTAINED, PLUGINS, ScratchNode
 
 SECRET = "hunter2"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nri.doctor import FAULT, NOTE, OK, UNSEEN, Node, examine
-from tests.unit.doctor.scratch import CONFIG, CRIO, MAINTAINED, NRI, ScratchNode
+from tests.support.scratch_node import CONFIG, CRIO, MAINTAINED, NRI, ScratchNode
 
 
 def levels(node: ScratchNode, code: str) -> list[str]:

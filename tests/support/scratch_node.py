@@ -7,7 +7,7 @@ import os
 import socket
 from typing import TYPE_CHECKING, Any
 
-from nri.doctor import FAULT, Examination, Finding, Node, examine
+from nri.doctor import FAULT, Examination, Node, NodeFinding, examine
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -117,8 +117,8 @@ class ScratchNode:
     def examine(self, **options: Any) -> Examination:
         return examine(Node(str(self.root), runs=True), **options)
 
-    def faults(self) -> list[Finding]:
+    def faults(self) -> list[NodeFinding]:
         return [finding for finding in self.examine().findings if finding.level == FAULT]
 
-    def found(self, code: str) -> list[Finding]:
+    def found(self, code: str) -> list[NodeFinding]:
         return [finding for finding in self.examine().findings if finding.code == code]
