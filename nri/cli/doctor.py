@@ -52,7 +52,7 @@ def doctor(root: str, as_json: bool) -> None:
     Exit status: 1 if something is wrong.
     """
     node = Node(root)
-    with Progress(sys.stderr) as progress:
+    with Progress(sys.stderr, is_quiet=as_json) as progress:
         found = examine(
             node, _checks if node.runs else None, on_subject=lambda name: progress.show(f"looking: {name}")
         )
