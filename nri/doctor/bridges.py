@@ -126,7 +126,13 @@ def _options(
     node: Node, launched: list[str], outside: list[Process], all_settings: list[Settings], found: Findings
 ) -> BridgeOptions:
     """Return the options of the bridge that runs, else of the one that would be launched."""
-    given = next(filter(None, [process.option("--config") for process in outside]), "")
+    here = [process for process in outside if process.is_here is not False]
+    for process in [process for process in outside if process not in here]:
+        text = f"the options of process {process.pid} are not seen: it sees other files than this command"
+        found.unseen("options", text, f"nri doctor --root /proc/{process.pid}/root")
+    if outside and not here:
+        return BridgeOptions()
+    given = next(filter(None, [process.option("--config") for process in here]), "")
     paths = [given] if given else []
     if not paths and launched:
         directory = next((each.conf_dir for each in all_settings), PLUGIN_CONF_DIR)
@@ -192,7 +198,7 @@ def _is_listened_to(node: Node, path: str) -> bool | None:
 
 def _check_wanted_socket(settings: Settings, outside: list[Process], found: Findings) -> None:
     """Add a fault if a bridge from outside looks for another socket than the runtime's."""
-    for process in outside:
+    for process in [process for process in outside if process.is_here is not False]:
         wanted = process.option("--socket") or DEFAULT_SOCKET
         if settings.enabled and _same(wanted) != _same(settings.socket):
             text = f"process {process.pid} connects to {wanted}, and {settings.about} listens on {settings.socket}"

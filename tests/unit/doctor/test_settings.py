@@ -166,3 +166,16 @@ def test_what_is_well_is_said(node: ScratchNode) -> None:
     assert "containerd 1.7.24: the bridge, launched as /opt/nri/plugins/10-v1bridge" in [
         finding.text for finding in found if finding.code == "way"
     ]
+
+
+def test_the_options_of_a_bridge_in_a_container_are_not_looked_for_on_the_host(node: ScratchNode) -> None:
+    node.containerd()
+    node.plugins("clearcfs")
+    node.listen()
+    node.write("/etc/nri/v1bridge.json", "not JSON")
+    command = ("/opt/nri/lib/nri", "bridge", "--config", "/etc/nri/v1bridge.json", "--socket", "/host/nri.sock")
+    node.process(812, *command, namespace="mnt:[9]")
+    assert node.faults() == []
+    assert levels(node, "options") == [UNSEEN]
+    node.process(812, *command)
+    assert [fault.code for fault in node.faults()] == ["options", "other-socket"]
