@@ -1,5 +1,5 @@
-"""The configuration of containerd, CRI-O, docker or podman, in TOML or JSON: for any bytes the doctor returns settings,
-and short findings that are fit for a terminal and quote nothing of another table.
+"""The configuration of containerd, CRI-O, docker or podman, in TOML or JSON: for any bytes the doctor returns
+settings, and short findings that are fit for a terminal and quote nothing of another table.
 """
 
 from __future__ import annotations

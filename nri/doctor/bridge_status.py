@@ -101,7 +101,7 @@ def _plugin(plugin: dict[str, Any], found: Findings) -> None:
     if plugin["problem"]:
         found.fault("plugin-missing", f"{name}: {plugin['problem']}", "nri check")
         return
-    text = f"{name}: {runs.get('ok', 0)} runs were right, {bad} failed"
+    text = f"{name}: {runs.get('ok', 0)} runs succeeded, {bad} failed"
     last = plugin["lastError"]
     if bad and last:
         text += f", the last one for the {last['state']} of {last['pod'] or 'a pod that is not known'}"

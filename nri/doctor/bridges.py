@@ -22,6 +22,9 @@ WANTED = f"/etc/systemd/system/multi-user.target.wants/{SERVICE}"
 OUTSIDE_OPTIONS = "/etc/nri/v1bridge.json"
 """The options that the systemd unit of this project names."""
 
+WATCHDOG = "nri-watchdog"
+"""The name of the process that a bridge has beside it, with the bridge's command line."""
+
 _NAME = re.compile(r"\d\d-.")
 _LISTENS = 0x10000  # __SO_ACCEPTCON in the flags of /proc/net/unix
 
@@ -115,7 +118,7 @@ def _is_outside(process: Process) -> bool:
     """Return whether a process is ``nri bridge``, or a ``v1bridge`` that a runtime did not launch as NN-v1bridge."""
     name = os.path.basename(process.arguments[0])
     words = [os.path.basename(word) for word in process.arguments[:6]]
-    if "--probe" in process.arguments or "--help" in process.arguments:
+    if process.name == WATCHDOG or "--probe" in process.arguments or "--help" in process.arguments:
         return False
     if name == "nri" or name.startswith("python"):
         return "nri" in words and "bridge" in words[words.index("nri") + 1 :][:1]

@@ -52,6 +52,8 @@ class Process(NamedTuple):
     executable: str
     is_here: bool | None
     """Whether it sees the files that we see; None if that can't be seen."""
+    name: str = ""
+    """Its name for the kernel, which it may have chosen itself."""
 
     def option(self, *names: str) -> str:
         """Return the value of an option, as ``--config FILE`` or ``--config=FILE``; "" without it."""
@@ -197,7 +199,7 @@ class Node:
                 executable = ""
             theirs = self._namespace(str(pid))
             is_here = None if self.is_own and not (ours and theirs) else ours == theirs
-            found.append(Process(pid, arguments, executable, is_here))
+            found.append(Process(pid, arguments, executable, is_here, self._name(pid)))
         return found
 
     def find(self, program: str) -> str:
@@ -230,6 +232,12 @@ class Node:
             why = f"not done within {within:g} s" if output.stopped == "deadline" else "it wrote too much"
             raise LookError(path, f"killed: {why}")
         return output
+
+    def _name(self, pid: int) -> str:
+        try:
+            return os.fsdecode(self.read(f"/proc/{pid}/comm", 64)).strip()
+        except LookError:
+            return ""
 
     def _namespace(self, pid: str) -> str:
         try:

@@ -61,7 +61,8 @@ class ScratchNode:
         text = f"#!/bin/sh\ncase $* in *dump*) cat '{self.root}/dump';; *) echo '{version}';; esac\n"
         self.write(path, text, 0o755)
 
-    def process(self, pid: int, *arguments: str, namespace: str = "mnt:[1]") -> None:
+    def process(self, pid: int, *arguments: str, namespace: str = "mnt:[1]", name: str = "") -> None:
+        self.write(f"/proc/{pid}/comm", f"{name}\n")
         self.write(f"/proc/{pid}/cmdline", "\0".join(arguments) + "\0")
         self.link(f"/proc/{pid}/exe", arguments[0])
         self.link(f"/proc/{pid}/ns/mnt", namespace)

@@ -179,3 +179,29 @@ def test_the_options_of_a_bridge_in_a_container_are_not_looked_for_on_the_host(n
     assert levels(node, "options") == [UNSEEN]
     node.process(812, *command)
     assert [fault.code for fault in node.faults()] == ["options", "other-socket"]
+
+
+def test_the_watchdog_of_a_bridge_is_no_bridge(node: ScratchNode) -> None:
+    node.containerd()
+    node.outside()
+    node.process(813, "/opt/nri/lib/nri", "bridge", name="nri-watchdog")
+    assert texts(node, "outside") == ["process 812 runs from outside"]
+
+
+@pytest.mark.parametrize(
+    ("command", "is_bridge"),
+    [
+        (["/usr/bin/python3", "/usr/local/bin/nri", "bridge"], True),
+        (["nri", "bridge", "--config", "/etc/nri/v1bridge.json"], True),
+        (["/srv/v1bridge"], True),
+        (["nri", "bridge", "--probe"], False),
+        (["nri", "status", "--watch"], False),
+        (["/opt/nri/plugins/10-v1bridge"], False),
+        (["python3", "-m", "nri.cli.entry", "doctor"], False),
+    ],
+)
+def test_a_bridge_from_outside_is_known_by_its_command_line(
+    node: ScratchNode, command: list[str], is_bridge: bool
+) -> None:
+    node.process(812, *command)
+    assert bool(node.found("outside")) == is_bridge
