@@ -70,7 +70,7 @@ def doctor(root: str, as_json: bool) -> None:
 
 def _checks(settings: BridgeOptions) -> Callable[[PluginEntry], Checked]:
     invoker = DirectInvoker(settings.bin_dirs, check_owner=settings.check_owner)
-    return lambda plugin: Checked(plugin, invoker)
+    return lambda plugin: Checked(plugin, invoker, settings.conf_file)
 
 
 def _document(node: Node, found: Examination) -> dict[str, Any]:

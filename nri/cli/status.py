@@ -115,7 +115,7 @@ def status(
     thresholds = Thresholds(**bounds)
     if check:
         verdict = judge(look(host), thresholds) if no_bridge else Probe(socket, options_file, thresholds).judge()
-        click.echo(verdict.line)
+        _echo(verdict.line)
         raise click.exceptions.Exit(verdict.code)
     path = "" if no_bridge else socket_path(socket, options_file)
     in_one_line = watch is not None
@@ -128,7 +128,7 @@ def status(
         return _json(document, in_one_line) if as_json else "\n".join(page(document, verdict))
 
     if watch is None:
-        click.echo(show())
+        _echo(show())
     else:
         _watch(show, watch, redraws=not as_json and sys.stdout.isatty(), gap="" if as_json else "\n")
 
@@ -162,7 +162,13 @@ def _watch(show: Callable[[], str], seconds: float, *, redraws: bool, gap: str) 
                 text = show()
             except NRIError as error:
                 text = escape(str(error))
-            click.echo(_CLEAR + text if redraws else text + gap)
+            _echo(_CLEAR + text if redraws else text + gap)
             time.sleep(seconds)
     except KeyboardInterrupt:
         pass
+
+
+def _echo(text: str) -> None:
+    """Print a text also where stdout's encoding lacks some of its characters."""
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    click.echo(text.encode(encoding, "backslashreplace").decode(encoding))

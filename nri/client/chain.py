@@ -5,7 +5,8 @@ The contract follows Go's ``InvokeWithSandbox``, with these rules:
 - every plugin gets the same request with its own ``conf``, and the earlier results in ``results``;
 - an error stops the chain, except for ``delete``: then every plugin runs, and the errors are reported together;
 - the error of a plugin whose ``failurePolicy`` is ``ignore`` is logged, and the chain goes on;
-- ``create`` and ``delete`` go to every plugin, the other states to the plugins that list them in ``states``;
+- ``create`` and ``delete`` go to every plugin, the other states to the plugins that list them in ``states``; a plugin
+  whose condition (``when``) does not hold for the container gets none of them;
 - a plugin of ``setup`` or ``resize`` sees the changes that the plugins before it have asked for, and a result whose
   changes cannot be applied is a failure of its plugin;
 - every plugin has a deadline, and none outlives it.
@@ -154,7 +155,7 @@ class Client:
         results = list(request.results)
         steps = []
         errors = []
-        for plugin in self.chain(state):
+        for plugin in self.chain(state, request):
             shown = request if changes is None else as_shown(request, changes)
             step = Step(plugin, shown.replace(conf=plugin.conf, results=tuple(results)).to_json())
             self._run(step, deadline, log)
@@ -178,9 +179,18 @@ class Client:
             raise ChainError(errors, steps)
         return steps
 
-    def chain(self, state: str) -> list[PluginEntry]:
-        """Return the plugins that run for ``state``, in order."""
-        return [plugin for plugin in self.config.plugins if plugin.wants(state)]
+    def chain(self, state: str, request: Request | None = None) -> list[PluginEntry]:
+        """Return the plugins that run for ``state``, in order.
+
+        :param request: the request, for the conditions of the plugins; without it, those that may run.
+        """
+        plugins = [plugin for plugin in self.config.plugins if plugin.wants(state)]
+        if request is None or all(plugin.when is None for plugin in plugins):
+            return plugins
+        from nri.client.facts import facts_of  # only for a configuration that has conditions
+
+        facts = facts_of(request)
+        return [plugin for plugin in plugins if plugin.when is None or plugin.when.accepts(facts)]
 
     def request(self, request_or_task: Request | Task, state: str, sandbox: Sandbox | None = None) -> Request:
         """Return the request for the plugins, without ``conf`` and the results of the chain.

@@ -89,7 +89,7 @@ def ask(path: str, request: dict[str, Any], timeout: float = TIMEOUT) -> dict[st
         connection.close()
     if answer is None:
         raise AskError(f"{path}: the answer has more than {MAX_ANSWER} bytes")
-    return _read(answer, path)
+    return read(answer, path)
 
 
 def _connect(path: str, timeout: float) -> socket:
@@ -158,7 +158,12 @@ def _left(until: float) -> float:
     return left
 
 
-def _read(answer: bytes, path: str) -> dict[str, Any]:
+def read(answer: bytes, path: str) -> dict[str, Any]:
+    """Return the document in an answer.
+
+    :param path: of the socket, for messages.
+    :raises AskError: see :func:`ask`.
+    """
     if not answer:
         raise AskError(f"{path}: the connection was closed without an answer")
     try:
@@ -168,13 +173,20 @@ def _read(answer: bytes, path: str) -> dict[str, Any]:
         raise AskError(f"{path}: the answer is not JSON, or not whole: {len(answer)} bytes, {shown!r}…") from None
     if not isinstance(value, dict):
         raise AskError(f"{path}: the answer is not a JSON object")
-    protocol = value.get("protocol")
-    if protocol != PROTOCOL or isinstance(protocol, bool):
-        found = bounded(repr(protocol), 128)
+    protocol, error = value.get("protocol"), value.get("error")
+    if not isinstance(protocol, int) or isinstance(protocol, bool) or protocol != PROTOCOL:
+        found = _described(protocol)
         raise AskError(f"{path}: found protocol {found}, expected {PROTOCOL}: use the nri of the bridge's version")
-    if value.get("error") is not None:
-        raise AskError(f"{path}: the bridge answers: {bounded(str(value['error']), 1024)}")
+    if error is not None:
+        raise AskError(f"{path}: the bridge answers: {_described(error)}")
     return value
+
+
+def _described(value: object) -> str:
+    """Return a value of an answer for a message; it may be anything."""
+    if value is None:
+        return "null"
+    return bounded(str(value), 1024) if isinstance(value, str | int | float) else type(value).__name__
 
 
 def _refuse(word: str) -> NoReturn:

@@ -17,6 +17,9 @@ WIDTH = 80
 LABEL = 15
 """Columns of the words at the left of a page."""
 
+MAX_TEXT = 4096
+"""Characters of a text that are printed; a longer one takes textwrap a time that grows with its square."""
+
 _GAP = "  "
 _UNITS = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"))
 
@@ -24,6 +27,8 @@ _UNITS = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"))
 def wrapped(text: str, first: str = "", then: str | None = None) -> list[str]:
     """Return ``text`` in lines that begin with ``first``, and after the first with ``then`` (by default as wide)."""
     then = " " * len(first) if then is None else then
+    if len(text) > MAX_TEXT:
+        text = f"{text[:MAX_TEXT]}… ({len(text)} characters)"
     lines = textwrap.wrap(escape(text), WIDTH, initial_indent=first, subsequent_indent=then, break_on_hyphens=False)
     return lines or [first.rstrip()]
 
@@ -40,7 +45,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """Return aligned columns, numbers to the right. A first cell that is too long has a line of its own."""
     widths = [max(len(row[column]) for row in [header, *rows]) for column in range(1, len(header))]
     room = WIDTH - sum(widths) - len(_GAP) * len(widths)
-    names = [escape(row[0]) for row in rows]
+    names = [escape(row[0][:MAX_TEXT]) for row in rows]
     first = max(len(header[0]), *[len(name) for name in names if len(name) <= room], 1)
     lines = [_row(header[0].ljust(first), header[1:], widths)]
     for name, row in zip(names, rows, strict=True):

@@ -65,4 +65,5 @@ def plugin(
         "problem": problem,
         "build": build,
     }
-    return known | {"prefork": None, "runs": {}, "seconds": None, "last": None, "lastError": None}
+    unknown = dict.fromkeys(("timeout", "failurePolicy", "prefork", "seconds", "last", "lastError"))
+    return known | unknown | {"runs": {}}

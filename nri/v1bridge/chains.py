@@ -66,7 +66,7 @@ class Chains:
             step_line(name, request, step)
 
         try:
-            event_line(name, request, client.chain(request.state), deadline and deadline - started)
+            event_line(name, request, client.chain(request.state, request), deadline and deadline - started)
             client.invoke(
                 request,
                 request.state,

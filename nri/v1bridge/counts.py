@@ -100,7 +100,7 @@ class PluginCounts:
                 "time": exchange.time,
                 "state": exchange.state,
                 "pod": exchange.pod,
-                "container": exchange.container,
+                "container": exchange.container or None,
                 "error": bounded(escape(error), MAX_ERROR),
             }
 

@@ -16,7 +16,7 @@ from nri.v1bridge.counts import MAX_PLUGINS, EventCounts, PluginCounts
 from nri.v1bridge.exchanges import PodExchange, PodExchanges
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from nri.client import Step
     from nri.ttrpc import Call
@@ -95,15 +95,22 @@ class Ledger:
             self._enter()
             return self._plugins.get((plugin, source), _NONE).to_value()
 
-    def exchanges(self, pod: str) -> tuple[list[PodExchange], int]:
-        """Return the exchanges with a pod, and how many exchanges of all pods are forgotten.
+    def exchanges(self, pod: str) -> tuple[Iterator[PodExchange], int]:
+        """Return the exchanges with a pod, which are looked for one by one, and how many of all pods are forgotten.
 
         :param pod: ``NAMESPACE/POD``.
         """
         with self._entering:
             self._enter()
-            every, forgotten = list(self._exchanges), self._exchanges.forgotten
-        return [each for each in every if each.pod == pod], forgotten
+            (groups, latest), forgotten = self._exchanges.kept(), self._exchanges.forgotten
+
+        def found() -> Iterator[PodExchange]:
+            for group in groups:
+                if pod in group.pods:
+                    yield from group.exchanges()
+            yield from latest
+
+        return (each for each in found() if each.pod == pod), forgotten
 
     def _enter(self) -> None:
         while self._notes:
@@ -116,7 +123,7 @@ class Ledger:
 
     def _enter_run(self, note: _Run) -> None:
         name = bounded(note.name, MAX_NAME)
-        exchange = PodExchange(name, note.request, note.event, note.steps, note.time, note.seconds, note.error)
+        exchange = PodExchange.of(name, note.request, note.event, note.steps, note.time, note.seconds, note.error)
         self._exchanges.add(exchange)
         for part in exchange.parts:
             key = part.plugin, part.source

@@ -28,6 +28,8 @@ def plugin(type: str = "clearcfs", **changes: Any) -> dict[str, Any]:
         "source": f"/etc/nri/resource.d/10-{type}.conf",
         "index": 0,
         "states": ["create", "delete"],
+        "timeout": 10.0,
+        "failurePolicy": "fail",
         "binary": f"/opt/nri/bin/{type}",
         "problem": None,
         "build": "0.9.0",

@@ -110,6 +110,18 @@ def test_the_page_of_a_bridge(host: Host, path: Path) -> None:
     assert ran.stdout.startswith("well: connected to containerd v2.1.9, 2 plugins\n\nbridge         0.9.0 (")
 
 
+def test_a_page_needs_no_unicode(path: Path) -> None:
+    with serving(path, documents.healthy(plugins=[documents.plugin("caf\u00e9-\u0416")])):
+        ran = subprocess.run(
+            [*COMMAND, "status", "--socket", str(path)],
+            env={"PYTHONPATH": SOURCE, "PATH": os.environ["PATH"], "PYTHONIOENCODING": "latin-1", **MEASURED},
+            capture_output=True,
+            check=False,
+        )
+    assert (ran.returncode, ran.stderr) == (0, b"")
+    assert b"\ncaf\xe9-\\u0416 " in ran.stdout
+
+
 def test_the_document_of_a_bridge(host: Host, path: Path) -> None:
     with serving(path, documents.degraded()):
         ran = both_ways(host, "--socket", str(path), "--json")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from harness.node import ROOT
 from nri import api
 from nri.ttrpc import StatusError
 from tests.integration.v1bridge.bridge_process import BridgeProcess, slow, start_container
@@ -205,6 +206,34 @@ def test_the_next_bridge_answers_when_its_turn_comes(
         assert status_of(path)["bridge"]["pid"] == second.child.pid
     finally:
         second.close()
+
+
+def described() -> list[dict[str, Any]]:
+    """The documents of docs/status.md: the status, and the exchanges."""
+    blocks = (ROOT / "docs/status.md").read_text().split("```json\n")[1:]
+    documents = [json.loads(block.partition("```")[0]) for block in blocks]
+    return [each for each in documents if "protocol" in each]
+
+
+def keys_of(value: Any, *free: str, at: str = "") -> set[str]:
+    """The paths of all keys in a document; of a list, those of its first element."""
+    if isinstance(value, list):
+        return keys_of(value[0], *free, at=f"{at}[]") if value else set()
+    if not isinstance(value, dict) or at in free:
+        return set()
+    below = [keys_of(each, *free, at=f"{at}.{key}") | {f"{at}.{key}"} for key, each in value.items()]
+    return set[str]().union(*below)
+
+
+def test_the_documents_are_those_that_are_described(
+    host: Host, bridge: BridgeProcess, runtime: Runtime, path: Path
+) -> None:
+    host.configure(plugin("missing", failure_policy="ignore"))
+    start_container(runtime)
+    assert wait_until(lambda: counted(path, "StartContainer")["answered"] == 1)
+    documents = [status_of(path), ask(path, get="pod", namespace="default", name="web")]
+    for described_, real in zip(described(), documents, strict=True):
+        assert keys_of(real, ".bridge.options") == keys_of(described_, ".bridge.options")
 
 
 def test_without_a_place_for_the_socket_it_serves(host: Host, bridge: BridgeProcess, path: Path) -> None:

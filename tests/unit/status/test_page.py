@@ -143,6 +143,14 @@ def test_no_text_breaks_a_page(make: Callable[[], dict[str, Any]], text: str) ->
     assert escape(text).replace(" ", "") in shown
 
 
+def test_a_text_of_megabytes_is_cut() -> None:
+    text = "\x1b" * 3_000_000
+    lines = lines_of(with_text_everywhere(documents.degraded(), text))
+    lines += pod_lines(documents.exchange(error=text, id=text, plugins=[documents.part(result=text, error=text)]))
+    assert sum(len(line) for line in lines) < 1_000_000
+    assert "(3000000 characters)" in " ".join(" ".join(lines).split())
+
+
 def test_the_largest_numbers_fit() -> None:
     value = documents.healthy()
     most = 2**63 - 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +12,9 @@ import pytest
 from nri.client import PluginError, Step
 from nri.config.entries import PluginEntry
 from nri.types.v1 import Request, Result
-from nri.v1bridge import counts, exchanges
+from nri.v1bridge import counts
 from nri.v1bridge.counts import BOUNDS, MAX_PLUGINS, Histogram
-from nri.v1bridge.exchanges import PodExchange, PodExchanges
+from nri.v1bridge.exchanges import MAX_TEXT, TOGETHER, PodExchange, PodExchanges
 from nri.v1bridge.ledger import Ledger
 from tests.support.node import call
 
@@ -154,34 +155,63 @@ def test_the_exchanges_with_a_pod_are_kept_in_order() -> None:
 def test_an_event_without_plugins_is_no_exchange() -> None:
     ledger = Ledger()
     ran(ledger)
-    assert ledger.exchanges("default/web") == ([], 0)
+    found, forgotten = ledger.exchanges("default/web")
+    assert (list(found), forgotten) == ([], 0)
 
 
-def exchange(**about: Any) -> PodExchange:
+def exchange(pod: str = "web", **about: Any) -> PodExchange:
     request = Request(state="create", id="c1", sandbox_id="p1")
-    return PodExchange("default/web/app", request, "StartContainer", [step(**about)], 0.0, 0.0, "")
+    return PodExchange.of(f"default/{pod}/app", request, "StartContainer", [step(**about)], 0.0, 0.0, "")
+
+
+def every(kept: PodExchanges) -> list[PodExchange]:
+    groups, latest = kept.kept()
+    return [each for group in groups for each in group.exchanges()] + latest
+
+
+def test_an_exchange_is_the_same_after_its_compression() -> None:
+    kept, put = PodExchanges(), [exchange(f"web{number}", error="no" * number) for number in range(TOGETHER + 3)]
+    for each in put:
+        kept.add(each)
+    assert every(kept) == put
+    (group,), latest = kept.kept()
+    assert (group.number, len(latest)) == (TOGETHER, 3)
+    assert group.pods == {f"default/web{number}" for number in range(TOGETHER)}
+
+
+def test_the_exchanges_of_one_pod_are_found_among_others() -> None:
+    ledger = Ledger()
+    for number in range(100):
+        ran(ledger, step(), name=f"default/web{number % 7}/app{number}")
+    found, _ = ledger.exchanges("default/web3")
+    assert [each.container for each in found] == [f"app{number}" for number in range(3, 100, 7)]
 
 
 def test_the_number_of_exchanges_is_bounded() -> None:
-    kept = PodExchanges(most=3)
-    every = [exchange() for _ in range(5)]
-    for each in every:
+    kept = PodExchanges(most=3 * TOGETHER)
+    put = [exchange(f"web{number}") for number in range(5 * TOGETHER + 1)]
+    for each in put:
         kept.add(each)
-    assert list(kept) == every[2:]
-    assert kept.forgotten == 2
+    assert every(kept) == put[2 * TOGETHER :]
+    assert kept.forgotten == 2 * TOGETHER
 
 
 def test_their_bytes_are_bounded() -> None:
     kept = PodExchanges(max_bytes=100_000)
-    for _ in range(50):
-        kept.add(exchange(request=b"r" * 1_000_000, stdout=b"\xff" * 1_000_000, error="e" * 1_000_000))
-    values = [each.to_value() for each in kept]
-    size = sum([each.size() for each in kept])
-    assert kept.forgotten == 50 - len(values)
-    assert 100_000 - exchanges.MAX_TEXT * 4 < size <= 100_000
-    (part,) = values[0]["plugins"]
-    assert [len(part[key].encode()) for key in ("request", "error")] == [exchanges.MAX_TEXT] * 2
-    assert len(part["result"]) == exchanges.MAX_TEXT
+    for _ in range(100):
+        kept.add(exchange(request=os.urandom(20_000), stdout=os.urandom(20_000), error="e" * 1_000_000))
+    size = sum([group.size for group in kept.kept()[0]])
+    assert 100_000 - 3 * TOGETHER * MAX_TEXT < size <= 100_000
+    assert kept.forgotten == 100 - len(every(kept))
+    (part,) = every(kept)[0].parts
+    assert [len(text) for text in (part.request, part.result, part.error.encode())] == [MAX_TEXT] * 3
+
+
+def test_a_text_that_is_cut_within_a_character_can_be_told() -> None:
+    value = exchange(request="é".encode() * MAX_TEXT + b"\xff").to_value()
+    assert json.loads(json.dumps(value)) == value
+    value = exchange(request=b"x" + "é".encode() * MAX_TEXT).to_value()
+    assert value["plugins"][0]["request"].endswith("é\ufffd")
 
 
 def test_events_of_many_threads_are_all_counted() -> None:
