@@ -106,7 +106,7 @@ def dump(node: Node, engine: Engine, main: str) -> Table | None:
     if not node.runs or not engine.program:
         return None
     option = ("--config", main) if node.exists(main) else ()
-    output = node.run(engine.program, *option, "config", "dump")
+    output = node.run(engine.program, *option, "config", "dump", name="containerd")
     if output.status:
         raise LookError(main, f"containerd refuses it (`{engine.program} --config {main} config dump` says why)")
     return toml(output.stdout, f"the output of {engine.program} config dump")

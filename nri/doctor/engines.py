@@ -11,6 +11,7 @@ from nri.doctor.node import LookError, Node, Process
 
 SUBJECT = "runtimes"
 
+_SERVICE = re.compile(r"/system\.slice/([\w.@-]{1,100})\.service$", re.MULTILINE)
 _VERSION = re.compile(r"(?<![\w.])v?(\d{1,5})\.(\d{1,5})\.(\d{1,5})[\w.~+-]{0,40}")
 
 
@@ -19,16 +20,17 @@ class EngineKind(NamedTuple):
 
     name: str
     programs: tuple[str, ...]  # the first that exists is asked for its version
+    answers: str  # the beginning of its answer
     is_daemon: bool = False
 
 
 KINDS = (
-    EngineKind("containerd", ("containerd",), is_daemon=True),
-    EngineKind("CRI-O", ("crio",), is_daemon=True),
-    EngineKind("docker", ("dockerd", "docker"), is_daemon=True),
-    EngineKind("podman", ("podman",)),
-    EngineKind("runc", ("runc",)),
-    EngineKind("crun", ("crun",)),
+    EngineKind("containerd", ("containerd",), "containerd ", is_daemon=True),
+    EngineKind("CRI-O", ("crio",), "crio version", is_daemon=True),
+    EngineKind("docker", ("dockerd", "docker"), "Docker version", is_daemon=True),
+    EngineKind("podman", ("podman",), "podman version"),
+    EngineKind("runc", ("runc",), "runc version"),
+    EngineKind("crun", ("crun",), "crun version"),
 )
 """What is looked for, in the order of the report."""
 
@@ -42,12 +44,14 @@ class Engine(NamedTuple):
     :ivar program: the path of its executable, "" if only its process was found.
     :ivar version: three numbers, () if it is not known.
     :ivar process: the running daemon, if there is one and it can be seen.
+    :ivar service: the systemd service that it runs in, "" if that is not known.
     """
 
     name: str
     program: str
     version: tuple[int, ...]
     process: Process | None = None
+    service: str = ""
 
 
 class Engines:
@@ -101,7 +105,7 @@ def _engines(node: Node, kind: EngineKind, processes: list[Process], found: Find
     daemons: list[Process | None] = [*here] or [None]
     for process in daemons:
         program = _program(process, found) or installed
-        text, version = _version(node, program, found)
+        text, version = _version(node, kind, program, found)
         about = f"{kind.name} {text or 'of an unknown version'}"
         if process is not None:
             about += f", running as process {process.pid}"
@@ -110,7 +114,7 @@ def _engines(node: Node, kind: EngineKind, processes: list[Process], found: Find
             found.note("not-running", f"{about}; it does not run")
         else:
             found.ok("found", about)
-        engines.append(Engine(kind.name, program, version, process))
+        engines.append(Engine(kind.name, program, version, process, _service(node, process)))
     return engines
 
 
@@ -136,17 +140,35 @@ def _program(process: Process | None, found: Findings) -> str:
     return path
 
 
-def _version(node: Node, program: str, found: Findings) -> tuple[str, tuple[int, ...]]:
+def _service(node: Node, process: Process | None) -> str:
+    """Return the name of the service in whose cgroup a daemon is, as ``containerd``."""
+    if process is None:
+        return ""
+    try:
+        match = _SERVICE.search(node.read(f"/proc/{process.pid}/cgroup", 64 * 1024).decode("utf-8", "replace"))
+    except LookError:
+        return ""
+    return match[1] if match is not None else ""
+
+
+def _version(node: Node, kind: EngineKind, program: str, found: Findings) -> tuple[str, tuple[int, ...]]:
     """Return a program's version, as it prints it and as numbers; "" and () if it can't be asked."""
     if not program or not node.runs:
         return "", ()
     try:
-        output = node.run(program, "--version")
+        output = node.run(program, "--version", name=_called(kind, program))
     except LookError as error:
         found.unseen("version", str(error))
         return "", ()
-    match = _VERSION.search(output.stdout.decode("utf-8", "replace"))
-    if match is None:
-        found.unseen("version", f"{program}: no version in the output of --version")
+    text = output.stdout.decode("utf-8", "replace")
+    match = _VERSION.search(text)
+    if match is None or not text.startswith(kind.answers):
+        found.unseen("version", f"{program}: no version of {kind.name} in the output of --version")
         return "", ()
     return match[0], tuple(map(int, match.groups()))
+
+
+def _called(kind: EngineKind, program: str) -> str:
+    """Return the name to call a program by: some executables, as k3s, are several programs."""
+    name = os.path.basename(program)
+    return name if name in kind.programs else kind.programs[0]

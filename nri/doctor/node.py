@@ -214,9 +214,10 @@ class Node:
                 return path
         return ""
 
-    def run(self, path: str, *arguments: str, within: float = WITHIN) -> Output:
+    def run(self, path: str, *arguments: str, within: float = WITHIN, name: str = "") -> Output:
         """Run a program to its end.
 
+        :param name: the name that it is called by; by default its path.
         :raises LookError: it may not be run, can't be started, or takes longer than ``within`` seconds.
         """
         if not self.runs:
@@ -225,7 +226,7 @@ class Node:
         try:
             if wrong := trust.judge_path(real, os.stat(real)):
                 raise LookError(path, f"not run: {wrong.removeprefix(real).strip()}")
-            output = launch(real, [path, *arguments], b"", time.monotonic() + within, log=lambda _: None)
+            output = launch(real, [name or path, *arguments], b"", time.monotonic() + within, log=lambda _: None)
         except OSError as error:
             raise LookError(path, f"it can't be run: {_why(error)}") from None
         if output.stopped:

@@ -86,7 +86,7 @@ class Settings(NamedTuple):
     @property
     def service(self) -> str:
         """The name of its systemd service."""
-        return {"containerd": "containerd", "CRI-O": "crio"}[self.engine.name]
+        return self.engine.service or {"containerd": "containerd", "CRI-O": "crio"}[self.engine.name]
 
     @property
     def about(self) -> str:

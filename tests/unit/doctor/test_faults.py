@@ -13,6 +13,7 @@ HOOK = '{"version": "1.0.0", "hook": {"path": "/opt/nri/lib/nri", "args": ["nri"
 RUNTIMES = '[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc'
 OURS = f'{RUNTIMES}]\n{RUNTIMES}.options]\n  BinaryName = "/opt/nri/sbin/nri-runc"\n'
 PODMAN = '[engine]\nruntime = "nri-crun"\n[engine.runtimes]\nnri-crun = ["/opt/nri/sbin/nri-crun"]\n'
+REFUSES = "#!/bin/sh\necho 'containerd x 1.7.24'\ntest $1 = --version\n"
 
 
 class Wrong(NamedTuple):
@@ -166,7 +167,9 @@ CASES = [
     ),
     Wrong(
         "a configuration that containerd refuses",
-        lambda node: node.write("/usr/bin/containerd", "#!/bin/sh\necho ' 1.7.24'\ntest $1 = --version\n", 0o755),
+        lambda node: node.write(
+            "/usr/bin/containerd", "#!/bin/sh\necho 'containerd x 1.7.24'\ntest $1 = --version\n", 0o755
+        ),
         "refused",
         f"{CONFIG}: containerd refuses it (`/usr/bin/containerd --config {CONFIG} config dump` says why)",
         f"correct {CONFIG}, then systemctl restart containerd",

@@ -167,7 +167,7 @@ def test_a_subject_that_hangs_is_named_and_the_others_count(
 
 def test_a_program_that_hangs_is_killed_and_named(node: ScratchNode, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nri.doctor.node.WITHIN", 0.2)
-    monkeypatch.setattr(Node.run, "__kwdefaults__", {"within": 0.2})
+    monkeypatch.setattr(Node.run, "__kwdefaults__", {"within": 0.2, "name": ""})
     node.well().write("/usr/bin/containerd", "#!/bin/sh\nexec sleep 1000\n", 0o755)
     found = node.examine()
     assert unseen(found.findings, "version") == ["/usr/bin/containerd: killed: not done within 0.2 s"]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from nri.doctor import FAULT, NOTE, OK, UNSEEN, Node, examine
+from nri.process.launch import Output, launch
 from tests.support.scratch_node import CONFIG, CRIO, MAINTAINED, NRI, ScratchNode
 
 
@@ -205,3 +208,27 @@ def test_a_bridge_from_outside_is_known_by_its_command_line(
 ) -> None:
     node.process(812, *command)
     assert bool(node.found("outside")) == is_bridge
+
+
+def test_a_program_that_is_several_is_called_by_its_name(node: ScratchNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As k3s: one executable, which looks at the name that it is called by."""
+    called = []
+
+    def launched(path: str, argv: list[str], *rest: Any, **options: Any) -> Output:
+        called.append((path.removeprefix(str(node.root)), argv))
+        return launch(path, argv, *rest, **options)
+
+    monkeypatch.setattr("nri.doctor.node.launch", launched)
+    node.write("/srv/k3s", "#!/bin/sh\necho k3s version v1.30.1\n", 0o755)
+    node.process(700, "/srv/k3s")
+    node.write("/proc/700/cmdline", "containerd\0")
+    found = texts(node, "version")
+    assert called[0] == ("/srv/k3s", ["containerd", "--version"])
+    assert found == ["/srv/k3s: no version of containerd in the output of --version", "cgroup v2"]
+
+
+def test_the_service_of_a_daemon_is_the_one_to_restart(node: ScratchNode) -> None:
+    node.well().write(CONFIG, MAINTAINED.replace("false", "true"))
+    node.write("/proc/700/cgroup", "1:name=systemd:/system.slice/k3s.service\n0::/system.slice/k3s.service\n")
+    (fault,) = node.faults()
+    assert fault.mend.endswith(", then systemctl restart k3s")
