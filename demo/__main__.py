@@ -11,15 +11,17 @@ import logging
 import os
 import shutil
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import click
 
-from demo import NAMESPACE
+from demo import NAMESPACE, lines
 from demo.pod_cgroups import PERIOD, PodCgroups
 from harness.node import BINARIES, ROOT, BridgeNode
 from nri import adaptation, api, config
+from nri.status.layout import wrapped
 
 QUOTA, NEW_QUOTA = 50_000, 70_000
 
@@ -58,23 +60,21 @@ class Show:
         self._exchanges.clear()
         outcome = self._node.runtime.send(rpc, pod.pod, pod.container if "Container" in rpc else None)
         took = sum(exchange.seconds for exchange in self._exchanges) * 1000
-        click.secho(f"{rpc:20} {pod.name:6}{took:6.1f} ms", bold=True, nl=False)
-        click.echo(f"   {about}" if about else "")
+        _print(lines.event(rpc, pod.name, took, about), bold=True)
         for line in self._new_lines():
             result = line.get("metadata", {}) | {key: line[key] for key in line if key not in _COMMON}
-            click.echo(
-                f"    {line['state']:7} {line['plugin']:9} {line['ms']:6.1f} ms   {_pairs(result) or 'nothing to do'}"
-            )
+            below = {key: self._cgroups.shown(str(value)) for key, value in result.items()}
+            _print(lines.run(line["state"], line["plugin"], line["ms"], below))
         if outcome.error is not None:
-            click.secho(f"    error: {outcome.error}", fg="red")
+            _print(wrapped(str(outcome.error), "    error: "), fg="red")
         for knob, value in self._cgroups.knobs(pod.container_path).items():
             if before and value != before[knob]:
                 click.secho(f"    {knob}: {before[knob]} -> {value}", fg="yellow")
 
     def _new_lines(self) -> list[dict[str, Any]]:
         """Return the lines about plugins that the bridge has logged since the last call."""
-        lines = self._node.log().splitlines()
-        new, self._read = lines[self._read :], len(lines)
+        logged = self._node.log().splitlines()
+        new, self._read = logged[self._read :], len(logged)
         return [line for line in map(json.loads, new) if "plugin" in line and "ms" in line]
 
 
@@ -118,15 +118,14 @@ def _configure(node: BridgeNode, cgroups: PodCgroups) -> None:
 
 def _tell(show: Show, node: BridgeNode, cgroups: PodCgroups) -> None:
     click.secho("\nThe Node Resource Interface v0.1 on a runtime that speaks NRI v2\n", bold=True)
-    click.echo(f"node       {cgroups.where}")
-    click.echo(f"           {cgroups.parent}")
-    click.echo("runtime    embedded; it launched 10-v1bridge as containerd does, and sends it v2 events")
+    _print(lines.described("node", cgroups.where, f"{cgroups.parent}, below as …"))
+    _print(lines.described("runtime", "embedded; it launched 10-v1bridge as containerd does"))
     for plugin in config.load(str(node.conf_dir)).plugins:
         conf = {key: value for key, value in plugin.conf.items() if key != "mountinfo"}
-        file = Path(plugin.source).name
-        click.echo(f"plugin     {plugin.type:9} {json.dumps(conf)}  from conf/resource.d/{file}")
-    click.echo("pods       web: latency-sensitive (qos.class=ls); batch: not. Each has half a CPU.")
-    click.echo(f"           Both are in the namespace {NAMESPACE}: the sample lets only its pods set their class.\n")
+        _print(lines.plugin(plugin.type, conf, f"conf/resource.d/{Path(plugin.source).name}"))
+    pods_are = "web: latency-sensitive (qos.class=ls); batch: not. Half a CPU each."
+    allowed = f"Both are in the namespace {NAMESPACE}: the sample lets only its pods set their class."
+    _print([*lines.described("pods", pods_are, allowed), ""])
     pods = [Pod(cgroups, "web", "ls"), Pod(cgroups, "batch", "batch")]
     for pod in pods:
         show.event("RunPodSandbox", pod, f"qos.class={pod.qos}")
@@ -138,7 +137,7 @@ def _tell(show: Show, node: BridgeNode, cgroups: PodCgroups) -> None:
     for path in (web.path, web.container_path):
         cgroups.limit(path, str(NEW_QUOTA))
     web.container.linux.resources.cpu.quota.value = NEW_QUOTA
-    show.event("PostUpdateContainer", web, "the runtime has written a new CPU limit, 0.7")
+    show.event("PostUpdateContainer", web, "the runtime wrote a new CPU limit, 0.7")
     for pod in pods:
         for rpc in ("StopContainer", "StopPodSandbox", "RemoveContainer", "RemovePodSandbox"):
             show.event(rpc, pod)
@@ -147,8 +146,9 @@ def _tell(show: Show, node: BridgeNode, cgroups: PodCgroups) -> None:
     click.echo("")
 
 
-def _pairs(values: dict[str, Any]) -> str:
-    return "  ".join(f"{key}={value}" for key, value in values.items())
+def _print(texts: Iterable[str], **style: Any) -> None:
+    for text in texts:
+        click.secho(text, **style)
 
 
 if __name__ == "__main__":

@@ -6,22 +6,27 @@ the machine's own: the machine's files and containers are not touched, and nothi
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
 
-from demo import NAMESPACE
+from demo import NAMESPACE, lines
 from harness import debian
 from harness.containerd import releases
 from harness.containerd.bridged import LOG, create, knob, prepared
 from harness.containerd.cri import Cri
 from harness.containerd.instance import Containerd
 from harness.node import ROOT
+from nri.cli.progress import Progress
+from nri.status.layout import wrapped
 
 
 def main() -> None:
@@ -30,26 +35,41 @@ def main() -> None:
     if os.geteuid() != 0 or missing:
         wanted = "root" if os.geteuid() != 0 else f"the Debian packages {', '.join(missing)}"
         raise SystemExit(f"make demo-containerd needs {wanted}")
+    with tempfile.TemporaryDirectory() as scratch, contextlib.ExitStack() as stack:
+        with Progress(sys.stderr) as progress:
+            containerd = stack.enter_context(_containerd(Path(scratch), progress))
+        cri = stack.enter_context(containerd.cri())
+        _configure(containerd, Path(scratch))
+        version = ".".join(map(str, containerd.release.version))
+        click.secho(f"\ncontainerd {version} has launched /opt/nri/plugins/10-v1bridge\n", bold=True)
+        pods = [_start(containerd, cri, name, qos) for name, qos in (("web", "ls"), ("batch", "batch"))]
+        click.secho("UpdateContainerResources  web: the new quota is 70000", bold=True)
+        cri.update_resources(pods[0][1], cpu_quota=70_000)
+        _show_knobs(containerd, pods[0][1])
+        for pod, container in pods:
+            cri.stop(container)
+            cri.stop_pod(pod)
+        click.secho("\nthe bridge's log:", bold=True)
+        for line in (containerd.enclosure.root / LOG).read_text().splitlines():
+            _print(wrapped(line, "", "    "))
+
+
+def _containerd(scratch: Path, progress: Progress) -> Containerd:
+    """Return a containerd that launches the bridge when it is entered."""
+    progress.show("looking for containerd 2.x")
     try:
         release = releases.find((2,), cache=ROOT / ".cache/containerd", pauses=(2, 5))
     except debian.UnavailableError as error:
         raise SystemExit(f"make demo-containerd: {error}") from None
-    with tempfile.TemporaryDirectory() as scratch:
-        subprocess.run([ROOT / "tools/install", scratch], check=True, stdout=subprocess.DEVNULL)
-        prepare = prepared(Path(scratch), logLevel="info")
-        with Containerd(release=release, prepare=prepare) as containerd, containerd.cri() as cri:
-            _configure(containerd, Path(scratch))
-            version = ".".join(map(str, release.version))
-            click.secho(f"\ncontainerd {version} has launched /opt/nri/plugins/10-v1bridge\n", bold=True)
-            pods = [_start(containerd, cri, name, qos) for name, qos in (("web", "ls"), ("batch", "batch"))]
-            click.secho("UpdateContainerResources  web: the new quota is 70000", bold=True)
-            cri.update_resources(pods[0][1], cpu_quota=70_000)
-            _show_knobs(containerd, pods[0][1])
-            for pod, container in pods:
-                cri.stop(container)
-                cri.stop_pod(pod)
-            click.secho("\nthe bridge's log:", bold=True)
-            click.echo((containerd.enclosure.root / LOG).read_text())
+    progress.show("installing the binaries")
+    subprocess.run([ROOT / "tools/install", scratch], check=True, stdout=subprocess.DEVNULL)
+    progress.show("starting containerd")
+    return Containerd(release=release, prepare=prepared(scratch, logLevel="info"))
+
+
+def _print(texts: Iterable[str]) -> None:
+    for text in texts:
+        click.echo(text)
 
 
 _NEEDED = {"runc": "runc", "busybox": "busybox-static", "unshare": "util-linux"}
@@ -61,7 +81,7 @@ def _configure(containerd: Containerd, scratch: Path) -> None:
     for file in sorted((scratch / "etc/nri/resource.d").iterdir()):
         (directory / file.name).write_text(file.read_text())
         for plugin in json.loads(file.read_text())["plugins"]:
-            click.echo(f"plugin  {plugin['type']:9} {json.dumps(plugin['conf'])}")
+            _print(lines.plugin(plugin["type"], plugin["conf"], f"/etc/nri/resource.d/{file.name}"))
 
 
 def _start(containerd: Containerd, cri: Cri, name: str, qos: str) -> tuple[str, str]:

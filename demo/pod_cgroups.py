@@ -79,6 +79,12 @@ class PodCgroups:
         cpus = self._file(path, "cpuset.cpus").read_text().strip()
         return {self.quota_knob: self._file(path, self.quota_knob).read_text().strip(), "cpuset.cpus": cpus or "-"}
 
+    def shown(self, text: str) -> str:
+        """Return a text in which the directories of :attr:`parent` are cut to ``…``."""
+        for point in sorted(set(self._points.values()), key=len, reverse=True):
+            text = text.replace(f"{point}{self.parent}/", "…/")
+        return text
+
     def _file(self, path: str, knob: str) -> Path:
         return Path(self._points[knob.partition(".")[0]] + path) / knob
 

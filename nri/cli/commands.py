@@ -16,6 +16,7 @@ COMMANDS = {
     "check": "Check the host configuration and its plugins.",
     "completion": "Print the shell code that completes nri's commands and options.",
     "conformance": "Check that a plugin in any language keeps the contract.",
+    "doctor": "Find what is wrong with this node.",
     "hook": "Run the chain as a hook of an OCI runtime.",
     "invoke": "Run the chain once, by hand.",
     "metrics": "Print this node's bridge as series for Prometheus.",

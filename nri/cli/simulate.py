@@ -5,16 +5,19 @@ from __future__ import annotations
 import functools
 import logging
 import os
-from typing import Any
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any, TextIO
 
 import click
 
 from nri.adaptation import AdaptationError, Runtime
 from nri.adaptation.launched import parse_name
-from nri.adaptation.lifecycle import PodTemplate
+from nri.adaptation.lifecycle import LifecycleEvent, PodTemplate
 from nri.adaptation.recording import Replayer, read, write
 from nri.adaptation.runtime import STYLES
 from nri.cli import options
+from nri.cli.progress import Progress
 from nri.cli.timeline import Timeline
 from nri.errors import escape
 
@@ -114,15 +117,34 @@ def simulate(
         on_exchange=timeline.exchange,
         on_output=timeline.line,
     )
-    with runtime:
-        outside = int(socket_path is not None) if wait is None else wait
-        if not runtime.wait_for(outside, WAIT_TIMEOUT, outside=True):
-            raise AdaptationError(f"{socket_path}: {outside} plugins did not come within {WAIT_TIMEOUT:g} s")
-        replayer = Replayer(runtime, timeline.event)
-        replayer.replay(lifecycle)
+    # Lines on a terminal are progress enough, and JSON for a program comes without any.
+    with Progress(sys.stderr, is_quiet=_is_terminal(sys.stdout) != as_json) as progress:
+        progress.show("starting plugins")
+        with runtime:
+            _await_plugins(runtime, socket_path, int(socket_path is not None) if wait is None else wait, progress)
+            replayer = Replayer(runtime, timeline.event)
+            replayer.replay(_counted(lifecycle, progress))
     timeline.end()
     if timeline.failed or replayer.failed:
         raise click.exceptions.Exit(1)
+
+
+def _is_terminal(stream: TextIO | None) -> bool:
+    return stream is not None and stream.isatty()
+
+
+def _await_plugins(runtime: Runtime, socket_path: str | None, count: int, progress: Progress) -> None:
+    """Wait until so many plugins have connected from outside."""
+    progress.show(f"waiting for {count} plugin{'s' if count != 1 else ''} at {socket_path}")
+    if not runtime.wait_for(count, WAIT_TIMEOUT, outside=True):
+        raise AdaptationError(f"{socket_path}: {count} plugins did not come within {WAIT_TIMEOUT:g} s")
+
+
+def _counted(lifecycle: Sequence[LifecycleEvent], progress: Progress) -> Iterator[LifecycleEvent]:
+    """Yield the events, and show how many were sent."""
+    for number, item in enumerate(lifecycle):
+        progress.show(f"{number} of {len(lifecycle)} events")
+        yield item
 
 
 def _executable(path: str, number: int) -> tuple[str, str, str]:

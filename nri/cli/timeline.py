@@ -1,4 +1,8 @@
-"""The output of ``nri simulate``: a line for each call of a plugin, or JSON."""
+"""The output of ``nri simulate``: a line of 80 columns for each call of a plugin, or JSON.
+
+A line is printed when its call ends, so the columns have fixed widths. A name that is too long is cut in its middle,
+and a result that is too long has lines of its own. JSON has the whole names.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,14 @@ from nri.adaptation.lifecycle import LifecycleEvent
 from nri.api import events
 from nri.cli import output
 from nri.errors import escape
+from nri.status import layout
 from nri.ttrpc import StatusError
+
+WIDTHS = {"EVENT": 20, "POD": 12, "PLUGIN": 11, "RESULT": 20, "TIME": 9}
+"""The columns with their widths: 80 with the blanks between them."""
+
+INDENT, OUTPUT_INDENT = " " * 2, " " * 4
+"""Before a result that has lines of its own, and before a line that a plugin has printed."""
 
 
 class Row(NamedTuple):
@@ -45,7 +56,7 @@ class Timeline:
         self._lines: dict[str, list[str]] = {}
         self._lock = threading.Lock()
         if not as_json:
-            click.secho(_columns("EVENT", "POD", "PLUGIN", "RESULT", "TIME"), bold=True)
+            click.secho(_columns(*WIDTHS), bold=True)
 
     def line(self, plugin: str, line: str) -> None:
         """Keep a line that a plugin has printed."""
@@ -92,16 +103,33 @@ class Timeline:
             self._rows.append(row)
             return
         pod = f"{row.pod}/{row.container}" if row.container else row.pod
-        milliseconds = f"{row.seconds * 1000:.1f} ms" if row.seconds is not None else ""
-        text = _columns(row.event, pod or "-", row.plugin or "-", row.result, milliseconds)
-        click.secho(text, fg="red" if row.error else None, dim=not row.plugin and not row.error)
-        for line in row.output:
-            click.secho(f"    {escape(line)}", dim=True)
+        result = escape(row.result)
+        fits = len(result) <= WIDTHS["RESULT"]
+        cells = (row.event, pod or "-", row.plugin or "-", result if fits else "", _time(row.seconds))
+        lines = [_columns(*cells), *([] if fits else layout.wrapped(result, INDENT))]
+        for line in lines:
+            click.secho(line, fg="red" if row.error else None, dim=not row.plugin and not row.error)
+        for printed in row.output:
+            for line in layout.wrapped(printed, OUTPUT_INDENT):
+                click.secho(line, dim=True)
 
 
 def _columns(*cells: str) -> str:
-    widths = (20, 16, 16, 32, 0)
-    return "  ".join([escape(cell).ljust(width) for cell, width in zip(cells, widths, strict=True)]).rstrip()
+    *shown, last = [_cut(escape(cell), width) for cell, width in zip(cells, WIDTHS.values(), strict=True)]
+    named = [cell.ljust(width) for cell, width in zip(shown, WIDTHS.values(), strict=False)]
+    return "  ".join([*named, last.rjust(WIDTHS["TIME"])]).rstrip()
+
+
+def _cut(text: str, width: int) -> str:
+    """Return a name in at most ``width`` characters; its end often tells it from others."""
+    end = width // 2
+    return text if len(text) <= width else f"{text[: width - end - 1]}…{text[-end:]}"
+
+
+def _time(seconds: float | None) -> str:
+    if seconds is None:
+        return ""
+    return f"{seconds * 1000:.1f} ms" if seconds < 9 else f"{seconds:.1f} s"
 
 
 def _result(request: Message, response: Message | None) -> str:

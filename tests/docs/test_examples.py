@@ -61,7 +61,7 @@ BLOCK = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 PLUGINS: list[type[Plugin]] = [ClearCFS, Konfine, Logger, DeviceInjector, HookInjector, UlimitAdjuster]
-NEEDED = {"other-languages.md": {"cc": "gcc", "jq": "jq"}}
+NEEDED = {"doctor.md": {"jq": "jq"}, "other-languages.md": {"cc": "gcc", "jq": "jq"}}
 """By page: the programs that its commands need, and the Debian package of each."""
 END = "--- end of this command's output, status"
 
@@ -98,7 +98,8 @@ def node(tmp_path: Path) -> Path:
     # A plugin's environment is the same for all, so what it is run by must know where this tree is.
     executable(tools / "python", f'#!/bin/sh\nPYTHONPATH="{ROOT}" exec "{sys.executable}" "$@"\n')
     places = {"--conf-dir": "etc/nri/resource.d", "--conf-file": "etc/nri/conf.json", "--bin-dir": "opt/nri/bin"}
-    others = "completion*|simulate*|bridge*|metrics*|build*|conformance*|new*|run*"  # verbs that have no such options
+    # The verbs that have no such options.
+    others = "completion*|simulate*|bridge*|metrics*|build*|conformance*|doctor*|new*|run*"
     cases = [
         f'case "$verb $*" in [!-]*{name}*|{others}|-*) ;; *) set -- "{name}={node}/{place}" "$@" ;; esac\n'
         for name, place in places.items()

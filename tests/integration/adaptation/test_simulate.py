@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +14,8 @@ import pytest
 from nri.adaptation import AdaptationError, recording
 from nri.adaptation.lifecycle import PodTemplate
 from tests.integration.adaptation.starting import SERVE, STUB, install, outside
-from tests.integration.cli.running import Ran, process
+from tests.integration.cli.running import SOURCE, Ran, process
+from tests.support.processes import MEASURED
 from tests.support.waiting import SOON
 
 if TYPE_CHECKING:
@@ -49,7 +53,12 @@ def test_the_timeline_shows_event_plugin_result_time_and_what_was_printed(logger
     assert (ran.status, ran.stderr) == (0, "")
     lines = ran.stdout.splitlines()
     assert lines[0].split() == ["EVENT", "POD", "PLUGIN", "RESULT", "TIME"]
-    assert lines[1].split()[:6] == ["Configure", "-", "10-logger", "wants", "RunPodSandbox,", "CreateContainer"]
+    assert (*lines[1].split()[:3], lines[2]) == (
+        "Configure",
+        "-",
+        "10-logger",
+        "  wants RunPodSandbox, CreateContainer",
+    )
     at = [line.split()[0] for line in lines].index("CreateContainer")
     assert lines[at].split()[1:4] == ["web-0/app-0", "10-logger", "ok"]
     assert lines[at].endswith(" ms")
@@ -107,10 +116,11 @@ def test_what_plugins_change_and_where_they_are_in_conflict_is_shown(tmp_path: P
         install(tmp_path / "plugins", name, SETTER + SERVE)
     ran = simulate("--plugin-dir", tmp_path / "plugins")
     assert ran.status == 1
-    assert "10-one            sets annotations a, annotations b" in ran.stdout
-    assert 'CreateContainer fails: plugins "20-two" and "10-one" both tried to set Annotations a\n' in ran.stdout
+    assert "\n  sets annotations a, annotations b\n" in ran.stdout
+    conflict = 'CreateContainer fails: plugins "20-two" and "10-one" both tried to set Annotations a'
+    assert conflict in " ".join(ran.stdout.split())
     assert "StartContainer" not in ran.stdout
-    events = [line.split()[0] for line in ran.stdout.splitlines()]
+    events = [line.split()[0] for line in ran.stdout.splitlines() if not line.startswith(" ")]
     at = events.index("StopContainer")
     assert events[at:] == ["StopContainer", "RemoveContainer", "StopPodSandbox", "RemovePodSandbox"]
 
@@ -204,3 +214,35 @@ def test_json_has_a_row_for_each_exchange(logger: Path) -> None:
         "output": created["output"],
     }
     assert json.dumps(created["output"]).startswith("[\"['PATH=")
+
+
+def test_the_timeline_has_80_columns_with_any_name(tmp_path: Path) -> None:
+    name, pod = f"10-{'p' * 60}", "w" * 63
+    printing = "    def stop_pod_sandbox(self, request, call):\n        print('o' * 300, flush=True)\n"
+    plugin = install(tmp_path / "plugins", name, SETTER + printing + SERVE)
+    events = tmp_path / "events"
+    assert simulate("--record", events).status == 0
+    events.write_text(events.read_text().replace("web-0", pod).replace("app-0", "a" * 63))
+    ran = simulate("--plugin", plugin, "--events", events)
+    assert ran.status == 0
+    lines = ran.stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert lines[0] == "EVENT                 POD           PLUGIN       RESULT                     TIME"
+    assert "wwwww…aaaaaa  10-pp…ppppp" in ran.stdout
+    assert "".join("".join(lines).split()).count("o" * 300) == 1
+
+
+@pytest.mark.parametrize("words", [["--json"], []])
+def test_progress_is_no_part_of_the_output(logger: Path, words: list[str]) -> None:
+    """Progress begins at once here, and stdout and stderr are no terminals."""
+    code = "import nri.cli.progress as progress; progress.EVERY = 0.001\nfrom nri.cli.entry import main; main()"
+    command = [sys.executable, "-c", code, "simulate", "--plugin", str(logger), "--pods", "300", *words]
+    environment = {"PYTHONPATH": SOURCE, "PATH": os.environ["PATH"], **MEASURED}
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert ran.returncode == 0
+    assert " events (" not in ran.stdout
+    if words:
+        assert len(json.loads(ran.stdout)) > 300
+        assert ran.stderr == ""
+    else:
+        assert "of 3300 events (" in ran.stderr

@@ -1,0 +1,138 @@
+"""`nri doctor` beside a real containerd of each generation: what it says of the settings is what containerd reads."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.containerd.bridged import configure, connected, prepared
+from harness.containerd.enclosure import CommandFailedError
+from harness.containerd.instance import Containerd, Release
+from tests.support.waiting import SOON, until
+
+pytestmark = pytest.mark.runtime
+
+ROOT = Path(__file__).parents[2]
+CODE = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from nri.cli.entry import main; main()"
+NRI = '[plugins."io.containerd.nri.v1.nri"]'
+CREDENTIALS = '\n[plugins."io.containerd.grpc.v1.cri".registry.configs."example.org".auth]\n  password = "hunter2"\n'
+CLEARCFS = {"type": "clearcfs"}
+
+
+def diagnose(containerd: Containerd) -> dict[str, Any]:
+    """What `nri doctor --json` prints in the enclosure, without findings that are as they should be."""
+    command = [sys.executable, "-c", CODE, "doctor", "--json"]
+    try:
+        output = containerd.enclosure.run(*command)
+    except CommandFailedError as error:
+        assert error.code == 1, error
+        assert error.stderr == ""
+        output = error.stdout
+    assert "hunter2" not in output
+    found: dict[str, Any] = json.loads(output)
+    assert found["ok"] == (faults(found) == [])
+    assert texts(found, "failed", "hangs", "dump") == []
+    return found
+
+
+def faults(found: dict[str, Any]) -> list[str]:
+    return [finding["code"] for finding in found["findings"] if finding["level"] == "fault"]
+
+
+def texts(found: dict[str, Any], *codes: str) -> list[str]:
+    return [finding["text"] for finding in found["findings"] if finding["code"] in codes]
+
+
+def mends(found: dict[str, Any]) -> list[str]:
+    return [finding["mend"] for finding in found["findings"] if finding["level"] == "fault"]
+
+
+def rewrite(containerd: Containerd, old: str, new: str) -> Path:
+    path = containerd.enclosure.root / "config.toml"
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+    return path
+
+
+def version(release: Release) -> str:
+    return ".".join(map(str, release.version))
+
+
+@pytest.fixture
+def bridged(containerd: Containerd) -> Containerd:
+    """A containerd that has launched the bridge, with a plugin."""
+    configure(containerd, CLEARCFS)
+    until(lambda: connected(containerd) == 1 or containerd.release.version < (1, 7, 26), "the bridge", SOON)
+    return containerd
+
+
+def test_a_node_with_a_bridge_that_containerd_has_launched_is_well(bridged: Containerd) -> None:
+    rewrite(bridged, NRI, f"{CREDENTIALS}\n{NRI}")
+    found = diagnose(bridged)
+    assert faults(found) == []
+    name = f"containerd {version(bridged.release)}"
+    assert f"{name}: the bridge, launched as /opt/nri/plugins/10-v1bridge" in texts(found, "way")
+    assert "NRI is on; plugins of /opt/nri/plugins, socket /var/run/nri/nri.sock" in texts(found, "enabled")
+    assert f"{name} listens on /var/run/nri/nri.sock" in texts(found, "socket")
+    assert found["log"]
+
+
+def test_nri_that_is_off_is_found(bridged: Containerd) -> None:
+    file = rewrite(bridged, "disable = false", "disable = true")
+    found = diagnose(bridged)
+    assert faults(found) == ["nri-off"]
+    assert mends(found) == [f"set disable = false in {NRI} of {file}, then systemctl restart containerd"]
+
+
+def test_a_configuration_without_its_version_is_found_where_containerd_ignores_the_table(bridged: Containerd) -> None:
+    number = "2" if bridged.release.version < (2,) else "3"
+    rewrite(bridged, f"version = {number}\n", "")
+    found = diagnose(bridged)
+    if bridged.release.version < (2,):
+        assert faults(found) == ["section-ignored", "nri-off"]
+    else:
+        assert "NRI is on; plugins of /opt/nri/plugins, socket /var/run/nri/nri.sock" in texts(found, "enabled")
+
+
+def test_a_configuration_that_containerd_refuses_is_found(bridged: Containerd) -> None:
+    rewrite(bridged, "disable = false", 'disable = "no"')
+    assert "refused" in faults(diagnose(bridged))
+
+
+def test_no_connections_from_outside_is_a_fault_for_a_bridge_from_outside(bridged: Containerd) -> None:
+    rewrite(bridged, "disable_connections = false", "disable_connections = true")
+    assert faults(diagnose(bridged)) == []
+    (bridged.enclosure.opt_nri / "plugins/10-v1bridge").unlink()
+    assert faults(diagnose(bridged)) == ["no-way"]
+
+
+def test_plugins_of_conf_json_run_twice_on_containerd_2(containerd_2: Release, installed: Path) -> None:
+    with Containerd(release=containerd_2, prepare=prepared(installed), conf=None) as containerd:
+        configure(containerd, CLEARCFS)
+        conf = containerd.enclosure.etc_nri / "conf.json"
+        conf.write_text(json.dumps({"version": "0.1", "plugins": [CLEARCFS]}))
+        found = diagnose(containerd)
+    assert faults(found) == ["twice"]
+    assert mends(found) == ["rm /etc/nri/conf.json"]
+
+
+@pytest.fixture
+def native(containerd_1_6: Release, installed: Path) -> Iterator[Containerd]:
+    conf = {"version": "0.1", "plugins": [CLEARCFS]}
+    with Containerd(
+        release=containerd_1_6, conf=conf, prepare=lambda enclosure: enclosure.install(installed)
+    ) as containerd:
+        (containerd.enclosure.opt_nri / "plugins/10-v1bridge").unlink()
+        yield containerd
+
+
+def test_containerd_1_6_that_runs_plugins_itself_is_well(native: Containerd) -> None:
+    found = diagnose(native)
+    assert faults(found) == []
+    assert f"containerd {version(native.release)}: containerd itself, /etc/nri/conf.json" in texts(found, "way")
