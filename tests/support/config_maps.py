@@ -1,8 +1,8 @@
 """A mounted ConfigMap, and its exchange as the kubelet does it.
 
-Visible files are links to ``..data/NAME``; ``..data`` is a link to a directory with a time in its name. A change makes
-a new directory, exchanges ``..data`` by one rename, and removes the old directory (``AtomicWriter`` of the kubelet).
-The directory of the volume has mode 0777.
+Visible files are links to ``..data/NAME``; ``..data`` is a link to a directory with a time in its name. A change
+makes a new directory, exchanges ``..data`` by one rename, and removes the old directory (``AtomicWriter`` of the
+kubelet). The directory of the volume has mode 0777.
 """
 
 from __future__ import annotations
