@@ -2,16 +2,16 @@
 
 The rules are those of the DaemonSet controller and of the kubelet, as far as they decide that:
 
-- With ``maxUnavailable``, a pod is replaced only while fewer pods than that are unavailable. An updated pod is available when
-  it has been ready for ``minReadySeconds``, and no longer when it is not ready any more.
-- With ``maxSurge``, a new pod starts beside the old one. Its bridge stands by, and its probe is answered by the old bridge, so it
-  is always available in the end; the old pod is removed then. Pods that get worse afterwards hold nothing back.
-- A pod is not ready after ``failureThreshold`` probes that fail, ready after the first one that succeeds.
-- ``nri status --check`` fails as long as the last run of a plugin has failed, or a plugin cannot be loaded.
-- A change of a ConfigMap in place reaches all nodes of a group within the kubelet's period, whatever the probes say.
+- With ``maxUnavailable``, a pod is replaced only while fewer pods than that are unavailable. An updated pod is
+  available when it has been ready for ``minReadySeconds``, and no longer when it is not ready any more.
+- With ``maxSurge``, a new pod starts beside the old one. Its bridge stands by, and the old bridge answers its probe,
+  so it is always available in the end; then the old pod is removed. Pods that get worse afterwards stop nothing.
+- A pod is ready after the first probe that succeeds, and not ready after ``failureThreshold`` probes that fail.
+- ``nri status --check`` fails while a plugin cannot be loaded, or its last run has failed.
+- A change of a ConfigMap in place reaches all nodes of a group within :data:`KUBELET`, whatever the probes say.
 
-A wave is a group of nodes with a DaemonSet of its own. The next one begins when all pods of the waves before it are available,
-and still are after a pause; otherwise the rollout is over. Run with ``python -m bench.rollout``.
+A wave is a group of nodes with a DaemonSet of its own. The next wave begins when all pods of the waves before it are
+available, and still are after a pause; otherwise the rollout has stopped. Run with ``python -m bench.rollout``.
 """
 
 from __future__ import annotations
