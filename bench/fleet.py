@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench import rollout
+from nri.metrics.series import series as series_of_a_node
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,9 +43,6 @@ NETWORK = 1.0
 
 PROBE, FOLLOW_PROBE, FOLLOW = 0.025, 0.0065, 0.055 / 120
 """CPU seconds of one `nri bridge --probe`, of one probe of follow-configuration, and of a second of it; measured."""
-
-SERIES_EVENTS, SERIES_PLUGIN, SERIES_STATE = 226, 24, 4
-"""Series of a node with all events, of each plugin, and of each of a plugin's states: docs/monitoring.md."""
 
 
 def performance() -> dict[str, float]:
@@ -99,7 +97,7 @@ def series() -> str:
     """Return the series of metrics, by number of plugins."""
     rows = []
     for plugins in (1, 2, 3, 5, 10):
-        each = SERIES_EVENTS + plugins * (SERIES_PLUGIN + 2 * SERIES_STATE)
+        each = series_of_a_node(plugins=plugins)
         rows.append((str(plugins), str(each), f"{each * NODES / 1e6:.2f} million", f"{each * NODES / 30:,.0f}"))
     return _table(("plugins", "a node", "10,000 nodes", "samples each second, every 30 s"), rows)
 

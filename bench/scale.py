@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import statistics
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -11,6 +14,9 @@ from bench.report import Row
 from harness import processes
 
 FEW, MANY = 10, 10_000
+
+PROBES = 20
+"""Probes that are timed."""
 
 
 def measure(scratch: Path, binaries: Path, *, events: int, growth: int) -> list[Row]:
@@ -22,7 +28,8 @@ def measure(scratch: Path, binaries: Path, *, events: int, growth: int) -> list[
     idle = (_at_rest(few.pid), few.registered_in)
     many = TimedNode(scratch / "many", binaries, ["clearcfs"], known=MANY)
     try:
-        return [*_known(few, many, events), *_footprint(few, *idle), *_growth(few, growth)]
+        figures = [*_known(few, many, events), *_footprint(few, *idle)]
+        return [*figures, _probe(few, str(binaries / "nri"), scratch / "few/v1bridge.sock"), *_growth(few, growth)]
     finally:
         for node in (few, many):
             node.close()
@@ -108,6 +115,28 @@ def _cpu(node: TimedNode, seconds: float) -> float:
     before = used()
     time.sleep(seconds)
     return (used() - before) * 10.0  # a tick is 10 ms
+
+
+def _probe(node: TimedNode, nri: str, path: Path) -> Row:
+    """Return the time of `nri status --check` as a process, which a probe runs every few seconds."""
+    bare = [os.path.realpath(sys.executable), "-I", "-S", "-c", "pass"]
+    check = [nri, "status", "--check", "--socket", str(path)]
+    times: dict[str, list[float]] = {"bare": [], "check": []}
+    for _ in range(PROBES):
+        for name, command in (("bare", bare), ("check", check)):
+            started = time.perf_counter()
+            ran = subprocess.run(command, capture_output=True, check=False)
+            times[name].append((time.perf_counter() - started) * 1000)
+            if ran.returncode != 0:
+                raise SystemExit(f"{command}: exit status {ran.returncode}, printed {ran.stdout!r}; {node.log()}")
+    medians = {name: statistics.median(each) for name, each in times.items()}
+    return Row(
+        name="nri status --check",
+        figure=medians["check"],
+        unit="ms",
+        reference=medians["bare"],
+        of="bare interpreter",
+    )
 
 
 def _growth(node: TimedNode, events: int) -> list[Row]:

@@ -101,16 +101,21 @@ def probe(options_file: str = "") -> int:
     :param options_file: the file of the bridge options, whose ``recordFile`` counts.
     """
     try:
-        record_file = _record_file(options_file) if options_file else DEFAULT_RECORD_FILE
+        record = record_file(options_file) if options_file else DEFAULT_RECORD_FILE
     except (OSError, NRIError) as error:
         is_connected, line = False, f"not connected: {options_file} cannot be used: {error}"
     else:
-        is_connected, line = judge(beside(record_file, ".state"))
+        is_connected, line = judge(beside(record, ".state"))
     print(escape(line), flush=True)
     return 0 if is_connected else 1
 
 
-def _record_file(options_file: str) -> str:
+def record_file(options_file: str) -> str:
+    """Return the path of the record that a file of bridge options names, or the default.
+
+    :raises OSError: the file cannot be read.
+    :raises NRIError: it is not a JSON object, or its ``recordFile`` is not a string.
+    """
     with open(options_file, "rb") as file:
         path = _object(file.read(MAX_SIZE)).get("recordFile") or DEFAULT_RECORD_FILE
     if not isinstance(path, str):

@@ -1,8 +1,8 @@
 """Three rules for all tests.
 
-Where everything is installed, in CI, a runtime test that is skipped has failed. The caller's umask does not decide
-what modes the files of a test have. The version of the machine's cgroups decides which tests of the kernel's own run:
-see tests/support/cgroup_versions.py.
+Where everything is installed, in CI, a skipped test with a real runtime or Prometheus has failed. The caller's umask
+does not decide what modes the files of a test have. The version of the machine's cgroups decides which tests of the
+kernel's own run: see tests/support/cgroup_versions.py.
 """
 
 import os
@@ -25,6 +25,10 @@ __all__ = [
 ]
 
 
+NEVER_SKIPPED_IN_CI = ("runtime", "prometheus")
+"""The markers of these tests."""
+
+
 def pytest_configure() -> None:
     os.umask(0o022)
 
@@ -34,8 +38,9 @@ def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
-    if report.skipped and os.environ.get("CI") == "true" and item.get_closest_marker("runtime"):
+    is_marked = any(item.get_closest_marker(name) for name in NEVER_SKIPPED_IN_CI)
+    if report.skipped and os.environ.get("CI") == "true" and is_marked:
         why = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longreprtext
         report.outcome = "failed"
-        report.longrepr = f"a runtime test must not be skipped in CI: {why}"
+        report.longrepr = f"this test must not be skipped in CI: {why}"
     return report

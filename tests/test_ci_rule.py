@@ -13,7 +13,7 @@ import pytest
 @pytest.mark.runtime
 def test_runtime(): pytest.skip("needs the Debian package runc")
 
-@pytest.mark.runtime
+@pytest.mark.prometheus
 @pytest.mark.skipif(True, reason="needs root")
 def test_marked(): pass
 
@@ -26,9 +26,9 @@ def test_other(): pytest.skip("not here")
     # one is skipped while it runs and fails, the other before and is an error; both end the run with status 1
     [("true", "1 failed, 1 skipped, 1 error"), ("", "3 skipped"), ("false", "3 skipped")],
 )
-def test_in_ci_a_skipped_runtime_test_has_failed(tmp_path: Path, ci: str, outcome: str) -> None:
+def test_in_ci_a_skipped_test_with_a_runtime_or_prometheus_has_failed(tmp_path: Path, ci: str, outcome: str) -> None:
     (tmp_path / "test_cases.py").write_text(CASES)
-    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = runtime: a real runtime\n")
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = runtime: a real runtime\n  prometheus: a real one\n")
     rule = Path(__file__).with_name("conftest.py").read_text()
     (tmp_path / "conftest.py").write_text(rule)
 

@@ -62,6 +62,11 @@ SEEDS = (
     b'{"version":"0.1","plugins":[{"type":"a","timeout":3600.5}]}',
     b'{"version":"0.1","plugins":[{"type":"a","states":["setup","setup"]}]}',
     b'{"version":"0.1","plugins":[{"type":"a","failurePolicy":true,"x":1}]}',
+    (
+        b'{"version":"0.1","plugins":[{"type":"a","when":{"namespaces":["b-*"],"labels":{"c":{"equals":["d"],"present":true}},'
+        b'"annotations":{"e":{"pattern":"f*"}},"sandbox":"both","runtimeHandler":[""]}}]}'
+    ),
+    b'{"version":"0.1","plugins":[{"type":"a","when":{"namespaces":[],"labels":{"c d":{}},"sandbox":1}}]}',
     b'{"version":"0.1","plugins":[],"version":"0.1"}',
     b"# a comment\n{}",
     b"\xef\xbb\xbf{}",

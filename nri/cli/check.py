@@ -10,7 +10,7 @@ import click
 from nri import config
 from nri.cli import options, output
 from nri.client import Invoker, PluginError
-from nri.config import Fault
+from nri.config import Fault, when_notes
 from nri.config.entries import PluginEntry
 from nri.config.plugin_conf import check_conf, fault_at, openness_note
 from nri.errors import escape
@@ -56,12 +56,12 @@ _NO_REQUEST = (
 class Checked:
     """One entry of the configuration with its faults, which must be fixed, and notes for the operator."""
 
-    def __init__(self, plugin: PluginEntry, invoker: Invoker) -> None:
+    def __init__(self, plugin: PluginEntry, invoker: Invoker, containerds_file: str) -> None:
         self.plugin = plugin
         self.binary: str | None = None
         self.version: str | None = None
         self.conf = "not checked"
-        self.notes: list[str] = []
+        self.notes = when_notes.notes(plugin, containerds_file)
         self.faults: tuple[Fault, ...] = ()
         try:
             self.place = self.binary = invoker.find(plugin.type)  # the place is for the table
@@ -169,7 +169,7 @@ def check(host: options.Host, as_json: bool) -> None:
         faults: tuple[Fault, ...] = ()
     except config.ConfigError as error:
         plugins, faults = (), error.faults
-    checked = [Checked(plugin, host.invoker) for plugin in plugins]
+    checked = [Checked(plugin, host.invoker, host.conf_file) for plugin in plugins]
     faults += tuple(fault for entry in checked for fault in entry.faults)
     if as_json:
         listed = [entry.to_value() for entry in checked]

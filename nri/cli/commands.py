@@ -18,11 +18,13 @@ COMMANDS = {
     "conformance": "Check that a plugin in any language keeps the contract.",
     "hook": "Run the chain as a hook of an OCI runtime.",
     "invoke": "Run the chain once, by hand.",
+    "metrics": "Print this node's bridge as series for Prometheus.",
     "new": "Make a folder with a new plugin.",
     "plugins": "List the configured plugins, in order.",
     "run": "Try a plugin while writing it.",
     "runtime": "Stand in for an OCI runtime, and run the chain around it.",
     "simulate": "Try v2 plugins on made-up pods, without a container runtime.",
+    "status": "Print how the bridge of this node is, and its plugins.",
 }
 """The commands with their texts in ``nri --help``. Each but completion is a module here, with a click command."""
 
@@ -57,6 +59,7 @@ def nri(ctx: click.Context) -> None:
     Examples:
       nri check                          check the node's configuration
       nri plugins                        list plugins, order and files
+      nri status                         how the bridge and its plugins are
       nri invoke create --spec config.json --id test --pid 1234
       nri simulate --plugin ./10-logger  show what a v2 plugin does
       nri hook create                    run by an OCI runtime, state on stdin

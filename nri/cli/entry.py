@@ -34,6 +34,12 @@ def main() -> None:
         from nri.presence import probe
 
         sys.exit(probe())
+    if sys.argv[1:2] == ["status"] and "--check" in sys.argv:  # so is this
+        from nri.status import probe as status_probe
+
+        asked = status_probe.parse(sys.argv[2:])
+        if asked is not None:
+            sys.exit(asked.run())
     from nri.cli.commands import nri
 
     nri(prog_name="nri")

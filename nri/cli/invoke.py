@@ -117,8 +117,10 @@ def invoke(
     )
     places = host._replace(bin_dirs=tuple(map(os.path.abspath, host.bin_dirs)))
     client = Client(places.load(), places.invoker, timeout=timeout)
-    if not as_json and not client.chain(state):
-        click.echo(f"no plugin is configured for {state}")
+    if not as_json and not client.chain(state, client.request(request, state)):
+        is_configured = bool(client.chain(state))
+        unmet = "no condition (when) of a plugin is met; `nri plugins --for` says why"
+        click.echo(unmet if is_configured else f"no plugin is configured for {state}")
     changes = _changes(request, config, nri_version)
     if dry_run:
         _print_requests(client, as_shown(request, changes), state, as_json)
@@ -171,7 +173,7 @@ def _print_changes(changes: Changes) -> None:
 
 
 def _print_requests(client: Client, request: Request, state: str, as_json: bool) -> None:
-    chain = client.chain(state)
+    chain = client.chain(state, client.request(request, state))
     requests = [client.request(request, state).replace(conf=plugin.conf).to_value() for plugin in chain]
     if as_json:
         output.print_json(requests)

@@ -5,7 +5,8 @@ The contract follows Go's ``InvokeWithSandbox``, with these rules:
 - every plugin gets the same request with its own ``conf``, and the earlier results in ``results``;
 - an error stops the chain, except for ``delete``: then every plugin runs, and the errors are reported together;
 - the error of a plugin whose ``failurePolicy`` is ``ignore`` is logged, and the chain goes on;
-- ``create`` and ``delete`` go to every plugin, the other states to the plugins that list them in ``states``;
+- ``create`` and ``delete`` go to every plugin, the other states to the plugins that list them in ``states``; a plugin
+  whose condition (``when``) does not hold for the container gets none of them;
 - a plugin of ``setup`` or ``resize`` sees the changes that the plugins before it have asked for, and a result whose
   changes cannot be applied is a failure of its plugin;
 - every plugin has a deadline, and none outlives it.
@@ -17,6 +18,7 @@ import time
 
 from nri.client.invoker import DirectInvoker, PluginError
 from nri.client.oci import spec_from_oci
+from nri.client.step import ChainError, Step
 from nri.config.entries import DEFAULT_TIMEOUT
 from nri.errors import NRIError
 from nri.process import launch, unstartable
@@ -27,7 +29,7 @@ from nri.types.v1 import EXTENSIONS, Request, Result, Spec, State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
     from typing import Any
 
     from nri.adjust import Changes
@@ -54,38 +56,6 @@ class Sandbox:
     def __init__(self, id: str, labels: Mapping[str, str] | None = None) -> None:
         self.id = id
         self.labels = dict(labels or {})
-
-
-class Step:
-    """One plugin's part of a chain. Either ``result`` or ``error`` is set.
-
-    ``request`` is the JSON that was sent, ``binary`` the path of the executable, "" if none was found.
-    """
-
-    __slots__ = ("binary", "error", "plugin", "request", "result", "seconds", "stdout")
-
-    def __init__(self, plugin: PluginEntry, request: bytes) -> None:
-        self.plugin, self.request = plugin, request
-        self.binary, self.stdout, self.seconds = "", b"", 0.0
-        self.result: Result | None = None
-        self.error: PluginError | None = None
-
-
-def results_of(steps: Iterable[Step]) -> list[Result]:
-    """Return the results of the steps that succeeded, in order."""
-    return [step.result for step in steps if step.result is not None]
-
-
-class ChainError(NRIError):
-    """A chain failed.
-
-    ``errors`` are those that are not ignored: one, or for ``delete`` any number. ``steps`` are all, also those that
-    succeeded: nothing undoes the work of their plugins.
-    """
-
-    def __init__(self, errors: Sequence[PluginError], steps: Sequence[Step]) -> None:
-        super().__init__("; ".join([f"plugin {error}" for error in errors]))
-        self.errors, self.steps = tuple(errors), tuple(steps)
 
 
 class Client:
@@ -139,19 +109,21 @@ class Client:
         results = list(request.results)
         steps = []
         errors = []
-        for plugin in self.chain(state):
+        for plugin in self.chain(state, request):
             shown = request if changes is None else as_shown(request, changes)
             step = Step(plugin, shown.replace(conf=plugin.conf, results=tuple(results)).to_json())
             self._run(step, deadline, log)
             if step.result is not None and _asks_for_changes(step.result, changes):
                 _take(step, request, step.result, changes, log)
             steps.append(step)
+            policy = plugin.failure_policy or self.failure_policy
+            step.is_ignored = step.error is not None and policy == "ignore"
             if on_step is not None:
                 on_step(step)
             if step.result is not None:
                 results.append(step.result)
             elif step.error is not None:
-                if (plugin.failure_policy or self.failure_policy) == "ignore":
+                if step.is_ignored:
                     log(plugin.type, f"failed, ignored (failurePolicy: ignore): {step.error.reason}")
                     continue
                 errors.append(step.error)
@@ -161,9 +133,18 @@ class Client:
             raise ChainError(errors, steps)
         return steps
 
-    def chain(self, state: str) -> list[PluginEntry]:
-        """Return the plugins that run for ``state``, in order."""
-        return [plugin for plugin in self.config.plugins if plugin.wants(state)]
+    def chain(self, state: str, request: Request | None = None) -> list[PluginEntry]:
+        """Return the plugins that run for ``state``, in order.
+
+        :param request: the request, for the conditions of the plugins; without it, those that may run.
+        """
+        plugins = [plugin for plugin in self.config.plugins if plugin.wants(state)]
+        if request is None or all(plugin.when is None for plugin in plugins):
+            return plugins
+        from nri.client.facts import facts_of  # only for a configuration that has conditions
+
+        facts = facts_of(request)
+        return [plugin for plugin in plugins if plugin.when is None or plugin.when.accepts(facts)]
 
     def request(self, request_or_task: Request | Task, state: str, sandbox: Sandbox | None = None) -> Request:
         """Return the request for the plugins, without ``conf`` and the results of the chain.
@@ -202,7 +183,8 @@ class Client:
                 step.binary, plugin, step.request, until, max_output=limit, log=lambda line: log(plugin, line)
             )
         except launch.BrokenOffError as error:
-            raise PluginError(plugin, f"killed: it could not be waited for or read: {error.strerror}") from error
+            why = f"killed: it could not be waited for or read: {error.strerror}"
+            raise PluginError(plugin, why, killed=True) from error
         except OSError as error:
             raise PluginError(plugin, unstartable.explain(step.binary, error)) from error
         step.stdout = output.stdout
@@ -218,10 +200,10 @@ def _result(plugin: str, binary: str, output: launch.Output, seconds: float, max
     if output.status in unstartable.NOT_RUN and unstartable.has_windows_ends(binary):  # `#!/usr/bin/env sh` with CR
         stderr += f"; {unstartable.WINDOWS}"
     if output.stopped == "deadline":
-        raise PluginError(plugin, f"killed: no result after {seconds:.3g} s{stderr}")
+        raise PluginError(plugin, f"killed: no result after {seconds:.3g} s{stderr}", killed=True)
     if output.stopped:
         what = f"it wrote more than {max_output} bytes to stdout, expected one result"
-        raise PluginError(plugin, f"killed: {what}{stderr}")
+        raise PluginError(plugin, f"killed: {what}{stderr}", killed=True)
     ending = output.ending
     also = f"; {ending}" if ending else ""
     try:

@@ -29,9 +29,12 @@ class PluginError(NRIError):
     """A plugin failed: it was not found, could not be run, took too long, or reported an error.
 
     ``str()`` is ``TYPE: REASON``. Control characters in both are escaped, so the text is one line.
+
+    :param killed: the host has killed it: at its deadline, or for too much output.
     """
 
-    def __init__(self, plugin: str, reason: str) -> None:
+    def __init__(self, plugin: str, reason: str, *, killed: bool = False) -> None:
+        self.killed = killed
         self.plugin = escape(plugin)
         self.reason = escape(reason)
         super().__init__(f"{self.plugin}: {self.reason}")

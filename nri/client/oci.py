@@ -79,6 +79,10 @@ SANDBOX_ID_KEYS = (
 """The annotations in which runtimes write the id of a container's pod sandbox."""
 
 
+KIND_KEY = "io.kubernetes.cri.container-type"
+"""The annotation in which containerd's CRI plugin writes ``sandbox`` or ``container``."""
+
+
 def sandbox_id_in(annotations: Mapping[str, str]) -> str:
     """Return the id of the pod sandbox of a container with these annotations, "" for none."""
     for key in SANDBOX_ID_KEYS:

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
+    from nri.config.when import Condition
+
 FAILURE_POLICIES = ("fail", "ignore")
 """``fail``: the container does not start when the plugin fails. ``ignore``: the failure is logged."""
 
@@ -36,10 +38,18 @@ def is_type_name(name: object) -> bool:
     return name.isascii() and name.replace(".", "0").replace("_", "0").replace("-", "0").isalnum()
 
 
+def _when(value: object, where: str) -> Condition | None:
+    if value is None:
+        return None
+    from nri.config.when import Condition  # only for a configuration that has conditions
+
+    return value if isinstance(value, Condition) else Condition.from_value(value, where)
+
+
 class PluginEntry(JSONObject):
     """One entry of the host configuration."""
 
-    __slots__ = ("conf", "failure_policy", "prefork", "source", "source_index", "states", "timeout", "type")
+    __slots__ = ("conf", "failure_policy", "prefork", "source", "source_index", "states", "timeout", "type", "when")
 
     type: str
     """The name of the plugin's executable."""
@@ -55,6 +65,8 @@ class PluginEntry(JSONObject):
     """``always``: the host starts the plugin before there is a request, also if it was not built with
     :mod:`nri.skel`; it must then do nothing before it has read its request. ``never``: it is started for each
     request. "": it is started before there is a request if it was built with :mod:`nri.skel`."""
+    when: Condition | None
+    """The containers that the plugin runs for; None for all."""
     source: str
     """The path of the entry's file; not part of the document."""
     source_index: int
@@ -67,6 +79,7 @@ class PluginEntry(JSONObject):
         Field("failurePolicy", "failure_policy", string),
         Field("timeout", "timeout", number),
         Field("prefork", "prefork", string),
+        Field("when", "when", _when),
     )
 
     def __init__(
@@ -78,11 +91,12 @@ class PluginEntry(JSONObject):
         failure_policy: str = "",
         timeout: float = 0,
         prefork: str = "",
+        when: Condition | dict[str, Any] | None = None,
         source: str = "",
         source_index: int = 0,
     ) -> None:
         self._set(type=type, conf=conf, states=tuple(states), failure_policy=failure_policy, timeout=timeout)
-        self._set(prefork=prefork, source=source, source_index=source_index)
+        self._set(prefork=prefork, when=_when(when, "when"), source=source, source_index=source_index)
 
     @classmethod
     def from_value(cls, value: object, where: str) -> PluginEntry:
@@ -92,7 +106,7 @@ class PluginEntry(JSONObject):
         return plugin
 
     def wants(self, state: str) -> bool:
-        """Return whether the plugin is run for *state*."""
+        """Return whether the plugin is run for *state*, if its condition is met."""
         return state in (State.CREATE, State.DELETE) or state in self.states
 
 

@@ -7,6 +7,7 @@ made from the table (``tools/schemas``). Beyond the schema, no object may give a
 from __future__ import annotations
 
 from nri.config.entries import FAILURE_POLICIES, MAX_TIMEOUT, MAX_TYPE_LENGTH, PREFORK, TYPE_PATTERN, is_type_name
+from nri.config.when_rules import WHEN
 from nri.types import gojson
 from nri.types.table import ANYTHING, SCHEMA_KEY, Key, Table, array, number, text, words
 from nri.types.v1 import STATES, VERSION
@@ -54,6 +55,7 @@ PLUGIN = Table(
         description="always: also one that was not built with nri.skel; it must do nothing before it has read its "
         "request. never: it is started for each request. Without it: if it was built with nri.skel.",
     ),
+    Key("when", WHEN),
     notes=True,
     title="One plugin",
     description="A plugin may be listed several times with different confs; it runs once for each entry.",

@@ -101,14 +101,18 @@ class _Hook:
         deadline.doing = "it was reading the container's state on stdin"
         state = OCIState(read_state(stdin, deadline) if stdin is not None else b"")
         self._name = f" {state.id}"
-        plugins = client.chain(arguments.state)
-        if not plugins:
+        if not client.chain(arguments.state):
             return
         path = os.path.join(state.bundle, "config.json")
         deadline.doing = f"it was reading {path}"
         spec = spec_from_oci(read_config(path, must_be_file=True))
         spec.annotations.update(state.annotations)
         sandbox_id = sandbox_id_in(spec.annotations)
+        task, sandbox = Task(state.id, state.pid, spec), Sandbox(sandbox_id) if sandbox_id else None
+        request = client.request(task, arguments.state, sandbox)
+        plugins = client.chain(arguments.state, request)
+        if not plugins:
+            return
         deadline.doing = f"it was running {', '.join([plugin.type for plugin in plugins])}"
         prepare_process()
         try:
@@ -118,9 +122,8 @@ class _Hook:
         may_leave_processes = True
         try:
             steps = client.invoke(
-                Task(state.id, state.pid, spec),
+                request,
                 arguments.state,
-                Sandbox(sandbox_id) if sandbox_id else None,
                 deadline=deadline.at,
                 log=lambda plugin, line: self._reporter.write(f"nri: {plugin}: {line}"),
             )

@@ -16,14 +16,13 @@ from __future__ import annotations
 
 import os
 
+from nri.client.oci import KIND_KEY
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     Version = tuple[int, int]
-
-KIND_KEY = "io.kubernetes.cri.container-type"
-"""The annotation in which containerd's CRI plugin writes ``sandbox`` or ``container``."""
 
 _TIMEOUT = 2.0  # seconds for containerd's answer to --version
 

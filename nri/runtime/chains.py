@@ -47,9 +47,12 @@ class HostChains:
         deadline.release()
         self._own = self._client
 
-    def wants(self, *states: str) -> bool:
-        """Return whether a plugin runs for one of these states."""
-        return any(self._client_for(state).chain(state) for state in states)
+    def wants(self, *states: str, asked: Request | None = None) -> bool:
+        """Return whether a plugin runs for one of these states.
+
+        :param asked: a request about the container, for the conditions of the plugins; without it, whether one may.
+        """
+        return any(self._client_for(state).chain(state, asked) for state in states)
 
     @property
     def has_plugins_of_containerd(self) -> bool:
@@ -81,7 +84,7 @@ class HostChains:
         :raises NRIError: if the chain fails, or cannot be run.
         """
         client = self._client_for(request.state)
-        plugins = client.chain(request.state)
+        plugins = client.chain(request.state, request)
         if not plugins:
             return
         deadline = Deadline(self._options.deadline)

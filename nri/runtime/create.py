@@ -28,11 +28,12 @@ def create(call: Invocation) -> int:
     if not id_ or not chains.wants(State.SETUP, State.CREATE):
         call.real.execute(call.line.words)
     file = open_config(call)
-    call.avoid_doubling(chains, spec_from_oci(file.config).annotations)
-    wants_setup = chains.wants(State.SETUP)
+    spec = spec_from_oci(file.config)
+    call.avoid_doubling(chains, spec.annotations)
+    wants_setup = chains.wants(State.SETUP, asked=request(State.SETUP, id_, spec))
     if wants_setup:
         set_up(call, chains, id_, file)
-    if not chains.wants(State.CREATE) and not wants_setup:
+    if not wants_setup and not chains.wants(State.CREATE, asked=request(State.CREATE, id_, spec)):
         call.real.execute(call.line.words)
     status = call.real.run(call.line.words)
     if status:

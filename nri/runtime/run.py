@@ -39,12 +39,12 @@ def run(call: Invocation) -> int:
     file = open_config(call)
     is_detached = call.line.has("detach")
     spec = spec_from_oci(file.config)
-    if chains.wants(State.SETUP):
+    if chains.wants(State.SETUP, asked=request(State.SETUP, id_, spec)):
         set_up(call, chains, id_, file)
         spec = spec_from_oci(file.config)
     log = f"{file.path}.nri-{os.getpid()}.log"
     try:
-        if chains.wants(State.CREATE):
+        if chains.wants(State.CREATE, asked=request(State.CREATE, id_, spec)):
             file.write(_with_hook(file.config, call, log))
         status = call.real.run(call.line.words)
     except NRIError:

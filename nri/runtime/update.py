@@ -57,9 +57,10 @@ def update(call: Invocation) -> int:
         raise NRIError("the container has no state; expected one that exists")
     spec = spec_of(state)
     wanted = asked
-    if chains.wants(State.RESIZE):
+    about = request(State.RESIZE, id_, spec.replace(resources=asked), state.pid)
+    if chains.wants(State.RESIZE, asked=about):
         changes = call.changes()
-        chains.run(request(State.RESIZE, id_, spec.replace(resources=asked), state.pid), changes=changes)
+        chains.run(about, changes=changes)
         wanted = changes.resources(id_, asked)
         call.apply_updates(changes, except_for=id_)
     if wanted != asked:

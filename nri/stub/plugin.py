@@ -125,6 +125,9 @@ class V2Plugin:
     def after_synchronize(self) -> None:
         """Take note that the runtime has the answer of :meth:`synchronize`, and goes on. It must not raise."""
 
+    def answered(self, call: Call) -> None:
+        """Take note that an event has been answered: ``call.event`` is its name. It must not raise."""
+
     def shutdown(self) -> None:
         """Take note that the runtime is about to close the connection."""
 

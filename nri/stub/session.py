@@ -32,6 +32,8 @@ REQUEST_TIMEOUT = 2.0
 ANSWER_EARLY = 0.05
 """Seconds before a request's deadline at which it is answered for a handler that has not finished."""
 
+_NO_EVENTS = frozenset({"Configure", "Synchronize", "Shutdown"})
+
 log = logging.getLogger("nri.stub")
 
 
@@ -48,7 +50,11 @@ class Session:
         self._mux = Mux(sock, max_payload=OLD_MAX_PAYLOAD)
         self._client = RPCClient(self._mux.open(RUNTIME_SERVICE))
         self._server = RPCServer(
-            self._mux.open(PLUGIN_SERVICE), self._methods(), early=ANSWER_EARLY, max_request=MAX_REQUEST
+            self._mux.open(PLUGIN_SERVICE),
+            self._methods(),
+            early=ANSWER_EARLY,
+            max_request=MAX_REQUEST,
+            answered=self._answered,
         )
         self._pods: list[api.PodSandbox] = []
         self._containers: list[api.Container] = []
@@ -147,6 +153,12 @@ class Session:
         call.afterwards.append(self._plugin.after_synchronize)
         return response
 
+    def _answered(self, call: Call) -> None:
+        name = call.event or call.method  # the method's, if no handler has had it in time
+        if name not in _NO_EVENTS:
+            call.event = name
+            self._plugin.answered(call)
+
     def _shutdown(self, request: api.Empty, call: Call) -> api.Empty:
         self._plugin.shutdown()
         return api.Empty()
@@ -168,6 +180,7 @@ def _checked(method: events.EventMethod, handler: EventHandler) -> Callable[[Mes
     """Return ``handler`` with its result checked, and None replaced by an empty response."""
 
     def answer(request: Message, call: Call) -> Message:
+        call.event = method.rpc
         response = handler(request, call)
         if response is not None and not isinstance(response, method.response):
             what = f"{method.rpc} returned a {type(response).__name__}, expected {method.response.__name__} or None"

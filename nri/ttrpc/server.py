@@ -50,8 +50,18 @@ class Call:
         self.stream = stream
         self.service, self.method = request.service, request.method
         seconds = request.timeout_nano / 1e9
-        self.deadline = None if seconds <= 0 else time.monotonic() + seconds
-        """Time of :func:`time.monotonic`; None where the client set no timeout."""
+        self.received = time.monotonic()
+        """When the call was read; all times are of :func:`time.monotonic`."""
+        self.begun = self.answered = self.received
+        """When the handler began, and when its answer was sent. The latter counts in :attr:`RPCServer.answered`."""
+        self.has_failed = False
+        """Whether the answer is an error."""
+        self.is_late = False
+        """Whether the server has answered for the handler, at :attr:`answer_by`."""
+        self.event = ""
+        """What the caller of a plugin reports; set by :mod:`nri.stub`."""
+        self.deadline = None if seconds <= 0 else self.received + seconds
+        """None where the client set no timeout."""
         self.answer_by = None if self.deadline is None else self.deadline - min(early, seconds / 2)
         """Time at which the server answers for a handler that has not finished."""
         self.metadata: Mapping[str, str] = {pair.key: pair.value for pair in request.metadata}
@@ -90,6 +100,7 @@ class RPCServer(Receiver):
     :param early: seconds before a call's deadline at which the server answers for its handler, so that the answer
         arrives in time; at most half of the call's timeout.
     :param max_request: bytes of the longest request that is accepted; by default :data:`nri.ttrpc.MAX_DATA`.
+    :param answered: called with each call after its answer, in the thread of its handler. It must not raise.
     """
 
     def __init__(
@@ -99,8 +110,9 @@ class RPCServer(Receiver):
         *,
         early: float = 0.0,
         max_request: int | None = None,
+        answered: Callable[[Call], object] | None = None,
     ) -> None:
-        self._channel = channel
+        self._channel, self._answered = channel, answered
         self._handlers = handlers
         self._replies = ReplyQueue()
         self._early = early
@@ -160,6 +172,7 @@ class RPCServer(Receiver):
         for call in late:
             call.cancel()
             if self._take(call):
+                call.is_late = call.has_failed = True
                 self._reply(call.stream, Code.DEADLINE_EXCEEDED, f"{call.method} was not done within its deadline")
 
     def _job_of(self, message: codec.MessageFrame | codec.Oversized) -> Job | None:
@@ -195,10 +208,15 @@ class RPCServer(Receiver):
 
     def _serve(self, handler: MethodHandler, payload: bytes, call: Call) -> None:
         try:
+            call.begun = time.monotonic()
             if not call.is_cancelled:  # while the call waited for a thread
                 response = self._handle(handler, payload, call)
                 if self._take(call):
                     self._respond(call.stream, response)
+                    call.has_failed = response.status.code != 0
+            call.answered = time.monotonic()
+            if self._answered is not None:
+                self._answered(call)
             for function in call.afterwards:
                 function()
         finally:

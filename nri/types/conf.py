@@ -76,6 +76,7 @@ class Conf:
             *([SCHEMA_KEY] if named else []),
             notes=True,
             nulls=True,
+            least=0,
             **named,
         )
 

@@ -117,11 +117,13 @@ class JSONObject:
     __slots__: tuple[str, ...] = ()
     FIELDS: ClassVar[tuple[Field, ...]] = ()
     _BY_KEY: ClassVar[dict[str, Field]] = {}
+    _NAMES: ClassVar[tuple[str, ...]] = ()
     __hash__ = None  # type: ignore[assignment] # equal by value, and a value may hold dictionaries
 
     def __init_subclass__(cls) -> None:
         cls._BY_KEY = {fold(field.key): field for field in cls.FIELDS}
         cls._BY_KEY |= {field.key: field for field in cls.FIELDS}
+        cls._NAMES = (*cls._NAMES, *cls.__dict__.get("__slots__", ()))
 
     @classmethod
     def from_json(cls, document: bytes | str) -> Self:
@@ -190,7 +192,7 @@ class JSONObject:
     def replace(self, **changes: Any) -> Self:
         """Return a copy with some attributes changed."""
         message = type(self).__new__(type(self))
-        for name in self.__slots__:
+        for name in self._NAMES:
             object.__setattr__(message, name, changes.pop(name) if name in changes else getattr(self, name))
         if changes:
             raise TypeError(f"{type(self).__name__} has no attribute {next(iter(changes))!r}")
@@ -210,10 +212,10 @@ class JSONObject:
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
             return NotImplemented
-        return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
+        return all(getattr(self, name) == getattr(other, name) for name in self._NAMES)
 
     def __repr__(self) -> str:
-        inner = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__slots__)
+        inner = ", ".join(f"{name}={getattr(self, name)!r}" for name in self._NAMES)
         return f"{type(self).__name__}({inner})"
 
 

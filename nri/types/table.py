@@ -66,11 +66,13 @@ def text(
     matches: Callable[[str], bool] | None = None,
     pattern: str | None = None,
     expected: str = "",
+    title: str | None = None,
 ) -> Rule:
     """Return a rule for a string of *shortest* to *longest* characters.
 
     :param matches: returns whether a string is right.
     :param pattern: the regular expression, for the schema, that is the same as *matches*.
+    :param title: for the schema, where no key has one; a description of the right strings.
     """
     if (matches is None) != (pattern is None):
         raise TypeError("expected both matches and pattern, or neither")
@@ -80,6 +82,7 @@ def text(
         return isinstance(value, str) and shortest <= len(value) <= most and (matches is None or matches(value))
 
     keywords = {"type": "string", "minLength": shortest or None, "maxLength": longest, "pattern": pattern}
+    keywords["title"] = title
     return Rule(str, accepts, expected or ("a string that is not empty" if shortest else "a string"), keywords)
 
 
@@ -137,11 +140,14 @@ class Map(Rule):
     :param item: the rule for each value.
     :param names: the rule for each key, a string's.
     :param removable: whether null is a value, too, and ``-NAME`` a key, whose value must be null.
+    :param least: the number of keys that it has at least.
     """
 
-    def __init__(self, item: Rule, names: Rule, *, removable: bool = False, expected: str = "an object") -> None:
-        super().__init__(dict, self._accepts, expected, {}, parts=(item,))
-        self.item, self.names, self.removable = item, names, removable
+    def __init__(
+        self, item: Rule, names: Rule, *, removable: bool = False, expected: str = "an object", least: int = 0
+    ) -> None:
+        super().__init__(dict, self._accepts, expected, {"minProperties": least or None}, parts=(item,))
+        self.item, self.names, self.removable, self.least = item, names, removable, least
 
     def accepts_key(self, key: str) -> bool:
         """Return whether *key* can be in the object."""
@@ -154,7 +160,7 @@ class Map(Rule):
         return self.item.accepts(item)
 
     def _accepts(self, value: object) -> bool:
-        if not isinstance(value, dict):
+        if not isinstance(value, dict) or len(value) < self.least:
             return False
         return all(self.accepts_key(key) and self.accepts_item(key, item) for key, item in value.items())
 
@@ -180,11 +186,13 @@ class Table(Rule):
 
     :param notes: whether keys that begin with :data:`NOTE_PREFIX` are accepted, too.
     :param nulls: whether null stands for a missing key, where the key is not required.
+    :param least: the number of keys that an object has at least.
     :param named: as for :class:`Key`.
     """
 
-    def __init__(self, *keys: Key, notes: bool = False, nulls: bool = False, **named: str) -> None:
-        super().__init__(dict, self._accepts, "an object", {**named})
+    def __init__(self, *keys: Key, notes: bool = False, nulls: bool = False, least: int = 0, **named: str) -> None:
+        super().__init__(dict, self._accepts, "an object", {**named, "minProperties": least or None})
+        self.least = least
         self.keys = {key.name: key for key in keys}
         self.notes = notes
         self.required = [key.name for key in keys if key.required]
@@ -206,7 +214,7 @@ class Table(Rule):
         return {name: key.default if (item := given.get(name)) is None else item for name, key in self.keys.items()}
 
     def _accepts(self, value: object) -> bool:
-        if not isinstance(value, dict):
+        if not isinstance(value, dict) or len(value) < self.least:
             return False
         rules = self._rules
         for key, item in value.items():

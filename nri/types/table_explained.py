@@ -40,7 +40,9 @@ def faults(rule: Rule, value: object, where: str) -> Faults:
     if rule.accepts(value):
         return
     least = rule.keywords.get("minItems") or 0
-    if isinstance(rule, Table) and isinstance(value, dict):
+    if isinstance(rule, (Table, Map)) and isinstance(value, dict) and len(value) < rule.least:
+        yield where, f"found {len(value)} keys, expected at least {rule.least}"
+    elif isinstance(rule, Table) and isinstance(value, dict):
         yield from _faults_of_keys(rule, value, where)
     elif isinstance(rule, Map) and isinstance(value, dict):
         yield from _faults_of_names(rule, value, where)

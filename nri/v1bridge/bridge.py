@@ -21,7 +21,10 @@ from nri.ttrpc import Code, StatusError
 from nri.types.v1 import State
 from nri.v1bridge import adjusting, preload, requests
 from nri.v1bridge.clients import Clients
+from nri.v1bridge.ledger import Ledger
 from nri.v1bridge.served import Served
+from nri.v1bridge.status import Status
+from nri.v1bridge.status_socket import StatusSocket
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -61,7 +64,10 @@ class Bridge(stub.V2Plugin):
     ) -> None:
         self._adopt, self._launched = adopt, launched
         self._clients = Clients(options, invoker)
-        self._served = Served(self._clients, subreaper)
+        self._ledger = Ledger()
+        self._served = Served(self._clients, self._ledger, subreaper)
+        self._status = Status(self._clients, self._served, self._ledger)
+        self._status_socket = StatusSocket(self._status.answer)
         self._pods = requests.Pods()
         self._synchronized = threading.Event()
         self._runtime = ("", "")
@@ -78,10 +84,12 @@ class Bridge(stub.V2Plugin):
         runs_pods = runtime.name == "containerd" and major is not None and int(major[1]) >= 2
         self._runtime = runtime.name, runtime.version
         self._abilities = adjusting.abilities(runtime, check_owner=self._clients.options.check_owner)
+        self._status.configured(runtime)
         log.info("serving %s %s", escape(runtime.name), escape(runtime.version))
         self._served.configure(runtime_runs_pods=runs_pods)
         if self._launched:
             self.announce(presence.CONNECTED)
+            self.open_status()
         self._clients.prepare()
         in_background(self._preload)
 
@@ -174,8 +182,17 @@ class Bridge(stub.V2Plugin):
         """
         return self._served.wait_until_idle(timeout)
 
+    def answered(self, call: Call) -> None:
+        """Count the event."""
+        self._ledger.answered(call)
+
+    def open_status(self) -> None:
+        """Answer at the status socket, in a thread of its own."""
+        self._status_socket.open(beside(self._clients.options.record_file, ".sock"))
+
     def announce(self, state: str) -> None:
         """Write the state of the bridge to its file, for probes: one of :mod:`nri.presence`."""
+        self._status.is_in(state)
         name, version = self._runtime if state == presence.CONNECTED else ("", "")
         reason = ""
         try:
@@ -187,7 +204,8 @@ class Bridge(stub.V2Plugin):
         self._unannounced = reason
 
     def close(self) -> None:
-        """Close the record's file, and remove the state's: no event follows."""
+        """Close the record's file, remove the state's, and answer no more: no event follows."""
+        self._status_socket.close()
         self._served.close()
         presence.remove(self._state_file)
 

@@ -14,9 +14,11 @@ from nri.v1bridge.logs import answer_line, event_line, plugin_line, step_line
 
 if TYPE_CHECKING:
     from nri.adjust import Changes
+    from nri.client import Step
     from nri.process.subreaper import Subreaper
     from nri.types.v1 import Request
     from nri.v1bridge.clients import Clients
+    from nri.v1bridge.ledger import Ledger
 
 MAX_ERROR = 4096
 """Bytes of an error, in one line, that the runtime shows to the pod's owner; a plugin may write a megabyte."""
@@ -28,8 +30,8 @@ class Chains:
     :param subreaper: see :class:`nri.v1bridge.bridge.Bridge`.
     """
 
-    def __init__(self, clients: Clients, subreaper: Subreaper | None) -> None:
-        self._clients, self._subreaper = clients, subreaper
+    def __init__(self, clients: Clients, ledger: Ledger, subreaper: Subreaper | None) -> None:
+        self._clients, self._ledger, self._subreaper = clients, ledger, subreaper
         self._busy = 0
         self._idle = threading.Condition()  # its lock protects _busy
 
@@ -39,6 +41,7 @@ class Chains:
         name: str,
         deadline: float | None,
         *,
+        event: str = "",
         without_containerds: bool = False,
         changes: Changes | None = None,
     ) -> None:
@@ -46,6 +49,7 @@ class Chains:
 
         :param name: ``NAMESPACE/POD[/CONTAINER]``, for the log.
         :param deadline: a time of :func:`time.monotonic`; None if only the timeouts of the plugins apply.
+        :param event: the runtime's event; "" for a late create.
         :param without_containerds: see :meth:`nri.v1bridge.clients.Clients.current`.
         :param changes: takes what the results ask for.
         :raises StatusError: a plugin has failed; its text is fit for the runtime.
@@ -55,21 +59,29 @@ class Chains:
             self._busy += 1
         started = time.monotonic()
         message = ""
+        steps: list[Step] = []
+
+        def on_step(step: Step) -> None:
+            steps.append(step)
+            step_line(name, request, step)
+
         try:
-            event_line(name, request, client.chain(request.state), deadline and deadline - started)
+            event_line(name, request, client.chain(request.state, request), deadline and deadline - started)
             client.invoke(
                 request,
                 request.state,
                 deadline=deadline,
                 log=lambda plugin, line: plugin_line(name, request, plugin, line),
-                on_step=lambda step: step_line(name, request, step),
+                on_step=on_step,
                 changes=changes,
             )
         except ChainError as error:
             message = bounded(escape(f"nri v0.1: {error}"), MAX_ERROR)
             raise StatusError(Code.ABORTED, message) from None
         finally:
-            answer_line(name, request, time.monotonic() - started, message)
+            seconds = time.monotonic() - started
+            self._ledger.ran(name, request, event, steps, seconds, message)
+            answer_line(name, request, seconds, message)
             with self._idle:
                 self._busy -= 1
                 self._idle.notify_all()
@@ -77,6 +89,7 @@ class Chains:
     def tidy(self) -> None:
         """Do the work of a chain that can wait until the runtime has its response."""
         self._clients.configuration.explain()
+        self._ledger.enter()
         if (pool := self._clients.pool) is not None:
             pool.tidy()
         children.reap_late()

@@ -14,7 +14,7 @@ import os
 import stat
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from nri import config, trust
 from nri.config import ConfigError, ConfigList, Fault
@@ -95,6 +95,8 @@ class Configuration:
         self._absence = Absence(conf_file, clock)
         self._reported: list[str] = []  # missing files that the log has listed
         self._explainer = Explainer()
+        self._since: float | None = None  # when the configuration in use was read, in seconds since 1970
+        self._rejected_since: float | None = None
         self._listed: object = None  # the directory's metadata when _paths was made
         self._paths: list[str] = []
 
@@ -116,6 +118,16 @@ class Configuration:
     def is_known(self) -> bool:
         """Return whether there has been a valid configuration, be it an empty one."""
         return self._is_known
+
+    def describe(self) -> dict[str, Any]:
+        """Return what the status says of the configuration: docs/status.md."""
+        return {
+            "files": list(self._files),
+            "valid": self._rejected_since is None and self._since is not None,
+            "faults": list(self._explainer.faults),
+            "since": self._since,
+            "rejectedSince": self._rejected_since,
+        }
 
     def explain(self) -> None:
         """Log the faults, if there are any: in the background, so that no answer is delayed."""
@@ -153,19 +165,22 @@ class Configuration:
     def _reject(self, error: ConfigError) -> None:
         self._absence.reset()
         self._reported, self._is_news = [], True
+        self._rejected_since = self._rejected_since or time.time()
         rejected = [(str(fault), hash(fault)) for fault in error.faults]  # the hash differs if the content does
         if rejected != self._rejected:
             self._rejected = rejected
             self._explainer.put(error, self._names())
 
     def _accept(self, found: Files) -> None:
-        self._rejected = None
+        self._rejected = self._rejected_since = None
         self._explainer.drop()
         files = self._absence.in_use(self._files, found)
         missing = [path for path in files if path not in found]
         gone = [path for path in self._reported if path not in files]
         is_over = any(path not in missing for path in self._reported)
         read = ConfigList(plugins=[plugin for plugins in files.values() for plugin in plugins])
+        if self._since is None or read != self._current:
+            self._since = time.time()
         is_news = self._is_news or is_over or read != self._current
         self._files, self._current, self._is_news, self._is_known = files, read, False, True
         if is_news:

@@ -32,6 +32,8 @@ class Explainer:
         self._thread: threading.Thread | None = None
         self._next: tuple[ConfigError, str] | None = None
         self._drops = 0
+        self.faults: list[str] = []
+        """The faults of the configuration that is not valid; those of the files until they are explained."""
 
     def put(self, error: ConfigError, kept: str) -> None:
         """Put a configuration into the queue, which has one place: it replaces the one that is there.
@@ -40,12 +42,14 @@ class Explainer:
         """
         with self._lock:
             self._next = error, kept
+            self.faults = [str(fault) for fault in error.faults]
 
     def drop(self) -> None:
         """Log nothing more about earlier configurations: there is a valid one."""
         with self._lock:
             self._next = None
             self._drops += 1
+            self.faults = []
 
     def start(self) -> None:
         """Start the thread if a configuration is in the queue and the thread is not running."""
@@ -83,6 +87,7 @@ class Explainer:
                     reason = f"it cannot be explained: {type(failure).__name__}: {failure}"
                     error = ConfigError([*error.faults, Fault(file=error.faults[0].file, message=reason)])
                 if drops == self._drops:
+                    self.faults = [str(fault) for fault in error.faults]
                     _log(error, kept)
 
 

@@ -49,6 +49,7 @@ class LateCreates:
         self._events: set[str] = set()  # whose create runs for an event
         self._threads = 0
         self._begun, self._succeeded, self._failed = 0.0, 0, 0
+        self._before = (0, 0)  # those that succeeded and failed in earlier batches
 
     def put(self, pods: Iterable[Sequence[Missed]]) -> None:
         """Queue sandboxes and containers, by pod; :meth:`start` begins with them."""
@@ -61,6 +62,7 @@ class LateCreates:
         """Begin with what is queued, in threads of their own."""
         with self._changed:
             if not self._threads:
+                self._before = self._before[0] + self._succeeded, self._before[1] + self._failed
                 self._begun, self._succeeded, self._failed = time.monotonic(), 0, 0
             while self._threads < min(THREADS, len(self._queue)):
                 thread = threading.Thread(target=self._work, name=f"late-{self._threads}", daemon=True)
@@ -110,6 +112,16 @@ class LateCreates:
                     return False
                 self._changed.wait(left)
         return True
+
+    def counts(self) -> dict[str, int]:
+        """Return what the status says of the late creates: docs/status.md."""
+        succeeded, failed = self._before
+        return {
+            "waiting": len(self._pending),
+            "running": len(self._running),
+            "succeeded": succeeded + self._succeeded,
+            "failed": failed + self._failed,
+        }
 
     def wait_until_idle(self, timeout: float) -> bool:
         """Wait until none is running, nor its ``delete``, at most *timeout* seconds; return whether none is."""

@@ -193,3 +193,8 @@ def _text(value: object) -> str:
 
 def _quoted(value: str) -> str:
     return value if _PLAIN.fullmatch(value) else json.dumps(value)
+
+
+def destination() -> tuple[str, int]:
+    """Return where the log goes, and how many of its lines are lost."""
+    return "stderr", 0

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, TypeVar
 from nri.api import PodSandbox
 from nri.api.convert import namespaces_to_paths, resources_of, resources_to_oci
 from nri.api.oci_config import container_to_oci
-from nri.types.v1 import Request, Spec
+from nri.client.facts import KnownRequest
+from nri.config.when import Facts
+from nri.types.v1 import Request, Spec, State
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -30,7 +32,9 @@ Fact = TypeVar("Fact")
 def of_pod(pod: PodSandbox, state: str) -> Request:
     """Return a request about the pod sandbox itself."""
     spec = _spec(pod.linux, pod.annotations)
-    return Request(state=state, id=pod.id, sandbox_id=pod.id, pid=pod.pid, spec=spec, labels=pod.labels)
+    request = Request(state=state, id=pod.id, sandbox_id=pod.id, pid=pod.pid, spec=spec, labels=pod.labels)
+    is_whole = state != State.DELETE or pod.HasField("linux")
+    return KnownRequest.of(request, _facts(pod, request, is_sandbox=True, is_whole=is_whole))
 
 
 def of_container(pod: PodSandbox, container: Container, state: str) -> Request:
@@ -41,7 +45,10 @@ def of_container(pod: PodSandbox, container: Container, state: str) -> Request:
     """
     spec = _spec(container.linux, {**pod.annotations, **container.annotations})
     sandbox = container.pod_sandbox_id or pod.id
-    return Request(state=state, id=container.id, sandbox_id=sandbox, pid=container.pid, spec=spec, labels=pod.labels)
+    request = Request(
+        state=state, id=container.id, sandbox_id=sandbox, pid=container.pid, spec=spec, labels=pod.labels
+    )
+    return KnownRequest.of(request, _facts(pod, request, is_sandbox=False))
 
 
 def config_of(pod: PodSandbox, container: Container) -> dict[str, Any]:
@@ -61,6 +68,22 @@ def name_of(pod: PodSandbox, container: Container | None = None) -> str:
     """Return ``NAMESPACE/POD[/CONTAINER]``, for the log."""
     name = f"{pod.namespace}/{pod.name}"
     return name if container is None else f"{name}/{container.name}"
+
+
+def _facts(pod: PodSandbox, request: Request, *, is_sandbox: bool, is_whole: bool = True) -> Facts:
+    """Return what is known of a pod, or of a container in it; a pod of which a runtime says nothing has no name.
+
+    :param is_whole: whether the event has all annotations.
+    """
+    is_known = bool(pod.name or pod.namespace)
+    return Facts(
+        namespace=pod.namespace or None,
+        labels=request.labels if is_known else None,
+        annotations=request.spec.annotations if request.spec is not None else None,
+        has_all_annotations=is_known and is_whole,
+        is_sandbox=is_sandbox,
+        runtime_handler=pod.runtime_handler if is_known else None,
+    )
 
 
 def _spec(linux: LinuxPodSandbox | LinuxContainer, annotations: Mapping[str, str]) -> Spec:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from nri.ttrpc import Call
     from nri.types.v1 import Request
     from nri.v1bridge.clients import Clients
+    from nri.v1bridge.ledger import Ledger
     from nri.v1bridge.missed import Missed
 
 MARGIN = 0.1
@@ -39,9 +40,9 @@ log = logging.getLogger("nri.v1bridge")
 class Served:
     """Runs the chains of events, and those that were missed. All methods may be called from any thread."""
 
-    def __init__(self, clients: Clients, subreaper: Subreaper | None) -> None:
+    def __init__(self, clients: Clients, ledger: Ledger, subreaper: Subreaper | None) -> None:
         self._clients = clients
-        self._chains = Chains(clients, subreaper)
+        self._chains = Chains(clients, ledger, subreaper)
         self._record = Record()
         self._late = LateCreates(self._run_late, self._record)
         self._unproven: dict[str, list[Missed]] = {}
@@ -108,6 +109,10 @@ class Served:
         is_idle = self._late.wait_until_idle(timeout)
         return self._chains.wait_until_idle(max(0.0, until - time.monotonic())) and is_idle
 
+    def late_counts(self) -> dict[str, int]:
+        """Return what the status says of the late creates."""
+        return self._late.counts()
+
     def close(self) -> None:
         """Close the file of the record."""
         self._record.close()
@@ -121,20 +126,20 @@ class Served:
         call.afterwards.append(self._tidy)
         deadline = None if call.deadline is None else call.deadline - MARGIN
         if request.state == State.CREATE:
-            self._create(request, name, deadline)
+            self._create(request, name, deadline, call.event)
         elif request.state == State.DELETE:
             self._wait_for_late(request, name, call, lambda: self._delete_after_create(request, name))
             try:
-                self._chain(request, name, deadline, changes)
+                self._chain(request, name, deadline, changes, event=call.event)
             finally:
                 self._record.discard(request.id)
         else:
-            self._chain(request, name, deadline, changes)
+            self._chain(request, name, deadline, changes, event=call.event)
 
-    def _create(self, request: Request, name: str, deadline: float | None) -> None:
+    def _create(self, request: Request, name: str, deadline: float | None, event: str) -> None:
         self._late.begin(request.id)
         try:
-            self._chain(request, name, deadline)
+            self._chain(request, name, deadline, event=event)
             if self._clients.configuration.is_known:
                 self._record.add(request.id)
         finally:
@@ -169,9 +174,11 @@ class Served:
         finally:
             self._tidy()
 
-    def _chain(self, request: Request, name: str, deadline: float | None, changes: Changes | None = None) -> None:
+    def _chain(
+        self, request: Request, name: str, deadline: float | None, changes: Changes | None = None, *, event: str = ""
+    ) -> None:
         without = self._runtime_runs_pods and request.is_sandbox
-        self._chains.run(request, name, deadline, without_containerds=without, changes=changes)
+        self._chains.run(request, name, deadline, event=event, without_containerds=without, changes=changes)
 
     def _tidy(self) -> None:
         self._chains.tidy()

@@ -92,6 +92,7 @@ def serve(*, path: str = stub.DEFAULT_SOCKET, index: str = "", options_file: str
         runner.run()
     elif turns[0].stand_by():
         bridge.announce(presence.CONNECTING)
+        bridge.open_status()
         runner.run()
     # The runtime may have gone in the middle of a chain; only the bridge still enforces the plugin's deadline.
     if not bridge.wait_until_idle(LAST_CALLS):

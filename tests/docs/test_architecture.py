@@ -9,7 +9,12 @@ import pytest
 
 ROOT = Path(__file__).parent.parent.parent
 TEXT = (ROOT / "docs/architecture.md").read_text()
-PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), ROOT / "deploy/README.md"]
+PAGES = [
+    *ROOT.glob("*.md"),
+    *ROOT.glob("docs/**/*.md"),
+    ROOT / "deploy/README.md",
+    ROOT / "deploy/monitoring/README.md",
+]
 DECISIONS = sorted(path for path in (ROOT / "docs/decisions").glob("*.md") if path.name != "README.md")
 
 

@@ -44,12 +44,18 @@ from nri.plugins.ulimit_adjuster import UlimitAdjuster
 from nri.runtime.options import load as load_runtime_options
 from nri.skel import Plugin
 from nri.skel.process import answer_of, schema_of
+from nri.status import shape
 from nri.types.v1 import EXTENSIONS, Request, Result, Spec
 from nri.v1bridge import BridgeOptions, OptionsError
 from tests.support import page_examples
 
 ROOT = Path(__file__).parent.parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "deploy/README.md"]
+PAGES = [
+    ROOT / "README.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+    ROOT / "deploy/README.md",
+    ROOT / "deploy/monitoring/README.md",
+]
 BLOCK = re.compile(
     r"^(?:<!-- not run: (?P<reason>[^\n]+?) -->\n+)?```(?P<language>\w*) ?(?P<name>\S*)\n(?P<text>.*?)^```$",
     re.MULTILINE | re.DOTALL,
@@ -92,7 +98,7 @@ def node(tmp_path: Path) -> Path:
     # A plugin's environment is the same for all, so what it is run by must know where this tree is.
     executable(tools / "python", f'#!/bin/sh\nPYTHONPATH="{ROOT}" exec "{sys.executable}" "$@"\n')
     places = {"--conf-dir": "etc/nri/resource.d", "--conf-file": "etc/nri/conf.json", "--bin-dir": "opt/nri/bin"}
-    others = "completion*|simulate*|bridge*|build*|conformance*|new*|run*"  # verbs that have no such options
+    others = "completion*|simulate*|bridge*|metrics*|build*|conformance*|new*|run*"  # verbs that have no such options
     cases = [
         f'case "$verb $*" in [!-]*{name}*|{others}|-*) ;; *) set -- "{name}={node}/{place}" "$@" ;; esac\n'
         for name, place in places.items()
@@ -208,7 +214,13 @@ def check_runtime_options(_: Any, file: Path) -> None:
     assert not (fault := load_runtime_options(str(file)).fault), fault
 
 
+def check_status_document(value: Any, _: Path) -> None:
+    rule = shape.STATUS if "bridge" in value else shape.EXCHANGES
+    assert not (fault := rule(value, "")), fault
+
+
 KINDS = [
+    ({"protocol"}, check_status_document),
     ({"plugins"}, check_host_configuration),
     ({"ociVersion", "bundle"}, lambda value, _: Path(value["bundle"]).relative_to("/")),
     ({"linux"}, lambda value, _: spec_from_oci(value)),

@@ -178,3 +178,45 @@ def _commands(containerd: Containerd, program: str) -> list[str]:
         if words[0].decode().rpartition("/")[2] == program and words[0] != image.FOREVER[0].encode():
             found.append(words[1].decode())
     return found
+
+
+def test_a_plugin_runs_for_the_namespaces_labels_and_annotations_of_its_condition(
+    containerd: Containerd, cri: Cri, tmp_path: Path
+) -> None:
+    kept = {}
+    plugins = []
+    for name, when in {
+        "namespace": {"namespaces": ["kube-*"]},
+        "sandbox": {"namespaces": ["shop"], "sandbox": True},
+        "label": {"labels": {"app": {"equals": "web"}}, "sandbox": False},
+        "annotation": {"annotations": {"team": {"pattern": "a*"}}},
+        "handler": {"runtimeHandler": ["kata*"]},
+        "default-handler": {"runtimeHandler": [""]},
+    }.items():
+        kept[name] = StandIn(containerd.enclosure.opt_nri / "bin", name, tmp_path / name)
+        plugins.append({"type": name, "when": when})
+    configure(containerd, *plugins)
+
+    ids = {}
+    told = {"labels": {"app": "web"}, "annotations": {"team": "alpha"}}
+    said: dict[str, dict[str, Any]] = {"kube-system": {}, "shop": told}
+    for namespace, changes in said.items():
+        pod = cri.run_pod("web", namespace=namespace, **changes)
+        container = create(cri, pod)
+        cri.start(container)
+        cri.stop(container)
+        cri.stop_pod(pod)
+        ids[namespace] = (pod, container)
+
+    def pairs(namespace: str, *, pod: bool = True, container: bool = True) -> list[tuple[str, str]]:
+        about = [id_ for id_, wanted in zip(ids[namespace], (pod, container), strict=True) if wanted]
+        return [("create", id_) for id_ in about] + [("delete", id_) for id_ in reversed(about)]
+
+    assert {name: [(r["state"], r["id"]) for r in keeper.requests()] for name, keeper in kept.items()} == {
+        "namespace": pairs("kube-system"),
+        "sandbox": pairs("shop", container=False),
+        "label": pairs("shop", pod=False),
+        "annotation": pairs("shop"),
+        "handler": [],
+        "default-handler": pairs("kube-system") + pairs("shop"),
+    }

@@ -87,6 +87,18 @@ def test_the_installed_plugins_are_ordinary_executables(destination: Path) -> No
         assert json.loads(run(binary, "invoke", stdin=REQUEST))["plugin"] == plugin
 
 
+def test_only_the_command_has_the_metrics_and_nothing_has_openssl(destination: Path) -> None:
+    lib = (destination / "opt/nri/lib").resolve()
+    programs = [path for path in lib.iterdir() if path.is_file() and os.access(path, os.X_OK)]
+    names = {path.resolve().name for path in programs if b"prometheus_client" in path.read_bytes()}
+    none = destination / "none.sock"
+
+    assert names == {"nri"}
+    assert [path for path in lib.rglob("*") if path.name.startswith(("libssl", "libcrypto", "_ssl"))] == []
+    printed = run(destination / "usr/local/bin/nri", "metrics", "--socket", none)
+    assert printed.splitlines()[-1] == "nri_v1bridge_up 0.0"
+
+
 def test_every_binary_says_which_build_it_is(destination: Path) -> None:
     said = dict(pair.split("=") for pair in run("tools/stamp").split())
     commit = said["commit"].removesuffix("-dirty")

@@ -24,6 +24,7 @@ DOCUMENTED = [
     "nri.client",
     "nri.config",
     "nri.skel",
+    "nri.status",
     "nri.stub",
     "nri.testing",
     "nri.types",

@@ -18,7 +18,7 @@ from nri.types.gojson import shorten
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any, NoReturn
+    from typing import Any
 
     from nri.plugins.hook_injector.hook_files import When
     from nri.types.v1 import Spec
@@ -80,16 +80,23 @@ class Subject:
         The engine of :mod:`re` looks for signals while it searches. So this runs in the main thread alone.
         """
         started = time.monotonic()
-        former = signal.signal(signal.SIGALRM, _stop)
-        left, interval = signal.setitimer(signal.ITIMER_REAL, max(min(SECONDS, self._left), 0.001))
+        armed = [True]
+
+        def stop(*_: object) -> None:
+            if armed:
+                raise _TooSlowError
+
+        former = signal.signal(signal.SIGALRM, stop)
+        before = signal.getitimer(signal.ITIMER_REAL)
         try:
-            try:
-                return is_so()
-            finally:  # where the signal may still come
-                signal.setitimer(signal.ITIMER_REAL, left, interval)
+            # Within the block: on a busy machine the signal may come before the next line.
+            signal.setitimer(signal.ITIMER_REAL, max(min(SECONDS, self._left), 0.001))
+            return is_so()
         except _TooSlowError:
             return True
         finally:
+            armed.clear()  # a signal that comes now is late
+            signal.setitimer(signal.ITIMER_REAL, *before)
             signal.signal(signal.SIGALRM, former)
             self._left -= time.monotonic() - started
 
@@ -132,7 +139,3 @@ def _compiled(pattern: str, where: str) -> re.Pattern[str]:
         raise DecodeError(
             f"{where}: found {shorten(repr(pattern))}, expected a regular expression: {error}"
         ) from error
-
-
-def _stop(*_: object) -> NoReturn:
-    raise _TooSlowError

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 ANSWER_WITHIN = 10.0  # seconds that a plugin has to answer `TYPE version`, and then to become ready
 MARKS = (b"nri.skel", b"nri import skel")  # text in the file of a plugin that was built with nri.skel
+MAX_VERSION = 100  # characters of a plugin's version that are kept
 MAX_FILE = 64 * 1024 * 1024  # bytes of a file that are searched
 FOREIGN = "it was not built with nri.skel"
 
@@ -35,6 +36,7 @@ class Attempt(NamedTuple):
     files: Files  # the files that the plugin was loaded from, its executable first
     why_not: str = ""  # the reason why the server can't be used or started
     seen: Seen | None = None  # the plugin's files, if they are the reason
+    build: str = ""  # the version that it reports
 
 
 def attempt(path: str, plugin: str, prefork: str, files: Files, seen: Seen | None) -> Attempt:
@@ -45,8 +47,9 @@ def attempt(path: str, plugin: str, prefork: str, files: Files, seen: Seen | Non
     :param seen: the files at the last attempt.
     """
     server = changing = None
+    build = ""
     try:
-        why = FOREIGN if prefork == "never" else _why_not(path, plugin)
+        why, build = (FOREIGN, "") if prefork == "never" else _ask_whether(path, plugin)
         wait_until_settled(files[path])
         look = Look(seen)
         if why == FOREIGN:
@@ -60,7 +63,7 @@ def attempt(path: str, plugin: str, prefork: str, files: Files, seen: Seen | Non
                 loaded = files | {each: one for each, one in found.items() if one != files[path]}
                 why = look.changed(loaded)
                 if why == "":
-                    return Attempt(server, loaded)
+                    return Attempt(server, loaded, build=build)
                 changing = Seen(loaded, time.monotonic_ns())
     except FileNotFoundError as error:
         why = f"a file is not there: {error.filename or path}"
@@ -69,7 +72,7 @@ def attempt(path: str, plugin: str, prefork: str, files: Files, seen: Seen | Non
         why = f"it cannot be started: {error.strerror}"
     if server is not None:
         server.retire()
-    return Attempt(None, files, why, changing)
+    return Attempt(None, files, why, changing, build)
 
 
 def try_prefork(path: str, plugin: str) -> str:
@@ -78,7 +81,7 @@ def try_prefork(path: str, plugin: str) -> str:
     A plugin that was not built with :mod:`nri.skel` is not run; the answer is "".
     """
     try:
-        why = _why_not(path, plugin)
+        why, _ = _ask_whether(path, plugin)
         if why == "":
             server = ServerHandle(path, plugin)
             try:
@@ -100,26 +103,28 @@ def is_built_with_skel(path: str) -> bool:
     return any(mark in content for mark in MARKS)
 
 
-def _why_not(path: str, plugin: str) -> str:
-    """Return the reason why a plugin can't be preforked, or "" if it reports that it can."""
+def _ask_whether(path: str, plugin: str) -> tuple[str, str]:
+    """Return the reason why a plugin can't be preforked, or "" if it reports that it can; and its version."""
     if not is_built_with_skel(path):
-        return FOREIGN
+        return FOREIGN, ""
     output = _ask(path, plugin, "version")
     try:
-        about = gojson.loads(output.stdout)
-        number = about.get("prefork") if isinstance(about, dict) else None
+        answer = gojson.loads(output.stdout)
     except ValueError:
-        return "it does not answer 'version'" + (f": {shorten(output.stderr, 200)}" if output.stderr else "")
+        return "it does not answer 'version'" + (f": {shorten(output.stderr, 200)}" if output.stderr else ""), ""
+    about = answer if isinstance(answer, dict) else {}
+    number, version = about.get("prefork"), about.get("version")
+    build = shorten(version, MAX_VERSION) if isinstance(version, str) else ""
     if number == VERSION:
-        return ""
+        return "", build
     if number is not None:
         found = gojson.describe(number)
-        return f"it was built with another version of nri.skel: its prefork is {found}, expected {VERSION}"
+        return f"it was built with another version of nri.skel: its prefork is {found}, expected {VERSION}", build
     # It gives the reason, unless its nri.skel is older than this verb.
     lines: list[str] = []
     _ask(path, plugin, "prefork", lines.append)
     stated = stated_reason("\n".join(lines).encode(), plugin)
-    return stated or "it was built with a version of nri.skel that can't"
+    return stated or "it was built with a version of nri.skel that can't", build
 
 
 def _ask(path: str, plugin: str, verb: str, log: Log = lambda _line: None) -> launch.Output:

@@ -37,6 +37,14 @@ _CAUTION = {"never": 0, "": 1, "always": 2}
 _logger = logging.getLogger("nri.client")
 
 
+class Standing(NamedTuple):
+    """What became of the attempt to load a plugin ahead."""
+
+    state: str  # ready, loading, foreign (not built with nri.skel), failed (started for each request)
+    reason: str = ""
+    build: str = ""  # the version that the plugin reports
+
+
 class _Known(NamedTuple):
     """The state of the plugin at a path."""
 
@@ -47,6 +55,7 @@ class _Known(NamedTuple):
     attempts: int = 0
     seen: Seen | None = None  # the files at the last attempt
     logged: frozenset[str] = frozenset()  # the kinds of reasons that were logged for this executable
+    standing: Standing = Standing("loading")
 
     def failed(self) -> _Known:
         """Return the state after a failed attempt."""
@@ -55,6 +64,7 @@ class _Known(NamedTuple):
             server=None,
             retry_at=time.monotonic() + min(RETRY_AT_MOST, RETRY * 2 ** min(self.attempts, 10)),
             attempts=self.attempts + 1,
+            standing=self.standing if self.server is None else Standing("loading"),
         )
 
     def failed_because(self, why: str) -> _Known:
@@ -62,7 +72,7 @@ class _Known(NamedTuple):
         kind = why.partition(": ")[0]
         if kind not in self.logged:
             _logger.warning("%s is started for each request: %s", self.plugin, why)
-        return self.failed()._replace(logged=self.logged | {kind})
+        return self.failed()._replace(logged=self.logged | {kind}, standing=Standing("failed", why))
 
     def again(self, changed: str) -> _Known:
         """Return the state before another attempt with the same executable.
@@ -135,6 +145,11 @@ class Pool:
             self._replace(path, new, new.failed())
         return None
 
+    def standing(self, path: str) -> Standing:
+        """Return what is known of the plugin at a path."""
+        known = self._known.get(path)
+        return Standing("loading") if known is None else known.standing
+
     def tidy(self) -> None:
         """Do the work that no request waits for: see :meth:`nri.prefork.pool.server_handle.ServerHandle.tidy`."""
         for known in list(self._known.values()):
@@ -178,8 +193,10 @@ class Pool:
             time.sleep(PAUSE)
         if outcome.why_not:
             new = known._replace(seen=outcome.seen).failed_because(outcome.why_not)
+            new = new._replace(standing=new.standing._replace(build=outcome.build))
         else:
-            new = known._replace(files=outcome.files, server=outcome.server)
+            standing = Standing("foreign" if outcome.server is None else "ready", build=outcome.build)
+            new = known._replace(files=outcome.files, server=outcome.server, standing=standing)
         if not self._replace(path, known, new) and outcome.server is not None:
             outcome.server.retire()
 

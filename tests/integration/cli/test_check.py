@@ -362,3 +362,24 @@ def test_what_a_plugin_says_about_itself_reaches_no_terminal_raw(host: Host) -> 
     host.script("loud", (host.bin / "loud").read_text().replace("#!/bin/sh", "#!/bin/bash"))
     host.configure(PluginEntry(type="loud"))
     assert command(host, "check").status == 1
+
+
+def test_conditions_have_notes_and_faults(host: Host) -> None:
+    answering(host, "a", said("a"), "echo true")
+    host.configure(PluginEntry(type="a", when={"annotations": {"b": {"present": False, "equals": "c"}}}))
+    ran = command(host, "check")
+    assert ran.status == 0
+    assert [line.partition("plugins[0].when")[2] for line in ran.stderr.splitlines() if "when" in line] == [
+        ".annotations.b: never met: what is not present has no value",
+        ": depends on annotations alone, so the author of a pod decides whether the plugin runs",
+    ]
+    host.configure_text('{"version":"0.1","plugins":[{"type":"a","when":{"namespaces":[]}}]}')
+    assert "found 0 items, expected at least 1 (namespaces of pods)" in faults(host)
+
+
+def test_a_condition_in_the_file_that_containerd_reads_is_noted(host: Host) -> None:
+    answering(host, "a", said("a"), "echo true")
+    text = '{"version":"0.1","plugins":[{"type":"a","when":{"sandbox":true}}]}'
+    (host.root / "conf.json").write_text(text)
+    ran = command(host, "check")
+    assert f"note: {host.root}/conf.json: plugins[0].when: containerd runs the plugins of this file" in ran.stderr

@@ -346,3 +346,49 @@ def test_that_owners_do_not_matter_is_said_each_time(host: Host) -> None:
     assert ran.status == 0
     assert ran.stderr.startswith("nri: warning: owners and modes of plugins and configuration are not checked; ")
     assert ran.stderr.endswith(" (--no-check-owner)\n")
+
+
+# Conditions
+
+OF_CONTAINERD = {
+    "io.kubernetes.cri.container-type": "container",
+    "io.kubernetes.cri.sandbox-id": "pod",
+    "io.kubernetes.cri.sandbox-namespace": "shop",
+}
+
+
+@pytest.mark.parametrize("state", ["create", "delete"])
+@pytest.mark.parametrize(
+    ("when", "annotations", "runs"),
+    [
+        ({"namespaces": ["shop"]}, OF_CONTAINERD, True),
+        ({"namespaces": ["other"]}, OF_CONTAINERD, False),
+        ({"namespaces": ["other"]}, {}, True),
+        ({"sandbox": True}, OF_CONTAINERD, False),
+        ({"sandbox": True}, {}, False),
+        ({"sandbox": False}, {}, True),
+        ({"annotations": {"team": {"equals": "x"}}}, {"team": "x"}, True),
+        ({"annotations": {"team": {"equals": "x"}}}, {"team": "y"}, False),
+        ({"annotations": {"team": {"equals": "x"}}}, {}, False),
+        ({"annotations": {"team": {"equals": "x"}}}, OF_CONTAINERD, True),
+        ({"labels": {"app": {"equals": "x"}}}, {}, True),
+        ({"runtimeHandler": ["kata"]}, OF_CONTAINERD, True),
+    ],
+    ids=str,
+)
+def test_a_plugin_runs_unless_its_condition_does_not_hold(
+    host: Host, when: dict[str, Any], annotations: dict[str, str], runs: bool, state: str
+) -> None:
+    kept = host.root / "kept"
+    host.configure(plugin("noop", ["keep", str(kept)], when=when))
+    host.bundle(OCI_CONFIG | {"annotations": annotations})
+    ran = Ran(host, verb=state)
+    assert (ran.status, ran.stderr) == (0, "")
+    assert kept.exists() == runs
+
+
+def test_annotations_of_the_state_count_for_a_condition(host: Host) -> None:
+    kept = host.root / "kept"
+    host.configure(plugin("noop", ["keep", str(kept)], when={"annotations": {"team": {"equals": "x"}}}))
+    assert Ran(host, host.state(annotations={"team": "x"})).status == 0
+    assert kept.exists()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from harness.processes import name
 from tests.integration.hook.running import ended, give, hanging, make_hang, start
 from tests.support.processes import has_zombie, is_running
 from tests.support.waiting import SOON, wait_until
@@ -42,9 +43,14 @@ def test_a_hook_that_a_signal_ends_leaves_no_plugin(host: Host, number: int, how
 
 
 def watchdog_of(process: subprocess.Popen[bytes]) -> int:
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    (watchdog,) = [int(pid) for pid in children if Path(f"/proc/{pid}/comm").read_text() == "nri-watchdog\n"]
-    return watchdog
+    """The hook's watchdog, which takes its name when it has started."""
+
+    def found() -> list[int]:
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        return [int(pid) for pid in children if name(int(pid)) == "nri-watchdog"]
+
+    assert wait_until(lambda: len(found()) == 1)
+    return found()[0]
 
 
 def test_the_watchdog_holds_nothing_that_a_runtime_waits_for(host: Host) -> None:

@@ -264,3 +264,56 @@ def test_a_create_that_is_stuck_takes_the_container_back(runtime: Runtime) -> No
     done = runtime.run(*CREATE, code=HANGS, cwd=runtime.host.root)
     assert (done.returncode, runtime.words()[-1]) == (1, ["delete", "--force", "web"])
     assert "nri-real create web: not done within 0.2 s: it was running noop" in done.stderr
+
+
+# Conditions
+
+HELD = {"annotations": {"qos.class": {"equals": "ls"}}}
+UNMET = {"annotations": {"qos.class": {"equals": "batch"}}}
+
+
+@pytest.mark.parametrize(("when", "states"), [(HELD, ["setup", "create"]), (UNMET, [])], ids=str)
+def test_create_runs_the_plugins_whose_condition_holds(
+    runtime: Runtime, when: dict[str, object], states: list[str]
+) -> None:
+    runtime.keep(when=when)
+    runtime.exists()
+    assert runtime.run(*CREATE, cwd=runtime.host.root).returncode == 0
+    assert runtime.states() == states
+    assert runtime.words()[0] == list(CREATE)
+
+
+@pytest.mark.parametrize(("when", "states"), [(HELD, ["resize", "update"]), (UNMET, [])], ids=str)
+def test_update_runs_the_plugins_whose_condition_holds(
+    runtime: Runtime, when: dict[str, object], states: list[str]
+) -> None:
+    runtime.keep(when=when)
+    runtime.exists()
+    assert runtime.run("update", "--cpu-share", "5", "web", cwd=runtime.host.root).returncode == 0
+    assert runtime.states() == states
+
+
+@pytest.mark.parametrize(("when", "states"), [(HELD, ["delete"]), (UNMET, [])], ids=str)
+def test_delete_runs_the_plugins_whose_condition_holds(
+    runtime: Runtime, when: dict[str, object], states: list[str]
+) -> None:
+    runtime.keep(when=when)
+    runtime.exists(status="stopped")
+    assert runtime.run("delete", "web", cwd=runtime.host.root).returncode == 0
+    assert runtime.states() == states
+
+
+@pytest.mark.parametrize("annotations", [{"qos.class": "ls"}, {"qos.class": "batch"}])
+def test_a_delete_without_a_bundle_is_judged_by_the_state(runtime: Runtime, annotations: dict[str, str]) -> None:
+    runtime.keep(when=HELD)
+    runtime.exists(status="stopped", bundle="/gone", annotations=annotations)
+    assert runtime.run("delete", "web", cwd=runtime.host.root).returncode == 0
+    assert runtime.states() == (["delete"] if annotations["qos.class"] == "ls" else [])
+
+
+def test_run_adds_no_hook_for_a_plugin_whose_condition_does_not_hold(runtime: Runtime) -> None:
+    runtime.keep(when=UNMET)
+    runtime.script("open('seen', 'w').write(open('bundle/config.json').read())")
+    assert runtime.run("run", "--bundle", "bundle", "web", cwd=runtime.host.root).returncode == 0
+    assert "hooks" not in json.loads((runtime.host.root / "seen").read_text())
+    assert runtime.states() == []

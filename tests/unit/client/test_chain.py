@@ -315,3 +315,50 @@ def test_one_client_serves_any_number_of_events() -> None:
     for state in ("create", "delete", "create"):
         assert len(chain.invoke(request(), state)) == 1
     assert [sent["state"] for sent in invoker.requests] == ["create", "delete", "create"]
+
+
+# Conditions
+
+
+def test_a_plugin_whose_condition_does_not_hold_is_not_run() -> None:
+    invoker = FakeInvoker()
+    plugins = [
+        PluginEntry(type="a", when={"annotations": {"qos.class": {"equals": "ls"}}}),
+        PluginEntry(type="b", when={"annotations": {"qos.class": {"equals": "batch"}}}),
+        PluginEntry(type="c", states=["update"], when={"sandbox": True}),
+    ]
+    chain = client(invoker, *plugins)
+    asked = request(spec=Spec(annotations={"qos.class": "ls"}))
+    for state in ("create", "update", "delete"):
+        chain.invoke(asked, state)
+    assert invoker.ran == ["a", "a"]
+    assert [plugin.type for plugin in chain.chain("create", asked)] == ["a"]
+    assert [plugin.type for plugin in chain.chain("update")] == ["c"]
+
+
+def test_a_plugin_that_is_not_run_can_be_one_that_does_not_exist() -> None:
+    invoker = FakeInvoker(missing=("a",))
+    plugins = [PluginEntry(type="a", when={"sandbox": True}), PluginEntry(type="b")]
+    assert [step.plugin.type for step in client(invoker, *plugins).invoke(request(), "create")] == ["b"]
+
+
+def test_what_a_plugin_asks_for_does_not_change_which_plugins_run_for_the_same_state() -> None:
+    from nri.adjust import Changes, OCIAbilities
+
+    invoker = FakeInvoker({"a": output({"plugin": "a", "adjust": {"annotations": {"team": "x"}}})})
+    plugins = [
+        PluginEntry(type="a", states=["setup"]),
+        PluginEntry(type="b", states=["setup"], when={"annotations": {"team": {"present": True}}}),
+    ]
+    changes = Changes(OCIAbilities("runc", lambda: (1, 2), lambda _names, config: config), {"annotations": {}})
+    client(invoker, *plugins).invoke(request(spec=Spec()), "setup", changes=changes)
+    assert changes.config["annotations"] == {"team": "x"}
+    assert invoker.ran == ["a"]
+
+
+@pytest.mark.parametrize("labels", [{}, {"app": "web"}], ids=["hook", "with labels"])
+def test_a_task_is_judged_by_its_specification_and_its_sandbox(labels: dict[str, str]) -> None:
+    invoker = FakeInvoker()
+    plugins = [PluginEntry(type="a", when={"labels": {"app": {"equals": "db"}}}), PluginEntry(type="b")]
+    client(invoker, *plugins).invoke(Task("id", 1, Spec()), "create", Sandbox("pod", labels))
+    assert invoker.ran == (["b"] if labels else ["a", "b"])

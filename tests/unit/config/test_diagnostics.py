@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -99,6 +100,77 @@ FAULTS: list[tuple[str | bytes, list[Any]]] = [
         plugin('{"type":"a","states":["setup","setup"]}'),
         ["1:59: plugins[0].states[1]: found the string 'setup' again"],
     ),
+    # a condition
+    (plugin('{"type":"a","when":{}}'), ["1:48: plugins[0].when: found 0 keys, expected at least 1 (the containers"]),
+    (
+        plugin('{"type":"a","when":["x"]}'),
+        ["plugins[0].when: found an array, expected an object (the containers that"],
+    ),
+    (plugin('{"type":"a","when":null}'), ["plugins[0].when: found null, expected an object"]),
+    (plugin('{"type":"a","When":{"sandbox":true}}'), ['plugins[0].When: unknown key, did you mean "when"?']),
+    (plugin('{"type":"a","when":{"namespace":["x"]}}'), ['when.namespace: unknown key, did you mean "namespaces"?']),
+    (plugin('{"type":"a","when":{"runtime_handler":["x"]}}'), ['unknown key, did you mean "runtimeHandler"?']),
+    (
+        plugin('{"type":"a","when":{"x-note":1}}'),
+        ['unknown key, expected one of "namespaces", "labels", "annotations", "sandbox", "runtimeHandler"'],
+    ),
+    (plugin('{"type":"a","when":{"namespaces":[]}}'), ["when.namespaces: found 0 items, expected at least 1"]),
+    (plugin('{"type":"a","when":{"namespaces":"x"}}'), ["when.namespaces: found the string 'x', expected an array"]),
+    (
+        plugin('{"type":"a","when":{"namespaces":["a-*","^kube-.*$","","Kube","-a",7]}}'),
+        [
+            "namespaces[1]: found the string '^kube-.*$', expected a name of letters a-z, digits and '-', or",
+            "namespaces[2]: found the string '', expected a name",
+            "namespaces[3]: found the string 'Kube', expected a name",
+            "namespaces[4]: found the string '-a', expected a name",
+            "namespaces[5]: found the number 7, expected a string",
+        ],
+    ),
+    (plugin('{"type":"a","when":{"namespaces":["' + "a" * 64 + '"]}}'), ["found 64 characters, expected at most 63"]),
+    (plugin('{"type":"a","when":{"labels":{}}}'), ["when.labels: found 0 keys, expected at least 1 (labels of"]),
+    (
+        plugin('{"type":"a","when":{"labels":{"a":{}}}}'),
+        ["when.labels.a: found 0 keys, expected at least 1 (an object"],
+    ),
+    (
+        plugin('{"type":"a","when":{"labels":{"a":"b"}}}'),
+        ["when.labels.a: found the string 'b', expected an object (an"],
+    ),
+    (
+        plugin('{"type":"a","when":{"labels":{"a b":{"present":true}}}}'),
+        ["when.labels: found the string 'a b', expected"],
+    ),
+    (
+        plugin('{"type":"a","when":{"labels":{"a":{"equal":"b"}}}}'),
+        ['labels.a.equal: unknown key, did you mean "equals"?'],
+    ),
+    (
+        plugin('{"type":"a","when":{"labels":{"a":{"equals":[]}}}}'),
+        ["labels.a.equals: found 0 items, expected at least 1"],
+    ),
+    (
+        plugin('{"type":"a","when":{"labels":{"a":{"equals":3}}}}'),
+        ["found the number 3, expected a string or an array"],
+    ),
+    (plugin('{"type":"a","when":{"labels":{"a":{"present":1}}}}'), ["found the number 1, expected true or false"]),
+    (
+        plugin('{"type":"a","when":{"annotations":{"a":{"pattern":"web"}}}}'),
+        ["annotations.a.pattern: found the string 'web', expected a pattern with '*' for any characters"],
+    ),
+    (
+        plugin('{"type":"a","when":{"annotations":{"a":{"pattern":"*' + "x" * 100_000 + '"}}}}'),
+        ["annotations.a.pattern: found 100001 characters, expected at most 4096"],
+    ),
+    (
+        plugin('{"type":"a","when":{"sandbox":"yes"}}'),
+        ["found the string 'yes', expected one of true, false, \"both\""],
+    ),
+    (plugin('{"type":"a","when":{"sandbox":1}}'), ["found the number 1, expected one of true, false"]),
+    (
+        plugin('{"type":"a","when":{"runtimeHandler":"runc"}}'),
+        ["runtimeHandler: found the string 'runc', expected an"],
+    ),
+    (plugin('{"type":"a","when":{"sandbox":true,"sandbox":false}}'), ["when.sandbox: the key is given again"]),
     # keys that are given twice
     (
         '{"version":"0.1",\n"plugins":[],\n"version":"0.1"}',
@@ -168,3 +240,19 @@ def test_faults_of_each_kind_are_found_up_to_the_limit() -> None:
     assert len(lines(document)) == 4
     assert len(diagnose("f", document.encode(), 3)) == 3
     assert len(diagnose("f", document.encode(), 1)) == 1
+
+
+@pytest.mark.parametrize(
+    "when",
+    [
+        {"namespaces": ["A"] * 100_000},
+        {"runtimeHandler": [1] * 100_000},
+        {"labels": {"a": {"equals": [1] * 100_000}}},
+        {"annotations": {"a": {"pattern": ["x"] * 100_000}}},
+        {"labels": {f"a{number}": 1 for number in range(20_000)}},
+    ],
+    ids=lambda when: next(iter(when)),
+)
+def test_a_condition_with_very_many_mistakes_has_as_many_faults_as_are_listed(when: dict[str, Any]) -> None:
+    document = json.dumps({"version": "0.1", "plugins": [{"type": "a", "when": when}]})
+    assert len(lines(document)) == MAX_FAULTS

@@ -39,6 +39,16 @@ FULL = {
             "prefork": "always",
         },
         {"type": "b-1.0_c", "x-": None},
+        {
+            "type": "c",
+            "when": {
+                "namespaces": ["kube-*", "shop"],
+                "labels": {"app": {"equals": "web"}, "a/b": {"present": False}},
+                "annotations": {"team": {"equals": ["x", "y"], "pattern": "x*"}, "d": {"pattern": ["*", "a*b"]}},
+                "sandbox": "both",
+                "runtimeHandler": ["", "kata*"],
+            },
+        },
     ],
 }
 
@@ -51,7 +61,9 @@ def test_the_table_and_the_schema_agree_on_mutated_documents(value: Any) -> None
 
 
 @settings(max_examples=300, deadline=None)
-@given(values, st.sampled_from(["type", "states", "failurePolicy", "timeout", "prefork", "conf", "x-a", "Type"]))
+@given(
+    values, st.sampled_from(["type", "states", "failurePolicy", "timeout", "prefork", "conf", "when", "x-a", "Type"])
+)
 def test_the_table_and_the_schema_agree_on_any_value_of_a_key(value: Any, key: str) -> None:
     document = {"version": "0.1", "plugins": [{"type": "a", key: value}]}
     assert HOST_CONFIG.accepts(document) == VALIDATOR.is_valid(document)
@@ -103,7 +115,7 @@ def test_a_valid_configuration_is_read_without_anything_slow(tmp_path: Path) -> 
     code = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
         "from nri import config\n"
-        "assert len(config.load(sys.argv[2], '/nonexistent').plugins) == 2\n"
+        "assert len(config.load(sys.argv[2], '/nonexistent').plugins) == 3\n"
         "print(*sys.modules)"
     )
     root = os.path.dirname(os.path.dirname(nri.__file__))
@@ -130,6 +142,8 @@ def test_a_valid_configuration_is_read_without_anything_slow(tmp_path: Path) -> 
         "nri.config.faults",
         "nri.config.loading",
         "nri.config.validate",
+        "nri.config.when",
+        "nri.config.when_rules",
         "nri.errors",
         "nri.filekind",
         "nri.places",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -186,6 +187,23 @@ def test_many_such_patterns_end_together(hooks: Hooks) -> None:
     for number in range(30):
         hooks.write(f"{number:02}.json", when={"annotations": {".*": "^(a+)+$"}, "commands": ["^(a+)+$"]})
     assert len(hooks.injected({"x": "a" * 64 + "!"}, process={"args": ["a" * 64 + "!"]})) == 30
+
+
+@pytest.mark.parametrize("when", ["armed", "ended"])
+def test_the_alarm_may_come_at_any_moment(hooks: Hooks, monkeypatch: pytest.MonkeyPatch, when: str) -> None:
+    set_timer = signal.setitimer
+
+    def interrupted(which: int, seconds: float, interval: float = 0.0) -> tuple[float, float]:
+        former = set_timer(which, seconds, interval)
+        if (0 < seconds < 1) is (when == "armed"):
+            signal.raise_signal(signal.SIGALRM)
+        return former
+
+    monkeypatch.setattr(signal, "setitimer", interrupted)
+    before = signal.getitimer(signal.ITIMER_REAL)[0] > 0, signal.getsignal(signal.SIGALRM)
+    hooks.write("a.json", when={"commands": ["^no$"]})
+    assert hooks.injected(process={"args": ["yes"]}) == (["a.json"] if when == "armed" else [])
+    assert (signal.getitimer(signal.ITIMER_REAL)[0] > 0, signal.getsignal(signal.SIGALRM)) == before
 
 
 # What is refused

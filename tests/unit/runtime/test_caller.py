@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from nri.client.oci import KIND_KEY
 from nri.runtime import caller
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def test_what_is_no_version(output: str) -> None:
 def test_a_container_without_the_annotation_is_not_of_kubernetes() -> None:
     said: list[str] = []
     assert not caller.runs_plugins_itself({}, os.getpid(), said.append)
-    assert not caller.runs_plugins_itself({caller.KIND_KEY: "container"}, os.getpid(), said.append)
+    assert not caller.runs_plugins_itself({KIND_KEY: "container"}, os.getpid(), said.append)
     assert said == []
 
 
@@ -81,7 +82,7 @@ def test_a_containerd_that_does_not_listen_is_noted(monkeypatch: pytest.MonkeyPa
     said: list[str] = []
     address = str(tmp_path / "sock")
     monkeypatch.setattr(caller, "command_line", lambda pid: [SHIM, "-namespace", "k8s.io", "-address", address])
-    assert not caller.runs_plugins_itself({caller.KIND_KEY: "container"}, 1, said.append)
+    assert not caller.runs_plugins_itself({KIND_KEY: "container"}, 1, said.append)
     assert said == [UNKNOWN.format(address, "No such file or directory")]
 
 
@@ -92,5 +93,5 @@ def test_something_else_that_listens_is_noted(monkeypatch: pytest.MonkeyPatch, t
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(address)
         listening.listen()
-        assert not caller.runs_plugins_itself({caller.KIND_KEY: "container"}, 1, said.append)
+        assert not caller.runs_plugins_itself({KIND_KEY: "container"}, 1, said.append)
     assert said == [UNKNOWN.format(address, "it prints no version")]

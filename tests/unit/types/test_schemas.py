@@ -53,7 +53,8 @@ REQUEST = {
 CONFIG = {
     "version": "0.1",
     "plugins": [
-        {"type": "a", "conf": {}, "states": ["setup"], "failurePolicy": "fail", "timeout": 1.5, "prefork": "never"}
+        {"type": "a", "conf": {}, "states": ["setup"], "failurePolicy": "fail", "timeout": 1.5, "prefork": "never"},
+        {"type": "b", "when": {"namespaces": ["c*"], "labels": {"d": {"present": True}}, "sandbox": False}},
     ],
 }
 DOCUMENTS = [

@@ -13,7 +13,7 @@ from jsonschema import Draft202012Validator
 
 from fuzz.documents import WORDS
 from nri.types import DecodeError
-from nri.types.table import ANYTHING, FLAG, Key, Rule, Table, array, either, number, text, words
+from nri.types.table import ANYTHING, FLAG, Key, Map, Rule, Table, array, either, number, text, words
 from nri.types.table_explained import faults as faults_of
 from nri.types.table_explained import refusal, why
 from nri.types.table_explained import schema as schema_of
@@ -244,3 +244,11 @@ def test_a_valid_value_needs_no_more_than_the_table() -> None:
     ran = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True, check=True)
     loaded = set(ran.stdout.split())
     assert not loaded & {"re", "json", "typing", "dataclasses", "enum", "difflib", "nri.types.table_explained"}
+
+
+@pytest.mark.parametrize("rule", [Table(Key("a", FLAG), least=1), Map(FLAG, text(), least=1)], ids=["table", "map"])
+def test_an_object_can_need_a_number_of_keys(rule: Rule) -> None:
+    validator = Draft202012Validator(schema_of(rule))
+    for value, accepted in (({}, False), ({"a": True}, True), (None, False)):
+        assert rule.accepts(value) == validator.is_valid(value) == accepted
+    assert list(faults_of(rule, {}, "here")) == [("here", "found 0 keys, expected at least 1")]

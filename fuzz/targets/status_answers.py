@@ -1,0 +1,122 @@
+"""Answers of a status socket: any bytes are refused with a sentence, or become a verdict in one short line and
+a page that fits a terminal of 80 columns. The input is an answer.
+"""
+
+from __future__ import annotations
+
+import json
+
+from nri.status import shape
+from nri.status.client import AskError, read
+from nri.status.judging import DEGRADED, MAX_LINE, WELL, Thresholds, judge
+from nri.status.layout import WIDTH
+from nri.status.page import page
+from nri.status.pod_page import pod_page
+
+STRICT = Thresholds(max_error_rate=0.0, max_near_deadline=0.0, max_late=0.0)
+
+
+def check(data: bytes) -> None:
+    """Read the answer, and make all of it that can be made."""
+    try:
+        document = read(data, "/a.sock")
+    except AskError as error:
+        assert str(error).startswith("/a.sock: ")
+        assert len(str(error)) < 2000
+        return
+    assert document == json.loads(data)
+    lines = []
+    if not shape.STATUS(document, ""):
+        verdict = judge(document, STRICT)
+        assert verdict.code in (WELL, DEGRADED)
+        assert verdict.line.isprintable()
+        assert len(verdict.line.encode()) <= MAX_LINE
+        lines = page(document, verdict)
+    if not shape.EXCHANGES(document, ""):
+        lines += pod_page(document)
+    for line in lines:
+        assert len(line) <= WIDTH, line
+        assert line.isprintable(), line
+
+
+_HISTOGRAM = {"bounds": [0.001, 2.5], "counts": [3, 0, 1], "sum": 4}
+_PLUGIN = {
+    "type": "clearcfs",
+    "source": "/etc/nri/resource.d/10.conf",
+    "index": 0,
+    "states": ["create"],
+    "timeout": 2,
+    "failurePolicy": "fail",
+    "binary": None,
+    "problem": "not found",
+    "build": None,
+    "prefork": {"state": "failed", "reason": None},
+    "runs": {"create": {"ok": 3, "error": 1, "killed": 0, "passedOver": 0}},
+    "seconds": _HISTOGRAM,
+    "last": "error",
+    "lastError": {"time": 1, "state": "create", "pod": "a/b", "container": None, "error": "\u001b[2J"},
+}
+_EVENT = {
+    "event": "StartContainer",
+    "answered": 4,
+    "errors": 1,
+    "late": 1,
+    "seconds": _HISTOGRAM,
+    "waiting": _HISTOGRAM,
+    "nearDeadline": 1,
+}
+_STATUS = {
+    "protocol": 1,
+    "time": 1763802000.5,
+    "bridge": {
+        "version": "0.9",
+        "commit": None,
+        "date": None,
+        "pid": 1,
+        "started": 0,
+        "state": "connected",
+        "options": {},
+    },
+    "runtime": {"name": "containerd", "version": "v2", "nri": "0.8", "since": 1, "connections": 2},
+    "configuration": {"files": ["/a"], "valid": False, "faults": ["x"], "since": 1, "rejectedSince": 2},
+    "plugins": [_PLUGIN],
+    "events": [_EVENT],
+    "lateCreates": {"waiting": 0, "running": 0, "succeeded": 0, "failed": 0},
+    "log": {"to": None, "lost": 0},
+}
+_PART = {
+    "plugin": "clearcfs",
+    "binary": None,
+    "seconds": None,
+    "outcome": "ok",
+    "request": None,
+    "result": '{"metadata":{"a":[1]}}',
+    "error": "e",
+}
+_EXCHANGE = {
+    "time": 1,
+    "state": "create",
+    "event": None,
+    "id": "a",
+    "container": None,
+    "late": True,
+    "seconds": 0.1,
+    "error": "e",
+    "plugins": [_PART],
+}
+_EXCHANGES = {"protocol": 1, "namespace": "a", "name": "b", "exchanges": [_EXCHANGE], "forgotten": 1}
+
+JSON = True
+SEEDS = (
+    b"",
+    b"[]",
+    b"{",
+    b'{"protocol": 2}',
+    b'{"protocol": 1, "error": "\\u001b"}',
+    json.dumps(_STATUS).encode(),
+    json.dumps(_EXCHANGES).encode(),
+    json.dumps(_EXCHANGES).replace("0.1", "1e999").encode(),
+)
+WORDS = tuple(
+    f'"{key}"'.encode() for document in (_STATUS, _PLUGIN, _EVENT, _EXCHANGES, _EXCHANGE) for key in document
+)

@@ -1,0 +1,77 @@
+"""What a host knows of the container of a request, for the conditions in the host configuration (``when``).
+
+A host that knows more than its request says makes a :class:`KnownRequest`: the bridge does. All others judge by the
+request itself, of which pods have written a part. So a fact counts here only if no pod can forge it:
+
+- containerd writes the annotations ``io.kubernetes.cri.*`` of an OCI configuration after those of the pod;
+- CRI-O writes the labels of the kubelet last, as annotations, also over its own (of a sandbox, a pod's annotation
+  overrides those that begin with ``io.kubernetes.cri-o.``).
+
+On each runtime a pod can forge what the other one writes. So all that is found must agree; else nothing is known.
+"""
+
+from __future__ import annotations
+
+from nri.client.oci import KIND_KEY, SANDBOX_ID_KEYS
+from nri.config.when import Facts
+from nri.types.v1 import Request
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+NAMESPACE_KEYS = ("io.kubernetes.cri.sandbox-namespace", "io.kubernetes.pod.namespace")
+"""The annotations with a pod's namespace, of containerd and of CRI-O. The second one is also the kubelet's label."""
+
+NAME_KEY = "io.kubernetes.container.name"
+"""The kubelet's label with the name of a container, which CRI-O writes as an annotation; ``POD`` for a sandbox."""
+
+
+class KnownRequest(Request):
+    """A request of a host that knows more of the container than plugins are told. Plugins get the same document."""
+
+    __slots__ = ("facts",)
+
+    facts: Facts
+
+    @classmethod
+    def of(cls, request: Request, facts: Facts) -> KnownRequest:
+        """Return a request with what the host knows."""
+        known = cls.__new__(cls)
+        known._set(facts=facts, **{name: getattr(request, name) for name in Request.__slots__})
+        return known
+
+
+def facts_of(request: Request) -> Facts:
+    """Return what the host knows of a request's container."""
+    if isinstance(request, KnownRequest):
+        return request.facts
+    annotations = request.spec.annotations if request.spec is not None else None
+    told = annotations or {}
+    labels = request.labels or None  # hooks have none, and the kubelet labels every pod
+    return Facts(
+        namespace=_namespace(labels or {}, told),
+        labels=labels,
+        annotations=annotations,
+        # A container of containerd's has those of its pod that containerd is configured to hand down.
+        has_all_annotations=labels is not None or KIND_KEY not in told,
+        is_sandbox=request.is_sandbox if labels is not None else _is_sandbox(request, told),
+    )
+
+
+def _namespace(labels: Mapping[str, str], annotations: Mapping[str, str]) -> str | None:
+    if of_kubelet := labels.get(NAMESPACE_KEYS[1]):
+        return of_kubelet
+    found = {annotations[key] for key in NAMESPACE_KEYS if annotations.get(key)}
+    return found.pop() if len(found) == 1 else None
+
+
+def _is_sandbox(request: Request, annotations: Mapping[str, str]) -> bool | None:
+    """Return whether a container is a sandbox by all that says so; False if nothing does, None if it differs."""
+    ids = [request.sandbox_id, *[annotations.get(key) for key in SANDBOX_ID_KEYS]]
+    found = {id_ == request.id for id_ in ids if id_}
+    if KIND_KEY in annotations:
+        found.add(annotations[KIND_KEY] == "sandbox")
+    if NAME_KEY in annotations:
+        found.add(annotations[NAME_KEY] == "POD")
+    return None if len(found) > 1 else found == {True}

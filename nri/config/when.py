@@ -1,0 +1,251 @@
+"""The condition of an entry, ``when``: made ready when the configuration is read, judged for each request.
+
+A condition has up to five parts, and a part holds, does not hold, or cannot be judged, since the host does not know
+what it asks for. Only a part that does not hold keeps a plugin from running: where nothing is known, it runs
+(docs/decisions/0032). No text of a pod takes longer than its length to match, whatever the patterns.
+"""
+
+from __future__ import annotations
+
+from nri.config.when_rules import BOTH, WHEN, is_pattern
+from nri.types import gojson
+from nri.types.gojson import shorten
+from nri.types.jsonobject import JSONObject
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any, Protocol
+
+    class Part(Protocol):
+        """One part of a condition."""
+
+        def holds(self, facts: Facts) -> bool | None:
+            """Return whether it holds; None if that is not known."""
+
+        def why(self, facts: Facts) -> str:
+            """Return what was found and what is expected, for a part that does not hold; else what is not known."""
+
+
+class Facts:
+    """What a host knows of a container. None stands for what it does not know.
+
+    :param namespace: the pod's.
+    :param labels: the pod's.
+    :param annotations: the container's, which include its pod's.
+    :param has_all_annotations: whether an annotation that is not among these does not exist.
+    :param is_sandbox: whether it is a pod sandbox.
+    :param runtime_handler: the one that the pod names; "" for the runtime's default.
+    """
+
+    __slots__ = ("annotations", "has_all_annotations", "is_sandbox", "labels", "namespace", "runtime_handler")
+
+    def __init__(
+        self,
+        *,
+        namespace: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        annotations: Mapping[str, str] | None = None,
+        has_all_annotations: bool = True,
+        is_sandbox: bool | None = None,
+        runtime_handler: str | None = None,
+    ) -> None:
+        self.namespace, self.labels, self.annotations = namespace, labels, annotations
+        self.has_all_annotations, self.is_sandbox = has_all_annotations, is_sandbox
+        self.runtime_handler = runtime_handler
+
+
+class Pattern:
+    """A text in which ``*`` stands for any characters, or none.
+
+    The fixed parts are searched for from left to right, each once, so that matching never goes back.
+    """
+
+    __slots__ = ("_end", "_middle", "_start")
+
+    def __init__(self, pattern: str) -> None:
+        self._start, *middle, self._end = pattern.split("*")
+        self._middle = [part for part in middle if part]
+
+    def matches(self, text: str) -> bool:
+        """Return whether the whole of *text* matches."""
+        at, end = len(self._start), len(text) - len(self._end)
+        if at > end or not text.startswith(self._start) or not text.endswith(self._end):
+            return False
+        for part in self._middle:
+            found = text.find(part, at, end)
+            if found < 0:
+                return False
+            at = found + len(part)
+        return True
+
+
+class Texts:
+    """Texts and patterns of which one must match.
+
+    :param literal: whether all are texts, also those with a ``*``.
+    """
+
+    __slots__ = ("_given", "_patterns", "_texts")
+
+    def __init__(self, given: Sequence[str], *, literal: bool = False) -> None:
+        self._given = given
+        self._texts = frozenset([text for text in given if literal or not is_pattern(text)])
+        self._patterns = [Pattern(text) for text in given if text not in self._texts]
+
+    def match(self, text: str) -> bool:
+        """Return whether one of them matches the whole of *text*."""
+        return text in self._texts or any(pattern.matches(text) for pattern in self._patterns)
+
+    def __str__(self) -> str:
+        given = shorten(", ".join([text or '""' for text in self._given]), 200)
+        return f"one of {given}" if len(self._given) > 1 else given
+
+
+class _Name:
+    """``namespaces`` or ``runtimeHandler``: a name that is one of several."""
+
+    __slots__ = ("_attribute", "_texts", "_what")
+
+    def __init__(self, what: str, attribute: str, given: Sequence[str]) -> None:
+        self._what, self._attribute, self._texts = what, attribute, Texts(given)
+
+    def holds(self, facts: Facts) -> bool | None:
+        found = getattr(facts, self._attribute)
+        return None if found is None else self._texts.match(found)
+
+    def why(self, facts: Facts) -> str:
+        found = getattr(facts, self._attribute)
+        if found is None:
+            return f"{self._what} not known"
+        return f"{self._what} {_quoted(found)}, expected {self._texts}"
+
+
+class _Sandbox:
+    """``sandbox``, if it is not ``both``."""
+
+    __slots__ = ("_wanted",)
+
+    def __init__(self, wanted: bool) -> None:
+        self._wanted = wanted
+
+    def holds(self, facts: Facts) -> bool | None:
+        return None if facts.is_sandbox is None else facts.is_sandbox == self._wanted
+
+    def why(self, facts: Facts) -> str:
+        if facts.is_sandbox is None:
+            return "not known if it is a sandbox"
+        found, expected = ("a sandbox", "a container") if facts.is_sandbox else ("a container", "a sandbox")
+        return f"{found}, expected {expected}"
+
+
+class _Value:
+    """The rule for one key of ``labels`` or ``annotations``."""
+
+    __slots__ = ("_allowed", "_key", "_may_be_there", "_what")
+
+    def __init__(self, what: str, key: str, rule: Mapping[str, Any]) -> None:
+        self._what, self._key = what, key
+        self._may_be_there: bool = rule.get("present", True)
+        self._allowed = []
+        if "equals" in rule:
+            self._allowed.append(Texts(_listed(rule["equals"]), literal=True))
+        if "pattern" in rule:
+            self._allowed.append(Texts(_listed(rule["pattern"])))
+
+    def holds(self, facts: Facts) -> bool | None:
+        value, is_known = self._find(facts)
+        if value is not None:
+            return self._may_be_there and all(texts.match(value) for texts in self._allowed)
+        if not is_known:
+            return None
+        return not self._may_be_there and not self._allowed
+
+    def why(self, facts: Facts) -> str:
+        value, is_known = self._find(facts)
+        where = f"{self._what} {_quoted(self._key)}"
+        if value is None and not is_known:
+            return f"{where} not known"
+        found = "missing" if value is None else f"found {_quoted(value)}"
+        expected = " and ".join([str(texts) for texts in self._allowed])
+        if not self._may_be_there:
+            expected = f"{expected} and none" if expected else "none"
+        return f"{where}: {found}, expected {expected or 'it'}"
+
+    def _find(self, facts: Facts) -> tuple[str | None, bool]:
+        """Return the value, and whether it is known that there is no other."""
+        if self._what == "label":
+            values, is_known = facts.labels, True
+        else:
+            values, is_known = facts.annotations, facts.has_all_annotations
+        return (None, False) if values is None else (values.get(self._key), is_known)
+
+
+class Condition(JSONObject):
+    """``when`` of an entry: the containers that its plugin runs for.
+
+    :param value: the JSON value.
+    :raises DecodeError: if the value is not valid.
+    """
+
+    __slots__ = ("_parts", "value")
+
+    value: dict[str, Any]
+    _parts: list[Part]
+
+    def __init__(self, value: dict[str, Any], where: str = "when") -> None:
+        if not WHEN.accepts(value):
+            from nri.types.table_explained import refusal
+
+            raise refusal(WHEN, value, where)
+        parts: list[Part] = []
+        if "namespaces" in value:
+            parts.append(_Name("namespace", "namespace", value["namespaces"]))
+        if value.get("sandbox", BOTH) != BOTH:
+            parts.append(_Sandbox(value["sandbox"]))
+        if "runtimeHandler" in value:
+            parts.append(_Name("runtime handler", "runtime_handler", value["runtimeHandler"]))
+        for what in ("label", "annotation"):
+            parts += [_Value(what, key, rule) for key, rule in value.get(f"{what}s", {}).items()]
+        self._set(value=value, _parts=parts)
+
+    @classmethod
+    def from_value(cls, value: object, where: str) -> Condition:
+        """Return the condition of a JSON value.
+
+        :raises DecodeError: if it is not valid.
+        """
+        return cls(value, where)  # type: ignore[arg-type] # which the rules refuse
+
+    def to_value(self) -> dict[str, Any]:
+        """Return the JSON value."""
+        return self.value
+
+    def accepts(self, facts: Facts) -> bool:
+        """Return whether the plugin runs: unless a part does not hold."""
+        for part in self._parts:  # noqa: SIM110 - all() takes twice the time
+            if part.holds(facts) is False:
+                return False
+        return True
+
+    def explain(self, facts: Facts) -> str:
+        """Return the reasons of the verdict: the parts that do not hold, or else those that cannot be judged."""
+        verdicts = [(part, part.holds(facts)) for part in self._parts]
+        wanted = False if any(verdict is False for _, verdict in verdicts) else None
+        return "; ".join([part.why(facts) for part, verdict in verdicts if verdict is wanted])
+
+    def __eq__(self, other: object) -> bool:
+        return self.value == other.value if isinstance(other, Condition) else NotImplemented
+
+    __hash__ = None
+
+    def __repr__(self) -> str:
+        return f"Condition({self.value!r})"
+
+
+def _listed(given: str | list[str]) -> list[str]:
+    return [given] if isinstance(given, str) else given
+
+
+def _quoted(text: str) -> str:
+    return shorten(gojson.dumps(text).decode(), 100)

@@ -1,0 +1,207 @@
+"""Asks the bridge of this node, on its status socket. The protocol: docs/status.md.
+
+It promises an answer that is complete, of this protocol and of the documented shape, or an error. It does not trust
+the peer: the socket must be root's or our own user's, in a place where no other user can put one, and so must be the
+process that listens; an answer is bounded in bytes and in time.
+
+A probe imports this module every few seconds: so ``_socket``, since ``socket`` would import ``enum``.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import struct
+import time
+from _socket import AF_UNIX, SO_PEERCRED, SO_SNDTIMEO, SOCK_STREAM, SOL_SOCKET, socket
+
+from nri import trust
+from nri.errors import NRIError, bounded, escape
+from nri.filekind import describe
+from nri.places import DEFAULT_RECORD_FILE, beside
+from nri.status import shape
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
+
+PROTOCOL = 1
+"""The number of the protocol that is spoken here."""
+
+DEFAULT_STATUS_SOCKET = beside(DEFAULT_RECORD_FILE, ".sock")
+"""Where the bridge answers, unless its option ``recordFile`` names another place."""
+
+TIMEOUT = 5.0
+"""Seconds for connection, request and answer together; as many as the bridge gives a client."""
+
+MAX_ASKED, MAX_ANSWER = 4096, 32 * 1024 * 1024
+"""Bytes of a request and of an answer. The exchanges that a bridge keeps, 4 MiB, can be six times that as JSON."""
+
+_CLOEXEC = 0o2000000  # SOCK_CLOEXEC
+_PIECE = 256 * 1024
+
+
+class AskError(NRIError):
+    """The bridge could not be asked, or its answer cannot be used. The text begins with the socket's path."""
+
+
+class NoBridgeError(AskError):
+    """No bridge listens: the socket does not exist, or nobody accepts connections there any more."""
+
+
+def status(path: str = DEFAULT_STATUS_SOCKET, timeout: float = TIMEOUT) -> dict[str, Any]:
+    """Return the status of the bridge. It has every documented key, of the documented type.
+
+    :raises AskError: see :func:`ask`; or the answer has another shape.
+    """
+    return _of_shape(shape.STATUS, ask(path, {"get": "status"}, timeout), path)
+
+
+def exchanges(
+    namespace: str, name: str, path: str = DEFAULT_STATUS_SOCKET, timeout: float = TIMEOUT
+) -> dict[str, Any]:
+    """Return the last exchanges with a pod, as :func:`status` returns the status."""
+    request = {"get": "pod", "namespace": namespace, "name": name}
+    return _of_shape(shape.EXCHANGES, ask(path, request, timeout), path)
+
+
+def ask(path: str, request: dict[str, Any], timeout: float = TIMEOUT) -> dict[str, Any]:
+    """Send one request to the socket at ``path``; return the answer.
+
+    :param timeout: seconds for all of it.
+    :raises NoBridgeError: nobody listens.
+    :raises AskError: the socket or its owner is not to be trusted; no answer in time; an answer that is too long, not
+        JSON, of another protocol, or an error.
+    """
+    line = json.dumps(request).encode() + b"\n"
+    if len(line) > MAX_ASKED:
+        raise AskError(f"{path}: the request has {len(line)} bytes, expected at most {MAX_ASKED}")
+    until = time.monotonic() + timeout
+    connection = _connect(path, timeout)
+    try:
+        answer = _converse(connection, line, until)
+    except TimeoutError:
+        raise AskError(f"{path}: the bridge has not answered within {timeout:g} s") from None
+    except OSError as error:
+        raise AskError(f"{path}: the bridge broke the connection off: {error.strerror}") from error
+    finally:
+        connection.close()
+    if answer is None:
+        raise AskError(f"{path}: the answer has more than {MAX_ANSWER} bytes")
+    return read(answer, path)
+
+
+def _connect(path: str, timeout: float) -> socket:
+    """Return a connection to a peer that may be trusted."""
+    try:
+        fd = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise NoBridgeError(f"{path} does not exist") from None
+    except (OSError, ValueError) as error:
+        raise AskError(f"{path}: {_reason(error)}") from error
+    try:
+        found = os.fstat(fd)
+        if found.st_mode & 0o170000 != 0o140000:
+            raise AskError(f"{path}: it is {describe(found.st_mode)}, expected the bridge's socket")
+        if wrong := trust.judge_path(path, found):
+            raise AskError(wrong)
+        # Through the descriptor: what was judged is what is asked, and a path may be longer than a socket's address.
+        connection = socket(AF_UNIX, SOCK_STREAM | _CLOEXEC)
+        try:
+            _reach(connection, f"/proc/self/fd/{fd}", timeout)
+            _, uid, _ = struct.unpack("3i", connection.getsockopt(SOL_SOCKET, SO_PEERCRED, struct.calcsize("3i")))
+            if uid not in (0, os.geteuid()):
+                raise AskError(f"{path}: user {uid} answers there, expected root or user {os.geteuid()}")
+        except BaseException:
+            connection.close()
+            raise
+    except ConnectionRefusedError:
+        raise NoBridgeError(f"{path}: nobody listens; the bridge that made it has ended") from None
+    except BlockingIOError:
+        raise AskError(f"{path}: the bridge has not taken the connection within {timeout:g} s") from None
+    except OSError as error:
+        raise AskError(f"{path}: {_reason(error)}") from error
+    else:
+        return connection
+    finally:
+        os.close(fd)
+
+
+def _reach(connection: socket, path: str, timeout: float) -> None:
+    # A connection that does not block is refused at once if the queue is full; one that blocks waits this long.
+    microseconds = max(1, int(timeout * 1_000_000))
+    connection.setsockopt(SOL_SOCKET, SO_SNDTIMEO, struct.pack("ll", *divmod(microseconds, 1_000_000)))
+    connection.connect(path)
+
+
+def _converse(connection: socket, line: bytes, until: float) -> bytes | None:
+    """Send a line; return all that comes back, or None if it is too long."""
+    connection.settimeout(_left(until))
+    connection.sendall(line)
+    pieces: list[bytes] = []
+    size = 0
+    while True:
+        connection.settimeout(_left(until))
+        piece = connection.recv(_PIECE)
+        if not piece:
+            return b"".join(pieces)
+        pieces.append(piece)
+        size += len(piece)
+        if size > MAX_ANSWER:
+            return None
+
+
+def _left(until: float) -> float:
+    if (left := until - time.monotonic()) <= 0:
+        raise TimeoutError
+    return left
+
+
+def read(answer: bytes, path: str) -> dict[str, Any]:
+    """Return the document in an answer.
+
+    :param path: of the socket, for messages.
+    :raises AskError: see :func:`ask`.
+    """
+    if not answer:
+        raise AskError(f"{path}: the connection was closed without an answer")
+    try:
+        value = json.loads(answer, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        shown = escape(answer[:40].decode(errors="replace"))
+        raise AskError(f"{path}: the answer is not JSON, or not whole: {len(answer)} bytes, {shown!r}…") from None
+    if not isinstance(value, dict):
+        raise AskError(f"{path}: the answer is not a JSON object")
+    protocol, error = value.get("protocol"), value.get("error")
+    if not isinstance(protocol, int) or isinstance(protocol, bool) or protocol != PROTOCOL:
+        found = _described(protocol)
+        raise AskError(f"{path}: found protocol {found}, expected {PROTOCOL}: use the nri of the bridge's version")
+    if error is not None:
+        raise AskError(f"{path}: the bridge answers: {_described(error)}")
+    return value
+
+
+def _described(value: object) -> str:
+    """Return a value of an answer for a message; it may be anything."""
+    if value is None:
+        return "null"
+    return bounded(str(value), 1024) if isinstance(value, str | int | float) else type(value).__name__
+
+
+def _refuse(word: str) -> NoReturn:
+    raise ValueError(word)
+
+
+def _of_shape(expected: shape.Rule, answer: dict[str, Any], path: str) -> dict[str, Any]:
+    if wrong := expected(answer, ""):
+        raise AskError(f"{path}: the answer cannot be used: {wrong}")
+    return answer
+
+
+def _reason(error: OSError | ValueError) -> str:
+    if isinstance(error, PermissionError):
+        return f"{error.strerror}: root alone may ask the bridge"
+    if isinstance(error, OSError):
+        return error.strerror or errno.errorcode.get(error.errno or 0, str(error))
+    return str(error)  # such as a NUL in a path

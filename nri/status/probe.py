@@ -1,0 +1,106 @@
+"""``nri status --check``: one line and an exit status, for probes that run every few seconds on every node.
+
+So it is parsed here, without click, and imports little. Only a valid command line is parsed; click, which has the
+same options, handles all others.
+"""
+
+from __future__ import annotations
+
+import os
+
+from nri import presence
+from nri.errors import NRIError
+from nri.places import beside
+from nri.status import client
+from nri.status.judging import NO_BRIDGE, THRESHOLDS, Thresholds, Verdict, judge
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_NUMBERS = {f"--{name.replace('_', '-')}": name for name in THRESHOLDS}
+
+
+class Probe:
+    """The arguments of a probe: the socket's path or the file of the bridge options, and the thresholds."""
+
+    __slots__ = ("options_file", "socket", "thresholds")
+
+    def __init__(self, socket: str = "", options_file: str = "", thresholds: Thresholds | None = None) -> None:
+        self.socket, self.options_file = socket, options_file
+        self.thresholds = thresholds or Thresholds()
+
+    def run(self) -> int:
+        """Print the verdict; return its code."""
+        verdict = self.judge()
+        try:  # not print: the status counts, whatever the encoding or the end of stdout
+            os.write(1, verdict.line.encode("utf-8", "backslashreplace") + b"\n")
+        except OSError:
+            pass
+        return verdict.code
+
+    def judge(self) -> Verdict:
+        """Ask the bridge, and return the verdict."""
+        try:
+            path = socket_path(self.socket, self.options_file)
+            return judge(client.status(path), self.thresholds)
+        except client.NoBridgeError as error:
+            return Verdict(NO_BRIDGE, [without_socket(path, error)])
+        except client.AskError as error:
+            return Verdict(NO_BRIDGE, [str(error)])
+
+
+def without_socket(path: str, error: client.NoBridgeError) -> str:
+    """Return why no bridge answers at ``path``. A bridge of a version without this socket is still named."""
+    is_connected, line = presence.judge(path.removesuffix(".sock") + ".state")
+    return f"{error}, but a bridge is {line}: is it of an earlier version?" if is_connected else str(error)
+
+
+def socket_path(socket: str, options_file: str) -> str:
+    """Return the path of the status socket that the options name: itself, or through ``recordFile``.
+
+    :raises AskError: the file of the options cannot be used.
+    """
+    if socket:
+        return socket
+    if not options_file:
+        return client.DEFAULT_STATUS_SOCKET
+    try:
+        return beside(presence.record_file(options_file), ".sock")
+    except (OSError, NRIError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        raise client.AskError(f"{options_file} cannot be used: {why}; expected the bridge options") from None
+
+
+def parse(words: Sequence[str]) -> Probe | None:
+    """Parse the words after ``nri status``; return None for any but a valid probe."""
+    given: dict[str, str] = {}
+    is_check = False
+    rest = iter(words)
+    for word in rest:
+        name, equals, value = word.partition("=")
+        if word == "--check":
+            is_check = True
+        elif name in ("--socket", "--config") or name in _NUMBERS:
+            given[name] = value if equals else next(rest, "")
+            if not given[name]:
+                return None
+        else:
+            return None
+    if not is_check or given.keys() >= {"--socket", "--config"}:
+        return None
+    bounds: dict[str, float | None] = {}
+    for option, name in _NUMBERS.items():
+        if option in given:
+            bounds[name] = _number(given[option], THRESHOLDS[name][1])
+            if bounds[name] is None:
+                return None
+    return Probe(given.get("--socket", ""), given.get("--config", ""), Thresholds(**bounds))
+
+
+def _number(text: str, most: float) -> float | None:
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if 0 <= number <= most else None

@@ -1,0 +1,137 @@
+"""What the bridge has done, for those who ask over the status socket.
+
+An event leaves a note, which is one append to a list. Its thread enters the notes after the runtime has its answer,
+unless another thread is at it. So no event waits for a reader, and a reader waits for microseconds.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from nri.errors import bounded
+from nri.v1bridge.counts import MAX_PLUGINS, EventCounts, PluginCounts
+from nri.v1bridge.exchanges import PodExchange, PodExchanges
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from nri.client import Step
+    from nri.ttrpc import Call
+    from nri.types.v1 import Request
+
+MAX_NAME = 1024
+"""Bytes of the name of a pod and container that are kept."""
+
+
+class _Answered(NamedTuple):
+    """The note of an event of the runtime."""
+
+    event: str
+    seconds: float
+    waiting: float
+    allowed: float | None
+    has_failed: bool
+    is_late: bool
+
+
+class _Run(NamedTuple):
+    """The note of a chain."""
+
+    name: str
+    request: Request
+    event: str
+    steps: Sequence[Step]
+    time: float
+    seconds: float
+    error: str
+
+
+class Ledger:
+    """Counts events and runs, and keeps the last exchanges. All methods may be called from any thread."""
+
+    def __init__(self) -> None:
+        self._notes: deque[_Answered | _Run] = deque()
+        self._entering = threading.Lock()
+        self._events: dict[str, EventCounts] = {}
+        self._plugins: dict[tuple[str, str], PluginCounts] = {}  # by type and file, the latest last
+        self._exchanges = PodExchanges()
+
+    def answered(self, call: Call) -> None:
+        """Note that an event has been answered."""
+        allowed = None if call.deadline is None else call.deadline - call.received
+        seconds, waiting = call.answered - call.received, call.begun - call.received
+        self._notes.append(_Answered(call.event, seconds, waiting, allowed, call.has_failed, call.is_late))
+
+    def ran(self, name: str, request: Request, event: str, steps: Sequence[Step], seconds: float, error: str) -> None:
+        """Note the outcome of a chain that had plugins.
+
+        :param name: ``NAMESPACE/POD[/CONTAINER]``.
+        :param event: the runtime's event; "" for a late create.
+        :param error: what the runtime is answered, "" without an error.
+        """
+        if steps:
+            self._notes.append(_Run(name, request, event, steps, time.time(), seconds, error))
+
+    def enter(self) -> None:
+        """Enter the notes, unless another thread is at it."""
+        if self._notes and self._entering.acquire(blocking=False):
+            try:
+                self._enter()
+            finally:
+                self._entering.release()
+
+    def events(self) -> list[dict[str, Any]]:
+        """Return the events as the status has them, by name."""
+        with self._entering:
+            self._enter()
+            return [{"event": event, **counts.to_value()} for event, counts in sorted(self._events.items())]
+
+    def runs(self, plugin: str, source: str) -> dict[str, Any]:
+        """Return what is counted for a plugin, as the status has it."""
+        with self._entering:
+            self._enter()
+            return self._plugins.get((plugin, source), _NONE).to_value()
+
+    def exchanges(self, pod: str) -> tuple[Iterator[PodExchange], int]:
+        """Return the exchanges with a pod, which are looked for one by one, and how many of all pods are forgotten.
+
+        :param pod: ``NAMESPACE/POD``.
+        """
+        with self._entering:
+            self._enter()
+            (groups, latest), forgotten = self._exchanges.kept(), self._exchanges.forgotten
+
+        def found() -> Iterator[PodExchange]:
+            for group in groups:
+                if pod in group.pods:
+                    yield from group.exchanges()
+            yield from latest
+
+        return (each for each in found() if each.pod == pod), forgotten
+
+    def _enter(self) -> None:
+        while self._notes:
+            note = self._notes.popleft()
+            if isinstance(note, _Answered):
+                counts = self._events.setdefault(note.event, EventCounts())
+                counts.add(note.seconds, note.waiting, note.allowed, has_failed=note.has_failed, is_late=note.is_late)
+            else:
+                self._enter_run(note)
+
+    def _enter_run(self, note: _Run) -> None:
+        name = bounded(note.name, MAX_NAME)
+        exchange = PodExchange.of(name, note.request, note.event, note.steps, note.time, note.seconds, note.error)
+        self._exchanges.add(exchange)
+        for part in exchange.parts:
+            key = part.plugin, part.source
+            counts = self._plugins.pop(key, None) or PluginCounts()
+            self._plugins[key] = counts
+            counts.add(exchange, part.outcome, part.seconds, part.error)
+        while len(self._plugins) > MAX_PLUGINS:
+            del self._plugins[next(iter(self._plugins))]
+
+
+_NONE = PluginCounts()

@@ -1,0 +1,154 @@
+"""The documents that the status socket answers with: docs/status.md describes them."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from typing import TYPE_CHECKING, Any
+
+from nri import __commit__, __date__, __version__
+from nri.api.runtimes import nri_version
+from nri.client import PluginError
+from nri.errors import NRIError
+from nri.types import DecodeError, gojson
+from nri.types.v1 import STATES
+from nri.v1bridge import logs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from nri.client import Invoker
+    from nri.config.entries import PluginEntry
+    from nri.stub import RuntimeInfo
+    from nri.v1bridge.clients import Clients
+    from nri.v1bridge.ledger import Ledger
+    from nri.v1bridge.served import Served
+
+PROTOCOL = 1
+"""The number of the protocol; it changes when a key gets another meaning."""
+
+MAX_NAME = 253
+"""Characters of a namespace and of a pod's name: the limit of Kubernetes."""
+
+_EXPECTED = '{"get": "status"} or {"get": "pod", "namespace": "default", "name": "web"}'
+
+
+class QuestionError(NRIError):
+    """A request that the status socket does not know."""
+
+
+class Status:
+    """What a bridge says of itself. All methods may be called from any thread, and change nothing."""
+
+    def __init__(self, clients: Clients, served: Served, ledger: Ledger) -> None:
+        self._clients, self._served, self._ledger = clients, served, ledger
+        self._started = time.time()
+        self._runtime: dict[str, Any] = dict.fromkeys(("name", "version", "nri", "since"))
+        self._connections = 0
+        self._state = ""
+
+    def configured(self, runtime: RuntimeInfo) -> None:
+        """Note the runtime that has configured the bridge."""
+        self._connections += 1
+        numbers = nri_version(runtime.name, runtime.version, runtime.nri_version)
+        nri = ".".join([str(number) for number in numbers[:2]])
+        self._runtime = {"name": runtime.name, "version": runtime.version, "nri": nri, "since": time.time()}
+
+    def is_in(self, state: str) -> None:
+        """Note the state of the bridge: one of :mod:`nri.presence`."""
+        self._state = state
+
+    def answer(self, line: bytes) -> Iterator[bytes]:
+        """Return the answer to a request, in pieces: encoding one of them holds up no event.
+
+        :raises QuestionError: the request is not one of those in docs/status.md.
+        """
+        try:
+            question = gojson.loads(line)
+        except DecodeError as error:
+            raise QuestionError(f"found no JSON ({error}), expected {_EXPECTED}") from None
+        if not isinstance(question, dict):
+            raise QuestionError(f"found {gojson.describe(question)}, expected {_EXPECTED}")
+        if question.get("get") == "status":
+            return self._whole()
+        if question.get("get") == "pod":
+            return self._of_pod(_name(question, "namespace"), _name(question, "name"))
+        raise QuestionError(f"get: found {gojson.describe(question.get('get'))}, expected {_EXPECTED}")
+
+    def _whole(self) -> Iterator[bytes]:
+        head = {"protocol": PROTOCOL, "time": time.time(), "bridge": self._bridge()}
+        head |= {"runtime": {**self._runtime, "connections": self._connections}}
+        client = self._clients.current()  # as an event does it, so that a broken file is noticed without one
+        self._clients.configuration.explain()
+        head |= {"configuration": self._clients.configuration.describe()}
+        yield _encoded(head)[:-1] + b', "plugins": ['
+        for number, plugin in enumerate(client.config.plugins):
+            yield (b", " if number else b"") + _encoded(self._plugin(plugin, client.invoker))
+        to, lost = logs.destination()
+        rest = {"events": self._ledger.events(), "lateCreates": self._served.late_counts()}
+        yield b"], " + _encoded(rest | {"log": {"to": to, "lost": lost}})[1:] + b"\n"
+
+    def _of_pod(self, namespace: str, name: str) -> Iterator[bytes]:
+        found, forgotten = self._ledger.exchanges(f"{namespace}/{name}")
+        head = {"protocol": PROTOCOL, "namespace": namespace, "name": name, "forgotten": forgotten}
+        yield _encoded(head)[:-1] + b', "exchanges": ['
+        for number, exchange in enumerate(found):
+            yield (b", " if number else b"") + _encoded(exchange.to_value())
+        yield b"]}\n"
+
+    def _bridge(self) -> dict[str, Any]:
+        build = {"version": __version__, "commit": __commit__ or None, "date": __date__ or None}
+        options = self._clients.options
+        return {
+            **build,
+            "pid": os.getpid(),
+            "started": self._started,
+            "state": self._state,
+            "options": {key: getattr(options, name) for key, name in options.attributes.items()},
+        }
+
+    def _plugin(self, plugin: PluginEntry, invoker: Invoker) -> dict[str, Any]:
+        options = self._clients.options
+        binary, problem = None, None
+        try:
+            binary = invoker.find(plugin.type)
+        except PluginError as error:
+            problem = error.reason
+        pool = self._clients.pool
+        prefork: dict[str, Any] = {"state": "off", "reason": None}
+        build = None
+        if pool is not None and plugin.prefork != "never" and binary is not None:
+            standing = pool.standing(binary)
+            prefork = {"state": standing.state, "reason": standing.reason or None}
+            build = standing.build or None
+        states = [str(state) for state in STATES if plugin.wants(state)]
+        return {
+            "type": plugin.type,
+            "source": plugin.source,
+            "index": plugin.source_index,
+            "states": states,
+            "timeout": plugin.timeout or options.plugin_timeout,
+            "failurePolicy": plugin.failure_policy or options.failure_policy,
+            "binary": binary,
+            "problem": problem,
+            "build": build,
+            "prefork": prefork,
+            **self._ledger.runs(plugin.type, plugin.source),
+        }
+
+
+def _name(question: dict[str, Any], key: str) -> str:
+    value = question.get(key)
+    if not isinstance(value, str) or not 0 < len(value) <= MAX_NAME:
+        raise QuestionError(f"{key}: found {gojson.describe(value)}, expected 1 to {MAX_NAME} characters")
+    return value
+
+
+def refusal(error: str) -> bytes:
+    """Return the answer to a request that cannot be answered."""
+    return _encoded({"protocol": PROTOCOL, "error": error}) + b"\n"
+
+
+def _encoded(value: object) -> bytes:
+    return json.dumps(value).encode()

@@ -1,0 +1,186 @@
+"""``nri metrics`` as a process: the text, the HTTP server and the file, with and without a bridge that answers."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import threading
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from nri.metrics.server import MAX_CONNECTIONS
+from tests.integration.cli.running import process
+from tests.support import exposition, status_documents
+from tests.support.exposition import value
+from tests.support.metrics_process import running
+from tests.support.status_server import served_by, serving
+from tests.support.waiting import SOON, until
+
+ANY = "127.0.0.1:0"
+
+
+@pytest.fixture
+def bridge(tmp_path: Path) -> Path:
+    """Where the bridge's socket would be."""
+    return tmp_path / "run/v1bridge.sock"
+
+
+def test_the_text_is_printed(bridge: Path) -> None:
+    with serving(bridge, status_documents.degraded()) as server:
+        done = process("metrics", "--socket", str(bridge))
+
+    assert (done.status, done.stderr) == (0, "")
+    assert exposition.parse(done.stdout.encode()) == exposition.of(status_documents.degraded())
+    assert server.requests == [b'{"get": "status"}\n']
+
+
+def test_no_bridge_is_an_answer_with_the_reason_beside_it(bridge: Path) -> None:
+    done = process("metrics", "--socket", str(bridge))
+
+    assert (done.status, exposition.parse(done.stdout.encode())) == (0, exposition.of(None))
+    assert done.stderr == f"nri metrics: {bridge} does not exist\n"
+
+
+@pytest.mark.parametrize("answer", [b"", b"{}", b'{"protocol": 2}', b'{"protocol": 1}', b"\xff" * 4096])
+def test_an_answer_that_cannot_be_used_is_no_bridge(bridge: Path, answer: bytes) -> None:
+    with serving(bridge, answer):
+        done = process("metrics", "--socket", str(bridge))
+
+    assert (done.status, exposition.parse(done.stdout.encode())) == (0, exposition.of(None))
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"nri metrics: {bridge}: ")
+
+
+def test_each_scrape_asks_the_bridge_once_and_follows_it(tmp_path: Path, bridge: Path) -> None:
+    with running(tmp_path, bridge, "--listen", ANY) as metrics:
+        assert value(metrics.series(), "up") == 0
+        with serving(bridge, status_documents.healthy()) as server:
+            for asked in (1, 2):
+                assert metrics.series() == exposition.of(status_documents.healthy())
+                assert len(server.requests) == asked
+        for _ in range(2):
+            assert metrics.series() == exposition.of(None)
+        gone = f"nri metrics: {bridge} does not exist"
+        assert metrics.said[1:] == [gone, "nri metrics: the bridge answers again", gone]
+
+
+def test_only_the_page_is_served(tmp_path: Path, bridge: Path) -> None:
+    with serving(bridge, status_documents.healthy()) as server, running(tmp_path, bridge, "--listen", ANY) as metrics:
+        assert [metrics.get(path)[0] for path in ("/", "/metric", "/metrics/x")] == [404, 404, 404]
+        assert server.requests == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_server_also_during_a_scrape(tmp_path: Path, bridge: Path, number: int) -> None:
+    asked, over = threading.Event(), threading.Event()
+
+    def never(_: socket.socket, __: bytes) -> None:
+        asked.set()
+        over.wait(SOON)
+
+    with running(tmp_path, bridge, "--listen", ANY) as metrics, served_by(bridge, never):
+        with socket.create_connection(metrics.address) as scrape:
+            scrape.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
+            assert asked.wait(SOON)
+            assert metrics.end(number) == 0
+        over.set()
+
+
+def test_a_bridge_that_never_answers_is_down_and_not_waited_for(tmp_path: Path, bridge: Path) -> None:
+    over = threading.Event()
+
+    def never(_: socket.socket, __: bytes) -> None:
+        over.wait(SOON)
+
+    with running(tmp_path, bridge, "--listen", ANY) as metrics:
+        with served_by(bridge, never):
+            try:
+                assert metrics.series() == exposition.of(None)
+            finally:
+                over.set()
+        assert f"nri metrics: {bridge}: the bridge has not answered within 5 s" in metrics.said
+
+
+def test_slow_peers_take_places_for_a_bounded_time(tmp_path: Path, bridge: Path) -> None:
+    """Peers that never finish their request: the others wait, and are served when the time of these is over."""
+    with serving(bridge, status_documents.healthy()) as server, running(tmp_path, bridge, "--listen", ANY) as metrics:
+        with ExitStack() as stack:
+            slow = [stack.enter_context(socket.create_connection(metrics.address)) for _ in range(MAX_CONNECTIONS)]
+            for each in slow:
+                each.sendall(b"GET /metrics HTTP/1.1\r\n")
+            tasks = Path(f"/proc/{metrics.child.pid}/task")
+            until(lambda: len(list(tasks.iterdir())) == 2 + MAX_CONNECTIONS, "a thread for each")
+
+            assert value(metrics.series(), "up") == 1
+
+            assert [each.recv(1) for each in slow] == [b""] * MAX_CONNECTIONS
+        assert len(server.requests) == 1
+
+
+def test_a_peer_that_goes_away_harms_nobody(tmp_path: Path, bridge: Path) -> None:
+    with serving(bridge, status_documents.healthy()), running(tmp_path, bridge, "--listen", ANY) as metrics:
+        for sent in (b"", b"GET /metrics HTTP/1.1\r\n\r\n", b"\x00" * 100000):
+            for _ in range(2 * MAX_CONNECTIONS):
+                with socket.create_connection(metrics.address) as peer:
+                    peer.sendall(sent)
+        assert value(metrics.series(), "up") == 1
+
+
+def test_an_address_that_is_in_use_is_one_line(bridge: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = process("metrics", "--listen", f":{port}", "--socket", str(bridge))
+
+    assert done.status == 1
+    assert done.stderr.startswith(f"cannot listen on 127.0.0.1 port {port}: Address already in use; expected ")
+
+
+@pytest.mark.parametrize(
+    ("words", "fault"),
+    [
+        (("--listen", ":0", "--textfile", "/tmp"), "--listen and --textfile exclude each other"),
+        (("--every", "5"), "--every needs --textfile"),
+        (("--textfile", "/tmp", "--every", "0.5"), "0.5 is not in the range"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(words: tuple[str, ...], fault: str) -> None:
+    done = process("metrics", *words)
+
+    assert done.status == 2
+    assert fault in done.stderr
+
+
+def test_the_file_is_written_once(tmp_path: Path, bridge: Path) -> None:
+    with serving(bridge, status_documents.healthy()):
+        done = process("metrics", "--socket", str(bridge), "--textfile", str(tmp_path))
+
+    assert (done.status, done.stdout, done.stderr) == (0, "", "")
+    assert exposition.parse((tmp_path / "nri.prom").read_bytes()) == exposition.of(status_documents.healthy())
+
+
+def test_a_file_that_cannot_be_written_is_a_fault(tmp_path: Path, bridge: Path) -> None:
+    with serving(bridge, status_documents.healthy()):
+        done = process("metrics", "--socket", str(bridge), "--textfile", str(tmp_path / "none"))
+
+    assert done.status == 1
+    assert "nri.prom cannot be written: No such file or directory" in done.stderr
+
+
+def test_the_file_is_written_again_and_again_and_follows_the_bridge(tmp_path: Path, bridge: Path) -> None:
+    directory = tmp_path / "textfiles"
+
+    def up() -> float | None:
+        return value(exposition.parse((directory / "nri.prom").read_bytes()), "up")
+
+    with running(tmp_path, bridge, "--textfile", str(directory), "--every", "1") as metrics:
+        until(lambda: any("cannot be written" in line for line in metrics.said), "the fault", SOON)
+        directory.mkdir()
+        until((directory / "nri.prom").exists, "the file", SOON)
+        assert up() == 0
+        with serving(bridge, status_documents.healthy()):
+            until(lambda: up() == 1, "a bridge that is up", SOON)
+        until(lambda: up() == 0, "a bridge that is gone", SOON)
+        assert metrics.end() == 0
+        assert len([line for line in metrics.said if "cannot be written" in line]) == 1

@@ -1,0 +1,140 @@
+"""Prometheus scrapes a real bridge through a load and faults: every expression has series, alerts fire and clear."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from nri import api
+from nri.ttrpc import StatusError
+from tests.integration.v1bridge.bridge_process import BridgeProcess
+from tests.support import prometheus
+from tests.support.host import plugin
+from tests.support.metrics_process import running
+from tests.support.pods import container, pod
+from tests.support.waiting import SOON, until, wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.support.host import Host
+    from tests.support.prometheus import PrometheusServer
+    from tests.support.runtime import Runtime
+
+BROKEN = "#!/bin/sh\necho no such device >&2\nexit 3\n"
+MENDED = "#!/bin/sh\necho '{}'\n"
+WITHOUT_A_NODE_EXPORTER = {'node_textfile_mtime_seconds{file=~"(.*/)?nri[.]prom"}'}
+
+pytestmark = pytest.mark.prometheus
+
+
+@pytest.fixture
+def bridge(host: Host) -> Iterator[BridgeProcess]:
+    prometheus.need_prometheus()
+    bridge = BridgeProcess(host)
+    yield bridge
+    bridge.close()
+    assert wait_until(lambda: not host.processes())
+
+
+@contextlib.contextmanager
+def load(runtime: Runtime) -> Iterator[None]:
+    """Pods and containers that come and go, until the end."""
+    over = threading.Event()
+    events = (
+        (api.Event.RUN_POD_SANDBOX, api.RunPodSandboxRequest(pod=pod())),
+        (api.Event.START_CONTAINER, api.StartContainerRequest(pod=pod(), container=container())),
+        (api.Event.STOP_CONTAINER, api.StopContainerRequest(pod=pod(), container=container())),
+        (api.Event.STOP_POD_SANDBOX, api.StopPodSandboxRequest(pod=pod())),
+    )
+
+    def work() -> None:
+        while not over.is_set():
+            for event, request in events:
+                with contextlib.suppress(StatusError):  # the error of the broken plugin
+                    runtime.event(event, request)
+            over.wait(0.05)
+
+    thread = threading.Thread(target=work, name="load")
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def until_fired(server: PrometheusServer, name: str) -> dict[str, str]:
+    """Wait for an alert, which was pending before; return its description and labels."""
+    (alert,) = until(lambda: server.alerts(name), f"{name} firing", SOON)
+    assert server.has_been_pending(name)
+    return {**alert["labels"], **alert["annotations"]}
+
+
+def until_cleared(server: PrometheusServer, name: str) -> None:
+    until(lambda: not server.alerts(name), f"{name} cleared", SOON)
+
+
+def test_alerts_fire_and_clear_and_every_expression_has_series(
+    host: Host, bridge: BridgeProcess, tmp_path: Path
+) -> None:
+    host.install("well")
+    host.script("broken", BROKEN)
+    host.configure(plugin("well"))
+    host.configure(plugin("broken"), name="20-broken.conf")
+    bridge.listen()
+    bridge.outside()
+    with contextlib.ExitStack() as stack:
+        runtime = bridge.accept()
+        runtime.start()
+        metrics = stack.enter_context(running(tmp_path, host.root / "v1bridge.sock", "--listen", "127.0.0.1:0"))
+        server = stack.enter_context(prometheus.scraping(tmp_path, "{}:{}".format(*metrics.address)))
+        with load(runtime):
+            failing = until_fired(server, "NRIPluginFailing")
+            assert (failing["plugin"], failing["source"]) == ("broken", "20-broken.conf")
+            assert failing["instance"] == "node1.example.com"
+            assert "broken, configured in 20-broken.conf, has failed on node1.example.com" in failing["description"]
+            assert until_fired(server, "NRIPluginFailingOften")["plugin"] == "broken"
+            host.script("broken", MENDED)
+            until_cleared(server, "NRIPluginFailing")
+            until_cleared(server, "NRIPluginFailingOften")
+
+            host.configure_text('{"version": "0.1", "plugins": [{}]}', "30-wrong.conf")
+            assert "node1.example.com" in until_fired(server, "NRIConfigurationBroken")["description"]
+            check_expressions(server)
+            prometheus.promtool("check", "metrics", stdin=metrics.get()[1])
+            (host.conf / "30-wrong.conf").unlink()
+            until_cleared(server, "NRIConfigurationBroken")
+        bridge.signal(9)
+        bridge.output()
+        assert until_fired(server, "NRIBridgeGone")["severity"] == "critical"
+        assert not server.alerts("NRIMetricsGone")
+        bridge.outside()
+        bridge.accept().start()
+        until_cleared(server, "NRIBridgeGone")
+        assert not server.query('ALERTS{alertname=~"NRIConfiguration.*|NRIPluginFailing.*"}')
+
+
+def check_expressions(server: PrometheusServer) -> None:
+    """What is selected is there; what is shown without a condition shows something."""
+    shown = prometheus.dashboard_expressions()
+    expressions = [
+        *(rule["expr"] for rule in prometheus.rules()),
+        *(each for panel in shown.values() for each in panel),
+    ]
+    selectors = {found[0] for expression in expressions for found in prometheus.SELECTOR.finditer(expression)}
+    assert [
+        selector
+        for selector in sorted(selectors - WITHOUT_A_NODE_EXPORTER)
+        if not server.query(f"last_over_time({selector}[10m])")
+    ] == []
+    for expression in expressions:
+        server.query(expression)
+    conditional = {title for title, panel in shown.items() if any(" > 0" in expression for expression in panel)}
+    assert {
+        title for title, panel in shown.items() for expression in panel if not server.query(expression)
+    } <= conditional

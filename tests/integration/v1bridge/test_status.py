@@ -1,0 +1,261 @@
+"""The status of a bridge's process, from its socket: what it serves, what it has counted, what was done to a pod."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from harness.node import ROOT
+from nri import api
+from nri.ttrpc import StatusError
+from tests.integration.v1bridge.bridge_process import BridgeProcess, slow, start_container
+from tests.support.host import plugin
+from tests.support.pods import container, pod
+from tests.support.status_asking import ask, connected, rest_of, status_of, told
+from tests.support.waiting import wait_until
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.support.host import Host
+    from tests.support.runtime import Runtime
+
+
+@pytest.fixture
+def path(host: Host) -> Path:
+    return host.root / "v1bridge.sock"
+
+
+@pytest.fixture
+def runtime(bridge: BridgeProcess) -> Runtime:
+    """The runtime of a bridge from outside."""
+    bridge.listen()
+    bridge.outside()
+    runtime = bridge.accept()
+    runtime.start()
+    return runtime
+
+
+def keeping(host: Host, bridge: BridgeProcess, **options: Any) -> None:
+    host.configure(bridge.node.keeper(**options))
+
+
+def counted(path: Path, event: str) -> dict[str, Any]:
+    return next((each for each in status_of(path)["events"] if each["event"] == event), {"answered": 0})
+
+
+def test_it_says_what_it_is_and_whom_it_serves(host: Host, bridge: BridgeProcess, path: Path) -> None:
+    keeping(host, bridge)
+    bridge.listen()
+    bridge.outside()
+    assert wait_until(path.exists)
+    status = status_of(path)
+    assert status["bridge"]["state"] == "connecting"
+    assert status["runtime"] == {"name": None, "version": None, "nri": None, "since": None, "connections": 0}
+    bridge.accept().start()
+    assert wait_until(lambda: status_of(path)["bridge"]["state"] == "connected")
+    status = status_of(path)
+    assert bridge.child is not None
+    assert status["bridge"]["pid"] == bridge.child.pid
+    assert status["bridge"]["started"] <= status["runtime"].pop("since") <= status["time"]
+    assert status["runtime"] == {"name": "fake", "version": "1.2", "nri": "0.9", "connections": 1}
+    assert status["bridge"]["options"]["confDir"] == str(host.conf)
+    bridge.signal(signal.SIGTERM)
+    assert bridge.wait() == 0
+    assert not path.exists()
+
+
+def test_a_launched_one_answers_when_it_is_configured(bridge: BridgeProcess, path: Path) -> None:
+    runtime = bridge.launch()
+    runtime.configure(bridge.settings())
+    assert wait_until(path.exists)
+    assert status_of(path)["bridge"]["state"] == "connected"
+
+
+def test_events_and_runs_are_counted(host: Host, bridge: BridgeProcess, runtime: Runtime, path: Path) -> None:
+    host.configure(bridge.node.keeper(), plugin("missing", failure_policy="ignore"))
+    for _ in range(3):
+        start_container(runtime)
+    assert wait_until(lambda: counted(path, "StartContainer")["answered"] == 3)
+    status = status_of(path)
+    keeper, missing = status["plugins"]
+    assert keeper["runs"] == {"create": {"ok": 3, "error": 0, "killed": 0, "passedOver": 0}}
+    assert missing["runs"] == {"create": {"ok": 0, "error": 0, "killed": 0, "passedOver": 3}}
+    assert keeper["binary"] == str(host.bin / "keeper")
+    assert (missing["binary"], missing["problem"].partition(":")[0]) == (None, "not found")
+    assert missing["lastError"]["pod"] == "default/web"
+    event = counted(path, "StartContainer")
+    assert (event["errors"], event["late"]) == (0, 0)
+    assert sum(event["seconds"]["counts"]) == sum(event["waiting"]["counts"]) == 3
+    assert event["seconds"]["sum"] >= keeper["seconds"]["sum"] > 0
+
+
+def test_a_failing_plugin_is_an_error_of_its_event(
+    host: Host, bridge: BridgeProcess, runtime: Runtime, path: Path
+) -> None:
+    host.script("broken", "#!/bin/sh\nexit 3\n")
+    host.configure(plugin("broken"))
+    with pytest.raises(StatusError):
+        start_container(runtime)
+    assert wait_until(lambda: counted(path, "StartContainer")["answered"] == 1)
+    assert counted(path, "StartContainer")["errors"] == 1
+    (broken,) = status_of(path)["plugins"]
+    assert broken["last"] == "error"
+    assert "exit status 3" in broken["lastError"]["error"]
+
+
+def test_one_that_is_killed_is_counted_so(host: Host, bridge: BridgeProcess, runtime: Runtime, path: Path) -> None:
+    host.configure(slow(host))
+    with pytest.raises(StatusError):
+        start_container(runtime, 0.3)
+    assert wait_until(lambda: counted(path, "StartContainer")["answered"] == 1)
+    (entry,) = status_of(path)["plugins"]
+    assert entry["runs"]["create"]["killed"] == 1
+    assert counted(path, "StartContainer")["nearDeadline"] == 1
+
+
+def test_a_broken_file_is_noticed_without_an_event(
+    host: Host, bridge: BridgeProcess, runtime: Runtime, path: Path
+) -> None:
+    keeping(host, bridge)
+    assert status_of(path)["configuration"]["valid"] is True
+    (host.conf / "20.conf").write_text('{"version": "0.1", "plugins": [{}]}')
+    assert wait_until(lambda: status_of(path)["configuration"]["valid"] is False)
+    assert wait_until(lambda: "type" in status_of(path)["configuration"]["faults"][0])
+    configuration = status_of(path)["configuration"]
+    assert configuration["since"] <= configuration["rejectedSince"]
+    assert [entry["type"] for entry in status_of(path)["plugins"]] == ["keeper"]
+    (host.conf / "20.conf").unlink()
+    assert wait_until(lambda: status_of(path)["configuration"]["valid"] is True)
+    assert status_of(path)["configuration"]["faults"] == []
+
+
+def test_it_says_how_a_plugin_is_started(host: Host, bridge: BridgeProcess, runtime: Runtime, path: Path) -> None:
+    host.script("foreign", "#!/bin/sh\necho '{}'\n")
+    host.script("old", '#!/bin/sh\n# from nri import skel\necho \'{"version": "0.7", "prefork": 1}\'\n')
+    host.configure(bridge.node.keeper(prefork="never"), plugin("foreign"), plugin("old"))
+    start_container(runtime)
+    assert wait_until(lambda: all(entry["prefork"]["state"] != "loading" for entry in status_of(path)["plugins"]))
+    keeper, foreign, old = status_of(path)["plugins"]
+    assert [entry["prefork"]["state"] for entry in (keeper, foreign, old)] == ["off", "foreign", "failed"]
+    assert "another version of nri.skel" in old["prefork"]["reason"]
+    assert old["build"] == "0.7"
+
+
+def test_what_was_done_to_a_pod(host: Host, bridge: BridgeProcess, runtime: Runtime, path: Path) -> None:
+    keeping(host, bridge)
+    start_container(runtime)
+    assert wait_until(lambda: ask(path, get="pod", namespace="default", name="web")["exchanges"])
+    answer = ask(path, get="pod", namespace="default", name="web")
+    (exchange,) = answer["exchanges"]
+    assert (exchange["event"], exchange["state"], exchange["container"]) == ("StartContainer", "create", "app")
+    (part,) = exchange["plugins"]
+    assert json.loads(part["request"])["id"] == exchange["id"] == "1f92"
+    assert json.loads(part["result"])["plugin"] == "keeper"
+    assert ask(path, get="pod", namespace="default", name="other")["exchanges"] == []
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        (b"{", "found no JSON"),
+        (b"[]", "found an array"),
+        (b"{}", "get: found null"),
+        (b'{"get": "all"}', "get: found the string 'all'"),
+        (b'{"get": "pod", "namespace": 1, "name": "web"}', "namespace: found the number 1"),
+        (b'{"get": "pod", "namespace": "default"}', "name: found null"),
+        (b"\xff\xfe", "found no JSON"),
+        (b"[" * 4000, "found no JSON"),
+    ],
+)
+def test_a_question_that_it_does_not_know_is_refused(runtime: Runtime, path: Path, line: bytes, found: str) -> None:
+    answer = json.loads(told(path, line + b"\n"))
+    assert answer["protocol"] == 1
+    assert answer["error"].startswith(found)
+    assert "expected" in answer["error"]
+
+
+def test_no_event_waits_for_readers(host: Host, bridge: BridgeProcess, runtime: Runtime, path: Path) -> None:
+    keeping(host, bridge)
+    with connected(path) as one, connected(path) as other:
+        one.sendall(b'{"get": "status"}\n')  # which nobody reads
+        other.sendall(b'{"get": "sta')
+        start_container(runtime)
+        assert status_of(path)["plugins"][0]["runs"]["create"]["ok"] == 1
+        assert json.loads(rest_of(one))["protocol"] == 1
+
+
+def test_the_next_bridge_answers_when_its_turn_comes(
+    host: Host, bridge: BridgeProcess, runtime: Runtime, path: Path
+) -> None:
+    second = BridgeProcess(host)
+    second.log_file = host.root / "second.log"
+    second.outside()
+    try:
+        assert wait_until(lambda: "standing by" in second.log)
+        assert bridge.child is not None
+        assert second.child is not None
+        assert status_of(path)["bridge"]["pid"] == bridge.child.pid
+        bridge.signal(signal.SIGKILL)  # which leaves its socket
+        bridge.wait()
+        bridge.accept().start()
+        assert status_of(path)["bridge"]["pid"] == second.child.pid
+    finally:
+        second.close()
+
+
+def described() -> list[dict[str, Any]]:
+    """The documents of docs/status.md: the status, and the exchanges."""
+    blocks = (ROOT / "docs/status.md").read_text().split("```json\n")[1:]
+    documents = [json.loads(block.partition("```")[0]) for block in blocks]
+    return [each for each in documents if "protocol" in each]
+
+
+def keys_of(value: Any, *free: str, at: str = "") -> set[str]:
+    """The paths of all keys in a document; of a list, those of its first element."""
+    if isinstance(value, list):
+        return keys_of(value[0], *free, at=f"{at}[]") if value else set()
+    if not isinstance(value, dict) or at in free:
+        return set()
+    below = [keys_of(each, *free, at=f"{at}.{key}") | {f"{at}.{key}"} for key, each in value.items()]
+    return set[str]().union(*below)
+
+
+def test_the_documents_are_those_that_are_described(
+    host: Host, bridge: BridgeProcess, runtime: Runtime, path: Path
+) -> None:
+    host.configure(plugin("missing", failure_policy="ignore"))
+    start_container(runtime)
+    assert wait_until(lambda: counted(path, "StartContainer")["answered"] == 1)
+    documents = [status_of(path), ask(path, get="pod", namespace="default", name="web")]
+    for described_, real in zip(described(), documents, strict=True):
+        assert keys_of(real, ".bridge.options") == keys_of(described_, ".bridge.options")
+
+
+def test_without_a_place_for_the_socket_it_serves(host: Host, bridge: BridgeProcess, path: Path) -> None:
+    keeping(host, bridge)
+    path.mkdir()
+    bridge.listen()
+    bridge.outside()
+    runtime = bridge.accept()
+    runtime.start()
+    start_container(runtime)
+    assert f"no status socket: {path}: " in bridge.log
+    assert os.listdir(path) == []
+
+
+def test_late_creates_are_counted(host: Host, bridge: BridgeProcess, path: Path) -> None:
+    keeping(host, bridge)
+    bridge.listen()
+    bridge.outside()
+    runtime = bridge.accept()
+    runtime.configure()
+    runtime.synchronize([pod()], [container(state=api.ContainerState.CONTAINER_RUNNING)])
+    expected = {"waiting": 0, "running": 0, "succeeded": 2, "failed": 0}
+    assert wait_until(lambda: status_of(path)["lateCreates"] == expected)
+    exchanges = ask(path, get="pod", namespace="default", name="web")["exchanges"]
+    assert [(each["late"], each["event"]) for each in exchanges] == [(True, None), (True, None)]

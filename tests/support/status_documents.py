@@ -1,0 +1,171 @@
+"""Documents as a bridge answers them on its status socket: docs/status.md. Each call makes a new one to change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+NOW = 1763802000.5
+"""The time of the documents: 2025-11-22 09:00:00 UTC."""
+
+BOUNDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0]
+"""The bounds of a histogram, in seconds."""
+
+
+def histogram(*counts: int, total: float = 0.0) -> dict[str, Any]:
+    """A histogram with these first counts; the others are 0."""
+    return {"bounds": list(BOUNDS), "counts": [*counts, *[0] * (len(BOUNDS) + 1 - len(counts))], "sum": total}
+
+
+def runs(*, ok: int = 0, error: int = 0, killed: int = 0, passed_over: int = 0) -> dict[str, int]:
+    """The runs of a plugin in one state."""
+    return {"ok": ok, "error": error, "killed": killed, "passedOver": passed_over}
+
+
+def plugin(type: str = "clearcfs", **changes: Any) -> dict[str, Any]:
+    """A plugin that was run 120 times, and is well."""
+    value: dict[str, Any] = {
+        "type": type,
+        "source": f"/etc/nri/resource.d/10-{type}.conf",
+        "index": 0,
+        "states": ["create", "delete"],
+        "timeout": 10.0,
+        "failurePolicy": "fail",
+        "binary": f"/opt/nri/bin/{type}",
+        "problem": None,
+        "build": "0.9.0",
+        "prefork": {"state": "ready", "reason": None},
+        "runs": {"create": runs(ok=100), "delete": runs(ok=20)},
+        "seconds": histogram(90, 20, 10, total=0.21),
+        "last": "ok",
+        "lastError": None,
+    }
+    return {**value, **changes}
+
+
+def event(name: str = "StartContainer", **changes: Any) -> dict[str, Any]:
+    """Counters of one event."""
+    value: dict[str, Any] = {
+        "event": name,
+        "answered": 100,
+        "errors": 0,
+        "late": 0,
+        "seconds": histogram(60, 30, 10, total=0.3),
+        "waiting": histogram(100, total=0.01),
+        "nearDeadline": 0,
+    }
+    return {**value, **changes}
+
+
+def healthy(**changes: Any) -> dict[str, Any]:
+    """A bridge that is connected, with two plugins that are well."""
+    value: dict[str, Any] = {
+        "protocol": 1,
+        "time": NOW,
+        "bridge": {
+            "version": "0.9.0",
+            "commit": "3f2c1ab",
+            "date": "2025-11-20",
+            "pid": 812,
+            "started": NOW - 3600,
+            "state": "connected",
+            "options": {"confDir": "/etc/nri/resource.d", "prefork": True},
+        },
+        "runtime": {"name": "containerd", "version": "v2.1.9", "nri": "0.8", "since": NOW - 3598, "connections": 1},
+        "configuration": {
+            "files": ["/etc/nri/resource.d/10-clearcfs.conf", "/etc/nri/resource.d/20-konfine.conf"],
+            "valid": True,
+            "faults": [],
+            "since": NOW - 3599,
+            "rejectedSince": None,
+        },
+        "plugins": [plugin("clearcfs"), plugin("konfine", source="/etc/nri/resource.d/20-konfine.conf")],
+        "events": [event("RunPodSandbox"), event("StartContainer"), event("StopPodSandbox")],
+        "lateCreates": {"waiting": 0, "running": 0, "succeeded": 0, "failed": 0},
+        "log": {"to": "the journal", "lost": 0},
+    }
+    return {**value, **changes}
+
+
+def degraded() -> dict[str, Any]:
+    """A bridge with all that can be wrong: the configuration, a plugin that fails, is missing, is not preforked."""
+    last_error = {
+        "time": NOW - 60,
+        "state": "create",
+        "pod": "default/web",
+        "container": "app",
+        "error": "/sys/fs/cgroup/kubepods/cpu.max: Permission denied",
+    }
+    value = healthy()
+    value["configuration"] |= {
+        "valid": False,
+        "faults": ["/etc/nri/resource.d/10-clearcfs.conf:4:7: plugins[0].type: missing"],
+        "rejectedSince": NOW - 600,
+    }
+    failed_runs = {"create": runs(ok=90, error=7, killed=3), "delete": runs(ok=20)}
+    value["plugins"] = [
+        plugin("clearcfs", runs=failed_runs, last="error", lastError=last_error),
+        plugin("konfine", prefork={"state": "failed", "reason": "it holds a thread"}),
+        plugin(
+            "absent",
+            binary=None,
+            problem="not found in /opt/nri/bin",
+            build=None,
+            prefork={"state": "off", "reason": None},
+            runs={},
+            seconds=histogram(),
+            last=None,
+        ),
+    ]
+    value["events"] = [event("StartContainer", errors=10, late=1, nearDeadline=4)]
+    value["lateCreates"] |= {"waiting": 1, "succeeded": 3, "failed": 2}
+    value["log"]["lost"] = 12
+    return value
+
+
+def connecting() -> dict[str, Any]:
+    """A bridge that looks for its runtime, and has not found one yet."""
+    value = healthy(plugins=[], events=[])
+    value["bridge"]["state"] = "connecting"
+    value["runtime"] = {"name": None, "version": None, "nri": None, "since": None, "connections": None}
+    return value
+
+
+def part(name: str = "clearcfs", **changes: Any) -> dict[str, Any]:
+    """A plugin's part of an exchange."""
+    value: dict[str, Any] = {
+        "plugin": name,
+        "binary": f"/opt/nri/bin/{name}",
+        "seconds": 0.0021,
+        "outcome": "ok",
+        "request": '{"version":"0.1","state":"create","id":"0123456789ab"}',
+        "result": f'{{"plugin":"{name}","version":"0.1","metadata":{{"class":"ls","quota":"cleared"}}}}',
+        "error": None,
+    }
+    return {**value, **changes}
+
+
+def exchange(**changes: Any) -> dict[str, Any]:
+    """An exchange in which two plugins ran."""
+    value: dict[str, Any] = {
+        "time": NOW - 60,
+        "state": "create",
+        "event": "StartContainer",
+        "id": "0123456789ab",
+        "container": "app",
+        "late": False,
+        "seconds": 0.0041,
+        "error": None,
+        "plugins": [part("clearcfs"), part("konfine")],
+    }
+    return {**value, **changes}
+
+
+def pod(*exchanges: dict[str, Any], forgotten: int = 0) -> dict[str, Any]:
+    """The exchanges with the pod default/web."""
+    return {
+        "protocol": 1,
+        "namespace": "default",
+        "name": "web",
+        "exchanges": list(exchanges),
+        "forgotten": forgotten,
+    }

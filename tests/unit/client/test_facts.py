@@ -1,0 +1,122 @@
+"""What a host knows of a container by its request, on each runtime, and what a pod cannot forge."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from nri.client.facts import KnownRequest, facts_of
+from nri.config.when import Facts
+from nri.testing.recorded_requests import recorded
+from nri.types.v1 import Request, Spec
+
+CONTAINERD = {
+    "io.kubernetes.cri.container-type": "container",
+    "io.kubernetes.cri.sandbox-id": "pod",
+    "io.kubernetes.cri.sandbox-namespace": "shop",
+}
+CRIO = {
+    "io.kubernetes.cri-o.SandboxID": "pod",
+    "io.kubernetes.cri-o.ContainerType": "container",
+    "io.kubernetes.container.name": "app",
+    "io.kubernetes.pod.namespace": "shop",
+}
+
+
+def facts(annotations: dict[str, str], **changes: Any) -> Facts:
+    """What is known by the request of a hook, without labels."""
+    values = {"id": "app", "sandbox_id": "pod", "state": "create", **changes}
+    return facts_of(Request(spec=Spec(annotations=annotations), **values))
+
+
+RECORDED: list[tuple[str, str | None, bool, bool, bool]] = [
+    # name, namespace, is a sandbox, has labels, has all annotations
+    ("containerd-1.6.20-native.container-create", "default", False, True, True),
+    ("containerd-1.6.20-native.pod-create", "default", True, True, True),
+    ("containerd-2.1.9-native.pod-create", "default", True, True, True),
+    ("bridge/containerd-1.7.24.container-create", "default", False, True, True),
+    ("bridge/containerd-2.1.9.pod-create", "default", True, True, True),
+    ("kubernetes/v2-systemd-create-container-be-ls", "default", False, True, True),
+    ("hook/podman.container-create", None, False, False, True),
+    ("hook/runc.container-delete", None, False, False, True),
+]
+
+
+@pytest.mark.parametrize(("name", "namespace", "is_sandbox", "has_labels", "has_all"), RECORDED)
+def test_recorded_requests(
+    name: str, namespace: str | None, is_sandbox: bool, has_labels: bool, has_all: bool
+) -> None:
+    found = facts_of(Request.from_value(recorded(name), "request"))
+    assert found.namespace == namespace
+    assert found.is_sandbox is is_sandbox
+    assert (found.labels is not None, found.has_all_annotations) == (has_labels, has_all)
+    assert found.runtime_handler is None
+
+
+@pytest.mark.parametrize("annotations", [CONTAINERD, CRIO], ids=["containerd", "cri-o"])
+def test_hooks_and_runtimes_know_the_namespace_by_the_runtimes_own_annotations(annotations: dict[str, str]) -> None:
+    found = facts(annotations)
+    assert (found.namespace, found.is_sandbox, found.labels, found.runtime_handler) == ("shop", False, None, None)
+
+
+@pytest.mark.parametrize("own", [CONTAINERD, CRIO], ids=["containerd", "cri-o"])
+@pytest.mark.parametrize("others", [CONTAINERD, CRIO], ids=["containerd's", "cri-o's"])
+def test_a_pod_that_forges_the_other_runtimes_namespace_makes_it_unknown(
+    own: dict[str, str], others: dict[str, str]
+) -> None:
+    forged = {key: "kube-system" if value == "shop" else value for key, value in others.items()}
+    found = facts(forged | own)
+    assert found.namespace == ("shop" if own is others else None)
+
+
+SANDBOXES = {
+    "containerd": {"io.kubernetes.cri.container-type": "sandbox", "io.kubernetes.cri.sandbox-id": "pod"},
+    "cri-o": {"io.kubernetes.container.name": "POD", "io.kubernetes.cri-o.SandboxID": "pod"},
+}
+OF_A_CONTAINER = {
+    "io.kubernetes.cri.container-type": "container",
+    "io.kubernetes.cri.sandbox-id": "x",
+    "io.kubernetes.cri-o.SandboxID": "x",
+    "io.kubernetes.container.name": "app",
+}
+
+
+@pytest.mark.parametrize("runtime", SANDBOXES)
+def test_a_sandbox_is_known(runtime: str) -> None:
+    assert facts(SANDBOXES[runtime], id="pod", sandbox_id="pod").is_sandbox is True
+
+
+@pytest.mark.parametrize("runtime", SANDBOXES)
+def test_a_sandbox_never_passes_for_a_container(runtime: str) -> None:
+    own = SANDBOXES[runtime]
+    written_last = {"containerd": own, "cri-o": {"io.kubernetes.container.name": "POD"}}[runtime]
+    found = facts({**own, **OF_A_CONTAINER, **written_last}, id="pod", sandbox_id="x")
+    assert found.is_sandbox is None
+
+
+def test_a_container_without_a_sandbox_is_a_container() -> None:
+    assert facts({}, sandbox_id="").is_sandbox is False
+
+
+def test_containerd_hands_down_some_annotations_alone() -> None:
+    assert facts(CONTAINERD).has_all_annotations is False
+    assert facts(CRIO).has_all_annotations is True
+
+
+def test_the_kubelets_label_goes_before_annotations() -> None:
+    found = facts(CONTAINERD, labels={"io.kubernetes.pod.namespace": "kube-system"})
+    assert (found.namespace, found.has_all_annotations) == ("kube-system", True)
+
+
+def test_a_request_without_a_spec_has_unknown_annotations() -> None:
+    assert facts_of(Request(state="create", id="a")).annotations is None
+
+
+def test_a_request_with_facts_keeps_them_and_is_the_same_document() -> None:
+    request = Request(state="create", id="a", labels={"app": "web"}, spec=Spec(annotations=CONTAINERD))
+    known = KnownRequest.of(request, Facts(namespace="a", runtime_handler="kata"))
+    changed = known.replace(late=True, conf={"a": 1})
+    assert facts_of(changed) is known.facts
+    assert (changed.late, changed.conf, changed.id) == (True, {"a": 1}, "a")
+    assert known.to_json() == request.to_json()

@@ -1,0 +1,158 @@
+"""Conditions: which parts hold for which facts, what is not known, and what a person is told."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nri.config.when import Condition, Facts, Pattern
+from nri.types import DecodeError
+
+POD: dict[str, Any] = {
+    "namespace": "shop",
+    "labels": {"app": "web", "empty": ""},
+    "annotations": {"team": "a*b", "qos.class": "ls"},
+    "is_sandbox": False,
+    "runtime_handler": "",
+}
+SANDBOX = {"is_sandbox": True}
+NOTHING_KNOWN: dict[str, Any] = dict.fromkeys(POD)
+
+CASES: list[tuple[dict[str, Any], dict[str, Any], bool, str]] = [
+    # the condition, how the facts differ from those above, the verdict, the reason
+    ({"namespaces": ["shop"]}, {}, True, ""),
+    ({"namespaces": ["a", "sh*"]}, {}, True, ""),
+    ({"namespaces": ["*"]}, {}, True, ""),
+    ({"namespaces": ["kube-system"]}, {}, False, 'namespace "shop", expected kube-system'),
+    ({"namespaces": ["kube-*", "a"]}, {}, False, 'namespace "shop", expected one of kube-*, a'),
+    ({"namespaces": ["sho", "shop-*", "*-shop"]}, {}, False, 'namespace "shop", expected one of sho, shop-*, *-shop'),
+    ({"namespaces": ["kube-system"]}, {"namespace": None}, True, "namespace not known"),
+    ({"namespaces": ["*"]}, {"namespace": None}, True, "namespace not known"),
+    ({"sandbox": True}, {}, False, "a container, expected a sandbox"),
+    ({"sandbox": False}, {}, True, ""),
+    ({"sandbox": "both"}, {}, True, ""),
+    ({"sandbox": True}, SANDBOX, True, ""),
+    ({"sandbox": False}, SANDBOX, False, "a sandbox, expected a container"),
+    ({"sandbox": "both"}, SANDBOX, True, ""),
+    ({"sandbox": True}, {"is_sandbox": None}, True, "not known if it is a sandbox"),
+    ({"sandbox": "both"}, {"is_sandbox": None}, True, ""),
+    ({"runtimeHandler": [""]}, {}, True, ""),
+    ({"runtimeHandler": ["kata*"]}, {}, False, 'runtime handler "", expected kata*'),
+    ({"runtimeHandler": ["kata*", ""]}, {"runtime_handler": "runc"}, False, '"runc", expected one of kata*, ""'),
+    ({"runtimeHandler": ["kata*"]}, {"runtime_handler": "kata-qemu"}, True, ""),
+    ({"runtimeHandler": ["kata*"]}, {"runtime_handler": None}, True, "runtime handler not known"),
+    ({"labels": {"app": {"equals": "web"}}}, {}, True, ""),
+    ({"labels": {"app": {"equals": ["db", "web"]}}}, {}, True, ""),
+    ({"labels": {"app": {"equals": "db"}}}, {}, False, 'label "app": found "web", expected db'),
+    ({"labels": {"app": {"equals": "Web"}}}, {}, False, 'label "app": found "web", expected Web'),
+    ({"labels": {"none": {"equals": ""}}}, {}, False, 'label "none": missing, expected ""'),
+    ({"labels": {"empty": {"equals": ""}}}, {}, True, ""),
+    ({"labels": {"app": {"equals": "db"}}}, {"labels": None}, True, 'label "app" not known'),
+    ({"labels": {"app": {"equals": "web"}, "b": {"present": True}}}, {}, False, 'label "b": missing, expected it'),
+    ({"labels": {"app": {"present": False}}}, {}, False, 'label "app": found "web", expected none'),
+    ({"labels": {"none": {"present": False}}}, {}, True, ""),
+    ({"annotations": {"team": {"equals": "a*b"}}}, {}, True, ""),
+    ({"annotations": {"team": {"equals": "a*b"}}}, {"annotations": {"team": "axb"}}, False, '"axb", expected a*b'),
+    ({"annotations": {"team": {"pattern": "*x*"}}}, {}, False, 'annotation "team": found "a*b", expected *x*'),
+    ({"annotations": {"team": {"pattern": ["x*", "a*"], "present": True}}}, {}, True, ""),
+    ({"annotations": {"team": {"pattern": "a*", "equals": ["ab", "a*b"]}}}, {}, True, ""),
+    ({"annotations": {"none": {"pattern": "*"}}}, {}, False, 'annotation "none": missing, expected *'),
+    ({"annotations": {"none": {"pattern": "*", "present": False}}}, {}, False, "missing, expected * and none"),
+    ({"annotations": {"team": {"present": True}}}, {"annotations": None}, True, 'annotation "team" not known'),
+    ({"annotations": {"b": {"present": True}}}, {"has_all_annotations": False}, True, 'annotation "b" not known'),
+    ({"annotations": {"none": {"present": False}}}, {"has_all_annotations": False}, True, '"none" not known'),
+    ({"annotations": {"team": {"present": False}}}, {"has_all_annotations": False}, False, '"a*b", expected none'),
+    # all parts must hold, and one that does not hold decides, whatever is not known
+    ({"namespaces": ["shop"], "sandbox": True}, {}, False, "a container, expected a sandbox"),
+    ({"namespaces": ["x"], "sandbox": True}, {}, False, '"shop", expected x; a container, expected a sandbox'),
+    ({"namespaces": ["x"], "sandbox": True}, {"namespace": None}, False, "a container, expected a sandbox"),
+    ({"namespaces": ["x"], "sandbox": False}, {"namespace": None}, True, "namespace not known"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("when", "changes", "runs", "reason"), CASES, ids=lambda case: str(case)[:60])
+def test_a_condition_is_judged_and_explained(
+    when: dict[str, Any], changes: dict[str, Any], runs: bool, reason: str
+) -> None:
+    condition, facts = Condition(when), Facts(**{**POD, **changes})
+    assert condition.accepts(facts) == runs
+    said = condition.explain(facts)
+    assert said.endswith(reason) if reason else said == ""
+    if reason[:1].islower() and "not known" in reason:
+        assert said == reason
+
+
+@pytest.mark.parametrize("when", [when for when, *_ in CASES], ids=str)
+def test_where_nothing_is_known_every_plugin_runs(when: dict[str, Any]) -> None:
+    condition = Condition(when)
+    assert condition.accepts(Facts(**NOTHING_KNOWN))
+    assert condition.accepts(Facts())
+
+
+texts = st.text("ab*.\n", max_size=12)
+
+
+@settings(max_examples=1000, deadline=None)
+@given(texts, texts)
+def test_a_pattern_matches_as_the_regular_expression_would(pattern: str, text: str) -> None:
+    if "*" in pattern:
+        expected = re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), text, re.DOTALL)
+        assert Pattern(pattern).matches(text) == (expected is not None), (pattern, text)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(texts, min_size=2, max_size=5), st.lists(texts, min_size=4, max_size=4))
+def test_a_pattern_matches_what_is_put_in_place_of_its_stars(parts: list[str], filling: list[str]) -> None:
+    parts = [part.replace("*", "") for part in parts]
+    text = "".join([part + fill for part, fill in zip(parts, [*filling[: len(parts) - 1], ""], strict=False)])
+    assert Pattern("*".join(parts)).matches(text)
+
+
+def test_the_ends_of_a_pattern_do_not_overlap() -> None:
+    assert not Pattern("aba*ba").matches("aba")
+    assert Pattern("aba*ba").matches("ababa")
+
+
+def test_a_text_that_regular_expressions_take_for_ever_with_is_matched() -> None:
+    pattern = "*" + "a*" * 2000 + "b"
+    assert not Pattern(pattern).matches("a" * 1_000_000)
+    assert Pattern(pattern).matches("a" * 1_000_000 + "b")
+
+
+def test_ten_thousand_namespaces_are_judged() -> None:
+    condition = Condition({"namespaces": [f"ns-{number}" for number in range(10_000)] + ["team-*"]})
+    assert condition.accepts(Facts(namespace="ns-9999"))
+    assert condition.accepts(Facts(namespace="team-a"))
+    facts = Facts(namespace="ns-10000")
+    assert not condition.accepts(facts)
+    assert len(condition.explain(facts)) < 300
+
+
+def test_what_a_pod_says_is_cut_and_quoted_in_a_reason() -> None:
+    condition = Condition({"labels": {"app": {"equals": "web"}}})
+    said = condition.explain(Facts(labels={"app": "\x1b[2J\n\u202e" + "x" * 100_000}))
+    assert said.isprintable()
+    assert said.isascii() or "…" in said
+    assert len(said) < 250
+
+
+@pytest.mark.parametrize(
+    "value",
+    [{}, [], "x", {"namespace": ["x"]}, {"namespaces": []}, {"labels": {"a": {}}}, {"sandbox": 1}, {"sandbox": None}],
+    ids=str,
+)
+def test_a_wrong_condition_is_refused(value: Any) -> None:
+    with pytest.raises(DecodeError, match=r"^when"):
+        Condition(value)
+
+
+def test_conditions_are_compared_by_value() -> None:
+    one, other = Condition({"namespaces": ["a"]}), Condition({"namespaces": ["a"]})
+    assert one == other
+    assert one != Condition({"namespaces": ["b"]})
+    assert one != {"namespaces": ["a"]}
+    assert "namespaces" in repr(one)

@@ -1,0 +1,272 @@
+"""The client of the status socket: what it believes, and what it refuses of a socket, a peer and an answer."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from nri.errors import NRIError
+from nri.status import client
+from nri.status.client import AskError, NoBridgeError
+from tests.support import status_documents as documents
+from tests.support.status_server import served_by, serving
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "run/v1bridge.sock"
+
+
+def refusal(path: Path, timeout: float = 30.0) -> str:
+    with pytest.raises(AskError) as caught:
+        client.status(str(path), timeout)
+    assert isinstance(caught.value, NRIError)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("make", [documents.healthy, documents.degraded, documents.connecting])
+def test_the_status_is_what_the_bridge_answers(path: Path, make: Any) -> None:
+    with serving(path, make()) as server:
+        assert client.status(str(path)) == make()
+    assert server.requests == [b'{"get": "status"}\n']
+
+
+def test_the_exchanges_with_a_pod_are_asked_by_its_names(path: Path) -> None:
+    answer = documents.pod(documents.exchange(), forgotten=3)
+    with serving(path, answer) as server:
+        assert client.exchanges("default", "web", str(path)) == answer
+    assert json.loads(server.requests[0]) == {"get": "pod", "namespace": "default", "name": "web"}
+
+
+def test_keys_of_a_later_bridge_are_passed_over(path: Path) -> None:
+    later = documents.healthy(more=1)
+    later["plugins"][0]["more"] = []
+    with serving(path, later):
+        assert client.status(str(path)) == later
+
+
+def test_a_path_may_be_longer_than_the_address_of_a_socket(tmp_path: Path) -> None:
+    path = tmp_path / ("x" * 120) / "v1bridge.sock"
+    with serving(path, documents.healthy()):
+        assert client.status(str(path))["protocol"] == 1
+
+
+def test_no_socket_is_no_bridge(path: Path) -> None:
+    with pytest.raises(NoBridgeError, match="does not exist"):
+        client.status(str(path))
+
+
+def test_a_socket_that_a_killed_bridge_has_left_is_no_bridge(path: Path) -> None:
+    with served_by(path, lambda *_: None):
+        left = path.with_name("left.sock")
+        path.rename(left)
+    with pytest.raises(NoBridgeError, match="nobody listens"):
+        client.status(str(left))
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (b"", "closed without an answer"),
+        (b"{", "not JSON, or not whole: 1 bytes"),
+        (json.dumps(documents.healthy()).encode()[:-9], "not JSON, or not whole"),
+        (b"\x1b[31mhello", r"not JSON, or not whole: 10 bytes, '\\x1b[31mhello'"),
+        (b"\xff\xfe", "not JSON"),
+        (b"[" * 100_000, "not JSON"),
+        (b"[]", "not a JSON object"),
+        (b"{}", "found protocol null, expected 1"),
+        (b'{"protocol": 1.0}', "found protocol 1.0, expected 1"),
+        (b'{"protocol": 1, "error": {"a": []}}', "the bridge answers: dict"),
+        (b'{"protocol": 2}', "found protocol 2, expected 1: use the nri of the bridge's version"),
+        (b'{"protocol": true}', "found protocol True, expected 1"),
+        (b'{"protocol": "' + b"x" * 9999 + b'"}', "found protocol xxx"),
+        (b'{"protocol": 1, "error": "found x, expected y"}', "the bridge answers: found x, expected y"),
+        (b'{"protocol": 1}', "time: missing"),
+        (b'{"protocol": 1, "time": NaN}', "not JSON"),
+        (b'{"protocol": 1, "time": 1e999}', "time: found inf, expected seconds since 1970"),
+        (b'{"protocol": 1, "time": ' + b"9" * 5000 + b"}", "not JSON"),
+    ],
+    ids=range(18),
+)
+def test_an_answer_that_cannot_be_used_is_refused_with_the_reason(path: Path, answer: bytes, why: str) -> None:
+    with serving(path, answer):
+        text = refusal(path)
+    assert text.startswith(f"{path}: ")
+    assert why in text
+    assert len(text) < 1500
+
+
+def changed(value: Any, where: tuple[Any, ...], new: Any) -> Any:
+    here = value
+    for key in where[:-1]:
+        here = here[key]
+    here[where[-1]] = new
+    return value
+
+
+@pytest.mark.parametrize(
+    ("where", "new", "why"),
+    [
+        (("time",), True, "time: found bool, expected seconds since 1970"),
+        (("time",), 10**30, "time: found a large number, expected"),
+        (("bridge",), [], "bridge: found list, expected an object"),
+        (("bridge", "pid"), -1, "bridge.pid: found -1, expected an integer from 0"),
+        (("bridge", "options"), None, "bridge.options: found null, expected an object"),
+        (("runtime", "since"), "x", "runtime.since: found str, expected seconds since 1970"),
+        (("configuration", "faults"), [1], "configuration.faults[0]: found 1, expected a string"),
+        (("plugins",), {}, "plugins: found dict, expected an array"),
+        (("plugins", 1), None, "plugins[1]: found null, expected an object"),
+        (("plugins", 0, "runs", "create"), 3, "plugins[0].runs.create: found 3, expected an object"),
+        (("plugins", 0, "seconds", "counts"), [1], "plugins[0].seconds.counts: found 1, expected 13"),
+        (("plugins", 0, "seconds", "bounds"), [2, 1], "plugins[0].seconds.bounds: they do not ascend"),
+        (("plugins", 0, "prefork"), {"state": "ready"}, "plugins[0].prefork.reason: missing"),
+        (("events", 0, "late"), 1.5, "events[0].late: found 1.5, expected an integer from 0"),
+        (("log", "lost"), None, "log.lost: found null, expected an integer from 0"),
+    ],
+    ids=range(15),
+)
+def test_a_document_of_another_shape_is_refused(path: Path, where: tuple[Any, ...], new: Any, why: str) -> None:
+    with serving(path, changed(documents.healthy(), where, new)):
+        assert f"the answer cannot be used: {why}" in refusal(path)
+
+
+def test_exchanges_of_another_shape_are_refused(path: Path) -> None:
+    with serving(path, documents.pod(documents.exchange(plugins=[{}]))), pytest.raises(AskError) as caught:
+        client.exchanges("default", "web", str(path))
+    assert "exchanges[0].plugins[0].plugin: missing" in str(caught.value)
+
+
+def test_a_request_longer_than_the_bridge_reads_is_not_sent(path: Path) -> None:
+    with serving(path, {}) as server, pytest.raises(AskError, match="expected at most 4096"):
+        client.exchanges("default", "x" * 5000, str(path))
+    assert server.requests == []
+
+
+def test_an_endless_answer_is_cut_off(path: Path) -> None:
+    sent: list[int] = []
+
+    def endless(connection: socket.socket, _: bytes) -> None:
+        for _piece in range(100):
+            connection.sendall(b" " * 1024 * 1024)
+            sent.append(1)
+
+    with served_by(path, endless):
+        assert "the answer has more than 33554432 bytes" in refusal(path)
+    assert len(sent) < 100
+
+
+@pytest.mark.parametrize("first", [b"", b'{"protocol": 1, '])
+def test_a_peer_that_does_not_finish_is_given_up(path: Path, first: bytes) -> None:
+    done = threading.Event()
+
+    def stall(connection: socket.socket, _: bytes) -> None:
+        connection.sendall(first)
+        done.wait(30)
+
+    with served_by(path, stall):
+        assert refusal(path, 0.2) == f"{path}: the bridge has not answered within 0.2 s"
+        done.set()
+
+
+def test_a_peer_that_sends_byte_by_byte_does_not_gain_time(path: Path) -> None:
+    done = threading.Event()
+
+    def trickle(connection: socket.socket, _: bytes) -> None:
+        while not done.wait(0.01):
+            connection.sendall(b" ")
+
+    with served_by(path, trickle):
+        assert "not answered within 0.3 s" in refusal(path, 0.3)
+        done.set()
+
+
+def test_a_peer_that_takes_no_connection_is_given_up(path: Path) -> None:
+    path.parent.mkdir()
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        path.chmod(0o600)
+        listener.listen(0)
+        with socket.socket(socket.AF_UNIX) as first:
+            first.connect(str(path))
+            assert refusal(path, 0.2) == f"{path}: the bridge has not taken the connection within 0.2 s"
+
+
+@pytest.mark.parametrize(
+    ("kind", "found"), [("file", "a regular file"), ("folder", "a directory"), ("link", "a link")]
+)
+def test_what_is_no_socket_is_refused(path: Path, tmp_path: Path, kind: str, found: str) -> None:
+    path.parent.mkdir()
+    if kind == "file":
+        path.write_text("{}")
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        path.symlink_to(tmp_path / "elsewhere")
+    assert refusal(path) == f"{path}: it is {found}, expected the bridge's socket"
+
+
+def test_a_link_to_a_socket_is_not_followed(path: Path) -> None:
+    with serving(path.with_name("real.sock"), documents.healthy()):
+        path.symlink_to("real.sock")
+        assert "it is a link" in refusal(path)
+
+
+@pytest.mark.parametrize("what", ["the socket", "its directory"])
+def test_a_socket_that_others_could_replace_is_refused(path: Path, what: str) -> None:
+    with serving(path, documents.healthy()):
+        changed = path if what == "the socket" else path.parent
+        changed.chmod(0o777)
+        assert refusal(path).startswith(f"{changed} is writable by others")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: gives a socket to another user")
+def test_another_users_socket_is_refused(path: Path) -> None:
+    with serving(path, documents.healthy()):
+        os.chown(path, 1234, 1234)
+        assert "is another user's" in refusal(path)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: listens as another user")
+def test_another_user_who_listens_on_our_socket_is_refused(path: Path) -> None:
+    path.parent.mkdir()
+    code = (
+        "import os, socket, sys\n"
+        "listener = socket.socket(socket.AF_UNIX)\n"
+        f"listener.bind({str(path)!r})\n"
+        "os.seteuid(1234)\n"
+        "listener.listen()\n"
+        "print(flush=True)\n"
+        "sys.stdin.read()\n"
+    )
+    peer = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert peer.stdin is not None
+    assert peer.stdout is not None
+    with peer:
+        peer.stdout.readline()
+        path.chmod(0o600)
+        assert refusal(path) == f"{path}: user 1234 answers there, expected root or user 0"
+        peer.stdin.close()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: asks as another user")
+def test_another_user_is_told_that_root_alone_may_ask(path: Path) -> None:
+    with serving(path, documents.healthy()):
+        os.seteuid(1234)
+        try:
+            assert refusal(path) == f"{path}: Permission denied: root alone may ask the bridge"
+        finally:
+            os.seteuid(0)
+
+
+def test_a_path_that_is_none_is_refused(tmp_path: Path) -> None:
+    assert "embedded null" in refusal(tmp_path / "a\0b")

@@ -1,0 +1,138 @@
+"""The verdict on a status: what is degraded by itself, and what only against a threshold."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from nri.status import shape
+from nri.status.judging import DEGRADED, MAX_LINE, NO_BRIDGE, WELL, Thresholds, Verdict, judge
+from tests.support import status_documents as documents
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+FAILED = {"time": documents.NOW, "state": "create", "pod": "default/web", "container": "app", "error": "no quota"}
+
+
+def with_plugin(**changes: Any) -> Callable[[], dict[str, Any]]:
+    return lambda: documents.healthy(plugins=[documents.plugin(**changes)])
+
+
+def with_event(**changes: Any) -> Callable[[], dict[str, Any]]:
+    return lambda: documents.healthy(events=[documents.event(**changes)])
+
+
+def with_configuration(**changes: Any) -> Callable[[], dict[str, Any]]:
+    def make() -> dict[str, Any]:
+        value = documents.healthy()
+        value["configuration"] |= changes
+        return value
+
+    return make
+
+
+def reconnecting() -> dict[str, Any]:
+    value = documents.healthy()
+    value["bridge"]["state"] = "connecting"
+    return value
+
+
+@pytest.mark.parametrize(
+    ("make", "line"),
+    [
+        (documents.healthy, "well: connected to containerd v2.1.9, 2 plugins"),
+        (with_plugin(), "well: connected to containerd v2.1.9, 1 plugin"),
+        (lambda: documents.healthy(plugins=[]), "well: connected to containerd v2.1.9, no plugins"),
+        (with_plugin(last=None), "well: connected to containerd v2.1.9, 1 plugin"),
+        (with_plugin(lastError=FAILED), "well: connected to containerd v2.1.9, 1 plugin"),
+        (with_plugin(prefork={"state": "loading", "reason": None}), "well: connected to containerd v2.1.9, 1 plugin"),
+        (with_plugin(prefork={"state": "foreign", "reason": None}), "well: connected to containerd v2.1.9, 1 plugin"),
+        (with_plugin(prefork={"state": "off", "reason": None}), "well: connected to containerd v2.1.9, 1 plugin"),
+        (with_event(errors=50, late=50, nearDeadline=50), "well: connected to containerd v2.1.9, 2 plugins"),
+        (with_configuration(valid=None), "well: connected to containerd v2.1.9, 2 plugins"),
+        (documents.connecting, "degraded: the bridge looks for its runtime"),
+        (reconnecting, "degraded: the bridge looks for its runtime"),
+        (
+            with_configuration(valid=False, faults=["a.conf:1:1: x", "b"]),
+            "degraded: the configuration is not valid, the last valid one is in use: a.conf:1:1: x (and 1 more)",
+        ),
+        (
+            with_configuration(valid=False, since=None),
+            "degraded: the configuration is not valid, no plugin can run",
+        ),
+        (with_plugin(problem="not found in /opt"), "degraded: clearcfs: not found in /opt"),
+        (
+            with_plugin(prefork={"state": "failed", "reason": "a thread"}),
+            "degraded: clearcfs: not preforked: a thread",
+        ),
+        (
+            with_plugin(prefork={"state": "failed", "reason": None}),
+            "degraded: clearcfs: not preforked: no reason is known",
+        ),
+        (with_plugin(last="error", lastError=FAILED), "degraded: clearcfs: its last run failed: no quota"),
+        (with_plugin(last="killed"), "degraded: clearcfs: its last run failed"),
+        (with_plugin(last="passedOver", lastError=FAILED), "degraded: clearcfs: its last run failed: no quota"),
+        (
+            with_plugin(problem="a", last="killed"),
+            "degraded: clearcfs: a; clearcfs: its last run failed",
+        ),
+    ],
+    ids=range(21),
+)
+def test_a_status_is_judged_by_what_is_now(make: Callable[[], dict[str, Any]], line: str) -> None:
+    document = make()
+    assert shape.STATUS(document, "") == ""
+    verdict = judge(document)
+    assert verdict.line == line
+    assert verdict.code == (WELL if line.startswith("well") else DEGRADED)
+    assert verdict.faults == ([] if verdict.code == WELL else verdict.reasons)
+
+
+RUNS = {"create": documents.runs(ok=90, error=4, killed=3), "delete": documents.runs(passed_over=3)}
+RATE = "clearcfs: 10 of 100 runs failed, expected at most 9.9 %"
+NEAR = "StartContainer: 10 of 100 took more than half of their time, expected at most 5 %"
+
+
+@pytest.mark.parametrize(
+    ("make", "bounds", "reasons"),
+    [
+        (with_plugin(runs=RUNS), {"max_error_rate": 10.0}, []),
+        (with_plugin(runs=RUNS), {"max_error_rate": 9.9}, [RATE]),
+        (with_plugin(runs={}), {"max_error_rate": 0.0}, []),
+        (with_plugin(runs={"create": documents.runs(ok=9, error=10)}), {"max_error_rate": 0.0}, []),
+        (
+            with_plugin(runs={"create": documents.runs(ok=19, error=1)}),
+            {"max_error_rate": 0.0},
+            ["clearcfs: 1 of 20 runs failed, expected at most 0 %"],
+        ),
+        (with_event(nearDeadline=10), {"max_near_deadline": 10.0}, []),
+        (with_event(nearDeadline=10), {"max_near_deadline": 5.0}, [NEAR]),
+        (with_event(nearDeadline=10), {"max_late": 0.0, "max_error_rate": 0.0}, []),
+        (with_event(late=2), {"max_late": 2.0}, []),
+        (with_event(late=2), {"max_late": 1.0}, ["2 events were answered late, expected at most 1"]),
+    ],
+    ids=range(10),
+)
+def test_counters_are_judged_against_thresholds(
+    make: Callable[[], dict[str, Any]], bounds: dict[str, float], reasons: list[str]
+) -> None:
+    assert judge(make(), Thresholds(**bounds)).faults == reasons
+
+
+def test_all_that_is_wrong_is_a_reason() -> None:
+    verdict = judge(documents.degraded())
+    assert [reason.partition(":")[0] for reason in verdict.reasons] == [
+        "the configuration is not valid, the last valid one is in use",
+        "clearcfs",
+        "konfine",
+        "absent",
+    ]
+
+
+def test_a_line_is_one_line_and_short_whatever_the_reasons_are() -> None:
+    line = Verdict(NO_BRIDGE, ["a\nb\x1b[2J\udcff", "ü" * 5000]).line
+    assert line.startswith("no bridge: a\\nb\\x1b[2J\\udcff; ü")
+    assert line.isprintable()
+    assert len(line.encode()) <= MAX_LINE

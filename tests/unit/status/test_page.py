@@ -1,0 +1,282 @@
+"""The pages for people: what they say, in 80 columns, and nothing that a terminal would act on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from nri.errors import escape
+from nri.status import without_bridge
+from nri.status.judging import judge
+from nri.status.layout import WIDTH, duration, number, quantile, table
+from nri.status.page import MAX_FAULTS, page
+from nri.status.pod_page import MAX_SHOWN, pod_page
+from tests.support import status_documents as documents
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+EVIL = "a\x1b[2J\r\n\u202e\udcff\tb"
+
+
+def lines_of(document: dict[str, Any]) -> list[str]:
+    lines = page(document, judge(document))
+    fits(lines)
+    return lines
+
+
+def fits(lines: list[str]) -> None:
+    for line in lines:
+        assert len(line) <= WIDTH, line
+        assert line.isprintable(), line
+        assert line == line.rstrip()
+
+
+def test_the_page_of_a_bridge_that_is_well() -> None:
+    assert "\n".join(lines_of(documents.healthy())) == (
+        "well: connected to containerd v2.1.9, 2 plugins\n"
+        "\n"
+        "bridge         0.9.0 (3f2c1ab, 2025-11-20)\n"
+        "               pid 812, started 2025-11-22 08:00:00 UTC (60 min ago)\n"
+        "runtime        containerd v2.1.9, NRI 0.8\n"
+        "               connected since 2025-11-22 08:00:02 UTC (59 min ago)\n"
+        "configuration  valid\n"
+        "               in use since 2025-11-22 08:00:01 UTC (59 min ago)\n"
+        "               /etc/nri/resource.d/10-clearcfs.conf\n"
+        "               /etc/nri/resource.d/20-konfine.conf\n"
+        "late creates   0 waiting, 0 running, 0 succeeded, 0 failed\n"
+        "log            to the journal; 0 lines lost\n"
+        "\n"
+        "PLUGIN    PREFORK   OK  ERROR  KILLED  PASSED   MEDIAN      P99\n"
+        "clearcfs    ready  120      0       0       0  <= 1 ms  <= 5 ms\n"
+        "konfine     ready  120      0       0       0  <= 1 ms  <= 5 ms\n"
+        "\n"
+        "EVENT           ANSWERED  ERRORS  LATE  NEAR   MEDIAN      P99  WAIT P99\n"
+        "RunPodSandbox        100       0     0     0  <= 1 ms  <= 5 ms   <= 1 ms\n"
+        "StartContainer       100       0     0     0  <= 1 ms  <= 5 ms   <= 1 ms\n"
+        "StopPodSandbox       100       0     0     0  <= 1 ms  <= 5 ms   <= 1 ms"
+    )
+
+
+def test_the_page_of_one_that_is_not_begins_with_the_reasons() -> None:
+    lines = lines_of(documents.degraded())
+    assert lines[:7] == [
+        "degraded",
+        "- the configuration is not valid, the last valid one is in use:",
+        "  /etc/nri/resource.d/10-clearcfs.conf:4:7: plugins[0].type: missing",
+        "- clearcfs: its last run failed: /sys/fs/cgroup/kubepods/cpu.max: Permission",
+        "  denied",
+        "- konfine: not preforked: it holds a thread",
+        "- absent: not found in /opt/nri/bin",
+    ]
+    assert "configuration  NOT VALID since 2025-11-22 08:50:00 UTC (10 min ago)" in lines
+    assert "late creates   1 waiting, 0 running, 3 succeeded, 2 failed" in lines
+    assert "clearcfs    ready  110      7       3       0  <= 1 ms  <= 5 ms" in lines
+    assert "absent        off    0      0       0       0        -        -" in lines
+    at = lines.index("last errors")
+    assert lines[at + 1] == "- 2025-11-22 08:59:00 UTC clearcfs: create of default/web/app:"
+
+
+def test_a_bridge_that_looks_for_its_runtime() -> None:
+    assert "runtime        none yet: the bridge looks for one" in lines_of(documents.connecting())
+    again = documents.healthy()
+    again["bridge"]["state"] = "connecting"
+    again["runtime"]["connections"] = 3
+    lines = lines_of(again)
+    assert "               NOT CONNECTED; the last time since 2025-11-22 08:00:02 UTC (59" in lines
+    assert "               3 connections since the bridge started" in lines
+
+
+def test_a_node_without_a_bridge() -> None:
+    found = without_bridge.plugin(
+        type="clearcfs",
+        source="a.conf",
+        index=0,
+        states=["create"],
+        binary="/opt/nri/bin/clearcfs",
+        problem=None,
+        build="0.9.0",
+    )
+    absent = {**found, "type": "absent", "binary": None, "problem": "not found", "build": None}
+    document = without_bridge.document(time=documents.NOW, files=["a.conf"], faults=[], plugins=[found, absent])
+    assert lines_of(document) == [
+        "degraded",
+        "- absent: not found",
+        "",
+        "configuration  valid",
+        "               a.conf",
+        "",
+        "clearcfs 0.9.0: /opt/nri/bin/clearcfs",
+        "absent: not found",
+    ]
+    broken = without_bridge.document(time=documents.NOW, files=[], faults=["a.conf:1:1: bad"], plugins=[])
+    assert lines_of(broken)[:2] == [
+        "degraded",
+        "- the configuration is not valid, no plugin can run: a.conf:1:1: bad",
+    ]
+
+
+def test_many_faults_and_files_are_counted() -> None:
+    value = documents.degraded()
+    value["configuration"] |= {"faults": [f"f{i}" for i in range(99)], "files": [f"/{i}.conf" for i in range(99)]}
+    lines = lines_of(value)
+    assert f"               - and {99 - MAX_FAULTS} more: nri check" in lines
+    assert "               and 94 more files" in lines
+
+
+def with_text_everywhere(value: Any, text: str) -> Any:
+    """The document with this text for every string, but for the words that select something."""
+    if isinstance(value, dict):
+        return {
+            key: each if key in ("state", "last") else with_text_everywhere(each, text) for key, each in value.items()
+        }
+    if isinstance(value, list):
+        return [with_text_everywhere(each, text) for each in value]
+    return text if isinstance(value, str) else value
+
+
+@pytest.mark.parametrize("make", [documents.healthy, documents.degraded])
+@pytest.mark.parametrize("text", [EVIL, "x" * 500, "long " * 100, "", EVIL * 50, "-"])
+def test_no_text_breaks_a_page(make: Callable[[], dict[str, Any]], text: str) -> None:
+    shown = "".join("".join(lines_of(with_text_everywhere(make(), text))).split())
+    assert escape(text).replace(" ", "") in shown
+
+
+def test_a_text_of_megabytes_is_cut() -> None:
+    text = "\x1b" * 3_000_000
+    lines = lines_of(with_text_everywhere(documents.degraded(), text))
+    lines += pod_lines(documents.exchange(error=text, id=text, plugins=[documents.part(result=text, error=text)]))
+    assert sum(len(line) for line in lines) < 1_000_000
+    assert "(3000000 characters)" in " ".join(" ".join(lines).split())
+
+
+def test_the_largest_numbers_fit() -> None:
+    value = documents.healthy()
+    most = 2**63 - 1
+    value["plugins"] = [
+        documents.plugin(
+            "x" * 40,
+            runs={"create": documents.runs(ok=most, error=most, killed=most, passed_over=most)},
+            seconds={"bounds": [12345678.9], "counts": [0, most], "sum": 1.0},
+        )
+    ]
+    value["events"] = [
+        documents.event("ValidateContainerAdjustment", answered=most, errors=most, late=most, nearDeadline=most)
+    ]
+    value["log"]["lost"] = value["lateCreates"]["waiting"] = most
+    value["bridge"]["started"] = 0
+    lines_of(value)
+
+
+def test_a_name_that_is_too_long_for_its_column_has_a_line_of_its_own() -> None:
+    lines = table(("NAME", "COUNT"), [["x" * 100, "1"], ["y", "2"]])
+    assert lines == ["NAME  COUNT", "x" * 80, "  " + "x" * 20, "          1", "y         2"]
+
+
+@pytest.mark.parametrize(
+    ("counts", "share", "shown"),
+    [
+        ([0, 0, 0], 0.5, "-"),
+        ([1, 0, 0], 0.5, "<= 1 ms"),
+        ([1, 1, 0], 0.5, "<= 1 ms"),
+        ([1, 2, 0], 0.5, "<= 2.5 s"),
+        ([98, 1, 1], 0.99, "<= 2.5 s"),
+        ([0, 0, 1], 0.5, "> 2.5 s"),
+    ],
+)
+def test_a_quantile_is_the_bound_that_it_does_not_exceed(counts: list[int], share: float, shown: str) -> None:
+    assert quantile({"bounds": [0.001, 2.5], "counts": counts, "sum": 0.0}, share) == shown
+
+
+def test_a_histogram_without_bounds_has_no_quantiles() -> None:
+    assert quantile({"bounds": [], "counts": [3], "sum": 0.0}, 0.5) == "-"
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (0, "0"),
+        (999_999, "999999"),
+        (1_000_000, "1M"),
+        (1_234_567, "1.23M"),
+        (999_999_999, "1000M"),
+        (2**62, "4.61E"),
+    ],
+)
+def test_a_count_has_six_characters_at_most(value: int, shown: str) -> None:
+    assert number(value) == shown
+    assert len(shown) <= 6
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"), [(0.4, "0 s"), (119, "119 s"), (120, "2 min"), (7200, "2 h"), (172800, "2 d")]
+)
+def test_a_duration_has_its_largest_unit(seconds: float, shown: str) -> None:
+    assert duration(seconds) == shown
+
+
+def pod_lines(*exchanges: dict[str, Any], forgotten: int = 0) -> list[str]:
+    lines = pod_page(documents.pod(*exchanges, forgotten=forgotten))
+    fits(lines)
+    return lines
+
+
+def test_the_exchanges_with_a_pod() -> None:
+    failed = documents.part("konfine", outcome="error", error="cpuset.cpus: Permission denied", result=None)
+    lines = pod_lines(
+        documents.exchange(container=None, event="RunPodSandbox", plugins=[documents.part()]),
+        documents.exchange(error="konfine: cpuset.cpus: Permission denied", plugins=[failed]),
+        documents.exchange(event=None, late=True, plugins=[]),
+        forgotten=7,
+    )
+    assert lines == [
+        "default/web: 3 exchanges; 7 older ones of all pods are forgotten",
+        "",
+        "2025-11-22 08:59:00 UTC create (RunPodSandbox) of sandbox, 4.1 ms",
+        "  id 0123456789ab",
+        "  clearcfs: ok, 2.1 ms",
+        "    class = ls",
+        "    quota = cleared",
+        "",
+        "2025-11-22 08:59:00 UTC create (StartContainer) of container app, 4.1 ms",
+        "  id 0123456789ab",
+        "  the runtime was answered: konfine: cpuset.cpus: Permission denied",
+        "  konfine: ERROR, 2.1 ms",
+        "    cpuset.cpus: Permission denied",
+        "",
+        "2025-11-22 08:59:00 UTC create of container app, late, 4.1 ms",
+        "  id 0123456789ab",
+        "  no plugin ran",
+    ]
+
+
+def test_a_pod_of_which_nothing_is_known() -> None:
+    assert pod_lines() == ["default/web: no exchange is known"]
+
+
+@pytest.mark.parametrize(
+    ("result", "shown"),
+    [
+        ('{"metadata":{"a":{"b":[1,null]}}}', ['a = {"b": [1, null]}']),
+        ('{"metadata":{},"cgroupsPath":"/a","error":"","updates":[]}', ["cgroupsPath: /a"]),
+        ('{"metadata":[1]}', []),
+        ('{"metadata":{"a":', ['result, cut or not JSON: {"metadata":{"a":']),
+        ("[1]", ["result: [1]"]),
+        ("[" * 3000, [f"result, cut or not JSON: {'[' * (MAX_SHOWN - 25)}… (3025 characters: see --json)"]),
+        ('{"metadata":{"\\u001b[2J":"\\ud800"}}', ["\\x1b[2J = \\ud800"]),
+        ("", ["result, cut or not JSON:"]),
+    ],
+    ids=range(8),
+)
+def test_a_result_is_shown_as_far_as_it_can_be_read(result: str, shown: list[str]) -> None:
+    lines = pod_lines(documents.exchange(plugins=[documents.part(result=result)]))
+    assert "".join("".join(lines[5:]).split()) == "".join("".join(shown).split())
+
+
+@pytest.mark.parametrize("text", [EVIL, "x" * 5000, ""])
+def test_no_text_breaks_the_exchanges(text: str) -> None:
+    value = with_text_everywhere(
+        documents.pod(documents.exchange(error="e", plugins=[documents.part(error="e")])), text
+    )
+    fits(pod_page(value))

@@ -1,0 +1,146 @@
+"""The probe's command line, which is parsed without click, and what it loads."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import nri
+from nri.cli.status import status
+from nri.status.client import DEFAULT_STATUS_SOCKET, AskError
+from nri.status.judging import THRESHOLDS
+from nri.status.probe import parse, socket_path
+
+ROOT = Path(nri.__file__).parent.parent
+
+VALID = [
+    ["--check"],
+    ["--check", "--socket", "/a.sock"],
+    ["--socket=/a.sock", "--check", "--check"],
+    ["--check", "--config", "/etc/nri/v1bridge.json"],
+    ["--check", "--max-error-rate", "5", "--max-near-deadline=0.5", "--max-late", "1e3"],
+    ["--check", "--max-late=1", "--max-late=2"],
+    ["--check", "--socket", "--check"],
+]
+INVALID = [
+    [],
+    ["--json"],
+    ["--check", "--help"],
+    ["--check", "--json"],
+    ["--check", "--no-bridge"],
+    ["--check", "--watch"],
+    ["--check", "x"],
+    ["--check", "--"],
+    ["--check", "--socket"],
+    ["--check", "--socket", "/a", "--config", "/b"],
+    ["--check", "--max-late"],
+    ["--check", "--max-late", "-1"],
+    ["--check", "--max-late", "nan"],
+    ["--check", "--max-late", "inf"],
+    ["--check", "--max-error-rate", "101"],
+    ["--check", "--max-error-rate", "5%"],
+    ["--check=1"],
+    ["--chec"],
+]
+
+
+@pytest.mark.parametrize("words", VALID, ids=" ".join)
+def test_a_probe_is_parsed_as_click_parses_it(words: list[str]) -> None:
+    probe = parse(words)
+    assert probe is not None
+    given = status.make_context("status", [*words]).params
+    assert (probe.socket, probe.options_file) == (given["socket"], given["options_file"])
+    for name in THRESHOLDS:
+        assert getattr(probe.thresholds, name) == given[name]
+
+
+@pytest.mark.parametrize("words", INVALID, ids=" ".join)
+def test_all_else_is_left_to_click(words: list[str]) -> None:
+    assert parse(words) is None
+
+
+@pytest.mark.parametrize("words", [words for words in INVALID if "--socket" in words or "--max-late" in words])
+def test_what_is_no_valid_probe_is_a_usage_error(words: list[str]) -> None:
+    done = CliRunner().invoke(status, words)
+    assert done.exit_code == 2
+    assert "Error: " in done.output
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("{}", DEFAULT_STATUS_SOCKET),
+        ('{"recordFile": null}', DEFAULT_STATUS_SOCKET),
+        ('{"recordFile": "/run/x/a.record"}', "/run/x/a.sock"),
+        ('{"recordFile": "/run/x/a"}', "/run/x/a.sock"),
+    ],
+)
+def test_the_socket_lies_beside_the_record(tmp_path: Path, text: str, path: str) -> None:
+    file = tmp_path / "v1bridge.json"
+    file.write_text(text)
+    assert socket_path("", str(file)) == path
+    assert socket_path("/given.sock", str(file)) == "/given.sock"
+    assert socket_path("", "") == DEFAULT_STATUS_SOCKET
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (None, "No such file or directory"),
+        ("{", "it is not JSON"),
+        ("[]", "it is not a JSON object"),
+        ('{"recordFile": 3}', "recordFile is 3, expected an absolute path"),
+    ],
+)
+def test_options_that_cannot_be_used_are_an_error(tmp_path: Path, text: str | None, why: str) -> None:
+    file = tmp_path / "v1bridge.json"
+    if text is not None:
+        file.write_text(text)
+    with pytest.raises(AskError) as caught:
+        socket_path("", str(file))
+    assert str(caught.value) == f"{file} cannot be used: {why}; expected the bridge options"
+
+
+SLOW_TO_LOAD = {
+    "click",
+    "typing",
+    "dataclasses",
+    "subprocess",
+    "socket",
+    "logging",
+    "selectors",
+    "textwrap",
+    "asyncio",
+}
+
+
+def test_a_probe_loads_little() -> None:
+    code = (
+        f"import sys; sys.path.insert(0, {str(ROOT)!r})\n"
+        "sys.argv[1:] = ['status', '--check', '--socket', '/no/sock']\n"
+        "from nri.cli.entry import main\n"
+        "try:\n    main()\n"
+        "except SystemExit as ended:\n    print(ended.code)\n"
+        "print(sorted(sys.modules))"
+    )
+    ran = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True)
+    line, code, modules = ran.stdout.splitlines()
+    assert (line, code) == ("no bridge: /no/sock does not exist", "2")
+    loaded = set(ast.literal_eval(modules))
+    assert loaded & SLOW_TO_LOAD == set()
+    ours = {name for name in loaded if name.startswith("nri.")}
+    assert {name.split(".")[1] for name in ours} == {
+        "cli",
+        "errors",
+        "filekind",
+        "places",
+        "presence",
+        "process",
+        "status",
+        "trust",
+    }

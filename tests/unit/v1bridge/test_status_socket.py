@@ -1,0 +1,160 @@
+"""The status socket: one request and one answer, bounded, and no client holds up another one."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import threading
+from contextlib import ExitStack, suppress
+from typing import TYPE_CHECKING
+
+import pytest
+
+from nri.errors import NRIError
+from nri.v1bridge import status_socket as module
+from nri.v1bridge.status_socket import CLIENTS, MAX_REQUEST, StatusSocket
+from tests.support.status_asking import connected, rest_of, told
+from tests.support.waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+PIECES = 200
+
+
+def answer(line: bytes) -> Iterator[bytes]:
+    if line == b"fail":
+        raise NRIError("found fail")
+    if line == b"crash":
+        raise ZeroDivisionError
+    if line == b"long":
+        for _ in range(PIECES):
+            yield b"x" * 65536
+    yield b"got " + line
+
+
+def threads() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name == "status"]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Iterator[Path]:
+    path = tmp_path / ("long" * 20) / "v1bridge.sock"  # longer than the address of a socket may be
+    path.parent.mkdir()
+    before = len(threads())
+    answering = StatusSocket(answer)
+    answering.open(str(path))
+    yield path
+    answering.close()
+    assert not path.exists()
+    assert wait_until(lambda: len(threads()) == before)
+
+
+def test_a_line_has_an_answer(path: Path) -> None:
+    assert told(path, b"a question\n") == b"got a question"
+
+
+def test_a_line_may_come_in_pieces(path: Path) -> None:
+    with connected(path) as sock:
+        for piece in (b"a ", b"quest", b"ion", b"\nand more"):
+            sock.sendall(piece)
+        assert rest_of(sock) == b"got a question"
+
+
+def test_the_last_line_needs_no_end(path: Path) -> None:
+    with connected(path) as sock:
+        sock.sendall(b"a question")
+        sock.shutdown(socket.SHUT_WR)
+        assert rest_of(sock) == b"got a question"
+
+
+@pytest.mark.parametrize("nothing", [b"", b"\n", b"  \n"])
+def test_nothing_has_no_answer(path: Path, nothing: bytes) -> None:
+    with connected(path) as sock:
+        sock.sendall(nothing)
+        sock.shutdown(socket.SHUT_WR)
+        assert rest_of(sock) == b""
+
+
+@pytest.mark.parametrize(("line", "error"), [(b"fail\n", "found fail"), (b"x" * (MAX_REQUEST + 1), "4096 bytes")])
+def test_a_request_that_cannot_be_answered_has_an_error(path: Path, line: bytes, error: str) -> None:
+    refused = json.loads(told(path, line))
+    assert refused["protocol"] == 1
+    assert error in refused["error"]
+
+
+def test_a_fault_of_ours_ends_one_answer_alone(path: Path) -> None:
+    assert told(path, b"crash\n") == b"\n"
+    assert told(path, b"next\n") == b"got next"
+
+
+def test_clients_that_do_not_read_hold_up_nobody(path: Path) -> None:
+    with ExitStack() as stack:
+        for _ in range(CLIENTS - 1):
+            stack.enter_context(connected(path)).sendall(b"long\n")
+        assert told(path, b"next\n") == b"got next"
+
+
+def test_further_clients_wait_until_one_has_ended(path: Path) -> None:
+    with ExitStack() as stack:
+        silent = [stack.enter_context(connected(path)) for _ in range(CLIENTS)]
+        last = stack.enter_context(connected(path))
+        last.sendall(b"next\n")
+        silent[0].close()
+        assert rest_of(last) == b"got next"
+
+
+def test_a_client_that_takes_too_long_is_dropped(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SECONDS", 0.01)
+    with connected(path) as silent, connected(path) as slow:
+        assert rest_of(silent) == b""
+        with suppress(ConnectionError):  # depending on what the bridge has read before it closes
+            slow.sendall(b"lo")
+            assert rest_of(slow) == b""
+
+
+def test_a_long_answer_arrives_whole(path: Path) -> None:
+    assert told(path, b"long\n") == b"x" * 65536 * PIECES + b"got long"
+
+
+def test_root_alone_can_connect(path: Path) -> None:
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert [each.name for each in path.parent.iterdir()] == [path.name]
+
+
+def test_a_socket_that_was_left_behind_is_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "v1bridge.sock"
+    first, second = StatusSocket(answer), StatusSocket(answer)
+    first.open(str(path))
+    second.open(str(path))
+    first.close()  # its socket is not there any more
+    assert told(path, b"next\n") == b"got next"
+    second.close()
+    assert not path.exists()
+
+
+def test_it_moves_with_the_options(tmp_path: Path) -> None:
+    answering = StatusSocket(answer)
+    answering.open(str(tmp_path / "one.sock"))
+    answering.open(str(tmp_path / "two.sock"))
+    assert [each.name for each in tmp_path.iterdir()] == ["two.sock"]
+    answering.close()
+
+
+def test_without_a_place_the_log_has_the_reason(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "nri.v1bridge")
+    (tmp_path / "v1bridge.sock").mkdir()
+    (tmp_path / "file").touch()
+    answering = StatusSocket(answer)
+    answering.open(str(tmp_path / "v1bridge.sock"))
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["file", "v1bridge.sock"]
+    answering.open(str(tmp_path / "file/v1bridge.sock"))
+    os.chmod(tmp_path, 0o777)
+    answering.open(str(tmp_path / "other.sock"))
+    directory, file, trust = caplog.messages
+    assert directory.endswith("v1bridge.sock: Is a directory")
+    assert file.startswith("no status socket: ")
+    assert "can write" in trust or "writable" in trust
+    answering.close()
