@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nri import config
+from nri.ttrpc import StatusError
+from tests.integration.cli.running import process
+from tests.integration.v1bridge.bridge_process import start_container
 from tests.integration.v1bridge.site import Attached, start_error
 from tests.support.config_maps import ConfigMapVolume
 from tests.support.waiting import SOON, wait_until
@@ -20,6 +23,7 @@ from tests.support.waiting import SOON, wait_until
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tests.integration.v1bridge.bridge_process import BridgeProcess
     from tests.support.host import Host
 
 ROOT = Path(__file__).parents[3]
@@ -235,6 +239,39 @@ def test_an_uninstallation_leaves_the_node_as_it_was(node: FollowedNode, what: s
     assert [path.name for path in node.host.conf.iterdir()] == ["05.conf"]
     assert node.host.conf.is_symlink() == (what == "link")
     assert [path.name for path in run.iterdir()] == ["nri.sock"]
+
+
+def test_the_probe_of_the_bridge_is_the_brake_for_a_plugin_that_fails(
+    node: FollowedNode, bridge: BridgeProcess
+) -> None:
+    """Its configuration is valid, so it reaches the bridge; the first container shows that it fails."""
+    node.host.script("b", '#!/bin/sh\n[ "$1" = invoke ] || exit 3\necho broken >&2\nexit 4\n')
+    settings = str(node.host.root / "settings.json")
+
+    def check() -> int:
+        return process("status", "--check", "--config", settings).status
+
+    node.volume.write(naming("a"))
+    node.run("once")
+    node.follow()
+    bridge.listen()
+    bridge.outside()
+    runtime = bridge.accept()
+    runtime.start()
+    assert wait_until(lambda: check() == 0)
+    node.volume.write(naming("b"))
+    assert wait_until(lambda: node.plugins() == ["b", "b"])
+    with pytest.raises(StatusError, match="broken"):
+        start_container(runtime)
+    assert (check(), node.is_ready()) == (1, True)
+    node.volume.write({"10.conf": "{"})
+    assert wait_until(lambda: not node.is_ready())
+    assert check() == 1
+    node.volume.write(naming("a"))
+    assert wait_until(node.is_ready)
+    start_container(runtime)
+    assert check() == 0
+    node.end()
 
 
 def test_no_event_is_without_a_configuration_while_config_maps_are_exchanged(node: FollowedNode) -> None:
