@@ -16,6 +16,7 @@ from tests.support.installing import DEPLOY, ROOT, build, links, run, source, tr
 SCRIPTS = [
     *(ROOT / "tools" / name for name in ("layout", "install", "install-lib", "uninstall", "rollback", "deb")),
     DEPLOY / "kubernetes/install-node",
+    DEPLOY / "kubernetes/follow-configuration",
 ]
 
 

@@ -9,10 +9,13 @@ from typing import Any
 import pytest
 import yaml
 
+from nri import config
 from nri.stub import DEFAULT_SOCKET
 from nri.v1bridge import BridgeOptions
 from nri.v1bridge.serving import LAST_CALLS
+from tests.support import kustomize
 from tests.support.installing import DEPLOY, ROOT, run
+from tests.support.kubernetes_objects import comparable
 
 KUBERNETES = DEPLOY / "kubernetes"
 WITH_BRIDGE = ["outside", "pre-registered"]
@@ -23,26 +26,10 @@ def load(path: Path) -> Any:
     return yaml.safe_load(path.read_text())
 
 
-def merged(base: Any, patch: Any) -> Any:
-    """As a strategic merge does it: objects by key, lists of objects by their name, others replaced."""
-    if isinstance(base, dict) and isinstance(patch, dict):
-        return base | {key: merged(base.get(key), value) for key, value in patch.items()}
-    if isinstance(base, list) and isinstance(patch, list) and all(isinstance(item, dict) for item in base + patch):
-        named = {_name(item): item for item in base}
-        for item in patch:
-            named[_name(item)] = merged(named.get(_name(item)), item)
-        return list(named.values())
-    return patch
-
-
-def _name(item: dict[str, Any]) -> str:
-    return str(item.get("mountPath") or item.get("name") or item)
-
-
 def daemonset(overlay: str) -> Any:
     """The specification of an overlay's DaemonSet."""
-    base, patch = (load(KUBERNETES / folder / "daemonset.yaml") for folder in ("base", f"overlays/{overlay}"))
-    return merged(base, patch)["spec"]
+    (found,) = [each for each in kustomize.build(KUBERNETES / "overlays" / overlay) if each["kind"] == "DaemonSet"]
+    return found["spec"]
 
 
 def pod(overlay: str) -> Any:
@@ -50,30 +37,23 @@ def pod(overlay: str) -> Any:
     return daemonset(overlay)["template"]["spec"]
 
 
-def mounts(overlay: str, kind: str) -> dict[str, tuple[str, bool]]:
-    """What the one container of a kind has mounted: the place, what of the node it is, and whether it is writable."""
-    spec = pod(overlay)
-    volumes = {volume["name"]: volume for volume in spec["volumes"]}
-    (container,) = spec[kind]
+def container(overlay: str, name: str) -> Any:
+    """A container by its name; `install` and `configure` are init containers."""
+    (found,) = [each for each in pod(overlay)["initContainers"] + pod(overlay)["containers"] if each["name"] == name]
+    return found
+
+
+def mounts(overlay: str, name: str) -> dict[str, tuple[str, bool]]:
+    """What a container has mounted: the place, what of the node it is, and whether it is writable."""
+    volumes = {volume["name"]: volume for volume in pod(overlay)["volumes"]}
     return {
         mount["mountPath"]: (_of(volumes[mount["name"]]), not mount.get("readOnly", False))
-        for mount in container.get("volumeMounts", [])
+        for mount in container(overlay, name).get("volumeMounts", [])
     }
 
 
 def _of(volume: dict[str, Any]) -> str:
     return str(volume["hostPath"]["path"] if "hostPath" in volume else f"configMap {volume['configMap']['name']}")
-
-
-@pytest.mark.parametrize("folder", ["base", *[f"overlays/{overlay}" for overlay in OVERLAYS]])
-def test_what_a_kustomization_names_exists(folder: str) -> None:
-    where = KUBERNETES / folder
-    kustomization = load(where / "kustomization.yaml")
-    files = [*kustomization["resources"], *[patch["path"] for patch in kustomization.get("patches", [])]]
-    files += [file for made in kustomization.get("configMapGenerator", []) for file in made["files"]]
-    for file in files:
-        assert (where / file).exists(), file
-        assert not (where / file).is_dir() or (where / file / "kustomization.yaml").exists()
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
@@ -90,22 +70,22 @@ def test_the_settings_are_right_and_are_mounted(overlay: str) -> None:
     (made,) = kustomization["configMapGenerator"]
     (file,) = made["files"]
     BridgeOptions.parse((KUBERNETES / "overlays" / overlay / file).read_text())
-    kind = {"outside": "containers", "pre-registered": "initContainers"}[overlay]
+    name = {"outside": "bridge", "pre-registered": "install"}[overlay]
     # The bridge does not read a file in a directory that all may write to, which a mounted ConfigMap is.
     place = {"outside": f"/bridge-options/{file}", "pre-registered": "/bridge-options"}[overlay]
-    assert mounts(overlay, kind)[place] == (f"configMap {made['name']}", False)
+    assert mounts(overlay, name)[place] == (f"configMap {made['name']}", False)
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
 def test_the_images_name_is_replaced_in_all_containers(overlay: str) -> None:
     spec = pod(overlay)
-    (image,) = load(KUBERNETES / "overlays" / overlay / "kustomization.yaml")["images"]
-    assert {container["image"] for container in spec["initContainers"] + spec["containers"]} == {image["name"]}
+    images = {container["image"] for container in spec["initContainers"] + spec["containers"]}
+    assert images == {"registry.example.com/nri:0.1.0"}
 
 
 def test_a_bridge_in_a_container_reaches_all_that_its_plugins_need() -> None:
     spec = pod("outside")
-    assert mounts("outside", "containers") == {
+    assert mounts("outside", "bridge") == {
         os.path.dirname(DEFAULT_SOCKET): ("/var/run/nri", True),
         "/etc/nri": ("/etc/nri", False),
         "/opt/nri": ("/opt/nri", False),  # not bin alone, whose links lead to lib
@@ -114,7 +94,7 @@ def test_a_bridge_in_a_container_reaches_all_that_its_plugins_need() -> None:
         "/bridge-options/v1bridge.json": ("configMap nri-v1bridge", False),
     }
     assert spec["hostPID"] is True
-    (bridge,) = spec["containers"]
+    bridge = container("outside", "bridge")
     security = bridge["securityContext"]
     assert (security["runAsUser"], security["runAsNonRoot"]) == (0, False)
     assert security["capabilities"] == {"drop": ["ALL"]}
@@ -124,7 +104,7 @@ def test_a_bridge_in_a_container_reaches_all_that_its_plugins_need() -> None:
 
 
 def test_the_bridge_in_a_container_is_run_with_its_settings(installed: Path) -> None:
-    (bridge,) = pod("outside")["containers"]
+    bridge = container("outside", "bridge")
     program, *arguments = bridge["command"]
     assert (installed / program.lstrip("/")).resolve().name == "nri"
     assert arguments == ["bridge", "--config", "/bridge-options/v1bridge.json"]
@@ -139,33 +119,93 @@ def test_no_pod_needs_the_clusters_network(overlay: str) -> None:
     assert not any("ports" in container for container in containers)
 
 
-def test_the_bridge_in_a_container_is_ready_when_it_is_connected_and_is_never_restarted_for_it() -> None:
-    (bridge,) = pod("outside")["containers"]
+@pytest.mark.parametrize("overlay", WITH_BRIDGE)
+def test_a_pod_is_ready_when_the_nodes_bridge_is_well_and_is_never_restarted_for_it(overlay: str) -> None:
+    bridge = container(overlay, "bridge")
     probe = bridge["readinessProbe"]
-    assert probe["exec"]["command"] == [*bridge["command"][:2], "--probe"]
+    assert probe["exec"]["command"] == ["/usr/local/bin/nri", "status", "--check"]
     assert probe["timeoutSeconds"] > 1
     assert not {"livenessProbe", "startupProbe"} & set(bridge)
+    # Root alone may connect to its socket.
+    assert (bridge["securityContext"]["runAsUser"], bridge["securityContext"]["runAsNonRoot"]) == (0, False)
+    assert mounts(overlay, "bridge")["/var/run/nri"][0] == "/var/run/nri"
 
 
-def test_a_new_bridge_in_a_container_waits_beside_the_old_one_and_an_uninstallation_does_not() -> None:
-    def surge(overlay: str) -> Any:
-        strategy = daemonset(overlay)["updateStrategy"]
-        assert strategy["type"] == "RollingUpdate"
-        return strategy["rollingUpdate"]
+def test_a_rollout_stops_at_the_first_node_that_gets_worse() -> None:
+    def strategy(overlay: str) -> Any:
+        assert daemonset(overlay)["updateStrategy"]["type"] == "RollingUpdate"
+        return daemonset(overlay)["updateStrategy"]["rollingUpdate"]
 
-    assert surge("outside") == {"maxSurge": 1, "maxUnavailable": 0}
-    assert surge("uninstall") == {"maxSurge": 0, "maxUnavailable": "100%"}
-    assert "updateStrategy" not in daemonset("pre-registered")
-    # The lock that it waits for is in a directory of the node that it can write to.
-    assert mounts("outside", "containers")["/var/run/nri"] == ("/var/run/nri", True)
+    for overlay in WITH_BRIDGE:
+        assert strategy(overlay) == {"maxSurge": 0, "maxUnavailable": 1}
+        for name in ("bridge", "configuration"):
+            probe = container(overlay, name)["readinessProbe"]
+            # A pod counts as available only when its probe has had the time to fail.
+            assert daemonset(overlay)["minReadySeconds"] > probe["periodSeconds"] * probe["failureThreshold"]
+    assert strategy("uninstall") == {"maxSurge": 0, "maxUnavailable": "100%"}
+    assert daemonset("uninstall")["minReadySeconds"] == 0
+
+
+def test_with_a_surge_a_new_bridge_waits_beside_the_old_one(tmp_path: Path) -> None:
+    overlay = tmp_path / "overlay"
+    overlay.mkdir()
+    where = {"resources": [KUBERNETES / "overlays/outside"], "components": [KUBERNETES / "components/surge"]}
+    paths = {key: [os.path.relpath(path, overlay) for path in value] for key, value in where.items()}
+    (overlay / "kustomization.yaml").write_text(yaml.safe_dump(paths))
+    (found,) = [each["spec"] for each in kustomize.build(overlay) if each["kind"] == "DaemonSet"]
+    assert found["updateStrategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
+    # The locks that the new pod's containers wait for are in directories of the node that they can write to.
+    assert mounts("outside", "bridge")["/var/run/nri"] == ("/var/run/nri", True)
+    assert mounts("outside", "configuration")["/node/etc/nri"] == ("/etc/nri", True)
+
+
+@pytest.mark.parametrize("overlay", WITH_BRIDGE)
+def test_the_config_map_is_copied_after_the_plugins_and_before_any_bridge(overlay: str) -> None:
+    assert [each["name"] for each in pod(overlay)["initContainers"]] == ["install", "configure"]
+    for name, mode in (("configure", "once"), ("configuration", "follow")):
+        program, *arguments = container(overlay, name)["command"]
+        assert f"COPY deploy/kubernetes/follow-configuration {program}\n" in (KUBERNETES / "Dockerfile").read_text()
+        assert arguments == [mode, "/configuration", "/node"]
+        assert mounts(overlay, name) == {
+            "/configuration": ("configMap nri-configuration", False),
+            "/node/etc/nri": ("/etc/nri", True),
+            "/node/opt/nri": ("/opt/nri", False),
+        }
+        (mount,) = [each for each in container(overlay, name)["volumeMounts"] if each["name"] == "configuration"]
+        assert "subPath" not in mount  # the kubelet does not update it
+    probe = container(overlay, "configuration")["readinessProbe"]["exec"]["command"]
+    assert probe == ["/usr/local/sbin/follow-configuration", "probe", "/configuration", "/node"]
+
+
+def test_the_config_map_has_the_sample_configuration() -> None:
+    samples = {path.name: path.read_text() for path in (ROOT / "conf/resource.d").glob("*.conf")}
+    for folder in ("components/configuration", "groups/canary"):
+        assert {p.name: p.read_text() for p in (KUBERNETES / folder / "resource.d").iterdir()} == samples
+
+
+@pytest.mark.parametrize("folder", ["components/configuration", "groups/canary", "groups/rest"])
+def test_each_groups_files_are_a_valid_configuration(folder: str) -> None:
+    assert config.load(str(KUBERNETES / folder / "resource.d"), check_owner=False).plugins
+
+
+def test_no_node_is_in_two_groups_and_none_in_no_group() -> None:
+    canary, rest = (
+        next(each["spec"] for each in kustomize.build(KUBERNETES / "groups" / name) if each["kind"] == "DaemonSet")
+        for name in ("canary", "rest")
+    )
+    for group, name in ((canary, "canary"), (rest, "rest")):
+        assert group["selector"]["matchLabels"]["nri.io/group"] == name
+    (chosen,) = canary["template"]["spec"]["nodeSelector"].items() - rest["template"]["spec"]["nodeSelector"].items()
+    affinity = rest["template"]["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    expected = {"key": chosen[0], "operator": "NotIn", "values": [chosen[1]]}
+    assert affinity == {"nodeSelectorTerms": [{"matchExpressions": [expected]}]}
 
 
 @pytest.mark.parametrize(
     ("overlay", "mode"), [("outside", "outside"), ("pre-registered", "register"), ("uninstall", "uninstall")]
 )
 def test_the_init_container_runs_what_the_image_has(overlay: str, mode: str) -> None:
-    (install,) = pod(overlay)["initContainers"]
-    program, *arguments = install["command"]
+    program, *arguments = container(overlay, "install")["command"]
     assert arguments == [mode, "/node"]
     dockerfile = (KUBERNETES / "Dockerfile").read_text()
     assert f"COPY deploy/kubernetes/install-node {program}\n" in dockerfile
@@ -183,9 +223,8 @@ def test_the_overlays_have_one_name_so_that_each_replaces_the_other() -> None:
         assert load(KUBERNETES / "overlays" / overlay / "kustomization.yaml")["namespace"] == "kube-system"
 
 
-@pytest.mark.parametrize("overlay", ["pre-registered", "uninstall"])
-def test_what_is_only_to_be_there_has_no_rights(overlay: str) -> None:
-    (idle,) = pod(overlay)["containers"]
+def test_what_is_only_to_be_there_has_no_rights() -> None:
+    (idle,) = pod("uninstall")["containers"]
     assert "volumeMounts" not in idle
     assert idle["securityContext"]["runAsNonRoot"] is True
     assert idle["securityContext"]["capabilities"] == {"drop": ["ALL"]}
@@ -195,7 +234,7 @@ def test_what_is_only_to_be_there_has_no_rights(overlay: str) -> None:
 def test_the_init_container_sees_what_the_nodes_processes_run(overlay: str) -> None:
     """A bridge in a container has no capability; one that the runtime launches has all, and is shown to few."""
     assert pod(overlay)["hostPID"] is True
-    (install,) = pod(overlay)["initContainers"]
+    install = container(overlay, "install")
     more = {} if overlay == "outside" else {"add": ["SYS_PTRACE"]}
     assert install["securityContext"]["capabilities"] == {"drop": ["ALL"], **more}
     assert install["securityContext"]["allowPrivilegeEscalation"] is False
@@ -203,38 +242,23 @@ def test_the_init_container_sees_what_the_nodes_processes_run(overlay: str) -> N
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
 def test_the_init_container_writes_where_the_node_keeps_nri(overlay: str) -> None:
-    writable = {place: of for place, (of, can_write) in mounts(overlay, "initContainers").items() if can_write}
+    writable = {place: of for place, (of, can_write) in mounts(overlay, "install").items() if can_write}
     expected = {"/node/opt/nri": "/opt/nri"}
-    if overlay == "pre-registered":
+    if overlay != "outside":
         expected["/node/etc/nri"] = "/etc/nri"
+    if overlay == "uninstall":
+        expected["/node/run/nri"] = "/var/run/nri"
     assert writable == expected
 
 
-@pytest.mark.parametrize("overlay", OVERLAYS)
-def test_kustomize_makes_of_it_what_these_tests_looked_at(overlay: str) -> None:
+@pytest.mark.parametrize("folder", [*[f"overlays/{name}" for name in OVERLAYS], "groups/canary", "groups/rest"])
+def test_kustomize_makes_of_it_what_these_tests_looked_at(folder: str) -> None:
     if shutil.which("kubectl") is None:
         pytest.skip("kubectl is not installed")
-    text = run("kubectl", "kustomize", KUBERNETES / "overlays" / overlay).stdout
-    documents = {document["kind"]: document for document in yaml.safe_load_all(text)}
-    assert set(documents) == ({"DaemonSet"} if overlay == "uninstall" else {"ConfigMap", "DaemonSet"})
-    made = documents["DaemonSet"]["spec"]["template"]["spec"]
-    assert documents["DaemonSet"]["spec"].get("updateStrategy") == daemonset(overlay).get("updateStrategy")
-    expected = pod(overlay)
-    for kind in ("initContainers", "containers"):
-        for container in expected[kind]:
-            container["image"] = "registry.example.com/nri:0.1.0"
-    for volume in expected["volumes"]:
-        if "configMap" in volume:
-            volume["configMap"]["name"] = documents["ConfigMap"]["metadata"]["name"]
-    assert _sorted(made) == _sorted(expected)
-
-
-def _sorted(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _sorted(item) for key, item in value.items()}
-    if isinstance(value, list) and all(isinstance(item, dict) for item in value):
-        return sorted((_sorted(item) for item in value), key=_name)
-    return value
+    text = run("kubectl", "kustomize", KUBERNETES / folder).stdout
+    # The name of a ConfigMap that is not changed in place ends in a hash.
+    text = re.sub(r"(name: nri-v1bridge(?:-canary|-rest)?)-[0-9a-z]{10}$", r"\1", text, flags=re.MULTILINE)
+    assert comparable(yaml.safe_load_all(text)) == comparable(kustomize.build(KUBERNETES / folder))
 
 
 def test_the_dockerfile_copies_what_is_there_and_what_is_built() -> None:

@@ -1,0 +1,300 @@
+"""The containers of the DaemonSet that bring a ConfigMap to the node, and a bridge that serves events meanwhile."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from nri import config
+from nri.ttrpc import StatusError
+from tests.integration.cli.running import process
+from tests.integration.v1bridge.bridge_process import start_container
+from tests.integration.v1bridge.site import Attached, start_error
+from tests.support.config_maps import ConfigMapVolume
+from tests.support.waiting import SOON, wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.integration.v1bridge.bridge_process import BridgeProcess
+    from tests.support.host import Host
+
+ROOT = Path(__file__).parents[3]
+FOLLOW = ROOT / "deploy/kubernetes/follow-configuration"
+UNINSTALL = ROOT / "deploy/kubernetes/install-node"
+FAULTY = {
+    "not JSON": ({"10.conf": "{"}, "/etc/nri/resource.d/10.conf:1:2: "),
+    "no such key": ({"10.conf": '{"version": "0.1", "plugins": [{"typ": "a"}]}'}, "plugins[0].typ: unknown key"),
+    "no such plugin": ({"10.conf": '{"version": "0.1", "plugins": [{"type": "nowhere"}]}'}, "not found"),
+    "no file": ({}, "has no *.conf"),
+    "one of two": ({"10.conf": '{"version": "0.1", "plugins": [{"type": "a"}]}', "20.conf": "[]"}, "20.conf"),
+}
+
+
+def naming(*names: str) -> dict[str, str]:
+    """Two files that name these plugins each."""
+    text = json.dumps({"version": "0.1", "plugins": [{"type": name} for name in names]})
+    return {"10.conf": text, "20.conf": text}
+
+
+class FollowedNode:
+    """A node whose configuration is a ConfigMap, with plugins that note their names."""
+
+    def __init__(self, host: Host) -> None:
+        self.host = host
+        self.root = host.root / "node"
+        self.etc = self.root / "etc/nri"
+        host.bin = self.root / "opt/nri/bin"
+        host.conf = self.etc / "resource.d"
+        for folder in (host.bin, self.etc):
+            folder.mkdir(parents=True)
+        self.names = host.root / "names"
+        for name in ("a", "b"):
+            note = f"cat >/dev/null\necho {name} >>{self.names}\necho '{{}}'\n"
+            host.script(name, f'#!/bin/sh\n[ "$1" = invoke ] || exit 3\n{note}')
+        self.volume = ConfigMapVolume(host.root / "mount")
+        code = "from nri.cli.entry import main; main()"
+        self.nri = host.script("nri", f'#!/bin/sh\nexec "{sys.executable}" -c "{code}" "$@"\n', into=host.root)
+        self.follower: subprocess.Popen[str] | None = None
+        self.log = host.root / "follower.log"
+
+    def environment(self) -> dict[str, str]:
+        asked = {"NRI": str(self.nri), "PYTHONPATH": str(ROOT), "FOLLOW_PERIOD": "0.05", "FOLLOW_ROUNDS": "5"}
+        return {**os.environ, **asked}
+
+    def run(self, mode: str) -> subprocess.CompletedProcess[str]:
+        command: list[str | Path] = [FOLLOW, mode, self.volume.path, self.root]
+        return subprocess.run(command, env=self.environment(), capture_output=True, text=True, check=False)
+
+    def uninstall(self) -> subprocess.CompletedProcess[str]:
+        command: list[str | Path] = [UNINSTALL, "uninstall", self.root, self.root]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    def follow(self) -> None:
+        command: list[str | Path] = [FOLLOW, "follow", self.volume.path, self.root]
+        with self.log.open("w") as log:
+            self.follower = subprocess.Popen(command, env=self.environment(), stdout=log, stderr=log, text=True)
+
+    def is_ready(self) -> bool:
+        return self.run("probe").returncode == 0
+
+    def end(self) -> None:
+        if self.follower is not None:
+            self.follower.terminate()
+            assert self.follower.wait(SOON) == 0
+            self.follower = None
+
+    def plugins(self) -> list[str]:
+        """What a bridge of this node would run; all owners and modes are right."""
+        return [plugin.type for plugin in config.load(str(self.host.conf), f"{self.root}/none").plugins]
+
+    def noted(self) -> list[str]:
+        """What plugins have noted since the last time."""
+        names = self.names.read_text().split() if self.names.exists() else []
+        self.names.unlink(missing_ok=True)
+        return names
+
+
+@pytest.fixture
+def node(host: Host) -> Iterator[FollowedNode]:
+    node = FollowedNode(host)
+    yield node
+    node.end()
+
+
+def test_a_config_map_becomes_the_nodes_configuration_and_is_trusted(node: FollowedNode) -> None:
+    node.volume.write({**naming("a"), "notes.txt": "not for the bridge"})
+    assert not node.is_ready()
+    done = node.run("once")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "follow-configuration: now in use: 10.conf 20.conf\n"
+    assert node.plugins() == ["a", "a"]
+    assert node.host.conf.is_symlink()
+    assert node.is_ready()
+    assert sorted(file.name for file in node.host.conf.iterdir()) == ["10.conf", "20.conf"]
+
+
+def test_the_same_content_again_changes_nothing(node: FollowedNode) -> None:
+    node.volume.write(naming("a"))
+    node.run("once")
+    before = os.readlink(node.host.conf)
+    node.volume.write(naming("a"))
+    assert node.run("once").stdout == ""
+    assert os.readlink(node.host.conf) == before
+    assert [folder.name for folder in (node.etc / "kubernetes/sets").iterdir()] == [os.path.basename(before)]
+
+
+@pytest.mark.parametrize(("files", "reason"), FAULTY.values(), ids=FAULTY)
+def test_faulty_content_never_replaces_what_is_valid_and_the_probe_says_why(
+    node: FollowedNode, files: dict[str, str], reason: str
+) -> None:
+    node.volume.write(naming("a"))
+    node.run("once")
+    node.volume.write(files)
+    done = node.run("once")
+    assert done.returncode == 0
+    assert "refused: " in done.stdout and reason in done.stdout
+    assert node.plugins() == ["a", "a"]
+    probe = node.run("probe")
+    assert probe.returncode == 1
+    assert probe.stdout.startswith("this node does not use the ConfigMap: ") and reason in probe.stdout
+    assert str(node.root) not in probe.stdout
+    node.volume.write(naming("a"))
+    assert node.run("once").returncode == 0
+    assert node.is_ready()
+
+
+def test_a_node_without_any_valid_configuration_starts_no_bridge(node: FollowedNode) -> None:
+    node.volume.write({"10.conf": "{"})
+    done = node.run("once")
+    assert done.returncode == 1
+    assert done.stderr == "follow-configuration: found no valid configuration on this node\n"
+    assert not os.path.lexists(node.host.conf)
+
+
+def test_a_running_one_follows_each_exchange_and_reports_a_fault_once(node: FollowedNode) -> None:
+    node.volume.write(naming("a"))
+    node.follow()
+    assert wait_until(node.is_ready)
+    node.volume.write(naming("b", "a"))
+    assert wait_until(lambda: node.plugins() == ["b", "a"] * 2)
+    node.volume.write({"10.conf": "{"})
+    assert wait_until(lambda: "refused: " in node.log.read_text())
+    node.volume.write(naming("b"))
+    assert wait_until(lambda: node.plugins() == ["b", "b"])
+    assert wait_until(node.is_ready)
+    assert node.log.read_text().count("refused: ") == 1
+
+
+def test_a_plugin_that_is_installed_later_makes_refused_content_count(node: FollowedNode) -> None:
+    (node.host.bin / "b").rename(node.host.root / "b")
+    node.volume.write(naming("b"))
+    node.follow()
+    assert wait_until(lambda: "refused: " in node.log.read_text())
+    (node.host.root / "b").rename(node.host.bin / "b")
+    assert wait_until(lambda: node.host.conf.exists() and node.plugins() == ["b", "b"])
+
+
+def test_what_somebody_changes_on_the_node_is_replaced(node: FollowedNode) -> None:
+    node.volume.write(naming("a"))
+    node.follow()
+    assert wait_until(node.is_ready)
+    (node.host.conf / "10.conf").write_text("{")
+    (node.host.conf / "30.conf").write_text("{")
+    assert wait_until(lambda: sorted(file.name for file in node.host.conf.iterdir()) == ["10.conf", "20.conf"])
+    assert node.plugins() == ["a", "a"]
+
+
+def test_a_second_container_of_the_node_stands_by_until_the_first_one_ends(node: FollowedNode) -> None:
+    """With a surge, the old pod and the new one have different ConfigMaps for a moment."""
+    node.volume.write(naming("a"))
+    node.follow()
+    assert wait_until(node.is_ready)
+    other = ConfigMapVolume(node.host.root / "other")
+    other.write(naming("b"))
+    node.volume, first = other, node.follower
+    assert "left to the other container" in node.run("once").stdout
+    log = node.host.root / "second.log"
+    node.log = log
+    node.follow()
+    assert wait_until(lambda: "standing by" in log.read_text())
+    assert node.plugins() == ["a", "a"]
+    assert first is not None
+    first.terminate()
+    assert first.wait(SOON) == 0
+    assert wait_until(lambda: node.plugins() == ["b", "b"])
+
+
+@pytest.mark.parametrize("what", ["directory", "link"])
+def test_an_uninstallation_leaves_the_node_as_it_was(node: FollowedNode, what: str) -> None:
+    own = node.host.conf if what == "directory" else node.host.root / "elsewhere"
+    own.mkdir()
+    (own / "05.conf").write_text('{"version": "0.1", "plugins": []}')
+    if what == "link":
+        node.host.conf.symlink_to(own)
+    shutil.rmtree(node.host.bin)
+    node.volume.write({"10.conf": '{"version": "0.1", "plugins": []}'})
+    assert "moved the node's own resource.d" in node.run("once").stdout
+    run = node.root / "run/nri"
+    run.mkdir(parents=True)
+    for name in ("nri.sock", "v1bridge.record", "v1bridge.lock", "v1bridge.state", "v1bridge.sock"):
+        (run / name).touch()
+    node.follow()
+    assert wait_until(node.is_ready)
+    refused = node.uninstall()
+    assert refused.returncode == 1
+    assert "a container still follows a ConfigMap on this node" in refused.stderr
+    assert node.is_ready()
+    node.end()
+    done = node.uninstall()
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [path.name for path in node.etc.iterdir()] == ["resource.d"]
+    assert [path.name for path in node.host.conf.iterdir()] == ["05.conf"]
+    assert node.host.conf.is_symlink() == (what == "link")
+    assert [path.name for path in run.iterdir()] == ["nri.sock"]
+
+
+def test_the_probe_of_the_bridge_is_the_brake_for_a_plugin_that_fails(
+    node: FollowedNode, bridge: BridgeProcess
+) -> None:
+    """Its configuration is valid, so it reaches the bridge; the first container shows that it fails."""
+    node.host.script("b", '#!/bin/sh\n[ "$1" = invoke ] || exit 3\necho broken >&2\nexit 4\n')
+    settings = str(node.host.root / "settings.json")
+
+    def check() -> int:
+        return process("status", "--check", "--config", settings).status
+
+    node.volume.write(naming("a"))
+    node.run("once")
+    node.follow()
+    bridge.listen()
+    bridge.outside()
+    runtime = bridge.accept()
+    runtime.start()
+    assert wait_until(lambda: check() == 0)
+    node.volume.write(naming("b"))
+    assert wait_until(lambda: node.plugins() == ["b", "b"])
+    with pytest.raises(StatusError, match="broken"):
+        start_container(runtime)
+    assert (check(), node.is_ready()) == (1, True)
+    node.volume.write({"10.conf": "{"})
+    assert wait_until(lambda: not node.is_ready())
+    assert check() == 1
+    node.volume.write(naming("a"))
+    assert wait_until(node.is_ready)
+    start_container(runtime)
+    assert check() == 0
+    node.end()
+
+
+def test_no_event_is_without_a_configuration_while_config_maps_are_exchanged(node: FollowedNode) -> None:
+    """The bridge serves one container after the other; each gets the whole of one configuration or of the other."""
+    node.volume.write(naming("a"))
+    node.run("once")
+    node.follow()
+    site = Attached(node.host, prefork=False)
+    try:
+        seen: set[tuple[str, ...]] = set()
+        exchanges = 0
+        wanted: tuple[str, ...] = ("a",) * 2
+        while exchanges < 7:
+            assert start_error(site.runtime) == ""
+            noted = tuple(node.noted())
+            assert noted in {("a",) * 2, ("b",) * 4}, "neither the one configuration nor the other"
+            seen.add(noted)
+            if noted == wanted:
+                exchanges += 1
+                wanted = ("b",) * 4 if exchanges % 2 else ("a",) * 2
+                node.volume.write(naming("b", "b") if exchanges % 2 else naming("a"))
+        assert len(seen) == 2
+        assert site.keeps_the_bridge()
+    finally:
+        node.end()
+        site.close()
