@@ -11,6 +11,7 @@ import logging
 import os
 import shutil
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -60,11 +61,13 @@ class Show:
         took = sum(exchange.seconds for exchange in self._exchanges) * 1000
         click.secho(f"{rpc:20} {pod.name:6}{took:6.1f} ms", bold=True, nl=False)
         click.echo(f"   {about}" if about else "")
-        for line in self._new_lines():
-            result = line.get("metadata", {}) | {key: line[key] for key in line if key not in _COMMON}
-            click.echo(
-                f"    {line['state']:7} {line['plugin']:9} {line['ms']:6.1f} ms   {_pairs(result) or 'nothing to do'}"
-            )
+        for line in self._new_lines() if rpc in _WITH_PLUGINS else []:
+            for part in line["plugins"]:
+                result = part.get("metadata", {}) | {key: part[key] for key in part if key == "error"}
+                click.echo(
+                    f"    {line['state']:7} {part['plugin']:9} {part['ms']:6.1f} ms   "
+                    f"{_pairs(result) or 'nothing to do'}"
+                )
         if outcome.error is not None:
             click.secho(f"    error: {outcome.error}", fg="red")
         for knob, value in self._cgroups.knobs(pod.container_path).items():
@@ -72,13 +75,23 @@ class Show:
                 click.secho(f"    {knob}: {before[knob]} -> {value}", fg="yellow")
 
     def _new_lines(self) -> list[dict[str, Any]]:
-        """Return the lines about plugins that the bridge has logged since the last call."""
-        lines = self._node.log().splitlines()
-        new, self._read = lines[self._read :], len(lines)
-        return [line for line in map(json.loads, new) if "plugin" in line and "ms" in line]
+        """Return the lines about events that the bridge has logged since the last call.
+
+        An event is logged after its answer, so its line may not be there yet.
+        """
+        until = time.monotonic() + 5
+        while True:
+            lines = self._node.log().splitlines(keepends=True)
+            found = [json.loads(line) for line in lines[self._read :] if line.endswith("\n")]
+            if events := [line for line in found if "plugins" in line]:
+                self._read += len(found)
+                return events
+            if time.monotonic() > until:
+                return []
+            time.sleep(0.001)
 
 
-_COMMON = {"time", "level", "message", "state", "pod", "container", "id", "plugin", "ms", "metadata"}
+_WITH_PLUGINS = {"RunPodSandbox", "StartContainer", "PostUpdateContainer", "StopContainer", "StopPodSandbox"}
 
 
 def main() -> None:

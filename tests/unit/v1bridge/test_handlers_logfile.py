@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nri.v1bridge import BridgeOptions, logs
-from tests.unit.v1bridge.log_lines import CONTAINER, STAMP, Log, request, step
+from tests.unit.v1bridge.log_lines import STAMP, Log, event, step
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -82,7 +82,7 @@ def test_a_full_disk_raises_nothing_and_is_reported_once(
         logs.set_up(BridgeOptions(log_file="/dev/full"), launched=True)
         for _ in range(100):
             nri_logger.error("x" * 1000)
-            logs.step_line(CONTAINER, request(), step(metadata={"a": "b"}))
+            event(step(metadata={"a": "b"}))
     logs.set_up(BridgeOptions(), launched=False)
     out, said = capsys.readouterr()
     what = "error the log file /dev/full cannot be written, lines are lost: No space left on device"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nri.v1bridge import BridgeOptions, handlers, logs
-from tests.unit.v1bridge.log_lines import CONTAINER, STAMP, Log, request, step
+from tests.unit.v1bridge.log_lines import STAMP, Log, event, step
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,18 +32,18 @@ def test_a_bridge_that_a_runtime_launched_logs_to_syslog(
 
 def test_syslog_gets_json_in_that_format(syslog: socket.socket, nri_logger: logging.Logger) -> None:
     logs.set_up(BridgeOptions(log_format="json"), launched=True)
-    logs.step_line(CONTAINER, request(), step(metadata={"k": "\udc80ü"}))
+    event(step(metadata={"k": "\udc80ü"}))
     head, _, value = syslog.recv(9999).decode().partition(": ")
     assert head == f"<30>nri-v1bridge[{os.getpid()}]"
-    assert json.loads(value)["metadata"] == {"k": "\udc80ü"}
+    assert json.loads(value)["plugins"][0]["metadata"] == {"k": "\udc80ü"}
 
 
 def test_a_plugins_long_text_still_fits_into_a_datagram(syslog: socket.socket, nri_logger: logging.Logger) -> None:
     logs.set_up(BridgeOptions(), launched=True)
-    logs.step_line(CONTAINER, request(), step(error="\x01" * 1_000_000))
-    logs.step_line(CONTAINER, request(), step(metadata={f"{n:0300}": "\x01" * 999 for n in range(99)}))
+    event(step(error="\x01" * 1_000_000), error="x")
+    event(step(metadata={f"{n:0300}": "\x01" * 999 for n in range(99)}))
     assert b"error failed state=create" in syslog.recv(999_999)
-    assert b"info ok state=create" in syslog.recv(999_999)
+    assert b"info answered state=create" in syslog.recv(999_999)
 
 
 def test_a_bridge_from_outside_logs_to_stderr_even_with_syslog(
