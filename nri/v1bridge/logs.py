@@ -1,9 +1,11 @@
 """The bridge's log: where it goes. What its lines say is in :mod:`nri.v1bridge.event_log`.
 
-It goes to the file of ``logFile``; without one, to syslog or the journal at ``/dev/log`` if a runtime launched the
-bridge and discards its stderr; else to stderr. A log that cannot be written never blocks a pod or fails it
-(:mod:`nri.v1bridge.handlers`). When a file begins to lose lines, the bridge reports it in the log that it would use
-without a file. Texts of plugins and pods are bounded, and stay within their line and field.
+It goes to the file of ``logFile``. Without one, the log of a bridge that a runtime launched, whose stderr is
+discarded, goes to the first of these that there is: the journal, syslog at ``/dev/log``, a file that keeps its own
+size (:mod:`nri.v1bridge.rotating`), stderr. Any other bridge logs to stderr, or to the journal if that is its stderr.
+
+A log that cannot be written never blocks a pod or fails it (:mod:`nri.v1bridge.handlers`). When a file begins to lose
+lines, the bridge reports it in the log that it would use without a file.
 """
 
 from __future__ import annotations
@@ -12,22 +14,27 @@ import logging
 import sys
 from typing import TYPE_CHECKING
 
+from nri.v1bridge import journal, rotating
+from nri.v1bridge.datagrams import DatagramHandler, SyslogHandler
 from nri.v1bridge.formats import JSONFormatter, TextFormatter
-from nri.v1bridge.handlers import LogFile, StderrHandler, SyslogHandler, complaint
+from nri.v1bridge.handlers import LogFile, LossyHandler, StderrHandler, complaint
+from nri.v1bridge.rotating import HeldLines, RotatingFile
 
 if TYPE_CHECKING:
     from nri.v1bridge.options import BridgeOptions
 
 SYSLOG = "/dev/log"
-"""The socket of syslog or the journal."""
+"""The socket of syslog."""
 
 log = logging.getLogger("nri.v1bridge")
+_lost_before = [0]  # lines that replaced handlers have lost
 
 
-def set_up(options: BridgeOptions, *, launched: bool) -> None:
+def set_up(options: BridgeOptions, *, launched: bool, is_final: bool = True) -> None:
     """Send the records of all ``nri`` loggers to the destination that the options name.
 
     :param launched: a runtime launched the bridge; its stderr is discarded.
+    :param is_final: False if the runtime has yet to pass the options: no file is made that they may not want.
     """
     root = logging.getLogger("nri")
     root.setLevel(options.log_level.upper())
@@ -39,33 +46,93 @@ def set_up(options: BridgeOptions, *, launched: bool) -> None:
             handler = LogFile(options.log_file, lambda text: _report(text, launched=launched))
         except OSError as error:
             fault = f"the log file {options.log_file} cannot be written: {error.strerror}"
-    handler = handler or without_file(launched=launched)
-    stamped = not isinstance(handler, SyslogHandler)
-    handler.setFormatter(JSONFormatter() if options.log_format == "json" else TextFormatter(stamped=stamped))
+    handler = handler or without_file(launched=launched) or (_own_file if is_final else _held)(options)
+    handler.setFormatter(_formatter(handler, options.log_format))
     for old in root.handlers[:]:
         root.removeHandler(old)
+        if isinstance(old, HeldLines):
+            old.hand_over(handler)
+        elif isinstance(old, LossyHandler):
+            _lost_before[0] += old.lost
         old.close()
     root.addHandler(handler)
     logging.raiseExceptions = False  # a full disk must not print tracebacks
     if fault:
         log.error("%s", fault)
+    if isinstance(handler, RotatingFile):
+        _to_stderr(logging.INFO, f"neither the journal nor syslog is there: logging to {handler.to}")
 
 
-def without_file(*, launched: bool) -> logging.Handler:
-    """Return a handler for the log of a bridge without ``logFile``."""
-    if launched:
+def destination() -> tuple[str, int]:
+    """Return where the log goes, and the number of lines that it has lost since the bridge was started.
+
+    :returns: ``the journal``, ``syslog``, ``stderr`` or the path of a file; ``memory`` until a runtime has configured
+        a bridge that it launched, on a node where the log then goes to a file.
+    """
+    lost = _lost_before[0]
+    for handler in logging.getLogger("nri").handlers:
+        if isinstance(handler, LossyHandler):
+            return handler.to, lost + handler.lost
+        if isinstance(handler, HeldLines):
+            return "memory", lost
+    return "stderr", lost
+
+
+def without_file(*, launched: bool) -> logging.Handler | None:
+    """Return a handler for the log of a bridge without a file; None for a discarded stderr if no other is there."""
+    try:
+        if launched or journal.is_stderr():
+            return journal.JournalHandler(journal.SOCKET)
+    except OSError:
+        pass  # systemd does not run here, or its sockets are not in this container
+    if not launched:
+        return _stderr()
+    try:
+        return SyslogHandler(SYSLOG)
+    except OSError:
+        return None  # there is no syslog
+
+
+def _held(options: BridgeOptions) -> logging.Handler:
+    return HeldLines(lambda: _own_file(options))
+
+
+def _own_file(options: BridgeOptions) -> logging.Handler:
+    """Return a handler for a file of the bridge's own, or for stderr if there can be none."""
+    for path, max_bytes in rotating.candidates(options.record_file):
         try:
-            return SyslogHandler(SYSLOG)
-        except OSError:
-            pass  # there is no syslog
+            handler = RotatingFile(path, max_bytes, lambda text: _to_stderr(logging.ERROR, text))
+        except OSError as error:
+            _to_stderr(logging.WARNING, f"the log cannot be written to {path}: {error.strerror}")
+        else:
+            handler.setFormatter(_formatter(handler, options.log_format))
+            return handler
+    return _stderr()
+
+
+def _stderr() -> logging.Handler:
     try:
         return StderrHandler(sys.stderr.fileno())
     except (OSError, AttributeError):  # it has no descriptor: a test, or an embedding program
         return logging.StreamHandler(sys.stderr)
 
 
+def _formatter(handler: logging.Handler, log_format: str) -> logging.Formatter:
+    if log_format == "json":
+        return JSONFormatter()
+    return TextFormatter(stamped=not isinstance(handler, DatagramHandler))
+
+
 def _report(text: str, *, launched: bool) -> None:
-    handler = without_file(launched=launched)
-    handler.setFormatter(TextFormatter(stamped=not isinstance(handler, SyslogHandler)))
-    handler.handle(complaint(text))
+    _once(without_file(launched=launched) or _stderr(), logging.ERROR, text)
+
+
+def _to_stderr(level: int, text: str) -> None:
+    _once(_stderr(), level, text)
+
+
+def _once(handler: logging.Handler, level: int, text: str) -> None:
+    """Log one line to a handler of its own."""
+    handler.setFormatter(_formatter(handler, "text"))
+    handler.handle(complaint(text, level))
     handler.close()

@@ -49,6 +49,31 @@ def test_launched_it_registers_serves_and_ends_when_the_runtime_is_done_with_it(
     assert "info disconnected: " in bridge.log
 
 
+def test_launched_on_a_node_without_journal_and_syslog_it_logs_to_a_file_and_says_so_on_stderr(
+    host: Host, bridge: BridgeProcess
+) -> None:
+    runtime = bridge.launch(stderr=subprocess.PIPE)
+    runtime.start(config=bridge.settings(logFile=None))
+    runtime.close()
+    assert bridge.wait() == 0
+    file = host.root / "var-log/v1bridge.log"
+    assert f"logging to {file}\n" in bridge.output()[1]
+    lines = file.read_text().splitlines()
+    assert lines[0].endswith(f" info v1bridge {describe()}")
+    assert "disconnected" in lines[-1]
+
+
+def test_launched_by_a_runtime_that_does_not_configure_it_its_lines_are_in_that_file(
+    host: Host, bridge: BridgeProcess
+) -> None:
+    runtime = bridge.launch()
+    assert runtime.registered.wait(SOON)
+    assert not (host.root / "var-log").exists()
+    runtime.close()
+    assert bridge.wait() == 0
+    assert f" info v1bridge {describe()}\n" in (host.root / "var-log/v1bridge.log").read_text()
+
+
 def test_launched_it_is_called_as_its_file_is(bridge: BridgeProcess) -> None:
     runtime = bridge.launch("first", "01")
     assert runtime.registered.wait(SOON)
