@@ -63,7 +63,7 @@ class Chains:
                 request.state,
                 deadline=deadline,
                 log=lines.says,
-                on_step=lines.steps.append,
+                on_step=lines.step,
                 changes=changes,
             )
         except ChainError as error:
@@ -98,7 +98,7 @@ class Chains:
         until = time.monotonic() + timeout
         with self._idle:
             is_idle = self._idle.wait_for(lambda: self._busy == 0, timeout)
-        self._log.write()
+        self._log.finish()
         configuration = self._clients.configuration
         configuration.explain()
         configuration.is_explained(max(0.0, until - time.monotonic()))

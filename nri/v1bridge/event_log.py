@@ -1,5 +1,8 @@
 """The lines of an event: one with the part of each of its plugins, and what the plugins wrote to stderr.
 
+What a run of a plugin wrote is logged when the run has ended, or counted if it is known
+(:mod:`nri.v1bridge.repeats`).
+
 An event that went well is logged when the runtime has its answer, so that no container waits for that. One in which a
 plugin failed is logged before its answer: a bridge that ends in between has not lost the error.
 """
@@ -11,10 +14,12 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from nri.types.gojson import shorten
+from nri.v1bridge.repeats import Repeats
 
 if TYPE_CHECKING:
     from nri.client import Client, Step
     from nri.types.v1 import Request
+    from nri.v1bridge.repeats import Repeated
 
 MAX_TEXT = 4096
 """Maximum length of an event's errors, or a plugin's line, in characters. Syslog takes no datagram of a megabyte."""
@@ -32,6 +37,7 @@ class EventLog:
 
     def __init__(self) -> None:
         self._answered: deque[tuple[EventLines, float]] = deque()
+        self._repeats = Repeats()
 
     def begin(self, request: Request, name: str, client: Client, seconds: float | None) -> EventLines:
         """Return the log of one event.
@@ -52,8 +58,22 @@ class EventLog:
         if len(self._answered) > _MAX_WAITING:
             self.write()
 
+    def said(self, request: Request, name: str, plugin: str, lines: list[str]) -> None:
+        """Log what a run of a plugin wrote to stderr, unless it is known."""
+        is_new, repeated = self._repeats.add(plugin, lines, lambda line: shorten(line, MAX_VALUE))
+        _count(repeated)
+        if is_new:
+            for line in lines:
+                plugin_line(name, request, plugin, line)
+
+    def finish(self) -> None:
+        """Write what :meth:`write` would write, now or later: no event follows."""
+        self.write()
+        _count(self._repeats.rest())
+
     def write(self) -> None:
-        """Write the lines of events that are answered."""
+        """Write the lines of events that are answered, and how often plugins have repeated themselves."""
+        _count(self._repeats.due())
         while self._answered:
             try:
                 lines, seconds = self._answered.popleft()
@@ -65,13 +85,14 @@ class EventLog:
 class EventLines:
     """The log of one event, for the thread that runs its plugins."""
 
-    __slots__ = ("_log", "_name", "_noted", "_policy", "_request", "steps")
+    __slots__ = ("_lines", "_log", "_name", "_noted", "_plugin", "_policy", "_request", "steps")
 
     def __init__(self, event_log: EventLog, request: Request, name: str, policy: str) -> None:
         self.steps: list[Step] = []
         """The plugins that have run."""
         self._log, self._request, self._name, self._policy = event_log, request, name, policy
         self._noted = 0  # steps after which a line has come
+        self._plugin, self._lines = "", list[str]()  # what the plugin that runs has written
 
     def says(self, plugin: str, line: str) -> None:
         """Take a line that a plugin wrote to stderr, or one about it."""
@@ -79,7 +100,18 @@ class EventLines:
             self._noted = len(self.steps)
             if outcome_of(self.steps[-1], self._policy) == "passedOver":
                 return  # the chain's note that this failure is ignored: the event's line has it
-        plugin_line(self._name, self._request, plugin, line)
+        self._plugin = plugin
+        self._lines.append(line)
+
+    def step(self, step: Step) -> None:
+        """Take a plugin that has run."""
+        self._flush()
+        self.steps.append(step)
+
+    def _flush(self) -> None:
+        if self._lines:
+            lines, self._lines = self._lines, []
+            self._log.said(self._request, self._name, self._plugin, lines)
 
     def end(self, seconds: float, error: str) -> None:
         """Log the event.
@@ -87,6 +119,7 @@ class EventLines:
         :param seconds: the time that all of its plugins took.
         :param error: its answer, if that is an error; else "".
         """
+        self._flush()
         if error or any(step.error is not None for step in self.steps):
             self._log.write()
             self.write(seconds, error)
@@ -128,6 +161,12 @@ def outcome_of(step: Step, policy: str) -> str:
     if (step.plugin.failure_policy or policy) == "ignore":
         return "passedOver"
     return "killed" if step.error.reason.startswith("killed:") else "error"
+
+
+def _count(repeated: list[Repeated]) -> None:
+    for each in repeated:
+        fields = {"plugin": each.plugin, "times": each.times, "line": each.line}
+        log.warning("says the same", extra={"fields": fields})
 
 
 def late_line(name: str, request: Request, error: str) -> None:

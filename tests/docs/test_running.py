@@ -92,7 +92,9 @@ def test_the_log_on_the_page_is_what_is_logged(tmp_path: Path) -> None:
         assert runtime.wait_for(1, SOON)
         node.configure(clearcfs)
         runtime.run_pod_sandbox(POD)
+        assert wait_until(lambda: logged().count(" info answered ") == 1)  # it is logged after the answer
         runtime.start_container(POD, APP)
+        assert wait_until(lambda: logged().count(" info answered ") == 2)
         node.configure({"type": "quotas"})
         refused(lambda: runtime.start_container(POD, APP))
         node.configure({"type": "slow", "failurePolicy": "ignore"})

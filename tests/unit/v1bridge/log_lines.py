@@ -69,9 +69,11 @@ def event(
     """Log an event with these steps, the lines that its last plugin says, and the error that the runtime gets."""
     event_log = EventLog()
     lines = event_log.begin(about or request(), name, Client(ConfigList()), 2.0)
-    lines.steps += steps[:-1]
+    for each in steps[:-1]:
+        lines.step(each)
     for line in says:
         lines.says(steps[-1].plugin.type, line)
-    lines.steps += steps[-1:]
+    for each in steps[-1:]:
+        lines.step(each)
     lines.end(0.0987, error)
     event_log.write()

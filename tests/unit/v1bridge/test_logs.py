@@ -74,7 +74,7 @@ def test_an_event_that_went_well_is_logged_after_its_answer_and_a_failure_before
     events = EventLog()
     for number, failure in enumerate(["", "", "no"]):
         lines = events.begin(request(), f"default/web/{number}", Client(ConfigList()), None)
-        lines.steps.append(step(error=failure))
+        lines.step(step(error=failure))
         assert log.path.read_text() == ""
         lines.end(0.1, failure)
     assert [line.split()[2:5:2] for line in log.lines] == [
@@ -91,7 +91,7 @@ def test_lines_do_not_wait_without_end_for_an_answer(log: Log) -> None:
     events = EventLog()
     for _ in range(1000):
         lines = events.begin(request(), CONTAINER, Client(ConfigList()), None)
-        lines.steps.append(step())
+        lines.step(step())
         lines.end(0.1, "")
     assert len(log.lines) > 900
 
@@ -99,12 +99,14 @@ def test_lines_do_not_wait_without_end_for_an_answer(log: Log) -> None:
 def test_that_a_failure_is_ignored_is_no_line_of_its_own(log: Log) -> None:
     log.set_up()
     lines = EventLog().begin(request(), CONTAINER, Client(ConfigList()), None)
-    lines.steps.append(step(error="x", policy="ignore"))
+    lines.step(step(error="x", policy="ignore"))
     lines.says("konfine", "failed, ignored (failurePolicy: ignore): x")
     lines.says("konfine", "of the next plugin")
-    lines.steps.append(step(error="x"))
+    lines.step(step(error="x"))
     lines.says("konfine", "of the one after that")
-    assert [fields(line)[-1][1] for line in log.lines] == ["of the next plugin", "of the one after that"]
+    lines.end(0.1, "")
+    said = [line for line in log.lines if " says " in line]
+    assert [fields(line)[-1][1] for line in said] == ["of the next plugin", "of the one after that"]
 
 
 def test_in_json_a_line_is_an_object(log: Log) -> None:
