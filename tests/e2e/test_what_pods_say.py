@@ -60,7 +60,9 @@ def test_wrong_words_leave_the_reserved_cpu_alone_also_where_they_may_be_said(
     assert knob(containerd, container, "cpuset.cpus") == unreserved()
 
     def lines() -> list[str]:
-        return [line for line in log(containerd).splitlines() if "answered state=" in line and container[:12] in line]
+        return [
+            line for line in log(containerd).splitlines() if "info answered state=" in line and container[:12] in line
+        ]
 
     until(lambda: len(lines()) == 2, "the lines of create and update", SOON)  # each is logged after its answer
     assert all(" konfine.ignored=" in line and line.isprintable() and len(line) < 1500 for line in lines())
