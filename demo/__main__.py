@@ -11,6 +11,7 @@ import logging
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -61,10 +62,11 @@ class Show:
         outcome = self._node.runtime.send(rpc, pod.pod, pod.container if "Container" in rpc else None)
         took = sum(exchange.seconds for exchange in self._exchanges) * 1000
         _print(lines.event(rpc, pod.name, took, about), bold=True)
-        for line in self._new_lines():
-            result = line.get("metadata", {}) | {key: line[key] for key in line if key not in _COMMON}
-            below = {key: self._cgroups.shown(str(value)) for key, value in result.items()}
-            _print(lines.run(line["state"], line["plugin"], line["ms"], below))
+        for line in self._new_lines() if rpc in _WITH_PLUGINS else []:
+            for part in line["plugins"]:
+                result = part.get("metadata", {}) | {key: part[key] for key in part if key == "error"}
+                below = {key: self._cgroups.shown(str(value)) for key, value in result.items()}
+                _print(lines.run(line["state"], part["plugin"], part["ms"], below))
         if outcome.error is not None:
             _print(wrapped(str(outcome.error), "    error: "), fg="red")
         for knob, value in self._cgroups.knobs(pod.container_path).items():
@@ -72,13 +74,23 @@ class Show:
                 click.secho(f"    {knob}: {before[knob]} -> {value}", fg="yellow")
 
     def _new_lines(self) -> list[dict[str, Any]]:
-        """Return the lines about plugins that the bridge has logged since the last call."""
-        logged = self._node.log().splitlines()
-        new, self._read = logged[self._read :], len(logged)
-        return [line for line in map(json.loads, new) if "plugin" in line and "ms" in line]
+        """Return the lines about events that the bridge has logged since the last call.
+
+        An event is logged after its answer, so its line may not be there yet.
+        """
+        until = time.monotonic() + 5
+        while True:
+            lines = self._node.log().splitlines(keepends=True)
+            found = [json.loads(line) for line in lines[self._read :] if line.endswith("\n")]
+            if events := [line for line in found if "plugins" in line]:
+                self._read += len(found)
+                return events
+            if time.monotonic() > until:
+                return []
+            time.sleep(0.001)
 
 
-_COMMON = {"time", "level", "message", "state", "pod", "container", "id", "plugin", "ms", "metadata"}
+_WITH_PLUGINS = {"RunPodSandbox", "StartContainer", "PostUpdateContainer", "StopContainer", "StopPodSandbox"}
 
 
 def main() -> None:

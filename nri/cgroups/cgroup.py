@@ -214,8 +214,8 @@ class Cgroup:
                 return cpus
         raise CgroupError(f"the cgroups above {place.directory} have no CPUs: expected some in {cpuset.KNOB}")
 
-    def confine(self, cpus: frozenset[int]) -> None:
-        """Confine the cgroup to these CPUs, unless it is already.
+    def confine(self, cpus: frozenset[int]) -> bool:
+        """Confine the cgroup to these CPUs, unless it is already; return whether it was not.
 
         On v2 a cgroup without CPUs of its own has its parent's; it is given none where these are the same.
 
@@ -228,6 +228,7 @@ class Cgroup:
             is_confined = self._tell("cpuset", units.Unit.cpus) in (None, cpus)
         if not is_confined:
             self.set_cpus(cpus)
+        return not is_confined
 
     def set_cpus(self, cpus: frozenset[int]) -> None:
         """Confine the cgroup to these CPUs.

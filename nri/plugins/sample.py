@@ -99,6 +99,15 @@ def ignore(metadata: dict[str, str], what: str, why: str) -> None:
     metadata["ignored"] = f"{metadata['ignored']}; {ignored}" if "ignored" in metadata else ignored
 
 
+def not_in(found: str | None, classes: tuple[str, ...]) -> str:
+    """Return the reason why a container is not one of these classes, as one short line: ``class=batch, not in [ls]``.
+
+    :param found: its class; None if it has none.
+    """
+    what = "no class" if found is None else f"class={shorten(found) or repr(found)}"
+    return escape(f"{what}, not in [{shorten(', '.join(classes), 200)}]")
+
+
 def cgroup(request: Request, conf: SampleConf) -> Cgroup:
     """Return the cgroup of the request's container.
 

@@ -10,11 +10,10 @@ from nri.client import ChainError
 from nri.errors import bounded, escape
 from nri.process import children
 from nri.ttrpc import Code, StatusError
-from nri.v1bridge.logs import answer_line, event_line, plugin_line, step_line
+from nri.v1bridge.event_log import EventLog
 
 if TYPE_CHECKING:
     from nri.adjust import Changes
-    from nri.client import Step
     from nri.process.subreaper import Subreaper
     from nri.types.v1 import Request
     from nri.v1bridge.clients import Clients
@@ -32,6 +31,7 @@ class Chains:
 
     def __init__(self, clients: Clients, ledger: Ledger, subreaper: Subreaper | None) -> None:
         self._clients, self._ledger, self._subreaper = clients, ledger, subreaper
+        self._log = EventLog()
         self._busy = 0
         self._idle = threading.Condition()  # its lock protects _busy
 
@@ -55,39 +55,37 @@ class Chains:
         :raises StatusError: a plugin has failed; its text is fit for the runtime.
         """
         client = self._clients.current(without_containerds=without_containerds)
+        started = time.monotonic()
+        lines = self._log.begin(request, name, client, deadline and deadline - started)
+        message = ""
         with self._idle:
             self._busy += 1
-        started = time.monotonic()
-        message = ""
-        steps: list[Step] = []
-
-        def on_step(step: Step) -> None:
-            steps.append(step)
-            step_line(name, request, step)
-
         try:
-            event_line(name, request, client.chain(request.state, request), deadline and deadline - started)
             client.invoke(
                 request,
                 request.state,
                 deadline=deadline,
-                log=lambda plugin, line: plugin_line(name, request, plugin, line),
-                on_step=on_step,
+                log=lines.says,
+                on_step=lines.step,
                 changes=changes,
             )
         except ChainError as error:
             message = bounded(escape(f"nri v0.1: {error}"), MAX_ERROR)
             raise StatusError(Code.ABORTED, message) from None
+        except BaseException as error:
+            message = escape(f"{type(error).__name__}: {error}")
+            raise
         finally:
             seconds = time.monotonic() - started
-            self._ledger.ran(name, request, event, steps, seconds, message)
-            answer_line(name, request, seconds, message)
+            self._ledger.ran(name, request, event, lines.steps, seconds, message)
+            lines.end(seconds, message)
             with self._idle:
                 self._busy -= 1
                 self._idle.notify_all()
 
     def tidy(self) -> None:
         """Do the work of a chain that can wait until the runtime has its response."""
+        self._log.write()
         self._clients.configuration.explain()
         self._ledger.enter()
         if (pool := self._clients.pool) is not None:
@@ -106,6 +104,7 @@ class Chains:
         until = time.monotonic() + timeout
         with self._idle:
             is_idle = self._idle.wait_for(lambda: self._busy == 0, timeout)
+        self._log.finish()
         configuration = self._clients.configuration
         configuration.explain()
         configuration.is_explained(max(0.0, until - time.monotonic()))

@@ -20,8 +20,8 @@ from nri import config, trust
 from nri.config import ConfigError, ConfigList, Fault
 from nri.config.loading import InvalidFile
 from nri.types.gojson import shorten
+from nri.v1bridge.event_log import MAX_TEXT
 from nri.v1bridge.explaining import Explainer
-from nri.v1bridge.logs import MAX_TEXT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -1,4 +1,8 @@
-"""The handlers of the bridge's log: standard error, a file, syslog. None ever blocks (docs/decisions/0010)."""
+"""The handlers of the bridge's log: standard error, a file, and what all handlers share.
+
+None ever blocks (docs/decisions/0010). Those of sockets are in :mod:`nri.v1bridge.datagrams` and
+:mod:`nri.v1bridge.journal`, the one of a file that bounds itself in :mod:`nri.v1bridge.rotating`.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +10,6 @@ import errno
 import io
 import logging
 import os
-import socket
-import time
 from logging.handlers import WatchedFileHandler
 from typing import TYPE_CHECKING, Any
 
@@ -16,31 +18,30 @@ from nri.v1bridge import stderr
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-BACKOFF = 1.0
-"""Seconds in which lines are lost without another attempt, after syslog has taken none."""
-
 _FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
-_DAEMON = 3 << 3  # syslog's facility
-_SEVERITY = {logging.DEBUG: 7, logging.INFO: 6, logging.WARNING: 4, logging.ERROR: 3}
 
 
 class LossyHandler(logging.Handler):
     """Writes lines or loses them. The first line after a loss has the number of lost lines and the reason.
 
+    :param to: its destination in words, for the bridge's status.
     :param report: called with the reason whenever the handler begins to lose lines.
     :param full: the error, number and text, for a line that is not taken completely.
     """
 
-    def __init__(self, report: Callable[[str], None], full: tuple[int, str], **rest: Any) -> None:
+    def __init__(self, to: str, report: Callable[[str], None], full: tuple[int, str], **rest: Any) -> None:
+        self.to = to
+        self.lost = 0
+        """The number of lines that were lost, since the beginning."""
         self._report, self._full = report, full
         self._is_open, self._torn = True, False
-        self._lost, self._why = 0, ""
+        self._lost, self._why = 0, ""  # since the last line that was taken
         super().__init__(**rest)
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write a line, or lose and count it."""
         try:
-            line = self.format(record)
+            data = self._encode(record)
         except Exception:
             self.handleError(record)  # silent, see set_up of nri.v1bridge.logs
             return
@@ -49,10 +50,11 @@ class LossyHandler(logging.Handler):
         self._follow()
         try:
             if self._lost:
-                self._put(self.format(complaint(f"{self._lost} lines before this one are lost: {self._why}")))
+                self._put(self._encode(complaint(f"{self._lost} lines before this one are lost: {self._why}")))
                 self._lost = 0
-            self._put(line)
+            self._put(data)
         except OSError as error:
+            self.lost += 1
             self._lost += 1
             self._why = error.strerror or str(error)
             if self._lost == 1:
@@ -69,8 +71,15 @@ class LossyHandler(logging.Handler):
         finally:
             self.release()
 
-    def _put(self, line: str) -> None:
-        data = f"{line}\n".encode("utf-8", "backslashreplace")
+    def _encode(self, record: logging.LogRecord) -> bytes:
+        """Return the bytes of a line."""
+        return f"{self.format(record)}\n".encode("utf-8", "backslashreplace")
+
+    def _put(self, data: bytes) -> None:
+        """Write a line.
+
+        :raises OSError: it was not taken completely.
+        """
         if self._torn:  # the rest of a line that was cut short is never written
             data = b"\n" + data
         written = self._send(data)
@@ -92,9 +101,9 @@ class LossyHandler(logging.Handler):
         raise NotImplementedError
 
 
-def complaint(text: str) -> logging.LogRecord:
-    """Return a record about a fault of the log itself."""
-    return logging.LogRecord("nri.v1bridge", logging.ERROR, "", 0, text, None, None)
+def complaint(text: str, level: int = logging.ERROR) -> logging.LogRecord:
+    """Return a record about the log itself, by default about its fault."""
+    return logging.LogRecord("nri.v1bridge", level, "", 0, text, None, None)
 
 
 class StderrHandler(LossyHandler):
@@ -104,7 +113,7 @@ class StderrHandler(LossyHandler):
     """
 
     def __init__(self, fd: int) -> None:
-        super().__init__(lambda _why: None, (errno.EAGAIN, "stderr took no more"))  # there is no other log
+        super().__init__("stderr", lambda _why: None, (errno.EAGAIN, "stderr took no more"))  # there is no other log
         self._writer = stderr.NonBlockingWriter(fd)
 
     def _send(self, data: bytes) -> int:
@@ -127,6 +136,7 @@ class LogFile(LossyHandler, WatchedFileHandler):
     def __init__(self, path: str, report: Callable[[str], None]) -> None:
         self._fd = -1
         super().__init__(
+            path,
             lambda why: report(f"the log file {path} cannot be written, lines are lost: {why}"),
             (errno.ENOSPC, os.strerror(errno.ENOSPC)),
             filename=path,
@@ -160,58 +170,3 @@ class LogFile(LossyHandler, WatchedFileHandler):
     def _close(self) -> None:
         if self._fd >= 0:
             os.close(self._fd)
-
-
-class SyslogHandler(logging.Handler):
-    """Send each line as a datagram to the socket ``path``, of syslog or the journal.
-
-    :raises OSError: the socket does not exist, or has no reader.
-    """
-
-    def __init__(self, path: str) -> None:
-        super().__init__()
-        self._path = path
-        self._backoff_until = 0.0
-        self._socket: socket.socket | None = self._connect()
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Send a line, or lose it."""
-        if time.monotonic() < self._backoff_until:
-            return
-        try:
-            priority = _DAEMON | _SEVERITY.get(record.levelno, 2)
-            data = f"<{priority}>nri-v1bridge[{os.getpid()}]: {self.format(record)}".encode()
-        except Exception:
-            self.handleError(record)  # silent, see set_up of nri.v1bridge.logs
-            return
-        for _ in range(2):
-            try:
-                self._socket = self._socket or self._connect()
-                self._socket.send(data)
-            except TimeoutError:
-                break
-            except OSError:  # syslog may have been restarted
-                self._disconnect()
-            else:
-                return
-        self._backoff_until = time.monotonic() + BACKOFF
-
-    def close(self) -> None:
-        """Close the socket."""
-        self._disconnect()
-        super().close()
-
-    def _connect(self) -> socket.socket:
-        sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        sock.settimeout(stderr.TIMEOUT)
-        try:
-            sock.connect(self._path)
-        except BaseException:
-            sock.close()
-            raise
-        return sock
-
-    def _disconnect(self) -> None:
-        if self._socket is not None:
-            self._socket.close()
-            self._socket = None

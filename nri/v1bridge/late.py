@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from nri.errors import escape
 from nri.ttrpc import StatusError
-from nri.v1bridge.logs import late_line
+from nri.v1bridge.event_log import late_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

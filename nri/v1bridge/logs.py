@@ -1,50 +1,40 @@
-"""The bridge's log: one line for each event and plugin.
+"""The bridge's log: where it goes. What its lines say is in :mod:`nri.v1bridge.event_log`.
 
-It goes to the file of ``logFile``; without one, to syslog or the journal at ``/dev/log`` if a runtime launched the
-bridge and discards its stderr; else to stderr. A log that cannot be written never blocks a pod or fails it
-(:mod:`nri.v1bridge.handlers`). When a file begins to lose lines, the bridge reports it in the log that it would use
-without a file. Texts of plugins and pods are bounded, and stay within their line and field.
+It goes to the file of ``logFile``. Without one, the log of a bridge that a runtime launched, whose stderr is
+discarded, goes to the first of these that there is: the journal, syslog at ``/dev/log``, a file that keeps its own
+size (:mod:`nri.v1bridge.rotating`), stderr. Any other bridge logs to stderr, or to the journal if that is its stderr.
+
+A log that cannot be written never blocks a pod or fails it (:mod:`nri.v1bridge.handlers`). When a file begins to lose
+lines, the bridge reports it in the log that it would use without a file.
 """
 
 from __future__ import annotations
 
-import json
 import logging
-import re
 import sys
-import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from nri.errors import escape
-from nri.types.gojson import shorten
-from nri.v1bridge.handlers import LogFile, StderrHandler, SyslogHandler, complaint
+from nri.v1bridge import journal, rotating
+from nri.v1bridge.datagrams import DatagramHandler, SyslogHandler
+from nri.v1bridge.formats import JSONFormatter, TextFormatter
+from nri.v1bridge.handlers import LogFile, LossyHandler, StderrHandler, complaint
+from nri.v1bridge.rotating import HeldLines, RotatingFile
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from nri.client import Step
-    from nri.config.entries import PluginEntry
-    from nri.types.v1 import Request
     from nri.v1bridge.options import BridgeOptions
 
 SYSLOG = "/dev/log"
-"""The socket of syslog or the journal."""
-
-MAX_TEXT = 4096
-"""Maximum length of an error or a plugin's line, in characters. Syslog takes no datagram of a megabyte."""
-
-MAX_METADATA, MAX_VALUE = 32, 256
-"""Maximum number of keys of a result's metadata, and maximum length of each key and value in characters."""
-
-_PLAIN = re.compile(r"[^\s\"=\\]+")
+"""The socket of syslog."""
 
 log = logging.getLogger("nri.v1bridge")
+_lost_before = [0]  # lines that replaced handlers have lost
 
 
-def set_up(options: BridgeOptions, *, launched: bool) -> None:
+def set_up(options: BridgeOptions, *, launched: bool, is_final: bool = True) -> None:
     """Send the records of all ``nri`` loggers to the destination that the options name.
 
     :param launched: a runtime launched the bridge; its stderr is discarded.
+    :param is_final: False if the runtime has yet to pass the options: no file is made that they may not want.
     """
     root = logging.getLogger("nri")
     root.setLevel(options.log_level.upper())
@@ -56,145 +46,93 @@ def set_up(options: BridgeOptions, *, launched: bool) -> None:
             handler = LogFile(options.log_file, lambda text: _report(text, launched=launched))
         except OSError as error:
             fault = f"the log file {options.log_file} cannot be written: {error.strerror}"
-    handler = handler or without_file(launched=launched)
-    stamped = not isinstance(handler, SyslogHandler)
-    handler.setFormatter(_JSON() if options.log_format == "json" else _Text(stamped=stamped))
+    handler = handler or without_file(launched=launched) or (_own_file if is_final else _held)(options)
+    handler.setFormatter(_formatter(handler, options.log_format))
     for old in root.handlers[:]:
         root.removeHandler(old)
+        if isinstance(old, HeldLines):
+            old.hand_over(handler)
+        elif isinstance(old, LossyHandler):
+            _lost_before[0] += old.lost
         old.close()
     root.addHandler(handler)
     logging.raiseExceptions = False  # a full disk must not print tracebacks
     if fault:
         log.error("%s", fault)
+    if isinstance(handler, RotatingFile):
+        _to_stderr(logging.INFO, f"neither the journal nor syslog is there: logging to {handler.to}")
 
 
-def step_line(name: str, request: Request, step: Step) -> None:
-    """Log the outcome of one plugin for one event.
+def destination() -> tuple[str, int]:
+    """Return where the log goes, and the number of lines that it has lost since the bridge was started.
 
-    :param name: ``NAMESPACE/POD[/CONTAINER]``.
+    :returns: ``the journal``, ``syslog``, ``stderr`` or the path of a file; ``memory`` until a runtime has configured
+        a bridge that it launched, on a node where the log then goes to a file.
     """
-    if step.error is None and not log.isEnabledFor(logging.INFO):
-        return
-    fields: dict[str, Any] = {"plugin": step.plugin.type, "ms": round(step.seconds * 1000, 1)}
-    if step.error is not None:
-        log.error("failed", extra=_about(name, request, **fields, error=shorten(step.error.reason, MAX_TEXT)))
-        return
-    if step.result is not None and step.result.metadata:
-        # Under a separate key: a plugin's "error" or "level" must not replace the bridge's.
-        pairs = list(step.result.metadata.items())[:MAX_METADATA]
-        fields["metadata"] = {shorten(key, MAX_VALUE): shorten(value, MAX_VALUE) for key, value in pairs}
-    log.info("ok", extra=_about(name, request, **fields))
+    lost = _lost_before[0]
+    for handler in logging.getLogger("nri").handlers:
+        if isinstance(handler, LossyHandler):
+            return handler.to, lost + handler.lost
+        if isinstance(handler, HeldLines):
+            return "memory", lost
+    return "stderr", lost
 
 
-def event_line(name: str, request: Request, plugins: Sequence[PluginEntry], seconds: float | None) -> None:
-    """Log an event at level debug, with its plugins and the seconds that they have."""
-    if log.isEnabledFor(logging.DEBUG):
-        left = {} if seconds is None else {"ms_left": round(seconds * 1000)}
-        names = ",".join([plugin.type for plugin in plugins]) or "none"
-        log.debug("event", extra=_about(name, request, plugins=names, **left))
+def without_file(*, launched: bool) -> logging.Handler | None:
+    """Return a handler for the log of a bridge without a file; None for a discarded stderr if no other is there."""
+    try:
+        if launched or journal.is_stderr():
+            return journal.JournalHandler(journal.SOCKET)
+    except OSError:
+        pass  # systemd does not run here, or its sockets are not in this container
+    if not launched:
+        return _stderr()
+    try:
+        return SyslogHandler(SYSLOG)
+    except OSError:
+        return None  # there is no syslog
 
 
-def answer_line(name: str, request: Request, seconds: float, error: str) -> None:
-    """Log the answer to an event at level debug, with the seconds that all of its plugins took."""
-    if log.isEnabledFor(logging.DEBUG):
-        log.debug("refused" if error else "answered", extra=_about(name, request, ms=round(seconds * 1000, 1)))
+def _held(options: BridgeOptions) -> logging.Handler:
+    return HeldLines(lambda: _own_file(options))
 
 
-def late_line(name: str, request: Request, error: str) -> None:
-    """Log the begin of a late ``create``, or its failure.
-
-    :param error: the error; "" for the begin.
-    """
-    if error:
-        what = "late create failed: it runs without its plugins"
-        log.error(what, extra=_about(name, request, error=shorten(error, MAX_TEXT)))
-    else:
-        log.info("late: it started while no bridge was connected", extra=_about(name, request))
-
-
-def _about(name: str, request: Request, **fields: Any) -> dict[str, Any]:
-    """Return the ``extra`` of a record about a pod or container."""
-    what = "pod" if request.is_sandbox else "container"
-    late = {"late": True} if request.late else {}
-    return {"fields": {"state": str(request.state), what: name, "id": request.id[:12], **late, **fields}}
-
-
-def plugin_line(name: str, request: Request, plugin: str, line: str) -> None:
-    """Log a line of a plugin's stderr."""
-    fields = {"state": str(request.state), "pod" if request.is_sandbox else "container": name, "plugin": plugin}
-    # Not as the message, which could imitate one of the lines above.
-    log.warning("says", extra={"fields": fields | {"line": shorten(line, MAX_TEXT)}})
-
-
-class _Text(logging.Formatter):
-    """``TIME LEVEL MESSAGE key=value …``; without the time for syslog, which adds one."""
-
-    def __init__(self, *, stamped: bool) -> None:
-        super().__init__()
-        self._stamped = stamped
-
-    def format(self, record: logging.LogRecord) -> str:
-        text = record.getMessage()
-        if record.exc_info:
-            text += " | " + self.formatException(record.exc_info).replace("\n", " | ")
-        fields: dict[str, Any] = getattr(record, "fields", {})
-        pairs = "".join([f" {key}={_quoted(_text(value))}" for key, value in _flat(fields)])
-        line = escape(f"{record.levelname.lower()} {text}{pairs}")
-        return f"{_stamp(record)} {line}" if self._stamped else line
-
-
-class _JSON(logging.Formatter):
-    """One JSON object a line."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        value = {"time": _stamp(record), "level": record.levelname.lower(), "message": record.getMessage()}
-        value |= getattr(record, "fields", {})
-        if record.exc_info:
-            value["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(value)
-
-
-def without_file(*, launched: bool) -> logging.Handler:
-    """Return a handler for the log of a bridge without ``logFile``."""
-    if launched:
+def _own_file(options: BridgeOptions) -> logging.Handler:
+    """Return a handler for a file of the bridge's own, or for stderr if there can be none."""
+    for path, max_bytes in rotating.candidates(options.record_file):
         try:
-            return SyslogHandler(SYSLOG)
-        except OSError:
-            pass  # there is no syslog
+            handler = RotatingFile(path, max_bytes, lambda text: _to_stderr(logging.ERROR, text))
+        except OSError as error:
+            _to_stderr(logging.WARNING, f"the log cannot be written to {path}: {error.strerror}")
+        else:
+            handler.setFormatter(_formatter(handler, options.log_format))
+            return handler
+    return _stderr()
+
+
+def _stderr() -> logging.Handler:
     try:
         return StderrHandler(sys.stderr.fileno())
     except (OSError, AttributeError):  # it has no descriptor: a test, or an embedding program
         return logging.StreamHandler(sys.stderr)
 
 
+def _formatter(handler: logging.Handler, log_format: str) -> logging.Formatter:
+    if log_format == "json":
+        return JSONFormatter()
+    return TextFormatter(stamped=not isinstance(handler, DatagramHandler))
+
+
 def _report(text: str, *, launched: bool) -> None:
-    handler = without_file(launched=launched)
-    handler.setFormatter(_Text(stamped=not isinstance(handler, SyslogHandler)))
-    handler.handle(complaint(text))
+    _once(without_file(launched=launched) or _stderr(), logging.ERROR, text)
+
+
+def _to_stderr(level: int, text: str) -> None:
+    _once(_stderr(), level, text)
+
+
+def _once(handler: logging.Handler, level: int, text: str) -> None:
+    """Log one line to a handler of its own."""
+    handler.setFormatter(_formatter(handler, "text"))
+    handler.handle(complaint(text, level))
     handler.close()
-
-
-def _stamp(record: logging.LogRecord) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03d}Z"
-
-
-def _flat(fields: dict[str, Any]) -> list[tuple[str, Any]]:
-    """Return the fields with nested ones as keys with a dot: ``metadata.quota``."""
-    flat: list[tuple[str, Any]] = []
-    for key, value in fields.items():
-        below = isinstance(value, dict)
-        flat += [(f"{key}.{_quoted(name)}", each) for name, each in value.items()] if below else [(key, value)]
-    return flat
-
-
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _quoted(value: str) -> str:
-    return value if _PLAIN.fullmatch(value) else json.dumps(value)
-
-
-def destination() -> tuple[str, int]:
-    """Return where the log goes, and how many of its lines are lost."""
-    return "stderr", 0

@@ -56,8 +56,8 @@ def serve(*, path: str = stub.DEFAULT_SOCKET, index: str = "", options_file: str
 
     begun: set[str] = set()  # the log files whose first line, which names the build, is written
 
-    def begin_log(options: BridgeOptions) -> None:
-        set_up(options, launched=launched)
+    def begin_log(options: BridgeOptions, *, is_final: bool = True) -> None:
+        set_up(options, launched=launched, is_final=is_final)
         if options.log_file not in begun:
             begun.add(options.log_file)
             log.info("v1bridge %s", describe())
@@ -80,7 +80,7 @@ def serve(*, path: str = stub.DEFAULT_SOCKET, index: str = "", options_file: str
     # A launched bridge takes its name and index from the runtime. The executable's name may be just `nri`.
     name, index = ("", index) if launched else (NAME, index or INDEX)
     runner = stub.Runner(bridge, path=path, name=name, index=index, build=describe())
-    begin_log(options)
+    begin_log(options, is_final=not launched or bool(options_file))
 
     # A thread waits for these signals, and all others block them. A Python handler would run in this thread, and only
     # after its blocking read has returned, with the next event. Plugins start with the signals unblocked.

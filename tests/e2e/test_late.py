@@ -95,7 +95,7 @@ def test_what_starts_while_the_bridge_is_away_is_served_late_and_never_twice(
 
     text = log(containerd)
     assert text.count("started while no bridge was connected; running create for them") == 1
-    assert f"container=default/missed/app id={app[:12]} late=true plugin=keeper ms=" in text
+    assert f"answered state=create container=default/missed/app id={app[:12]} late=true ms=" in text
     assert steps()[: len(expected)] == expected
     ends = [(state, id_) for state, id_, _ in steps()[len(expected) :]]
     # After its own restart containerd 2.x does not send the end of earlier sandboxes.

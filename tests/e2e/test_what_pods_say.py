@@ -11,6 +11,7 @@ from harness.containerd import image
 from harness.containerd.bridged import create, knob, log, prepared
 from harness.containerd.cri import Cri
 from harness.containerd.instance import Containerd, Release
+from tests.support.waiting import SOON, until
 
 pytestmark = pytest.mark.runtime
 
@@ -57,9 +58,14 @@ def test_wrong_words_leave_the_reserved_cpu_alone_also_where_they_may_be_said(
 
     cri.update_resources(container, cpu_quota=70_000)
     assert knob(containerd, container, "cpuset.cpus") == unreserved()
-    lines = [line for line in log(containerd).splitlines() if f"id={container[:12]} plugin=konfine" in line]
-    assert [line for line in lines if "metadata.ignored=" in line] == lines != []
-    assert all(line.isprintable() and len(line) < 1000 for line in lines)
+
+    def lines() -> list[str]:
+        return [
+            line for line in log(containerd).splitlines() if "info answered state=" in line and container[:12] in line
+        ]
+
+    until(lambda: len(lines()) == 2, "the lines of create and update", SOON)  # each is logged after its answer
+    assert all(" konfine.ignored=" in line and line.isprintable() and len(line) < 1500 for line in lines())
 
 
 def test_a_pod_of_another_namespace_gets_neither_reserved_cpus_nor_a_quota_lifted(
@@ -70,7 +76,8 @@ def test_a_pod_of_another_namespace_gets_neither_reserved_cpus_nor_a_quota_lifte
         cri.start(container)
         assert knob(containerd, container, "cpu.cfs_quota_us") == "50000"
         assert knob(containerd, container, "cpuset.cpus") == unreserved()
-    assert "qos.class: allow.class is not for the namespace shop" in log(containerd)
+    why = "qos.class: allow.class is not for the namespace shop"
+    until(lambda: why in log(containerd), "the line of the event", SOON)
 
 
 def test_cpus_of_the_runtime_that_are_all_reserved_count_as_not_said(
@@ -81,4 +88,5 @@ def test_cpus_of_the_runtime_that_are_all_reserved_count_as_not_said(
     )
     cri.start(container)
     assert knob(containerd, container, "cpuset.cpus") == unreserved()
-    assert "spec.resources.cpu.cpus: '0' has no CPU of" in log(containerd)
+    why = "spec.resources.cpu.cpus: '0' has no CPU of"
+    until(lambda: why in log(containerd), "the line of the event", SOON)

@@ -38,10 +38,13 @@ class ClearCFS(Plugin):
     uses = ("nri.cgroups.systemd_bus",)
 
     def invoke(self, request: Request, conf: ClearCFSConf) -> Result:
-        """Clear the quota of a container of one of the classes; the metadata has the old quota."""
+        """Clear the quota of a container of one of the classes; the metadata has the old quota, or why it did not."""
         metadata: dict[str, str] = {}
-        if sample.container_class(request, conf, conf.allow, metadata) in conf.classes:
+        found = sample.container_class(request, conf, conf.allow, metadata)
+        if found in conf.classes:
             _clear(request, conf, metadata)
+        else:
+            metadata["skipped"] = sample.not_in(found, conf.classes)
         return request.new_result(self.type, metadata=metadata)
 
 
@@ -72,3 +75,5 @@ def _clear(request: Request, conf: ClearCFSConf, metadata: dict[str, str]) -> No
     if quota.quota_us is not None:
         metadata["cleared"] = cgroup.directory("cpu")
         metadata["quota"] = str(quota)
+    elif "podQuota" not in metadata:
+        metadata["skipped"] = "it has no quota"

@@ -60,7 +60,7 @@ class Konfine(Plugin):
     uses = ("nri.cgroups.systemd_bus",)
 
     def invoke(self, request: Request, conf: KonfineConf) -> Result:
-        """Confine the container; the metadata names its CPUs."""
+        """Confine the container; the metadata names its CPUs, and whether it had them already."""
         from nri.cgroups import render_cpus
 
         metadata: dict[str, str] = {}
@@ -72,7 +72,8 @@ class Konfine(Plugin):
             cpus = _narrowed(cpus, "spec.resources.cpu.cpus", listed, metadata)
         if annotated is not None:
             cpus = _narrowed(cpus, f"the annotation {shorten(annotated[0])}", annotated[1], metadata)
-        cgroup.confine(cpus)
+        if not cgroup.confine(cpus):
+            metadata["skipped"] = "it has these CPUs already"
         sample.note_untold(cgroup, metadata)
         metadata["cpus"] = render_cpus(cpus)
         return request.new_result(self.type, metadata=metadata)

@@ -26,10 +26,13 @@ START = """
 import os
 from nri import places
 places.DEFAULT_RECORD_FILE = os.path.abspath("v1bridge.record")
+from nri.v1bridge import journal, logs, rotating
+journal.SOCKET = logs.SYSLOG = "/nonexistent"
+rotating.DIRECTORY = os.path.abspath("var-log")
 from nri.cli.bridge_entry import main
 main()
 """
-"""The executable, which without a setting does not use the machine's own record."""
+"""The executable, which without a setting uses neither the machine's own record nor its logs."""
 COMMAND = [sys.executable, "-c", START]
 AS_THREE = """
 import os, sys

@@ -165,12 +165,18 @@ def test_whether_a_failure_counts_is_said_by_the_plugins_entry_else_by_the_setti
     if passes:
         node.start()
         assert len(node.kept) == 2
-        assert "failed, ignored (failurePolicy: ignore): no" in str([vars(each) for each in caplog.records])
+        (said,) = [vars(each)["fields"] for each in caplog.records if each.getMessage() == "passed over"]
+        assert [(part["outcome"], part.get("error")) for part in said["plugins"]] == [
+            ("passedOver", "no"),
+            ("ok", None),
+        ]
     else:
         with pytest.raises(StatusError, match="plugin a: no"):
             node.start()
         assert len(node.kept) == 1
-    assert [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR] == ["failed"]
+    assert [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR] == [
+        "passed over" if passes else "failed"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -200,7 +206,9 @@ def test_an_event_about_nobody_is_refused_and_the_next_is_not(host: Host, node: 
     assert node.bridge.wait_until_idle(0)
 
 
-def test_each_event_and_plugin_is_a_line_of_the_log(host: Host, node: Node, caplog: pytest.LogCaptureFixture) -> None:
+def test_each_event_is_a_line_of_the_log_with_its_plugins(
+    host: Host, node: Node, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.INFO, "nri")
     host.configure(
         node.keeper("a", ["put", "metadata", {"k": "v"}]), node.keeper("b", ["stderr", "hm\n"]), plugin("c")
@@ -209,9 +217,11 @@ def test_each_event_and_plugin_is_a_line_of_the_log(host: Host, node: Node, capl
         with pytest.raises(StatusError):
             event()
     found = [(record.getMessage(), record.__dict__.get("fields", {})) for record in caplog.records]
-    assert [(line, fields["plugin"]) for line, fields in found if fields] == [
-        *([("ok", "a"), ("says", "b"), ("ok", "b"), ("failed", "c")] * 2)
-    ]
+    said, failed = [(line, fields) for line, fields in found if fields][:2]
+    assert (said[0], said[1]["plugin"], said[1]["line"]) == ("says", "b", "hm")
+    parts = [(part["plugin"], part["outcome"], part.get("metadata")) for part in failed[1]["plugins"]]
+    assert (failed[0], parts) == ("failed", [("a", "ok", {"k": "v"}), ("b", "ok", None), ("c", "error", None)])
+    assert [line for line, _ in found].count("failed") == 2
 
 
 # Where a container's cgroup is to be
@@ -266,7 +276,7 @@ def test_a_path_that_cannot_be_is_refused_in_the_plugins_name(
     assert refused.value.message.isprintable()
     assert len(refused.value.message) < 500
     (failed,) = [record for record in caplog.records if record.message == "failed"]
-    assert why in failed.__dict__["fields"]["error"]
+    assert why in failed.__dict__["fields"]["plugins"][0]["error"]
 
 
 def test_the_name_is_the_configurations_whatever_the_plugin_calls_itself(host: Host, node: Node) -> None:
@@ -281,8 +291,9 @@ def test_where_failures_are_ignored_a_bad_path_is_passed_over(
 ) -> None:
     mover(host, "/good", "/../bad", failure_policy="ignore")
     assert node.create() == "/good"
-    (says,) = [record for record in caplog.records if record.message == "says"]
-    assert "ignored (failurePolicy: ignore)" in says.__dict__["fields"]["line"]
+    (over,) = [record for record in caplog.records if record.message == "passed over"]
+    assert [part["outcome"] for part in over.__dict__["fields"]["plugins"]] == ["ok", "passedOver"]
+    assert not [record for record in caplog.records if record.message == "says"]
     mover(host, "/", failure_policy="ignore")
     assert node.create() == ""
 

@@ -88,7 +88,8 @@ def test_what_started_meanwhile_is_served_late_and_once(host: Host, bridge: Brid
         "info late: it started while no bridge was connected state=create container=default/web/app id=1f92 late=true"
     )
     assert f"{line}\n" in bridge.log
-    assert "info ok state=create container=default/web/app id=1f92 late=true plugin=keeper ms=" in bridge.log
+    answered = "info answered state=create container=default/web/app id=1f92 late=true ms="
+    assert wait_until(lambda: f"{answered}" in bridge.log)
 
     runtime.close()
     runtime = connected(bridge, pod(), **there)  # the runtime has restarted

@@ -44,8 +44,34 @@ def test_launched_it_registers_serves_and_ends_when_the_runtime_is_done_with_it(
     assert bridge.log.count(describe()) == 1
     assert "info serving fake 1.2\n" in bridge.log
     assert "info synchronized: 0 pods, 0 containers\n" in bridge.log
-    assert "info ok state=create container=default/web/app id=1f92 plugin=keeper ms=" in bridge.log
+    answered = "info answered state=create container=default/web/app id=1f92 ms="
+    assert [line for line in bridge.log.splitlines() if answered in line and ' plugins="keeper ok ' in line]
     assert "info disconnected: " in bridge.log
+
+
+def test_launched_on_a_node_without_journal_and_syslog_it_logs_to_a_file_and_says_so_on_stderr(
+    host: Host, bridge: BridgeProcess
+) -> None:
+    runtime = bridge.launch(stderr=subprocess.PIPE)
+    runtime.start(config=bridge.settings(logFile=None))
+    runtime.close()
+    assert bridge.wait() == 0
+    file = host.root / "var-log/v1bridge.log"
+    assert f"logging to {file}\n" in bridge.output()[1]
+    lines = file.read_text().splitlines()
+    assert lines[0].endswith(f" info v1bridge {describe()}")
+    assert "disconnected" in lines[-1]
+
+
+def test_launched_by_a_runtime_that_does_not_configure_it_its_lines_are_in_that_file(
+    host: Host, bridge: BridgeProcess
+) -> None:
+    runtime = bridge.launch()
+    assert runtime.registered.wait(SOON)
+    assert not (host.root / "var-log").exists()
+    runtime.close()
+    assert bridge.wait() == 0
+    assert f" info v1bridge {describe()}\n" in (host.root / "var-log/v1bridge.log").read_text()
 
 
 def test_launched_it_is_called_as_its_file_is(bridge: BridgeProcess) -> None:
@@ -122,7 +148,8 @@ def test_a_plugin_that_runs_when_the_runtime_dies_does_not_outlive_its_deadline(
     assert bridge.wait() == 0
     hanging = int((host.root / "pid").read_text())
     assert wait_until(lambda: not is_running(hanging))
-    assert "error failed state=create container=default/web/app id=1f92 plugin=hang ms=" in bridge.log
+    failed = "error failed state=create container=default/web/app id=1f92 ms="
+    assert [line for line in bridge.log.splitlines() if failed in line and ' plugins="hang killed ' in line]
 
 
 def test_the_bridge_itself_leaves_no_core_dump_with_a_pods_annotations_in_it(bridge: BridgeProcess) -> None:
@@ -221,15 +248,14 @@ def test_debug_logs_what_info_does_and_more(host: Host, bridge: BridgeProcess) -
         f"debug no runtime at {bridge.path}: No such file or directory; next attempt in 0.",
         "debug configuration read (",
         "debug configuration unchanged (",
-        "debug event state=create container=default/web/app id=1f92 plugins=quick,other ms_left=",
-        "debug answered state=create container=default/web/app id=1f92 ms=",
+        "debug event state=create container=default/web/app id=1f92 chain=quick,other ms_left=",
         "debug quick: starting a process for this request\n",
         "debug quick: a waiting process takes this request\n",
     ):
         assert part in debug
         assert part not in info
     assert " debug " not in info
-    assert "info ok state=create container=default/web/app id=1f92 plugin=quick" in debug
+    assert "error passed over state=create container=default/web/app id=1f92 ms=" in info
 
 
 def test_from_outside_it_connects_and_again_when_the_runtime_is_back(host: Host, bridge: BridgeProcess) -> None:
@@ -306,7 +332,8 @@ def test_without_settings_of_its_own_the_runtimes_count_and_the_log_is_stderr(
     assert lines[1].endswith(f" info connected as 10-v1bridge {describe()}")
     said = [json.loads(line) for line in lines[2:]]
     assert [line["message"] for line in said].count(f"v1bridge {describe()}") == 0
-    assert ("ok", "keeper") in [(line["message"], line.get("plugin")) for line in said]
+    (answered,) = [line for line in said if line["message"] == "answered"]
+    assert [(part["plugin"], part["outcome"]) for part in answered["plugins"]] == [("keeper", "ok")]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

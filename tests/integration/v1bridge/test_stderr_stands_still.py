@@ -91,7 +91,7 @@ def chatty(host: Host, *, fails: str = "") -> None:
 def test_pods_start_and_it_ends_when_it_is_told_to(host: Host, node: Outside, stderr: Ends) -> None:
     chatty(host)
     assert node.start() == ""
-    assert "says state=create container=default/web/app plugin=chatty line=1\n" in stderr.read()
+    assert "says state=create container=default/web/app id=1f92 plugin=chatty line=1\n" in stderr.read()
     stderr.fill()
     for _ in range(20):
         assert node.start() == ""

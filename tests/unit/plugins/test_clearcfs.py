@@ -54,10 +54,20 @@ def test_the_quota_of_a_latency_sensitive_container_is_cleared_and_told(node: No
 
 
 @pytest.mark.parametrize(
-    "annotations", [{}, {"qos.class": "be"}, {"qos.class": ""}, {"qos.class": "LS"}, {"x": "ls"}]
+    ("annotations", "what"),
+    [
+        ({}, "no class"),
+        ({"qos.class": "be"}, "class=be"),
+        ({"qos.class": ""}, "class=''"),
+        ({"qos.class": "LS"}, "class=LS"),
+        ({"x": "ls"}, "no class"),
+    ],
 )
-def test_containers_of_other_classes_keep_their_quota(node: Node, annotations: dict[str, str]) -> None:
-    assert node.fine(annotations=annotations) == {}
+def test_containers_of_other_classes_keep_their_quota_and_it_is_told_why(
+    node: Node, annotations: dict[str, str], what: str
+) -> None:
+    assert node.fine(annotations=annotations) == {"skipped": f"{what}, not in [ls]"}
+    assert node.fine({"classes": ["a", "b"]}, annotations=annotations) == {"skipped": f"{what}, not in [a, b]"}
     assert node.is_limited(CONTAINER)
 
 
@@ -87,7 +97,7 @@ def test_only_the_pod_may_have_a_quota(node: Node) -> None:
 @pytest.mark.parametrize("state", ["create", "update"])
 def test_nothing_to_clear_is_no_error(node: Node, state: str) -> None:
     node.fine({"pod": True}, annotations=LS)
-    assert node.fine({"pod": True}, annotations=LS, state=state) == {}
+    assert node.fine({"pod": True}, annotations=LS, state=state) == {"skipped": "it has no quota"}
 
 
 @pytest.mark.parametrize("path", ["/redis", "/kubepods/redis", "/kubepods/burstable/redis", "/user/podabc/redis"])
@@ -160,7 +170,7 @@ def test_the_class_is_looked_up_by_scope_in_the_annotations_then_in_the_labels(
     metadata = v2.fine(
         {"key": key, "classes": ["yes"]}, annotations=keyed(annotations, key), labels=keyed(labels, key), **changes
     )
-    assert bool(metadata) == (found == "yes")
+    assert ("cleared" in metadata) == (found == "yes")
 
 
 @pytest.mark.parametrize(
@@ -168,12 +178,19 @@ def test_the_class_is_looked_up_by_scope_in_the_annotations_then_in_the_labels(
     [(None, True), ([], False), (["ls"], True), (["be"], False), (["be", "ls"], True), (["l"], False)],
 )
 def test_the_classes_are_those_of_conf(v2: Node, classes: list[str] | None, cleared: bool) -> None:
-    assert bool(v2.fine({"classes": classes}, annotations=LS)) == cleared
+    assert ("cleared" in v2.fine({"classes": classes}, annotations=LS)) == cleared
 
 
 @pytest.mark.parametrize("value", ["ls ", "ls\n", "l\0s", "\x1b[2J", "ls" * 100_000, "\ud800", "*", "['ls']"])
 def test_a_hostile_class_is_no_class(v2: Node, value: str) -> None:
-    assert v2.fine(annotations={"qos.class": value}) == {}
+    ((key, why),) = v2.fine(annotations={"qos.class": value}).items()
+    assert (key, why.isprintable(), len(why) < 300) == ("skipped", True, True)
+
+
+def test_a_long_list_of_classes_is_told_in_short(v2: Node) -> None:
+    why = v2.fine({"classes": ["x" * 50] * 1000}, annotations=LS)["skipped"]
+    assert why.startswith("class=ls, not in [xxx")
+    assert len(why) < 300
 
 
 # What it refuses
@@ -219,7 +236,7 @@ def test_a_pod_that_is_asked_for_keeps_its_quota_when_its_container_is_gone(node
 
 
 def test_without_a_spec_nothing_is_known_and_nothing_done(node: Node) -> None:
-    assert node.fine(spec=None) == {}
+    assert node.fine(spec=None) == {"skipped": "no class, not in [ls]"}
     assert "no cgroupsPath was given, and no pid was given" in node.error(spec=None, labels=LS)
 
 

@@ -43,7 +43,7 @@ def kubelets(cpus: object) -> dict[str, Any]:
 
 @pytest.mark.parametrize("state", ["create", "update"])
 def test_a_container_has_its_parents_cpus_less_the_reserved(node: Node, state: str) -> None:
-    assert node.fine({"systemReserved": [0, 1]}, state=state) == {"cpus": "2-7"}
+    assert node.fine({"systemReserved": [0, 1]}, state=state)["cpus"] == "2-7"
     assert node.cpus() == "2-7"
 
 
@@ -68,19 +68,19 @@ def test_the_reserved_cpus_are_numbers_or_a_list(v2: Node, reserved: Any, cpus: 
     if cpus == "0 left":
         assert "conf.systemReserved is 0-8191" in v2.error({"systemReserved": reserved})
     else:
-        assert v2.fine({"systemReserved": reserved}) == {"cpus": cpus}
+        assert v2.fine({"systemReserved": reserved})["cpus"] == cpus
 
 
 def test_the_parents_cpus_are_those_it_may_use(node: Node) -> None:
     node.give(POD, "2-3")
-    assert node.fine({"systemReserved": [0, 2]}) == {"cpus": "3"}
+    assert node.fine({"systemReserved": [0, 2]})["cpus"] == "3"
 
 
 @pytest.mark.parametrize(
     ("cpus", "outcome"), [("4-5", "4-5"), ("0-5", "2-5"), ("1,3,9", "3"), ("", "2-7"), (None, "2-7")]
 )
 def test_the_kubelets_choice_is_kept_less_the_reserved(node: Node, cpus: str | None, outcome: str) -> None:
-    assert node.fine({"systemReserved": "0-1"}, resources=kubelets(cpus)) == {"cpus": outcome}
+    assert node.fine({"systemReserved": "0-1"}, resources=kubelets(cpus))["cpus"] == outcome
     assert node.cpus() == outcome
 
 
@@ -88,7 +88,7 @@ def test_the_kubelets_choice_is_kept_less_the_reserved(node: Node, cpus: str | N
     "resources", [None, {}, [], "all", {"cpu": None}, {"cpu": []}, {"cpu": {"shares": 2}}], ids=str
 )
 def test_resources_without_cpus_choose_none(v2: Node, resources: Any) -> None:
-    assert v2.fine(resources=resources) == {"cpus": "0-7"}
+    assert v2.fine(resources=resources)["cpus"] == "0-7"
 
 
 @pytest.mark.parametrize(("annotations", "labels", "changes", "found"), SCOPES)
@@ -100,14 +100,21 @@ def test_an_annotation_names_a_set_by_scope(
         {key: cpus.get(value, value) for key, value in keyed(values, ANNOTATION).items()}
         for values in (annotations, labels)
     ]
-    assert v2.fine(annotations=said[0], labels=said[1], **changes) == {"cpus": "3,5" if found else "0-7"}
+    assert v2.fine(annotations=said[0], labels=said[1], **changes)["cpus"] == ("3,5" if found else "0-7")
 
 
 def test_an_annotation_can_only_narrow(node: Node) -> None:
     node.give(POD, "1-6")
     annotations = {ANNOTATION: "0-4"}
-    assert node.fine({"systemReserved": [2]}, annotations=annotations) == {"cpus": "1,3-4"}
-    assert node.fine({"systemReserved": [2]}, annotations=annotations, resources=kubelets("3-7")) == {"cpus": "3-4"}
+    assert node.fine({"systemReserved": [2]}, annotations=annotations)["cpus"] == "1,3-4"
+    assert node.fine({"systemReserved": [2]}, annotations=annotations, resources=kubelets("3-7"))["cpus"] == "3-4"
+
+
+def test_that_nothing_was_written_is_told(node: Node) -> None:
+    conf = {"systemReserved": [0]}
+    assert node.fine(conf) == {"cpus": "1-7"}
+    assert node.fine(conf) == {"cpus": "1-7", "skipped": "it has these CPUs already"}
+    assert node.fine({"systemReserved": [0, 1]}) == {"cpus": "2-7"}
 
 
 @pytest.mark.parametrize(
@@ -124,7 +131,7 @@ def test_classes_of_the_system_may_use_the_reserved_cpus(
     v2: Node, classes: list[str] | None, said: str, cpus: str
 ) -> None:
     conf = {"systemReserved": [0, 1], "systemClasses": classes}
-    assert v2.fine(conf, annotations={"qos.class": said}) == {"cpus": cpus}
+    assert v2.fine(conf, annotations={"qos.class": said})["cpus"] == cpus
 
 
 @pytest.mark.parametrize(("annotations", "labels", "changes", "found"), SCOPES)
@@ -133,20 +140,20 @@ def test_the_class_is_looked_up_as_clearcfs_does(
 ) -> None:
     conf = {"systemReserved": [0], "key": "my.key", "systemClasses": ["yes"]}
     said = {"annotations": keyed(annotations, "my.key"), "labels": keyed(labels, "my.key")}
-    assert v2.fine(conf, **said, **changes) == {"cpus": "0-7" if found else "1-7"}
+    assert v2.fine(conf, **said, **changes)["cpus"] == ("0-7" if found else "1-7")
 
 
 def test_a_system_container_may_still_be_narrowed(v2: Node) -> None:
     annotations = {"qos.class": "system", ANNOTATION: "0-1"}
-    assert v2.fine({"systemReserved": [0, 1]}, annotations=annotations) == {"cpus": "0-1"}
+    assert v2.fine({"systemReserved": [0, 1]}, annotations=annotations)["cpus"] == "0-1"
 
 
 def test_what_is_right_already_is_not_written_again(node: Node) -> None:
-    assert node.fine({"systemReserved": [0]}) == {"cpus": "1-7"}
+    assert node.fine({"systemReserved": [0]})["cpus"] == "1-7"
     node.tree.assert_written({f"{CONTAINER}/cpuset.cpus": "1-7"})
     node.tree.forget()
     for state in ("create", "update"):
-        assert node.fine({"systemReserved": [0]}, state=state) == {"cpus": "1-7"}
+        assert node.fine({"systemReserved": [0]}, state=state)["cpus"] == "1-7"
     node.tree.assert_written({})
 
 
@@ -176,10 +183,10 @@ def test_a_container_that_has_all_its_cpus_from_its_parent_goes_on_to_follow_it(
     """With CPUs of its own it would keep them when the parent is given more."""
     v2.give(CONTAINER, "0-7")
     v2.tree.put(f"{CONTAINER}/cpuset.cpus", "")
-    assert v2.fine() == {"cpus": "0-7"}
+    assert v2.fine()["cpus"] == "0-7"
     assert v2.cpus() == ""
     v2.give(POD, "0-3")
-    assert v2.fine({"systemReserved": [0]}, state="update") == {"cpus": "1-3"}
+    assert v2.fine({"systemReserved": [0]}, state="update")["cpus"] == "1-3"
     assert v2.cpus() == "1-3"
 
 
@@ -189,13 +196,13 @@ def test_cpus_that_it_was_given_and_that_are_not_in_effect_are_given_again(v2: N
     for path, cpus in ((scope, "0-1"), (f"{scope}/container", "0-7")):
         v2.make(path)
         v2.give(path, cpus)
-    assert v2.fine(path=scope) == {"cpus": "0-7"}
+    assert v2.fine(path=scope)["cpus"] == "0-7"
     assert [v2.cpus(path) for path in (scope, f"{scope}/container")] == ["0-7", "0-7"]
 
 
 def test_a_container_can_be_widened_again(node: Node) -> None:
-    assert node.fine({"systemReserved": [0, 1, 2, 3]}) == {"cpus": "4-7"}
-    assert node.fine({"systemReserved": [0]}, state="update") == {"cpus": "1-7"}
+    assert node.fine({"systemReserved": [0, 1, 2, 3]})["cpus"] == "4-7"
+    assert node.fine({"systemReserved": [0]}, state="update")["cpus"] == "1-7"
     assert node.cpus() == "1-7"
 
 
@@ -348,7 +355,7 @@ def test_a_reserved_set_that_is_no_cpu_list_is_an_error(v2: Node, value: str) ->
 
 def test_a_container_with_a_hostile_name_harms_nobody(v2: Node) -> None:
     annotations = {"io.kubernetes.cri.container-name": "\x1b[2J\n../" * 1000}
-    assert v2.fine(annotations=annotations) == {"cpus": "0-7"}
+    assert v2.fine(annotations=annotations)["cpus"] == "0-7"
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,9 @@ CASES: list[tuple[Any, dict[str, str], str]] = [
 ]
 
 
+UNCHANGED = {"cpus": "0-7", "skipped": "it has these CPUs already"}
+
+
 def allowing(**allow: Any) -> dict[str, Any]:
     return {"allow": {key: value for key, value in allow.items() if value is not None}}
 
@@ -59,7 +62,7 @@ def test_a_class_that_does_not_count_opens_no_reserved_cpus() -> None:
     conf = {"systemReserved": [0], **allowing(**{"class": ["kube-system"]})}
     annotations = {"qos.class": "system"}
     node = Node(Konfine())
-    assert node.fine(conf, annotations=annotations, labels={NAMESPACE: "kube-system"}) == {"cpus": "0-7"}
+    assert node.fine(conf, annotations=annotations, labels={NAMESPACE: "kube-system"})["cpus"] == "0-7"
     assert node.fine(conf, annotations=annotations, labels=TEAM_A) == {
         "cpus": "1-7",
         "ignored": "qos.class: allow.class is not for the namespace team-a",
@@ -70,14 +73,14 @@ def test_a_label_does_not_count_either() -> None:
     node = Node(ClearCFS())
     node.limit(CONTAINER, 50_000)
     metadata = node.fine(allowing(**{"class": False}), labels={**TEAM_A, "qos.class": "ls"})
-    assert metadata == {"ignored": "qos.class: allow.class is for nobody"}
+    assert metadata == {"ignored": "qos.class: allow.class is for nobody", "skipped": "no class, not in [ls]"}
     assert node.is_limited(CONTAINER)
 
 
 def test_an_annotation_vouches_for_no_namespace() -> None:
     annotations = {ANNOTATION: "2-3", NAMESPACE: "team-a", "io.kubernetes.cri.sandbox-namespace": "team-a"}
     metadata = Node(Konfine()).fine(allowing(cpus=["team-a"]), annotations=annotations)
-    assert metadata == {"cpus": "0-7", "ignored": f"{ANNOTATION}: allow.cpus {NOT_KNOWN}"}
+    assert metadata == {**UNCHANGED, "ignored": f"{ANNOTATION}: allow.cpus {NOT_KNOWN}"}
 
 
 def test_all_that_is_ignored_is_said_and_one_does_not_decide_for_the_other() -> None:
@@ -95,7 +98,7 @@ def test_all_that_is_ignored_is_said_and_one_does_not_decide_for_the_other() -> 
 
 def test_what_is_not_said_is_not_ignored() -> None:
     conf = {"allow": {"class": False, "cpus": False}}
-    assert Node(Konfine()).fine(conf, labels=TEAM_A) == {"cpus": "0-7"}
+    assert Node(Konfine()).fine(conf, labels=TEAM_A) == UNCHANGED
 
 
 def test_a_cpu_list_that_does_not_count_is_not_even_read() -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from nri.client import PluginError, Step
-from nri.config.entries import PluginEntry
+from nri.client import Client, PluginError, Step
+from nri.config.entries import ConfigList, PluginEntry
 from nri.types.v1 import Request, Result, Spec
 from nri.v1bridge import BridgeOptions, logs
+from nri.v1bridge.event_log import EventLog
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,12 +47,33 @@ def request(state: str = "create", *, sandbox: bool = False, id: str = "1f92344f
 
 
 def step(
-    *, error: str = "", metadata: dict[str, str] | None = None, plugin: str = "konfine", seconds: float = 0.01234
+    *,
+    error: str = "",
+    metadata: dict[str, str] | None = None,
+    plugin: str = "konfine",
+    seconds: float = 0.01234,
+    policy: str = "",
 ) -> Step:
-    made = Step(PluginEntry(type=plugin), b"{}")
+    made = Step(PluginEntry(type=plugin, failure_policy=policy), b"{}")
     made.seconds = seconds
     if error:
         made.error = PluginError(plugin, error)
     else:
         made.result = Result(plugin=plugin, metadata=metadata)
     return made
+
+
+def event(
+    *steps: Step, name: str = CONTAINER, about: Request | None = None, says: tuple[str, ...] = (), error: str = ""
+) -> None:
+    """Log an event with these steps, the lines that its last plugin says, and the error that the runtime gets."""
+    event_log = EventLog()
+    lines = event_log.begin(about or request(), name, Client(ConfigList()), 2.0)
+    for each in steps[:-1]:
+        lines.step(each)
+    for line in says:
+        lines.says(steps[-1].plugin.type, line)
+    for each in steps[-1:]:
+        lines.step(each)
+    lines.end(0.0987, error)
+    event_log.write()

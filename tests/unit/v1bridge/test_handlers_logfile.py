@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nri.v1bridge import BridgeOptions, logs
-from tests.unit.v1bridge.log_lines import CONTAINER, STAMP, Log, request, step
+from nri.v1bridge import BridgeOptions, journal, logs
+from tests.unit.v1bridge.log_lines import STAMP, Log, event, step
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -78,11 +78,12 @@ def test_a_full_disk_raises_nothing_and_is_reported_once(
     nri_logger: logging.Logger, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(logs, "SYSLOG", str(tmp_path / "none"))
+    monkeypatch.setattr(journal, "SOCKET", str(tmp_path / "none"))
     for _ in range(2):
         logs.set_up(BridgeOptions(log_file="/dev/full"), launched=True)
         for _ in range(100):
             nri_logger.error("x" * 1000)
-            logs.step_line(CONTAINER, request(), step(metadata={"a": "b"}))
+            event(step(metadata={"a": "b"}))
     logs.set_up(BridgeOptions(), launched=False)
     out, said = capsys.readouterr()
     what = "error the log file /dev/full cannot be written, lines are lost: No space left on device"
@@ -96,6 +97,7 @@ def test_lines_that_a_file_did_not_take_are_counted_in_it(
     log: Log, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], number: int, log_format: str
 ) -> None:
     monkeypatch.setattr(logs, "SYSLOG", str(log.path) + ".none")
+    monkeypatch.setattr(journal, "SOCKET", str(log.path) + ".none")
     log.set_up(log_format=log_format)
     logger = logging.getLogger("nri")
 
@@ -118,6 +120,7 @@ def test_lines_that_a_file_did_not_take_are_counted_in_it(
 
 def test_a_full_disk_is_reported_in_syslog_too(log: Log, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(logs, "SYSLOG", str(tmp_path / "syslog"))
+    monkeypatch.setattr(journal, "SOCKET", str(tmp_path / "none"))
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as syslog:
         syslog.settimeout(30)
         syslog.bind(logs.SYSLOG)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nri.v1bridge import BridgeOptions, handlers, logs
-from tests.unit.v1bridge.log_lines import CONTAINER, STAMP, Log, request, step
+from nri.v1bridge import BridgeOptions, datagrams, journal, logs
+from tests.unit.v1bridge.log_lines import STAMP, Log, event, step
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,18 +32,18 @@ def test_a_bridge_that_a_runtime_launched_logs_to_syslog(
 
 def test_syslog_gets_json_in_that_format(syslog: socket.socket, nri_logger: logging.Logger) -> None:
     logs.set_up(BridgeOptions(log_format="json"), launched=True)
-    logs.step_line(CONTAINER, request(), step(metadata={"k": "\udc80ü"}))
+    event(step(metadata={"k": "\udc80ü"}))
     head, _, value = syslog.recv(9999).decode().partition(": ")
     assert head == f"<30>nri-v1bridge[{os.getpid()}]"
-    assert json.loads(value)["metadata"] == {"k": "\udc80ü"}
+    assert json.loads(value)["plugins"][0]["metadata"] == {"k": "\udc80ü"}
 
 
 def test_a_plugins_long_text_still_fits_into_a_datagram(syslog: socket.socket, nri_logger: logging.Logger) -> None:
     logs.set_up(BridgeOptions(), launched=True)
-    logs.step_line(CONTAINER, request(), step(error="\x01" * 1_000_000))
-    logs.step_line(CONTAINER, request(), step(metadata={f"{n:0300}": "\x01" * 999 for n in range(99)}))
+    event(step(error="\x01" * 1_000_000), error="x")
+    event(step(metadata={f"{n:0300}": "\x01" * 999 for n in range(99)}))
     assert b"error failed state=create" in syslog.recv(999_999)
-    assert b"info ok state=create" in syslog.recv(999_999)
+    assert b"info answered state=create" in syslog.recv(999_999)
 
 
 def test_a_bridge_from_outside_logs_to_stderr_even_with_syslog(
@@ -64,16 +64,18 @@ def test_a_log_file_goes_before_syslog_which_reports_one_that_cannot_be_written(
     assert Log(tmp_path / "bridge.log").lines[0].endswith(" info hello")
 
 
-def test_a_launched_bridge_without_syslog_logs_to_stderr(
+def test_a_launched_bridge_without_syslog_and_with_no_place_for_a_file_logs_to_stderr(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nri_logger: logging.Logger, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.setattr(journal, "SOCKET", str(tmp_path / "none"))
     for path in ("none", "file", "dead"):
         monkeypatch.setattr(logs, "SYSLOG", str(tmp_path / path))
         (tmp_path / "file").write_text("")
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
             if path == "dead":
                 sock.bind(logs.SYSLOG)
-        logs.set_up(BridgeOptions(), launched=True)
+        logs.set_up(BridgeOptions(record_file="/proc/none/v1bridge.record"), launched=True)
+        assert logs.destination()[0] == "stderr"
         nri_logger.info("to %s", path)
         assert capsys.readouterr().err.endswith(f" info to {path}\n")
 
@@ -97,7 +99,7 @@ def test_a_syslog_that_takes_nothing_does_not_block(syslog: socket.socket, nri_l
 def test_after_the_backoff_syslog_gets_lines_again(
     syslog: socket.socket, nri_logger: logging.Logger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(handlers, "BACKOFF", 0.0)
+    monkeypatch.setattr(datagrams, "BACKOFF", 0.0)
     logs.set_up(BridgeOptions(), launched=True)
     syslog.setblocking(False)
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other, pytest.raises(BlockingIOError):
@@ -109,13 +111,14 @@ def test_after_the_backoff_syslog_gets_lines_again(
         while syslog.recv(9999):
             pass
     nri_logger.info("again")
+    assert syslog.recv(9999).endswith(b"error 1 lines before this one are lost: syslog took no more")
     assert syslog.recv(9999).endswith(b"info again")
 
 
 def test_a_syslog_that_was_restarted_is_found_again(
     syslog: socket.socket, nri_logger: logging.Logger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(handlers, "BACKOFF", 0.0)
+    monkeypatch.setattr(datagrams, "BACKOFF", 0.0)
     logs.set_up(BridgeOptions(), launched=True)
     nri_logger.info("one")
     syslog.close()
@@ -126,4 +129,5 @@ def test_a_syslog_that_was_restarted_is_found_again(
         new.bind("log")
         new.settimeout(10)
         nri_logger.info("two")
+        assert b"error 2 lines before this one are lost: " in new.recv(9999)
         assert new.recv(9999).endswith(b"info two")

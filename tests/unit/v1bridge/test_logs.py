@@ -8,52 +8,128 @@ import re
 
 import pytest
 
+from nri.client import Client
+from nri.config.entries import ConfigList
 from nri.errors import escape
-from nri.v1bridge import logs
-from tests.unit.v1bridge.log_lines import CONTAINER, STAMP, Log, request, step
+from nri.v1bridge.event_log import EventLog, plugin_line
+from tests.unit.v1bridge.log_lines import CONTAINER, STAMP, Log, event, request, step
 
 
-def test_a_line_has_state_container_plugin_time_and_outcome(log: Log) -> None:
+def test_an_event_is_a_line_with_state_container_time_and_the_part_of_each_plugin(log: Log) -> None:
     log.set_up()
-    logs.step_line(CONTAINER, request(), step(metadata={"cpus": "1-3", "note": "a b"}))
-    logs.step_line(CONTAINER, request("delete"), step(error="no CPU is left"))
-    logs.step_line("default/web", request(sandbox=True), step())
+    event(step(plugin="clearcfs", seconds=0.05), step(metadata={"cpus": "1-3", "note": "a b"}))
+    event(step(), step(plugin="other", error="no CPU is left"), about=request("delete"), error="nri v0.1: …")
+    event(step(), name="default/web", about=request(sandbox=True))
     ok, failed, pod = [line.partition(" ") for line in log.lines]
     assert all(re.fullmatch(STAMP, stamp) for stamp, _, _ in (ok, failed, pod))
     assert ok[2] == (
-        "info ok state=create container=default/web/app id=1f92344f3c93 plugin=konfine ms=12.3 "
-        'metadata.cpus=1-3 metadata.note="a b"'
+        "info answered state=create container=default/web/app id=1f92344f3c93 ms=98.7 "
+        'plugins="clearcfs ok 50.0ms, konfine ok 12.3ms" konfine.cpus=1-3 konfine.note="a b"'
     )
     assert failed[2] == (
-        "error failed state=delete container=default/web/app id=1f92344f3c93 plugin=konfine ms=12.3 "
-        'error="no CPU is left"'
+        "error failed state=delete container=default/web/app id=1f92344f3c93 ms=98.7 "
+        'plugins="konfine ok 12.3ms, other error 12.3ms" error="other: no CPU is left"'
     )
-    assert pod[2] == "info ok state=create pod=default/web id=1f92344f3c93 plugin=konfine ms=12.3"
+    assert pod[2] == 'info answered state=create pod=default/web id=1f92344f3c93 ms=98.7 plugins="konfine ok 12.3ms"'
+
+
+def test_the_failures_of_an_event_are_told_apart(log: Log) -> None:
+    log.set_up()
+    event(step(error="a", policy="ignore"), step(plugin="after"))
+    event(step(error="killed: no result after 2 s"), step(plugin="b", error="c"), error="nri v0.1: …")
+    event(error="ValueError: x")
+    about = "state=create container=default/web/app id=1f92344f3c93 ms=98.7"
+    over, failed, unexpected = [line.partition(" ")[2] for line in log.lines]
+    assert (
+        over == f'error passed over {about} plugins="konfine passedOver 12.3ms, after ok 12.3ms" error="konfine: a"'
+    )
+    assert failed == (
+        f'error failed {about} plugins="konfine killed 12.3ms, b error 12.3ms" '
+        'error="konfine: killed: no result after 2 s; b: c"'
+    )
+    assert unexpected == f'error failed {about} error="ValueError: x"'
+
+
+def test_an_event_without_plugins_is_a_line_at_debug_only(log: Log) -> None:
+    log.set_up()
+    event()
+    assert log.path.read_text() == ""
+    log.set_up(log_level="debug")
+    event()
+    assert [line.partition(" ")[2] for line in log.lines] == [
+        "debug event state=create container=default/web/app id=1f92344f3c93 chain=none ms_left=2000",
+        "debug answered state=create container=default/web/app id=1f92344f3c93 ms=98.7",
+    ]
+
+
+def test_at_level_warning_only_failures_are_logged(log: Log) -> None:
+    log.set_up(log_level="warning")
+    event(step())
+    event(step(error="x"), error="y")
+    assert len(log.lines) == 1
+
+
+def test_an_event_that_went_well_is_logged_after_its_answer_and_a_failure_before(log: Log) -> None:
+    log.set_up()
+    events = EventLog()
+    for number, failure in enumerate(["", "", "no"]):
+        lines = events.begin(request(), f"default/web/{number}", Client(ConfigList()), None)
+        lines.step(step(error=failure))
+        assert log.path.read_text() == ""
+        lines.end(0.1, failure)
+    assert [line.split()[2:5:2] for line in log.lines] == [
+        ["answered", "container=default/web/0"],
+        ["answered", "container=default/web/1"],
+        ["failed", "container=default/web/2"],
+    ]
+    events.write()
+    assert len(log.lines) == 3
+
+
+def test_lines_do_not_wait_without_end_for_an_answer(log: Log) -> None:
+    log.set_up()
+    events = EventLog()
+    for _ in range(1000):
+        lines = events.begin(request(), CONTAINER, Client(ConfigList()), None)
+        lines.step(step())
+        lines.end(0.1, "")
+    assert len(log.lines) > 900
+
+
+def test_that_a_failure_is_ignored_is_no_line_of_its_own(log: Log) -> None:
+    log.set_up()
+    lines = EventLog().begin(request(), CONTAINER, Client(ConfigList()), None)
+    lines.step(step(error="x", policy="ignore"))
+    lines.says("konfine", "failed, ignored (failurePolicy: ignore): x")
+    lines.says("konfine", "of the next plugin")
+    lines.step(step(error="x"))
+    lines.says("konfine", "of the one after that")
+    lines.end(0.1, "")
+    said = [line for line in log.lines if " says " in line]
+    assert [fields(line)[-1][1] for line in said] == ["of the next plugin", "of the one after that"]
 
 
 def test_in_json_a_line_is_an_object(log: Log) -> None:
     log.set_up(log_format="json")
-    logs.step_line(CONTAINER, request(), step(metadata={"cpus": "1-3"}))
-    logs.step_line("default/web", request("delete", sandbox=True), step(error="no"))
-    logs.plugin_line(CONTAINER, request(), "konfine", "cpuset is busy")
+    event(step(plugin="clearcfs"), step(metadata={"cpus": "1-3"}))
+    event(step(error="no"), name="default/web", about=request("delete", sandbox=True), error="nri v0.1: …")
+    plugin_line(CONTAINER, request(), "konfine", "cpuset is busy")
     ok, failed, says = log.objects
     assert all(re.fullmatch(STAMP, value.pop("time")) for value in (ok, failed, says))
     assert ok == {
         "level": "info",
-        "message": "ok",
+        "message": "answered",
         "state": "create",
         "container": CONTAINER,
         "id": "1f92344f3c93",
-        "plugin": "konfine",
-        "ms": 12.3,
-        "metadata": {"cpus": "1-3"},
+        "ms": 98.7,
+        "plugins": [
+            {"plugin": "clearcfs", "outcome": "ok", "ms": 12.3},
+            {"plugin": "konfine", "outcome": "ok", "ms": 12.3, "metadata": {"cpus": "1-3"}},
+        ],
     }
-    assert (failed["level"], failed["message"], failed["pod"], failed["error"]) == (
-        "error",
-        "failed",
-        "default/web",
-        "no",
-    )
+    assert (failed["level"], failed["message"], failed["pod"]) == ("error", "failed", "default/web")
+    assert failed["plugins"] == [{"plugin": "konfine", "outcome": "error", "ms": 12.3, "error": "no"}]
     assert (says["level"], says["message"], says["plugin"], says["line"]) == (
         "warning",
         "says",
@@ -64,11 +140,11 @@ def test_in_json_a_line_is_an_object(log: Log) -> None:
 
 def test_a_plugins_line_differs_from_the_bridges_own(log: Log) -> None:
     log.set_up()
-    logs.plugin_line(CONTAINER, request(), "konfine", "ok state=create container=other/web/app plugin=clearcfs")
+    plugin_line(CONTAINER, request(), "konfine", "answered state=create container=other/web/app")
     (line,) = log.lines
     assert line.partition(" ")[2] == (
-        "warning says state=create container=default/web/app plugin=konfine "
-        'line="ok state=create container=other/web/app plugin=clearcfs"'
+        "warning says state=create container=default/web/app id=1f92344f3c93 plugin=konfine "
+        'line="answered state=create container=other/web/app"'
     )
 
 
@@ -128,31 +204,34 @@ def fields(line: str) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("evil", EVIL, ids=ascii)
 def test_no_text_leaves_its_field(log: Log, evil: str) -> None:
     log.set_up()
-    logs.step_line(f"default/{evil}/app", request(), step(metadata={evil: "1", "k": evil}))
-    logs.step_line("default/web", request(sandbox=True, id=f"{evil}-id"), step(error=f"x{evil}"))
-    logs.plugin_line(f"default/{evil}/app", request(), "konfine", evil)
+    event(step(metadata={evil: "1", "k": evil}), name=f"default/{evil}/app")
+    about = request(sandbox=True, id=f"{evil}-id")
+    event(step(error=f"x{evil}"), name="default/web", about=about, error=evil or "e")
+    plugin_line(f"default/{evil}/app", request(), "konfine", evil)
     lines = log.path.read_text("utf-8").split("\n")
     assert lines.pop() == ""
     assert len(lines) == 3
     assert all(line.isprintable() for line in lines)
     ok, failed, says = map(fields, lines)
-    assert [key for key, _ in ok[:5]] == ["state", "container", "id", "plugin", "ms"]
-    assert [key.partition(".")[0] for key, _ in ok[5:]] == ["metadata", "metadata"]
-    assert [key for key, _ in failed] == ["state", "pod", "id", "plugin", "ms", "error"]
-    assert [key for key, _ in says] == ["state", "container", "plugin", "line"]
-    assert ok[3] == failed[3] == says[2] == ("plugin", "konfine")
+    assert [key for key, _ in ok[:5]] == ["state", "container", "id", "ms", "plugins"]
+    assert [key.partition(".")[0] for key, _ in ok[5:]] == ["konfine", "konfine"]
+    assert [key for key, _ in failed] == ["state", "pod", "id", "ms", "plugins", "error"]
+    assert [key for key, _ in says] == ["state", "container", "id", "plugin", "line"]
+    assert says[3] == ("plugin", "konfine")
+    assert ok[4] == ("plugins", "konfine ok 12.3ms")
 
 
 @pytest.mark.parametrize("evil", EVIL, ids=ascii)
 def test_in_json_any_text_is_a_value(log: Log, evil: str) -> None:
     log.set_up(log_format="json")
-    logs.step_line(f"default/{evil}", request(), step(metadata={evil: evil}))
-    logs.step_line(f"default/{evil}", request(), step(error=f"x{evil}"))
-    logs.plugin_line(f"default/{evil}", request(), "konfine", evil)
+    event(step(metadata={evil: evil}), name=f"default/{evil}")
+    event(step(error=f"x{evil}"), name=f"default/{evil}", error="e")
+    plugin_line(f"default/{evil}", request(), "konfine", evil)
     ok, failed, says = log.objects
     assert all(line.isascii() for line in log.lines)
     assert ok["container"] == failed["container"] == says["container"] == f"default/{evil}"
-    assert (ok["metadata"], failed["error"], says["line"]) == ({evil: evil}, escape(f"x{evil}"), evil)
+    assert ok["plugins"][0]["metadata"] == {evil: evil}
+    assert (failed["plugins"][0]["error"], says["line"]) == (escape(f"x{evil}"), evil)
 
 
 OWN = [
@@ -164,6 +243,7 @@ OWN = [
     "container",
     "id",
     "plugin",
+    "plugins",
     "ms",
     "error",
     "traceback",
@@ -174,24 +254,26 @@ OWN = [
 @pytest.mark.parametrize("log_format", ["text", "json"])
 def test_metadata_replace_none_of_the_bridges_own_keys(log: Log, log_format: str) -> None:
     log.set_up(log_format=log_format)
-    logs.step_line(CONTAINER, request(), step(metadata=dict.fromkeys(OWN, "forged")))
+    event(step(metadata=dict.fromkeys(OWN, "forged")))
     if log_format == "json":
         (value,) = log.objects
-        assert value.pop("metadata") == dict.fromkeys(OWN, "forged")
+        assert value["plugins"][0].pop("metadata") == dict.fromkeys(OWN, "forged")
         assert "forged" not in str(value)
         assert "error" not in value
     else:
-        assert [key for key, value in fields(log.lines[0]) if value == "forged"] == [f"metadata.{key}" for key in OWN]
+        assert [key for key, value in fields(log.lines[0]) if value == "forged"] == [f"konfine.{key}" for key in OWN]
 
 
 @pytest.mark.parametrize("log_format", ["text", "json"])
-def test_megabytes_from_a_plugin_become_a_short_line(log: Log, log_format: str) -> None:
+def test_megabytes_from_plugins_become_a_short_line(log: Log, log_format: str) -> None:
     log.set_up(log_format=log_format)
     huge = "\x01" * 1_000_000
-    logs.step_line(CONTAINER, request(), step(metadata={huge: huge, "a": huge}))
-    logs.step_line(CONTAINER, request(), step(metadata=dict.fromkeys(map(str, range(100_000)), "x")))
-    logs.step_line(CONTAINER, request(), step(error=huge))
-    logs.plugin_line(CONTAINER, request(), "konfine", huge)
-    assert len(log.lines) == 4
+    event(step(metadata={huge: huge, "a": huge}))
+    event(*[step(metadata=dict.fromkeys(map(str, range(100_000)), huge)) for _ in range(10)])
+    event(step(error=huge), error=huge)
+    event(*[step(error=huge) for _ in range(10)], error=huge)
+    event(error=huge)
+    plugin_line(CONTAINER, request(), "konfine", huge)
+    assert len(log.lines) == 6
     assert max(map(len, log.lines)) < 100_000
     assert "(4000000 characters)" in log.lines[2]  # each as \\x01

@@ -7,6 +7,7 @@ import re
 from harness.containerd.cri import Cri
 from tests.node.guest import node
 from tests.node.guest.kubelet import show
+from tests.node.guest.shell import wait_until
 
 
 def test_a_registered_bridge_serves_a_pods_life(cri: Cri) -> None:
@@ -40,7 +41,6 @@ def _lives(cri: Cri, name: str) -> None:
     other.remove()
 
     pod.remove()
-    log = node.log()
-    for plugin in ("clearcfs", "konfine"):
-        assert re.search(f"ok state=delete container=default/{name}/app id=[0-9a-f]+ plugin={plugin} ", log)
-        assert re.search(f"ok state=delete pod=default/{name} id=[0-9a-f]+ plugin={plugin} ", log)
+    for what in (f"container=default/{name}/app", f"pod=default/{name}"):
+        line = f'answered state=delete {what} id=[0-9a-f]+ ms=[0-9.]+ plugins="clearcfs ok [0-9.]+ms, konfine ok '
+        wait_until("the delete is logged", lambda: re.search(line, node.log()) is not None)  # noqa: B023

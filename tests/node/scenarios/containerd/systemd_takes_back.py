@@ -10,7 +10,7 @@ import pytest
 from harness.containerd.cri import Cri
 from tests.node.guest import node
 from tests.node.guest.kubelet import PodSlice, set_properties, show
-from tests.node.guest.shell import run
+from tests.node.guest.shell import run, wait_until
 
 
 @pytest.fixture
@@ -86,8 +86,9 @@ def test_a_systemd_that_was_not_told_takes_the_quota_back_and_the_log_says_so(cr
     assert pod.slice.knob("cpu.max") == "max 100000"
     _weight_of_the_slice(pod)
     assert pod.slice.knob("cpu.max") == "50000 100000"
-    said = [line for line in node.log().splitlines() if "default/untold/app" in line and "metadata.systemd=" in line]
-    assert "not told: systemd does not run here: there is no /nonexistent/systemd/system" in said[0]
+    said = 'clearcfs.systemd="not told: systemd does not run here: there is no /nonexistent/systemd/system'
+    about = "container=default/untold/app"
+    wait_until("it is logged", lambda: any(said in line and about in line for line in node.log().splitlines()))
     pod.remove()
 
 

@@ -1,0 +1,185 @@
+"""The lines of an event: one with the part of each of its plugins, and what the plugins wrote to stderr.
+
+What a run of a plugin wrote is logged when the run has ended, or counted if it is known
+(:mod:`nri.v1bridge.repeats`).
+
+An event that went well is logged when the runtime has its answer, so that no container waits for that. One in which a
+plugin failed is logged before its answer: a bridge that ends in between has not lost the error.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from nri.types.gojson import shorten
+from nri.v1bridge.repeats import Repeats
+
+if TYPE_CHECKING:
+    from nri.client import Client, Step
+    from nri.types.v1 import Request
+    from nri.v1bridge.repeats import Repeated
+
+MAX_TEXT = 4096
+"""Maximum length of an event's errors, or a plugin's line, in characters. Syslog takes no datagram of a megabyte."""
+
+MAX_METADATA, MAX_VALUE = 32, 256
+"""Maximum number of keys of metadata in a line, and maximum length of each key and value in characters."""
+
+_MAX_WAITING = 64  # lines that wait for their answer; a runtime has fewer events at a time
+
+log = logging.getLogger("nri.v1bridge")
+
+
+class EventLog:
+    """The log of the events of a bridge. All methods may be called from any thread."""
+
+    def __init__(self) -> None:
+        self._answered: deque[tuple[EventLines, float]] = deque()
+        self._repeats = Repeats()
+
+    def begin(self, request: Request, name: str, client: Client, seconds: float | None) -> EventLines:
+        """Return the log of one event.
+
+        :param name: ``NAMESPACE/POD[/CONTAINER]``.
+        :param client: runs its plugins.
+        :param seconds: the time that they have; None if only their timeouts apply.
+        """
+        if log.isEnabledFor(logging.DEBUG):
+            left = {} if seconds is None else {"ms_left": round(seconds * 1000)}
+            names = ",".join([plugin.type for plugin in client.chain(request.state, request)]) or "none"
+            log.debug("event", extra=_about(name, request, chain=names, **left))
+        return EventLines(self, request, name)
+
+    def put(self, lines: EventLines, seconds: float) -> None:
+        """Log an event that went well, at the next :meth:`write`."""
+        self._answered.append((lines, seconds))
+        if len(self._answered) > _MAX_WAITING:
+            self.write()
+
+    def said(self, request: Request, name: str, plugin: str, lines: list[str]) -> None:
+        """Log what a run of a plugin wrote to stderr, unless it is known."""
+        is_new, repeated = self._repeats.add(plugin, lines, lambda line: shorten(line, MAX_VALUE))
+        _count(repeated)
+        if is_new:
+            for line in lines:
+                plugin_line(name, request, plugin, line)
+
+    def finish(self) -> None:
+        """Write what :meth:`write` would write, now or later: no event follows."""
+        self.write()
+        _count(self._repeats.rest())
+
+    def write(self) -> None:
+        """Write the lines of events that are answered, and how often plugins have repeated themselves."""
+        _count(self._repeats.due())
+        while self._answered:
+            try:
+                lines, seconds = self._answered.popleft()
+            except IndexError:  # another thread has taken the last one
+                return
+            lines.write(seconds, "")
+
+
+class EventLines:
+    """The log of one event, for the thread that runs its plugins."""
+
+    __slots__ = ("_lines", "_log", "_name", "_noted", "_plugin", "_request", "steps")
+
+    def __init__(self, event_log: EventLog, request: Request, name: str) -> None:
+        self.steps: list[Step] = []
+        """The plugins that have run."""
+        self._log, self._request, self._name = event_log, request, name
+        self._noted = 0  # steps after which a line has come
+        self._plugin, self._lines = "", list[str]()  # what the plugin that runs has written
+
+    def says(self, plugin: str, line: str) -> None:
+        """Take a line that a plugin wrote to stderr, or one about it."""
+        if self._noted < len(self.steps):
+            self._noted = len(self.steps)
+            if self.steps[-1].is_ignored:
+                return  # the chain's note that this failure is ignored: the event's line has it
+        self._plugin = plugin
+        self._lines.append(line)
+
+    def step(self, step: Step) -> None:
+        """Take a plugin that has run."""
+        self._flush()
+        self.steps.append(step)
+
+    def _flush(self) -> None:
+        if self._lines:
+            lines, self._lines = self._lines, []
+            self._log.said(self._request, self._name, self._plugin, lines)
+
+    def end(self, seconds: float, error: str) -> None:
+        """Log the event.
+
+        :param seconds: the time that all of its plugins took.
+        :param error: its answer, if that is an error; else "".
+        """
+        self._flush()
+        if error or any(step.error is not None for step in self.steps):
+            self._log.write()
+            self.write(seconds, error)
+        elif log.isEnabledFor(logging.INFO if self.steps else logging.DEBUG):
+            self._log.put(self, seconds)
+
+    def write(self, seconds: float, error: str) -> None:
+        """Write the event's line; see :meth:`end`."""
+        steps = self.steps
+        failed = sum([step.error is not None for step in steps])
+        fields: dict[str, Any] = {"ms": round(seconds * 1000, 1)}
+        if steps:
+            fields["plugins"] = [self._part(step, MAX_METADATA // len(steps) or 1, failed) for step in steps]
+        if error and not failed:
+            fields["error"] = shorten(error, MAX_TEXT)
+        message = "failed" if error else "passed over" if failed else "answered"
+        level = logging.ERROR if error or failed else logging.INFO if steps else logging.DEBUG
+        log.log(level, message, extra=_about(self._name, self._request, **fields))
+
+    def _part(self, step: Step, keys: int, failed: int) -> dict[str, Any]:
+        """Return the part of a plugin: at most so many keys of its metadata, and its share of the errors' length."""
+        part: dict[str, Any] = {
+            "plugin": step.plugin.type,
+            "outcome": step.outcome,
+            "ms": round(step.seconds * 1000, 1),
+        }
+        if step.error is not None:
+            part["error"] = shorten(step.error.reason, max(MAX_TEXT // failed, MAX_VALUE))
+        elif step.result is not None and step.result.metadata:
+            pairs = list(step.result.metadata.items())[:keys]
+            part["metadata"] = {shorten(key, MAX_VALUE): shorten(value, MAX_VALUE) for key, value in pairs}
+        return part
+
+
+def _count(repeated: list[Repeated]) -> None:
+    for each in repeated:
+        fields = {"plugin": each.plugin, "times": each.times, "line": each.line}
+        log.warning("says the same", extra={"fields": fields})
+
+
+def late_line(name: str, request: Request, error: str) -> None:
+    """Log the begin of a late ``create``, or its failure.
+
+    :param error: the error; "" for the begin.
+    """
+    if error:
+        what = "late create failed: it runs without its plugins"
+        log.error(what, extra=_about(name, request, error=shorten(error, MAX_TEXT)))
+    else:
+        log.info("late: it started while no bridge was connected", extra=_about(name, request))
+
+
+def plugin_line(name: str, request: Request, plugin: str, line: str) -> None:
+    """Log a line of a plugin's stderr."""
+    # Not as the message, which could imitate one of the lines above.
+    log.warning("says", extra=_about(name, request, plugin=plugin, line=shorten(line, MAX_TEXT)))
+
+
+def _about(name: str, request: Request, **fields: Any) -> dict[str, Any]:
+    """Return the ``extra`` of a record about a pod or container."""
+    what = "pod" if request.is_sandbox else "container"
+    late = {"late": True} if request.late else {}
+    return {"fields": {"state": str(request.state), what: name, "id": request.id[:12], **late, **fields}}
