@@ -23,7 +23,7 @@ from nri.errors import escape
 from nri.status import layout
 from nri.ttrpc import StatusError
 
-WIDTHS = {"EVENT": 20, "POD": 12, "PLUGIN": 11, "RESULT": 20, "TIME": 9}
+WIDTHS = {"EVENT": 20, "POD": 11, "PLUGIN": 12, "RESULT": 20, "TIME": 9}
 """The columns with their widths: 80 with the blanks between them."""
 
 INDENT, OUTPUT_INDENT = " " * 2, " " * 4

@@ -68,8 +68,8 @@ def test_a_runtime_starts_it_with_the_sample_configuration(tmp_path: Path) -> No
         annotation,
     ]
     shown = run_module(tmp_path, *simulate)
-    assert re.search(r"^Configure .* wants CreateContainer, StopContainer  ", shown, re.MULTILINE), shown
+    assert re.search(r"^Configure .*\n  wants CreateContainer, StopContainer$", shown, re.MULTILINE), shown
     assert re.search(
-        r"^CreateContainer .* sets env -LEVEL, env LEVEL, linux\.resources\.cpu\.shares ", shown, re.MULTILINE
+        r"^CreateContainer .*\n  sets env -LEVEL, env LEVEL, linux\.resources\.cpu\.shares$", shown, re.MULTILINE
     ), shown
     assert "web-0/app-0 stops" in shown

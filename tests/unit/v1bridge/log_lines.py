@@ -57,7 +57,8 @@ def step(
     made = Step(PluginEntry(type=plugin, failure_policy=policy), b"{}")
     made.seconds = seconds
     if error:
-        made.error = PluginError(plugin, error)
+        made.error = PluginError(plugin, error, killed=error.startswith("killed:"))
+        made.is_ignored = policy == "ignore"
     else:
         made.result = Result(plugin=plugin, metadata=metadata)
     return made
