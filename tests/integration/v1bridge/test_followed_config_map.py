@@ -226,6 +226,10 @@ def test_an_uninstallation_leaves_the_node_as_it_was(node: FollowedNode, what: s
     run.mkdir(parents=True)
     for name in ("nri.sock", "v1bridge.record", "v1bridge.lock", "v1bridge.state", "v1bridge.sock"):
         (run / name).touch()
+    logs = node.root / "var/log/nri"
+    logs.mkdir(parents=True)
+    for name in ("v1bridge.log", "v1bridge.log.1", "v1bridge.log.2"):
+        (logs / name).touch()
     node.follow()
     assert wait_until(node.is_ready)
     refused = node.uninstall()
@@ -239,6 +243,7 @@ def test_an_uninstallation_leaves_the_node_as_it_was(node: FollowedNode, what: s
     assert [path.name for path in node.host.conf.iterdir()] == ["05.conf"]
     assert node.host.conf.is_symlink() == (what == "link")
     assert [path.name for path in run.iterdir()] == ["nri.sock"]
+    assert [path.name for path in logs.parent.iterdir()] == []
 
 
 def test_the_probe_of_the_bridge_is_the_brake_for_a_plugin_that_fails(

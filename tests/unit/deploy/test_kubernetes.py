@@ -247,7 +247,7 @@ def test_the_init_container_writes_where_the_node_keeps_nri(overlay: str) -> Non
     if overlay != "outside":
         expected["/node/etc/nri"] = "/etc/nri"
     if overlay == "uninstall":
-        expected["/node/run/nri"] = "/var/run/nri"
+        expected |= {"/node/run/nri": "/var/run/nri", "/node/var/log": "/var/log"}
     assert writable == expected
 
 
