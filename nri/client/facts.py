@@ -19,6 +19,7 @@ from nri.types.v1 import Request
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Any
 
 NAMESPACE_KEYS = ("io.kubernetes.cri.sandbox-namespace", "io.kubernetes.pod.namespace")
 """The annotations with a pod's namespace, of containerd and of CRI-O. The second one is also the kubelet's label."""
@@ -34,12 +35,9 @@ class KnownRequest(Request):
 
     facts: Facts
 
-    @classmethod
-    def of(cls, request: Request, facts: Facts) -> KnownRequest:
-        """Return a request with what the host knows."""
-        known = cls.__new__(cls)
-        known._set(facts=facts, **{name: getattr(request, name) for name in Request.__slots__})
-        return known
+    def __init__(self, *, facts: Facts, **values: Any) -> None:
+        super().__init__(**values)
+        self._set(facts=facts)
 
 
 def facts_of(request: Request) -> Facts:

@@ -85,16 +85,16 @@ class Chains:
 
     def tidy(self) -> None:
         """Do the work of a chain that can wait until the runtime has its response."""
-        self._log.write()
-        self._clients.configuration.explain()
-        self._ledger.enter()
         if (pool := self._clients.pool) is not None:
-            pool.tidy()
+            pool.tidy()  # first: the next event needs a worker
         children.reap_late()
         if self._subreaper is not None and self._subreaper.may_have_orphans():
             with self._idle:
                 if self._busy == 0:
                     self._subreaper.end_orphans()
+        self._log.write()
+        self._clients.configuration.explain()
+        self._ledger.enter()
 
     def wait_until_idle(self, timeout: float) -> bool:
         """Wait until no chain is running and the log has all faults of the configuration, at most *timeout* seconds.

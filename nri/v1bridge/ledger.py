@@ -125,7 +125,7 @@ class Ledger:
                 self._enter_run(note)
 
     def _enter_run(self, note: _Run) -> None:
-        name = bounded(note.name, MAX_NAME)
+        name = note.name if len(note.name) < MAX_NAME // 4 else bounded(note.name, MAX_NAME)
         exchange = PodExchange.of(name, note.request, note.event, note.steps, note.time, note.seconds, note.error)
         self._exchanges.add(exchange)
         for part in exchange.parts:

@@ -32,9 +32,11 @@ Fact = TypeVar("Fact")
 def of_pod(pod: PodSandbox, state: str) -> Request:
     """Return a request about the pod sandbox itself."""
     spec = _spec(pod.linux, pod.annotations)
-    request = Request(state=state, id=pod.id, sandbox_id=pod.id, pid=pod.pid, spec=spec, labels=pod.labels)
     is_whole = state != State.DELETE or pod.HasField("linux")
-    return KnownRequest.of(request, _facts(pod, request, is_sandbox=True, is_whole=is_whole))
+    facts = _facts(pod, spec, is_sandbox=True, is_whole=is_whole)
+    return KnownRequest(
+        facts=facts, state=state, id=pod.id, sandbox_id=pod.id, pid=pod.pid, spec=spec, labels=pod.labels
+    )
 
 
 def of_container(pod: PodSandbox, container: Container, state: str) -> Request:
@@ -45,10 +47,10 @@ def of_container(pod: PodSandbox, container: Container, state: str) -> Request:
     """
     spec = _spec(container.linux, {**pod.annotations, **container.annotations})
     sandbox = container.pod_sandbox_id or pod.id
-    request = Request(
-        state=state, id=container.id, sandbox_id=sandbox, pid=container.pid, spec=spec, labels=pod.labels
+    facts = _facts(pod, spec, is_sandbox=False)
+    return KnownRequest(
+        facts=facts, state=state, id=container.id, sandbox_id=sandbox, pid=container.pid, spec=spec, labels=pod.labels
     )
-    return KnownRequest.of(request, _facts(pod, request, is_sandbox=False))
 
 
 def config_of(pod: PodSandbox, container: Container) -> dict[str, Any]:
@@ -70,7 +72,7 @@ def name_of(pod: PodSandbox, container: Container | None = None) -> str:
     return name if container is None else f"{name}/{container.name}"
 
 
-def _facts(pod: PodSandbox, request: Request, *, is_sandbox: bool, is_whole: bool = True) -> Facts:
+def _facts(pod: PodSandbox, spec: Spec, *, is_sandbox: bool, is_whole: bool = True) -> Facts:
     """Return what is known of a pod, or of a container in it; a pod of which a runtime says nothing has no name.
 
     :param is_whole: whether the event has all annotations.
@@ -78,8 +80,8 @@ def _facts(pod: PodSandbox, request: Request, *, is_sandbox: bool, is_whole: boo
     is_known = bool(pod.name or pod.namespace)
     return Facts(
         namespace=pod.namespace or None,
-        labels=request.labels if is_known else None,
-        annotations=request.spec.annotations if request.spec is not None else None,
+        labels=pod.labels if is_known else None,
+        annotations=spec.annotations,
         has_all_annotations=is_known and is_whole,
         is_sandbox=is_sandbox,
         runtime_handler=pod.runtime_handler if is_known else None,

@@ -114,8 +114,10 @@ def test_a_request_without_a_spec_has_unknown_annotations() -> None:
 
 
 def test_a_request_with_facts_keeps_them_and_is_the_same_document() -> None:
-    request = Request(state="create", id="a", labels={"app": "web"}, spec=Spec(annotations=CONTAINERD))
-    known = KnownRequest.of(request, Facts(namespace="a", runtime_handler="kata"))
+    about: dict[str, Any] = {"state": "create", "id": "a", "labels": {"app": "web"}}
+    about["spec"] = Spec(annotations=CONTAINERD)
+    request = Request(**about)
+    known = KnownRequest(facts=Facts(namespace="a", runtime_handler="kata"), **about)
     changed = known.replace(late=True, conf={"a": 1})
     assert facts_of(changed) is known.facts
     assert (changed.late, changed.conf, changed.id) == (True, {"a": 1}, "a")
