@@ -18,7 +18,7 @@ from nri.types.v1 import Request
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import Any
 
 NAMESPACE_KEYS = ("io.kubernetes.cri.sandbox-namespace", "io.kubernetes.pod.namespace")
@@ -33,9 +33,10 @@ class KnownRequest(Request):
 
     __slots__ = ("facts",)
 
-    facts: Facts
+    facts: Callable[[], Facts]
+    """Returns what the host knows; it is called only if a condition is to be judged."""
 
-    def __init__(self, *, facts: Facts, **values: Any) -> None:
+    def __init__(self, *, facts: Callable[[], Facts], **values: Any) -> None:
         super().__init__(**values)
         self._set(facts=facts)
 
@@ -43,7 +44,7 @@ class KnownRequest(Request):
 def facts_of(request: Request) -> Facts:
     """Return what the host knows of a request's container."""
     if isinstance(request, KnownRequest):
-        return request.facts
+        return request.facts()
     annotations = request.spec.annotations if request.spec is not None else None
     told = annotations or {}
     labels = request.labels or None  # hooks have none, and the kubelet labels every pod

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from nri.process.subreaper import Subreaper
     from nri.types.v1 import Request
     from nri.v1bridge.clients import Clients
+    from nri.v1bridge.event_log import EventLines
     from nri.v1bridge.ledger import Ledger
 
 MAX_ERROR = 4096
@@ -31,7 +32,7 @@ class Chains:
 
     def __init__(self, clients: Clients, ledger: Ledger, subreaper: Subreaper | None) -> None:
         self._clients, self._ledger, self._subreaper = clients, ledger, subreaper
-        self._log = EventLog()
+        self._log = EventLog(self._note)
         self._busy = 0
         self._idle = threading.Condition()  # its lock protects _busy
 
@@ -56,7 +57,7 @@ class Chains:
         """
         client = self._clients.current(without_containerds=without_containerds)
         started = time.monotonic()
-        lines = self._log.begin(request, name, client, deadline and deadline - started)
+        lines = self._log.begin(request, name, client, deadline and deadline - started, event)
         message = ""
         with self._idle:
             self._busy += 1
@@ -76,12 +77,13 @@ class Chains:
             message = escape(f"{type(error).__name__}: {error}")
             raise
         finally:
-            seconds = time.monotonic() - started
-            self._ledger.ran(name, request, event, lines.steps, seconds, message)
-            lines.end(seconds, message)
+            lines.end(time.monotonic() - started, message)
             with self._idle:
                 self._busy -= 1
                 self._idle.notify_all()
+
+    def _note(self, lines: EventLines, seconds: float, error: str) -> None:
+        self._ledger.ran(lines.name, lines.request, lines.event, lines.steps, seconds, error)
 
     def tidy(self) -> None:
         """Do the work of a chain that can wait until the runtime has its response."""

@@ -17,6 +17,8 @@ from nri.types.gojson import shorten
 from nri.v1bridge.repeats import Repeats
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from nri.client import Client, Step
     from nri.types.v1 import Request
     from nri.v1bridge.repeats import Repeated
@@ -33,24 +35,31 @@ log = logging.getLogger("nri.v1bridge")
 
 
 class EventLog:
-    """The log of the events of a bridge. All methods may be called from any thread."""
+    """The log of the events of a bridge. All methods may be called from any thread.
 
-    def __init__(self) -> None:
+    :param ended: called when an event was logged, with its lines, its seconds and the error of its answer.
+    """
+
+    def __init__(self, ended: Callable[[EventLines, float, str], object] = lambda *_: None) -> None:
+        self.ended = ended
         self._answered: deque[tuple[EventLines, float]] = deque()
         self._repeats = Repeats()
 
-    def begin(self, request: Request, name: str, client: Client, seconds: float | None) -> EventLines:
+    def begin(
+        self, request: Request, name: str, client: Client, seconds: float | None, event: str = ""
+    ) -> EventLines:
         """Return the log of one event.
 
         :param name: ``NAMESPACE/POD[/CONTAINER]``.
         :param client: runs its plugins.
         :param seconds: the time that they have; None if only their timeouts apply.
+        :param event: the runtime's event; "" for a late create.
         """
         if log.isEnabledFor(logging.DEBUG):
             left = {} if seconds is None else {"ms_left": round(seconds * 1000)}
             names = ",".join([plugin.type for plugin in client.chain(request.state, request)]) or "none"
             log.debug("event", extra=_about(name, request, chain=names, **left))
-        return EventLines(self, request, name)
+        return EventLines(self, request, name, event)
 
     def put(self, lines: EventLines, seconds: float) -> None:
         """Log an event that went well, at the next :meth:`write`."""
@@ -80,17 +89,19 @@ class EventLog:
             except IndexError:  # another thread has taken the last one
                 return
             lines.write(seconds, "")
+            self.ended(lines, seconds, "")
 
 
 class EventLines:
     """The log of one event, for the thread that runs its plugins."""
 
-    __slots__ = ("_lines", "_log", "_name", "_noted", "_plugin", "_request", "steps")
+    __slots__ = ("_lines", "_log", "_noted", "_plugin", "event", "name", "request", "steps")
 
-    def __init__(self, event_log: EventLog, request: Request, name: str) -> None:
+    def __init__(self, event_log: EventLog, request: Request, name: str, event: str) -> None:
         self.steps: list[Step] = []
         """The plugins that have run."""
-        self._log, self._request, self._name = event_log, request, name
+        self.request, self.name, self.event = request, name, event
+        self._log = event_log
         self._noted = 0  # steps after which a line has come
         self._plugin, self._lines = "", list[str]()  # what the plugin that runs has written
 
@@ -111,7 +122,7 @@ class EventLines:
     def _flush(self) -> None:
         if self._lines:
             lines, self._lines = self._lines, []
-            self._log.said(self._request, self._name, self._plugin, lines)
+            self._log.said(self.request, self.name, self._plugin, lines)
 
     def end(self, seconds: float, error: str) -> None:
         """Log the event.
@@ -123,21 +134,24 @@ class EventLines:
         if error or any(step.error is not None for step in self.steps):
             self._log.write()
             self.write(seconds, error)
-        elif log.isEnabledFor(logging.INFO if self.steps else logging.DEBUG):
+            self._log.ended(self, seconds, error)
+        else:
             self._log.put(self, seconds)
 
     def write(self, seconds: float, error: str) -> None:
         """Write the event's line; see :meth:`end`."""
         steps = self.steps
         failed = sum([step.error is not None for step in steps])
+        level = logging.ERROR if error or failed else logging.INFO if steps else logging.DEBUG
+        if not log.isEnabledFor(level):
+            return
         fields: dict[str, Any] = {"ms": round(seconds * 1000, 1)}
         if steps:
             fields["plugins"] = [self._part(step, MAX_METADATA // len(steps) or 1, failed) for step in steps]
         if error and not failed:
             fields["error"] = shorten(error, MAX_TEXT)
         message = "failed" if error else "passed over" if failed else "answered"
-        level = logging.ERROR if error or failed else logging.INFO if steps else logging.DEBUG
-        log.log(level, message, extra=_about(self._name, self._request, **fields))
+        log.log(level, message, extra=_about(self.name, self.request, **fields))
 
     def _part(self, step: Step, keys: int, failed: int) -> dict[str, Any]:
         """Return the part of a plugin: at most so many keys of its metadata, and its share of the errors' length."""

@@ -8,6 +8,7 @@ pod's start, and the new ones are in UpdatePodSandbox.
 from __future__ import annotations
 
 import threading
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from nri.api import PodSandbox
@@ -33,7 +34,7 @@ def of_pod(pod: PodSandbox, state: str) -> Request:
     """Return a request about the pod sandbox itself."""
     spec = _spec(pod.linux, pod.annotations)
     is_whole = state != State.DELETE or pod.HasField("linux")
-    facts = _facts(pod, spec, is_sandbox=True, is_whole=is_whole)
+    facts = partial(_facts, pod, spec, is_sandbox=True, is_whole=is_whole)
     return KnownRequest(
         facts=facts, state=state, id=pod.id, sandbox_id=pod.id, pid=pod.pid, spec=spec, labels=pod.labels
     )
@@ -47,7 +48,7 @@ def of_container(pod: PodSandbox, container: Container, state: str) -> Request:
     """
     spec = _spec(container.linux, {**pod.annotations, **container.annotations})
     sandbox = container.pod_sandbox_id or pod.id
-    facts = _facts(pod, spec, is_sandbox=False)
+    facts = partial(_facts, pod, spec, is_sandbox=False)
     return KnownRequest(
         facts=facts, state=state, id=container.id, sandbox_id=sandbox, pid=container.pid, spec=spec, labels=pod.labels
     )
