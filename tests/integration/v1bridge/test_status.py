@@ -161,6 +161,38 @@ def test_what_was_done_to_a_pod(host: Host, bridge: BridgeProcess, runtime: Runt
     assert ask(path, get="pod", namespace="default", name="other")["exchanges"] == []
 
 
+def test_a_plugin_with_much_metadata_is_kept_in_part(
+    host: Host, bridge: BridgeProcess, runtime: Runtime, path: Path
+) -> None:
+    metadata = json.dumps({f"key{number}": "\u0001" * 1000 for number in range(150)})
+    (host.root / "much").write_text(f'{{"version": "0.1", "plugin": "much", "metadata": {metadata}}}')
+    host.script("much", f"#!/bin/sh\nexec cat {host.root}/much\n")
+    host.configure(plugin("much"))
+    assert (host.root / "much").stat().st_size > 900_000
+    for _ in range(20):
+        start_container(runtime)
+    assert wait_until(lambda: len(ask(path, get="pod", namespace="default", name="web")["exchanges"]) == 20)
+    exchanges = ask(path, get="pod", namespace="default", name="web")["exchanges"]
+    assert {len(each["plugins"][0]["result"]) for each in exchanges} == {4096}
+    assert status_of(path)["plugins"][0]["runs"]["create"]["ok"] == 20
+
+
+def test_neither_an_event_nor_the_status_waits_for_ten_thousand_late_creates(
+    host: Host, bridge: BridgeProcess, path: Path
+) -> None:
+    keeping(host, bridge)
+    bridge.listen()
+    bridge.outside()
+    runtime = bridge.accept()
+    runtime.configure()
+    pods = [pod(id=f"p{number}", name=f"web{number}") for number in range(10_000)]
+    runtime.synchronize(pods, [])
+    start_container(runtime)  # which does not wait for them
+    assert status_of(path)["lateCreates"]["waiting"] > 0
+    bridge.signal(signal.SIGTERM)
+    assert bridge.wait() == 0
+
+
 @pytest.mark.parametrize(
     ("line", "found"),
     [

@@ -1,0 +1,73 @@
+"""Requests to the bridge's status socket: any line has an answer that is a document of the protocol, or is refused
+with a sentence that says what was expected. The input is a line.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from typing import Any
+
+from nri.client import PluginError, Step
+from nri.config.entries import PluginEntry
+from nri.status import shape
+from nri.types import gojson
+from nri.types.v1 import Request
+from nri.v1bridge.clients import Clients
+from nri.v1bridge.ledger import Ledger
+from nri.v1bridge.options import BridgeOptions
+from nri.v1bridge.served import Served
+from nri.v1bridge.status import PROTOCOL, QuestionError, Status, refusal
+
+_NOWHERE = tempfile.gettempdir() + "/no/such/folder"
+
+
+def _status() -> Status:
+    """Return the status of a bridge that has served one pod, with a plugin that has failed."""
+    options = BridgeOptions(conf_dir=_NOWHERE, conf_file=f"{_NOWHERE}.conf", prefork=False)
+    clients, ledger = Clients(options), Ledger(["StartContainer"])
+    step = Step(PluginEntry(type="clearcfs"), b'{"id": "a\xff"}')
+    step.error = PluginError("clearcfs", "no cgroup")
+    ledger.ran("default/web/app", Request(state="create", id="a\x1b"), "StartContainer", [step], 0.1, "no cgroup")
+    return Status(clients, Served(clients, ledger, None), ledger)
+
+
+STATUS = _status()
+
+
+def check(data: bytes) -> None:
+    """Ask, and read the answer."""
+    try:
+        answer = json.loads(b"".join(STATUS.answer(data)))
+    except QuestionError as error:
+        assert "expected " in str(error)
+        assert len(str(error)) < 500
+        assert json.loads(refusal(str(error)))["protocol"] == PROTOCOL
+        return
+    asked: Any = gojson.loads(data)
+    expected = shape.EXCHANGES if asked["get"] == "pod" else shape.STATUS
+    assert expected(answer, "") == ""
+    if asked["get"] == "pod":
+        assert (answer["namespace"], answer["name"]) == (asked["namespace"], asked["name"])
+        is_served = (asked["namespace"], asked["name"]) == ("default", "web")
+        assert bool(answer["exchanges"]) == is_served
+
+
+JSON = True
+SEEDS = (
+    b'{"get": "status"}',
+    b'{"get": "pod", "namespace": "default", "name": "web"}',
+    b'{"get": "pod", "namespace": "default", "name": "\\ud800"}',
+    b'{"get": "pod", "namespace": "", "name": "web"}',
+    b'{"get": "pod", "namespace": "default/web", "name": "app"}',
+    b'{"get": ["status"]}',
+    b'{"get": "status", "get": "pod"}',
+    b'{"get": null}',
+    b"[]",
+    b'"status"',
+    b"1e999",
+    b"",
+    b"\xff",
+    b"[" * 4000,
+)
+WORDS = (b'"get"', b'"status"', b'"pod"', b'"namespace"', b'"name"', b'"default"', b'"web"', b"null")
