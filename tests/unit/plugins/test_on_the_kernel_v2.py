@@ -38,7 +38,7 @@ def test_konfine_says_what_a_v2_container_without_the_cpuset_controller_lacks(re
 
 def test_konfine_pins_no_v2_container_that_has_its_parents_cpus_without_it(real: Real) -> None:
     path = real.make(BARE, "")
-    assert run("konfine", real, {}, path=path).metadata == {"cpus": "0-1"}
+    assert run("konfine", real, {}, path=path).metadata == {"skipped": "it has these CPUs already", "cpus": "0-1"}
     assert real.get(path, "cpuset.cpus") == ""
     with real.process(path) as pid:
         assert run("konfine", real, {"systemReserved": [1]}, path=path).metadata == {"cpus": "0"}
