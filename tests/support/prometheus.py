@@ -144,5 +144,8 @@ def _is_ready(port: int) -> bool:
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/-/ready", timeout=SOON) as response:
             return bool(response.status == 200)
+    except urllib.error.HTTPError as error:
+        error.close()  # 503 while it starts
+        return False
     except OSError:
         return False

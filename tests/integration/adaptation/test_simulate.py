@@ -227,8 +227,8 @@ def test_the_timeline_has_80_columns_with_any_name(tmp_path: Path) -> None:
     assert ran.status == 0
     lines = ran.stdout.splitlines()
     assert max(map(len, lines)) <= 80
-    assert lines[0] == "EVENT                 POD           PLUGIN       RESULT                     TIME"
-    assert "wwwww…aaaaaa  10-pp…ppppp" in ran.stdout
+    assert lines[0] == "EVENT                 POD          PLUGIN        RESULT                     TIME"
+    assert "wwwww…aaaaa  10-pp…pppppp" in ran.stdout
     assert "".join("".join(lines).split()).count("o" * 300) == 1
 
 
