@@ -13,7 +13,7 @@ from nri.metrics.http_answer import answer
 
 PAGE = b"nri_v1bridge_up 1.0\n"
 STATUSES = {200, 400, 404, 405, 431}
-_ASKS = re.compile(rb"(GET|HEAD) /metrics(\?[^ \r]*)? HTTP/1\.[01]\r\n", re.DOTALL)
+_ASKS = re.compile(rb"(GET|HEAD) /metrics(\?[!-~]*)? HTTP/1\.[01]\r\n", re.DOTALL)
 
 
 class _Socket:
@@ -51,6 +51,7 @@ SEEDS = (
     b"GET  /metrics HTTP/1.1\r\n\r\n",
     b"GET /metrics HTTP/1.12\r\n\r\n",
     b"GET /metrics\n\n",
+    b"HEAD /metrics?a=\rb HTTP/1.0\r\n\r\n",
     b"\r\n\r\n",
     b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
     b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",

@@ -22,6 +22,7 @@ MAX_HEAD = 8192
 
 END_OF_HEAD = b"\r\n\r\n"
 
+_VISIBLE = bytes(range(0x21, 0x7F))  # of these a target consists (RFC 3986)
 _PLAIN = "text/plain; charset=utf-8"
 
 
@@ -36,7 +37,7 @@ def answer(head: bytes, text: Callable[[], bytes]) -> bytes:
         return _response(wrong, f"expected a request of at most {MAX_HEAD} bytes, ended by an empty line\n".encode())
     line, *fields = head[: -len(END_OF_HEAD)].split(b"\r\n")
     words = line.split(b" ")
-    if len(words) != 3 or words[2] not in VERSIONS:
+    if len(words) != 3 or words[2] not in VERSIONS or words[1].translate(None, _VISIBLE):
         return _response("400 Bad Request", b"expected: GET /metrics HTTP/1.1\n")
     method, target, _ = words
     if target.partition(b"?")[0] != PATH:
