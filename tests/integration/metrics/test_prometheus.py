@@ -71,7 +71,7 @@ def load(runtime: Runtime) -> Iterator[None]:
 def until_fired(server: PrometheusServer, name: str) -> dict[str, str]:
     """Wait for an alert, which was pending before; return its description and labels."""
     (alert,) = until(lambda: server.alerts(name), f"{name} firing", SOON)
-    assert server.has_been_pending(name)
+    until(lambda: server.has_been_pending(name), f"{name} pending before", SOON)
     return {**alert["labels"], **alert["annotations"]}
 
 
@@ -112,11 +112,12 @@ def test_alerts_fire_and_clear_and_every_expression_has_series(
         bridge.signal(9)
         bridge.output()
         assert until_fired(server, "NRIBridgeGone")["severity"] == "critical"
-        assert not server.alerts("NRIMetricsGone")
+        until_cleared(server, "NRIMetricsGone")  # which a scrape that took too long may have set off
         bridge.outside()
         bridge.accept().start()
         until_cleared(server, "NRIBridgeGone")
-        assert not server.query('ALERTS{alertname=~"NRIConfiguration.*|NRIPluginFailing.*"}')
+        others = 'ALERTS{alertname=~"NRIConfiguration.*|NRIPluginFailing.*"}'
+        until(lambda: not server.query(others), "no other alert", SOON)
 
 
 def check_expressions(server: PrometheusServer) -> None:
@@ -127,14 +128,11 @@ def check_expressions(server: PrometheusServer) -> None:
         *(each for panel in shown.values() for each in panel),
     ]
     selectors = {found[0] for expression in expressions for found in prometheus.SELECTOR.finditer(expression)}
-    assert [
-        selector
-        for selector in sorted(selectors - WITHOUT_A_NODE_EXPORTER)
-        if not server.query(f"last_over_time({selector}[10m])")
-    ] == []
+    for selector in sorted(selectors - WITHOUT_A_NODE_EXPORTER):
+        until(lambda: server.query(f"last_over_time({selector}[10m])"), selector, SOON)  # noqa: B023
     for expression in expressions:
         server.query(expression)
     conditional = {title for title, panel in shown.items() if any(" > 0" in expression for expression in panel)}
-    assert {
-        title for title, panel in shown.items() for expression in panel if not server.query(expression)
-    } <= conditional
+    for title in shown.keys() - conditional:
+        for expression in shown[title]:
+            until(lambda: server.query(expression), f"{title}: {expression}", SOON)  # noqa: B023
