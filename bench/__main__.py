@@ -7,7 +7,23 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench import calls, conf_class, costs, events, plugin_start, report, runtime, scale
+from bench import (
+    bursts,
+    calls,
+    conf_class,
+    costs,
+    events,
+    executables,
+    first,
+    floor,
+    foreign,
+    own_share,
+    plugin_start,
+    report,
+    runtime,
+    scale,
+    ten,
+)
 from harness.node import ROOT
 
 if TYPE_CHECKING:
@@ -28,7 +44,7 @@ def main() -> None:
     divisor = 10 if arguments.fast else 1
     with tempfile.TemporaryDirectory(prefix="nri-bench-") as folder:
         scratch = Path(folder)
-        binaries = report.binaries(scratch)
+        binaries = executables.binaries(scratch)
         parts: dict[str, Callable[[], list[Row]]] = {
             "Calls: multiplex, ttrpc, stub": lambda: calls.measure(calls=5000 // divisor),
             "Cold: one run of a compiled plugin, whole process": lambda: plugin_start.measure(
@@ -38,12 +54,24 @@ def main() -> None:
             "Events: with the bridge, as the runtime sees them": lambda: events.measure(
                 scratch, binaries, events=400 // divisor, sustained=2000 // divisor
             ),
+            "Foreign plugins: `always` beside started for each event": lambda: foreign.measure(
+                scratch, binaries, events=400 // divisor, sustained=2000 // divisor
+            ),
+            "Started plugin: the bridge's own share": lambda: own_share.measure(
+                scratch, binaries, events=2000 // divisor
+            ),
+            "Pods at once": lambda: bursts.measure(scratch, binaries, rounds=50 // divisor),
+            "First event of a bridge": lambda: first.measure(
+                scratch, binaries, bridges=max(2, 7 // divisor), events=50 // divisor
+            ),
+            "Ten plugins": lambda: ten.measure(scratch, binaries, events=200 // divisor),
             "Scale and footprint of the bridge": lambda: scale.measure(
                 scratch, binaries, events=200 // divisor, growth=20_000 // divisor
             ),
             "Runtime: a container with nri-runc beside runc alone": lambda: runtime.measure(
                 binaries, runs=60 // divisor
             ),
+            "Floor: what the kernel takes of an event": lambda: floor.measure(scratch, binaries, runs=400 // divisor),
             "Single steps": lambda: costs.measure(binaries, runs=400 // divisor),
         }
         wanted = tuple(arguments.only.lower().split(","))

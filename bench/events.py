@@ -8,15 +8,14 @@ nri.skel and compiled, and has nothing to do either. Two are compared in turns, 
 from __future__ import annotations
 
 import statistics
-import threading
-import time
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from bench.node import TimedNode, turns
+from bench.durations import ROUNDS, compared, each_of_rounds, percentile_99
+from bench.node import TimedNode, back_to_back, turns
 from bench.report import Row
 
-ROUNDS = 9
-"""Number of turns for events back to back, so that a noisy moment affects both plugins."""
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def measure(scratch: Path, binaries: Path, *, events: int, sustained: int) -> list[Row]:
@@ -48,65 +47,23 @@ def _paced(nodes: dict[str, TimedNode], events: int) -> list[Row]:
     three, beside_three = turns(nodes["three"], nodes["one"], events)
     median = statistics.median(one)
     return [
-        _row("no plugin", nothing, beside_nothing, c),
-        _row("one plugin, preforked", one, beside_one, c, goal=0.6),
+        compared("no plugin", nothing, beside_nothing, c),
+        compared("one plugin, preforked", one, beside_one, c, goal=0.45),
         Row(
             name="one plugin, preforked, 99th percentile",
-            figure=sorted(one)[int(len(one) * 0.99)],
+            figure=percentile_99(one),
             unit="ms",
             reference=median,
             of="its median",
             goal=3.0,
         ),
-        _row("one plugin, preforked, each event after an interpreter's start", after, beside_after, c),
-        _row("three plugins, preforked", three, beside_three, "one", goal=2.6),
-        _row('one plugin, `"prefork": false`', cold, beside_cold, c),
+        compared("one plugin, preforked, each event after an interpreter's start", after, beside_after, c),
+        compared("three plugins, preforked", three, beside_three, "one", goal=2.6),
+        compared('one plugin, `"prefork": false`', cold, beside_cold, c),
     ]
-
-
-def _row(name: str, times: list[float], beside: list[float], of: str, goal: float | None = None) -> Row:
-    figure, reference = statistics.median(times), statistics.median(beside)
-    return Row(name=name, figure=figure, unit="ms", reference=reference, of=of, goal=goal)
 
 
 def _back_to_back(one: TimedNode, c: TimedNode, events: int) -> list[Row]:
-    sustained: dict[TimedNode, list[float]] = {one: [], c: []}
-    bursts: dict[TimedNode, list[float]] = {one: [], c: []}
-    for _ in range(ROUNDS):
-        for node in (one, c):
-            started = time.perf_counter()
-            for number in range(events // ROUNDS):
-                node.event(number)
-            sustained[node].append((time.perf_counter() - started) * 1000 / (events // ROUNDS))
-    for _ in range(ROUNDS):
-        for node in (one, c):
-            node.warm_up()  # a burst comes after a pause
-            bursts[node].append(_burst(node, 100))
-    return [
-        Row(
-            name=f"{events} back to back, preforked",
-            figure=statistics.median(sustained[one]),
-            unit="ms each",
-            reference=statistics.median(sustained[c]),
-            of="C plugin",
-            goal=1.0,
-        ),
-        Row(
-            name="100 pods at once, preforked",
-            figure=statistics.median(bursts[one]),
-            unit="ms in all",
-            reference=statistics.median(bursts[c]),
-            of="C plugin",
-            goal=1.0,
-        ),
-    ]
-
-
-def _burst(node: TimedNode, pods: int) -> float:
-    threads = [threading.Thread(target=node.event, args=(number,)) for number in range(pods)]
-    started = time.perf_counter()
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return (time.perf_counter() - started) * 1000
+    sustained, beside = back_to_back([one, c], events, ROUNDS)
+    name = f"{events} back to back, preforked"
+    return [compared(name, sustained, beside, "C plugin", goal=1.0, by=each_of_rounds, unit="ms each")]

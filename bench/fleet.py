@@ -1,4 +1,4 @@
-"""What NRI costs a fleet of ten thousand nodes, on paper: from docs/performance.md, and measured sizes.
+"""Computes the costs of NRI on ten thousand nodes, from the figures of docs/performance.md and measured sizes.
 
 ``python -m bench.fleet`` prints the tables of docs/fleet.md, those of :mod:`bench.rollout` included; ``--write``
 puts them there. Run it after `make bench` has given docs/performance.md new figures.

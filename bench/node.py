@@ -6,11 +6,14 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from harness.node import BridgeNode
-from harness.processes import descendants
+from harness.processes import command_line, descendants
 from nri import adaptation, api
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
+
+    Entry = str | Mapping[str, Any]
 
 PAUSE = 0.005
 """Seconds between paced events: a node does not start pods back to back."""
@@ -20,14 +23,16 @@ class TimedNode(BridgeNode):
     """A runtime that has launched the bridge, with one configuration file.
 
     :param scratch: the node's directory, which is made.
-    :param plugins: types of the configured plugins.
+    :param plugins: the configured plugins: types, or whole entries.
     :param known: number of pods, with one container each, that exist before the bridge starts.
     :param options: more bridge options.
     :ivar registered_in: seconds until the bridge was launched and registered.
     :ivar synchronized_in: seconds that Synchronize took.
     """
 
-    def __init__(self, scratch: Path, binaries: Path, plugins: list[str], *, known: int = 0, **options: Any) -> None:
+    def __init__(
+        self, scratch: Path, binaries: Path, plugins: Sequence[Entry], *, known: int = 0, **options: Any
+    ) -> None:
         scratch.mkdir()
         super().__init__(
             scratch,
@@ -36,7 +41,7 @@ class TimedNode(BridgeNode):
             options={**options, "logLevel": "error"},
             on_exchange=self._note,
         )
-        self.configure("10.conf", *({"type": plugin} for plugin in plugins))
+        self.configure("10.conf", *({"type": each} if isinstance(each, str) else each for each in plugins))
         self.synchronized_in = 0.0
         for number in range(known):
             pod = pod_number(number)
@@ -56,15 +61,19 @@ class TimedNode(BridgeNode):
         self.runtime.run_pod_sandbox(pod)
         return (time.perf_counter() - started) * 1000
 
-    def warm_up(self) -> None:
+    def warm_up(self, events: int = 30) -> None:
         """Send events until the plugins are loaded, which happens a moment after the first one."""
-        for _ in range(30):
+        for _ in range(events):
             self.event()
             time.sleep(0.02)
 
     def family(self) -> list[int]:
         """Return the processes below the bridge: watchdog, plugin servers and their workers."""
         return descendants(self.pid)
+
+    def server(self) -> int:
+        """Return a plugin's server, whose workers answer the requests."""
+        return next(pid for pid in self.family() if b"\0prefork" in command_line(pid))
 
     def _note(self, exchange: adaptation.Exchange) -> None:
         if exchange.event == "Synchronize":
@@ -87,6 +96,18 @@ def turns(
                 between.event(number)
             time.sleep(PAUSE)
             taken.append(node.event(number))
+    return times
+
+
+def back_to_back(nodes: Sequence[TimedNode], events: int, rounds: int) -> list[list[float]]:
+    """Return the durations of events without a pause, of each node in milliseconds.
+
+    :param events: number of events for each node, in so many turns.
+    """
+    times: list[list[float]] = [[] for _ in nodes]
+    for _ in range(rounds):
+        for node, taken in zip(nodes, times, strict=True):
+            taken += [node.event(number) for number in range(events // rounds)]
     return times
 
 

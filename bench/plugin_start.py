@@ -125,21 +125,25 @@ def _cases(scratch: Path, binaries: Path) -> list[Case]:
         Case("clearcfs, clears a quota", clearcfs, document(clear), reset=(quota, "50000\n"), goal=2.3),
         Case("clearcfs, the same in a unit of systemd", clearcfs, document(tell), reset=(unit_quota, "50000\n")),
         Case("konfine, confines", konfine, document(confine)),
-        _hook(scratch, binaries, tree, conf),
+        *_hooks(scratch, binaries, conf),
     ]
 
 
-def _hook(scratch: Path, binaries: Path, tree: CgroupFiles, conf: dict[str, str]) -> Case:
-    bundle, conf_dir = scratch / "bundle", scratch / "resource.d"
+def _hooks(scratch: Path, binaries: Path, conf: dict[str, str]) -> list[Case]:
+    bundle = scratch / "bundle"
     bundle.mkdir()
-    conf_dir.mkdir()
     linux = {"cgroupsPath": REQUEST["spec"]["cgroupsPath"], "resources": REQUEST["spec"]["resources"]}
     (bundle / "config.json").write_bytes(document({"ociVersion": "1.0.2", "linux": linux}))
-    plugins = [{"type": "konfine", "conf": conf}, {"type": "clearcfs", "conf": conf}]
-    (conf_dir / "10.conf").write_bytes(document({"version": "0.1", "plugins": plugins}))
     state = {"ociVersion": "1.0.2", "id": "bench", "status": "created", "pid": 0, "bundle": str(bundle)}
-    argv = [str(binaries / "nri"), "hook", "create", "--conf-dir", str(conf_dir), "--bin-dir", str(binaries)]
-    return Case("nri hook create, two plugins", argv, document(state), goal=7.0)
+    plugins = [{"type": "konfine", "conf": conf}, {"type": "clearcfs", "conf": conf}]
+    cases = []
+    for name, configured, goal in (("no plugin", [], None), ("two plugins", plugins, 3.5)):
+        conf_dir = scratch / f"resource.d {name}"
+        conf_dir.mkdir()
+        (conf_dir / "10.conf").write_bytes(document({"version": "0.1", "plugins": configured}))
+        argv = [str(binaries / "nri"), "hook", "create", "--conf-dir", str(conf_dir), "--bin-dir", str(binaries)]
+        cases.append(Case(f"nri hook create, {name}", argv, document(state), goal=goal))
+    return cases
 
 
 def document(value: object) -> bytes:

@@ -6,12 +6,11 @@ import datetime
 import json
 import os
 import platform
-import shutil
-import subprocess
 from dataclasses import asdict, dataclass
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from harness.node import BINARIES
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,27 +72,6 @@ def save(path: Path, parts: dict[str, list[Row]]) -> None:
         for title, part in parts.items()
     }
     path.write_text(json.dumps({"machine": machine(), "rows": rows}, indent=2) + "\n")
-
-
-def binaries(scratch: Path) -> Path:
-    """Return a directory with the compiled plugins and the one in C.
-
-    They are copies: the bridge runs no executable of another user, and the checkout may belong to one.
-    """
-    if not (BINARIES / "clearcfs").exists():
-        raise SystemExit("dist/nri is not built; run: make binaries")
-    directory = scratch / "nri"
-    shutil.copytree(BINARIES, directory, symlinks=True)
-    compiler = shutil.which("gcc") or shutil.which("cc")
-    if compiler is None:
-        raise SystemExit(
-            "no C compiler for the reference plugin; install one (Debian: apt-get install gcc libc6-dev)"
-        )
-    source = Path(__file__).with_name("noop.c")
-    subprocess.run([compiler, "-O2", "-Wall", "-Werror", "-o", directory / "noop", source], check=True)
-    for name in ("clearcfs2", "clearcfs3"):  # for a chain of three different plugins
-        (directory / name).symlink_to("clearcfs")
-    return directory
 
 
 def _number(value: float) -> str:

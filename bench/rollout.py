@@ -72,7 +72,7 @@ class Plan:
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What a rollout did: nodes that got the plugin, those where it fails, failed starts of containers, seconds."""
+    """The result of a rollout: nodes with the plugin, nodes where it fails, failed starts of containers, seconds."""
 
     nodes: int
     bad: int

@@ -81,7 +81,7 @@ def _footprint(node: TimedNode, idle: float, registered_in: float) -> list[Row]:
             "MB PSS",
             12.0,
         ),
-        "libraries that a plugin loads": (_libraries(prefork), "MB", 12.0),
+        "libraries that a plugin loads": (_libraries(node.server()), "MB", 12.0),
         "CPU time of bridge, servers and workers in 2 s without events": (_cpu(node, 2.0), "ms", None),
     }
     return [
@@ -97,9 +97,8 @@ def _footprint(node: TimedNode, idle: float, registered_in: float) -> list[Row]:
     ]
 
 
-def _libraries(prefork: list[int]) -> float:
-    """Return the size in MB of the shared libraries that a plugin has mapped, and of the zipped modules."""
-    server = next(pid for pid in prefork if b"\0prefork\0" in processes.command_line(pid))
+def _libraries(server: int) -> float:
+    """Return the size in MB of the shared libraries that a server has mapped, and of the zipped modules."""
     lines = [line.split() for line in Path(f"/proc/{server}/maps").read_text().splitlines()]
     files = {line[5] for line in lines if len(line) > 5 and "/_internal/" in line[5]}
     internal = Path(next(iter(files)).partition("/_internal/")[0]) / "_internal"
@@ -167,10 +166,9 @@ def _growth(node: TimedNode, events: int) -> list[Row]:
 
 
 def _taken(node: TimedNode) -> dict[str, float]:
-    server = next(pid for pid in node.family() if b"\0prefork\0" in processes.command_line(pid))
     return {
         "memory": processes.resident(node.pid),
-        "memory of a server": processes.resident(server),
+        "memory of a server": processes.resident(node.server()),
         "descriptors": processes.descriptors(node.pid),
         "processes": len(node.family()),
     }

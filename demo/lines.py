@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from nri.status.layout import wrapped
+from nri.status.layout import labelled, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,10 +16,7 @@ LABEL = 11
 
 def described(label: str, *texts: str) -> list[str]:
     """Return texts, each in lines of its own, with a label at their left."""
-    lines: list[str] = []
-    for text in texts:
-        lines += wrapped(text, (label if not lines else "").ljust(LABEL))
-    return lines
+    return labelled(label, *texts, width=LABEL)
 
 
 def plugin(type: str, conf: Mapping[str, Any], source: str) -> list[str]:

@@ -24,7 +24,6 @@ MAX_SIZE = 64 * 1024
 
 _START = 19  # field of /proc/PID/stat after the name: the start time in clock ticks since the boot
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 def write(path: str, state: str, *, runtime: str = "", version: str = "") -> None:
@@ -33,6 +32,8 @@ def write(path: str, state: str, *, runtime: str = "", version: str = "") -> Non
     :param runtime: the name of the runtime, with its ``version``.
     :raises OSError: when it cannot be written.
     """
+    from nri.small_file import replace_file  # late, as a probe does not write
+
     pid = os.getpid()
     value = {
         "pid": pid,
@@ -43,18 +44,7 @@ def write(path: str, state: str, *, runtime: str = "", version: str = "") -> Non
         "since": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-    part = f"{path}.part"
-    _unlink(part)
-    try:
-        fd = os.open(part, _NEW, 0o600)
-        try:
-            os.write(fd, json.dumps(value).encode() + b"\n")
-        finally:
-            os.close(fd)
-        os.rename(part, path)
-    except OSError:
-        _unlink(part)
-        raise
+    replace_file(path, json.dumps(value).encode() + b"\n", part=f"{path}.part", mode=0o600)
 
 
 def remove(path: str) -> None:
@@ -64,13 +54,6 @@ def remove(path: str) -> None:
             os.unlink(path)
     except (OSError, NRIError):
         pass
-
-
-def _unlink(path: str) -> None:
-    try:
-        os.unlink(path)
-    except OSError:
-        pass  # it is not there, or the next call has the reason
 
 
 def judge(path: str) -> tuple[bool, str]:

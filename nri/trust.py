@@ -133,7 +133,9 @@ def _is_link(path: str) -> bool:
 
 def _parts(path: str) -> list[str]:
     """Return the parts of a path in reverse order."""
-    return [part for part in reversed(path.split("/")) if part not in ("", ".")]
+    parts = [part for part in path.split("/") if part and part != "."]
+    parts.reverse()
+    return parts
 
 
 def _above(place: str) -> str:

@@ -1,4 +1,4 @@
-"""Three rules for all tests.
+"""Three rules for all tests, and the compiled executables.
 
 Where everything is installed, in CI, a skipped test with a real runtime or Prometheus has failed. The caller's umask
 does not decide what modes the files of a test have. The version of the machine's cgroups decides which tests of the
@@ -6,7 +6,9 @@ kernel's own run: see tests/support/cgroup_versions.py.
 """
 
 import os
+import subprocess
 from collections.abc import Generator
+from pathlib import Path
 
 import pytest
 
@@ -44,3 +46,13 @@ def pytest_runtest_makereport(
         report.outcome = "failed"
         report.longrepr = f"this test must not be skipped in CI: {why}"
     return report
+
+
+@pytest.fixture(scope="session")
+def binaries() -> Path:
+    """The folder of the compiled executables, which are built if the sources have changed."""
+    root = Path(__file__).parent.parent
+    done = subprocess.run([root / "tools/binaries"], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        pytest.fail(f"tools/binaries failed:\n{done.stdout}{done.stderr}", pytrace=False)
+    return root / "dist/nri"

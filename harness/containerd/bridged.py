@@ -35,11 +35,7 @@ def prepared(installed: Path, *, launched: bool = True, **options: Any) -> Calla
 
 def configure(containerd: Containerd, *plugins: dict[str, Any], version: str = "0.1") -> None:
     """Replace /etc/nri/resource.d/10.conf atomically."""
-    directory = containerd.enclosure.etc_nri / "resource.d"
-    directory.mkdir(exist_ok=True)
-    part = directory / ".10.conf.part"
-    part.write_text(json.dumps({"version": version, "plugins": list(plugins)}))
-    part.rename(directory / "10.conf")
+    containerd.enclosure.configure(*plugins, version=version)
 
 
 def script(containerd: Containerd, name: str, body: str) -> None:

@@ -138,6 +138,14 @@ class Enclosure:
                 lines.append(line)
         return lines
 
+    def configure(self, *plugins: dict[str, Any], version: str = "0.1") -> None:
+        """Replace /etc/nri/resource.d/10.conf atomically."""
+        directory = self.etc_nri / "resource.d"
+        directory.mkdir(exist_ok=True)
+        part = directory / ".10.conf.part"
+        part.write_text(json.dumps({"version": version, "plugins": list(plugins)}))
+        part.rename(directory / "10.conf")
+
     def _furnish(self) -> list[str]:
         """Make the directories; return the commands that mount them."""
         self.etc_nri, self.opt_nri = self.root / "etc-nri", self.root / "opt-nri"

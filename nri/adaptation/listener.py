@@ -1,7 +1,7 @@
 """The socket at which plugins from outside connect. Only root and the user of this process may connect.
 
 A plugin decides about every container, so two things enforce that: the modes of the socket and its directory, and the
-peer's credentials, which the kernel gives for each connection (SO_PEERCRED, unix(7)).
+peer's credentials, which the kernel gives for each connection (:mod:`nri.peer`).
 """
 
 from __future__ import annotations
@@ -11,14 +11,11 @@ import logging
 import os
 import socket
 import stat
-import struct
 import threading
 from collections.abc import Callable
 
-from nri import trust
+from nri import peer, trust
 from nri.adaptation.errors import AdaptationError
-
-_CREDENTIALS = struct.calcsize("3i")  # struct ucred: pid, uid, gid
 
 log = logging.getLogger("nri.adaptation")
 
@@ -70,8 +67,8 @@ class Listener:
                 if not self._closing:
                     log.error("no more connections are accepted at %s: %s", self.path, error.strerror)
                 return
-            pid, user, _ = struct.unpack("3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS))
-            if user not in (0, os.geteuid()):
+            pid, user = peer.credentials(sock)
+            if not peer.is_trusted(user):
                 log.warning("refused: process %d of user %d has connected to %s", pid, user, self.path)
                 sock.close()
                 continue

@@ -132,6 +132,7 @@ def assemble(
     path = os.pathsep.join([sources, *filter(None, [os.environ.get("PYTHONPATH")])])
     environment = {
         **os.environ,
+        **packing.UNCOMPRESSED,
         "PYTHONPATH": path,
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYINSTALLER_CONFIG_DIR": work.path("cache"),

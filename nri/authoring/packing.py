@@ -7,6 +7,8 @@ PyInstaller: the compiled ``nri`` must not contain it.
 
 from __future__ import annotations
 
+import os
+import py_compile
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -29,6 +31,14 @@ NOT_IN_PLUGINS = (
 """Modules that no plugin of this project needs. linecache and tokenize are not among them: a plugin that fails prints
 a traceback."""
 
+UNCOMPRESSED = {"PYINSTALLER_ZLIB_COMPRESSION_LEVEL": "0"}
+"""Environment of PyInstaller: modules are not compressed, since unpacking them takes time at every start."""
+
+_CODECS = (
+    *("aliases", "ascii", "base64_codec", "charmap", "cp1252", "cp437", "hex_codec", "idna", "iso8859_1", "latin_1"),
+    *("punycode", "quopri_codec", "raw_unicode_escape", "rot_13", "undefined", "unicode_escape", "zlib_codec"),
+)
+
 HIDDEN = ("json.decoder", "nri.prefork.server.serving")
 """Modules that nri.skel imports late, and that PyInstaller would not find or that nothing else would keep."""
 
@@ -39,11 +49,25 @@ NO_DOCSTRINGS = 2
 """The level of optimization without docstrings and asserts."""
 
 DOCSTRINGS = 1
-"""The level that keeps docstrings, which are the help of ``nri``."""
+"""The level that keeps docstrings, which are the help of ``nri``. A process that stays does not need them."""
 
 _STRIPPED = {"strip": True, "upx": False}
 _RUN_TIME_HOOK = "pyi_rth_"
+LOADER = {"pyimod01_archive": "archive.py", "pyimod03_ctypes": "no_ctypes.py"}
+"""Parts of PyInstaller's loader, and the modules of ``nri.authoring.loader`` that take their places."""
+
 _UNWANTED_DATA = ("/benchmarks/", "/tests/")
+
+
+def foreign_codecs() -> list[str]:
+    """Return the modules of encodings that this project never uses: all but Unicode's, ASCII, Latin-1 and a few.
+
+    The interpreter reads the list of what is in the archive with them at every start.
+    """
+    import encodings
+
+    names = sorted({name.partition(".")[0] for name in os.listdir(os.path.dirname(encodings.__file__))})
+    return [f"encodings.{name}" for name in names if name not in _CODECS and not name.startswith(("_", "utf_"))]
 
 
 class Packer:
@@ -59,7 +83,9 @@ class Packer:
         self._analysis, self._pyz = spec["Analysis"], spec["PYZ"]
         self._exe: Callable[..., Any] = spec["EXE"]
         self._collect: Callable[..., Any] = spec["COLLECT"]
+        self._work: str = spec["workpath"]
         self.parts: dict[str, Any] = {}  # PyInstaller's analyses by the names of their executables
+        self._own_loaders: set[str] = set()
 
     def add(
         self,
@@ -71,8 +97,16 @@ class Packer:
         hidden: Iterable[str] = (),
         datas: Iterable[tuple[str, str]] = (),
         optimize: int = NO_DOCSTRINGS,
+        own_loader: bool = False,
+        bare: str = "",
+        documented: str = "",
     ) -> None:
-        """Analyse a script, which becomes the executable ``name``."""
+        """Analyse a script, which becomes the executable ``name``.
+
+        :param own_loader: use :data:`LOADER`; not for a program that loads libraries of its folder with ctypes.
+        :param bare: a package whose modules lose their docstrings whatever ``optimize`` is, except for those of
+            the package ``documented``.
+        """
         analysis = self._analysis(
             [script],
             pathex=list(pathex),
@@ -83,7 +117,12 @@ class Packer:
             noarchive=False,
         )
         analysis.datas = [entry for entry in analysis.datas if not any(part in entry[0] for part in _UNWANTED_DATA)]
+        if bare:
+            # In a new list, which PyInstaller does not know, so that it compiles all modules anew.
+            analysis.pure = [_without_docstrings(entry, bare, documented) for entry in analysis.pure]
         self.parts[name] = analysis
+        if own_loader:
+            self._own_loaders.add(name)
 
     def collect(self, folder: str) -> None:
         """Write the executables and what they need to ``folder`` below PyInstaller's folder of results."""
@@ -95,8 +134,11 @@ class Packer:
     def _executable(self, name: str, analysis: Any) -> Any:
         # The run-time hooks import the modules that they patch (inspect, pkgutil) at every start; none is needed.
         scripts = [entry for entry in analysis.scripts if not entry[0].startswith(_RUN_TIME_HOOK)]
+        pyz = self._pyz(analysis.pure)
+        if name in self._own_loaders:
+            pyz.dependencies = [self._replaced(entry) for entry in pyz.dependencies]
         return self._exe(
-            self._pyz(analysis.pure),
+            pyz,
             scripts,
             list(INTERPRETER_OPTIONS),
             exclude_binaries=True,
@@ -104,3 +146,23 @@ class Packer:
             console=True,
             **_STRIPPED,
         )
+
+    def _replaced(self, entry: tuple[str, str, str]) -> tuple[str, str, str]:
+        """Return a part of PyInstaller's loader, or the module of this project that takes its place."""
+        name, _, kind = entry
+        if name not in LOADER:
+            return entry
+        source = os.path.join(os.path.dirname(__file__), "loader", LOADER[name])
+        compiled = os.path.join(self._work, f"{name}-of-nri.pyc")
+        mode = py_compile.PycInvalidationMode.UNCHECKED_HASH  # without the time, so that builds are reproducible
+        py_compile.compile(
+            source, compiled, f"{name}.py", doraise=True, optimize=NO_DOCSTRINGS, invalidation_mode=mode
+        )
+        return name, compiled, kind
+
+
+def _without_docstrings(entry: tuple[str, str, str], bare: str, documented: str) -> tuple[str, str, str]:
+    name, path, kind = entry
+    if f"{name}.".startswith(f"{bare}.") and not f"{name}.".startswith(f"{documented}."):
+        kind = f"PYMODULE-{NO_DOCSTRINGS}"
+    return name, path, kind

@@ -8,8 +8,21 @@ from nri.build import describe
 from nri.cli import options
 from nri.places import DEFAULT_SOCKET
 
+HELP = """Run v0.1 plugins for a runtime that speaks NRI v2: containerd 1.7 and later, CRI-O.
 
-@click.command()
+Connects to the runtime's socket, and reconnects whenever the runtime restarts. SIGTERM ends it after the running
+chains.
+
+\b
+Examples:
+  nri bridge
+  nri bridge --probe
+  nri bridge --idx 20 --config /etc/nri/v1bridge.json
+"""
+"""The help of the command. ``v1bridge`` is compiled without docstrings, which a bridge would keep in its memory."""
+
+
+@click.command(help=HELP)
 @options.path("--socket", "path", default=DEFAULT_SOCKET, metavar="PATH", help="The runtime's socket.")
 @click.option("--idx", "index", default="10", show_default=True, metavar="NN", help="The plugin's index, two digits.")
 @options.path("--config", "options_file", default="", show_default=False, help="The bridge's options, JSON.")
@@ -17,17 +30,7 @@ from nri.places import DEFAULT_SOCKET
 @click.version_option(describe(), message="v1bridge %(version)s")
 @options.plain_errors
 def bridge(path: str, index: str, options_file: str, probe: bool) -> None:
-    """Run v0.1 plugins for a runtime that speaks NRI v2: containerd 1.7 and later, CRI-O.
-
-    Connects to the runtime's socket, and reconnects whenever the runtime restarts. SIGTERM ends it after the running
-    chains.
-
-    \b
-    Examples:
-      nri bridge
-      nri bridge --probe
-      nri bridge --idx 20 --config /etc/nri/v1bridge.json
-    """
+    """Run the bridge."""
     if probe:
         from nri import presence
 

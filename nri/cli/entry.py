@@ -24,12 +24,17 @@ def main() -> None:
     if sys.argv[1:2] == ["runtime"] and sys.argv[2:] not in ([], ["--help"], ["-h"]):
         _be_runtime(["nri-runc", *sys.argv[2:]])
     if sys.argv[1:2] == ["hook"]:
+        _collect_no_garbage()
         from nri import hook
 
         arguments = hook.parse(sys.argv[2:])
         if arguments is not None:
             # All output is written; the interpreter's shutdown would take some more milliseconds.
             os._exit(hook.main(arguments, started))
+    if sys.argv[1:2] == ["prefork-server"] and len(sys.argv) == 3:  # a bridge starts it
+        from nri.skel import shared
+
+        shared.main(sys.argv[2])
     if sys.argv[1:] == ["bridge", "--probe"]:  # it is run every few seconds
         from nri.presence import probe
 
@@ -45,7 +50,15 @@ def main() -> None:
     nri(prog_name="nri")
 
 
+def _collect_no_garbage() -> None:
+    """Switch the garbage collector off: it costs a short process time, and finds next to nothing."""
+    import gc
+
+    gc.disable()
+
+
 def _be_runtime(argv: list[str]) -> NoReturn:
+    _collect_no_garbage()
     from nri.runtime import entry
 
     entry.end(entry.main(argv))

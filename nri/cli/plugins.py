@@ -11,7 +11,7 @@ from nri.client import Invoker, PluginError
 from nri.client.facts import facts_of
 from nri.config.entries import PluginEntry
 from nri.config.when import Facts
-from nri.types.v1 import STATES, Request
+from nri.types.v1 import Request
 
 
 @click.command()
@@ -61,7 +61,7 @@ def plugins(request_file: str | None, runtime_handler: str | None, host: options
 def _entry(plugin: PluginEntry, invoker: Invoker) -> dict[str, Any]:
     entry: dict[str, Any] = {
         "type": plugin.type,
-        "states": [state for state in STATES if plugin.wants(state)],
+        "states": plugin.wanted_states,
         "source": plugin.source,
         "binary": None,
     }
@@ -77,8 +77,7 @@ def _entry(plugin: PluginEntry, invoker: Invoker) -> dict[str, Any]:
 def _judge(plugin: PluginEntry, request: Request, facts: Facts) -> tuple[bool, str]:
     """Return whether a plugin runs for a request, and the reasons: why not, or what is not known."""
     if not plugin.wants(request.state):
-        wanted = ", ".join([state for state in STATES if plugin.wants(state)])
-        return False, f'state "{request.state}", expected one of {wanted}'
+        return False, f'state "{request.state}", expected one of {", ".join(plugin.wanted_states)}'
     if plugin.when is None:
         return True, ""
     return plugin.when.accepts(facts), plugin.when.explain(facts)

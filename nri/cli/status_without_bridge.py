@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from nri import config
 from nri.cli.check import Checked
 from nri.status import without_bridge
-from nri.types.v1 import STATES
 
 if TYPE_CHECKING:
     from nri.cli.options import Host
@@ -38,7 +37,7 @@ def _plugin(checked: Checked) -> dict[str, Any]:
         type=plugin.type,
         source=plugin.source,
         index=plugin.source_index,
-        states=[str(state) for state in STATES if plugin.wants(state)],
+        states=plugin.wanted_states,
         binary=checked.binary,
         problem="; ".join([fault.message.removeprefix(f"{plugin.type}: ") for fault in checked.faults]) or None,
         build=checked.version,

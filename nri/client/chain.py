@@ -183,7 +183,7 @@ class Client:
                 step.binary, plugin, step.request, until, max_output=limit, log=lambda line: log(plugin, line)
             )
         except launch.BrokenOffError as error:
-            why = f"killed: it could not be waited for or read: {error.strerror}"
+            why = f"it could not be waited for or read: {error.strerror}"
             raise PluginError(plugin, why, killed=True) from error
         except OSError as error:
             raise PluginError(plugin, unstartable.explain(step.binary, error)) from error
@@ -200,10 +200,10 @@ def _result(plugin: str, binary: str, output: launch.Output, seconds: float, max
     if output.status in unstartable.NOT_RUN and unstartable.has_windows_ends(binary):  # `#!/usr/bin/env sh` with CR
         stderr += f"; {unstartable.WINDOWS}"
     if output.stopped == "deadline":
-        raise PluginError(plugin, f"killed: no result after {seconds:.3g} s{stderr}", killed=True)
+        raise PluginError(plugin, f"no result after {seconds:.3g} s{stderr}", killed=True)
     if output.stopped:
         what = f"it wrote more than {max_output} bytes to stdout, expected one result"
-        raise PluginError(plugin, f"killed: {what}{stderr}", killed=True)
+        raise PluginError(plugin, what + stderr, killed=True)
     ending = output.ending
     also = f"; {ending}" if ending else ""
     try:

@@ -30,13 +30,13 @@ class PluginError(NRIError):
 
     ``str()`` is ``TYPE: REASON``. Control characters in both are escaped, so the text is one line.
 
-    :param killed: the host has killed it: at its deadline, or for too much output.
+    :param killed: whether the host has killed it, as at its deadline; then the reason begins with ``killed: ``.
     """
 
     def __init__(self, plugin: str, reason: str, *, killed: bool = False) -> None:
         self.killed = killed
         self.plugin = escape(plugin)
-        self.reason = escape(reason)
+        self.reason = escape(f"killed: {reason}" if killed else reason)
         super().__init__(f"{self.plugin}: {self.reason}")
 
 

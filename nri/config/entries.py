@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nri.types.jsonobject import Field, JSONObject, number, objects, opaque, string, strings
-from nri.types.v1 import VERSION, State
+from nri.types.v1 import STATES, VERSION, State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -108,6 +108,11 @@ class PluginEntry(JSONObject):
     def wants(self, state: str) -> bool:
         """Return whether the plugin is run for *state*, if its condition is met."""
         return state in (State.CREATE, State.DELETE) or state in self.states
+
+    @property
+    def wanted_states(self) -> list[str]:
+        """The states of the contract that the plugin is run for, in the order of a container's life."""
+        return [str(state) for state in STATES if self.wants(state)]
 
 
 def _plugins(value: object, where: str) -> tuple[PluginEntry, ...]:

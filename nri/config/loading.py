@@ -74,13 +74,14 @@ def load_files(conf_dir: str, conf_file: str, *, check_owner: bool = True) -> Fi
     For a caller that must answer at once: each file that is not valid is one fault (:class:`InvalidFile`);
     :meth:`ConfigError.explained` then finds the faults in it.
 
+    :param conf_dir: "" for *conf_file* alone.
     :raises ConfigError: as :func:`load` does.
     """
     files: Files = {}
     faults: list[Fault] = []
     plain: set[str] = set()
-    directories = _leading_to(conf_dir, faults, plain) if check_owner else []
-    for path in _files(conf_dir) or [conf_file]:
+    directories = _leading_to(conf_dir, faults, plain) if conf_dir and check_owner else []
+    for path in (_files(conf_dir) if conf_dir else []) or [conf_file]:
         known = len(faults)
         try:
             files[path] = _load_file(path, check_owner=check_owner)

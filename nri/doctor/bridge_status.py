@@ -11,7 +11,7 @@ from nri.doctor.node import LookError, Node
 from nri.doctor.redaction import without_values
 from nri.doctor.settings import Settings
 from nri.places import beside
-from nri.status import AskError, NoBridgeError, status
+from nri.status import AskError, NoBridgeError, shape, status
 
 SUBJECT = "status of the bridge"
 
@@ -93,19 +93,16 @@ def _configuration(configuration: dict[str, Any], found: Findings) -> None:
 
 def _plugin(plugin: dict[str, Any], found: Findings) -> None:
     name = f"{plugin['type']} ({plugin['source']})"
-    runs: dict[str, int] = {}
-    for counts in plugin["runs"].values():
-        for outcome in ("ok", "error", "killed", "passedOver"):
-            runs[outcome] = runs.get(outcome, 0) + counts[outcome]
-    bad = runs.get("error", 0) + runs.get("killed", 0)
+    good = sum(counts[shape.OK] for counts in plugin["runs"].values())
+    bad = sum(counts[shape.ERROR] + counts[shape.KILLED] for counts in plugin["runs"].values())
     if plugin["problem"]:
         found.fault("plugin-missing", f"{name}: {plugin['problem']}", "nri check")
         return
-    text = f"{name}: {runs.get('ok', 0)} runs succeeded, {bad} failed"
+    text = f"{name}: {good} runs succeeded, {bad} failed"
     last = plugin["lastError"]
     if bad and last:
         text += f", the last one for the {last['state']} of {last['pod'] or 'a pod that is not known'}"
-    if bad and plugin["last"] not in ("ok", None):
+    if bad and plugin["last"] not in (None, shape.OK):
         found.fault("plugin-fails", text, "nri status --pod NAMESPACE/NAME shows its error, and so does the log")
     elif bad:
         found.note("plugin-failed", text)

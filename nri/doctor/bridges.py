@@ -13,6 +13,8 @@ from nri.doctor.redaction import without_values
 from nri.doctor.settings import PLUGIN_CONF_DIR, PLUGIN_DIR, Settings
 from nri.errors import NRIError
 from nri.places import DEFAULT_RECORD_FILE, DEFAULT_SOCKET
+from nri.prefork.protocol import SHARED_VERB
+from nri.process import watchdog
 from nri.v1bridge.options import BridgeOptions
 
 SUBJECT = "bridge"
@@ -21,9 +23,6 @@ SERVICE = "nri-v1bridge.service"
 WANTED = f"/etc/systemd/system/multi-user.target.wants/{SERVICE}"
 OUTSIDE_OPTIONS = "/etc/nri/v1bridge.json"
 """The options that the systemd unit of this project names."""
-
-WATCHDOG = "nri-watchdog"
-"""The name of the process that a bridge has beside it, with the bridge's command line."""
 
 _NAME = re.compile(r"\d\d-.")
 _LISTENS = 0x10000  # __SO_ACCEPTCON in the flags of /proc/net/unix
@@ -118,7 +117,9 @@ def _is_outside(process: Process) -> bool:
     """Return whether a process is ``nri bridge``, or a ``v1bridge`` that a runtime did not launch as NN-v1bridge."""
     name = os.path.basename(process.arguments[0])
     words = [os.path.basename(word) for word in process.arguments[:6]]
-    if process.name == WATCHDOG or "--probe" in process.arguments or "--help" in process.arguments:
+    if process.name == watchdog.NAME or process.arguments[1:2] == [SHARED_VERB]:
+        return False
+    if "--probe" in process.arguments or "--help" in process.arguments:
         return False
     if name == "nri" or name.startswith("python"):
         return "nri" in words and "bridge" in words[words.index("nri") + 1 :][:1]
@@ -149,7 +150,7 @@ def _options(
         except LookError as error:
             if error.is_absent:
                 continue
-            level = found.unseen if "permission denied" in str(error) else found.fault
+            level = found.unseen if error.is_denied else found.fault
             level("options", str(error), f"correct {path}")
             break
         except UnicodeDecodeError:

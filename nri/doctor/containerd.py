@@ -10,7 +10,7 @@ from nri.doctor.engines import Engine
 from nri.doctor.finding import Findings
 from nri.doctor.node import LookError, Node
 from nri.doctor.settings import NRI, PLUGIN_CONF_DIR, PLUGIN_DIR, Handler, Settings, duration, flag
-from nri.places import DEFAULT_SOCKET
+from nri.places import CONTAINERD_CONF_FILE, DEFAULT_SOCKET
 
 SUBJECT = "containerd"
 
@@ -60,7 +60,7 @@ def _has_v2(engine: Engine) -> bool:
 
 def _unread(error: LookError, engine: Engine, found: Findings) -> None:
     reason = str(error)
-    if "permission denied" in reason:
+    if error.is_denied:
         found.unseen("unreadable", reason)
     elif error.is_absent and engine.version[:1] != (1,):
         found.note("import-missing", f"{reason}; a file that imports names")
@@ -143,7 +143,7 @@ def _check_table(settings: Settings, files: ConfigFiles, found: Findings) -> Non
 def _describe(settings: Settings, files: ConfigFiles, found: Findings) -> None:
     """Add the settings themselves."""
     if settings.engine.version and not _has_v2(settings.engine):
-        text = f"{settings.about} has no NRI v2: it runs the plugins of /etc/nri/conf.json itself"
+        text = f"{settings.about} has no NRI v2: it runs the plugins of {CONTAINERD_CONF_FILE} itself"
         found.ok("native", text)
         return
     if not settings.serves:

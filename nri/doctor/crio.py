@@ -43,7 +43,7 @@ def look(node: Node, engine: Engine) -> tuple[Settings, Findings]:
         try:
             document = read_toml(node, path)
         except LookError as error:
-            if "permission denied" in str(error):
+            if error.is_denied:
                 found.unseen("unreadable", str(error))
             elif path != main or not error.is_absent:
                 found.fault("unreadable", str(error), f"correct {path}, then systemctl restart crio")

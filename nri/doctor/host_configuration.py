@@ -12,6 +12,7 @@ from nri.doctor.finding import Findings
 from nri.doctor.node import LookError, Node
 from nri.doctor.redaction import without_values
 from nri.doctor.ways import Plugins
+from nri.places import RUNTIME_OPTIONS_FILE
 from nri.runtime.options import load as load_runtime_options
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def look(
     directory, file = (_outside(node, path) for path in (options.conf_dir, options.conf_file))
     try:
         files = load_files(directory, file)
-        alone = load_files("/nonexistent", file)
+        alone = {file: files[file]} if file in files else load_files("", file)
     except ConfigError as error:
         _faults(node, error, found)
         return None, found
@@ -142,7 +143,7 @@ def _look_for(node: Node, options: BridgeOptions, plugin: str, where: str, found
 
 
 def _runtime_options(node: Node, found: Findings) -> None:
-    path = _outside(node, "/etc/nri/runtime.json")
+    path = _outside(node, RUNTIME_OPTIONS_FILE)
     if fault := load_runtime_options(path).fault:
-        text = without_values(fault.replace(path, "/etc/nri/runtime.json"))
-        found.fault("runtime-options", text, "correct /etc/nri/runtime.json")
+        text = without_values(fault.replace(path, RUNTIME_OPTIONS_FILE))
+        found.fault("runtime-options", text, f"correct {RUNTIME_OPTIONS_FILE}")

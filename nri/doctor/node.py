@@ -37,11 +37,22 @@ class LookError(NRIError):
     """Something could not be looked at; the message has the path and the reason.
 
     :ivar is_absent: there is no such file.
+    :ivar is_denied: our user may not look at it.
     """
 
-    def __init__(self, path: str, reason: str, *, is_absent: bool = False) -> None:
+    def __init__(self, path: str, reason: str, *, is_absent: bool = False, is_denied: bool = False) -> None:
         super().__init__(f"{path}: {reason}")
-        self.path, self.reason, self.is_absent = path, reason, is_absent
+        self.path, self.reason, self.is_absent, self.is_denied = path, reason, is_absent, is_denied
+
+    @classmethod
+    def of(cls, path: str, error: OSError, before: str = "") -> LookError:
+        """Return the error for an OSError.
+
+        :param before: what the reason begins with.
+        """
+        is_absent = isinstance(error, FileNotFoundError | NotADirectoryError)
+        reason = before + (error.strerror or str(error)).lower()
+        return cls(path, reason, is_absent=is_absent, is_denied=isinstance(error, PermissionError))
 
 
 class Process(NamedTuple):
@@ -99,7 +110,7 @@ class Node:
                 raise LookError(path, str(error)) from None
             except OSError as error:
                 if error.errno != errno.EINVAL:  # it is no link
-                    raise LookError(path, _why(error), is_absent=error.errno == errno.ENOTDIR) from None
+                    raise LookError.of(path, error) from None
                 target = ""
             if not target:
                 place = here
@@ -123,7 +134,7 @@ class Node:
         try:
             return os.lstat(self.real(path))
         except OSError as error:
-            raise LookError(path, _why(error), is_absent=isinstance(error, FileNotFoundError)) from None
+            raise LookError.of(path, error) from None
 
     def exists(self, path: str) -> bool:
         """Return whether ``path`` leads to something that we can see."""
@@ -170,7 +181,7 @@ class Node:
         except FileNotFoundError:
             return []
         except OSError as error:
-            raise LookError(path, _why(error)) from None
+            raise LookError.of(path, error) from None
         return sorted(found, key=os.fsencode)
 
     # Processes and programs
@@ -228,7 +239,7 @@ class Node:
                 raise LookError(path, f"not run: {wrong.removeprefix(real).strip()}")
             output = launch(real, [name or path, *arguments], b"", time.monotonic() + within, log=lambda _: None)
         except OSError as error:
-            raise LookError(path, f"it can't be run: {_why(error)}") from None
+            raise LookError.of(path, error, "it can't be run: ") from None
         if output.stopped:
             why = f"not done within {within:g} s" if output.stopped == "deadline" else "it wrote too much"
             raise LookError(path, f"killed: {why}")
@@ -253,7 +264,7 @@ class Node:
         try:
             descriptor = os.open(self.real(path), _FLAGS)
         except OSError as error:
-            raise LookError(path, _why(error), is_absent=isinstance(error, FileNotFoundError)) from None
+            raise LookError.of(path, error) from None
         try:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):
@@ -264,7 +275,7 @@ class Node:
             while len(data) < limit and (more := os.read(descriptor, limit - len(data))):
                 data += more
         except OSError as error:
-            raise LookError(path, _why(error)) from None
+            raise LookError.of(path, error) from None
         finally:
             os.close(descriptor)
         return data
@@ -272,7 +283,3 @@ class Node:
 
 def _parts(path: str) -> list[str]:
     return [part for part in reversed(path.split("/")) if part not in ("", ".")]
-
-
-def _why(error: OSError) -> str:
-    return (error.strerror or str(error)).lower()

@@ -122,7 +122,7 @@ def _read(node: Node, path: str, then: str, found: Findings) -> Table:
     try:
         return read_json(node, path) if path.endswith(".json") else read_toml(node, path)
     except LookError as error:
-        if "permission denied" in str(error):
+        if error.is_denied:
             found.unseen("unreadable", str(error))
         elif not error.is_absent:
             found.fault("unreadable", str(error), f"correct {path}{f', then {then}' if then else ''}")

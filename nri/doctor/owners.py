@@ -6,14 +6,17 @@ import os
 import stat
 
 from nri import trust
+from nri.doctor.bridges import OUTSIDE_OPTIONS
 from nri.doctor.finding import Findings
 from nri.doctor.node import LookError, Node
+from nri.doctor.settings import PLUGIN_CONF_DIR, PLUGIN_DIR
 from nri.places import CONTAINERD_CONF_FILE, DEFAULT_BIN_DIRS, DEFAULT_CONF_DIR, RUNTIME_OPTIONS_FILE
 
 SUBJECT = "files and owners"
 
-DIRECTORIES = ("/etc/nri", DEFAULT_CONF_DIR, "/etc/nri/conf.d", "/opt/nri", *DEFAULT_BIN_DIRS, "/opt/nri/plugins")
-FILES = (CONTAINERD_CONF_FILE, RUNTIME_OPTIONS_FILE, "/etc/nri/v1bridge.json")
+_TOPS = ("/etc/nri", "/opt/nri")
+DIRECTORIES = (*_TOPS, DEFAULT_CONF_DIR, PLUGIN_CONF_DIR, *DEFAULT_BIN_DIRS, PLUGIN_DIR)
+FILES = (CONTAINERD_CONF_FILE, RUNTIME_OPTIONS_FILE, OUTSIDE_OPTIONS)
 """What is looked at, with the files in the directories."""
 
 MAX_FILES = 1000
@@ -44,15 +47,15 @@ def findings(node: Node, more: tuple[str, ...] = ()) -> Findings:
             parent = os.path.dirname(real)
             _judge(node, node.inside(parent), parent, os.stat(parent), found)
     if len(found) == wrong:
-        text = f"{looked} files and directories below /etc/nri and /opt/nri: only root can change them"
-        found.ok("trusted", text if looked else "neither /etc/nri nor /opt/nri exists: nri is not installed")
+        text = f"{looked} files and directories below {' and '.join(_TOPS)}: only root can change them"
+        found.ok("trusted", text if looked else f"neither {' nor '.join(_TOPS)} exists: nri is not installed")
     return found
 
 
 def _files(node: Node, directories: list[str], found: Findings) -> list[str]:
     files: list[str] = []
     for directory in directories:
-        if directory in ("/etc/nri", "/opt/nri"):
+        if directory in _TOPS:
             continue  # what matters below these is listed
         try:
             names = node.names(directory)

@@ -9,6 +9,7 @@ from nri.doctor.node import LookError, Node
 from nri.doctor.redaction import without_secrets
 from nri.errors import escape
 from nri.types.gojson import shorten
+from nri.v1bridge.datagrams import IDENTIFIER
 
 SUBJECT = "log"
 
@@ -21,7 +22,6 @@ MAX_LINE = 500
 MAX_END = 256 * 1024
 """Bytes at the end of a file that are looked at."""
 
-IDENTIFIER = "nri-v1bridge"
 SYSLOG = ("/var/log/syslog", "/var/log/messages")
 
 

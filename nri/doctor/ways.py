@@ -10,9 +10,9 @@ from nri.doctor.finding import Findings
 from nri.doctor.node import Node
 from nri.doctor.other_engines import Configured, check_program, hooks
 from nri.doctor.settings import PLUGIN_DIR, Settings
-from nri.places import CONTAINERD_CONF_FILE
+from nri.places import CONTAINERD_CONF_FILE, DEFAULT_CONF_DIR
 
-SUBJECT = "who runs the plugins"
+SUBJECT = "what runs the plugins"
 
 
 class Plugins(NamedTuple):
@@ -138,7 +138,7 @@ def _conf_json(settings: Settings, plugins: Plugins, has_way: bool, found: Findi
         if plugins.in_file:
             return [f"{name}: containerd itself, {file}"]
         if plugins.in_directory and not has_way:
-            text = f"{name} does not read /etc/nri/resource.d, so {_listed(plugins.in_directory)} never run"
+            text = f"{name} does not read {DEFAULT_CONF_DIR}, so {_listed(plugins.in_directory)} never run"
             found.fault("directory-unread", text, f"put them into {file}, or use nri-runc: docs/running.md")
         return []
     if not plugins.in_file:
@@ -152,8 +152,8 @@ def _conf_json(settings: Settings, plugins: Plugins, has_way: bool, found: Findi
     if plugins.in_directory:
         alone = [plugin for plugin in plugins.in_file if plugin not in plugins.in_directory]
         if alone and version < (2,):
-            text = f"{_listed(alone)} in {file} never run, since /etc/nri/resource.d has files"
-            found.note("file-unread", text, f"move the entries to a file in /etc/nri/resource.d, and rm {file}")
+            text = f"{_listed(alone)} in {file} never run, since {DEFAULT_CONF_DIR} has files"
+            found.note("file-unread", text, f"move the entries to a file in {DEFAULT_CONF_DIR}, and rm {file}")
     return []
 
 

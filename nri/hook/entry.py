@@ -13,6 +13,7 @@ import os
 
 from nri import config, trust
 from nri.client import ChainError, Client, DirectInvoker, Sandbox, Task, read_config, spec_from_oci
+from nri.client.forking import ForkingInvoker
 from nri.client.oci import sandbox_id_in
 from nri.client.oci_state import OCIState
 from nri.errors import NRIError
@@ -43,7 +44,10 @@ def main(arguments: Arguments, started: float) -> int:
         _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
     stdin = sys.stdin.buffer if sys.stdin is not None else None
     hook = _Hook(
-        arguments, Reporter(sys.stderr, program="nri hook"), Deadline(arguments.deadline, started), has_watchdog=True
+        arguments,
+        Reporter(sys.stderr, program="nri hook"),
+        Deadline(arguments.deadline, started),
+        has_own_process=True,
     )
     hook.deadline.enforce(hook.fail)
     return hook.run(stdin)
@@ -55,14 +59,16 @@ def run(arguments: Arguments, stdin: BinaryIO | None, stderr: TextIO | None) -> 
     This changes the working directory and umask of the process.
     """
     return _Hook(
-        arguments, Reporter(stderr, program="nri hook"), Deadline(arguments.deadline), has_watchdog=False
+        arguments, Reporter(stderr, program="nri hook"), Deadline(arguments.deadline), has_own_process=False
     ).run(stdin)
 
 
 class _Hook:
-    def __init__(self, arguments: Arguments, reporter: Reporter, deadline: Deadline, *, has_watchdog: bool) -> None:
+    def __init__(
+        self, arguments: Arguments, reporter: Reporter, deadline: Deadline, *, has_own_process: bool
+    ) -> None:
         self._arguments, self._reporter, self.deadline = arguments, reporter, deadline
-        self._has_watchdog = has_watchdog
+        self._has_own_process = has_own_process
         self._name = ""
 
     def run(self, stdin: BinaryIO | None) -> int:
@@ -92,9 +98,10 @@ class _Hook:
         self._reporter.log_file = _absolute(arguments.log_file) if arguments.log_file else ""
         bin_dirs = [_absolute(directory) for directory in arguments.bin_dirs]
         deadline.doing = f"it was reading the configuration, {arguments.conf_dir} or {arguments.conf_file}"
+        forking = ForkingInvoker(bin_dirs, check_owner=arguments.check_owner) if self._has_own_process else None
         client = Client(
             config.load(arguments.conf_dir, arguments.conf_file, check_owner=arguments.check_owner),
-            DirectInvoker(bin_dirs, check_owner=arguments.check_owner),
+            forking or DirectInvoker(bin_dirs, check_owner=arguments.check_owner),
             timeout=arguments.timeout,
             failure_policy=arguments.failure_policy,
         )
@@ -114,9 +121,11 @@ class _Hook:
         if not plugins:
             return
         deadline.doing = f"it was running {', '.join([plugin.type for plugin in plugins])}"
+        if forking is not None:
+            forking.expect([plugin.type for plugin in plugins])
         prepare_process()
         try:
-            watcher = watchdog.start(make_session=True) if self._has_watchdog else None
+            watcher = watchdog.start(make_session=True) if self._has_own_process else None
         except OSError as error:
             raise NRIError(f"the plugins' watchdog cannot be started: {error.strerror}") from error
         may_leave_processes = True
@@ -129,6 +138,8 @@ class _Hook:
             )
             may_leave_processes = any(step.error for step in steps)
         finally:
+            if forking is not None:
+                forking.dismiss()
             if watcher is not None:
                 (watcher.sweep if may_leave_processes else watcher.dismiss)()
 

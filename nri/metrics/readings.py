@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from nri.errors import escape
 from nri.metrics import histograms
+from nri.status.shape import ERROR, KILLED, OK, PASSED_OVER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
     Sample = tuple[Labels, Any]  # a number, or the Buckets of a histogram
     Reading = Callable[[Document], Iterator[Sample]]
 
-OUTCOMES = {"ok": "ok", "error": "error", "killed": "killed", "passedOver": "passed_over"}
-"""The outcomes of a run, by their keys in the document."""
+OUTCOME_LABELS = {OK: "ok", ERROR: "error", KILLED: "killed", PASSED_OVER: "passed_over"}
+"""The label's value for each outcome of a run."""
 
 PREFORK_STATES = ("ready", "loading", "off", "foreign", "failed")
 """The states of prefork; one that a later bridge adds has no series."""
@@ -113,10 +114,10 @@ def plugin_runs(document: Document) -> Iterator[Sample]:
         runs: dict[Labels, float] = {}
         for entry in _counted(entries):
             for state in (*entry["states"], *entry["runs"]):
-                for outcome in OUTCOMES.values():
+                for outcome in OUTCOME_LABELS.values():
                     runs.setdefault((label(state), outcome), 0)
             for state, counts in entry["runs"].items():
-                for key, outcome in OUTCOMES.items():
+                for key, outcome in OUTCOME_LABELS.items():
                     runs[label(state), outcome] += counts[key]
         for labelled, count in runs.items():
             yield (*labels, *labelled), count
@@ -132,7 +133,7 @@ def plugin_last(document: Document) -> Iterator[Sample]:
     """Whether each plugin's last run was well, once it has run."""
     for labels, entries in _plugins(document).items():
         if known := [entry["last"] for entry in entries if entry["last"] is not None]:
-            yield labels, float(all(last == "ok" for last in known))
+            yield labels, float(all(last == OK for last in known))
 
 
 def plugin_last_error(document: Document) -> Iterator[Sample]:

@@ -140,7 +140,7 @@ TABLE = (
         readings.plugin_runs,
         (*PLUGIN, "state", "outcome"),
         per="state",
-        times=len(readings.OUTCOMES),
+        times=len(readings.OUTCOME_LABELS),
     ),
     _row(
         "plugin_duration_seconds",

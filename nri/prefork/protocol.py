@@ -31,6 +31,13 @@ would compete with the host for the CPU. If a worker ends before it has read the
 socket was reset, and gives the request to another worker. A plugin that forks in ``invoke`` and returns in both
 processes writes two results, as it does as ``TYPE invoke``: the second process writes a piece, and no end.
 
+One server may serve several plugins (:mod:`nri.skel.shared`). Then its stdin takes one message for each, ``serve``,
+with one descriptor: the control socket of that plugin, which works as above. The argument is the module that the
+plugin's executable runs, the path of that executable, and the same path without links, each ended by a NUL. A worker
+of such a server prefaults its pages only when the host asks for it, with a length of 0 (:data:`PREPARE`) before the
+request: the host asks the worker that gets the next request, and the others stay small. The host closes stdin when
+all plugins are to end. Both processes are of the same build, so this part has no version.
+
 If there is no control socket, or a module is missing, the plugin writes ``TYPE prefork: REASON`` to stderr. The host
 reads stderr until it receives ``files``; after that, the server's stderr is /dev/null.
 
@@ -45,11 +52,13 @@ import os
 VERSION = 5  # of the protocol, which `TYPE version` prints
 FILES, REFUSED, READY = b"files", b"refused", b"ready"  # the words of a server
 MORE, DONE, NEXT = b"more", b"done", b"next"  # the words of a host
+SERVE = b"serve"  # the word of a host to a server of several plugins
+SHARED_VERB = "prefork-server"  # of a host's executable that is such a server; its argument is the build
 MAX_MESSAGE = 65536  # bytes of a message on the control socket at most
 MAX_ARGUMENT = 60_000  # bytes of the argument of `files` or `refused`; a plugin with longer file names is refused
 LENGTH = 4  # bytes of the length of a request or of a piece
 MAX_PIECE = 1 << 28  # bytes of a piece at most; the first four bytes of a text are a larger number
-_END = bytes(LENGTH)
+_END = PREPARE = bytes(LENGTH)
 
 
 def encode_message(word: bytes, argument: bytes | int | None = None) -> bytes:
@@ -71,12 +80,12 @@ def decode_pid(argument: bytes) -> int:
 
 
 def encode_files(paths: list[str]) -> bytes:
-    """Return the argument of ``files``."""
+    """Return the argument of ``files``: these paths, each with a NUL after it. That of ``serve`` has words."""
     return b"".join([os.fsencode(path) + b"\0" for path in paths])
 
 
 def decode_files(argument: bytes) -> list[str]:
-    """Return the paths in the argument of ``files``."""
+    """Return what :func:`encode_files` was given."""
     return [os.fsdecode(path) for path in argument.split(b"\0") if path]
 
 
@@ -88,9 +97,12 @@ def encode_request(data: bytes) -> bytes:
 class RequestDecoder:
     """Decodes the bytes from a host on a worker's socket, in pieces of any size."""
 
-    __slots__ = ("_head", "left")
+    __slots__ = ("_head", "_skips", "is_asked", "left")
 
-    def __init__(self) -> None:
+    def __init__(self, *, skips: bool = False) -> None:
+        """:param skips: skip lengths of 0, which ask for preparation."""
+        self._skips = skips
+        self.is_asked = False  # True if preparation was asked for, and no request has followed yet
         self.left: int | None = None  # bytes of the request that are still to come; None until its length is known
         self._head = b""
 
@@ -98,8 +110,11 @@ class RequestDecoder:
         """Return the part of the request in ``data``, the bytes that were read next."""
         if self.left is None:
             self._head += data
+            while self._skips and self._head.startswith(PREPARE):
+                self._head, self.is_asked = self._head[LENGTH:], True
             if len(self._head) < LENGTH:
                 return b""
+            self.is_asked = False
             self.left = int.from_bytes(self._head[:LENGTH], "big")
             data = self._head[LENGTH:]
         self.left -= len(data)

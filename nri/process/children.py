@@ -5,10 +5,59 @@ from __future__ import annotations
 import os
 from _thread import allocate_lock
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 started: set[int] = set()  # the children that were started and are not reaped; a subreaper kills all others
-lock = allocate_lock()  # held while a child is started or reaped: meanwhile `started` is not the kernel's list
+lock = allocate_lock()  # held while `started` or `coming` is changed, and from before a child is reaped
+coming = 0  # children that are being started: until `started` has them, nobody can tell them from orphans
+_one_start = allocate_lock()  # held during a start that is reported: the reports do not say which one ends
 late: list[int] = []  # killed children that did not end in time, as in an uninterruptible system call
 _reports = -1  # the descriptor that reports go to
+
+
+class Starting:
+    """A child that is being started, as a context: the caller sets ``pid`` in it, or raises.
+
+    :param descriptors: of its standard files, by which a watchdog finds it.
+    """
+
+    __slots__ = ("_descriptors", "is_reported", "pid")
+
+    def __init__(self, descriptors: Sequence[int]) -> None:
+        self._descriptors = descriptors
+        self.is_reported = are_reported()
+        self.pid = 0
+
+    def __enter__(self) -> Starting:
+        global coming  # noqa: PLW0603 - see the module's docstring
+        if self.is_reported:
+            _one_start.acquire()
+            # First, since this process may be killed before it knows the child's number.
+            report("?", " ".join([_link(fd) for fd in self._descriptors]))
+        with lock:
+            coming += 1
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        global coming  # noqa: PLW0603 - see the module's docstring
+        with lock:
+            coming -= 1
+            if self.pid:
+                started.add(self.pid)
+                report("+", self.pid)
+            else:
+                report("!")
+        if self.is_reported:
+            _one_start.release()
+
+
+def _link(fd: int) -> str:
+    try:
+        return os.readlink(f"/proc/self/fd/{fd}")
+    except OSError:
+        return "?"
 
 
 def reap(pid: int) -> int | None:

@@ -7,7 +7,7 @@ import select
 import sys
 import time
 
-from nri.process.wait import POLL_WITHOUT_PIDFD, await_end, give_up_at, has_exited, kill_group, pidfd_or_none
+from nri.process.wait import POLL_WITHOUT_PIDFD, await_end, ends, give_up_at, has_exited, kill_group, pidfd_or_none
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 
 _CHUNK = 65536
+_ENDS_SOON = 0.001  # seconds that a process has to end after a result, before its output is looked at again
 _PLAIN_READS = 4  # after the end: more than an ordinary pipe needs; then the kernel is asked how much is left
 
 
@@ -99,6 +100,7 @@ class Conversation:
         self._pauses = pauses or []
         self._open = set(pipes)
         self._over = self._killed = False
+        self._expects_end: bool | None = None  # None until there is output
         self._pidfd = pidfd_or_none(pid) if pidfd is None else pidfd
         self._poll = select.poll()
         for fd in (self._stdout, self._stderr, self._pidfd):
@@ -174,6 +176,12 @@ class Conversation:
 
     def _wait(self, left: float) -> list[tuple[int, int]]:
         """Wait, at most so many seconds, for events; return them."""
+        if self._expects_end and self._pidfd is not None:
+            # Nearly always its result is complete now, and it ends. Its files end before, one by one; without a look
+            # at them, their ends do not wake this thread, which may run on the CPU where the process is ending.
+            self._expects_end = False
+            if ends(self._pidfd, min(left, _ENDS_SOON)):
+                return [(self._pidfd, select.POLLIN)]
         if self._pauses:
             left = min(left, self._pauses[0][0])
         elif self._pidfd is None:
@@ -247,6 +255,8 @@ class Conversation:
             self._lines.feed(data)
         else:
             self._decoder.feed(data)
+            if self._expects_end is None:
+                self._expects_end = not self._is_socket and len(data) < _CHUNK
             self._over = self._over or self._decoder.is_over
         return len(data)
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from nri.process.lines import Log
 
-__all__ = ["MAX_OUTPUT", "BrokenOffError", "Output", "launch", "start"]
+__all__ = ["MAX_OUTPUT", "BrokenOffError", "Output", "Pipes", "launch", "start"]
 
 MAX_OUTPUT = 1024 * 1024
 """Bytes of stdout, and of logged stderr, by default."""
@@ -67,15 +67,9 @@ def start(
     :param stdout: a descriptor that becomes its stdout, which the caller closes. Then our end of stdout has no data.
     :raises OSError: when it cannot be started.
     """
-    pipes: list[int] = []
-    try:
-        for _ in range(3):
-            pipes += pipe()
-        child_in, to_child, from_child, child_out, from_stderr, child_err = pipes
-        ours = [to_child, from_child, from_stderr]
+    with Pipes() as pipes:
+        child_in, child_out, child_err = pipes.theirs
         out = child_out if stdout is None else stdout
-        for fd in ours:
-            os.set_blocking(fd, False)
         while True:
             try:
                 pid = spawn(path, argv, (child_in, out, child_err), environment=environment)
@@ -84,10 +78,38 @@ def start(
                 if error.errno != errno.ETXTBSY or time.monotonic() + _BUSY_RETRY >= deadline:
                     raise
                 time.sleep(_BUSY_RETRY)
-    except BaseException:
-        for fd in pipes:
-            os.close(fd)
-        raise
-    for fd in (child_in, child_out, child_err):
+    return pid, pipes.ours
+
+
+class Pipes:
+    """The pipes of a new process, as a context: its end closes ``theirs``, and after an error ``ours``, too.
+
+    :raises OSError: when a pipe cannot be made; those that were made are closed.
+    """
+
+    __slots__ = ("ours", "theirs")
+
+    def __init__(self) -> None:
+        made: list[int] = []
+        try:
+            for _ in range(3):
+                made += pipe()
+            child_in, to_child, from_child, child_out, from_stderr, child_err = made
+            self.ours = [to_child, from_child, from_stderr]
+            self.theirs = [child_in, child_out, child_err]
+            for fd in self.ours:
+                os.set_blocking(fd, False)
+        except BaseException:
+            _close(made)
+            raise
+
+    def __enter__(self) -> Pipes:
+        return self
+
+    def __exit__(self, kind: object, *_error: object) -> None:
+        _close(self.theirs if kind is None else [*self.ours, *self.theirs])
+
+
+def _close(descriptors: list[int]) -> None:
+    for fd in descriptors:
         os.close(fd)
-    return pid, ours

@@ -12,7 +12,9 @@ from nri.process.inherit import SIGNALS, inheritable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+
+    Start = Callable[[str, list[str], Mapping[str, str], Sequence[int], bool], int]
 
 PLUGIN_ENVIRONMENT = {
     "HOME": "/",
@@ -40,33 +42,43 @@ def spawn(
     # A descriptor whose number is one of the child's could be overwritten before it is in place.
     moved = _copies(descriptors) if min(descriptors) < len(descriptors) else []
     try:
-        with children.lock:
-            if is_reported := children.are_reported():
-                # First, since this process may be killed before it knows the child's number.
-                links = [os.readlink(f"/proc/self/fd/{fd}") for fd in descriptors]
-                children.report("?", " ".join(links))
-            try:
-                pid = os.posix_spawn(
-                    path,
-                    argv,
-                    environment,
-                    file_actions=[
-                        *[(os.POSIX_SPAWN_CLOSE, fd) for fd in inheritable()],
-                        *[(os.POSIX_SPAWN_DUP2, fd, target) for target, fd in enumerate(moved or descriptors)],
-                    ],
-                    **({"setsid": True} if own_session or is_reported else {"setpgroup": 0}),
-                    setsigmask=(),
-                    setsigdef=SIGNALS,
-                )
-            except BaseException:
-                children.report("!")
-                raise
-            children.started.add(pid)
-            children.report("+", pid)
+        with children.Starting(descriptors) as child:
+            child.pid = _start(path, argv, environment, moved or descriptors, own_session or child.is_reported)
     finally:
         for fd in moved:
             os.close(fd)
-    return pid
+    return child.pid
+
+
+def use(start: Start) -> None:
+    """Start programs with another function than ``os.posix_spawn`` from now on, in the whole process.
+
+    :param start: called with the path, the arguments, the environment, the descriptors that become 0, 1, 2 and so on
+        (none has one of these numbers, unless it is in its place), and whether the child leads a session; returns the
+        pid, or raises OSError.
+    """
+    global _start  # noqa: PLW0603 - a process has one way to start others
+    _start = start
+
+
+def _with_os(
+    path: str, argv: list[str], environment: Mapping[str, str], descriptors: Sequence[int], own_session: bool
+) -> int:
+    return os.posix_spawn(
+        path,
+        argv,
+        environment,
+        file_actions=[
+            *[(os.POSIX_SPAWN_CLOSE, fd) for fd in inheritable()],
+            *[(os.POSIX_SPAWN_DUP2, fd, target) for target, fd in enumerate(descriptors)],
+        ],
+        **({"setsid": True} if own_session else {"setpgroup": 0}),
+        setsigmask=(),
+        setsigdef=SIGNALS,
+    )
+
+
+_start: Start = _with_os
 
 
 def pipe() -> tuple[int, int]:

@@ -15,6 +15,7 @@ from nri.process import children
 from nri.process.wait import SIGKILL, ends, pidfd_or_none
 
 ENDS_WITHIN = 0.1  # seconds to wait for all orphans: the next event may be waiting. The rest is checked after it
+_PAUSE = 0.0005  # seconds between looks whether a child has been started
 _PR_SET_CHILD_SUBREAPER = 36
 
 log = logging.getLogger("nri.client")
@@ -29,7 +30,10 @@ class Subreaper:
         self._killed: set[int] = set()  # orphans that have not ended yet
 
     def may_have_orphans(self) -> bool:
-        """Return whether there may be orphans: a cheap check, allowed at any time."""
+        """Return whether there may be orphans, when no child is being started any more: allowed at any time."""
+        until = time.monotonic() + ENDS_WITHIN
+        while children.coming and time.monotonic() < until:
+            time.sleep(_PAUSE)
         return self.is_subreaper and not children.started.issuperset(_children())
 
     def end_orphans(self) -> None:
@@ -48,7 +52,9 @@ class Subreaper:
 
     def _kill_new(self) -> list[int]:
         """Reap the orphans that have ended, kill those that were not killed yet; return the latter."""
-        with children.lock:  # a child that is being started is not in `started` yet
+        with children.lock:
+            if children.coming:
+                return []  # such a child is not in `started` yet; they are looked for again
             left = [pid for pid in _children() if pid not in children.started]
         left = [pid for pid in left if not _is_reaped(pid)]  # until it is reaped, no other process gets its number
         self._killed.intersection_update(left)

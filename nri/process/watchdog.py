@@ -16,6 +16,10 @@ import time
 from nri.process import children
 from nri.process.spawn import pipe
 from nri.process.wait import SIGKILL, stat_fields
+from nri.process_name import set_name
+
+NAME = "nri-watchdog"
+"""The name of its process for the kernel; its command line is the host's."""
 
 ROUNDS = 100  # times that the watchdog looks for processes: one may fork while its siblings are killed
 TIMEOUT = 0.5  # seconds that the watchdog looks for a process that the host was starting when it ended
@@ -96,11 +100,7 @@ def _watch(waits: int, host: int, is_shared: bool) -> None:
     os.closerange(3, waits)  # the connection to the runtime, too, which must see that the host is gone
     os.closerange(waits + 1, 1 << 20)
     os.chdir("/")
-    try:
-        with open("/proc/self/comm", "w", encoding="ascii") as file:
-            file.write("nri-watchdog")
-    except OSError:
-        pass  # the name is only for lists of processes
+    set_name(NAME)
     sessions, files = _read_reports(waits)
     if not is_shared:
         sessions = {host}

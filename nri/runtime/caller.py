@@ -99,19 +99,14 @@ def _listener(address: str) -> int:
     """Return the pid of the process that listens on a Unix socket."""
     import _socket  # the socket module would import enum and selectors
 
+    from nri.peer import credentials
+
     sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM | _socket.SOCK_NONBLOCK | _socket.SOCK_CLOEXEC)
     try:
         sock.connect(address.removeprefix("unix://"))
-        credentials = sock.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)
+        pid, _ = credentials(sock)
     finally:
         sock.close()
-    pid = int.from_bytes(credentials[:4], "little" if _is_little() else "big", signed=True)
-    if pid <= 0:
+    if not pid:
         raise ValueError("it is in another pid namespace")
     return pid
-
-
-def _is_little() -> bool:
-    import sys
-
-    return sys.byteorder == "little"

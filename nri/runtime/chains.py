@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 
 from nri import config
-from nri.client import ChainError, Client, DirectInvoker
+from nri.client import ChainError, Client
+from nri.client.forking import ForkingInvoker
 from nri.config.entries import ConfigList
 from nri.errors import NRIError
 from nri.places import CONTAINERD_CONF_FILE
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from nri.adjust import Changes
+    from nri.config.entries import PluginEntry
     from nri.runtime.options import WrapperOptions
     from nri.runtime.report import Report
     from nri.types.v1 import Request
@@ -43,6 +45,7 @@ class HostChains:
         deadline = Deadline(options.deadline)
         deadline.doing = f"it was reading the configuration, {options.conf_dir} or {options.conf_file}"
         deadline.enforce(on_late or report.error)
+        self._invoker = ForkingInvoker(options.bin_dirs)
         self._client = self._make_client(config.load(options.conf_dir, options.conf_file))
         deadline.release()
         self._own = self._client
@@ -93,7 +96,7 @@ class HostChains:
         deadline.enforce(on_late or self._report.error)
         try:
             with Surroundings():
-                self._run(client, request, changes, deadline)
+                self._run(client, request, plugins, changes, deadline)
         except ChainError as error:
             if deadline.left() == 0:
                 raise NRIError(deadline.passed(str(error))) from error
@@ -104,7 +107,15 @@ class HostChains:
             deadline.release()
             _restore(handlers)
 
-    def _run(self, client: Client, request: Request, changes: Changes | None, deadline: Deadline) -> None:
+    def _run(
+        self,
+        client: Client,
+        request: Request,
+        plugins: list[PluginEntry],
+        changes: Changes | None,
+        deadline: Deadline,
+    ) -> None:
+        self._invoker.expect([plugin.type for plugin in plugins])
         prepare_process()
         watcher = watchdog.start(make_session=False, shares_session=True)
         may_leave_processes = True
@@ -118,6 +129,7 @@ class HostChains:
             )
             may_leave_processes = any(step.error for step in steps)
         finally:
+            self._invoker.dismiss()
             (watcher.sweep if may_leave_processes else watcher.dismiss)()
 
     def _client_for(self, state: str) -> Client:
@@ -127,7 +139,7 @@ class HostChains:
         options = self._options
         return Client(
             configuration,
-            DirectInvoker(options.bin_dirs),
+            self._invoker,
             timeout=options.timeout,
             failure_policy=options.failure_policy,
         )

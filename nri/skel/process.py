@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any, NoReturn
 
+    from nri.prefork.server.worker import Program
+
 _CHUNK = 65536
 
 
@@ -58,10 +60,15 @@ def _prefork(plugin: Plugin) -> NoReturn:
     """Run ``plugin`` as a prefork server, and exit."""
     try:
         from nri.prefork.server.serving import serve
-        from nri.prefork.server.worker import Program
     except ImportError as error:
         _say(sys.stderr, f"{plugin.type} prefork: a module is missing in the executable: {error.name}")
         sys.exit(2)
+    serve(program_of(plugin))
+
+
+def program_of(plugin: Plugin) -> Program:
+    """Return ``plugin`` as a prefork server runs it."""
+    from nri.prefork.server.worker import Program
 
     class Rehearsal(Plugin):
         def invoke(self, request: Request) -> Result:
@@ -72,7 +79,7 @@ def _prefork(plugin: Plugin) -> NoReturn:
     if plugin.conf_class is not None:
         classes += plugin.conf_class.__mro__[:-1]
         uses += ("nri.types.table_explained",)  # the reason why a conf is wrong
-    serve(Program(plugin.type, uses, _answer, plugin, Rehearsal(), classes))
+    return Program(plugin.type, uses, _answer, plugin, Rehearsal(), classes)
 
 
 def _answer(plugin: Plugin, stdin: Any, stdout: Any) -> int:

@@ -14,9 +14,9 @@ import json
 import os
 import struct
 import time
-from _socket import AF_UNIX, SO_PEERCRED, SO_SNDTIMEO, SOCK_STREAM, SOL_SOCKET, socket
+from _socket import AF_UNIX, SO_SNDTIMEO, SOCK_STREAM, SOL_SOCKET, socket
 
-from nri import trust
+from nri import peer, trust
 from nri.errors import NRIError, bounded, escape
 from nri.filekind import describe
 from nri.places import DEFAULT_RECORD_FILE, beside
@@ -110,9 +110,9 @@ def _connect(path: str, timeout: float) -> socket:
         connection = socket(AF_UNIX, SOCK_STREAM | _CLOEXEC)
         try:
             _reach(connection, f"/proc/self/fd/{fd}", timeout)
-            _, uid, _ = struct.unpack("3i", connection.getsockopt(SOL_SOCKET, SO_PEERCRED, struct.calcsize("3i")))
-            if uid not in (0, os.geteuid()):
-                raise AskError(f"{path}: user {uid} answers there, expected root or user {os.geteuid()}")
+            _, user = peer.credentials(connection)
+            if not peer.is_trusted(user):
+                raise AskError(f"{path}: user {user} answers there, expected root or user {os.geteuid()}")
         except BaseException:
             connection.close()
             raise

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from nri.errors import bounded, escape
 from nri.presence import CONNECTED
+from nri.status.shape import OK, OUTCOMES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,9 +16,6 @@ if TYPE_CHECKING:
 
 WELL, DEGRADED, NO_BRIDGE = 0, 1, 2
 """The codes of a verdict; exit statuses of ``nri status --check``."""
-
-OUTCOMES = ("ok", "error", "killed", "passedOver")
-"""The outcomes of a plugin's run."""
 
 MAX_LINE = 1024
 """Bytes of a verdict's line: as many as Kubernetes shows of a probe's output."""
@@ -113,7 +111,7 @@ def _of_plugin(plugin: dict[str, Any]) -> list[str]:
         reasons.append(f"{name}: {plugin['problem']}")
     if prefork is not None and prefork["state"] == "failed":
         reasons.append(f"{name}: not preforked: {prefork['reason'] or 'no reason is known'}")
-    if plugin["last"] not in (None, "ok"):
+    if plugin["last"] not in (None, OK):
         why = f": {error['error']}" if error is not None and error["error"] else ""
         reasons.append(f"{name}: its last run failed{why}")
     return reasons
@@ -124,7 +122,7 @@ def _of_counters(document: dict[str, Any], thresholds: Thresholds) -> list[str]:
     if (most := thresholds.max_error_rate) is not None:
         for plugin in document["plugins"]:
             every = sum([sum([runs[outcome] for outcome in OUTCOMES]) for runs in plugin["runs"].values()])
-            failed = every - sum([runs["ok"] for runs in plugin["runs"].values()])
+            failed = every - sum([runs[OK] for runs in plugin["runs"].values()])
             reasons += _rate(f"{plugin['type']}: {failed} of {every} runs failed", failed, every, most)
     if (most := thresholds.max_near_deadline) is not None:
         for event in document["events"]:

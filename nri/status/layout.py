@@ -33,11 +33,14 @@ def wrapped(text: str, first: str = "", then: str | None = None) -> list[str]:
     return lines or [first.rstrip()]
 
 
-def labelled(label: str, *texts: str) -> list[str]:
-    """Return texts, each in lines of its own, with a label at their left."""
+def labelled(label: str, *texts: str, width: int = LABEL) -> list[str]:
+    """Return texts, each in lines of its own, with a label at their left.
+
+    :param width: columns of the label.
+    """
     lines: list[str] = []
     for text in texts:
-        lines += wrapped(text, (label if not lines else "").ljust(LABEL))
+        lines += wrapped(text, (label if not lines else "").ljust(width))
     return lines
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from nri.presence import CONNECTED
-from nri.status.judging import OUTCOMES, WELL, Verdict
+from nri.status.judging import WELL, Verdict
 from nri.status.layout import date, labelled, number, quantile, since, table, wrapped
+from nri.status.shape import OUTCOMES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

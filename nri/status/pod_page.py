@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from nri.status.layout import date, milliseconds, wrapped
+from nri.status.shape import ERROR, KILLED, OK, PASSED_OVER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 MAX_SHOWN = 600
 """Characters that are shown of a text of a plugin; ``--json`` has the others."""
 
-OUTCOMES = {"ok": "ok", "error": "ERROR", "killed": "KILLED", "passedOver": "passed over"}
+WORDS = {OK: "ok", ERROR: "ERROR", KILLED: "KILLED", PASSED_OVER: "passed over"}
 """The words for the outcomes of a plugin's run."""
 
 _TOLD = ("plugin", "version", "metadata", "error")
@@ -47,7 +48,7 @@ def _exchange(exchange: dict[str, Any]) -> Iterator[str]:
     if exchange["error"]:
         yield from wrapped(_short(f"the runtime was answered: {exchange['error']}"), "  ", "    ")
     for part in exchange["plugins"]:
-        outcome = OUTCOMES.get(part["outcome"], part["outcome"])
+        outcome = WORDS.get(part["outcome"], part["outcome"])
         yield from wrapped(f"{part['plugin']}: {outcome}, {milliseconds(part['seconds'])}", "  ", "    ")
         if part["error"]:
             yield from wrapped(_short(part["error"]), "    ")

@@ -15,6 +15,11 @@ if TYPE_CHECKING:
 
     Rule = Callable[[Any, str], str]
 
+OUTCOMES = ("ok", "error", "killed", "passedOver")
+"""The outcomes of a plugin's run, as the bridge writes them (:mod:`nri.client.step`)."""
+
+OK, ERROR, KILLED, PASSED_OVER = OUTCOMES
+
 MAX_TIME = 253402300799
 """Seconds since 1970 until the end of the year 9999: what can be written as a date."""
 
@@ -134,7 +139,7 @@ _PLUGIN = record(
     problem=or_null(text),
     build=or_null(text),
     prefork=record(state=text, reason=or_null(text)),
-    runs=mapping(record(ok=count, error=count, killed=count, passedOver=count)),
+    runs=mapping(record(**dict.fromkeys(OUTCOMES, count))),
     seconds=histogram,
     last=or_null(text),
     lastError=or_null(

@@ -19,6 +19,7 @@ discarded. A peer that breaks the rules is answered so:
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -215,6 +216,8 @@ class RPCServer(Receiver):
                     self._respond(call.stream, response)
                     call.has_failed = response.status.code != 0
             call.answered = time.monotonic()
+            if self._begun == 1:
+                os.sched_yield()  # the kernel may have woken the peer on this CPU: what follows can wait
             if self._answered is not None:
                 self._answered(call)
             for function in call.afterwards:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import re
 import threading
+import time
 from typing import TYPE_CHECKING, TypeVar
 
 from nri import api, presence, stub
@@ -37,8 +38,11 @@ if TYPE_CHECKING:
     from nri.ttrpc import Call
     from nri.v1bridge.options import BridgeOptions
 
-PRELOAD_AFTER = 1.0
-"""Seconds after which modules are preloaded if the runtime has not synchronized by then."""
+PLUGINS_WITHIN = 0.3
+"""Seconds that the plugins have to be loaded before the runtime is told that the bridge is ready."""
+
+PRELOAD_AFTER, PRELOAD_PAUSE = 1.0, 0.5
+"""Seconds that a runtime has to synchronize before modules are preloaded, and then for its first events."""
 
 Identified = TypeVar("Identified", api.PodSandbox, api.Container)
 log = logging.getLogger("nri.v1bridge")
@@ -92,7 +96,7 @@ class Bridge(stub.V2Plugin):
         if self._launched:
             self.announce(presence.CONNECTED)
             self.open_status()
-        self._clients.prepare()
+        self._clients.prepare(min(PLUGINS_WITHIN, (runtime.request_timeout or PLUGINS_WITHIN * 4) / 4))
         in_background(self._preload)
 
     def synchronize(
@@ -217,7 +221,8 @@ class Bridge(stub.V2Plugin):
 
     def _preload(self) -> None:
         """Preload modules for faults. containerd 1.7 does not synchronize with a plugin that it launches."""
-        self._synchronized.wait(PRELOAD_AFTER)
+        if self._synchronized.wait(PRELOAD_AFTER):
+            time.sleep(PRELOAD_PAUSE)
         preload.load()
 
     def _run_sandbox(self, pod: api.PodSandbox, state: State, call: Call, changes: Changes | None = None) -> None:

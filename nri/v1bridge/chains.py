@@ -34,7 +34,10 @@ class Chains:
         self._clients, self._ledger, self._subreaper = clients, ledger, subreaper
         self._log = EventLog(self._note)
         self._busy = 0
-        self._idle = threading.Condition()  # its lock protects _busy
+        self._lock = (
+            threading.Lock()
+        )  # protects _busy; taken directly: through the condition it would take four calls
+        self._idle = threading.Condition(self._lock)
 
     def run(
         self,
@@ -59,7 +62,7 @@ class Chains:
         started = time.monotonic()
         lines = self._log.begin(request, name, client, deadline and deadline - started, event)
         message = ""
-        with self._idle:
+        with self._lock:
             self._busy += 1
         try:
             client.invoke(
@@ -78,20 +81,23 @@ class Chains:
             raise
         finally:
             lines.end(time.monotonic() - started, message)
-            with self._idle:
+            with self._lock:
                 self._busy -= 1
                 self._idle.notify_all()
 
     def _note(self, lines: EventLines, seconds: float, error: str) -> None:
         self._ledger.ran(lines.name, lines.request, lines.event, lines.steps, seconds, error)
 
-    def tidy(self) -> None:
-        """Do the work of a chain that can wait until the runtime has its response."""
+    def refill(self) -> None:
+        """Have processes wait for the next event, in place of those that have served this one."""
         if (pool := self._clients.pool) is not None:
-            pool.tidy()  # first: the next event needs a worker
+            pool.tidy()
+
+    def tidy(self) -> None:
+        """Do the work of chains that no event waits for."""
         children.reap_late()
         if self._subreaper is not None and self._subreaper.may_have_orphans():
-            with self._idle:
+            with self._lock:
                 if self._busy == 0:
                     self._subreaper.end_orphans()
         self._log.write()
@@ -104,7 +110,7 @@ class Chains:
         Return whether no chain is running.
         """
         until = time.monotonic() + timeout
-        with self._idle:
+        with self._lock:
             is_idle = self._idle.wait_for(lambda: self._busy == 0, timeout)
         self._log.finish()
         configuration = self._clients.configuration

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -72,11 +73,19 @@ class Clients:
             made = self._made = self._make(configuration, options)
         return made.without_containerds if without_containerds else made.complete
 
-    def prepare(self) -> None:
-        """Load the configuration now, and its plugins in the background, so that the first pod does not wait."""
-        client = self.current()
-        if isinstance(client.invoker, PoolInvoker):
-            in_background(client.invoker.prepare, [plugin.type for plugin in client.config.plugins])
+    def prepare(self, within: float) -> None:
+        """Load the configuration and its plugins now, so that the first pod does not wait.
+
+        :param within: seconds; plugins that take longer are loaded in the background.
+        """
+        client, pool = self.current(), self.pool
+        if pool is None or not isinstance(client.invoker, PoolInvoker):
+            return
+        done = threading.Event()
+        if in_background(
+            _load, pool, client.invoker, [plugin.type for plugin in client.config.plugins], within, done
+        ):
+            done.wait(within)
 
     def _make(self, configuration: ConfigList, options: BridgeOptions) -> _Made:
         """Make the clients for a new configuration or new options, and give the pool the plugins to keep.
@@ -94,3 +103,12 @@ class Clients:
             for each in (configuration, ConfigList(version=configuration.version, plugins=others))
         ]
         return _Made(options, complete, without_containerds)
+
+
+def _load(pool: Pool, invoker: PoolInvoker, plugins: list[str], within: float, done: threading.Event) -> None:
+    """Load plugins. A file system that does not respond blocks this thread alone."""
+    try:
+        invoker.prepare(plugins)
+        pool.wait_until_loaded(within)
+    finally:
+        done.set()

@@ -42,7 +42,8 @@ class LateCreates:
 
     def __init__(self, run: Callable[[Missed], object], record: Record) -> None:
         self._run, self._record = run, record
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()  # taken directly: through the condition it would take four calls
+        self._changed = threading.Condition(self._lock)
         self._queue: deque[Sequence[Missed]] = deque()
         self._pending: dict[str, Missed] = {}
         self._running: dict[str, list[Callable[[], object]]] = {}  # what is to run after each
@@ -53,14 +54,14 @@ class LateCreates:
 
     def put(self, pods: Iterable[Sequence[Missed]]) -> None:
         """Queue sandboxes and containers, by pod; :meth:`start` begins with them."""
-        with self._changed:
+        with self._lock:
             for pod in pods:
                 self._queue.append(pod)
                 self._pending.update([(each.request.id, each) for each in pod])
 
     def start(self) -> None:
         """Begin with what is queued, in threads of their own."""
-        with self._changed:
+        with self._lock:
             if not self._threads:
                 self._before = self._before[0] + self._succeeded, self._before[1] + self._failed
                 self._begun, self._succeeded, self._failed = time.monotonic(), 0, 0
@@ -78,7 +79,7 @@ class LateCreates:
 
     def drop(self) -> None:
         """Drop what has not begun."""
-        with self._changed:
+        with self._lock:
             dropped = len(self._pending)
             self._queue.clear()
             self._pending.clear()
@@ -87,13 +88,13 @@ class LateCreates:
 
     def begin(self, id_: str) -> None:
         """Note that ``create`` runs for an event: there is no late one of this id before :meth:`end`."""
-        with self._changed:
+        with self._lock:
             self._events.add(id_)
             self._pending.pop(id_, None)
 
     def end(self, id_: str) -> None:
         """Note that the ``create`` of an event has ended."""
-        with self._changed:
+        with self._lock:
             self._events.discard(id_)
             if self._threads:
                 self._changed.notify_all()
@@ -103,7 +104,7 @@ class LateCreates:
 
         :param until: a time of :func:`time.monotonic`; after that, *delete* is called when the ``create`` has ended.
         """
-        with self._changed:
+        with self._lock:
             self._pending.pop(id_, None)
             while id_ in self._running:
                 left = None if until is None else until - time.monotonic()
@@ -125,12 +126,12 @@ class LateCreates:
 
     def wait_until_idle(self, timeout: float) -> bool:
         """Wait until none is running, nor its ``delete``, at most *timeout* seconds; return whether none is."""
-        with self._changed:
+        with self._lock:
             return self._changed.wait_for(lambda: not self._running, timeout)
 
     def _work(self) -> None:
         while True:
-            with self._changed:
+            with self._lock:
                 if not self._queue:
                     self._threads -= 1
                     is_last = not self._threads
@@ -151,7 +152,7 @@ class LateCreates:
 
     def _serve(self, missed: Missed) -> None:
         id_ = missed.request.id
-        with self._changed:
+        with self._lock:
             self._changed.wait_for(lambda: id_ not in self._events)
             if self._pending.get(id_) is not missed:
                 return  # it was withdrawn or dropped
@@ -171,7 +172,7 @@ class LateCreates:
             error = escape(f"{type(failure).__name__}: {failure}")
         if error:
             late_line(missed.name, missed.request, error)
-        with self._changed:
+        with self._lock:
             self._failed += bool(error)
             self._succeeded += not error
         self._finish(id_)
@@ -179,7 +180,7 @@ class LateCreates:
     def _finish(self, id_: str) -> None:
         """Run what is to run after the late ``create`` of an id."""
         while True:
-            with self._changed:
+            with self._lock:
                 if not self._running[id_]:
                     del self._running[id_]
                     self._changed.notify_all()

@@ -32,11 +32,17 @@ Fact = TypeVar("Fact")
 
 def of_pod(pod: PodSandbox, state: str) -> Request:
     """Return a request about the pod sandbox itself."""
-    spec = _spec(pod.linux, pod.annotations)
+    spec = _spec(pod.linux, _plain(pod.annotations))
     is_whole = state != State.DELETE or pod.HasField("linux")
     facts = partial(_facts, pod, spec, is_sandbox=True, is_whole=is_whole)
     return KnownRequest(
-        facts=facts, state=state, id=pod.id, sandbox_id=pod.id, pid=pod.pid, spec=spec, labels=pod.labels
+        facts=facts,
+        state=state,
+        id=pod.id,
+        sandbox_id=pod.id,
+        pid=pod.pid,
+        spec=spec,
+        labels=_plain(pod.labels),
     )
 
 
@@ -46,11 +52,17 @@ def of_container(pod: PodSandbox, container: Container, state: str) -> Request:
     Its annotations are the pod's, overridden by its own: containerd does not copy a pod's annotations to its
     containers, and annotations for containers are usually written at the pod.
     """
-    spec = _spec(container.linux, {**pod.annotations, **container.annotations})
+    spec = _spec(container.linux, _plain(pod.annotations) | _plain(container.annotations))
     sandbox = container.pod_sandbox_id or pod.id
     facts = partial(_facts, pod, spec, is_sandbox=False)
     return KnownRequest(
-        facts=facts, state=state, id=container.id, sandbox_id=sandbox, pid=container.pid, spec=spec, labels=pod.labels
+        facts=facts,
+        state=state,
+        id=container.id,
+        sandbox_id=sandbox,
+        pid=container.pid,
+        spec=spec,
+        labels=_plain(pod.labels),
     )
 
 
@@ -98,6 +110,11 @@ def _spec(linux: LinuxPodSandbox | LinuxContainer, annotations: Mapping[str, str
     )
 
 
+def _plain(messages_map: Mapping[str, str]) -> dict[str, str]:
+    """Return a map of a message as a dictionary; ``dict()`` would go through three objects of Python for it."""
+    return {key: messages_map[key] for key in messages_map}
+
+
 class Pods:
     """The known pods of a node, by id."""
 
@@ -119,7 +136,8 @@ class Pods:
 
     def remember(self, pod: PodSandbox) -> None:
         """Remember what later events about ``pod`` may omit."""
-        kept = PodSandbox(id=pod.id, pid=pod.pid, annotations=pod.annotations)
+        kept = PodSandbox(id=pod.id, pid=pod.pid)
+        kept.annotations.MergeFrom(pod.annotations)
         if pod.HasField("linux"):
             kept.linux.CopyFrom(pod.linux)
         with self._lock:

@@ -16,6 +16,7 @@ from nri.ttrpc import Code, StatusError
 from nri.types.v1 import State
 from nri.v1bridge import missed
 from nri.v1bridge.chains import Chains
+from nri.v1bridge.deferred import Deferred
 from nri.v1bridge.late import LateCreates
 from nri.v1bridge.record import Record
 
@@ -45,6 +46,7 @@ class Served:
         self._chains = Chains(clients, ledger, subreaper)
         self._record = Record()
         self._late = LateCreates(self._run_late, self._record)
+        self._deferred = Deferred(self._tidy)
         self._unproven: dict[str, list[Missed]] = {}
         self._is_ending = False
         self._runtime_runs_pods = False
@@ -123,7 +125,7 @@ class Served:
         :param changes: takes what the results ask for.
         :raises StatusError: a plugin has failed.
         """
-        call.afterwards.append(self._tidy)
+        call.afterwards.append(self._after)
         deadline = None if call.deadline is None else call.deadline - MARGIN
         if request.state == State.CREATE:
             self._create(request, name, deadline, call.event)
@@ -166,19 +168,24 @@ class Served:
             pass  # the log has it
         finally:
             self._record.discard(request.id)
-            self._tidy()
+            self._after()
 
     def _run_late(self, each: Missed) -> None:
         try:
             self._chain(each.request, each.name, None)
         finally:
-            self._tidy()
+            self._after()
 
     def _chain(
         self, request: Request, name: str, deadline: float | None, changes: Changes | None = None, *, event: str = ""
     ) -> None:
         without = self._runtime_runs_pods and request.is_sandbox
         self._chains.run(request, name, deadline, event=event, without_containerds=without, changes=changes)
+
+    def _after(self) -> None:
+        """Do what can wait until the runtime has its answer."""
+        self._chains.refill()
+        self._deferred.put()
 
     def _tidy(self) -> None:
         self._chains.tidy()

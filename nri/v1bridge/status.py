@@ -12,7 +12,6 @@ from nri.api.runtimes import nri_version
 from nri.client import PluginError
 from nri.errors import NRIError
 from nri.types import DecodeError, gojson
-from nri.types.v1 import STATES
 from nri.v1bridge import logs
 
 if TYPE_CHECKING:
@@ -122,12 +121,11 @@ class Status:
             standing = pool.standing(binary)
             prefork = {"state": standing.state, "reason": standing.reason or None}
             build = standing.build or None
-        states = [str(state) for state in STATES if plugin.wants(state)]
         return {
             "type": plugin.type,
             "source": plugin.source,
             "index": plugin.source_index,
-            "states": states,
+            "states": plugin.wanted_states,
             "timeout": plugin.timeout or options.plugin_timeout,
             "failurePolicy": plugin.failure_policy or options.failure_policy,
             "binary": binary,

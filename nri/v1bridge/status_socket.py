@@ -11,12 +11,11 @@ import logging
 import os
 import selectors
 import socket
-import struct
 import threading
 import time
 from typing import TYPE_CHECKING
 
-from nri import trust
+from nri import peer, trust
 from nri.errors import NRIError, escape
 from nri.v1bridge.explaining import considerate
 from nri.v1bridge.status import refusal
@@ -162,7 +161,7 @@ class _Loop:
         except OSError:
             time.sleep(0.05)  # no descriptor is left, and the connection stays in the queue
             return
-        if not _is_allowed(sock):
+        if not peer.is_trusted(peer.credentials(sock)[1]):
             sock.close()
             return
         sock.setblocking(False)
@@ -251,10 +250,3 @@ def _listen(path: str) -> socket.socket:
     finally:
         os.close(at)
     return listener
-
-
-def _is_allowed(sock: socket.socket) -> bool:
-    """Return whether the client is root, or the bridge's own user."""
-    credentials = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    _, uid, _ = struct.unpack("3i", credentials)
-    return uid in (0, os.geteuid())

@@ -28,7 +28,7 @@ def test_the_sentences_say_what_the_tables_say() -> None:
     days = float(row(running, "one DaemonSet, maxUnavailable: 1")[-1].removesuffix(" h")) / 24
     assert "needs six days if all is well" in PAGE and round(days) == 6
     assert row(running, "one DaemonSet, maxSurge: 1%")[:2] == ["10000", "10000"]
-    assert "some 15 seconds of a replacement" in PAGE and rollout.Plan(waves=()).replacing == 15
+    assert "about 15 seconds of a replacement" in PAGE and rollout.Plan(waves=()).replacing == 15
     sizes, limits = ([getattr(wave, name) for wave in rollout.waves()] for name in ("nodes", "max_unavailable"))
     assert f"have {', '.join(map(str, sizes[:-1]))} and {sizes[-1]} nodes" in PAGE
     assert f"of {', '.join(map(str, limits[:-1]))} and {limits[-1]}, and an hour's pause" in PAGE
@@ -47,6 +47,11 @@ def test_the_simulation_has_the_probe_and_the_brake_of_the_manifests() -> None:
 def test_every_figure_of_the_performance_page_that_is_used_is_there() -> None:
     known = fleet.performance()
     assert known["no plugin"] < fleet.event_with_two() < known["three plugins, preforked"]
+
+
+def test_a_name_of_a_row_on_the_performance_page_is_of_one_row_only() -> None:
+    rows = re.findall(r"^\| ([^|]+) \| [0-9.]+ ", fleet.FIGURES.read_text(), re.MULTILINE)
+    assert rows and len(rows) == len(set(rows)), "bench.fleet reads figures by the names of their rows"
 
 
 def test_each_table_has_its_place_once() -> None:

@@ -40,6 +40,10 @@ _EVENTS = {
 }
 
 
+LISTED = ["setup", "resize", "update", "pause", "resume"]
+"""The states that a plugin gets only if its entry lists them."""
+
+
 class StandIn:
     """A plugin executable `bin_dir/plugin`; what it is given is kept in the folder `kept`."""
 
@@ -67,6 +71,17 @@ class StandIn:
     def requests(self) -> list[dict[str, Any]]:
         """The requests so far, oldest first."""
         return [json.loads(file.read_text()) for file in sorted(self.kept.glob("*.json"))]
+
+    def states(self, id_: str) -> list[str]:
+        """The states of the requests for a container so far."""
+        return [each["state"] for each in self.requests() if each["id"] == id_]
+
+
+def stand_in(enclosure: Enclosure, kept: Path) -> StandIn:
+    """Install the plugin `standin`, alone and for every state."""
+    plugin = StandIn(enclosure.opt_nri / "bin", "standin", kept)
+    enclosure.configure({"type": "standin", "states": LISTED})
+    return plugin
 
 
 class StandInV2:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from harness.containerd.enclosure import CommandFailedError
-from tests.e2e.test_runtime_on_podman import Podman, configure, podman
+from tests.e2e.test_runtime_on_podman import Podman, podman
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.runtime
@@ -30,7 +30,7 @@ CDI = {
 @pytest.fixture
 def injecting(podman: Podman) -> Podman:
     """podman with a device-injector that is open to every container."""
-    configure(podman, {"type": "device-injector", "states": ["setup"], "conf": {"allow": EVERYTHING}})
+    podman.node.configure({"type": "device-injector", "states": ["setup"], "conf": {"allow": EVERYTHING}})
     return podman
 
 
@@ -98,8 +98,7 @@ def test_limits_hooks_and_the_log(podman: Podman, tmp_path: Path) -> None:
     program = {"path": "/bin/sh", "args": ["sh", "-c", f"cat >> {trace}"]}
     document = {"version": "1.0.0", "hook": program, "when": {"always": True}, "stages": ["poststop"]}
     (hooks / "10-trace.json").write_text(json.dumps(document))
-    configure(
-        podman,
+    podman.node.configure(
         {"type": "ulimit-adjuster", "states": ["setup"], "conf": {"allow": {"ulimits": True}}},
         {"type": "hook-injector", "states": ["setup"], "conf": {"dirs": [str(hooks)]}},
         {"type": "logger", "states": ["setup", "pause"], "conf": {"file": str(log)}},

@@ -50,10 +50,7 @@ class Caller:
 
 
 def configure(enclosure: Enclosure, plugin: str, **entry: Any) -> None:
-    directory = enclosure.etc_nri / "resource.d"
-    directory.mkdir(exist_ok=True)
-    document = {"version": "0.1", "plugins": [{"type": plugin, "conf": PLUGINS[plugin], **entry}]}
-    (directory / "10.conf").write_text(json.dumps(document))
+    enclosure.configure({"type": plugin, "conf": PLUGINS[plugin], **entry})
 
 
 @pytest.fixture

@@ -14,12 +14,10 @@ import pytest
 from harness.containerd import cgroups
 from harness.containerd.enclosure import HANGING, SYSTEM_PATH, CommandFailedError
 from tests.e2e.bundle import Bundle, Runtime
-from tests.e2e.standin import StandIn
+from tests.e2e.standin import StandIn, stand_in
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.runtime
-
-ALL = ["setup", "resize", "update", "pause", "resume"]
 
 
 @pytest.fixture(params=["runc", "crun"])
@@ -32,15 +30,7 @@ def runtime(request: pytest.FixtureRequest, need: Callable[..., None], installed
 
 @pytest.fixture
 def plugin(runtime: Runtime, tmp_path: Path) -> StandIn:
-    plugin = StandIn(runtime.enclosure.opt_nri / "bin", "standin", tmp_path / "kept")
-    configure(runtime, {"type": "standin", "states": ALL})
-    return plugin
-
-
-def configure(runtime: Runtime, *plugins: dict[str, Any]) -> None:
-    directory = runtime.enclosure.etc_nri / "resource.d"
-    directory.mkdir(exist_ok=True)
-    (directory / "10.conf").write_text(json.dumps({"version": "0.1", "plugins": list(plugins)}))
+    return stand_in(runtime.enclosure, tmp_path / "kept")
 
 
 def set_options(node: Runtime, **options: Any) -> None:
@@ -53,10 +43,6 @@ def call(runtime: Runtime, *words: str | Path) -> str:
 
 def real(runtime: Runtime) -> str:
     return runtime.program.rpartition("-")[2]
-
-
-def states(plugin: StandIn, id_: str) -> list[str]:
-    return [each["state"] for each in plugin.requests() if each["id"] == id_]
 
 
 def run_web(runtime: Runtime, name: str = "web", **more: Any) -> Bundle:
@@ -118,7 +104,7 @@ def test_a_container_is_deleted_once(runtime: Runtime, plugin: StandIn) -> None:
         runtime.delete(web, force=True)
     except CommandFailedError as error:
         assert real(runtime) in error.stderr or "exist" in error.stderr
-    assert states(plugin, "web") == ["setup", "create", "delete"]
+    assert plugin.states("web") == ["setup", "create", "delete"]
 
 
 def test_a_failing_delete_deletes_the_container(runtime: Runtime, plugin: StandIn) -> None:
@@ -215,7 +201,7 @@ def test_resources_come_from_a_file_or_stdin(runtime: Runtime, plugin: StandIn, 
     with wanted.open() as stdin:
         subprocess.run(command, stdin=stdin, check=True, env={"PATH": SYSTEM_PATH})
     assert cgroups.knob(web.cgroup, "cpu.cfs_quota_us") == "70000"
-    assert states(plugin, "web")[-2:] == ["resize", "update"]
+    assert plugin.states("web")[-2:] == ["resize", "update"]
 
 
 def test_an_update_of_another_container_that_fails_refuses(runtime: Runtime, plugin: StandIn) -> None:
@@ -231,7 +217,7 @@ def test_an_update_of_another_container_that_fails_refuses(runtime: Runtime, plu
 
 @pytest.mark.parametrize("listed", [["setup"], []], ids=["setup", "create"])
 def test_a_container_that_a_plugin_refuses_is_not_there(runtime: Runtime, plugin: StandIn, listed: list[str]) -> None:
-    configure(runtime, {"type": "standin", "states": listed})
+    runtime.enclosure.configure({"type": "standin", "states": listed})
     plugin.fail_with("nope")
     web = runtime.bundle("web")
     before = (web.path / "config.json").read_text()
@@ -258,7 +244,7 @@ def test_a_container_that_a_plugin_refuses_is_not_there(runtime: Runtime, plugin
     assert not cgroups.processes(web.cgroup)
     assert not pid_file.exists()
     assert (web.path / "config.json").read_text() == before
-    assert states(plugin, "web") == [*(listed or ["create"]), "delete"]
+    assert plugin.states("web") == [*(listed or ["create"]), "delete"]
 
 
 def test_an_update_that_a_plugin_refuses_changes_nothing(runtime: Runtime, plugin: StandIn) -> None:
@@ -283,7 +269,7 @@ def test_an_id_that_is_taken_does_not_cost_the_other_its_plugins(runtime: Runtim
     for command in ("create", "run"):
         with pytest.raises(CommandFailedError):
             call(runtime, command, "--bundle", web.path, "web")
-    assert "delete" not in states(plugin, "web")
+    assert "delete" not in plugin.states("web")
     assert runtime.state(web)["status"] == "running"
 
 
@@ -330,7 +316,7 @@ def hang(runtime: Runtime) -> Path:
     file = runtime.enclosure.opt_nri / "bin/hanging"
     file.write_text(HANGING.format(begun=begun))
     file.chmod(0o755)
-    configure(runtime, {"type": "hanging"})
+    runtime.enclosure.configure({"type": "hanging"})
     return begun
 
 
@@ -339,7 +325,7 @@ def hang(runtime: Runtime) -> Path:
 
 def test_a_broken_configuration_refuses_and_lets_everything_be_removed(runtime: Runtime, plugin: StandIn) -> None:
     web = run_web(runtime)
-    configure(runtime, {"type": "standin", "timeout": "soon"})
+    runtime.enclosure.configure({"type": "standin", "timeout": "soon"})
     with pytest.raises(CommandFailedError, match=r"timeout: found the string 'soon', expected a number"):
         runtime.create(runtime.bundle("other"))
     with pytest.raises(CommandFailedError, match="found the string 'soon'"):
@@ -389,14 +375,14 @@ def test_a_container_runs_in_the_foreground_with_its_plugins(runtime: Runtime, p
     with pytest.raises(CommandFailedError) as ended:
         runtime.run(web)
     assert (ended.value.code, ended.value.stdout) == (7, "plugin\n")
-    assert states(plugin, "web") == ["setup", "create", "delete"]
+    assert plugin.states("web") == ["setup", "create", "delete"]
     assert plugin.requests()[1]["pid"] > 0
     assert (web.path / "config.json").read_text() == before
     assert sorted(os.listdir(web.path)) == ["config.json", "rootfs"]
 
 
 def test_a_refused_container_does_not_run(runtime: Runtime, plugin: StandIn) -> None:
-    configure(runtime, {"type": "standin"})
+    runtime.enclosure.configure({"type": "standin"})
     plugin.fail_with("nope")
     web = runtime.bundle("web", command=["/bin/echo", "it runs"])
     before = (web.path / "config.json").read_text()
@@ -404,7 +390,7 @@ def test_a_refused_container_does_not_run(runtime: Runtime, plugin: StandIn) -> 
         runtime.run(web)
     assert "it runs" not in refused.value.stdout
     assert f"nri-{real(runtime)} run web: plugin standin: nope" in refused.value.stderr
-    assert states(plugin, "web") == ["create", "delete"]
+    assert plugin.states("web") == ["create", "delete"]
     assert (web.path / "config.json").read_text() == before
     assert sorted(os.listdir(web.path)) == ["config.json", "rootfs"]
 
@@ -414,10 +400,10 @@ def test_a_detached_container_runs_on(runtime: Runtime, plugin: StandIn) -> None
     before = (web.path / "config.json").read_text()
     call(runtime, "run", "--detach", "--bundle", web.path, "web")
     assert runtime.state(web)["status"] == "running"
-    assert states(plugin, "web") == ["setup", "create"]
+    assert plugin.states("web") == ["setup", "create"]
     assert (web.path / "config.json").read_text() == before
     runtime.delete(web, force=True)
-    assert states(plugin, "web") == ["setup", "create", "delete"]
+    assert plugin.states("web") == ["setup", "create", "delete"]
 
 
 def test_a_terminal_stays_the_containers(runtime: Runtime, plugin: StandIn) -> None:
@@ -449,7 +435,7 @@ def test_a_terminal_stays_the_containers(runtime: Runtime, plugin: StandIn) -> N
     _, status = os.waitpid(pid, 0)
     os.close(terminal)
     assert os.waitstatus_to_exitcode(status) == 5
-    assert states(plugin, "web") == ["setup", "create", "delete"]
+    assert plugin.states("web") == ["setup", "create", "delete"]
 
 
 def test_a_signal_reaches_a_container_in_the_foreground(runtime: Runtime, plugin: StandIn, tmp_path: Path) -> None:
@@ -474,7 +460,7 @@ def test_a_signal_reaches_a_container_in_the_foreground(runtime: Runtime, plugin
         runtime.enclosure.run("sh", "-c", f"kill -TERM {pid_of_call.read_text()}")
         assert process.wait(30) == 9
     assert said.read_text() == "ready\ncaught\n"
-    assert states(plugin, "web")[-1] == "delete"
+    assert plugin.states("web")[-1] == "delete"
 
 
 # Descriptors

@@ -62,10 +62,6 @@ def live(cri: Cri) -> tuple[str, str]:
     return pod, container
 
 
-def states_of(plugin: StandIn, id_: str) -> list[str]:
-    return [each["state"] for each in plugin.requests() if each["id"] == id_]
-
-
 @pytest.mark.parametrize("file", ["conf.json", "resource.d/10.conf"])
 @pytest.mark.parametrize("generation", [(1, 6), (1, 7), (2,)], ids=["1.6", "1.7", "2"])
 def test_each_plugin_runs_once_for_a_state(
@@ -81,8 +77,8 @@ def test_each_plugin_runs_once_for_a_state(
         pod, container = live(cri)
         (create,) = [each for each in plugin.requests() if (each["id"], each["state"]) == (container, "create")]
         by_containerd = "labels" in create or (generation == (1, 6) and file == "conf.json")
-    assert states_of(plugin, pod) == ["setup", "create", "delete"]
-    assert states_of(plugin, container) == EACH_ONCE
+    assert plugin.states(pod) == ["setup", "create", "delete"]
+    assert plugin.states(container) == EACH_ONCE
     assert create["sandboxID"] == pod
     assert create["pid"] > 0
     assert by_containerd == (generation == (1, 6) and file == "conf.json")
@@ -95,7 +91,7 @@ def test_a_container_of_ctr_gets_its_plugins_once(
     with running(containerd_1_6, installed, tmp_path, conf={file: listed()}) as containerd:
         ctr = ctr_of(containerd)
         ctr("run", "--runc-binary", NRI_RUNC, "--snapshotter", "native", "--rm", image.NAME, "web", "/bin/true")
-    assert states_of(plugin, "web") == ["setup", "create", "delete"]
+    assert plugin.states("web") == ["setup", "create", "delete"]
 
 
 def test_ctr_alone_runs_no_plugins(containerd_1_6: Release, installed: Path, tmp_path: Path, plugin: StandIn) -> None:
@@ -139,7 +135,7 @@ def test_the_caller_is_told_what_the_plugin_says(node: tuple[Containerd, Cri], p
     assert said.endswith(
         f"OCI runtime create failed: nri-runc create {container}: plugin standin: no CPU is left: unknown"
     )
-    assert states_of(plugin, container) == ["setup", "delete"]
+    assert plugin.states(container) == ["setup", "delete"]
 
 
 def test_a_plugin_of_containerds_own_file_may_undo_what_it_did_for_setup(
@@ -152,7 +148,7 @@ def test_a_plugin_of_containerds_own_file_may_undo_what_it_did_for_setup(
         container = cri.create_container(pod, "app", image=image.NAME, command=["/nonesuch"])
         with pytest.raises(grpc.RpcError, match="nonesuch"):
             cri.start(container)
-    assert states_of(plugin, container) == ["setup", "delete"]
+    assert plugin.states(container) == ["setup", "delete"]
 
 
 def test_what_a_plugin_of_resize_wants_is_what_the_container_gets(

@@ -1,24 +1,21 @@
 """`nri-runc` and `nri-crun` as podman's runtime, with the containers.conf of deploy/."""
 
-import json
 import os
 import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from harness.containerd import cgroups, image
 from harness.containerd.enclosure import CommandFailedError, Enclosure
-from tests.e2e.standin import StandIn
+from tests.e2e.standin import StandIn, stand_in
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.runtime
 
 ROOT = Path(__file__).parent.parent.parent
 CONF = ROOT / "deploy/podman/50-nri.conf"
-ALL = ["setup", "resize", "update", "pause", "resume"]
 PLAIN = ["--network", "host", "--security-opt", "seccomp=unconfined"]
 
 
@@ -58,19 +55,7 @@ def podman(request: pytest.FixtureRequest, need: Callable[..., None], installed:
 
 @pytest.fixture
 def plugin(podman: Podman, tmp_path: Path) -> StandIn:
-    plugin = StandIn(podman.node.opt_nri / "bin", "standin", tmp_path / "kept")
-    configure(podman, {"type": "standin", "states": ALL})
-    return plugin
-
-
-def configure(podman: Podman, *plugins: dict[str, Any]) -> None:
-    directory = podman.node.etc_nri / "resource.d"
-    directory.mkdir(exist_ok=True)
-    (directory / "10.conf").write_text(json.dumps({"version": "0.1", "plugins": list(plugins)}))
-
-
-def states(plugin: StandIn, id_: str) -> list[str]:
-    return [each["state"] for each in plugin.requests() if each["id"] == id_]
+    return stand_in(podman.node, tmp_path / "kept")
 
 
 def test_the_conf_names_the_runtimes_where_they_are_installed(installed: Path) -> None:
@@ -88,7 +73,7 @@ def test_a_plugin_hears_of_every_step(podman: Podman, plugin: StandIn) -> None:
     assert podman("exec", container, "/bin/echo", "hello") == "hello\n"
     podman.remove(container)
     expected = ["setup", "create", "pause", "resume", "resize", "update", "delete"]
-    assert states(plugin, container) == expected
+    assert plugin.states(container) == expected
     assert all(each["spec"]["annotations"]["qos.class"] == "ls" for each in plugin.requests())
     assert plugin.requests()[5]["spec"]["resources"]["cpu"]["quota"] == 70_000
 
@@ -106,7 +91,7 @@ def test_a_container_has_a_terminal(podman: Podman, plugin: StandIn) -> None:
 
 
 def test_what_a_plugin_says_is_what_podman_says(podman: Podman, plugin: StandIn) -> None:
-    configure(podman, {"type": "standin"})
+    podman.node.configure({"type": "standin"})
     plugin.fail_with("no CPU is left")
     with pytest.raises(CommandFailedError) as refused:
         podman.run("-d")
@@ -123,11 +108,11 @@ def test_a_container_that_is_started_again_gets_its_plugins_again(podman: Podman
     podman("restart", "--time", "0", container)
     assert podman("exec", container, "/bin/cat", "/proc/1/environ").split("\0").count("FROM=plugin") == 1
     podman.remove(container)
-    assert states(plugin, container) == ["setup", "create", "delete"] * 2
+    assert plugin.states(container) == ["setup", "create", "delete"] * 2
 
 
 def test_the_samples_confine_a_container(podman: Podman, two_cpus: None) -> None:
-    configure(podman, {"type": "konfine", "conf": {"systemReserved": [0]}}, {"type": "clearcfs"})
+    podman.node.configure({"type": "konfine", "conf": {"systemReserved": [0]}}, {"type": "clearcfs"})
     container = podman.run("-d", "--annotation", "qos.class=ls")
     cgroup = f"{podman.node.cgroup_parent}/libpod-{container}"
     if podman.runtime == "nri-crun":
@@ -158,4 +143,4 @@ def test_a_pod_of_podman(podman: Podman, plugin: StandIn) -> None:
     infra = podman("pod", "inspect", "--format", "{{.InfraContainerID}}", pod).strip()
     podman("pod", "rm", "--force", "--time", "0", pod)
     for id_ in (infra, container):
-        assert states(plugin, id_) == ["setup", "create", "delete"]
+        assert plugin.states(id_) == ["setup", "create", "delete"]

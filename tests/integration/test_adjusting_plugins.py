@@ -36,12 +36,6 @@ CONFIG: dict[str, Any] = {
 }
 
 
-@pytest.fixture(scope="session")
-def binaries() -> Path:
-    subprocess.run([ROOT / "tools/binaries"], check=True, capture_output=True)
-    return ROOT / "dist/nri"
-
-
 class Chain:
     """A logger, an injector of devices, one of limits, one of hooks, and the logger again."""
 

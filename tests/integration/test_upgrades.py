@@ -68,8 +68,7 @@ class Installed:
 
 
 @pytest.fixture
-def installed(tmp_path: Path) -> Iterator[Installed]:
-    subprocess.run([ROOT / "tools/binaries"], check=True, capture_output=True)
+def installed(binaries: Path, tmp_path: Path) -> Iterator[Installed]:
     installed = Installed(tmp_path)
     yield installed
     installed.node.close()

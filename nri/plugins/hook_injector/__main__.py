@@ -3,5 +3,11 @@
 from nri import skel
 from nri.plugins.hook_injector import HookInjector
 
-if __name__ == "__main__":
+
+def main() -> None:
+    """Run the plugin as this process."""
     skel.main(HookInjector())
+
+
+if __name__ == "__main__":
+    main()

@@ -3,5 +3,11 @@
 from nri import skel
 from nri.plugins.logger import Logger
 
-if __name__ == "__main__":
+
+def main() -> None:
+    """Run the plugin as this process."""
     skel.main(Logger())
+
+
+if __name__ == "__main__":
+    main()

@@ -9,10 +9,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def in_background(function: Callable[..., object], *arguments: object) -> bool:
-    """Call ``function`` in a daemon thread; return whether a thread could be started."""
+def in_background(function: Callable[..., object], *arguments: object, name: str = "prefork") -> bool:
+    """Call ``function`` in a daemon thread of this name; return whether a thread could be started."""
     try:
-        threading.Thread(target=function, args=arguments, name="prefork", daemon=True).start()
+        threading.Thread(target=function, args=arguments, name=name, daemon=True).start()
     except RuntimeError:
         return False
     return True

@@ -6,10 +6,13 @@ ready. ``TYPE version`` is never run if the plugin's file does not mention :mod:
 
 from __future__ import annotations
 
+import functools
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
+from nri import __version__
 from nri.prefork.pool.server_handle import ServerHandle, stated_reason
+from nri.prefork.pool.server_process import OwnProcess
 from nri.prefork.pool.standby import Standby
 from nri.prefork.pool.watched_files import Files, Look, Seen, identity, wait_until_settled
 from nri.prefork.protocol import VERSION
@@ -18,6 +21,7 @@ from nri.types import gojson
 from nri.types.gojson import shorten
 
 if TYPE_CHECKING:
+    from nri.prefork.pool.shared_server import Joined, SharedServer
     from nri.process.lines import Log
 
     Server = ServerHandle | Standby
@@ -39,13 +43,18 @@ class Attempt(NamedTuple):
     build: str = ""  # the version that it reports
 
 
-def attempt(path: str, plugin: str, prefork: str, files: Files, seen: Seen | None) -> Attempt:
+def attempt(
+    path: str, plugin: str, prefork: str, files: Files, seen: Seen | None, shared: SharedServer | None = None
+) -> Attempt:
     """Start a plugin's server, and wait until it is ready. A server that can't be used is ended.
 
     :param prefork: the value of ``prefork`` in the plugin's entry: ``always``, ``never`` or "".
     :param files: the executable.
     :param seen: the files at the last attempt.
+    :param shared: serves the plugins that are part of the host's own build.
     """
+    if shared is not None and prefork != "never" and (joined := shared.join(path, plugin)) is not None:
+        return _attempt_shared(joined, files)
     server = changing = None
     build = ""
     try:
@@ -55,8 +64,7 @@ def attempt(path: str, plugin: str, prefork: str, files: Files, seen: Seen | Non
         if why == FOREIGN:
             return Attempt(Standby(path, plugin) if prefork == "always" else None, files)
         if why == "":
-            server = ServerHandle(path, plugin)
-            why = server.prepare(ANSWER_WITHIN)
+            server, why = _start(path, plugin)
             if why == "":
                 found = {each: identity(each) for each in server.files}
                 # The executable may have two names, and is checked by one of them.
@@ -75,6 +83,20 @@ def attempt(path: str, plugin: str, prefork: str, files: Files, seen: Seen | Non
     return Attempt(None, files, why, changing, build)
 
 
+def _start(path: str, plugin: str) -> tuple[ServerHandle, str]:
+    """Start a server of the plugin's own; return it, and "" or the reason why it can't be used."""
+    server = ServerHandle(plugin, functools.partial(OwnProcess, path, plugin))
+    until = time.monotonic() + ANSWER_WITHIN
+    return server, server.load(until) or server.prepare(until)
+
+
+def _attempt_shared(joined: Joined, files: Files) -> Attempt:
+    why = joined.server.prepare(time.monotonic() + ANSWER_WITHIN)
+    if why:
+        joined.server.retire()
+    return Attempt(None if why else joined.server, files | joined.files, why, build=__version__)
+
+
 def try_prefork(path: str, plugin: str) -> str:
     """Start and end a plugin's server; return "", or the reason why the plugin is started for each request.
 
@@ -83,11 +105,8 @@ def try_prefork(path: str, plugin: str) -> str:
     try:
         why, _ = _ask_whether(path, plugin)
         if why == "":
-            server = ServerHandle(path, plugin)
-            try:
-                why = server.prepare(ANSWER_WITHIN)
-            finally:
-                server.retire(wait=True)
+            server, why = _start(path, plugin)
+            server.retire(wait=True)
     except OSError as error:
         return f"it cannot be started: {error.strerror}"
     return "" if why == FOREIGN else why

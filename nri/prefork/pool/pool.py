@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from nri.prefork.pool import in_background
 from nri.prefork.pool.eligibility import attempt
-from nri.prefork.pool.watched_files import Files, Seen, first_changed, identity
+from nri.prefork.pool.shared_server import SharedServer
+from nri.prefork.pool.watched_files import AT_ONCE, PAUSE, Files, Seen, first_changed, identity
 from nri.prefork.pool.workers import NoWorkerError, ServerGoneError
 from nri.process.launch import MAX_OUTPUT, Output, launch
 from nri.process.lines import Lines
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from nri.prefork.pool.eligibility import Server
     from nri.process.lines import Log
 
-AT_ONCE, PAUSE = 3, 0.05  # attempts that are made in a row while files change, and seconds between them
 RETRY, RETRY_AT_MOST = 1.0, 600.0  # seconds until a request causes another attempt: at first (then doubled), at most
 _CAUTION = {"never": 0, "": 1, "always": 2}
 _logger = logging.getLogger("nri.client")
@@ -90,12 +90,17 @@ class _Known(NamedTuple):
 
 
 class Pool:
-    """The servers of a host's plugins. All methods may be called from any thread."""
+    """The servers of a host's plugins. All methods may be called from any thread.
 
-    def __init__(self) -> None:
+    :param shared: the server that plugins of the host's own build share.
+    """
+
+    def __init__(self, shared: SharedServer | None = None) -> None:
+        self._shared = SharedServer() if shared is None else shared
         self._known: dict[str, _Known] = {}
         self._wanted: dict[str, str] = {}
         self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
         self._closed = False
 
     def launch(
@@ -145,6 +150,13 @@ class Pool:
             self._replace(path, new, new.failed())
         return None
 
+    def wait_until_loaded(self, within: float) -> bool:
+        """Wait until no plugin is being loaded, at most so many seconds; return whether that is so."""
+        with self._lock:
+            return self._changed.wait_for(
+                lambda: all(known.standing.state != "loading" for known in self._known.values()), within
+            )
+
     def standing(self, path: str) -> Standing:
         """Return what is known of the plugin at a path."""
         known = self._known.get(path)
@@ -170,6 +182,7 @@ class Pool:
             every = list(self._known.items())
             gone = [path for path, known in every if wanted.get(known.plugin) != before.get(known.plugin, "")]
             servers = [self._known.pop(path).server for path in gone]
+            self._changed.notify_all()
         for server in servers:
             if server is not None:
                 server.retire()
@@ -183,7 +196,9 @@ class Pool:
         """Start a server, and replace ``known`` by the outcome."""
         for left in reversed(range(AT_ONCE)):
             wanted = self._wanted.get(known.plugin, "")
-            outcome = attempt(path, known.plugin, wanted, known.files, known.seen)
+            # A single plugin has none to share with, and a fork of a server of its own takes less time.
+            shared = None if len(self._wanted) == 1 else self._shared
+            outcome = attempt(path, known.plugin, wanted, known.files, known.seen, shared)
             if outcome.seen is None or not left:
                 break
             # Only the files are at fault, and they may no longer change.
@@ -209,6 +224,7 @@ class Pool:
                 del self._known[path]
             else:
                 self._known[path] = new
+            self._changed.notify_all()
         return True
 
     def _drop(self, path: str, server: Server) -> None:

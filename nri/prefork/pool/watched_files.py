@@ -12,6 +12,7 @@ import time
 from typing import NamedTuple
 
 GRAIN = 20_000_000  # nanoseconds by which a file's time of change may lag behind the clock
+AT_ONCE, PAUSE = 3, 0.05  # attempts that are made in a row while files change, and seconds between them
 DRIFT = 1_000_000_000  # nanoseconds that the clock may gain or lose while a plugin is loaded, unless it was set
 
 Identity = tuple[int, int, int, int]

@@ -8,7 +8,7 @@ import termios
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from nri.prefork.protocol import ResultDecoder, encode_request
+from nri.prefork.protocol import PREPARE, ResultDecoder, encode_request
 from nri.process.conversation import Conversation, Output
 from nri.process.wait import SIGKILL, ends, give_up_at, stat_fields
 
@@ -30,6 +30,13 @@ class Worker(NamedTuple):
     pidfd: int
     channel: int
     stderr: int
+
+    def ask_to_prepare(self) -> None:
+        """Tell a worker of a shared server that it gets the next request."""
+        try:
+            os.write(self.channel, PREPARE)
+        except OSError:
+            pass  # it has ended: the request will find out
 
     def close(self) -> None:
         """Close the descriptors; the worker ends."""

@@ -32,10 +32,13 @@ class ServerGoneError(Exception):
 
 
 class WorkerQueue:
-    """The workers of one server, in the order in which they were forked. It owns the control socket."""
+    """The workers of one server, in the order in which they were forked. It owns the control socket.
 
-    def __init__(self, control: socket) -> None:
-        self._control = control
+    :param is_shared: the server is shared; then a worker is asked to prepare for the next request.
+    """
+
+    def __init__(self, control: socket, *, is_shared: bool = False) -> None:
+        self._control, self._is_shared = control, is_shared
         self._taking = threading.Lock()
         self._lock = threading.Lock()
         self._coming = 0  # workers that were ordered and have not arrived
@@ -69,6 +72,8 @@ class WorkerQueue:
             try:
                 if self._ready is None:
                     self._ready = self._receive()
+                    if self._is_shared and self._ready is not None:
+                        self._ready.ask_to_prepare()
             except (NoWorkerError, OSError):
                 pass  # the next request will find out
             except ServerGoneError:

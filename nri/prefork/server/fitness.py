@@ -18,7 +18,7 @@ from nri.prefork.server.loaded_files import mappings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
     from typing import Any
 
 _THREAD_ENDS_WITHIN = 0.2  # seconds: a joined thread exists in the kernel for a moment longer
@@ -27,12 +27,15 @@ _THREADING_ATEXITS = ("concurrent.futures.thread", "concurrent.futures.process")
 """Modules of the standard library that register one function with ``threading._register_atexit`` each."""
 
 
-def unfit(control: int) -> str:
+def unfit(controls: Collection[int], workers: Collection[int] = ()) -> str:
     """Return the reason why forked processes would differ from new ones, or "" if they would not.
 
-    :param control: the descriptor of the control socket, which may be open.
+    :param controls: the descriptors of the control sockets, which may be open.
+    :param workers: children that are workers.
     """
-    found = _threads() or _children() or _open_files(control) or _redirected() or _shared_memory() or _timers()
+    found = (
+        _threads() or _children(workers) or _open_files(controls) or _redirected() or _shared_memory() or _timers()
+    )
     return found or _signals() or _finalizers() or _exit_functions() or _random_state()
 
 
@@ -45,17 +48,22 @@ def _threads() -> str:
     return ""
 
 
-def _children() -> str:
+def _children(workers: Collection[int]) -> str:
     try:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
         return ""
-    return "it has a child process when it is loaded"
+    try:
+        with open(f"/proc/self/task/{os.getpid()}/children", "rb") as file:
+            others = [pid for pid in file.read().split() if int(pid) not in workers]
+    except OSError:
+        others = []  # a kernel without CONFIG_PROC_CHILDREN
+    return "it has a child process when it is loaded" if others or not workers else ""
 
 
-def _open_files(control: int) -> str:
+def _open_files(controls: Collection[int]) -> str:
     for name in os.listdir("/proc/self/fd"):
-        if int(name) > 2 and int(name) != control and os.path.exists(f"/proc/self/fd/{name}"):
+        if int(name) > 2 and int(name) not in controls and os.path.exists(f"/proc/self/fd/{name}"):
             return f"it has a file open when it is loaded: {os.readlink(f'/proc/self/fd/{name}')}"
     return ""
 

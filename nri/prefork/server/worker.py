@@ -5,8 +5,9 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from _io import BytesIO, _IOBase
+from _io import BytesIO
 
+from nri.interpreter_end import flush_files, run_exit_functions
 from nri.prefork.protocol import RequestDecoder, encode_end, encode_piece, encode_request
 from nri.prefork.server.prefault import REQUEST, prefault
 
@@ -44,13 +45,19 @@ class Program:
 
 
 class RequestFile:
-    """The request as a file that is read to its end. The constructor blocks until the request begins to arrive."""
+    """The request as a file that is read to its end. The constructor blocks until the request begins to arrive.
 
-    def __init__(self, channel: int, data: bytes = b"") -> None:
+    :param prepare: called when the host asks for it before the request; without one it does not ask.
+    """
+
+    def __init__(self, channel: int, data: bytes = b"", prepare: Callable[[], None] | None = None) -> None:
         self._channel = channel
-        self._decoder = RequestDecoder()
+        self._decoder = RequestDecoder(skips=prepare is not None)
         self._data = self._decoder.feed(data or self._receive())
         while self._decoder.left is None:
+            if prepare is not None and self._decoder.is_asked:
+                prepare()
+                prepare = None
             self._data = self._decoder.feed(self._receive())
 
     def read(self, size: int) -> bytes:
@@ -70,12 +77,16 @@ class RequestFile:
 def rehearse(program: Program) -> None:
     """Answer a request without the plugin, which fills caches and prefaults what is the same for all plugins."""
     status, result = _answer(program, program.rehearsal, RequestFile(0, encode_request(REQUEST)))
-    _flush()
+    flush_files()
     encode_piece(result) + encode_end(status)
 
 
-def work(program: Program, channel: int, stderr: int) -> NoReturn:
-    """Wait for a request on the socket ``channel``, answer it, and exit; ``stderr`` gets the plugin's output."""
+def work(program: Program, channel: int, stderr: int, *, is_lazy: bool) -> NoReturn:
+    """Wait for a request on the socket ``channel``, answer it, and exit.
+
+    :param stderr: gets the plugin's output.
+    :param is_lazy: prefault pages when the host asks for it; otherwise now.
+    """
     status = 1
     own = os.getpid()
     try:
@@ -83,16 +94,16 @@ def work(program: Program, channel: int, stderr: int) -> NoReturn:
         os.dup2(stderr, 1)
         os.dup2(stderr, 2)
         os.close(stderr)
-        rehearse(program)
-        prefault(program.classes)
-        gc.freeze()
-        status, result = _answer(program, program.plugin, RequestFile(channel))
+        if not is_lazy:
+            _prepare(program)
+        request = RequestFile(channel, prepare=(lambda: _prepare(program)) if is_lazy else None)
+        status, result = _answer(program, program.plugin, request)
         piece = encode_piece(result)
         if "threading" in sys.modules or "atexit" in sys.modules:  # these may block, or change the status
             _write(channel, piece)
             piece = b""
-            _run_exit_functions()
-        _flush()
+            run_exit_functions()
+        flush_files()
         if os.getpid() != own:  # `invoke` has forked, and has returned in both processes
             _write(channel, piece)
             os._exit(status)
@@ -104,6 +115,13 @@ def work(program: Program, channel: int, stderr: int) -> NoReturn:
         os._exit(status)
 
 
+def _prepare(program: Program) -> None:
+    """Prefault the pages that a request writes to."""
+    rehearse(program)
+    prefault(program.classes)
+    gc.freeze()
+
+
 def _answer(program: Program, plugin: object, request: RequestFile) -> tuple[int, bytes]:
     """Return the exit status, as the interpreter would exit after an exception, and the result."""
     result = BytesIO()
@@ -113,25 +131,6 @@ def _answer(program: Program, plugin: object, request: RequestFile) -> tuple[int
         sys.excepthook(*sys.exc_info())
         status = 1
     return status, result.getvalue()
-
-
-def _run_exit_functions() -> None:
-    """Do the visible part of the interpreter's exit: join threads, call functions of atexit."""
-    if "threading" in sys.modules:
-        sys.modules["threading"]._shutdown()  # joins all but daemon threads
-    if "atexit" in sys.modules:
-        sys.modules["atexit"]._run_exitfuncs()
-
-
-def _flush() -> None:
-    """Write the buffers of all files that are still open."""
-    new = [each for each in gc.get_objects() if issubclass(type(each), _IOBase)]  # without frozen objects
-    for file in (*new, sys.__stdout__, sys.stderr):
-        try:
-            if file is not None and not file.closed and file.writable():
-                file.flush()
-        except (OSError, ValueError):
-            pass
 
 
 def _write(channel: int, data: bytes) -> None:

@@ -184,12 +184,13 @@ def test_no_prefork_accepts_a_plugin_that_is_started_for_each_request(folder: Pa
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupted_build_leaves_no_file_and_no_process(folder: Path, number: signal.Signals) -> None:
     (folder / "plugin.py").write_text(plugin("authored"))
+    work = os.path.join("dist", ".nri-build-*", "work", "*")
     command = [sys.executable, "-m", "nri.cli.entry", "build", "plugin.py"]
     building = subprocess.Popen(
         command, cwd=folder, env={"PYTHONPATH": SOURCE, "PATH": os.environ["PATH"]}, stderr=subprocess.PIPE
     )
     with building:
-        until(lambda: list(folder.glob("dist/.nri-build-*/work/*")), "PyInstaller at work", SOON)
+        until(lambda: list(folder.glob(work)), "PyInstaller at work", SOON)
         building.send_signal(number)
         _, stderr = building.communicate(timeout=SOON)
     assert building.returncode != 0

@@ -57,7 +57,7 @@ def test_why_a_plugin_is_started_for_each_request_is_a_note_and_no_fault(
 ) -> None:
     if name == "hangs":
         monkeypatch.setattr("nri.prefork.pool.eligibility.ANSWER_WITHIN", 1.0)
-        monkeypatch.setattr("nri.prefork.pool.server_handle.END_WITHIN", 0.1)
+        monkeypatch.setattr("nri.prefork.pool.server_process.END_WITHIN", 0.1)
     loads, why = CASES[name]
     path = install(host, loads)
     host.configure(PluginEntry(type="tried"))

@@ -17,12 +17,6 @@ ROOT = Path(__file__).parents[3]
 PLUGINS = ("clearcfs", "konfine", "logger", "device-injector", "hook-injector", "ulimit-adjuster")
 
 
-@pytest.fixture(scope="session")
-def binaries() -> Path:
-    subprocess.run([ROOT / "tools/binaries"], check=True, capture_output=True)
-    return ROOT / "dist/nri"
-
-
 def script(folder: Path, plugin: str) -> Path:
     module = f"nri.plugins.{plugin.replace('-', '_')}"
     path = folder / plugin

@@ -10,17 +10,18 @@ import pytest
 
 from nri import api
 from nri.ttrpc import StatusError
-from tests.integration.v1bridge.bridge_process import BridgeProcess
+from tests.integration.v1bridge.bridge_process import a_bridge
 from tests.support import prometheus
 from tests.support.host import plugin
 from tests.support.metrics_process import running
 from tests.support.pods import container, pod
-from tests.support.waiting import SOON, until, wait_until
+from tests.support.waiting import SOON, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from tests.integration.v1bridge.bridge_process import BridgeProcess
     from tests.support.host import Host
     from tests.support.prometheus import PrometheusServer
     from tests.support.runtime import Runtime
@@ -35,10 +36,8 @@ pytestmark = pytest.mark.prometheus
 @pytest.fixture
 def bridge(host: Host) -> Iterator[BridgeProcess]:
     prometheus.need_prometheus()
-    bridge = BridgeProcess(host)
-    yield bridge
-    bridge.close()
-    assert wait_until(lambda: not host.processes())
+    with a_bridge(host) as bridge:
+        yield bridge
 
 
 @contextlib.contextmanager

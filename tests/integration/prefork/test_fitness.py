@@ -229,7 +229,7 @@ def test_one_that_hangs_while_it_is_loaded_is_ended_and_named(
     node: PreforkHost, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("nri.prefork.pool.eligibility.ANSWER_WITHIN", 1.0)
-    monkeypatch.setattr("nri.prefork.pool.server_handle.END_WITHIN", 0.2)
+    monkeypatch.setattr("nri.prefork.pool.server_process.END_WITHIN", 0.2)
     install(node, "if 'prefork' in sys.argv: print('waiting for a lock', file=sys.stderr); time.sleep(1000)")
     settled(node)
     assert reasons(caplog) == ["noop is started for each request: it does not become ready: waiting for a lock"]

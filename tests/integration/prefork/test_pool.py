@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from nri.prefork.pool import eligibility
 from tests.integration.prefork.preforked import is_pool_idle
 from tests.support.processes import is_running, open_fds
 from tests.support.waiting import SOON, wait_until
@@ -36,6 +37,21 @@ def test_a_replaced_binary_counts_at_once(node: PreforkHost) -> None:
     assert node.run().metadata == {"version": "9"}
     node.wait_for_server()
     assert node.run().metadata == {"version": "9"}
+
+
+def test_one_can_wait_until_plugins_are_loaded(node: PreforkHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = node.install()
+    hanging = node.host.script("hanging", f"#!{sys.executable} -IS\n# nri.skel\nimport time\ntime.sleep(1000)\n")
+    pool = node.pool
+    assert pool.wait_until_loaded(0)
+    assert pool.prepare(str(path), path.name) is None
+    assert pool.wait_until_loaded(SOON)
+    assert pool.standing(str(path)).state == "ready"
+    monkeypatch.setattr(eligibility, "ANSWER_WITHIN", 1.0)
+    pool.prepare(str(hanging), "hanging")
+    assert not pool.wait_until_loaded(0.05)
+    pool.close()
+    assert pool.wait_until_loaded(SOON)
 
 
 def test_a_removed_binary_is_not_found(node: PreforkHost) -> None:

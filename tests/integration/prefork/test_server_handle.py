@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nri.client import ChainError
-from nri.prefork.pool import server_handle, workers
+from nri.prefork.pool import server_process, workers
 from nri.process import conversation
 from tests.integration.prefork.preforked import SOURCE
 from tests.support.processes import kill, open_fds
@@ -30,7 +30,7 @@ def test_a_server_that_is_killed_or_stopped_costs_no_request(
     node: PreforkHost, whom: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(workers, "MISSED_WITHIN", 0.2)
-    monkeypatch.setattr(server_handle, "END_WITHIN", 0.2)
+    monkeypatch.setattr(server_process, "END_WITHIN", 0.2)
     node.install()
     node.wait_for_server()
     server = node.server()
@@ -130,7 +130,7 @@ def kinds(descriptors: dict[str, str]) -> list[str]:
 
 
 def test_a_stopped_server_ends_too(node: PreforkHost, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_handle, "END_WITHIN", 0.2)
+    monkeypatch.setattr(server_process, "END_WITHIN", 0.2)
     node.install()
     node.wait_for_server()
     server = node.server()

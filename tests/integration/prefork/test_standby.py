@@ -82,6 +82,25 @@ def test_one_that_may_is_started_before_it_is_asked_and_each_time_anew(foreign: 
     assert len(set(answered)) == 5
 
 
+def test_two_wait_so_that_requests_in_a_row_wait_for_no_start(foreign: Foreign) -> None:
+    assert wait_until(foreign.is_waiting, SOON)
+    for _ in range(3):
+        foreign.pool.tidy()  # as the host does when a request has its answer
+        assert wait_until(lambda: len([pid for pid in foreign.pids() if is_running(pid)]) == 2)
+        waiting = [pid for pid in foreign.pids() if is_running(pid)]
+        assert {foreign.run(), foreign.run()} == set(waiting)
+
+
+def test_many_threads_that_tidy_start_no_more_than_wait(foreign: Foreign) -> None:
+    assert wait_until(foreign.is_waiting, SOON)
+    threads = [threading.Thread(target=foreign.pool.tidy) for _ in range(20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(foreign.host.processes()) == 2
+
+
 @pytest.mark.parametrize("prefork", ["", "never"])
 def test_one_that_may_not_is_never_started_without_a_request(foreign: Foreign, prefork: str) -> None:
     foreign.say(prefork)
@@ -126,12 +145,14 @@ def test_one_that_was_replaced_counts_at_once(foreign: Foreign) -> None:
     assert wait_until(lambda: not any(is_running(pid) for pid in waiting), 5)
 
 
-def test_one_that_was_killed_while_it_waited_costs_no_request(foreign: Foreign) -> None:
+def test_those_that_were_killed_while_they_waited_cost_no_request(foreign: Foreign) -> None:
     assert wait_until(foreign.is_waiting, SOON)
     foreign.pool.tidy()
-    assert wait_until(lambda: is_running(foreign.pids()[-1]), SOON)
-    os.kill(foreign.pids()[-1], 9)
-    assert wait_until(lambda: not is_running(foreign.pids()[-1]), SOON)
+    assert wait_until(lambda: len([pid for pid in foreign.pids() if is_running(pid)]) == 2)
+    waiting = [pid for pid in foreign.pids() if is_running(pid)]
+    for pid in waiting:
+        os.kill(pid, 9)
+    assert wait_until(lambda: not any(is_running(pid) for pid in waiting), SOON)
     for _ in range(3):
         assert foreign.run()
 

@@ -288,7 +288,7 @@ def test_files_that_never_come_to_rest_are_said_once_and_tried_ever_more_rarely(
     (line,) = reasons(caplog)
     assert line.startswith("noop is started for each request: a file changes while it is loaded: ")
     assert line.endswith("/mine/part.py")
-    assert count <= 3 * pool.AT_ONCE  # at the beginning, after one RETRY, and after two more
+    assert count <= 3 * watched_files.AT_ONCE  # at the beginning, after one RETRY, and after two more
     node.wait_for_server()  # when they are at rest
 
 
@@ -304,7 +304,7 @@ def test_one_that_changes_its_own_files_is_said_once_and_tried_ever_more_rarely(
         assert wait_until(is_pool_idle, SOON)
     (line,) = reasons(caplog)
     assert line == f"noop is started for each request: its files change again and again: {mine}"
-    assert len(starts.read_text()) <= 4 * pool.AT_ONCE
+    assert len(starts.read_text()) <= 4 * watched_files.AT_ONCE
 
 
 def test_one_that_has_failed_for_a_year_is_still_tried() -> None:

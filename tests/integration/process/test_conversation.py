@@ -114,6 +114,14 @@ def test_output_up_to_the_limit_is_read_and_one_more_is_too_long(host: Host) -> 
     assert "more than 99999 bytes" in Run(host, ["write", text], ["nothing"], max_output=99_999).failure
 
 
+def test_a_result_in_parts_and_what_follows_it_are_read(host: Host) -> None:
+    """After the first part the host looks for the plugin's end, which comes only when it has read the second."""
+    first, second = GOOD[:20], GOOD[20:] + " " * 200_000
+    run = Run(host, ["write", first], ["write", second], ["stderr", "late\n" * 30_000], ["nothing"])
+    assert run.result.plugin == "noop"
+    assert run.lines[:2] == ["late", "late"]
+
+
 # Pipes that hold much when the plugin ends
 
 

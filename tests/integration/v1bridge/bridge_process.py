@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
@@ -16,9 +17,11 @@ from tests.support.node import Node
 from tests.support.pods import container, pod
 from tests.support.processes import MEASURED
 from tests.support.runtime import Runtime
-from tests.support.waiting import SOON
+from tests.support.waiting import SOON, wait_until
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tests.support.host import Host
 
 SOURCE = str(Path(__file__).parents[3])
@@ -143,6 +146,17 @@ class BridgeProcess:
         (line,) = self.output()[1].splitlines()
         assert line.isprintable()
         return line
+
+
+@contextlib.contextmanager
+def a_bridge(host: Host) -> Iterator[BridgeProcess]:
+    """A bridge that a test starts; at the end it is killed, and no process of the host may be left."""
+    bridge = BridgeProcess(host)
+    try:
+        yield bridge
+    finally:
+        bridge.close()
+    assert wait_until(lambda: not host.processes())
 
 
 def start_container(runtime: Runtime, seconds: float = SOON) -> Any:

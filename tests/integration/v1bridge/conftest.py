@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.integration.v1bridge.bridge_process import BridgeProcess
+from tests.integration.v1bridge.bridge_process import a_bridge
 from tests.integration.v1bridge.session import Connected
 from tests.support.connected import at_work
 from tests.support.waiting import wait_until
@@ -14,15 +14,14 @@ from tests.support.waiting import wait_until
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tests.integration.v1bridge.bridge_process import BridgeProcess
     from tests.support.host import Host
 
 
 @pytest.fixture
 def bridge(host: Host) -> Iterator[BridgeProcess]:
-    bridge = BridgeProcess(host)
-    yield bridge
-    bridge.close()
-    assert wait_until(lambda: not host.processes())
+    with a_bridge(host) as bridge:
+        yield bridge
 
 
 @pytest.fixture

@@ -68,8 +68,8 @@ if conf:
 say(b'{{"plugin": "rude", "version": "0.1", "error": ""}}')
 """
 
-WAITING = {"warm": 3, "prestarted": 1}
-"""Processes of a plugin that is ready: a server and two workers, or the standby process."""
+WAITING = {"warm": 3, "prestarted": 2}
+"""Processes of a plugin that is ready: a server and two workers, or two standby processes."""
 
 
 def install(host: Host, way: str, *, reads: bool = True) -> Path:

@@ -217,13 +217,15 @@ def test_a_socket_that_is_none_is_said(bridge: BridgeProcess, number: str, why: 
 
 
 def test_debug_logs_what_info_does_and_more(host: Host, bridge: BridgeProcess) -> None:
-    body = "lambda self, request: request.new_result('quick')"
-    host.script(
-        "quick",
-        f"#!{sys.executable}\nimport sys\nsys.path.insert(0, {SOURCE!r})\nfrom nri import skel\n"
-        f"skel.main(type('Quick', (skel.Plugin,), {{'type': 'quick', 'invoke': {body}}})())\n",
-    )
-    host.configure(plugin("quick"), plugin("other", states=["update"], failure_policy="ignore"))
+    body = "lambda self, request: request.new_result(self.type)"
+    for name in ("quick", "cold"):
+        host.script(
+            name,
+            f"#!{sys.executable}\nimport sys\nsys.path.insert(0, {SOURCE!r})\nfrom nri import skel\n"
+            f"skel.main(type('Quick', (skel.Plugin,), {{'type': {name!r}, 'invoke': {body}}})())\n",
+        )
+    other = plugin("other", states=["update"], failure_policy="ignore")
+    host.configure(plugin("quick"), plugin("cold", prefork="never"), other)
     logs = []
     for level in ("debug", "info"):
         bridge.log_file.unlink(missing_ok=True)
@@ -248,8 +250,8 @@ def test_debug_logs_what_info_does_and_more(host: Host, bridge: BridgeProcess) -
         f"debug no runtime at {bridge.path}: No such file or directory; next attempt in 0.",
         "debug configuration read (",
         "debug configuration unchanged (",
-        "debug event state=create container=default/web/app id=1f92 chain=quick,other ms_left=",
-        "debug quick: starting a process for this request\n",
+        "debug event state=create container=default/web/app id=1f92 chain=quick,cold,other ms_left=",
+        "debug cold: starting a process for this request\n",
         "debug quick: a waiting process takes this request\n",
     ):
         assert part in debug

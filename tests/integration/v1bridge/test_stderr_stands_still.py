@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -19,6 +19,7 @@ from tests.support.waiting import SOON, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from tests.support.host import Host
 
@@ -63,11 +64,6 @@ class Outside:
         self.runtime.close()
 
 
-@pytest.fixture(scope="module")
-def binaries() -> None:
-    subprocess.run([f"{SOURCE}/tools/binaries"], check=True, capture_output=True, cwd=SOURCE)
-
-
 @pytest.fixture(params=KINDS)
 def stderr(request: pytest.FixtureRequest) -> Iterator[Ends]:
     with ends(request.param) as made:
@@ -75,7 +71,7 @@ def stderr(request: pytest.FixtureRequest) -> Iterator[Ends]:
 
 
 @pytest.fixture(params=list(COMMANDS.values()), ids=list(COMMANDS))
-def node(request: pytest.FixtureRequest, host: Host, stderr: Ends, binaries: None) -> Iterator[Outside]:
+def node(request: pytest.FixtureRequest, host: Host, stderr: Ends, binaries: Path) -> Iterator[Outside]:
     host.conf.mkdir()
     node = Outside(host, request.param, stderr.fd)
     yield node
@@ -122,7 +118,7 @@ def test_what_is_running_when_it_is_told_to_end_is_answered(host: Host, node: Ou
     assert node.process.wait(SOON) == 0
 
 
-def test_one_that_starts_with_a_full_stderr_is_connected(host: Host, stderr: Ends, binaries: Any) -> None:
+def test_one_that_starts_with_a_full_stderr_is_connected(host: Host, stderr: Ends, binaries: Path) -> None:
     stderr.fill()
     host.conf.mkdir()
     node = Outside(host, COMMANDS["compiled"], stderr.fd)
@@ -134,7 +130,7 @@ def test_one_that_starts_with_a_full_stderr_is_connected(host: Host, stderr: End
         node.close()
 
 
-def test_in_the_background_of_a_terminal_that_lets_nobody_write_it_is_not_stopped(host: Host, binaries: Any) -> None:
+def test_in_the_background_of_a_terminal_that_lets_nobody_write_it_is_not_stopped(host: Host, binaries: Path) -> None:
     """``stty tostop``: whoever writes and is not in the foreground is stopped by SIGTTOU."""
     import termios
 

@@ -76,6 +76,14 @@ def test_every_plugin_knows_its_file_and_its_place_there(host: Host) -> None:
     ]
 
 
+def test_the_single_file_is_read_alone_without_a_directory(host: Host) -> None:
+    host.write("a.conf", "of-the-directory")
+    host.write("../conf.json", "alone")
+    assert [[plugin.type for plugin in each] for each in load_files("", host.conf_file).values()] == [["alone"]]
+    os.unlink(host.conf_file)
+    assert load_files("", host.conf_file) == {}
+
+
 def test_all_of_an_entry_is_read(host: Host) -> None:
     text = """{
       "$schema": "urn:nri:v0.1:host-config", "version": "0.1", "x-why": "because",

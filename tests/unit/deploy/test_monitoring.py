@@ -18,6 +18,7 @@ from nri.metrics.table import HISTOGRAM, TABLE, UP
 from tests.support import prometheus
 from tests.support.installing import run
 from tests.support.prometheus import MONITORING, promtool
+from tests.support.systemd_units import read_unit
 
 RULES = prometheus.rules()
 PANELS = [
@@ -128,10 +129,7 @@ def test_the_tests_of_the_rules_notice_a_rule_that_never_fires(tmp_path: Path, r
 
 @pytest.fixture
 def unit() -> configparser.ConfigParser:
-    parser = configparser.ConfigParser(interpolation=None, delimiters="=", comment_prefixes="#", strict=False)
-    parser.optionxform = str  # type: ignore[assignment,method-assign]
-    parser.read(MONITORING / "nri-metrics.service")
-    return parser
+    return read_unit(MONITORING / "nri-metrics.service", strict=False)
 
 
 def test_the_unit_serves_loopback_and_has_nothing_of_root_but_the_user(

@@ -9,14 +9,12 @@ import pytest
 from nri.v1bridge import BridgeOptions
 from nri.v1bridge.serving import LAST_CALLS
 from tests.support.installing import BRIDGE, DEPLOY, run, source
+from tests.support.systemd_units import read_unit
 
 
 @pytest.fixture
 def unit() -> configparser.ConfigParser:
-    parser = configparser.ConfigParser(interpolation=None, delimiters="=", comment_prefixes="#")
-    parser.optionxform = str  # type: ignore[assignment,method-assign]
-    parser.read(DEPLOY / "systemd/nri-v1bridge.service")
-    return parser
+    return read_unit(DEPLOY / "systemd/nri-v1bridge.service")
 
 
 def test_the_unit_runs_what_is_installed_with_settings_that_are_right(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from typing import Any
 
 import pytest
@@ -87,6 +89,24 @@ def test_imports_of_containerd_1_7_replace_the_table_and_those_of_2_are_merged(n
 def test_imports_that_go_in_a_circle_end(node: ScratchNode) -> None:
     node.containerd("2.1.9", f'imports = ["config.toml", "../containerd/config.toml"]\n{MAINTAINED}')
     assert texts(node, "enabled") == [ON]
+
+
+@pytest.mark.parametrize("path", [CONFIG, CRIO, "/etc/docker/daemon.json"])
+def test_a_file_that_our_user_may_not_read_is_not_seen_and_no_fault(
+    node: ScratchNode, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    node.containerd()
+    node.crio()
+    node.process(814, "/usr/bin/dockerd")
+    hidden, real = str(node.write(path, "{")), os.open
+
+    def refuse(name: str, *arguments: int, **options: int) -> int:
+        if name == hidden:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        return real(name, *arguments, **options)
+
+    monkeypatch.setattr("nri.doctor.node.os.open", refuse)
+    assert [(each.level, each.text) for each in node.found("unreadable")] == [(UNSEEN, f"{path}: permission denied")]
 
 
 def test_an_import_that_is_missing_keeps_containerd_1_7_from_starting(node: ScratchNode) -> None:
@@ -200,6 +220,7 @@ def test_the_watchdog_of_a_bridge_is_no_bridge(node: ScratchNode) -> None:
         (["nri", "bridge", "--probe"], False),
         (["nri", "status", "--watch"], False),
         (["/opt/nri/plugins/10-v1bridge"], False),
+        (["v1bridge", "prefork-server", "5e0c"], False),
         (["python3", "-m", "nri.cli.entry", "doctor"], False),
     ],
 )

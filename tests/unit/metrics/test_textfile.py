@@ -47,7 +47,7 @@ def test_a_disk_without_room_leaves_the_file_before(tmp_path: Path, monkeypatch:
     def write(fd: int, data: bytes) -> int:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("nri.metrics.textfile.os.write", write)
+    monkeypatch.setattr("nri.small_file.os.write", write)
     with pytest.raises(
         textfile.TextfileError, match=r"nri\.prom cannot be written: No space left on device; expected"
     ):

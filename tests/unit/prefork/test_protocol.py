@@ -86,6 +86,21 @@ def test_a_request_is_decoded_however_it_is_cut(text: bytes) -> None:
         assert (decoded, decoder.left) == (text, 0), parts
 
 
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_worker_of_a_shared_server_skips_what_asks_it_to_prepare(times: int) -> None:
+    for parts in every_way(protocol.PREPARE * times + encode_request(b"{}")):
+        decoder = RequestDecoder(skips=True)
+        decoded = b"".join([decoder.feed(part) for part in parts])
+        assert (decoded, decoder.left, decoder.is_asked) == (b"{}", 0, False), parts
+
+
+def test_a_worker_is_asked_to_prepare_until_a_request_follows() -> None:
+    decoder = RequestDecoder(skips=True)
+    assert (decoder.feed(bytes(3)), decoder.is_asked) == (b"", False)
+    assert (decoder.feed(bytes(1)), decoder.is_asked, decoder.left) == (b"", True, None)
+    assert (decoder.feed(encode_request(b"{")), decoder.is_asked, decoder.left) == (b"{", False, 0)
+
+
 def test_the_bytes_of_a_request_that_are_still_to_come_are_known() -> None:
     decoder = RequestDecoder()
     assert (decoder.feed(bytes(3)), decoder.left) == (b"", None)
@@ -109,6 +124,7 @@ MESSAGES = [
     (b"refused it has a timer", protocol.REFUSED, b"it has a timer"),
     (b"files /a b\0/c\xff\0", protocol.FILES, b"/a b\0/c\xff\0"),
     (b"files ", protocol.FILES, b""),
+    (b"serve module\0/bin/a\0/lib/a\0", protocol.SERVE, b"module\0/bin/a\0/lib/a\0"),
 ]
 
 

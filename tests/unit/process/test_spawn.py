@@ -1,20 +1,37 @@
-"""The descriptors and the environment of a process that is started."""
+"""The descriptors, signals and environment of a process that is started: by Python, and by the C library itself."""
 
 from __future__ import annotations
 
+import fcntl
 import os
+import signal
 from itertools import permutations
 from typing import TYPE_CHECKING
 
 import pytest
 
-from nri.process.spawn import PLUGIN_ENVIRONMENT, pipe, spawn
+from nri.process import spawn as module
+from nri.process.libc_spawn import LibcSpawn
+from nri.process.spawn import PLUGIN_ENVIRONMENT, pipe, spawn, use
 from nri.process.wait import end_child
 from tests.support.processes import open_fds
 from tests.support.waiting import SOON
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
+
+
+@pytest.fixture(autouse=True, params=["os", "libc", "libc without closefrom"])
+def way(request: pytest.FixtureRequest) -> Iterator[None]:
+    before = module._start
+    if request.param != "os":
+        libc = LibcSpawn()
+        if request.param == "libc without closefrom":  # an old C library
+            libc._close_from = None
+        use(libc)
+    yield
+    use(before)
 
 
 @pytest.mark.parametrize("order", list(permutations(range(4))), ids=str)
@@ -68,3 +85,62 @@ def test_a_program_that_can_not_be_started_leaves_no_descriptor() -> None:
     with pytest.raises(FileNotFoundError):
         spawn("/nonexistent", ["a"], (2, 1, 0, 0))
     assert open_fds() == before
+
+
+@pytest.mark.parametrize("own_session", [True, False])
+def test_no_descriptor_of_ours_reaches_it(own_session: bool) -> None:
+    """Neither one that Python keeps from children nor one that our caller has left open."""
+    kept, left_open = os.open("/dev/null", os.O_RDONLY), os.open("/dev/null", os.O_RDONLY)
+    try:
+        os.set_inheritable(left_open, True)
+        far = fcntl.fcntl(left_open, fcntl.F_DUPFD, 700)
+        names = printed(["/bin/ls", "/proc/self/fd"], own_session=own_session).split()
+        os.close(far)
+    finally:
+        os.close(kept)
+        os.close(left_open)
+    assert names == ["0", "1", "2", "3"]  # the last is of its listing
+
+
+def test_signals_have_their_defaults_and_none_is_blocked() -> None:
+    ignored = signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR2, signal.SIGTERM})
+    try:
+        status = printed(["/bin/cat", "/proc/self/status"])
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.signal(signal.SIGUSR1, ignored)
+    sets = dict(line.split(":\t") for line in status.splitlines() if line.startswith("Sig"))
+    c_librarys = sum(1 << number - 1 for number in (32, 33, 34))  # no program can set these
+    found = [int(sets[name], 16) & ~c_librarys for name in ("SigBlk", "SigIgn", "SigCgt")]
+    assert found == [0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("path", "error"), [("/nonexistent", FileNotFoundError), ("/", PermissionError), ("/dev/null", PermissionError)]
+)
+def test_the_error_names_the_program(path: str, error: type[OSError]) -> None:
+    with pytest.raises(error) as failure:
+        spawn(path, ["a"], (0, 1, 2))
+    assert failure.value.filename == path
+
+
+@pytest.mark.parametrize("argv", [["a\0b"], ["a", "\0"]])
+def test_an_argument_with_a_nul_is_refused(argv: list[str]) -> None:
+    before = open_fds()
+    with pytest.raises(ValueError, match="null byte"):
+        spawn("/bin/true", argv, (0, 1, 2))
+    assert open_fds() == before
+
+
+def test_arguments_and_environment_may_be_any_text() -> None:
+    text = "é \udcff\n'"
+    script = 'printf "%s|%s" "$1" "$A"'
+    reads, writes = pipe()
+    try:
+        pid = spawn("/bin/sh", ["sh", "-c", script, "sh", text], (0, writes, 2), environment={"A": text})
+    finally:
+        os.close(writes)
+    with open(reads, "rb") as file:
+        assert file.read() == b"|".join([os.fsencode(text)] * 2)
+    assert end_child(pid, SOON) == 0

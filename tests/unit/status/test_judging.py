@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from nri.client import step
 from nri.status import shape
 from nri.status.judging import DEGRADED, MAX_LINE, NO_BRIDGE, WELL, Thresholds, Verdict, judge
 from tests.support import status_documents as documents
@@ -31,6 +32,10 @@ def with_configuration(**changes: Any) -> Callable[[], dict[str, Any]]:
         return value
 
     return make
+
+
+def test_the_outcomes_are_those_of_the_bridge() -> None:
+    assert shape.OUTCOMES == step.OUTCOMES
 
 
 def reconnecting() -> dict[str, Any]:

@@ -138,6 +138,7 @@ def test_a_probe_loads_little() -> None:
         "cli",
         "errors",
         "filekind",
+        "peer",
         "places",
         "presence",
         "process",

@@ -126,8 +126,13 @@ def test_a_state_is_a_string_that_compares_as_one() -> None:
 
 
 def test_a_plugin_always_wants_create_and_delete() -> None:
-    assert [s for s in STATES if PluginEntry(type="a").wants(s)] == ["create", "delete"]
-    assert [s for s in STATES if PluginEntry(type="a", states=["setup"]).wants(s)] == ["setup", "create", "delete"]
+    assert PluginEntry(type="a").wanted_states == ["create", "delete"]
+    assert PluginEntry(type="a", states=["resize", "setup", "x"]).wanted_states == [
+        "setup",
+        "create",
+        "resize",
+        "delete",
+    ]
 
 
 def test_a_new_result_is_of_the_requests_version() -> None:

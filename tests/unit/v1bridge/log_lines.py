@@ -57,7 +57,7 @@ def step(
     made = Step(PluginEntry(type=plugin, failure_policy=policy), b"{}")
     made.seconds = seconds
     if error:
-        made.error = PluginError(plugin, error, killed=error.startswith("killed:"))
+        made.error = PluginError(plugin, error.removeprefix("killed: "), killed=error.startswith("killed: "))
         made.is_ignored = policy == "ignore"
     else:
         made.result = Result(plugin=plugin, metadata=metadata)

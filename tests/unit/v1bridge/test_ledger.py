@@ -66,7 +66,7 @@ def test_a_value_counts_below_the_bound_that_it_does_not_exceed(value: float, in
 def test_the_runs_of_a_plugin_are_counted_by_state_and_outcome() -> None:
     ledger = Ledger()
     ran(ledger, step(), step("b", "no cgroup", ignored=True))
-    ran(ledger, step(error="killed: no result after 2 s", killed=True), error="plugin a: killed")
+    ran(ledger, step(error="no result after 2 s", killed=True), error="plugin a: killed")
     ran(ledger, step(error="exit status 3"), state="delete")
     ran(ledger, step(), state="delete")
     runs = ledger.runs("a", CONF)

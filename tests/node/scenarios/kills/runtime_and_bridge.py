@@ -21,7 +21,7 @@ def nothing_is_left(cri: Cri) -> Iterator[None]:
 
 def _wait_for_one_bridge() -> None:
     wait_until("one bridge runs", lambda: len(processes.bridges()) == 1)
-    # Two plugins: a server each, and their waiting workers, at most two of each.
+    # Two plugins: a server that they share, or one each, and their waiting workers, at most two of each.
     wait_until("only its plugins run", lambda: 2 <= len(processes.servers()) <= 6)
 
 

@@ -1,0 +1,267 @@
+"""`nri hook`, compiled: it forks for the plugins of its own build, which look as if it had started them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from nri import build_mark
+from nri.process.spawn import PLUGIN_ENVIRONMENT
+from tests.support.processes import is_running
+from tests.support.waiting import SOON, wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).parents[2]
+OPENAT = ("257", "56")  # on x86-64 and arm64
+STATE = {"ociVersion": "1.0.2", "id": "web", "status": "created", "pid": 0}
+OCI = {"ociVersion": "1.0.2", "annotations": {"qos.class": "ls"}, "linux": {"cgroupsPath": "/web"}}
+
+
+class Site:
+    """A folder with a compiled ``nri``, plugins of its build, which block when they read ``mounts``, and a bundle."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.lib, self.bin = root, root / "lib", root / "bin"
+        self.mounts = root / "mounts"
+        os.mkfifo(self.mounts)
+        for folder in ("lib", "bin", "resource.d", "bundle"):
+            (root / folder).mkdir()
+        dist = ROOT / "dist/nri"
+        (self.lib / "_internal").symlink_to(dist / "_internal")
+        for name in ("nri", "clearcfs", "konfine"):
+            shutil.copy2(dist / name, self.lib)
+            (self.bin / name).symlink_to(f"../lib/{name}")
+        (root / "bundle/config.json").write_text(json.dumps(OCI))
+        self.running: list[subprocess.Popen[bytes]] = []
+
+    def configure(self, *plugins: str, **conf: Any) -> None:
+        """Have a chain of these plugins."""
+        entries = [{"type": plugin, "conf": {"mountinfo": str(self.mounts), **conf}} for plugin in plugins]
+        (self.root / "resource.d/10.conf").write_text(json.dumps({"version": "0.1", "plugins": entries}))
+
+    def make_foreign(self, plugin: str) -> None:
+        """Put a copy in the place of the link, so that it is started."""
+        (self.bin / plugin).unlink()
+        shutil.copy2(self.lib / plugin, self.bin)
+        if not (self.bin / "_internal").exists():
+            (self.bin / "_internal").symlink_to(self.lib / "_internal")
+
+    def start(self, *words: str) -> subprocess.Popen[bytes]:
+        """The hook, with the container's state on its stdin."""
+        options = ["--conf-dir", str(self.root / "resource.d"), "--bin-dir", str(self.bin), *words]
+        pipe = subprocess.PIPE
+        process = subprocess.Popen(
+            [str(self.lib / "nri"), "hook", "create", *options],
+            stdin=pipe,
+            stdout=pipe,
+            stderr=pipe,
+            env={"PATH": "/bin", "TZ": "UTC", "SECRET": "x"},
+        )
+        assert process.stdin is not None
+        process.stdin.write(json.dumps(STATE | {"bundle": str(self.root / "bundle")}).encode())
+        process.stdin.close()
+        process.stdin = None
+        self.running.append(process)
+        return process
+
+    def run(self, *words: str) -> tuple[int, bytes, bytes]:
+        """The exit status of the hook, its stdout and its stderr."""
+        with self.start(*words) as process:
+            stdout, stderr = process.communicate(timeout=SOON)
+        return process.returncode, stdout, stderr
+
+
+@pytest.fixture
+def site(binaries: Path, tmp_path: Path) -> Iterator[Site]:
+    site = Site(tmp_path)
+    yield site
+    for process in site.running:
+        with process:
+            process.kill()
+
+
+def plugins_of(hook: subprocess.Popen[bytes]) -> dict[str, int]:
+    """The processes of plugins by their names. A child of the hook has its own name when it is as good as started."""
+    try:
+        children = Path(f"/proc/{hook.pid}/task/{hook.pid}/children").read_text().split()
+        names = {Path(f"/proc/{pid}/comm").read_text().strip(): int(pid) for pid in children}
+    except OSError:
+        return {}
+    return {name: pid for name, pid in names.items() if name not in ("nri", "nri-watchdog")}
+
+
+def blocked(hook: subprocess.Popen[bytes], plugin: str) -> int:
+    """The pid of a plugin, when it opens the FIFO."""
+
+    def opens() -> bool:
+        pid = plugins_of(hook).get(plugin)
+        return pid is not None and Path(f"/proc/{pid}/syscall").read_text().split()[0] in OPENAT and is_asleep(pid)
+
+    assert wait_until(opens, SOON), hook.poll()
+    return plugins_of(hook)[plugin]
+
+
+def is_asleep(pid: int) -> bool:
+    return "State:\tS" in Path(f"/proc/{pid}/status").read_text()
+
+
+def program_of(pid: int) -> str:
+    return Path(os.readlink(f"/proc/{pid}/exe")).name
+
+
+def facts(pid: int, hook: subprocess.Popen[bytes]) -> dict[str, Any]:
+    """What can be seen of a plugin's process, and must not depend on how it was made."""
+    status = dict(line.split(":\t", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+    stat = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    descriptors = {fd: os.readlink(f"/proc/{pid}/fd/{fd}").partition(":")[0] for fd in os.listdir(f"/proc/{pid}/fd")}
+    return {
+        "status": {
+            key: status[key]
+            for key in ("Name", "Umask", "Uid", "Gid", "Threads", "SigBlk", "SigCgt", "NoNewPrivs", "CapEff")
+        },
+        "ignored": int(status["SigIgn"], 16) & ~(7 << 31),  # without those that C libraries reserve
+        "parent is the hook": int(stat[1]) == hook.pid,
+        "leads a group": int(stat[2]) == pid,
+        "session of the hook": int(stat[3]) == hook.pid,
+        "descriptors": descriptors,
+        "cwd": os.readlink(f"/proc/{pid}/cwd"),
+        "limits": Path(f"/proc/{pid}/limits").read_text(),
+        "timers": Path(f"/proc/{pid}/timers").read_text(),
+    }
+
+
+def test_a_forked_plugin_looks_as_a_started_one(site: Site) -> None:
+    site.configure("clearcfs")
+    hook = site.start()
+    pid = blocked(hook, "clearcfs")
+    own = facts(pid, hook)
+    assert program_of(pid) == "nri"
+    hook.kill()
+
+    site.make_foreign("clearcfs")
+    hook = site.start()
+    pid = blocked(hook, "clearcfs")
+    assert program_of(pid) == "clearcfs"
+    assert own == facts(pid, hook)
+    assert own["descriptors"] == {"0": "pipe", "1": "pipe", "2": "pipe", "3": "pipe"}  # skel's copy of stdout is 3
+
+
+def test_the_loader_of_a_started_plugin_sets_the_variables_that_a_forked_one_gets(site: Site) -> None:
+    site.configure("clearcfs")
+    site.make_foreign("clearcfs")
+    hook = site.start()
+    block = Path(f"/proc/{blocked(hook, 'clearcfs')}/environ").read_text().rstrip("\0").split("\0")
+    environment = dict(variable.split("=", 1) for variable in block)
+    assert environment == PLUGIN_ENVIRONMENT | {
+        "LD_LIBRARY_PATH": str(site.bin / "_internal"),
+        "_PYI_ARCHIVE_FILE": str(site.bin / "clearcfs"),
+        "_PYI_LINUX_PROCESS_NAME": "clearcfs",
+        "_PYI_PARENT_PROCESS_LEVEL": "-1",  # the loader has made it 1 when the interpreter reads it
+    }
+
+
+def test_the_next_plugin_waits_while_one_runs(site: Site) -> None:
+    site.configure("konfine", "clearcfs")
+    hook = site.start()
+    blocked(hook, "konfine")
+    assert wait_until(lambda: set(plugins_of(hook)) == {"konfine", "clearcfs"}, SOON)
+
+
+@pytest.mark.parametrize("how", ["killed", "late"])
+def test_whatever_ends_the_hook_leaves_no_plugin(site: Site, how: str) -> None:
+    site.configure("konfine", "clearcfs")
+    hook = site.start(*(["--deadline", "1.5"] if how == "late" else []))
+    blocked(hook, "konfine")
+    assert wait_until(lambda: len(plugins_of(hook)) == 2, SOON)
+    pids = plugins_of(hook).values()
+    if how == "killed":
+        hook.kill()
+    _, stderr = hook.communicate(timeout=SOON)
+    assert wait_until(lambda: not any(map(is_running, pids)), SOON)
+    if how == "killed":
+        assert (hook.returncode, stderr) == (-signal.SIGKILL, b"")
+    else:
+        assert hook.returncode == 1
+        assert b"not done within 1.5 s: plugin konfine: killed: no result after " in stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_signal_to_the_hooks_group_does_not_reach_its_plugin(site: Site, number: int) -> None:
+    site.configure("clearcfs")
+    hook = site.start()
+    pid = blocked(hook, "clearcfs")
+    assert os.getpgid(pid) == pid != os.getpgid(hook.pid)
+    hook.send_signal(number)
+    hook.communicate(timeout=SOON)
+    assert hook.returncode == -number
+    assert wait_until(lambda: not is_running(pid), SOON)  # by the watchdog
+
+
+def test_the_outcome_is_that_of_started_plugins(site: Site) -> None:
+    site.mounts.unlink()
+    site.mounts.write_text("")  # no cgroup is mounted: an error of both
+    outcomes = []
+    for is_foreign in (False, True):
+        if is_foreign:
+            site.make_foreign("konfine")
+            site.make_foreign("clearcfs")
+        site.configure("konfine", "clearcfs")
+        failed = site.run()
+        site.configure("konfine", "clearcfs", unknown="x")
+        refused = site.run()
+        site.configure("clearcfs", "clearcfs", key="no.class")
+        outcomes.append((failed, refused, site.run()))
+    assert outcomes[0] == outcomes[1]
+    assert [outcome[0] for outcome in outcomes[0]] == [1, 1, 0]
+
+
+def test_a_link_of_another_name_is_another_type_of_the_same_plugin(site: Site) -> None:
+    (site.bin / "first").symlink_to("clearcfs")
+    site.configure("first")
+    hook = site.start()
+    assert program_of(blocked(hook, "first")) == "nri"
+
+
+def test_another_build_in_the_same_folder_is_started(site: Site) -> None:
+    path = site.lib / "clearcfs"
+    program = path.read_bytes()
+    _, module = build_mark.decode(program[-build_mark.SIZE :])
+    path.write_bytes(program[: -build_mark.SIZE] + build_mark.encode("0" * 32, module))
+    site.configure("clearcfs")
+    assert program_of(blocked(site.start(), "clearcfs")) == "clearcfs"
+
+
+def test_a_script_in_the_place_of_a_plugin_is_run(site: Site) -> None:
+    (site.bin / "clearcfs").unlink()
+    (site.bin / "clearcfs").write_text('#!/bin/sh\necho \'{"error": "of a script"}\'\n')
+    (site.bin / "clearcfs").chmod(0o755)
+    site.configure("clearcfs")
+    assert site.run() == (1, b"", b"nri hook create web: plugin clearcfs: of a script\n")
+
+
+def test_a_plugin_that_others_may_write_is_refused(site: Site) -> None:
+    site.configure("clearcfs")
+    (site.lib / "clearcfs").chmod(0o777)
+    status, _, stderr = site.run()
+    assert status == 1
+    assert b"plugin clearcfs: not run: " in stderr
+
+
+def test_every_plugin_has_the_mark_of_the_build(binaries: Path) -> None:
+    plugins = ("clearcfs", "konfine", "logger", "device-injector", "hook-injector", "ulimit-adjuster")
+    marks = {
+        name: build_mark.decode((ROOT / "dist/nri" / name).read_bytes()[-build_mark.SIZE :])
+        for name in (*plugins, "nri", "v1bridge")
+    }
+    assert len({build for build, _ in marks.values()} - {""}) == 1
+    for name in plugins:
+        assert marks[name][1] == f"nri.plugins.{name.replace('-', '_')}.__main__"

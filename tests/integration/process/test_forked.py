@@ -1,0 +1,184 @@
+"""A forked program: it finds what a new process finds, ends as one ends, and leaves nothing."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+import time
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from nri.process import children
+from nri.process.afresh import LoadedProgram
+from nri.process.forked import ForkedProgram
+from tests.support.forking import NAME, forked, start_host, started
+from tests.support.processes import is_running, open_fds
+from tests.support.waiting import SOON, wait_until
+
+INTROSPECTIVE = Path(__file__).parents[2] / "plugins/introspective.py"
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    return tmp_path / NAME
+
+
+@pytest.fixture(autouse=True)
+def at_the_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The directory that both processes get from their parents."""
+    monkeypatch.chdir("/")
+
+
+@pytest.mark.parametrize("watchdog", [False, True], ids=["in a group", "in a session"])
+def test_it_finds_what_a_new_process_finds(script: Path, watchdog: bool) -> None:
+    script.write_text(INTROSPECTIVE.read_text())
+    own = json.loads(forked(script, stdin="a text", watchdog=watchdog)["stdout"])
+    new = json.loads(started(script, "a text")["stdout"])
+    assert new["found"].pop("argv") == [str(script), "invoke"]  # of an interpreter; a plugin's is its type
+    assert own["found"].pop("argv") == [NAME, "invoke"]
+    assert new["found"].pop("orig_argv") == [str(script), "invoke"]
+    assert own["found"].pop("orig_argv") == [NAME, "invoke"]
+    assert new["found"].pop("name").startswith("python")
+    assert own["found"].pop("name") == NAME[:15]
+    assert own["found"] == new["found"]
+    assert own["own"] == {"session": watchdog}
+
+
+ENDS = {
+    "it returns": "print('done')",
+    "exit": "import sys; sys.exit()",
+    "exit None": "import sys; sys.exit(None)",
+    "exit 3": "import sys; sys.exit(3)",
+    "exit True": "import sys; sys.exit(True)",
+    "exit 256": "import sys; sys.exit(256)",
+    "exit -1": "import sys; sys.exit(-1)",
+    "exit with a text": "import sys; sys.exit('a reason')",
+    "exit with a tuple": "import sys; sys.exit((1, 2))",
+    "an exception": "def fail():\n    raise ValueError('a reason')\nfail()",
+    "a cause": "try:\n    1 / 0\nexcept ZeroDivisionError as error:\n    raise KeyError('x') from error",
+    "an interrupt": "raise KeyboardInterrupt",
+    "os._exit": "import os\nprint('lost')\nos._exit(5)",
+    "a signal": "import os, signal\nos.kill(os.getpid(), signal.SIGTERM)",
+    "a broken pipe": "import os\nfrom signal import *\nassert getsignal(SIGPIPE) == SIG_IGN\nprint('fine')",
+    "functions at its end": "import atexit\natexit.register(print, 'at exit')\nprint('first')\nraise SystemExit(4)",
+    "a thread": "from threading import Timer\nTimer(0.05, print, ['a thread']).start()",
+    "an unwritten file": "import os\nfile = os.fdopen(os.dup(1), 'w')\nfile.write('in a buffer')",
+    "a closed stdout": "import sys\nsys.stdout.close()",
+    "a lost stdout": "import os\nos.dup2(os.open('/dev/full', os.O_WRONLY), 1)\nprint('lost')",
+    "a child that returns": "import os\npid = os.fork()\nif pid:\n    os.wait()\nprint('parent' if pid else 'child')",
+    "bytes that are no text": "import sys\nsys.stdout.write('\\udcff')\nsys.stderr.write('\\udcff\\n')",
+    "input": "import sys\nprint(repr(sys.stdin.buffer.read()), sys.stdin.read())",
+}
+WITHOUT_ITS_WARNING = {"a lost stdout"}
+"""The interpreter writes that an exception is ignored, a forked process does not."""
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_it_ends_as_a_new_process_ends(script: Path, end: str) -> None:
+    script.write_text(ENDS[end] + "\n")
+    own, new = forked(script, stdin="a"), started(script, "a")
+    if end in WITHOUT_ITS_WARNING:
+        assert new.pop("stderr").startswith("Exception ignored ")
+        assert own.pop("stderr") == ""
+    assert {key: own[key] for key in new} == new
+
+
+def test_at_its_deadline_its_group_is_killed(script: Path, tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    script.write_text(
+        "import os, time\n"
+        "child = os.fork()\n"
+        f"open({str(pids)!r}, 'a').write(f'{{os.getpid()}} ')\n"
+        "print('begun', flush=True)\n"
+        "time.sleep(1000)\n"
+    )
+    done = forked(script, seconds=2)
+    assert done["stopped"] == "deadline"
+    assert done["status"] == -signal.SIGKILL
+    left = [int(pid) for pid in pids.read_text().split()]
+    assert len(left) == 2
+    assert wait_until(lambda: not any(map(is_running, left)), SOON)
+
+
+def test_too_much_output_ends_it(script: Path) -> None:
+    script.write_text("while True:\n    print('x' * 10000)\n")
+    assert forked(script)["stopped"] == "output"
+
+
+@pytest.mark.parametrize("watchdog", [False, True], ids=["alone", "with a watchdog"])
+def test_nothing_of_the_host_runs_in_it_when_a_signal_comes(script: Path, watchdog: bool) -> None:
+    script.write_text("import time\nprint('begun', flush=True)\ntime.sleep(1000)\n")
+    with start_host(script, watchdog=watchdog) as process:
+        assert process.stdout is not None
+        pid = int(process.stdout.readline())
+        assert wait_until(lambda: is_asleep(pid), SOON)
+        os.kill(pid, signal.SIGHUP)
+        done = json.loads(process.stdout.readline())
+    assert (done["status"], done["stderr"]) == (-signal.SIGHUP, "")
+
+
+def is_asleep(pid: int) -> bool:
+    """Whether a process has its own signal handlers, and sleeps."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return "State:\tS" in status and "SigCgt:\t0000000000000002\n" in status
+
+
+def test_a_watchdog_ends_it_when_the_host_is_killed(script: Path, tmp_path: Path) -> None:
+    marker = tmp_path / "begun"
+    script.write_text(f"import os, time\nos.fork()\nopen({str(marker)!r}, 'a').write('x')\ntime.sleep(1000)\n")
+    with start_host(script, watchdog=True) as process:
+        assert process.stdout is not None
+        pid = int(process.stdout.readline())
+        assert wait_until(lambda: marker.exists() and marker.read_text() == "xx", SOON)
+        assert os.getsid(pid) == pid
+        process.kill()
+        process.stdout.read()  # until none of them holds it
+    assert wait_until(lambda: not is_running(pid), SOON)
+
+
+def test_one_that_waits_for_its_stdin_is_ended(script: Path) -> None:
+    script.write_text("import sys\nsys.stdin.read()\nprint('read')\n")
+    with start_host(script, stdin=None) as process:
+        stdout, _ = process.communicate(timeout=SOON)
+    pid, done = stdout.splitlines()
+    assert (process.returncode, done) == (0, b"{}")
+    assert not is_running(int(pid))
+
+
+@pytest.mark.parametrize("call", ["fork", "pipe2", "set_blocking"])
+def test_a_system_call_that_fails_leaves_nothing(monkeypatch: pytest.MonkeyPatch, call: str) -> None:
+    def fail(*_: object) -> int:
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    program = LoadedProgram(
+        print, ModuleType("x"), path="/bin/x", executable="/bin/x", argv=["x"], environment={"PATH": "/bin"}
+    )
+    before, mask = open_fds(), signal.pthread_sigmask(signal.SIG_BLOCK, [])
+    monkeypatch.setattr(os, call, fail)
+    with pytest.raises(BlockingIOError):
+        ForkedProgram(program, time.monotonic() + SOON)
+    monkeypatch.undo()
+    assert open_fds() == before
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == mask
+    assert not children.lock.locked()
+
+
+def test_a_watchdog_hears_of_a_fork_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = LoadedProgram(print, ModuleType("x"), path="/bin/x", executable="/bin/x", argv=["x"], environment={})
+    reads, writes = os.pipe()
+    monkeypatch.setattr(os, "fork", lambda: os.close(-1))
+    children.report_to(writes)
+    try:
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            ForkedProgram(program, time.monotonic() + SOON)
+    finally:
+        children.report_to(-1)
+        os.close(writes)
+    with os.fdopen(reads) as reports:
+        about, failed = reports.read().splitlines()
+    assert about.startswith("?pipe:[")
+    assert failed == "!"

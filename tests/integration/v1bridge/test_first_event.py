@@ -1,0 +1,62 @@
+"""The plugins are loaded before the runtime is told that the bridge is ready, if that does not take long."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from nri.v1bridge import bridge
+from tests.integration.v1bridge.site import Attached, entry, install, start_error
+from tests.support.host import plugin
+from tests.support.waiting import SOON
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.support.host import Host
+
+
+@pytest.fixture
+def attached(host: Host, caplog: pytest.LogCaptureFixture) -> Iterator[list[Attached]]:
+    caplog.set_level(logging.DEBUG, "nri.client")
+    made: list[Attached] = []
+    yield made
+    for each in made:
+        each.close()
+
+
+@pytest.mark.parametrize("way", ["warm", "prestarted"])
+def test_the_first_event_finds_its_plugin_loaded(
+    host: Host,
+    attached: list[Attached],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    way: str,
+) -> None:
+    monkeypatch.setattr(bridge, "PLUGINS_WITHIN", SOON)  # a machine may be busy
+    install(host, way)
+    host.configure(entry(way))
+    attached.append(Attached(host, prefork=True, timeout=SOON * 4))
+    assert start_error(attached[0].runtime) == ""
+    assert "rude: a waiting process takes this request" in caplog.text
+    assert "starting a process" not in caplog.text
+
+
+def test_a_plugin_that_is_not_loaded_soon_does_not_keep_the_bridge_from_being_registered(
+    host: Host, attached: list[Attached], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bridge, "PLUGINS_WITHIN", 0.05)
+    host.script(
+        "slow",
+        f"#!{sys.executable} -IS\n# it looks like a plugin of nri.skel, and hangs while it is asked for its version\n"
+        "import sys, time\nif sys.argv[1] != 'invoke': time.sleep(1000)\n"
+        'sys.stdin.read()\nprint(\'{"plugin": "slow", "version": "0.1"}\')\n',
+    )
+    host.configure(plugin("slow"))
+    attached.append(Attached(host, prefork=True))
+    assert attached[0].keeps_the_bridge()
+    assert start_error(attached[0].runtime) == ""
+    assert "slow: starting a process for this request" in caplog.text

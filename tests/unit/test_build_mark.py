@@ -1,0 +1,54 @@
+"""The mark of an executable: what is written is read again, and anything else is no mark."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from nri import build_mark
+
+BUILD = "0123456789abcdef" * 2
+MODULE = "nri.plugins.clearcfs.__main__"
+
+
+def test_a_mark_is_read_as_it_was_written() -> None:
+    mark = build_mark.encode(BUILD, MODULE)
+    assert len(mark) == build_mark.SIZE
+    assert build_mark.decode(mark) == (BUILD, MODULE)
+
+
+@pytest.mark.parametrize(
+    ("build", "module"),
+    [
+        ("", MODULE),
+        (BUILD[1:], MODULE),
+        (BUILD + "0", MODULE),
+        (BUILD, ""),
+        (BUILD, "nri plugins"),
+        (BUILD, "nri/plugins"),
+        (BUILD, "a" * build_mark.SIZE),
+    ],
+)
+def test_what_does_not_fit_is_not_written(build: str, module: str) -> None:
+    with pytest.raises(ValueError, match="expected 32 digits and the name of a module"):
+        build_mark.encode(build, module)
+
+
+@pytest.mark.parametrize("size", [0, 1, build_mark.SIZE - 1, build_mark.SIZE + 1])
+def test_a_mark_of_another_length_is_none(size: int) -> None:
+    assert build_mark.decode((build_mark.encode(BUILD, MODULE) * 2)[:size]) == ("", "")
+
+
+@given(st.binary(min_size=build_mark.SIZE, max_size=build_mark.SIZE))
+def test_other_bytes_are_no_mark(data: bytes) -> None:
+    build, module = build_mark.decode(data)
+    assert (build, module) == ("", "")
+
+
+@given(st.integers(0, build_mark.SIZE - 1), st.integers(1, 255))
+@example(at=75, change=60)  # a separator, which str.rstrip() takes for white space
+def test_a_damaged_mark_is_none_or_names_another_module_or_build(at: int, change: int) -> None:
+    mark = bytearray(build_mark.encode(BUILD, MODULE))
+    mark[at] ^= change
+    assert build_mark.decode(bytes(mark)) != (BUILD, MODULE)
