@@ -8,7 +8,7 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 def replace_file(path: str, data: bytes, *, part: str, mode: int) -> None:
-    """Write ``data`` to a new file and rename it to ``path``. One process at a time may do so.
+    """Write ``data`` to a new file and rename it to ``path``. One thread of one process at a time may do so.
 
     :param part: the path of the new file until then, in the same directory. What a killed process has left there is
         removed, and a link there is never written through.

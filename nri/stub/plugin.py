@@ -123,7 +123,10 @@ class V2Plugin:
         """Take the pods and containers that exist when the plugin connects; may return updates of containers."""
 
     def after_synchronize(self) -> None:
-        """Take note that the runtime has the answer of :meth:`synchronize`, and goes on. It must not raise."""
+        """Take note that the runtime has the answer of :meth:`synchronize`, and goes on. It must not raise.
+
+        It is never called after :meth:`disconnected`, which waits for its end.
+        """
 
     def answered(self, call: Call) -> None:
         """Take note that an event has been answered: ``call.event`` is its name. It must not raise."""

@@ -59,6 +59,8 @@ class Session:
         self._pods: list[api.PodSandbox] = []
         self._containers: list[api.Container] = []
         self._registration_over = threading.Event()  # also when it failed
+        self._ending = threading.Lock()
+        self._is_over = False
         self.synchronized = False
         self.runtime: RuntimeInfo | None = None
 
@@ -71,6 +73,8 @@ class Session:
         finally:
             self._registration_over.set()
             registering.join()
+            with self._ending:
+                self._is_over = True
             self._plugin.disconnected()
 
     def close(self, reason: str, *, grace: float = 0.0) -> None:
@@ -150,8 +154,14 @@ class Session:
         self._pods, self._containers = [], []
         response = api.SynchronizeResponse(update=self._plugin.synchronize(pods, containers) or [])
         self.synchronized = True
-        call.afterwards.append(self._plugin.after_synchronize)
+        call.afterwards.append(self._after_synchronize)
         return response
+
+    def _after_synchronize(self) -> None:
+        """Tell the plugin, unless the connection has ended meanwhile: to the plugin the end is always the last."""
+        with self._ending:
+            if not self._is_over:
+                self._plugin.after_synchronize()
 
     def _answered(self, call: Call) -> None:
         name = call.event or call.method  # the method's, if no handler has had it in time

@@ -76,6 +76,8 @@ class Bridge(stub.V2Plugin):
         self._status_socket = StatusSocket(self._status.answer)
         self._pods = requests.Pods()
         self._synchronized = threading.Event()
+        self._announcing = threading.Lock()  # the events of a connection and its end come in different threads
+        self._is_closed = False
         self._runtime = ("", "")
         self._abilities = adjusting.BridgeAbilities("this runtime", (0, 2))
         self._unannounced = ""  # why the log says that others cannot see its state
@@ -198,6 +200,23 @@ class Bridge(stub.V2Plugin):
 
     def announce(self, state: str) -> None:
         """Write the state of the bridge to its file, for probes: one of :mod:`nri.presence`."""
+        with self._announcing:
+            if not self._is_closed:
+                self._announce(state)
+
+    def close(self) -> None:
+        """Close the record's file, remove the state's, and answer no more: no event follows."""
+        self._status_socket.close()
+        self._served.close()
+        with self._announcing:
+            self._is_closed = True
+            presence.remove(self._state_file)
+
+    @property
+    def _state_file(self) -> str:
+        return beside(self._clients.options.record_file, ".state")
+
+    def _announce(self, state: str) -> None:
         self._status.is_in(state)
         name, version = self._runtime if state == presence.CONNECTED else ("", "")
         reason = ""
@@ -208,16 +227,6 @@ class Bridge(stub.V2Plugin):
             if reason != self._unannounced:
                 log.info("no probe can see that it is %s: %s: %s", state, self._state_file, reason)
         self._unannounced = reason
-
-    def close(self) -> None:
-        """Close the record's file, remove the state's, and answer no more: no event follows."""
-        self._status_socket.close()
-        self._served.close()
-        presence.remove(self._state_file)
-
-    @property
-    def _state_file(self) -> str:
-        return beside(self._clients.options.record_file, ".state")
 
     def _preload(self) -> None:
         """Preload modules for faults. containerd 1.7 does not synchronize with a plugin that it launches."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import socket
 import threading
@@ -162,6 +163,55 @@ def test_the_hooks_follow_the_answer_and_the_end_of_the_connection(connect: Conn
     until(lambda: seen == ["synchronized"])
     runtime.close()
     until(lambda: seen == ["synchronized", "disconnected"])
+
+
+def test_the_end_of_the_connection_waits_for_the_hook_that_is_at_work(connect: Connect) -> None:
+    plugin = subscribed("run_pod_sandbox")
+    begun, closed, ended = threading.Event(), threading.Event(), threading.Event()
+    seen: list[bool] = []
+
+    def after_synchronize() -> None:
+        begun.set()
+        assert closed.wait(TIMEOUT)
+        seen.append(ended.wait(0.1))  # that it does not come can only be seen by waiting
+
+    plugin.after_synchronize = after_synchronize
+    plugin.disconnected = ended.set
+    _, runtime = connect(plugin)
+    runtime.start()
+    assert begun.wait(TIMEOUT)
+    runtime.close()
+    closed.set()
+    assert ended.wait(TIMEOUT)
+    assert seen == [False]
+
+
+def test_no_hook_follows_the_end_of_the_connection(connect: Connect) -> None:
+    plugin = subscribed("run_pod_sandbox")
+    begun, ended = threading.Event(), threading.Event()
+    seen: list[str] = []
+
+    def synchronize(pods: Any, containers: Any) -> None:
+        begun.set()
+        assert ended.wait(TIMEOUT)
+
+    plugin.synchronize = synchronize
+    plugin.after_synchronize = lambda: seen.append("synchronized")
+    plugin.disconnected = ended.set
+    session, runtime = connect(plugin)
+    runtime.configure()
+
+    def ask() -> None:
+        with contextlib.suppress(NRIError):
+            runtime.synchronize()
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    assert begun.wait(TIMEOUT)
+    runtime.close()
+    asking.join(TIMEOUT)
+    until(lambda: session._server._begun == 0)
+    assert seen == []
 
 
 @pytest.mark.parametrize(("event", "name"), plugin_module.HANDLERS.items())
