@@ -86,15 +86,23 @@ class PluginService:
         """Fork a worker; return its process id, and whether the host was notified."""
         ours, theirs = socketpair()
         read_err, write_err = os.pipe()
-        worker = os.fork()
-        if worker == 0:
-            ours.close()
+        try:
+            worker = os.fork()
+        except OSError:
             os.close(read_err)
-            for number in controls:
-                os.close(number)
-            if self._become is not None:
-                self._become()
-            work(self._program, theirs.detach(), write_err, is_lazy=self._become is not None)
+            os.close(write_err)
+            raise
+        if worker == 0:
+            try:
+                ours.close()
+                os.close(read_err)
+                for number in controls:
+                    os.close(number)
+                if self._become is not None:
+                    self._become()
+                work(self._program, theirs.detach(), write_err, is_lazy=self._become is not None)
+            finally:
+                os._exit(1)  # whatever fails, only one process goes on as the server
         theirs.close()
         os.close(write_err)
         pidfd, is_known = -1, True
