@@ -70,7 +70,7 @@ def ask(path: str, request: dict[str, Any], timeout: float = TIMEOUT) -> dict[st
     """Send one request to the socket at ``path``; return the answer.
 
     :param timeout: seconds for all of it.
-    :raises NoBridgeError: nobody listens.
+    :raises NoBridgeError: no process listens.
     :raises AskError: the socket or its owner is not to be trusted; no answer in time; an answer that is too long, not
         JSON, of another protocol, or an error.
     """
@@ -117,7 +117,7 @@ def _connect(path: str, timeout: float) -> socket:
             connection.close()
             raise
     except ConnectionRefusedError:
-        raise NoBridgeError(f"{path}: nobody listens; the bridge that made it has ended") from None
+        raise NoBridgeError(f"{path}: no process listens; the bridge that made it has ended") from None
     except BlockingIOError:
         raise AskError(f"{path}: the bridge has not taken the connection within {timeout:g} s") from None
     except OSError as error:

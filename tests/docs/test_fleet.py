@@ -35,7 +35,7 @@ def test_the_sentences_say_what_the_tables_say() -> None:
     assert f"medians of {len(rollout.SEEDS)} rollouts" in PAGE
 
 
-def test_the_simulation_has_the_probe_and_the_brake_of_the_manifests() -> None:
+def test_the_simulation_has_the_probe_and_the_limits_of_the_manifests() -> None:
     (found,) = [each["spec"] for each in build(DEPLOY / "kubernetes/overlays/outside") if each["kind"] == "DaemonSet"]
     (bridge,) = [each for each in found["template"]["spec"]["containers"] if each["name"] == "bridge"]
     probe = bridge["readinessProbe"]

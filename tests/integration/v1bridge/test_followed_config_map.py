@@ -246,7 +246,7 @@ def test_an_uninstallation_leaves_the_node_as_it_was(node: FollowedNode, what: s
     assert [path.name for path in logs.parent.iterdir()] == []
 
 
-def test_the_probe_of_the_bridge_is_the_brake_for_a_plugin_that_fails(
+def test_the_probe_of_the_bridge_stops_a_rollout_with_a_plugin_that_fails(
     node: FollowedNode, bridge: BridgeProcess
 ) -> None:
     """Its configuration is valid, so it reaches the bridge; the first container shows that it fails."""

@@ -52,7 +52,7 @@ def test_a_bridge_is_none_then_degraded_then_well_then_none(host: Host, bridge: 
     assert wait_until(lambda: check(bridge) == (0, "well: connected to fake 1.2, no plugins"))
     bridge.signal(signal.SIGKILL)
     bridge.wait()
-    assert check(bridge) == (2, f"no bridge: {socket}: nobody listens; the bridge that made it has ended")
+    assert check(bridge) == (2, f"no bridge: {socket}: no process listens; the bridge that made it has ended")
 
 
 def test_a_broken_file_degrades_it_until_it_is_mended(host: Host, bridge: BridgeProcess, runtime: Runtime) -> None:

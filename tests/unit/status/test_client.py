@@ -70,7 +70,7 @@ def test_a_socket_that_a_killed_bridge_has_left_is_no_bridge(path: Path) -> None
     with served_by(path, lambda *_: None):
         left = path.with_name("left.sock")
         path.rename(left)
-    with pytest.raises(NoBridgeError, match="nobody listens"):
+    with pytest.raises(NoBridgeError, match="no process listens"):
         client.status(str(left))
 
 
