@@ -1,11 +1,13 @@
-"""Three rules for all tests, and the compiled executables.
+"""Rules for all tests, and the compiled executables.
 
 Where everything is installed, in CI, a skipped test with a real runtime or Prometheus has failed. The caller's umask
-does not decide what modes the files of a test have. The version of the machine's cgroups decides which tests of the
-kernel's own run: see tests/support/cgroup_versions.py.
+does not decide what modes the files of a test have, and ``nohup`` or a shell's ``&`` do not decide which signals its
+processes ignore. The version of the machine's cgroups decides which tests of the kernel's own run: see
+tests/support/cgroup_versions.py.
 """
 
 import os
+import signal
 import subprocess
 from collections.abc import Generator
 from pathlib import Path
@@ -33,6 +35,8 @@ NEVER_SKIPPED_IN_CI = ("runtime", "prometheus")
 
 def pytest_configure() -> None:
     os.umask(0o022)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(wrapper=True)
