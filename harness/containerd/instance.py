@@ -10,6 +10,7 @@ containerd, its shims, its containers and the plugins run in an enclosure (see t
 `toml` has the configuration of each generation, and `releases` finds their executables.
 """
 
+import os
 import re
 import subprocess
 import time
@@ -22,7 +23,7 @@ from typing import Any, Self
 
 import grpc
 
-from harness.containerd import image, toml
+from harness.containerd import cgroups, image, toml
 from harness.containerd.cri import Cri
 from harness.containerd.enclosure import SYSTEM_PATH, Enclosure
 
@@ -126,6 +127,18 @@ class Containerd:
         """Kill containerd only; its shims and containers stay."""
         self.enclosure.run("sh", "-c", f"kill -9 {int(self._pid.read_text())}")
         self._reap()
+
+    def process_of(self, container: str) -> Path:
+        """Return /proc/PID of a started container's process, once it runs a program of the image (busybox).
+
+        A runtime has started it a little earlier: its init has yet to execute the program.
+        """
+        (pid,) = cgroups.processes(f"{self.enclosure.cgroup_parent}/{container}")
+        process = Path(f"/proc/{pid}")
+        self._wait_until(
+            f"executed the program of {container}", lambda: os.readlink(process / "exe").endswith("/busybox")
+        )
+        return process
 
     def _reap(self) -> None:
         if self._process is not None:

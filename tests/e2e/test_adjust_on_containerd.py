@@ -8,7 +8,7 @@ from typing import Any
 import grpc
 import pytest
 
-from harness.containerd import cgroups, image
+from harness.containerd import image
 from harness.containerd.bridged import configure, create, knob, script
 from harness.containerd.cri import Cri
 from harness.containerd.instance import Containerd, Release
@@ -30,12 +30,6 @@ def answering(containerd: Containerd, name: str, state: str, **result: Any) -> d
         containerd, name, f'case "$(cat)" in *\'"state":"{state}"\'*) cat {visible} ;; *) echo \'{nothing}\' ;; esac'
     )
     return {"type": name, "states": [state]}
-
-
-def inside(containerd: Containerd, container: str) -> Path:
-    """Return /proc/PID of the container's process."""
-    (pid,) = cgroups.processes(f"{containerd.enclosure.cgroup_parent}/{container}")
-    return Path(f"/proc/{pid}")
 
 
 def environment(process: Path) -> dict[str, str]:
@@ -75,7 +69,7 @@ def test_a_container_has_what_plugins_ask_for(containerd: Containerd, cri: Cri, 
     container = create(cri, cri.run_pod("web"))
     cri.start(container)
 
-    process = inside(containerd, container)
+    process = containerd.process_of(container)
     assert environment(process)["LEVEL"] == "2"
     assert "GONE" not in environment(process)
     assert (process / "root/data/file").read_text() == "seen"
@@ -104,7 +98,7 @@ def test_two_plugins_that_set_the_same_make_the_creation_fail_by_name(containerd
     configure(containerd, entries[0], entries[1] | {"failurePolicy": "ignore"})
     container = create(cri, pod)
     cri.start(container)
-    assert environment(inside(containerd, container))["LEVEL"] == "one"
+    assert environment(containerd.process_of(container))["LEVEL"] == "one"
 
 
 def test_what_the_runtime_lacks_is_refused_and_never_dropped(

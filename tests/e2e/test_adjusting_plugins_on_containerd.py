@@ -8,7 +8,6 @@ from typing import Any
 import grpc
 import pytest
 
-from harness.containerd import cgroups
 from harness.containerd.bridged import configure, create, log
 from harness.containerd.cri import Cri
 from harness.containerd.instance import Containerd
@@ -64,8 +63,7 @@ def started(containerd: Containerd, cri: Cri, pod: str) -> Path:
     """/proc/PID of the process of a container that is created and started in a pod."""
     container = create(cri, pod)
     cri.start(container)
-    (pid,) = cgroups.processes(f"{containerd.enclosure.cgroup_parent}/{container}")
-    return Path(f"/proc/{pid}")
+    return containerd.process_of(container)
 
 
 def open_files(process: Path) -> list[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.containerd import cgroups, image
+from harness.containerd import image
 from harness.containerd.bridged import configure, knob, prepared
 from harness.containerd.cri import Cri
 from harness.containerd.instance import Containerd, Release
@@ -74,8 +74,7 @@ def start(cri: Cri, containerd: Containerd, **annotations: str) -> tuple[str, Pa
     pod = cri.run_pod("web", annotations=annotations, labels={"io.kubernetes.pod.namespace": "default"})
     container = cri.create_container(pod, "app", image=image.NAME, command=image.FOREVER)
     cri.start(container)
-    (pid,) = cgroups.processes(f"{containerd.enclosure.cgroup_parent}/{container}")
-    return container, Path(f"/proc/{pid}")
+    return container, containerd.process_of(container)
 
 
 def test_an_idea_becomes_a_plugin_that_a_pod_shows(author: Author, containerd: Containerd, cri: Cri) -> None:

@@ -17,7 +17,6 @@ from typing import Any
 import grpc
 import pytest
 
-from harness.containerd import cgroups
 from harness.containerd.bridged import SOCKET, create, knob
 from harness.containerd.cri import Cri
 from harness.containerd.enclosure import Enclosure
@@ -137,9 +136,9 @@ def test_what_a_later_plugin_removes_or_replaces_is_not_in_the_container(bare: C
     with connected(bare, "10", Changing(first)), connected(bare, "20", Changing(second)), bare.cri() as cri:
         container = create(cri, cri.run_pod("web", annotations=annotations))
         cri.start(container)
-        (pid,) = cgroups.processes(f"{bare.enclosure.cgroup_parent}/{container}")
-        environment = Path(f"/proc/{pid}/environ").read_text().split("\0")
-        mounts = [line.split()[4] for line in Path(f"/proc/{pid}/mountinfo").read_text().splitlines()]
+        process = bare.process_of(container)
+        environment = (process / "environ").read_text().split("\0")
+        mounts = [line.split()[4] for line in (process / "mountinfo").read_text().splitlines()]
     assert {"KEPT=1", "LEVEL=high"} <= set(environment)
     assert not [each for each in environment if each.startswith("GONE") or each == "LEVEL=low"]
     assert "/kept" in mounts
@@ -161,8 +160,7 @@ def test_the_template_of_a_plugin_works_where_the_runtime_launches_it(containerd
         container = create(cri, cri.run_pod("web", annotations={key: "low", f"{key}/container.app": "middle"}))
         cri.start(container)
         assert knob(containerd, container, "cpu.shares") == "1024"
-        (pid,) = cgroups.processes(f"{containerd.enclosure.cgroup_parent}/{container}")
-        assert "LEVEL=middle" in Path(f"/proc/{pid}/environ").read_text().split("\0")
+        assert "LEVEL=middle" in (containerd.process_of(container) / "environ").read_text().split("\0")
         pod = cri.run_pod("wrong", annotations={key: "middling"})
         with pytest.raises(grpc.RpcError) as refused:
             create(cri, pod)
