@@ -5,6 +5,7 @@ A crash of the emulated kernel is no result of a scenario: the machine is booted
 
 from __future__ import annotations
 
+import math
 import shutil
 import subprocess
 import tarfile
@@ -28,6 +29,7 @@ CRASHES = (
     "watchdog: BUG: soft lockup",
 )
 ATTEMPTS = 3
+BOOTS_WITHIN = 300.0  # seconds; it takes some 30. Seldom an emulated disk does not answer at all.
 
 
 class CrashError(RuntimeError):
@@ -87,7 +89,8 @@ def _boot(image: Image, payload: Path, words: str, folder: Path, timeout: float,
     hardware = ["-accel", "tcg,thread=multi", "-cpu", "Nehalem", "-m", str(MEMORY), "-smp", str(CPUS)]
     serial = ["-display", "none", "-nic", "none", "-serial", f"file:{console}", "-serial", f"file:{lines}"]
     command = [*image.emulator(), *hardware, *boot, *serial]
-    deadline = time.monotonic() + timeout
+    began = time.monotonic()
+    boots_until = began + BOOTS_WITHIN
     with (folder / "emulator.txt").open("wb") as log, lines.open(errors="replace") as shown:
         environment = {"QEMU_MODULE_DIR": str(image.modules)}
         process = subprocess.Popen(
@@ -100,13 +103,20 @@ def _boot(image: Image, payload: Path, words: str, folder: Path, timeout: float,
                 text = rest + shown.read()
                 *whole, rest = text.replace("\r", "").split("\n")
                 for line in whole:
-                    done = done or line == "done"
-                    if line and line != "done":
+                    if line == "booted":
+                        boots_until = math.inf
+                    elif line == "reboots":
+                        boots_until = time.monotonic() + BOOTS_WITHIN
+                    elif line == "done":
+                        done = True
+                    elif line:
                         show(line)
                 if ended:
                     break
                 _raise_if_crashed(console)
-                if time.monotonic() > deadline:
+                if time.monotonic() > boots_until:
+                    raise CrashError(f"not booted after {BOOTS_WITHIN:.0f} s; {_end(console)}")
+                if time.monotonic() > began + timeout:
                     raise CrashError(f"not done after {timeout:.0f} s; {_end(console)}")
                 time.sleep(0.2)
         finally:
