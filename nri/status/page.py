@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from nri.errors import escape
 from nri.presence import CONNECTED
 from nri.status.judging import WELL, Verdict
 from nri.status.layout import date, labelled, number, quantile, since, table, wrapped
@@ -95,7 +96,8 @@ def _plugin(plugin: dict[str, Any]) -> list[str]:
     runs = plugin["runs"].values()
     counts = [number(sum([each[outcome] for each in runs])) for outcome in OUTCOMES]
     times = [quantile(plugin["seconds"], share) for share in (0.5, 0.99)]
-    return [plugin["type"], plugin["prefork"]["state"][:8], *counts, *times]
+    prefork = escape(plugin["prefork"]["state"][:8])[:8]  # a later bridge may have other words
+    return [plugin["type"], prefork, *counts, *times]
 
 
 def _errors(document: dict[str, Any]) -> Iterator[str]:

@@ -143,6 +143,15 @@ def test_no_text_breaks_a_page(make: Callable[[], dict[str, Any]], text: str) ->
     assert escape(text).replace(" ", "") in shown
 
 
+@pytest.mark.parametrize(
+    ("state", "shown"), [("\ud800", r"\ud800"), ("\x1b[2J", r"\x1b[2J"), ("\n" * 3000, r"\n" * 4)]
+)
+def test_a_state_of_prefork_that_is_not_known_fits_its_column(state: str, shown: str) -> None:
+    plugin = documents.plugin("clearcfs", prefork={"state": state, "reason": None})
+    (row,) = [line for line in lines_of(documents.healthy(plugins=[plugin])) if line.startswith("clearcfs ")]
+    assert row.split()[1] == shown
+
+
 def test_a_text_of_megabytes_is_cut() -> None:
     text = "\x1b" * 3_000_000
     lines = lines_of(with_text_everywhere(documents.degraded(), text))
