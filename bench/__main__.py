@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from bench import (
     bursts,
+    busy,
     calls,
     conf_class,
     costs,
@@ -61,6 +62,7 @@ def main() -> None:
                 scratch, binaries, events=2000 // divisor
             ),
             "Pods at once": lambda: bursts.measure(scratch, binaries, rounds=50 // divisor),
+            "Busy node": lambda: busy.measure(scratch, binaries, events=900 // divisor),
             "First event of a bridge": lambda: first.measure(
                 scratch, binaries, bridges=max(2, 7 // divisor), events=50 // divisor
             ),

@@ -14,6 +14,7 @@ from nri.api.names import SOCKET_VARIABLE
 from nri.build import describe
 from nri.errors import NRIError
 from nri.places import beside
+from nri.process import time_slice
 from nri.process.inherit import prepare_process
 from nri.process.libc_spawn import LibcSpawn
 from nri.process.spawn import use
@@ -56,7 +57,7 @@ def serve(*, path: str = stub.DEFAULT_SOCKET, index: str = "", options_file: str
     prepare_process()
     replace_stderr()
     _limit_heaps()
-    _start_without_lock()
+    _go_on_soon()
 
     begun: set[str] = set()  # the log files whose first line, which names the build, is written
 
@@ -120,12 +121,17 @@ def _limit_heaps() -> None:
     mallopt(_M_MMAP_THRESHOLD, _LARGE)
 
 
-def _start_without_lock() -> None:
-    """Let other events go on while a plugin is started."""
+def _go_on_soon() -> None:
+    """Let other events go on while a plugin is started, and this process when it has something to do.
+
+    On a CPU where a prefork server forks or a worker ends, an event would wait for up to half a millisecond.
+    """
     try:
         use(LibcSpawn())
     except NRIError as error:
         log.info("other events wait while a plugin is started: %s", error)
+    else:
+        time_slice.shorten()  # only now: LibcSpawn gives plugins the default
 
 
 def _end(runner: stub.Runner, bridge: Bridge, turns: Sequence[Turn]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -12,9 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from harness.processes import command_line, descendants
 from nri import api
 from nri.build import describe
 from nri.errors import NRIError
+from nri.process import time_slice
 from nri.ttrpc import StatusError
 from tests.integration.v1bridge.bridge_process import COMMAND, SOURCE, slow, start_container
 from tests.support.host import plugin
@@ -150,6 +153,24 @@ def test_a_plugin_that_runs_when_the_runtime_dies_does_not_outlive_its_deadline(
     assert wait_until(lambda: not is_running(hanging))
     failed = "error failed state=create container=default/web/app id=1f92 ms="
     assert [line for line in bridge.log.splitlines() if failed in line and ' plugins="hang killed ' in line]
+
+
+@pytest.mark.skipif(time_slice.slice_of(0) <= time_slice.SHORT, reason="needs Linux 6.12, and the default time slice")
+def test_its_threads_have_short_time_slices_and_its_plugins_the_default(host: Host, bridge: BridgeProcess) -> None:
+    default = time_slice.slice_of(0)
+    host.configure(slow(host))
+    runtime = bridge.launch()
+    runtime.start(config=bridge.settings())
+    thread = threading.Thread(target=start_container, args=(runtime,))
+    thread.start()
+    assert wait_until((host.root / "begun").exists)
+    assert bridge.child is not None
+    threads = os.listdir(f"/proc/{bridge.child.pid}/task")
+    assert {time_slice.slice_of(int(each)) for each in threads} == {time_slice.SHORT}
+    [plugin_, *_] = [pid for pid in descendants(bridge.child.pid) if b"slow\0invoke" in command_line(pid)]
+    assert wait_until(lambda: time_slice.slice_of(plugin_) == default)
+    (host.root / "go").touch()
+    thread.join()
 
 
 def test_the_bridge_itself_leaves_no_core_dump_with_a_pods_annotations_in_it(bridge: BridgeProcess) -> None:
