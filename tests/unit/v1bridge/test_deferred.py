@@ -31,7 +31,7 @@ def test_it_is_done_in_a_thread_of_its_own_after_each_quiet_moment() -> None:
 
 
 def test_what_is_put_together_is_done_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deferred, "QUIET", 0.2)
+    monkeypatch.setattr(deferred, "QUIET", 1.0)
     monkeypatch.setattr(deferred, "AT_MOST", SOON)
     work = Work()
     for _ in range(100):
