@@ -40,9 +40,8 @@ class SharedServing:
     def __init__(self, control: socket, load: Callable[[str], Program]) -> None:
         self._control, self._load = control, load
         self._served: dict[int, PluginService] = {}  # by their control sockets
-        self._reaping: list[
-            PluginService
-        ] = []  # those with workers that are done, also after the host has closed them
+        # Those with workers that are done, also after the host has closed their control socket.
+        self._reaping: list[PluginService] = []
         self._unfit = ""  # the reason why this process must not fork any more
         self._loaded: dict[str, tuple[Program, bytes]] = {}  # each with its argument of `files`
         self._poll = select.poll()
