@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import time
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 from bench import executables
 from nri.process import launch
 from tests.support.page_examples import need
+from tests.support.processes import is_running
 from tests.support.waiting import wait_until
 
 REPORT = """#!/bin/sh
@@ -95,7 +95,7 @@ def test_what_a_plugin_leaves_running_is_killed(programs: Path) -> None:
     plugin = script(programs / "leaves", f"#!/bin/sh\nsleep 1000 >&- 2>&- <&- &\necho $! > '{pid}'\necho '{{}}'\n")
     assert starts(programs, plugin).returncode == 0
     left = int(pid.read_text())
-    assert wait_until(lambda: not os.path.exists(f"/proc/{left}") or "\nState:\tZ" in _status(left))
+    assert wait_until(lambda: not is_running(left))
 
 
 @pytest.mark.parametrize("does", ["exit 3", "kill -9 $$", "exit 0"])
@@ -126,10 +126,3 @@ def test_each_step_has_a_line_with_its_microseconds(programs: Path, arguments: t
 def test_a_step_that_does_not_exist_is_refused(programs: Path) -> None:
     done = run(programs / "floor", "walk", "5", "10")
     assert (done.returncode, done.stderr.startswith("usage: floor ")) == (2, True)
-
-
-def _status(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/status").read_text()
-    except OSError:
-        return ""
