@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from fuzz.targets import host_config
 from nri.config.diagnostics import diagnose
 from nri.config.faults import MAX_FAULTS
 from nri.config.validate import parse
@@ -14,6 +15,10 @@ from nri.config.validate import parse
 
 def plugin(entry: str) -> str:
     return '{"version":"0.1","plugins":[' + entry + "]}"
+
+
+def when(condition: str) -> str:
+    return plugin('{"type":"a","when":' + condition + "}")
 
 
 def lines(document: str | bytes) -> list[str]:
@@ -28,49 +33,32 @@ TYPE_RULE = "a file name of letters, digits, '.', '_' and '-' that begins with a
 STATES = '"setup", "create", "resize", "update", "pause", "resume", "delete"'
 FAULTS: list[tuple[str | bytes, list[Any]]] = [
     # not JSON
-    ("", ["1:1: (document): found an empty file, expected at least " + MINIMAL]),
     (" \n\t", ["1:1: (document): found an empty file, expected at least " + MINIMAL]),
     ("{}\n{}", ["2:1: (document): found '{}' after the document, expected its end"]),
     (plugin('{"type":"a"} /* b */'), ["expecting ',' delimiter, found '/* b */]}'; JSON has no comments"]),
     ("# a\n{}", ["1:1: (document): found '# a\\n{}', expected a value; JSON has no comments, notes go under a key"]),
+    (plugin('{"type":"a",}'), [("1:41: (document): ", "; JSON has no comma after the last item")]),
     ("{'version'}", [("1:2: (document): expecting property name", '; JSON has strings in "double quotes" only')]),
     ('{"version":"0.1",\n "plugins":[NaN]}', ["2:13: (document): found NaN, which is not JSON"]),
-    ('{"a":"NaN",\n "b":[1, -Infinity]}', ["2:10: (document): found -Infinity, which is not JSON"]),
     (plugin('{"type":"a","conf":[1e3, 1e999]}'), ["1:54: (document): the number 1e999 is out of range"]),
     (plugin('{"type":"a","conf":' + "9" * 5000 + "}"), ["1:48: (document): a number has too many digits"]),
     (plugin('{"type":"a","conf":' + "[" * 300 + "]" * 300 + "}"), ["1:301: (document): the document is nested too"]),
     (b'{"version":\n"\xff"}', ["2:2: (document): found the byte 0xff, which is not UTF-8, expected a file in UTF-8"]),
-    (b"\xff\xfe{\x00}\x00", ["1:1: (document): found the byte 0xff, which is not UTF-8"]),
     (b"\xef\xbb\xbf" + plugin("").encode(), ["1:1: (document): found a byte order mark (U+FEFF) at the start"]),
     (b"\xef\xbb\xbf", ["found a byte order mark", "1:1: (document): found an empty file"]),
-    (b"\xef\xbb\xbf[]", ["found a byte order mark", "1:1: (document): found an array, expected an object"]),
     # the document
-    ("[]", ["1:1: (document): found an array, expected an object (NRI v0.1 host configuration)"]),
-    ("\nnull", ["2:1: (document): found null, expected an object"]),
-    (
-        "{}",
-        [
-            '1:1: version: missing, expected "0.1" (the version of the contract)',
-            "1:1: plugins: missing, expected an array (the plugins, in the order they run)",
-        ],
-    ),
-    (
-        '{"version":"0.2","plugins":[]}',
-        ["1:12: version: found the string '0.2', expected \"0.1\" (the version of the"],
-    ),
-    ('{"version":0.1,"plugins":[]}', ['1:12: version: found the number 0.1, expected "0.1"']),
+    ("\n[]", ["2:1: (document): found an array, expected an object (NRI v0.1 host configuration)"]),
+    ("{}", ['1:1: version: missing, expected "0.1" (the version of the contract)',
+            "1:1: plugins: missing, expected an array (the plugins, in the order they run)"]),
+    ('{"version":"0.2","plugins":[]}', ["1:12: version: found the string '0.2', expected \"0.1\" (the version of"]),
     ('{"version":"0.1","plugins":{}}', ["1:28: plugins: found an object, expected an array"]),
     ('{"version":"0.1","plugin":[]}', ['1:18: plugin: unknown key, did you mean "plugins"?']),
-    ('{"Version":"0.1","plugins":[]}', ['1:2: Version: unknown key, did you mean "version"?']),
-    (
-        '{"version":"0.1","plugins":[],"zzz":1}',
-        ['1:31: zzz: unknown key, expected one of "$schema", "version", "plugins", a key that begins with "x-"'],
-    ),
+    ('{"version":"0.1","plugins":[],"zzz":1}',
+     ['1:31: zzz: unknown key, expected one of "$schema", "version", "plugins", a key that begins with "x-"']),
     # an entry
     (plugin("7"), ["1:29: plugins[0]: found the number 7, expected an object (one plugin)"]),
     (plugin("{}"), [f"1:29: plugins[0].type: missing, expected {TYPE_RULE}"]),
     (plugin('{"tpye":"a"}'), ['1:30: plugins[0].tpye: unknown key, did you mean "type"?']),
-    (plugin('{"type":"a","failure_policy":"fail"}'), ['failure_policy: unknown key, did you mean "failurePolicy"?']),
     (plugin('{"type":"a","\\u0073tate":[]}'), ['1:41: plugins[0].state: unknown key, did you mean "states"?']),
     (plugin('{"type":"a","ü b":1}'), ["1:41: plugins[0]['ü b']: unknown key, expected one of"]),
     (plugin('{"type":5}'), ["1:37: plugins[0].type: found the number 5, expected a string"]),
@@ -80,108 +68,49 @@ FAULTS: list[tuple[str | bytes, list[Any]]] = [
     (plugin('{"type":"' + "a" * 256 + '"}'), ["plugins[0].type: found 256 characters, expected at most 255"]),
     (plugin('{"type":"a","timeout":0}'), ["found the number 0, expected a number greater than 0 (seconds that"]),
     (plugin('{"type":"a","timeout":3601}'), ["expected a number that is at most 3600"]),
-    (plugin('{"type":"a","timeout":"1s"}'), ["1:51: plugins[0].timeout: found the string '1s', expected a number"]),
+    (plugin('{"type":"a","timeout":true}'), ["1:51: plugins[0].timeout: found the boolean true, expected a number"]),
     (plugin('{"type":"a","prefork":true}'), ["1:51: plugins[0].prefork: found the boolean true"]),
-    (plugin('{"type":"a","timeout":true}'), ["found the boolean true, expected a number"]),
-    (plugin('{"type":"a","timeout":null}'), ["found null, expected a number"]),
-    (
-        plugin('{"type":"a","failurePolicy":"Ignore"}'),
-        [('"fail", "ignore" (what a', 'did you mean "ignore"?')],
-    ),
-    (plugin('{"type":"a","states":"setup"}'), ["found the string 'setup', expected an array"]),
-    (
-        plugin('{"type":"a","states":["setup","creat",5]}'),
-        [
-            f"states[1]: found the string 'creat', expected one of {STATES}; did you mean \"create\"?",
-            f"states[2]: found the number 5, expected one of {STATES}",
-        ],
-    ),
-    (
-        plugin('{"type":"a","states":["setup","setup"]}'),
-        ["1:59: plugins[0].states[1]: found the string 'setup' again"],
-    ),
+    (plugin('{"type":"a","failurePolicy":"Ignore"}'), [('"fail", "ignore" (what a', 'did you mean "ignore"?')]),
+    (plugin('{"type":"a","states":["setup","creat",5]}'), [
+        f"states[1]: found the string 'creat', expected one of {STATES}; did you mean \"create\"?",
+        f"states[2]: found the number 5, expected one of {STATES}"]),
+    (plugin('{"type":"a","states":["setup","setup"]}'), ["1:59: plugins[0].states[1]: found the string 'setup' a"]),
     # a condition
-    (plugin('{"type":"a","when":{}}'), ["1:48: plugins[0].when: found 0 keys, expected at least 1 (the containers"]),
-    (
-        plugin('{"type":"a","when":["x"]}'),
-        ["plugins[0].when: found an array, expected an object (the containers that"],
-    ),
-    (plugin('{"type":"a","when":null}'), ["plugins[0].when: found null, expected an object"]),
-    (plugin('{"type":"a","When":{"sandbox":true}}'), ['plugins[0].When: unknown key, did you mean "when"?']),
-    (plugin('{"type":"a","when":{"namespace":["x"]}}'), ['when.namespace: unknown key, did you mean "namespaces"?']),
-    (plugin('{"type":"a","when":{"runtime_handler":["x"]}}'), ['unknown key, did you mean "runtimeHandler"?']),
-    (
-        plugin('{"type":"a","when":{"x-note":1}}'),
-        ['unknown key, expected one of "namespaces", "labels", "annotations", "sandbox", "runtimeHandler"'],
-    ),
-    (plugin('{"type":"a","when":{"namespaces":[]}}'), ["when.namespaces: found 0 items, expected at least 1"]),
-    (plugin('{"type":"a","when":{"namespaces":"x"}}'), ["when.namespaces: found the string 'x', expected an array"]),
-    (
-        plugin('{"type":"a","when":{"namespaces":["a-*","^kube-.*$","","Kube","-a",7]}}'),
-        [
-            "namespaces[1]: found the string '^kube-.*$', expected a name of letters a-z, digits and '-', or",
-            "namespaces[2]: found the string '', expected a name",
-            "namespaces[3]: found the string 'Kube', expected a name",
-            "namespaces[4]: found the string '-a', expected a name",
-            "namespaces[5]: found the number 7, expected a string",
-        ],
-    ),
-    (plugin('{"type":"a","when":{"namespaces":["' + "a" * 64 + '"]}}'), ["found 64 characters, expected at most 63"]),
-    (plugin('{"type":"a","when":{"labels":{}}}'), ["when.labels: found 0 keys, expected at least 1 (labels of"]),
-    (
-        plugin('{"type":"a","when":{"labels":{"a":{}}}}'),
-        ["when.labels.a: found 0 keys, expected at least 1 (an object"],
-    ),
-    (
-        plugin('{"type":"a","when":{"labels":{"a":"b"}}}'),
-        ["when.labels.a: found the string 'b', expected an object (an"],
-    ),
-    (
-        plugin('{"type":"a","when":{"labels":{"a b":{"present":true}}}}'),
-        ["when.labels: found the string 'a b', expected"],
-    ),
-    (
-        plugin('{"type":"a","when":{"labels":{"a":{"equal":"b"}}}}'),
-        ['labels.a.equal: unknown key, did you mean "equals"?'],
-    ),
-    (
-        plugin('{"type":"a","when":{"labels":{"a":{"equals":[]}}}}'),
-        ["labels.a.equals: found 0 items, expected at least 1"],
-    ),
-    (
-        plugin('{"type":"a","when":{"labels":{"a":{"equals":3}}}}'),
-        ["found the number 3, expected a string or an array"],
-    ),
-    (plugin('{"type":"a","when":{"labels":{"a":{"present":1}}}}'), ["found the number 1, expected true or false"]),
-    (
-        plugin('{"type":"a","when":{"annotations":{"a":{"pattern":"web"}}}}'),
-        ["annotations.a.pattern: found the string 'web', expected a pattern with '*' for any characters"],
-    ),
-    (
-        plugin('{"type":"a","when":{"annotations":{"a":{"pattern":"*' + "x" * 100_000 + '"}}}}'),
-        ["annotations.a.pattern: found 100001 characters, expected at most 4096"],
-    ),
-    (
-        plugin('{"type":"a","when":{"sandbox":"yes"}}'),
-        ["found the string 'yes', expected one of true, false, \"both\""],
-    ),
-    (plugin('{"type":"a","when":{"sandbox":1}}'), ["found the number 1, expected one of true, false"]),
-    (
-        plugin('{"type":"a","when":{"runtimeHandler":"runc"}}'),
-        ["runtimeHandler: found the string 'runc', expected an"],
-    ),
-    (plugin('{"type":"a","when":{"sandbox":true,"sandbox":false}}'), ["when.sandbox: the key is given again"]),
+    (when("{}"), ["1:48: plugins[0].when: found 0 keys, expected at least 1 (the containers"]),
+    (when("null"), ["plugins[0].when: found null, expected an object (the containers that"]),
+    (when('{"x-note":1}'),
+     ['unknown key, expected one of "namespaces", "labels", "annotations", "sandbox", "runtimeHandler"']),
+    (when('{"namespaces":[]}'), ["when.namespaces: found 0 items, expected at least 1"]),
+    (when('{"namespaces":["a-*","^kube-.*$","","Kube","-a","a-","é",7]}'), [
+        "namespaces[1]: found the string '^kube-.*$', expected a name of letters a-z, digits and '-', or",
+        "namespaces[2]: found the string '', expected a name",
+        "namespaces[3]: found the string 'Kube', expected a name",
+        "namespaces[4]: found the string '-a', expected a name",
+        "namespaces[5]: found the string 'a-', expected a name",
+        "namespaces[6]: found the string 'é', expected a name",
+        "namespaces[7]: found the number 7, expected a string"]),
+    (when('{"namespaces":["' + "a" * 64 + '"]}'), ["found 64 characters, expected at most 63"]),
+    (when('{"labels":{}}'), ["when.labels: found 0 keys, expected at least 1 (labels of"]),
+    (when('{"labels":{"a":{}}}'), ["when.labels.a: found 0 keys, expected at least 1 (an object"]),
+    (when('{"labels":{"a":"b"}}'), ["when.labels.a: found the string 'b', expected an object (an"]),
+    (when('{"labels":{"a b":{"present":true}}}'), ["when.labels: found the string 'a b', expected"]),
+    (when('{"labels":{"a":{"equals":[]}}}'), ["labels.a.equals: found 0 items, expected at least 1"]),
+    (when('{"labels":{"a":{"equals":3}}}'), ["found the number 3, expected a string or an array"]),
+    (when('{"labels":{"a":{"present":1}}}'), ["found the number 1, expected true or false"]),
+    (when('{"annotations":{"a":{"pattern":"web"}}}'),
+     ["annotations.a.pattern: found the string 'web', expected a pattern with '*' for any characters"]),
+    (when('{"annotations":{"a":{"pattern":"*' + "x" * 100_000 + '"}}}'),
+     ["annotations.a.pattern: found 100001 characters, expected at most 4096"]),
+    (when('{"sandbox":"yes"}'), ["found the string 'yes', expected one of true, false, \"both\""]),
+    (when('{"sandbox":1}'), ["found the number 1, expected one of true, false"]),
+    (when('{"runtimeHandler":"runc"}'), ["runtimeHandler: found the string 'runc', expected an array"]),
     # keys that are given twice
-    (
-        '{"version":"0.1",\n"plugins":[],\n"version":"0.1"}',
-        ["3:1: version: the key is given again, expected it once; it was given first at line 1 column 2"],
-    ),
+    ('{"version":"0.1",\n"plugins":[],\n"version":"0.1"}',
+     ["3:1: version: the key is given again, expected it once; it was given first at line 1 column 2"]),
     (plugin('{"type":"a","conf":{"b":[{"c":1,"\\u0063":1}]}}'), ["plugins[0].conf.b[0].c: the key is given again"]),
-    (
-        plugin('{"type":"a","timeout":1,\n"timeout":0}'),
-        ["2:1: plugins[0].timeout: the key is given again", "2:11: plugins[0].timeout: found the number 0"],
-    ),
-]
+    (plugin('{"type":"a","timeout":1,\n"timeout":0}'),
+     ["2:1: plugins[0].timeout: the key is given again", "2:11: plugins[0].timeout: found the number 0"]),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("document", "expected"), FAULTS, ids=lambda case: repr(case)[:50])
@@ -194,6 +123,7 @@ def test_a_fault_says_where_and_what_is_wrong_and_what_would_be_right(
         for text in [texts] if isinstance(texts, str) else texts:
             assert text in line
     assert all(line.isprintable() and len(line) < 400 for line in found)
+    host_config.check(document if isinstance(document, bytes) else document.encode())
 
 
 def test_a_document_with_many_mistakes_has_each_once_from_the_top() -> None:
@@ -220,16 +150,12 @@ def test_columns_count_characters() -> None:
     assert line.startswith("1:45: oops: unknown key")
 
 
-def test_deep_values_where_states_are_due_are_explained() -> None:
+def test_deep_values_in_place_of_states_are_explained() -> None:
     deep = "[" * 240 + "]" * 240
     assert lines(plugin(f'{{"type":"a","states":[{deep},{deep}]}}'))
 
 
-def test_many_faults_take_a_moment_only() -> None:
-    assert len(lines(plugin(",".join(["{}"] * 2000)))) == MAX_FAULTS
-
-
-def test_of_many_entries_those_are_named_that_are_wrong() -> None:
+def test_only_wrong_entries_among_many_are_named() -> None:
     document = plugin(",".join(['{"type":"a"}'] * 20_000 + ["{}"] + ['{"type":"a"}'] * 20_000))
     (line,) = lines(document)
     assert line.startswith("1:260029: plugins[20000].type: missing, expected ")
@@ -238,21 +164,19 @@ def test_of_many_entries_those_are_named_that_are_wrong() -> None:
 def test_faults_of_each_kind_are_found_up_to_the_limit() -> None:
     document = plugin('{"type":1,"type":2}')[:-1] + ',"a":1,"b":2}'
     assert len(lines(document)) == 4
-    assert len(diagnose("f", document.encode(), 3)) == 3
-    assert len(diagnose("f", document.encode(), 1)) == 1
+    for limit in (1, 3):
+        assert len(diagnose("f", document.encode(), limit)) == limit
 
 
 @pytest.mark.parametrize(
-    "when",
+    "entries",
     [
-        {"namespaces": ["A"] * 100_000},
-        {"runtimeHandler": [1] * 100_000},
-        {"labels": {"a": {"equals": [1] * 100_000}}},
-        {"annotations": {"a": {"pattern": ["x"] * 100_000}}},
-        {"labels": {f"a{number}": 1 for number in range(20_000)}},
+        [{}] * 2000,
+        [{"type": "a", "when": {"namespaces": ["A"] * 100_000}}],
+        [{"type": "a", "when": {"labels": {"a": {"equals": [1] * 100_000}}}}],
+        [{"type": "a", "when": {"labels": {f"a{number}": 1 for number in range(20_000)}}}],
     ],
-    ids=lambda when: next(iter(when)),
+    ids=lambda entries: str(entries)[:50],
 )
-def test_a_condition_with_very_many_mistakes_has_as_many_faults_as_are_listed(when: dict[str, Any]) -> None:
-    document = json.dumps({"version": "0.1", "plugins": [{"type": "a", "when": when}]})
-    assert len(lines(document)) == MAX_FAULTS
+def test_very_many_mistakes_are_listed_up_to_the_limit(entries: list[Any]) -> None:
+    assert len(lines(json.dumps({"version": "0.1", "plugins": entries}))) == MAX_FAULTS

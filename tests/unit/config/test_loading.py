@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
+import io
 import os
 import socket
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from types import ModuleType
 
 import pytest
 
+from nri import config as config_package
 from nri.config import ConfigError, ConfigList, Fault, PluginEntry, load, load_files
 from nri.config.loading import MAX_SIZE
+from nri.v1bridge import configuration as bridge
+from tests.support.processes import open_fds
+from tests.support.system_faults import Failing
+from tests.support.waiting import SOON
+
+loading = importlib.import_module("nri.config.loading")  # the package's `load` is the function
 
 
 class Host:
@@ -76,15 +85,7 @@ def test_every_plugin_knows_its_file_and_its_place_there(host: Host) -> None:
     ]
 
 
-def test_the_single_file_is_read_alone_without_a_directory(host: Host) -> None:
-    host.write("a.conf", "of-the-directory")
-    host.write("../conf.json", "alone")
-    assert [[plugin.type for plugin in each] for each in load_files("", host.conf_file).values()] == [["alone"]]
-    os.unlink(host.conf_file)
-    assert load_files("", host.conf_file) == {}
-
-
-def test_all_of_an_entry_is_read(host: Host) -> None:
+def test_all_keys_of_an_entry_are_read(host: Host) -> None:
     text = """{
       "$schema": "urn:nri:v0.1:host-config", "version": "0.1", "x-why": "because",
       "plugins": [{"type": "a", "conf": {"b": [1]}, "states": ["setup"], "failurePolicy": "ignore", "timeout": 0.5,
@@ -97,45 +98,58 @@ def test_all_of_an_entry_is_read(host: Host) -> None:
     assert host.load() == ConfigList(plugins=[entry])
 
 
-@pytest.mark.parametrize(
-    "name", ["a.conf~", "a.conf.bak", ".a.conf", "a.json", "#a.conf#", "a.CONF", "conf", "README"]
-)
-def test_what_is_no_conf_is_left_alone(host: Host, name: str) -> None:
-    host.write_text(name, "not JSON")
+def test_only_conf_files_are_read(host: Host) -> None:
+    for name in ("a.conf~", "a.conf.bak", ".a.conf", "a.json", "#a.conf#", "a.CONF", "conf", "README"):
+        host.write_text(name, "not JSON")
     assert host.types() == []
 
 
-def test_the_single_file_is_read_where_the_directory_holds_no_conf(host: Host) -> None:
-    host.write_text("../conf.json", config("single"))
+def test_the_single_file_is_read_if_the_directory_has_no_conf_or_does_not_exist(host: Host) -> None:
+    host.write("../conf.json", "single")
     host.write_text("a.conf.bak", "not JSON")
-    assert host.types() == ["single"]
-    assert host.load().plugins[0].source == host.conf_file
-
-
-def test_the_single_file_is_read_where_there_is_no_directory(host: Host) -> None:
-    host.write_text("../conf.json", config("single"))
+    assert [(plugin.type, plugin.source) for plugin in host.load().plugins] == [("single", host.conf_file)]
+    os.unlink(host.path("a.conf.bak"))
     os.rmdir(host.conf_dir)
     assert host.types() == ["single"]
 
 
-@pytest.mark.parametrize("name", ["a.conf", "empty.conf"])
-def test_the_single_file_is_not_looked_at_where_the_directory_holds_a_conf(host: Host, name: str) -> None:
+def test_the_single_file_is_ignored_if_the_directory_has_a_conf_also_one_without_plugins(host: Host) -> None:
     host.write_text("../conf.json", "not JSON")
-    host.write(name)
+    host.write("empty.conf")
     assert host.types() == []
 
 
-def test_no_configuration_at_all_is_no_plugins(host: Host) -> None:
+def test_the_single_file_can_be_read_alone(host: Host) -> None:
+    host.write("a.conf", "of-the-directory")
+    host.write("../conf.json", "alone")
+    assert [[plugin.type for plugin in plugins] for plugins in load_files("", host.conf_file).values()] == [["alone"]]
+    os.unlink(host.conf_file)
+    assert load_files("", host.conf_file) == {}
+
+
+def test_without_any_configuration_there_are_no_plugins(host: Host) -> None:
     assert host.load() == ConfigList()
     os.rmdir(host.conf_dir)
     assert host.load() == ConfigList()
+
+
+def test_every_file_is_listed_also_one_without_plugins(host: Host) -> None:
+    host.write("a.conf")
+    host.write("b.conf", "x")
+    files = load_files(host.conf_dir, "/nonexistent")
+    assert {path: [plugin.type for plugin in plugins] for path, plugins in files.items()} == {
+        host.path("a.conf"): [],
+        host.path("b.conf"): ["x"],
+    }
 
 
 def test_a_symlink_is_followed(host: Host) -> None:
     host.write_text("../elsewhere", config("linked"))
     os.symlink("../elsewhere", host.path("a.conf"))
-    assert host.types() == ["linked"]
-    assert host.load().plugins[0].source == host.path("a.conf")
+    assert [(plugin.type, plugin.source) for plugin in host.load().plugins] == [("linked", host.path("a.conf"))]
+
+
+# Files that cannot be read
 
 
 def make_socket(path: str) -> None:
@@ -158,31 +172,13 @@ NO_FILES = [
 
 
 @pytest.mark.parametrize(("make", "message"), NO_FILES)
-def test_what_is_no_file_is_a_fault_and_does_not_block(
-    host: Host, make: Callable[[str], object], message: str
-) -> None:
-    make(host.path("x.conf"))
-    fault = host.fault()
-    assert fault.message.startswith(message)
-    assert str(fault).startswith(f"{host.path('x.conf')}:1:1: (document): ")
-
-
-@pytest.mark.parametrize(("make", "message"), NO_FILES)
-def test_what_is_no_file_is_a_fault_at_the_single_files_place_too(
+def test_anything_but_a_file_is_a_fault_and_does_not_block(
     host: Host, make: Callable[[str], object], message: str
 ) -> None:
     make(host.conf_file)
     assert host.fault().message.startswith(message)
-
-
-def test_a_file_that_may_not_be_read_is_a_fault(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    host.write("a.conf", "a")
-
-    def denied(*args: object, **kwargs: object) -> None:
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr(os, "open", denied)
-    assert host.fault().message == "cannot be read: permission denied, expected a file of JSON that can be read"
+    make(host.path("x.conf"))
+    assert str(host.fault()).startswith(f"{host.path('x.conf')}:1:1: (document): {message}")
 
 
 def test_a_file_that_became_a_fifo_since_it_was_looked_at_does_not_block(
@@ -211,25 +207,14 @@ def test_a_file_that_is_too_big_is_a_fault(host: Host) -> None:
     assert "found more than 1048576 bytes" in host.fault().message
 
 
-def test_a_directory_that_is_none_or_cannot_be_read_is_a_fault(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    host = Host(str(tmp_path))
-    host.write_text("../conf.json", config("single"))
+def test_a_conf_dir_that_is_no_directory_is_a_fault(host: Host) -> None:
+    host.write("../conf.json", "single")
     os.rmdir(host.conf_dir)
     os.symlink("nowhere", host.conf_dir)
     assert host.fault().message == "found a symlink to 'nowhere', which does not exist, expected a directory"
     os.unlink(host.conf_dir)
-    with open(host.conf_dir, "w"):
-        pass
+    Path(host.conf_dir).touch()
     assert host.fault().message.startswith("cannot be read: not a directory, expected a directory of *.conf files")
-
-    def denied(path: str) -> None:
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr(os, "listdir", denied)
-    assert host.fault().file == host.conf_dir
-    assert host.fault().message.startswith("cannot be read: permission denied")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
@@ -260,56 +245,127 @@ def test_an_error_is_one_line_for_each_fault(host: Host) -> None:
     assert r"evil\n\x1b[31m\udcff.conf:1:1: (document): found an array" in lines[1]
 
 
-# What takes long to be explained
-
-
-def test_whoever_cannot_wait_has_the_verdict_at_once_and_what_is_wrong_when_it_asks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_caller_that_cannot_wait_gets_the_verdict_and_later_the_explanation(
+    host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    diagnosis = importlib.import_module("nri.config.diagnostics")
-    diagnosed = []
-    real = diagnosis.diagnose
-
-    def diagnose(*arguments: Any) -> Any:
-        diagnosed.append(arguments[0])
-        return real(*arguments)
-
-    monkeypatch.setattr(diagnosis, "diagnose", diagnose)
-    (tmp_path / "10.conf").write_text("{")
-    (tmp_path / "20.conf").mkdir()
-    with pytest.raises(ConfigError) as caught:
-        load_files(str(tmp_path), "/nonexistent")
-    assert [str(fault) for fault in caught.value.faults] == [
-        f"{tmp_path}/10.conf:1:1: (document): is not a valid configuration; `nri check` says what is wrong",
-        f"{tmp_path}/20.conf:1:1: (document): found a directory, expected a file of JSON",
+    diagnostics = importlib.import_module("nri.config.diagnostics")
+    host.write_text("10.conf", "{")
+    os.mkdir(host.path("20.conf"))
+    with monkeypatch.context() as patch, pytest.raises(ConfigError) as verdict:
+        patch.setattr(diagnostics, "diagnose", None)
+        load_files(host.conf_dir, "/nonexistent")
+    assert [str(fault) for fault in verdict.value.faults] == [
+        f"{host.path('10.conf')}:1:1: (document): is not a valid configuration; `nri check` says what is wrong",
+        f"{host.path('20.conf')}:1:1: (document): found a directory, expected a file of JSON",
     ]
-    assert diagnosed == []
-    explained = caught.value.explained().faults
-    assert [fault.line for fault in explained] == [1, 1]
-    assert explained[0].message.startswith("expecting property name")
-    assert explained[1] == caught.value.faults[1]
-    with pytest.raises(ConfigError) as caught:
-        load(str(tmp_path), "/nonexistent")
-    assert caught.value.faults == explained
+    first, second = verdict.value.explained().faults
+    assert first.message.startswith("expecting property name")
+    assert second == verdict.value.faults[1]
+    assert host.faults() == (first, second)
 
 
-def test_the_files_that_are_there_have_their_plugins_also_where_these_are_none(tmp_path: Path) -> None:
-    (tmp_path / "10.conf").write_text('{"version": "0.1", "plugins": []}')
-    (tmp_path / "20.conf").write_text('{"version": "0.1", "plugins": [{"type": "a"}]}')
-    files = load_files(str(tmp_path), "/nonexistent")
-    assert {path: [plugin.type for plugin in plugins] for path, plugins in files.items()} == {
-        f"{tmp_path}/10.conf": [],
-        f"{tmp_path}/20.conf": ["a"],
-    }
-    assert load_files("/nonexistent", "/nonexistent") == {}
-
-
-def test_a_hundred_faults_are_listed_and_that_there_are_more(tmp_path: Path) -> None:
+def test_a_hundred_faults_are_listed_and_then_that_there_are_more(host: Host) -> None:
     for number in range(60):
-        (tmp_path / f"{number:02}.conf").write_text('{"version": "0.1", "plugins": [{}, {"type": 1}]}')
-    with pytest.raises(ConfigError) as caught:
-        load(str(tmp_path), "/nonexistent")
-    assert len(caught.value.faults) == 101
-    assert (
-        str(caught.value.faults[-1]) == f"{tmp_path}/50.conf:1:1: (document): there are more faults; 100 are listed"
-    )
+        host.write_text(f"{number:02}.conf", '{"version": "0.1", "plugins": [{}, {"type": 1}]}')
+    *faults, last = host.faults()
+    assert len(faults) == 100
+    assert str(last) == f"{host.path('50.conf')}:1:1: (document): there are more faults; 100 are listed"
+
+
+# System calls that fail
+
+
+@pytest.mark.parametrize(
+    ("call", "path", "expected"),
+    [
+        ("listdir", "", "a directory of *.conf files that can be read"),
+        *((call, "a.conf", "a file of JSON that can be read") for call in ("stat", "open", "fstat")),
+    ],
+)
+def test_a_call_that_fails_is_a_fault_that_names_the_file(
+    host: Host, monkeypatch: pytest.MonkeyPatch, call: str, path: str, expected: str
+) -> None:
+    host.write("a.conf", "a")
+    before = open_fds()
+    failing = Failing(os, call, errno.EMFILE)
+    with monkeypatch.context() as patch:
+        patch.setattr(loading, "os", failing)
+        fault = str(host.fault())
+    assert failing.failed == 1
+    where = host.path(path).rstrip("/")
+    assert fault == f"{where}:1:1: (document): cannot be read: too many open files, expected {expected}"
+    assert open_fds() == before
+    assert host.types() == ["a"]
+
+
+def test_a_read_that_fails_is_a_fault_and_closes_the_file(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    class File(io.FileIO):
+        def read(self, size: int | None = -1, /) -> bytes:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    host.write("a.conf", "a")
+    before = open_fds()
+    with monkeypatch.context() as patch:
+        patch.setattr(loading, "open", File, raising=False)
+        assert host.fault().message == "cannot be read: input/output error, expected a file of JSON that can be read"
+    assert open_fds() == before
+
+
+def test_a_directory_that_disappears_while_it_is_listed_has_no_files(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Gone(Failing):
+        """Between the listing, which says that there is none, and the look at why."""
+
+        readlink = staticmethod(lambda path: os.readlink("/nonexistent"))
+
+    host.write("a.conf", "a")
+    monkeypatch.setattr(loading, "os", Gone(os, "listdir", errno.ENOENT))
+    assert host.types() == []
+
+
+# The bridge, which keeps the last valid configuration
+
+
+@pytest.mark.parametrize("call", ["listdir", "stat", "open"])
+def test_the_bridge_keeps_the_last_valid_configuration_and_reports_a_failed_call_once(
+    host: Host, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, call: str
+) -> None:
+    host.write("10-a.conf", "a")
+    configuration = bridge.Configuration(host.conf_dir, "/nonexistent")
+    assert [plugin.type for plugin in configuration.current().plugins] == ["a"]
+    host.write("20-b.conf", "b")
+    caplog.clear()
+    with monkeypatch.context() as patch:
+        patch.setattr(loading, "os", Failing(os, call, errno.ENOMEM, times=100))
+        for _ in range(3):
+            assert [plugin.type for plugin in configuration.current().plugins] == ["a"]
+            configuration.explain()
+            assert configuration.is_explained(SOON)
+    errors = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+    assert errors
+    assert len(errors) == len(set(errors))
+    assert all("still using the last valid one (a): " in line for line in errors)
+    assert all("cannot allocate memory" in line for line in errors)
+    assert [plugin.type for plugin in configuration.current().plugins] == ["a", "b"]
+
+
+@pytest.mark.parametrize(("name", "module", "call"), [("config", config_package, "list_files"), ("os", os, "stat")])
+def test_the_bridge_loses_no_change_when_the_files_cannot_be_looked_at(
+    host: Host, monkeypatch: pytest.MonkeyPatch, name: str, module: ModuleType, call: str
+) -> None:
+    host.write("10-a.conf", "a")
+    now = [0.0]
+    configuration = bridge.Configuration(host.conf_dir, "/nonexistent", lambda: now[0])
+    configuration.current()
+    host.write("20-b.conf", "b")
+    with monkeypatch.context() as patch:
+        failing = Failing(module, call, errno.ENOMEM, times=100)
+        patch.setattr(bridge, name, failing)
+        configuration.current()
+    assert failing.failed
+    assert [plugin.type for plugin in configuration.current().plugins] == ["a", "b"]
+    os.unlink(host.path("20-b.conf"))
+    configuration.current()
+    now[0] += bridge.GRACE
+    assert [plugin.type for plugin in configuration.current().plugins] == ["a"]

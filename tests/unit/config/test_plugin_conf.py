@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 
 from nri.config import PluginEntry, load
-from nri.config.plugin_conf import check_conf
+from nri.config.plugin_conf import check_conf, open_to_every_pod, openness_note
+from nri.plugins.clearcfs import ClearCFS
+from nri.plugins.konfine import Konfine
+from nri.skel.process import schema_of
 from tests.support.confs import validate_conf
 
 SCHEMA = {
@@ -56,13 +59,11 @@ def test_what_is_wrong_is_said_with_its_path(conf: Any, messages: list[str]) -> 
     assert validate_conf(SCHEMA, conf) == messages
 
 
-@pytest.mark.parametrize(("schema", "conf"), [(True, None), (True, [1]), ({}, 5), ({"type": "null"}, None)])
-def test_what_a_schema_accepts_is_good(schema: Any, conf: Any) -> None:
+@pytest.mark.parametrize(("schema", "conf"), [(True, [1]), ({"type": "null"}, None), ({"type": "object"}, None)])
+def test_a_conf_that_the_schema_accepts_is_valid_and_a_missing_one_counts_as_null_or_empty(
+    schema: Any, conf: Any
+) -> None:
     assert validate_conf(schema, conf) == []
-
-
-def test_no_conf_is_as_good_as_an_empty_one() -> None:
-    assert validate_conf({"type": "object"}, None) == []
 
 
 DEEP: object = {}
@@ -74,17 +75,14 @@ for _ in range(3000):
     ("schema", "message"),
     [
         (5, "it is no JSON Schema: (document): found the number 5, expected"),
-        (None, "it is no JSON Schema"),
         ({"type": "strin"}, "it is no JSON Schema: type:"),
         ({"pattern": "("}, "it is no JSON Schema: pattern:"),
-        ({"patternProperties": {"(": True}}, "it is no JSON Schema"),
         ({"$ref": "https://example.org/schema.json"}, "it refers to 'https://example.org/schema.json', which is not"),
         ({"$ref": "file:///etc/passwd"}, "it refers to 'file:///etc/passwd'"),
         ({"$ref": "#/$defs/gone"}, "it refers to '/$defs/gone', which is not in it"),
         ({"$ref": "#"}, "refers to itself without end"),
         ({"$dynamicRef": "#gone"}, "which is not in it"),
         (DEEP, "nested too deep"),
-        ({"$id": 7}, "it is no JSON Schema"),
         ({"$id": "http://[", "$ref": "x"}, "it cannot be applied: ValueError"),
     ],
 )
@@ -125,3 +123,54 @@ def test_faults_have_no_place_where_the_file_is_gone() -> None:
     assert str(fault) == "/nonexistent/a.conf:1:1: plugins[4].conf.cpus: missing, expected CPU list"
     (fault,) = check_conf(plugin.replace(source=""), SCHEMA)
     assert fault.file == "(no file)"
+
+
+# Settings that an entry leaves open to every pod
+
+BOTH = ("class", "cpus")
+
+
+@pytest.mark.parametrize(
+    ("conf", "found"),
+    [
+        (None, BOTH),
+        ({"allow": {}}, BOTH),
+        ({"allow": {"class": None, "cpus": True}}, BOTH),
+        ({"allow": {"class": ["kube-system"]}}, ("cpus",)),
+        ({"allow": {"class": [], "cpus": False}}, ()),
+        ("text", BOTH),
+        ({"allow": ["class"]}, BOTH),
+    ],
+)
+def test_an_allow_that_is_missing_null_or_true_is_open(conf: Any, found: tuple[str, ...]) -> None:
+    assert open_to_every_pod(schema_of(Konfine()), conf) == found
+    assert open_to_every_pod(schema_of(ClearCFS()), conf) == found[:1] * ("class" in found)
+
+
+@pytest.mark.parametrize(
+    ("allow", "found"),
+    [
+        ({"devices": None}, ()),
+        ({"devices": False, "mounts": ["shop"]}, ()),
+        ({"devices": True, "mounts": True}, ("devices", "mounts")),
+    ],
+)
+def test_a_setting_that_is_closed_by_default_is_open_only_if_it_is_true(allow: Any, found: tuple[str, ...]) -> None:
+    schema = {"properties": {"allow": {"properties": {"devices": {"default": False}, "mounts": {"default": []}}}}}
+    assert open_to_every_pod(schema, {"allow": allow}) == found
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [True, {}, {"properties": []}, {"properties": {"allow": True}}, {"properties": {"allow": {"properties": []}}}],
+)
+def test_a_plugin_that_declares_no_allow_leaves_nothing_open(schema: Any) -> None:
+    assert open_to_every_pod(schema, {"allow": {"class": True}}) == ()
+    assert openness_note(PluginEntry(type="a"), schema) == ""
+
+
+def test_the_note_names_file_and_entry() -> None:
+    plugin = PluginEntry(type="konfine", source="/etc/nri/resource.d/10.conf", source_index=2)
+    assert openness_note(plugin, schema_of(Konfine())).startswith(
+        "/etc/nri/resource.d/10.conf: plugins[2].conf.allow: any pod may set its own class and cpus; "
+    )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import Any
 
 import pytest
@@ -25,12 +24,10 @@ TEXT = """{
     [
         ((), (1, 1), (1, 1)),
         (("a",), (2, 8), (2, 3)),
-        (("a", 0), (2, 9), (2, 9)),
         (("a", 1), (2, 12), (2, 12)),
         (("a", 1, "b"), (2, 18), (2, 13)),
         (("a", 1, "é"), (2, 32), (2, 27)),
         (("a", 2), (3, 5), (3, 5)),
-        (("c",), (4, 8), (4, 2)),
         (("d",), (4, 21), (4, 17)),
         (("d", "gone"), (4, 21), (4, 17)),
         (("gone", 5), (1, 1), (1, 1)),
@@ -49,7 +46,7 @@ def at(text: str, path: tuple[str | int, ...]) -> str:
     return "\n".join(text.split("\n")[line - 1 :])[column - 1 :]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(values)
 def test_at_the_place_of_a_value_stands_the_value(value: Any) -> None:
     for text in (json.dumps(value), json.dumps(value, indent=1, ensure_ascii=False)):
@@ -75,11 +72,9 @@ def test_keys_that_are_given_twice_are_found_wherever_they_are() -> None:
     ("text", "place"),
     [
         ('{"NaN":"NaN",\n "1e999":1, "a":NaN}', (2, 17)),
-        ("[1, -Infinity]", (1, 5)),
         ("[1e999, NaN]", (1, 2)),
         ("[" + "9" * 5000 + "]", (1, 2)),
         ("\n" + "[" * 257 + "]" * 257, (2, 257)),
-        ('{"a":' * 300 + "1" + "}" * 300, (1, 256 * 5 + 1)),
         ("[" * 100_000, (1, 257)),
     ],
     ids=lambda case: repr(case)[:30],
@@ -91,13 +86,14 @@ def test_what_gojson_refuses_without_a_place_has_one(text: str, place: tuple[int
     assert refused(text) == place
 
 
-def test_a_file_of_the_greatest_size_takes_a_moment_only() -> None:
-    started = time.monotonic()
-    for text in (
-        "[" + "1," * 500_000 + "1]",
-        '{"a":"' + "\\\\" * 500_000 + '"}',
-        ("[" * 250 + "]" * 250 + ",") * 2000,
-    ):
-        places = SourcePositions(f"[{text.rstrip(',')}]")
-        places.value((0,) * 200)
-    assert time.monotonic() - started < 20
+@pytest.mark.parametrize(
+    ("text", "path", "place"),
+    [
+        ("[" + "1," * 100_000 + "1]", (100_000,), (1, 200_002)),
+        ("[" + ("[" * 250 + "]" * 250 + ",") * 400 + "7]", (400,), (1, 400 * 501 + 2)),
+        ('["' + "\\\\" * 100_000 + '", 7]', (1,), (1, 200_006)),
+    ],
+    ids=["long", "deep", "escapes"],
+)
+def test_a_big_file_has_places(text: str, path: tuple[int, ...], place: tuple[int, int]) -> None:
+    assert SourcePositions(text).value(path) == place
