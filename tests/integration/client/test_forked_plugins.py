@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.support.forking import ROOT, forked, started
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 PLUGINS = ["clearcfs", "konfine", "logger", "device_injector", "hook_injector", "ulimit_adjuster"]
 CONF = {plugin: {"mountinfo": "/dev/null"} for plugin in ("clearcfs", "konfine")}
@@ -16,19 +19,22 @@ CONF = {plugin: {"mountinfo": "/dev/null"} for plugin in ("clearcfs", "konfine")
 
 TIME = re.compile(r'"time":"[^"]*"')  # in what the logger writes
 
-RECORDED = sorted((ROOT / "nri/testing/recorded").glob("*.json"))[::5]
-BROKEN = ["", "{", "[1]", '{"version": "0.1", "state": 7}']
+RECORDED = [
+    ROOT / f"nri/testing/recorded/containerd-{name}.json"
+    for name in ("1.6.20-native.container-create", "1.7.24-adapter.container-delete")
+]
+BROKEN = '{"version": "0.1", "state": 7}'
 
 
 @pytest.mark.parametrize("plugin", PLUGINS)
-def test_the_output_is_that_of_a_new_process(plugin: str, tmp_path: Path) -> None:
+def test_output_is_that_of_a_new_process(plugin: str, tmp_path: Path) -> None:
     script = tmp_path / plugin
     script.write_text(
         f"import runpy, sys\nsys.path.insert(0, {str(ROOT)!r})\n"
         f"runpy.run_module('nri.plugins.{plugin}.__main__', run_name='__main__')\n"
     )
     recorded = [json.dumps(json.loads(path.read_text()) | {"conf": CONF.get(plugin)}) for path in RECORDED]
-    for request in (*BROKEN, *recorded):
+    for request in (BROKEN, *recorded):
         own, new = forked(script, stdin=request), started(script, request)
         for outcome in (own, new):
             outcome["stderr"] = TIME.sub("", outcome["stderr"])

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,12 +14,18 @@ from nri.client import ChainError, PluginError, find
 from nri.process import launch
 from tests.support.host import Host, plugin, request
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 
 def failure(host: Host) -> str:
     """Run the plugin; return why it failed."""
     with pytest.raises(ChainError) as caught:
         host.client(plugin("noop")).invoke(request(), "create")
     return str(caught.value)
+
+
+# The directories
 
 
 def test_path_is_not_searched(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -28,137 +36,156 @@ def test_path_is_not_searched(host: Host, monkeypatch: pytest.MonkeyPatch) -> No
     assert failure(host) == f"plugin noop: not found: no such executable in {host.bin}"
 
 
-def test_the_first_directory_wins(host: Host) -> None:
+def test_first_executable_of_the_directories_is_run(host: Host) -> None:
     second = host.folder("second")
     dirs = [str(host.root / "missing"), str(host.bin), str(second)]
     host.install("noop", into=second)
+    (host.bin / "noop").mkdir()
     assert find("noop", dirs) == f"{second}/noop"
+    (host.bin / "noop").rmdir()
     host.install("noop")
     assert find("noop", dirs) == f"{host.bin}/noop"
 
 
-def test_what_cannot_be_run_makes_room_for_the_next_directory(host: Host) -> None:
-    second = host.folder("second")
-    (host.bin / "noop").mkdir()
-    host.install("noop", into=second)
-    assert find("noop", [str(host.bin), str(second)]) == f"{second}/noop"
-
-
-def test_all_places_are_named_when_there_is_none(host: Host) -> None:
+def test_all_directories_are_named_when_there_is_no_executable() -> None:
     with pytest.raises(PluginError, match=r"^noop: not found: no such executable in /one, /two$"):
         find("noop", ["/one", "/two"])
     with pytest.raises(PluginError, match="in an empty list of directories"):
         find("noop", [])
 
 
-@pytest.mark.parametrize("name", ["a", "A0", "0", "10-noop", "a.b_c-d", "noop.sh", "x" * 255])
-def test_a_type_is_a_plain_file_name(host: Host, name: str) -> None:
-    host.install(name)
-    assert find(name, [str(host.bin)]) == f"{host.bin}/{name}"
+def test_relative_directory_is_the_callers(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    host.install("noop")
+    monkeypatch.chdir(host.bin)
+    for relative in ("../bin", "."):
+        assert len(host.client(plugin("noop"), bin_dirs=[relative]).invoke(request(), "create")) == 1
+
+
+# The name
+
+
+def test_type_is_a_plain_file_name(host: Host) -> None:
+    for name in ("a", "A0", "10-noop", "a.b_c-d", "x" * 255):
+        host.install(name)
+        assert find(name, [str(host.bin)]) == f"{host.bin}/{name}"
 
 
 @pytest.mark.parametrize(
     "name",
     [
-        *("", ".", "..", "../bin/noop", "bin/noop", "/bin/true", "-rf", "_a", ".hidden"),
+        *("", "..", "../bin/noop", "/bin/true", "-rf", "_a", ".hidden"),
         *("a b", "a\n", "a\0b", "é", "٣", "\udcff", "x" * 256, "x" * 100_000),
     ],
     ids=lambda name: ascii(name[:20]),
 )
-def test_what_is_no_plain_file_name_is_refused(host: Host, name: str) -> None:
+def test_other_names_are_refused(host: Host, name: str) -> None:
     with pytest.raises(PluginError, match="is not the name of a plugin; expected letters, digits and") as caught:
         find(name, [str(host.bin)])
     assert len(str(caught.value)) < 300
 
 
-def test_a_file_that_is_not_executable_is_named_with_its_mode(host: Host) -> None:
-    path = host.script("noop", "#!/bin/sh\n", mode=0o640)
-    assert failure(host) == f"plugin noop: not run: {path} is not executable (mode 0640); expected one like 0755"
+# The file
 
 
-def test_a_directory_of_that_name_is_named(host: Host) -> None:
-    (host.bin / "noop").mkdir()
-    assert failure(host) == f"plugin noop: not run: {host.bin}/noop is a directory; expected an executable file"
+def no_program(path: Path) -> None:
+    path.write_text("this is no program\n")
+    path.chmod(0o755)
 
 
-def test_a_fifo_of_that_name_does_not_block(host: Host) -> None:
-    os.mkfifo(host.bin / "noop", 0o755)
-    assert f"not run: {host.bin}/noop is a FIFO; expected an executable file" in failure(host)
+def missing_loader(path: Path) -> None:
+    program = Path("/bin/true").read_bytes()
+    assert b"/lib64/ld-linux" in program or b"/lib/ld-" in program
+    path.write_bytes(program.replace(b"/lib64/ld-linux", b"/lib64/xx-linux").replace(b"/lib/ld-", b"/lib/xx-"))
+    path.chmod(0o755)
 
 
-def test_a_dangling_link_is_named_with_its_target(host: Host) -> None:
-    (host.bin / "noop").symlink_to("/nowhere/noop")
-    assert f"not run: {host.bin}/noop is a link to /nowhere/noop, which does not exist" in failure(host)
+def script(first_line: str, mode: int = 0o755) -> Callable[[Path], None]:
+    def write(path: Path) -> None:
+        path.write_text(f"{first_line}\necho '{{}}'\n", newline="")
+        path.chmod(mode)
+
+    return write
 
 
-def test_links_that_go_round_are_reported(host: Host) -> None:
-    (host.bin / "noop").symlink_to("noop")
-    assert f"not run: {host.bin}/noop cannot be looked at: Too many levels of symbolic links" in failure(host)
+FILES: dict[str, tuple[Callable[[Path], None], str]] = {
+    "mode": (script("#!/bin/sh", 0o640), "not run: {path} is not executable (mode 0640); expected one like 0755"),
+    "directory": (Path.mkdir, "not run: {path} is a directory; expected an executable file"),
+    "FIFO": (
+        lambda path: os.mkfifo(path, 0o755),  # a file that is opened would block
+        "not run: {path} is a FIFO; expected an executable file",
+    ),
+    "dangling link": (
+        lambda path: path.symlink_to("/nowhere/noop"),
+        "not run: {path} is a link to /nowhere/noop, which does not exist",
+    ),
+    "link to itself": (
+        lambda path: path.symlink_to("noop"),
+        "not run: {path} cannot be looked at: Too many levels of symbolic links",
+    ),
+    "no program": (
+        no_program,
+        (
+            "cannot be started: {path}: Exec format error; expected a program for this machine, "
+            "or a script with an interpreter in its first line"
+        ),
+    ),
+    "missing interpreter": (
+        script("#! /nowhere/python -I"),
+        "cannot be started: {path}: its interpreter '/nowhere/python' does not exist",
+    ),
+    "interpreter that cannot be run": (script("#!/"), "cannot be started: {path}: Permission denied"),
+    "missing loader": (
+        missing_loader,
+        (
+            "cannot be started: {path}: No such file or directory: where the file exists, "
+            "the loader that it names does not"
+        ),
+    ),
+    "Windows line ends": (
+        script("#!/bin/sh\r"),
+        (
+            "cannot be started: {path}: its interpreter '/bin/sh\\r' does not exist; "
+            "it has Windows line ends (CRLF), expected Unix ones (LF)"
+        ),
+    ),
+}
 
 
-def test_a_link_to_an_executable_is_run(host: Host) -> None:
+@pytest.mark.parametrize("name", FILES)
+def test_file_that_cannot_be_run_is_named_with_the_reason(host: Host, name: str) -> None:
+    make, expected = FILES[name]
+    path = host.bin / "noop"
+    make(path)
+    assert failure(host) == f"plugin noop: {expected.format(path=path)}"
+
+
+def test_windows_line_ends_of_a_script_that_env_starts_are_reported(host: Host) -> None:
+    script("#!/usr/bin/env python3\r")(host.bin / "noop")
+    reason = failure(host)
+    assert "exit status 127" in reason
+    assert "python3" in reason
+    assert reason.endswith("; it has Windows line ends (CRLF), expected Unix ones (LF)")
+    script("#!/bin/sh\nexit 127")(host.bin / "noop")
+    assert "Windows" not in failure(host)
+    script("#!/bin/sh -e\r")(host.bin / "noop")  # the shell complains, and ends with another status
+    assert "Windows" not in failure(host)
+
+
+def test_file_system_that_forbids_programs_is_reported(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = host.script("noop", "#!/bin/sh\n")
+    monkeypatch.setattr(os, "access", lambda _path, _mode: False)
+    monkeypatch.setattr(os, "statvfs", lambda _path: SimpleNamespace(f_flag=os.ST_NOEXEC))
+    expected = f"plugin noop: not run: {path} is not executable, because its file system is mounted with noexec"
+    assert failure(host) == expected
+
+
+def test_link_to_an_executable_is_run(host: Host) -> None:
     host.install("real")
     (host.bin / "noop").symlink_to("real")
     assert [result.plugin for result in host.client(plugin("noop")).invoke(request(), "create")] == ["noop"]
 
 
-def test_what_is_no_program_is_reported(host: Host) -> None:
-    path = host.script("noop", "this is no program\n")
-    assert f"cannot be started: {path}: Exec format error; expected a program for this machine, or a" in failure(host)
-
-
-def test_an_empty_file_is_no_program(host: Host) -> None:
-    host.script("noop", "")
-    assert "Exec format error" in failure(host)
-
-
-def test_an_interpreter_that_is_missing_is_reported(host: Host) -> None:
-    path = host.script("noop", "#! /nowhere/python -I\n")
-    assert (
-        failure(host) == f"plugin noop: cannot be started: {path}: its interpreter '/nowhere/python' does not exist"
-    )
-
-
-@pytest.mark.parametrize("first", ["#!/bin/sh", "#!/bin/sh -e", "#! /bin/sh"])
-def test_a_script_with_windows_line_ends_is_told_so(host: Host, first: str) -> None:
-    path = host.script("noop", f"{first}\r\necho '{{}}'\r\n")
-    said = failure(host)
-    if first.endswith("-e"):  # the CR is the option's, and the shell's to complain of
-        assert "no valid result: " in said
-    else:
-        ends = "it has Windows line ends (CRLF), expected Unix ones (LF)"
-        assert said == f"plugin noop: cannot be started: {path}: its interpreter '/bin/sh\\r' does not exist; {ends}"
-
-
-def test_a_script_with_windows_line_ends_that_env_starts_is_told_so(host: Host) -> None:
-    host.script("noop", "#!/usr/bin/env python3\r\nprint()\r\n")
-    said = failure(host)
-    assert "exit status 127" in said
-    assert "python3" in said
-    assert said.endswith("; it has Windows line ends (CRLF), expected Unix ones (LF)")
-
-
-def test_a_loader_that_is_missing_is_reported(host: Host) -> None:
-    program = Path("/bin/true").read_bytes()
-    assert b"/lib64/ld-linux" in program or b"/lib/ld-" in program
-    path = host.bin / "noop"
-    path.write_bytes(program.replace(b"/lib64/ld-linux", b"/lib64/xx-linux").replace(b"/lib/ld-", b"/lib/xx-"))
-    path.chmod(0o755)
-    what = "No such file or directory: where the file exists, the loader that it names does not"
-    assert failure(host) == f"plugin noop: cannot be started: {path}: {what}"
-
-
-def test_a_file_on_a_file_system_without_programs_is_told_so(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = host.script("noop", "#!/bin/sh\n")
-    monkeypatch.setattr(os, "access", lambda _path, _mode: False)
-    monkeypatch.setattr(os, "statvfs", lambda _path: SimpleNamespace(f_flag=os.ST_NOEXEC))
-    said = f"plugin noop: not run: {path} is not executable, because its file system is mounted with noexec"
-    assert failure(host) == said
-
-
-def test_an_interpreter_that_cannot_be_run_is_reported(host: Host) -> None:
-    path = host.script("noop", "#!/\n")
-    assert f"cannot be started: {path}: Permission denied" in failure(host)
+# A file that is being written
 
 
 class Busy:
@@ -186,26 +213,14 @@ class Busy:
             self.file.close()
 
 
-def test_a_file_that_is_being_written_is_tried_again(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_that_is_being_written_is_tried_again_until_the_deadline(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
     busy = Busy(host, monkeypatch, attempts=3)
     assert host.client(plugin("noop")).invoke(request(), "create")[0].error == ""
     assert busy.attempts == 0
-
-
-def test_a_file_that_is_written_for_ever_is_given_up_at_the_deadline(
-    host: Host, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    busy = Busy(host, monkeypatch, attempts=10**9)
+    monkeypatch.undo()
+    busy = Busy(host, monkeypatch, attempts=sys.maxsize)
     busy.now = float("inf")  # the client's own clock goes on
     assert "noop: Text file busy" in failure(host)
     busy.file.close()
-
-
-@pytest.mark.parametrize("relative", ["bin", "./bin", "../{}/bin"])
-def test_a_directory_may_be_relative(
-    host: Host, monkeypatch: pytest.MonkeyPatch, relative: str, tmp_path: Path
-) -> None:
-    host.install("noop")
-    monkeypatch.chdir(tmp_path)
-    client = host.client(plugin("noop"), bin_dirs=[relative.format(tmp_path.name)])
-    assert len(client.invoke(request(), "create")) == 1

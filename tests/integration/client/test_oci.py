@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
+import socket
+import threading
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from nri.client import read_config, spec_from_oci
-from nri.client.oci import MAX_CONFIG
+from nri.client import oci, read_config, spec_from_oci
 from nri.types import DecodeError
 from nri.types.v1 import Spec
 from tests.support.host import OCI_CONFIG, Host
+from tests.support.processes import open_fds
 
 
 @pytest.mark.parametrize(
@@ -19,7 +23,6 @@ from tests.support.host import OCI_CONFIG, Host
     [
         ({}, Spec()),
         ({"linux": None, "annotations": None}, Spec()),
-        ({"linux": {}}, Spec()),
         ({"linux": {"resources": None, "namespaces": None, "cgroupsPath": None}}, Spec()),
         ({"annotations": {"a": "b", "c": None}}, Spec(annotations={"a": "b", "c": ""})),
         ({"linux": {"resources": {"x": [1.5]}}}, Spec(resources={"x": [1.5]})),
@@ -42,7 +45,7 @@ from tests.support.host import OCI_CONFIG, Host
         ({"windows": 1}, "windows: found the number 1, expected an object"),
     ],
 )
-def test_it_is_made_as_by_go(config: dict[str, Any], spec: Spec | str) -> None:
+def test_spec_of_a_configuration_is_the_one_that_go_makes(config: dict[str, Any], spec: Spec | str) -> None:
     if isinstance(spec, Spec):
         assert spec_from_oci(config) == spec
     else:
@@ -51,15 +54,24 @@ def test_it_is_made_as_by_go(config: dict[str, Any], spec: Spec | str) -> None:
         assert str(caught.value).startswith(spec)
 
 
-def test_nothing_of_the_configuration_is_shared(host: Host) -> None:
+def test_spec_shares_nothing_with_the_configuration() -> None:
     config = {"annotations": {"a": "b"}, "linux": {"namespaces": []}}
     spec_from_oci(config).annotations["new"] = "x"
     assert config["annotations"] == {"a": "b"}
 
 
-def test_a_config_json_is_read(host: Host) -> None:
+# config.json
+
+
+def test_config_json_is_read_from_a_file_or_by_hand_from_a_fifo(host: Host) -> None:
     path = host.bundle(OCI_CONFIG) / "config.json"
-    assert read_config(str(path)) == OCI_CONFIG
+    assert read_config(str(path)) == read_config(str(path), must_be_file=True) == OCI_CONFIG
+    fifo = host.root / "fifo"
+    os.mkfifo(fifo)
+    writer = threading.Thread(target=lambda: fifo.write_text('{"annotations": {"a": "b"}}'))
+    writer.start()
+    assert read_config(str(fifo)) == {"annotations": {"a": "b"}}
+    writer.join()
 
 
 @pytest.mark.parametrize(
@@ -68,29 +80,81 @@ def test_a_config_json_is_read(host: Host) -> None:
         ("", "the document is empty, expected JSON"),
         ("{", "line 1 column 2: "),
         ("[]", "the document: found an array, expected an object"),
-        ("null", "the document: found null, expected an object"),
         ('{"a": 1} x', "line 1 column 10: found 'x' after the document"),
     ],
 )
-def test_what_is_no_configuration_is_named_with_its_file(host: Host, text: str, message: str) -> None:
+def test_invalid_config_json_is_reported_with_its_file(host: Host, text: str, message: str) -> None:
     path = host.bundle(text) / "config.json"
     with pytest.raises(DecodeError) as caught:
         read_config(str(path))
     assert str(caught.value).startswith(f"{path}: {message}")
 
 
-def test_what_cannot_be_read_is_named(host: Host) -> None:
+def test_file_that_cannot_be_read_is_named(host: Host) -> None:
     for path, message in (
         (f"{host.root}/missing", "cannot be read: No such file or directory"),
         (str(host.root), "cannot be read: Is a directory"),
         ("/x\0y", "cannot be read: embedded null byte"),
     ):
-        with pytest.raises(DecodeError, match=message):
+        with pytest.raises(DecodeError, match=message) as caught:
             read_config(path)
+        assert str(caught.value).startswith(path.replace("\0", "\\x00"))
 
 
-def test_a_file_that_is_too_long_is_not_read_to_its_end(host: Host) -> None:
-    path = host.bundle("") / "config.json"
+def put_socket(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as bound:
+        bound.bind(str(path))
+
+
+def put_fifo_above(path: Path) -> None:
+    path.parent.rmdir()
+    os.mkfifo(path.parent)
+
+
+IRREGULAR: dict[str, tuple[Callable[[Path], object], str]] = {
+    "FIFO": (os.mkfifo, "is a FIFO, expected a regular file"),
+    "device": (lambda path: path.symlink_to("/dev/zero"), "is a character device, expected a regular file"),
+    "socket": (put_socket, "is a socket, expected a regular file"),
+    "directory": (Path.mkdir, "is a directory, expected a regular file"),
+    "link to itself": (lambda path: path.symlink_to(path), "cannot be read: Too many levels of symbolic links"),
+    "bundle that is a FIFO": (put_fifo_above, "cannot be read: Not a directory"),
+}
+
+
+@pytest.mark.parametrize("kind", IRREGULAR)
+def test_config_json_of_a_bundle_must_be_a_regular_file_and_never_blocks(tmp_path: Path, kind: str) -> None:
+    make, message = IRREGULAR[kind]
+    path = tmp_path / "bundle/config.json"
+    path.parent.mkdir()
+    make(path)
+    with pytest.raises(DecodeError) as caught:
+        read_config(str(path), must_be_file=True)
+    assert str(caught.value) == f"{path}: {message}"
+
+
+def test_file_that_becomes_a_fifo_before_it_is_opened_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "config.json"
+    os.mkfifo(path)
+    before = open_fds()
+    regular = os.stat(__file__)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "stat", lambda _path: regular)
+        with pytest.raises(DecodeError, match="is a FIFO, expected a regular file"):
+            read_config(str(path), must_be_file=True)
+    assert open_fds() == before
+
+
+def test_file_that_is_too_long_is_not_read_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "config.json"
+    path.touch()
     os.truncate(path, 2**40)  # a hole
-    with pytest.raises(DecodeError, match=f"has more than {MAX_CONFIG} bytes, expected an OCI config.json"):
+    with pytest.raises(DecodeError, match=r"has more than 16777216 bytes, expected an OCI config\.json"):
+        read_config(str(path))
+    monkeypatch.setattr(oci, "MAX_CONFIG", 10)
+    path.write_bytes(b'{"a": "b"}')
+    assert read_config(str(path)) == {"a": "b"}
+    path.write_bytes(b'{"a": "b"} ')
+    with pytest.raises(DecodeError, match="has more than 10 bytes"):
         read_config(str(path))

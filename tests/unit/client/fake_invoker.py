@@ -6,7 +6,8 @@ import json
 import time
 from typing import TYPE_CHECKING, Any
 
-from nri.client import Invoker, PluginError
+from nri.client import Client, Invoker, PluginError
+from nri.config.entries import ConfigList, PluginEntry
 from nri.process.launch import Output
 
 if TYPE_CHECKING:
@@ -23,8 +24,17 @@ def output(stdout: Any = None, *, status: int = 0, stopped: str = "", stderr: st
     return made
 
 
+def entries(*types: str, **options: Any) -> list[PluginEntry]:
+    return [PluginEntry(type=each, **options) for each in types]
+
+
+def client(invoker: FakeInvoker, *plugins: PluginEntry, **options: Any) -> Client:
+    """A client for these plugins, by default ``a``, ``b`` and ``c``."""
+    return Client(ConfigList(plugins=plugins or entries("a", "b", "c")), invoker, **options)
+
+
 class FakeInvoker(Invoker):
-    """Finds every plugin that has an answer in ``/bin``; a plugin in ``missing`` is not found.
+    """Finds every plugin in ``/bin``, except those in ``missing``.
 
     :param answers: by plugin type; a plugin without one writes a result with its name.
     """
@@ -34,13 +44,10 @@ class FakeInvoker(Invoker):
         self._missing = missing
         self.ran: list[str] = []
         self.requests: list[dict[str, Any]] = []
-        self.seconds: list[float] = []
-        """The seconds from each run to its deadline."""
+        self.seconds: list[float] = []  # from each run to its deadline
         self.max_outputs: list[int] = []
-        self.lines: list[str] = []
-        """What each plugin that runs writes to stderr."""
-        self.takes = 0.0
-        """Seconds that each run takes."""
+        self.lines: list[str] = []  # that each plugin writes to stderr
+        self.takes = 0.0  # seconds that each run takes
 
     def find(self, plugin: str) -> str:
         if plugin in self._missing:
@@ -65,7 +72,7 @@ class FakeInvoker(Invoker):
         for line in self.lines:
             log(line)
         time.sleep(self.takes)
-        answer = self._answers.get(plugin, None)
+        answer = self._answers.get(plugin)
         if isinstance(answer, OSError):
             raise answer
-        return answer if answer is not None else output({"plugin": plugin})
+        return answer or output({"plugin": plugin})

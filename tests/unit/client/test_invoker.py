@@ -43,7 +43,7 @@ def test_an_invoker_must_be_implemented() -> None:
         Invoker().run("/a", "a", b"", 0.0, max_output=1, log=lambda _line: None)
 
 
-def test_the_directories_are_searched_and_owners_checked_as_the_options_say(folder: Path) -> None:
+def test_owners_are_checked_unless_the_option_says_otherwise(folder: Path) -> None:
     (folder / "b").chmod(0o777)
     strict, lax = (DirectInvoker([str(folder)], check_owner=check) for check in (True, False))
     assert strict.find("a") == lax.find("a") == f"{folder}/a"
@@ -52,16 +52,11 @@ def test_the_directories_are_searched_and_owners_checked_as_the_options_say(fold
         strict.find("b")
 
 
-def test_a_pool_runs_what_was_found(folder: Path) -> None:
+def test_pool_loads_the_plugins_that_are_found_and_runs_them(folder: Path) -> None:
     pool: Any = FakePool()
     invoker = PoolInvoker(pool, [str(folder)])
-    lines: list[str] = []
-    log = lines.append
-    invoker.run(invoker.find("a"), "a", b"{}", 1.5, max_output=7, log=log)
-    assert pool.launched == [((f"{folder}/a", ["a", "invoke"], b"{}", 1.5), {"max_output": 7, "log": log})]
-
-
-def test_a_pool_is_to_load_the_plugins_that_can_be_found(folder: Path) -> None:
-    pool: Any = FakePool()
-    PoolInvoker(pool, [str(folder)]).prepare(["a", "missing", "b"])
+    invoker.prepare(["a", "missing", "b"])
     assert pool.prepared == [(f"{folder}/a", "a"), (f"{folder}/b", "b")]
+    options: Any = {"max_output": 7, "log": lambda _line: None}
+    invoker.run(invoker.find("a"), "a", b"{}", 1.5, **options)
+    assert pool.launched == [((f"{folder}/a", ["a", "invoke"], b"{}", 1.5), options)]

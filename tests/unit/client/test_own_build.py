@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -43,102 +43,88 @@ def found(path: Path, type_: str = "clearcfs") -> LoadedProgram | None:
     return own_build.find_program(str(path), [type_, "invoke"])
 
 
-def test_a_plugin_of_this_build_is_loaded(folder: Path) -> None:
-    program = found(executable(folder / "clearcfs"))
-    assert program is not None
-    assert program.module is sys.modules[MODULE]
-    assert program.main is program.module.main
-    assert program.argv == ["clearcfs", "invoke"]
-    assert program.executable == str(folder / "clearcfs")
-
-
-def test_a_link_from_another_folder_is_followed(folder: Path, tmp_path: Path) -> None:
+def test_link_to_a_plugin_of_this_build_is_loaded(folder: Path, tmp_path: Path) -> None:
     executable(folder / "clearcfs")
     (tmp_path / "current").symlink_to("lib")
     link = tmp_path / "clearcfs2"
     link.symlink_to("current/clearcfs")
     program = found(link, "clearcfs2")
     assert program is not None
+    assert program.module is sys.modules[MODULE]
+    assert program.main is program.module.main
     assert (program.path, program.executable) == (str(link), str(folder / "clearcfs"))
     assert program.argv == ["clearcfs2", "invoke"]
 
 
-def test_a_copy_in_another_folder_is_started(folder: Path, tmp_path: Path) -> None:
+def test_copy_in_another_folder_is_started(folder: Path, tmp_path: Path) -> None:
     assert found(executable(tmp_path / "bin/clearcfs")) is None
 
 
-def test_a_plugin_of_another_build_is_started(folder: Path) -> None:
-    assert found(executable(folder / "clearcfs", OTHER)) is None
-
-
-def test_a_plugin_without_a_mark_is_started(folder: Path) -> None:
+def test_file_without_a_mark_is_started(folder: Path) -> None:
     script = folder / "clearcfs"
     for text in ("", "#!/bin/sh\nexit 1\n", "#!/bin/sh\n" + "#" * 500):
         script.write_text(text)
         assert found(script) is None
 
 
-def test_without_a_mark_of_its_own_a_host_starts_all(folder: Path) -> None:
+def test_host_without_a_mark_starts_all(folder: Path) -> None:
     (folder / "nri").write_bytes(bytes(1000))
-    plain = folder / "clearcfs"
-    plain.write_bytes(bytes(1000))
-    assert found(plain) is None
     assert found(executable(folder / "clearcfs")) is None
-
-
-@pytest.mark.parametrize("module", ["nri.cli.entry", "os.path", "nri.plugins.missing.__main__"])
-def test_what_is_no_plugin_of_ours_is_started(folder: Path, module: str) -> None:
-    assert found(executable(folder / "clearcfs", module=module)) is None
-
-
-@pytest.mark.parametrize("mode", [0o4755, 0o2755])
-def test_an_executable_that_changes_the_user_is_started(folder: Path, mode: int) -> None:
-    assert found(executable(folder / "clearcfs", mode=mode)) is None
-
-
-def test_an_executable_that_is_gone_is_started_for_its_error(folder: Path) -> None:
+    (folder / "clearcfs").write_bytes(bytes(1000))
     assert found(folder / "clearcfs") is None
 
 
-def test_a_fifo_does_not_block(folder: Path) -> None:
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"build": OTHER},
+        *({"module": module} for module in ("nri.cli.entry", "os.path", "nri.plugins.missing.__main__")),
+        *({"mode": mode} for mode in (0o4755, 0o2755)),
+    ],
+    ids=str,
+)
+def test_other_builds_other_modules_and_setuid_executables_are_started(folder: Path, options: dict[str, Any]) -> None:
+    assert found(executable(folder / "clearcfs", **options)) is None
+
+
+def test_missing_file_and_fifo_are_left_to_the_start(folder: Path) -> None:
+    assert found(folder / "clearcfs") is None
     os.mkfifo(folder / "clearcfs")
     assert found(folder / "clearcfs") is None
 
 
-def test_from_the_source_all_are_started(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_host_that_is_not_compiled_starts_all(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(sys, "frozen")
     assert found(executable(folder / "clearcfs")) is None
 
 
-def test_a_process_with_state_that_a_fork_shares_starts_all(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_host_with_state_that_a_fork_shares_starts_all(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(own_build, "_STATEFUL", ("threading",))
     import threading  # noqa: F401
 
     assert found(executable(folder / "clearcfs")) is None
 
 
-def test_an_environment_that_cannot_be_emptied_starts_all(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_host_whose_environment_cannot_be_emptied_starts_all(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "environ", {"": "x"})
     assert found(executable(folder / "clearcfs")) is None
 
 
-def test_the_environment_is_a_plugins(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("is_loaded", [False, True])
+def test_environment_is_a_plugins_with_the_loaders_variables(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, is_loaded: bool
+) -> None:
     monkeypatch.setenv("SECRET", "x")
     for name in LOADER:
-        monkeypatch.delenv(name, raising=False)
-    program = found(executable(folder / "clearcfs"))
+        monkeypatch.setenv(name, "of the host") if is_loaded else monkeypatch.delenv(name, raising=False)
+    link = folder / "a-name-longer-than-15"
+    link.symlink_to(executable(folder / "clearcfs"))
+    program = found(link)
     assert program is not None
-    assert program.environment == PLUGIN_ENVIRONMENT
-
-
-def test_the_loaders_variables_are_the_plugins(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in LOADER:
-        monkeypatch.setenv(name, "of the host")
-    program = found(executable(folder / "clearcfs"))
-    assert program is not None
-    assert program.environment == PLUGIN_ENVIRONMENT | {
+    added = {
         "LD_LIBRARY_PATH": str(folder / "_internal"),
         "_PYI_ARCHIVE_FILE": str(folder / "clearcfs"),
-        "_PYI_LINUX_PROCESS_NAME": "clearcfs",
+        "_PYI_LINUX_PROCESS_NAME": "a-name-longer-t",
         "_PYI_PARENT_PROCESS_LEVEL": "1",
     }
+    assert program.environment == PLUGIN_ENVIRONMENT | (added if is_loaded else {})
