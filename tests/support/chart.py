@@ -1,10 +1,9 @@
-"""The Helm chart, rendered without Helm: by :mod:`tests.support.go_templates`, or by Go's own text/template."""
+"""The Helm chart, rendered without Helm by :mod:`tests.support.go_templates`."""
 
 from __future__ import annotations
 
 import copy
 import json
-import subprocess
 from typing import Any
 
 import jsonschema
@@ -51,14 +50,6 @@ def render(given: dict[str, Any] | None = None) -> dict[str, str]:
     """Return the text of each file that is not a library of definitions."""
     templates = Templates(FILES)
     return {name: templates.render(name, root(given)) for name in FILES if not name.startswith("_")}
-
-
-def render_with_go(program: str, given: dict[str, Any] | None = None) -> dict[str, str]:
-    """Do the same with the built ``render_chart``."""
-    request = json.dumps({"files": FILES, "root": root(given)})
-    done = subprocess.run([program], input=request, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return {name: text for name, text in json.loads(done.stdout).items() if not name.startswith("_")}
 
 
 def objects(rendered: dict[str, str]) -> list[dict[str, Any]]:

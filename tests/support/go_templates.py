@@ -1,7 +1,7 @@
 """The part of Go's text/template, and of Helm's functions, that the chart in deploy/helm uses.
 
-Anything else is an error, also what Go accepts: a value that is missing is never printed. Where Go is installed, a
-test compares this with Go's own text/template (``tests/support/render_chart``).
+Anything else is an error, also what Go accepts: a value that is missing is never printed. Where Helm is installed, a
+test compares this with what it renders.
 """
 
 from __future__ import annotations

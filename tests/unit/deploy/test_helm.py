@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +14,11 @@ import yaml
 
 from harness import json_schemas
 from nri.v1bridge import BridgeOptions
-from tests.support import chart, kubernetes_fields, kustomize
-from tests.support.go_templates import TemplateError, Templates
-from tests.support.installing import DEPLOY, ROOT
-from tests.support.kubernetes_objects import comparable
+from tests.support import chart, kustomize
+from tests.support.go_templates import TemplateError
+from tests.support.installing import DEPLOY, ROOT, run
+from tests.support.kubernetes_objects import comparable, unknown_fields
 
-KUBERNETES = DEPLOY / "kubernetes"
 GROUPS = yaml.safe_load((chart.CHART / "examples/groups.yaml").read_text())
 CASES: dict[str, tuple[dict[str, Any], list[str]]] = {
     "outside": ({}, ["overlays/outside"]),
@@ -39,7 +36,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 
 def without_hashes(text: str) -> str:
-    """The hash at the end of a ConfigMap's name is another one in Helm's objects than in kustomize's."""
+    """The hash at the end of a ConfigMap's name differs between Helm's objects and kustomize's."""
     return re.sub(r"(name: nri-v1bridge\S*)-[0-9a-f]{10}$", r"\1", text, flags=re.MULTILINE)
 
 
@@ -53,56 +50,45 @@ def with_options_as_values(objects: list[dict[str, Any]]) -> list[dict[str, Any]
 
 
 @pytest.mark.parametrize(("given", "folders"), CASES.values(), ids=CASES)
-def test_the_chart_makes_the_objects_of_the_overlays(given: dict[str, Any], folders: list[str]) -> None:
+def test_chart_makes_the_objects_of_the_overlays(given: dict[str, Any], folders: list[str]) -> None:
     rendered = {name: without_hashes(text) for name, text in chart.render(given).items()}
-    expected = [each for folder in folders for each in kustomize.build(KUBERNETES / folder)]
+    expected = [each for folder in folders for each in kustomize.build(DEPLOY / "kubernetes" / folder)]
     ours, theirs = (comparable(with_options_as_values(each)) for each in (chart.objects(rendered), expected))
-    assert ours.keys() == theirs.keys()
-    for name, each in ours.items():
-        assert each == theirs[name], name
+    assert ours == theirs
 
 
 @pytest.mark.parametrize("given", VARIANTS.values(), ids=VARIANTS)
-def test_all_fields_of_all_objects_are_fields_of_kubernetes(given: dict[str, Any]) -> None:
-    for each in chart.objects(chart.render(given)):
-        assert kubernetes_fields.faults(each) == []
+def test_objects_have_only_fields_of_kubernetes_and_are_what_helm_renders(
+    given: dict[str, Any], tmp_path: Path
+) -> None:
+    objects = chart.objects(chart.render(given))
+    assert [fault for each in objects for fault in unknown_fields(each)] == []
+    configurations = [each for each in objects if each["metadata"]["name"].startswith("nri-configuration")]
+    if "configuration" in given:
+        assert given["configuration"].items() <= configurations[0]["data"].items()
+    if shutil.which("helm") is None:
+        return
+    (tmp_path / "values.yaml").write_text(yaml.safe_dump(given))
+    options = (chart.CHART, "--namespace=kube-system", f"--values={tmp_path}/values.yaml")
+    run("helm", "lint", "--strict", *options)
+    made = yaml.safe_load_all(run("helm", "template", "nri", *options).stdout)
+    assert comparable(each for each in made if each is not None) == comparable(objects)
 
 
-@pytest.mark.parametrize("folder", ["outside", "pre-registered", "uninstall"])
-def test_all_fields_of_the_overlays_are_fields_of_kubernetes(folder: str) -> None:
-    for each in kustomize.build(KUBERNETES / "overlays" / folder):
-        assert kubernetes_fields.faults(each) == []
+def test_image_tag_is_that_of_the_group_or_of_all() -> None:
+    objects = chart.objects(chart.render(VARIANTS["tags"]))
+    images = {
+        each["metadata"]["name"]: each["spec"]["template"]["spec"]["containers"][0]["image"]
+        for each in objects
+        if each["kind"] == "DaemonSet"
+    }
+    assert {name: image.rpartition(":")[2] for name, image in images.items()} == {
+        "nri-v1bridge-a": "2.0",
+        "nri-v1bridge-b": "1.0",
+    }
 
 
-def test_a_field_in_the_wrong_place_is_found() -> None:
-    (found,) = [each for each in kustomize.build(KUBERNETES / "overlays/outside") if each["kind"] == "DaemonSet"]
-    found["spec"]["maxUnavailable"] = 1
-    found["spec"]["template"]["spec"]["containers"][0]["image"] = 3
-    assert kubernetes_fields.faults(found) == [
-        "DaemonSet.spec.maxUnavailable: unknown field",
-        "DaemonSet.spec.template.spec.containers[0].image: found 3, expected text",
-    ]
-
-
-def test_gos_own_templates_render_the_same(tmp_path: Path) -> None:
-    program = shutil.which("go")
-    if program is None:
-        pytest.skip("Go is not installed")
-    settings = {"GOCACHE": f"{tmp_path}/cache", "GO111MODULE": "off", "GOTOOLCHAIN": "local", "HOME": str(tmp_path)}
-    inherited = {name: os.environ[name] for name in ("PATH", "GOROOT") if name in os.environ}
-    render = f"{tmp_path}/render"
-    command = [program, "build", "-o", render, str(ROOT / "tests/support/render_chart/main.go")]
-    done = subprocess.run(
-        command, env=inherited | settings, cwd=tmp_path, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    for name, given in VARIANTS.items():
-        ours, gos = chart.render(given), chart.render_with_go(render, given)
-        assert comparable(chart.objects(ours)) == comparable(chart.objects(gos)), name
-        assert ours["NOTES.txt"] == gos["NOTES.txt"], name
-
-
-def test_the_default_configuration_and_options_are_the_samples() -> None:
+def test_default_configuration_and_options_are_the_samples() -> None:
     values = chart.values()
     samples = {path.name: path.read_text() for path in (ROOT / "conf/resource.d").glob("*.conf")}
     assert values["configuration"] == samples
@@ -126,20 +112,10 @@ def test_the_default_configuration_and_options_are_the_samples() -> None:
         ({"image": {"tag": 1.0}}, "image.tag"),
     ],
 )
-def test_the_schema_refuses_wrong_values(given: dict[str, Any], where: str) -> None:
-    with pytest.raises(jsonschema.ValidationError) as found:
+def test_schema_refuses_wrong_values(given: dict[str, Any], where: str) -> None:
+    with pytest.raises(jsonschema.ValidationError) as refused:
         chart.values(given)
-    assert ".".join(map(str, found.value.absolute_path)) == where
-
-
-def test_every_value_is_used_and_is_in_the_schema() -> None:
-    text = "".join(chart.FILES.values())
-    for name in chart.values():
-        assert f".Values.{name}" in text
-    group = chart.SCHEMA["properties"]["groups"]["items"]["properties"]
-    for name in group:
-        assert f"$group.{name}" in text or name == "name"
-    assert chart.values().keys() | {"global"} == chart.SCHEMA["properties"].keys()
+    assert ".".join(map(str, refused.value.absolute_path)) == where
 
 
 @pytest.mark.parametrize(
@@ -155,6 +131,15 @@ def test_values_that_contradict_each_other_are_refused(given: dict[str, Any], re
         chart.render(given)
 
 
+def test_every_value_is_used_and_is_in_the_schema() -> None:
+    jsonschema.Draft7Validator.check_schema(chart.SCHEMA)
+    text = "".join(chart.FILES.values())
+    assert [name for name in chart.values() if f".Values.{name}" not in text] == []
+    group = chart.SCHEMA["properties"]["groups"]["items"]["properties"]
+    assert [name for name in group if f"$group.{name}" not in text and name != "name"] == []
+    assert chart.values().keys() | {"global"} == chart.SCHEMA["properties"].keys()
+
+
 def test_another_configuration_replaces_pods_where_that_is_asked_for() -> None:
     def names(**given: Any) -> set[str]:
         return {each["metadata"]["name"] for each in chart.objects(chart.render(given))}
@@ -166,56 +151,7 @@ def test_another_configuration_replaces_pods_where_that_is_asked_for() -> None:
     assert names() != names(bridgeOptions={"logLevel": "debug"})
 
 
-def test_the_notes_say_how_to_see_each_group_and_how_to_end_an_uninstallation() -> None:
+def test_notes_name_each_group_and_how_to_end_an_uninstallation() -> None:
     notes = chart.render(GROUPS)["NOTES.txt"]
     assert all(f"rollout status daemonset/nri-v1bridge-{name}\n" in notes for name in ("canary", "rest"))
     assert "helm -n kube-system uninstall nri" in chart.render({"mode": "uninstall"})["NOTES.txt"]
-
-
-def test_the_chart_has_what_helm_needs() -> None:
-    about = yaml.safe_load((chart.CHART / "Chart.yaml").read_text())
-    assert about["apiVersion"] == "v2"
-    assert about["name"] == chart.CHART.name
-    assert all(isinstance(about[name], str) for name in ("version", "appVersion", "description", "kubeVersion"))
-    ignored = (chart.CHART / ".helmignore").read_text().split()
-    assert ignored == ["examples/"]
-    assert {path.name for path in chart.CHART.iterdir()} == {
-        *(".helmignore", "Chart.yaml", "values.yaml", "values.schema.json", "templates", "examples")
-    }
-    jsonschema.Draft7Validator.check_schema(chart.SCHEMA)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "{{ .Missing }}",
-        "{{ if .a }}",
-        "{{ end }}",
-        "{{ else if .a }}",
-        "{{ upper .a }}",
-        "{{ .a.b }}",
-        '{{ .a | default "b" | lookup }}',
-        "{{ block }}",
-        '{{ printf "%d" 3 }}',
-        "{{ (len .a }}",
-        "{{ .a .a }}",
-    ],
-)
-def test_a_template_that_is_not_in_the_subset_is_refused(text: str) -> None:
-    with pytest.raises((TemplateError, KeyError)):
-        Templates({"a": text}).render("a", {"a": "text"})
-
-
-def test_helm_renders_the_same_and_finds_nothing_to_lint(tmp_path: Path) -> None:
-    if shutil.which("helm") is None:
-        pytest.skip("helm is not installed")
-    for name, given in VARIANTS.items():
-        (tmp_path / "values.yaml").write_text(yaml.safe_dump(given))
-        for command in (["lint", "--strict"], ["template", "nri"]):
-            done = subprocess.run(
-                ["helm", *command, chart.CHART, "--namespace=kube-system", f"--values={tmp_path}/values.yaml"],
-                capture_output=True, text=True, check=False,
-            )  # fmt: skip
-            assert done.returncode == 0, done.stderr
-        made = [each for each in yaml.safe_load_all(done.stdout) if each is not None]
-        assert comparable(made) == comparable(chart.objects(chart.render(given))), name

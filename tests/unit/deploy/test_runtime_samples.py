@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from harness.containerd import toml
+from tests.support.installing import DEPLOY, ROOT
 
-ROOT = Path(__file__).parents[3]
-DEPLOY = ROOT / "deploy"
 NRI_RUNC = "/opt/nri/sbin/nri-runc"
 
 
@@ -21,23 +20,13 @@ def read(name: str) -> Any:
     return json.loads(text) if name.endswith(".json") else tomllib.loads(text)
 
 
-def test_the_binaries_have_the_names_that_the_samples_call() -> None:
-    text = (ROOT / "tools/binaries").read_text()
-    assert "for runtime in nri-runc nri-crun;" in text
-
-
-def test_podman() -> None:
+def test_podman_docker_and_crio_call_the_installed_runtimes() -> None:
+    assert "for runtime in nri-runc nri-crun;" in (ROOT / "tools/binaries").read_text()
     engine = read("podman/50-nri.conf")["engine"]
     assert engine["runtimes"] == {name: [f"/opt/nri/sbin/{name}"] for name in ("nri-crun", "nri-runc")}
     assert {engine["runtime"], *engine["runtimes"]} <= set(engine["runtime_supports_json"])
-
-
-def test_docker() -> None:
     daemon = read("docker/daemon.json")
     assert daemon["runtimes"][daemon["default-runtime"]] == {"path": NRI_RUNC}
-
-
-def test_cri_o() -> None:
     runtime = read("crio/50-nri.conf")["crio"]["runtime"]
     assert runtime["runtimes"][runtime["default_runtime"]]["runtime_path"] == NRI_RUNC
 
@@ -45,12 +34,11 @@ def test_cri_o() -> None:
 @pytest.mark.parametrize(
     ("name", "version", "cri"),
     [
-        ("config-1.toml", (1, 6), "io.containerd.grpc.v1.cri"),
         ("config-1.toml", (1, 7), "io.containerd.grpc.v1.cri"),
         ("config-2.toml", (2, 1), "io.containerd.cri.v1.runtime"),
     ],
 )
-def test_containerd_as_the_tests_on_it_configure_it(name: str, version: tuple[int, ...], cri: str) -> None:
+def test_containerd_is_configured_as_in_the_tests_that_run_it(name: str, version: tuple[int, ...], cri: str) -> None:
     sample = read(f"containerd/{name}")
     tested = tomllib.loads(toml.config(version, root=Path("/r"), socket=Path("/s"), oci_runtime=NRI_RUNC))
     assert sample["version"] == tested["version"]
