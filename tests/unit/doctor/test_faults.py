@@ -13,7 +13,6 @@ HOOK = '{"version": "1.0.0", "hook": {"path": "/opt/nri/lib/nri", "args": ["nri"
 RUNTIMES = '[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc'
 OURS = f'{RUNTIMES}]\n{RUNTIMES}.options]\n  BinaryName = "/opt/nri/sbin/nri-runc"\n'
 PODMAN = '[engine]\nruntime = "nri-crun"\n[engine.runtimes]\nnri-crun = ["/opt/nri/sbin/nri-crun"]\n'
-REFUSES = "#!/bin/sh\necho 'containerd x 1.7.24'\ntest $1 = --version\n"
 
 
 class Wrong(NamedTuple):
