@@ -7,18 +7,32 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support.real_cgroups import Real, real_cgroups
-from tests.unit.cgroups.trees import KINDS, make
+from tests.unit.cgroups.trees import INNER, SCOPE, Tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from nri.testing.cgroup_files import CgroupFiles
+
+@pytest.fixture(params=["v1", "v2"])
+def tree(request: pytest.FixtureRequest, tmp_path: Path) -> Tree:
+    return Tree(tmp_path, request.param)
 
 
-@pytest.fixture(params=KINDS)
-def tree(request: pytest.FixtureRequest, tmp_path: Path) -> CgroupFiles:
-    return make(tmp_path, request.param)
+@pytest.fixture(params=["v1", "v2"])
+def scoped(request: pytest.FixtureRequest, tmp_path: Path) -> Tree:
+    """A scope with crun's child."""
+    return Tree(tmp_path, request.param, SCOPE, INNER)
+
+
+@pytest.fixture
+def v1(tmp_path: Path) -> Tree:
+    return Tree(tmp_path / "v1", "v1")
+
+
+@pytest.fixture
+def v2(tmp_path: Path) -> Tree:
+    return Tree(tmp_path / "v2", "v2")
 
 
 @pytest.fixture

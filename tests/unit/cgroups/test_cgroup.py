@@ -1,4 +1,4 @@
-"""A cgroup's parents, and what the package imports; the kernel's part is in test_real.py."""
+"""A cgroup's directories and parents, and what the package imports; the kernel's part is in test_real.py."""
 
 from __future__ import annotations
 
@@ -8,19 +8,92 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nri.cgroups import (
-    Cgroup,
-    CgroupError,
-)
-from nri.testing.cgroup_files import CgroupFiles, make_process
-from tests.unit.cgroups.trees import PATH, look, make
+from nri.cgroups import Cgroup, CgroupError, CgroupPathError, GoneError, Mounts, find
+from nri.testing.cgroup_files import make_process, write
+from tests.unit.cgroups.trees import PATH, SCOPE, SCOPED, Tree
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_parents_lead_to_the_pod_and_stop_below_the_root(tree: CgroupFiles) -> None:
-    cgroup: Cgroup | None = look(tree)
+@pytest.mark.parametrize(("kind", "point"), [("v1", "/cpuset"), ("v2", ""), ("hybrid", "/cpuset")])
+def test_a_cgroup_is_found_by_its_path(tmp_path: Path, kind: str, point: str) -> None:
+    tree = Tree(tmp_path, kind, PATH, SCOPE)
+    assert tree.cgroup().directory("cpuset") == f"{tree.root}{point}{PATH}"
+    assert tree.cgroup(SCOPED).directory("cpuset") == f"{tree.root}{point}{SCOPE}"
+    cgroup = tree.cgroup()
+    cgroup.set_cpus(frozenset({1}))
+    assert tree.cgroup().cpus() == {1}
+
+
+def test_the_path_goes_before_the_process(tree: Tree, tmp_path: Path) -> None:
+    tree.make("/other/abc")
+    make_process(tmp_path / "proc", 7, "3:cpuset:/other/abc\n2:cpu:/other/abc\n0::/other/abc\n")
+    assert tree.cgroup(PATH, 7, proc=tmp_path / "proc").directory("cpu").endswith(PATH)
+
+
+def test_a_missing_cgroup_is_reported(tree: Tree) -> None:
+    with pytest.raises(GoneError, match=r"^no cpu cgroup for cgroupsPath '/x/y': /.*/x/y does not exist$"):
+        tree.cgroup("/x/y").cpu_quota()
+    with pytest.raises(GoneError, match=r"^no cpu cgroup for container 'abc': no cgroupsPath was given, and no pid"):
+        tree.cgroup("").cpu_quota()
+    with pytest.raises(GoneError, match=r"^no cpu cgroup for process 0: no cgroupsPath was given, and no pid"):
+        tree.cgroup("", container="").cpu_quota()
+
+
+def test_an_impossible_path_is_refused_at_once(v2: Tree) -> None:
+    with pytest.raises(CgroupPathError):
+        v2.cgroup("/a/../..")
+
+
+def test_a_file_in_place_of_a_cgroup_does_not_count(tree: Tree) -> None:
+    for point in tree.points.values():
+        write(f"{point}/file", "")
+    with pytest.raises(GoneError, match="does not exist"):
+        tree.cgroup("/file").directory("cpu")
+
+
+def test_a_controller_that_is_not_mounted_is_named(v1: Tree) -> None:
+    for use in (Cgroup.cpu_quota, Cgroup.parent):
+        with pytest.raises(CgroupError, match="controller cpu is mounted"):
+            use(find(PATH, mounts=Mounts.parse("")))
+    del v1.points["blkio"]
+    with pytest.raises(CgroupError, match="no cgroup hierarchy with the controller blkio is mounted"):
+        v1.cgroup().read("io.max")
+
+
+def test_an_unknown_controller_is_refused(v2: Tree) -> None:
+    with pytest.raises(
+        CgroupError, match="'freezer' is not known here: expected one of cpu, cpuset, memory, io, pids, hugetlb"
+    ):
+        v2.cgroup().directory("freezer")
+
+
+def test_a_bind_mount_of_a_part_is_followed_and_its_top_never_touched(tmp_path: Path) -> None:
+    (tmp_path / "pod1" / "abc").mkdir(parents=True)
+    mounts = Mounts.parse(f"1 1 0:1 /kubepods {tmp_path} rw - cgroup2 c rw\n")
+    cgroup = find("/kubepods/pod1/abc", mounts=mounts)
+    pod = cgroup.parent()
+    assert cgroup.directory("cpu") == f"{tmp_path}/pod1/abc"
+    assert pod is not None
+    assert pod.is_pod()
+    assert pod.parent() is None
+    for path in ("/kubepods", "/pod1/abc"):
+        with pytest.raises(GoneError, match=r"is not below .*, where only /kubepods is mounted"):
+            find(path, mounts=mounts).directory("cpu")
+
+
+def test_a_hosts_tree_in_a_cgroup_namespace_is_found_both_ways(tmp_path: Path) -> None:
+    (tmp_path / "kubepods" / "pod1" / "abc").mkdir(parents=True)
+    mounts = Mounts.parse(f"1 1 0:1 /../.. {tmp_path} rw - cgroup2 c rw\n")
+    make_process(tmp_path / "proc", 7, "0::/../../kubepods/pod1/abc\n")
+    for path in ("/kubepods/pod1/abc", ""):
+        cgroup = find(path, 7, "abc", mounts=mounts, proc=str(tmp_path / "proc"))
+        assert cgroup.directory("cpu") == f"{tmp_path}/kubepods/pod1/abc"
+
+
+def test_parents_lead_to_the_pod_and_stop_below_the_root(tree: Tree) -> None:
+    cgroup: Cgroup | None = tree.cgroup()
     seen = []
     while cgroup is not None:
         seen.append((cgroup.directory("cpuset").rpartition("/")[2], cgroup.is_pod()))
@@ -29,11 +102,9 @@ def test_parents_lead_to_the_pod_and_stop_below_the_root(tree: CgroupFiles) -> N
 
 
 def test_a_parent_that_is_the_root_in_one_hierarchy_is_never_touched(tmp_path: Path) -> None:
-    tree = make(tmp_path, "v1")
-    for path in ("/b", "/a/b"):
-        tree.make(path)
+    tree = Tree(tmp_path, "v1", "/b", "/a/b")
     make_process(tmp_path / "proc", 7, "3:cpuset:/b\n2:cpu:/a/b\n")
-    parent = look(tree, "", 7, tmp_path / "proc", "b").parent()
+    parent = tree.cgroup("", 7, "b", proc=tmp_path / "proc").parent()
     assert parent is not None
     assert parent.directory("cpu").endswith("/cpu/a")
     with pytest.raises(CgroupError, match="no parent but the root cgroup"):
@@ -46,15 +117,11 @@ def test_the_package_imports_only_what_python_has_loaded_anyway() -> None:
         "print(*sorted(set(sys.modules) - before))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert [name for name in done.stdout.split() if not name.startswith("nri.cgroups")] == [
-        "nri",
-        "nri.errors",
-    ]
+    assert [name for name in done.stdout.split() if not name.startswith("nri.cgroups")] == ["nri", "nri.errors"]
 
 
 def test_the_table_of_knobs_is_loaded_only_when_a_knob_is_used(tmp_path: Path) -> None:
-    make(tmp_path, "v2")
-    (tmp_path / "mountinfo").write_text(CgroupFiles(tmp_path / "cgroup tree", "v2").mountinfo)
+    (tmp_path / "mountinfo").write_text(Tree(tmp_path, "v2").mountinfo)
     code = (
         "import sys; from nri.cgroups import Mounts, find\n"
         f"cgroup = find({PATH!r}, mounts=Mounts.read({str(tmp_path / 'mountinfo')!r}))\n"

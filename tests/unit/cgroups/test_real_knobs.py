@@ -18,7 +18,7 @@ import pytest
 from nri.cgroups import Cgroup, CgroupError, GoneError, Mounts, Quota, find
 from nri.cgroups.knob_table import find as find_knob
 from tests.support.controllers import enabled
-from tests.unit.cgroups.knob_trees import record
+from tests.unit.cgroups.trees import record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

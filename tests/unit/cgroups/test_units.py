@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from nri.cgroups import Cgroup, CgroupError, Mounts, Quota, Systemd, find, systemd_bus
+from nri.cgroups import Cgroup, CgroupError, Quota, Systemd, knobs, quota, systemd_bus
 from nri.cgroups.units import looks_like_unit
-from nri.testing.cgroup_files import CgroupFiles
 from nri.testing.fake_systemd import INFINITY, FakeSystemd
+from tests.unit.cgroups.trees import Tree, record
 
 SLICE = "kubepods-burstable-pod0a1b.slice"
 POD = f"/kubepods.slice/kubepods-burstable.slice/{SLICE}"
@@ -20,10 +21,13 @@ PATH = f"{SLICE}:cri-containerd:abc"
 
 
 @pytest.fixture
-def tree(tmp_path: Path) -> CgroupFiles:
-    tree = CgroupFiles(tmp_path / "cgroup", "v2", "0-3")
-    tree.make(CONTAINER)
-    return tree
+def tree(tmp_path: Path) -> Tree:
+    return Tree(tmp_path / "v2", "v2", CONTAINER)
+
+
+@pytest.fixture
+def tree_v1(tmp_path: Path) -> Tree:
+    return Tree(tmp_path / "v1", "v1", CONTAINER)
 
 
 @pytest.fixture
@@ -32,11 +36,11 @@ def systemd(tmp_path: Path) -> Iterator[FakeSystemd]:
         yield systemd
 
 
-def look(tree: CgroupFiles, run: Path, path: str = PATH) -> Cgroup:
-    return find(path, mounts=Mounts.parse(tree.mountinfo), systemd=Systemd(str(run)))
+def look(tree: Tree, run: Path, path: str = PATH) -> Cgroup:
+    return tree.cgroup(path, systemd=Systemd(str(run)))
 
 
-def test_a_quota_is_cleared_in_the_unit_and_in_the_file(tree: CgroupFiles, systemd: FakeSystemd) -> None:
+def test_a_quota_is_cleared_in_the_unit_and_in_the_file(tree: Tree, systemd: FakeSystemd) -> None:
     systemd.properties[SCOPE]["CPUQuotaPerSecUSec"] = 500_000
     tree.put(CONTAINER, "cpu.max", "50000 100000\n")
     cgroup = look(tree, systemd.run)
@@ -47,18 +51,18 @@ def test_a_quota_is_cleared_in_the_unit_and_in_the_file(tree: CgroupFiles, syste
     assert systemd.calls == ["GetUnitByControlGroup", "Get", "SetProperties"]
 
 
-def test_a_quota_that_only_the_unit_has_is_cleared_there(tree: CgroupFiles, systemd: FakeSystemd) -> None:
+def test_a_quota_that_only_the_unit_has_is_cleared_there(tree: Tree, systemd: FakeSystemd) -> None:
     systemd.properties[SCOPE]["CPUQuotaPerSecUSec"] = 200_000
     assert look(tree, systemd.run).clear_cpu_quota() == Quota(200_000, 1_000_000)
     assert systemd.properties[SCOPE]["CPUQuotaPerSecUSec"] == INFINITY
 
 
-def test_a_unit_without_a_quota_is_left_alone(tree: CgroupFiles, systemd: FakeSystemd) -> None:
+def test_a_unit_without_a_quota_is_left_alone(tree: Tree, systemd: FakeSystemd) -> None:
     assert look(tree, systemd.run).clear_cpu_quota().quota_us is None
     assert "SetProperties" not in systemd.calls
 
 
-def test_a_pods_slice_is_told_as_well(tree: CgroupFiles, systemd: FakeSystemd) -> None:
+def test_a_pods_slice_is_told_as_well(tree: Tree, systemd: FakeSystemd) -> None:
     systemd.properties[SLICE]["CPUQuotaPerSecUSec"] = 500_000
     tree.put(POD, "cpu.max", "50000 100000\n")
     pod = look(tree, systemd.run).parent()
@@ -68,19 +72,15 @@ def test_a_pods_slice_is_told_as_well(tree: CgroupFiles, systemd: FakeSystemd) -
     assert tree.get(POD, "cpu.max") == "max"
 
 
-@pytest.mark.parametrize(
-    ("cpus", "mask"), [({0}, b"\1"), ({1, 2, 3}, b"\x0e"), ({8}, b"\0\1"), ({0, 64}, b"\1" + bytes(7) + b"\1")]
-)
-def test_cpus_are_a_property_of_the_unit(
-    tree: CgroupFiles, systemd: FakeSystemd, cpus: set[int], mask: bytes
-) -> None:
+def test_cpus_are_a_property_of_the_unit(tree: Tree, systemd: FakeSystemd) -> None:
     cgroup = look(tree, systemd.run)
-    cgroup.set_cpus(frozenset(cpus))
-    assert systemd.properties[SCOPE]["AllowedCPUs"] == mask
-    assert cgroup.cpus() == cpus
+    for cpus, mask in (({0}, b"\1"), ({1, 2, 3}, b"\x0e"), ({8}, b"\0\1"), ({0, 64}, b"\1" + bytes(7) + b"\1")):
+        cgroup.set_cpus(frozenset(cpus))
+        assert systemd.properties[SCOPE]["AllowedCPUs"] == mask
+        assert cgroup.cpus() == cpus
 
 
-def test_a_unit_that_lacks_the_cpus_of_its_file_is_given_them(tree: CgroupFiles, systemd: FakeSystemd) -> None:
+def test_a_unit_that_lacks_the_cpus_of_its_file_is_given_them(tree: Tree, systemd: FakeSystemd) -> None:
     tree.put(CONTAINER, "cpuset.cpus", "1-3\n")
     cgroup = look(tree, systemd.run)
     cgroup.confine(frozenset({1, 2, 3}))
@@ -91,7 +91,7 @@ def test_a_unit_that_lacks_the_cpus_of_its_file_is_given_them(tree: CgroupFiles,
 
 
 def test_systemd_enables_the_controller_that_is_missing(
-    tree: CgroupFiles, systemd: FakeSystemd, monkeypatch: pytest.MonkeyPatch
+    tree: Tree, systemd: FakeSystemd, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for knob in ("cpuset.cpus", "cpuset.cpus.effective"):
         Path(tree.file(CONTAINER, knob)).unlink()
@@ -109,9 +109,8 @@ def test_systemd_enables_the_controller_that_is_missing(
     assert tree.get(CONTAINER, "cpuset.cpus").strip() == "1"
 
 
-def test_v1_has_quotas_in_systemd_and_no_cpus(tmp_path: Path, systemd: FakeSystemd) -> None:
-    tree = CgroupFiles(tmp_path / "v1", "v1", "0-3")
-    tree.make(CONTAINER)
+def test_v1_has_quotas_in_systemd_and_no_cpus(tree_v1: Tree, systemd: FakeSystemd) -> None:
+    tree = tree_v1
     tree.put(CONTAINER, "cpu.cfs_quota_us", "50000\n")
     systemd.properties[SCOPE]["CPUQuotaPerSecUSec"] = 500_000
     cgroup = look(tree, systemd.run)
@@ -122,7 +121,7 @@ def test_v1_has_quotas_in_systemd_and_no_cpus(tmp_path: Path, systemd: FakeSyste
     assert systemd.calls == []
 
 
-def test_a_cgroup_of_the_cgroupfs_driver_asks_nobody(tree: CgroupFiles, systemd: FakeSystemd) -> None:
+def test_a_cgroup_of_the_cgroupfs_driver_asks_nobody(tree: Tree, systemd: FakeSystemd) -> None:
     tree.make("/kubepods/burstable/pod0a1b/abc")
     tree.put("/kubepods/burstable/pod0a1b/abc", "cpu.max", "50000 100000\n")
     cgroup = look(tree, systemd.run, "/kubepods/burstable/pod0a1b/abc")
@@ -131,7 +130,7 @@ def test_a_cgroup_of_the_cgroupfs_driver_asks_nobody(tree: CgroupFiles, systemd:
     assert (systemd.calls, cgroup.untold) == ([], "")
 
 
-def test_a_cgroup_that_only_has_the_name_of_a_unit_is_no_unit(tree: CgroupFiles, systemd: FakeSystemd) -> None:
+def test_a_cgroup_that_only_has_the_name_of_a_unit_is_no_unit(tree: Tree, systemd: FakeSystemd) -> None:
     other = f"{POD}/other.scope"
     tree.make(other)
     tree.put(other, "cpu.max", "50000 100000\n")
@@ -141,24 +140,12 @@ def test_a_cgroup_that_only_has_the_name_of_a_unit_is_no_unit(tree: CgroupFiles,
     assert (systemd.calls, cgroup.untold) == (["GetUnitByControlGroup"], "")
 
 
-@pytest.mark.parametrize(
-    ("path", "expected"),
-    [
-        (CONTAINER, True),
-        (POD, True),
-        ("/system.slice", True),
-        ("/system.slice/run-1.scope", True),
-        ("/a.scope", True),
-        (f"{CONTAINER}/container", False),
-        (f"{CONTAINER}/a.scope", False),
-        ("/kubepods/pod1/abc.scope", False),
-        ("/system.slice/docker.service", False),
-        ("/", False),
-        ("", False),
-    ],
-)
-def test_a_unit_is_a_scope_or_a_slice_below_slices(path: str, expected: bool) -> None:
-    assert looks_like_unit(path) is expected
+def test_a_unit_is_a_scope_or_a_slice_below_slices() -> None:
+    for path in (CONTAINER, POD, "/system.slice", "/system.slice/run-1.scope", "/a.scope"):
+        assert looks_like_unit(path), path
+    for path in (f"{CONTAINER}/container", f"{CONTAINER}/a.scope", "/kubepods/pod1/abc.scope", "/", ""):
+        assert not looks_like_unit(path), path
+    assert not looks_like_unit("/system.slice/docker.service")
 
 
 FAULTS = {
@@ -173,7 +160,7 @@ FAULTS = {
 
 @pytest.mark.parametrize(("fault", "reason"), FAULTS.items())
 def test_a_systemd_that_does_not_answer_leaves_the_files(
-    tree: CgroupFiles, systemd: FakeSystemd, monkeypatch: pytest.MonkeyPatch, fault: str, reason: str
+    tree: Tree, systemd: FakeSystemd, monkeypatch: pytest.MonkeyPatch, fault: str, reason: str
 ) -> None:
     monkeypatch.setattr(systemd_bus, "TIMEOUT", 0.2)
     systemd.fault = fault
@@ -186,14 +173,14 @@ def test_a_systemd_that_does_not_answer_leaves_the_files(
     assert reason in cgroup.untold
 
 
-def test_a_unit_that_systemd_does_not_know_is_none(tree: CgroupFiles, systemd: FakeSystemd) -> None:
+def test_a_unit_that_systemd_does_not_know_is_none(tree: Tree, systemd: FakeSystemd) -> None:
     systemd.fault = "org.freedesktop.systemd1.NoSuchUnit"
     cgroup = look(tree, systemd.run)
     cgroup.clear_cpu_quota()
     assert cgroup.untold == ""
 
 
-def test_the_system_bus_is_asked_where_there_is_no_private_socket(tree: CgroupFiles, tmp_path: Path) -> None:
+def test_the_system_bus_is_asked_where_there_is_no_private_socket(tree: Tree, tmp_path: Path) -> None:
     tree.put(CONTAINER, "cpu.max", "50000 100000\n")
     with FakeSystemd(tmp_path / "run", CONTAINER, socket_name="dbus/system_bus_socket") as systemd:
         systemd.properties[SCOPE]["CPUQuotaPerSecUSec"] = 500_000
@@ -208,7 +195,7 @@ def test_the_system_bus_is_asked_where_there_is_no_private_socket(tree: CgroupFi
     [("", "systemd does not run here: there is no"), ("systemd/system", "systemd cannot be asked at ")],
 )
 def test_without_systemd_the_files_are_written_and_it_is_said(
-    tree: CgroupFiles, tmp_path: Path, made: str, reason: str
+    tree: Tree, tmp_path: Path, made: str, reason: str
 ) -> None:
     (tmp_path / "run" / made).mkdir(parents=True)
     tree.put(CONTAINER, "cpu.max", "50000 100000\n")
@@ -218,24 +205,189 @@ def test_without_systemd_the_files_are_written_and_it_is_said(
     assert reason in cgroup.untold
 
 
-def test_a_value_that_does_not_stay_is_an_error(
-    tree: CgroupFiles, systemd: FakeSystemd, monkeypatch: pytest.MonkeyPatch
+def test_a_quota_that_comes_back_is_an_error(
+    tree: Tree, systemd: FakeSystemd, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from nri.cgroups import quota
-
     tree.put(CONTAINER, "cpu.max", "50000 100000\n")
     monkeypatch.setattr(quota, "clear", lambda *_: None)
     with pytest.raises(CgroupError, match="has a quota again right after it was cleared: expected none"):
         look(tree, systemd.run).clear_cpu_quota()
 
 
+def test_cpus_that_do_not_stay_are_an_error(
+    tree: Tree, systemd: FakeSystemd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree.put(CONTAINER, "cpuset.cpus", "0-3\n")
+    cgroup = look(tree, systemd.run)
+    monkeypatch.setattr(knobs, "write", lambda *_: None)
+    with pytest.raises(CgroupError, match="has the CPUs 0-3 right after it was given 1"):
+        cgroup.set_cpus(frozenset({1}))
+
+
+def test_a_units_path_is_escaped_as_systemd_does() -> None:
+    for unit, path in {
+        "a.scope": "a_2escope",
+        "-.slice": "_2d_2eslice",
+        "1a_é.slice": "_31a_5f_c3_a9_2eslice",
+    }.items():
+        assert systemd_bus.object_path(unit) == f"/org/freedesktop/systemd1/unit/{path}"
+
+
+# Knobs by their names: the property is told, the file is written, and then read
+
+# name, its property, the property's first value, a value to write, what the property then is
+V2: list[tuple[str, str, Any, Any, Any]] = [
+    ("cpu.weight", "CPUWeight", INFINITY, 50, 50),
+    ("cpu.max", "CPUQuotaPerSecUSec", INFINITY, Quota(12345, 100000), 123450),
+    ("cpuset.cpus", "AllowedCPUs", b"", frozenset({1, 8}), b"\x02\x01"),
+    ("cpuset.mems", "AllowedMemoryNodes", b"", frozenset({0}), b"\x01"),
+    ("memory.min", "MemoryMin", 0, 4096, 4096),
+    ("memory.low", "MemoryLow", 0, 4096, 4096),
+    ("memory.high", "MemoryHigh", INFINITY, 4096, 4096),
+    ("memory.max", "MemoryMax", 4096, None, INFINITY),
+    ("memory.swap.max", "MemorySwapMax", INFINITY, 0, 0),
+    ("pids.max", "TasksMax", 1000, 7, 7),
+]
+V1: list[tuple[str, str, Any, Any, Any]] = [
+    ("cpu.weight", "CPUShares", INFINITY, 100, 1024),
+    ("cpu.max", "CPUQuotaPerSecUSec", INFINITY, Quota(5000, 100000), 50000),
+    ("memory.max", "MemoryLimit", INFINITY, 4096, 4096),
+    ("pids.max", "TasksMax", 1000, None, INFINITY),
+]
+
+
 @pytest.mark.parametrize(
-    ("unit", "path"),
-    [
-        ("a.scope", "a_2escope"),
-        ("-.slice", "_2d_2eslice"),
-        ("1a_é.slice", "_31a_5f_c3_a9_2eslice"),
-    ],
+    ("kind", "name", "wanted", "first", "value", "told"),
+    [("v2", *case) for case in V2] + [("v1", *case) for case in V1],
+    ids=str,
 )
-def test_a_units_path_is_escaped_as_systemd_does(unit: str, path: str) -> None:
-    assert systemd_bus.object_path(unit) == f"/org/freedesktop/systemd1/unit/{path}"
+def test_a_knob_is_a_property_and_a_file(
+    tmp_path: Path, systemd: FakeSystemd, kind: str, name: str, wanted: str, first: Any, value: Any, told: Any
+) -> None:
+    tree = Tree(tmp_path / "tree", kind, CONTAINER)
+    systemd.properties[SCOPE][wanted] = first
+    cgroup = look(tree, systemd.run)
+    previous = cgroup.read(name)
+    assert systemd.calls == []
+    assert cgroup.write(name, value) == previous
+    assert systemd.properties[SCOPE][wanted] == told
+    assert cgroup.read(name) == value
+    assert cgroup.untold == ""
+    assert systemd.calls == ["GetUnitByControlGroup", "Get", "SetProperties"]
+    systemd.calls.clear()
+    cgroup.write(name, value)
+    assert systemd.calls == ["Get"]
+
+
+def test_the_default_weight_is_a_property_and_a_devices_is_not(
+    tree: Tree, tree_v1: Tree, systemd: FakeSystemd
+) -> None:
+    systemd.properties[SCOPE]["BlockIOWeight"] = INFINITY
+    look(tree_v1, systemd.run).write("io.weight", {"default": 10000})
+    assert systemd.properties[SCOPE]["BlockIOWeight"] == 1000
+    tree.put(CONTAINER, "io.weight", "default 100\n8:0 5\n")
+    systemd.calls.clear()
+    look(tree, systemd.run).write("io.weight", {"8:0": 5})
+    assert systemd.calls == []
+
+
+def test_a_period_that_is_not_systemds_own_is_told_too(tree: Tree, systemd: FakeSystemd) -> None:
+    systemd.properties[SCOPE]["CPUQuotaPeriodUSec"] = INFINITY
+    cgroup = look(tree, systemd.run)
+    cgroup.write("cpu.max", Quota(10000, 30000))
+    assert systemd.properties[SCOPE]["CPUQuotaPerSecUSec"] == 333334
+    assert systemd.properties[SCOPE]["CPUQuotaPeriodUSec"] == 30000
+    cgroup.write("cpu.max", Quota(None, 30000))
+    assert systemd.properties[SCOPE]["CPUQuotaPerSecUSec"] == INFINITY
+
+
+def test_a_knob_without_a_property_is_written_only(tree: Tree, systemd: FakeSystemd) -> None:
+    cgroup = look(tree, systemd.run)
+    for name, value in {"cpu.idle": True, "cpu.uclamp.max": 50, "hugetlb.2MB.max": 0}.items():
+        cgroup.write(name, value)
+        assert cgroup.read(name) == value
+    assert systemd.calls == []
+
+
+def test_a_value_that_only_the_file_has_is_told(
+    tree: Tree, systemd: FakeSystemd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    systemd.properties[SCOPE]["MemoryHigh"] = INFINITY
+    tree.put(CONTAINER, "memory.high", "8192\n")
+    written = record(monkeypatch)
+    look(tree, systemd.run).write("memory.high", 8192)
+    assert systemd.properties[SCOPE]["MemoryHigh"] == 8192
+    assert written == []
+
+
+def test_a_knob_appears_when_systemd_enables_its_controller(
+    tree: Tree, systemd: FakeSystemd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    systemd.properties[SCOPE]["TasksMax"] = INFINITY
+    Path(tree.file(CONTAINER, "pids.max")).unlink()
+    realize = systemd.set_properties
+
+    def enable(message: object) -> object:
+        tree.put(CONTAINER, "pids.max", "max\n")
+        return realize(message)
+
+    monkeypatch.setattr(systemd, "set_properties", enable)
+    cgroup = look(tree, systemd.run)
+    assert cgroup.write("pids.max", 9) is None
+    assert cgroup.read("pids.max") == 9
+
+
+def test_a_knob_that_systemd_does_not_enable_is_an_error(
+    tree: Tree, systemd: FakeSystemd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(knobs, "APPEARS", 0.05)
+    systemd.properties[SCOPE]["TasksMax"] = INFINITY
+    Path(tree.file(CONTAINER, "pids.max")).unlink()
+    with pytest.raises(CgroupError, match=r"pids.max does not exist: .*lacks pids"):
+        look(tree, systemd.run).write("pids.max", 9)
+
+
+def test_a_value_that_the_kernel_refuses_names_what_systemd_was_told(
+    tree: Tree, systemd: FakeSystemd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    systemd.properties[SCOPE]["MemoryMax"] = INFINITY
+
+    def refuse(path: str, value: str, *_: object) -> None:
+        raise CgroupError(f"cannot write {value!r} to {path}")
+
+    monkeypatch.setattr(knobs, "write", refuse)
+    with pytest.raises(CgroupError, match=r"cannot write '4096' to .*; systemd was told of MemoryMax before that$"):
+        look(tree, systemd.run).write("memory.max", 4096)
+
+
+def test_a_value_of_a_knob_that_does_not_stay_is_an_error(
+    tree: Tree, systemd: FakeSystemd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    systemd.properties[SCOPE]["MemoryHigh"] = INFINITY
+    monkeypatch.setattr(knobs, "write", lambda *_: None)
+    with pytest.raises(
+        CgroupError, match=r"memory.high has None right after it was given 4096: expected that it stays"
+    ):
+        look(tree, systemd.run).write("memory.high", 4096)
+
+
+def test_a_share_of_another_period_that_systemd_wrote_stays(
+    tree: Tree, systemd: FakeSystemd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    systemd.properties[SCOPE]["CPUQuotaPeriodUSec"] = INFINITY
+    real = knobs.write
+
+    def late(path: str, value: str, *rest: Any) -> None:
+        real(path, "33334 100000", *rest)
+
+    monkeypatch.setattr(knobs, "write", late)
+    look(tree, systemd.run).write("cpu.max", Quota(10000, 30000))
+
+
+def test_without_systemds_answer_a_knob_is_written_and_the_reason_kept(tree: Tree, systemd: FakeSystemd) -> None:
+    systemd.fault = "org.freedesktop.DBus.Error.UnknownProperty"
+    cgroup = look(tree, systemd.run)
+    assert cgroup.write("memory.high", 4096) is None
+    assert cgroup.write("pids.max", 5) is None
+    assert tree.get(CONTAINER, "memory.high") == "4096"
+    assert cgroup.untold != ""
