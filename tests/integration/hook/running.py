@@ -1,12 +1,14 @@
-"""The hook as a process, and a plugin that hangs."""
+"""The hook in the test's own process, the hook as a process, and a plugin that hangs."""
 
 from __future__ import annotations
 
+import io
 import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nri.hook import Arguments, run
 from tests.support.host import OCI_CONFIG, plugin
 from tests.support.processes import MEASURED
 from tests.support.waiting import SOON, wait_until
@@ -16,6 +18,35 @@ if TYPE_CHECKING:
 
 SOURCE = str(Path(__file__).parents[3])
 NRI = [sys.executable, "-c", "from nri.cli.entry import main; main()"]
+
+
+class Ran:
+    """One run of the hook in this process."""
+
+    def __init__(
+        self, host: Host, state: bytes | None = None, verb: str = "create", *, stdin: Any = None, **arguments: Any
+    ) -> None:
+        given = Arguments(verb)
+        given.conf_dir, given.conf_file = str(host.conf), f"{host.root}/conf.json"
+        given.bin_dirs = (str(host.bin),)
+        given.timeout, given.deadline = SOON, 10 * SOON
+        for name, value in arguments.items():
+            setattr(given, name, value)
+        stderr = io.StringIO()
+        stdin = stdin or io.BytesIO(host.state() if state is None else state)
+        self.status = run(given, stdin, stderr)
+        self.stderr = stderr.getvalue()
+
+
+def failure(host: Host, state: bytes | None = None, verb: str = "create", **arguments: Any) -> str:
+    """The one line of a run that must fail."""
+    ran = Ran(host, state, verb, **arguments)
+    assert ran.status == 1
+    assert ran.stderr.endswith("\n")
+    assert ran.stderr[:-1].isprintable(), ran.stderr
+    assert len(ran.stderr) < 1000
+    return ran.stderr[:-1]
+
 
 HANGING = """#!{python} -IS
 import os, time
@@ -40,9 +71,9 @@ def start(host: Host, *words: str, **options: Any) -> subprocess.Popen[bytes]:
     """The hook as a process, as a runtime starts it: in the session and the group of its caller."""
     pipe = subprocess.PIPE
     streams: dict[str, Any] = {"stdin": pipe, "stdout": pipe, "stderr": pipe, **options}
-    words = (*NRI, "hook", "create", *host.options, *words)
-    process: subprocess.Popen[bytes] = subprocess.Popen(words, env={"PYTHONPATH": SOURCE, **MEASURED}, **streams)
-    return process
+    # No test but those of the deadline depends on the time that the start of the process takes.
+    words = (*NRI, "hook", "create", *host.options, "--deadline=300", "--timeout=300", *words)
+    return subprocess.Popen(words, env={"PYTHONPATH": SOURCE, **MEASURED}, **streams)
 
 
 def give(process: subprocess.Popen[bytes], state: bytes) -> None:
@@ -55,12 +86,12 @@ def give(process: subprocess.Popen[bytes], state: bytes) -> None:
 def ended(process: subprocess.Popen[bytes]) -> tuple[int, str]:
     """Its exit status and stderr, when both have come to their end."""
     with process:
-        _, stderr = process.communicate(timeout=SOON)
+        _, stderr = process.communicate(timeout=4 * SOON)
     return process.returncode, (stderr or b"").decode()
 
 
 def hanging(host: Host) -> list[int]:
     """The plugin and its child, when they hang."""
     pids = host.root / "pids"
-    assert wait_until(lambda: pids.exists() and len(pids.read_text().split()) == 2, SOON)
+    assert wait_until(lambda: pids.exists() and len(pids.read_text().split()) == 2, 4 * SOON)
     return [int(pid) for pid in pids.read_text().split()]

@@ -28,36 +28,36 @@ def nri(host: Host, *words: str, stdin: bytes | None = b"", code: str = "") -> s
     )
 
 
-@pytest.mark.parametrize("verb", ["create", "delete"])
-def test_a_good_run_imports_nothing_heavy(host: Host, verb: str) -> None:
+def test_valid_command_line_imports_nothing_heavy(host: Host) -> None:
     host.install("noop")
     host.configure(plugin("noop", ["stderr", "hello\n"], timeout=20.5, states=["update"], failure_policy="fail"))
     host.bundle(OCI_CONFIG)
     report = (
         "import os; end = os._exit; os._exit = lambda status: (print(sorted(sys.modules), flush=True), end(status))"
     )
-    done = nri(host, "hook", verb, *host.options, stdin=host.state(), code=report)
+    done = nri(host, "hook", "create", *host.options, stdin=host.state(), code=report)
     assert (done.returncode, done.stderr) == (0, b"nri: noop: hello\n")
     loaded = set(eval(done.stdout))
     assert "nri.process.launch" in loaded
     assert loaded.intersection(HEAVY) == set()
 
 
-def test_a_wrong_command_line_is_explained_with_status_2(host: Host) -> None:
+def test_invalid_command_line_is_explained_with_status_2(host: Host) -> None:
     done = nri(host, "hook", "start", *host.options)
     assert done.returncode == 2
     assert b"Invalid value" in done.stderr
     assert b"Usage: nri hook" in done.stderr
 
 
-def test_help_is_clicks(host: Host) -> None:
+def test_help_has_the_default_deadline_below_the_ten_seconds_of_runtimes(host: Host) -> None:
     done = nri(host, "hook", "--help")
     assert (done.returncode, done.stderr) == (0, b"")
     assert b"createRuntime" in done.stdout
+    assert b"default: 8.0" in b" ".join(done.stdout.split())
 
 
 @pytest.mark.parametrize("words", [["create"], ["create", "--"]], ids=" ".join)
-def test_without_a_stdin_it_says_so(host: Host, words: list[str]) -> None:
+def test_missing_stdin_is_reported(host: Host, words: list[str]) -> None:
     host.configure(plugin("noop"))
     done = nri(host, "hook", *host.options, *words, code="import os\nsys.stdin.close()\nsys.stdin = None")
     assert done.returncode == 1

@@ -6,13 +6,15 @@ import ctypes
 import os
 import signal
 import subprocess
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from harness.processes import name
 from tests.integration.hook.running import ended, give, hanging, make_hang, start
+from tests.support.host import plugin
 from tests.support.processes import has_zombie, is_running
 from tests.support.waiting import SOON, wait_until
 
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from tests.support.host import Host
 
 PR_SET_CHILD_SUBREAPER = 36
+BY_A_RUNTIME, IN_A_SHELL = None, 0
+"""Process groups. A shell makes a job the leader of a process group: it cannot have a session of its own then."""
 
 
 @pytest.fixture
@@ -29,17 +33,31 @@ def host(host: Host) -> Host:
     return make_hang(host)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGKILL])
-@pytest.mark.parametrize("how", ["by a runtime", "in a shell"])
-def test_a_hook_that_a_signal_ends_leaves_no_plugin(host: Host, number: int, how: str) -> None:
-    # A shell makes a job the leader of a process group: it can't have a session of its own then.
-    process = start(host, process_group=0 if how == "in a shell" else None)
+@pytest.mark.parametrize(
+    ("group", "number"),
+    [
+        (BY_A_RUNTIME, signal.SIGTERM),
+        (BY_A_RUNTIME, signal.SIGKILL),
+        (IN_A_SHELL, signal.SIGHUP),
+        (IN_A_SHELL, signal.SIGINT),
+        (IN_A_SHELL, signal.SIGKILL),
+    ],
+)
+def test_hook_that_a_signal_ends_leaves_no_plugin_and_kills_nothing_else(
+    host: Host, group: int | None, number: int
+) -> None:
+    bystanders = [subprocess.Popen(["sleep", "1000"], process_group=other) for other in (None, 0)]
+    process = start(host, process_group=group)
     give(process, host.state())
     pids = hanging(host)
     process.send_signal(number)
     assert ended(process) == (-number, "")
     assert wait_until(lambda: not any(map(is_running, pids)), SOON)
     assert wait_until(lambda: not host.processes(), SOON)
+    for bystander in bystanders:
+        assert bystander.poll() is None
+        bystander.kill()
+        bystander.wait()
 
 
 def watchdog_of(process: subprocess.Popen[bytes]) -> int:
@@ -53,18 +71,18 @@ def watchdog_of(process: subprocess.Popen[bytes]) -> int:
     return found()[0]
 
 
-def test_the_watchdog_holds_nothing_that_a_runtime_waits_for(host: Host) -> None:
+def test_watchdog_holds_nothing_that_a_runtime_waits_for(host: Host) -> None:
     process = start(host, cwd=host.root)
     give(process, host.state())
-    hanging(host)
+    pids = hanging(host)
     watchdog = watchdog_of(process)
     held = {int(fd): os.readlink(f"/proc/{watchdog}/fd/{fd}") for fd in os.listdir(f"/proc/{watchdog}/fd")}
     assert [held.pop(number) for number in (0, 1, 2)] == ["/dev/null"] * 3
     assert [each.partition(":")[0] for each in held.values()] == ["pipe"]  # by which it knows that the hook is there
     assert os.readlink(f"/proc/{watchdog}/cwd") == "/"
-    os.kill(watchdog, signal.SIGSTOP)  # it can't end now, and the end of stderr comes all the same
+    os.kill(watchdog, signal.SIGSTOP)  # it cannot end now, and stderr is closed nevertheless
     process.kill()
-    for pid in hanging(host):
+    for pid in pids:
         os.kill(pid, signal.SIGKILL)
     assert ended(process) == (-signal.SIGKILL, "")
     os.kill(watchdog, signal.SIGKILL)
@@ -79,17 +97,30 @@ def subreaper() -> Iterator[None]:
     assert prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0) == 0
 
 
-@pytest.mark.parametrize("how", ["by a runtime", "in a shell"])
+@pytest.mark.parametrize("group", [BY_A_RUNTIME, IN_A_SHELL], ids=["by a runtime", "in a shell"])
 @pytest.mark.parametrize("does", [["put", "a", "b"], ["error", "no"]], ids=["succeeds", "fails"])
-def test_a_hook_that_ends_by_itself_leaves_neither_watchdog_nor_zombie(
-    host: Host, subreaper: None, how: str, does: list[Any]
+def test_hook_that_ends_by_itself_leaves_neither_watchdog_nor_zombie(
+    host: Host, subreaper: None, group: int | None, does: list[str]
 ) -> None:
     host.install("hanging", do=[does])
-    process = start(host, process_group=0 if how == "in a shell" else None)
+    process = start(host, process_group=group)
     give(process, host.state())
     assert ended(process)[0] == (does[0] == "error")
     assert host.processes() == []
     assert not has_zombie()
+
+
+@pytest.mark.parametrize("policy", ["fail", "ignore"])
+def test_failed_plugin_leaves_no_child_in_another_group(host: Host, policy: str) -> None:
+    fails = "if pid := os.fork():\n    os.setpgid(pid, pid)\n    os._exit(3)\ntime.sleep(1000)"
+    host.script("hanging", f"#!{sys.executable} -IS\nimport os, time\n{fails}\n")
+    host.configure(plugin("hanging", failure_policy=policy))
+    process = start(host)
+    give(process, host.state())
+    status, stderr = ended(process)
+    assert status == (policy == "fail")
+    assert "plugin hanging: no valid result: " in stderr or "nri: hanging: failed, ignored " in stderr
+    assert wait_until(lambda: not host.processes(), SOON)
 
 
 def test_without_plugins_there_is_no_watchdog(host: Host, subreaper: None) -> None:
@@ -98,21 +129,3 @@ def test_without_plugins_there_is_no_watchdog(host: Host, subreaper: None) -> No
     give(process, host.state())
     assert ended(process) == (0, "")
     assert not has_zombie()
-
-
-def test_the_runtimes_own_processes_are_left_alone(host: Host) -> None:
-    bystander = subprocess.Popen(["sleep", "1000"])
-    other_group = subprocess.Popen(["sleep", "1000"], process_group=0)
-    for how in (None, 0):
-        (host.root / "pids").unlink(missing_ok=True)
-        process = start(host, process_group=how)
-        give(process, host.state())
-        pids = hanging(host)
-        process.kill()
-        ended(process)
-        assert wait_until(lambda: not any(map(is_running, pids)), SOON)  # noqa: B023
-        assert wait_until(lambda: not host.processes(), SOON)
-    for each in (bystander, other_group):
-        assert each.poll() is None
-        each.kill()
-        each.wait()
