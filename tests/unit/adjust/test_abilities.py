@@ -1,4 +1,4 @@
-"""Which runtime applies which field, and the reasons that plugins get."""
+"""The fields that each runtime can apply, and the reasons that plugins get for the others."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import pytest
 from nri.adjust import Abilities, NRIAbilities, OCIAbilities
 from nri.adjust.fields import FIELDS, NEVER
 
-NEW_IN_NRI: dict[tuple[int, int], set[str]] = {
+Version = tuple[int, int]
+
+NEW_IN_NRI: dict[Version, set[str]] = {
     (0, 2): {
         "annotations", "env", "mounts", "hooks.prestart", "hooks.createRuntime", "hooks.createContainer",
         "hooks.startContainer", "hooks.poststart", "hooks.poststop", "linux.devices", "linux.cgroupsPath",
@@ -20,10 +22,8 @@ NEW_IN_NRI: dict[tuple[int, int], set[str]] = {
     },
     (0, 3): set(),
     (0, 4): {"rlimits"},
-    (0, 5): set(),
     (0, 6): set(),
     (0, 7): {"cdiDevices", "linux.oomScoreAdj", "linux.resources.pids.limit"},
-    (0, 8): set(),
     (0, 9): set(),
     (0, 10): {
         "args", "linux.namespaces", "linux.seccomp", "linux.ioPriority", "linux.resources.devices",
@@ -34,17 +34,29 @@ NEW_IN_NRI: dict[tuple[int, int], set[str]] = {
     },
     (0, 12): {"linux.memoryPolicy"},
 }  # fmt: skip
-"""The Adjust functions of pkg/runtime-tools/generate in each version's tag of containerd/nri."""
+"""The Adjust functions of pkg/runtime-tools/generate in the tags of containerd/nri."""
 
-NEW_IN_OCI = {
+NEW_IN_OCI: dict[Version, set[str]] = {
+    (1, 0): set(),
     (1, 1): {
         "scheduler", "linux.ioPriority", "linux.resources.cpu.burst", "linux.resources.cpu.idle",
         "linux.resources.memory.checkBeforeUpdate",
     },
+    (1, 2): set(),
     (1, 3): {
         "linux.intelRdt.schemata", "linux.intelRdt.enableMonitoring", "linux.netDevices", "linux.memoryPolicy",
     },
 }  # fmt: skip
+
+UPDATED_BY_NRI = {
+    "cpu.shares", "cpu.quota", "cpu.period", "cpu.cpus", "cpu.mems", "memory.limit", "unified", "hugepageLimits",
+}  # fmt: skip
+UPDATED_BY_OCI = UPDATED_BY_NRI - {"hugepageLimits"} | {
+    "cpu.realtimeRuntime", "cpu.realtimePeriod", "cpu.burst", "cpu.idle", "pids.limit", "memory.reservation",
+    "memory.swap", "memory.checkBeforeUpdate",
+}  # fmt: skip
+
+CONTAINERD, RUNC = NRIAbilities("containerd 1.7.1", (0, 3)), OCIAbilities("runc", lambda: (1, 0))
 
 
 def field(name: str) -> Any:
@@ -55,21 +67,38 @@ def applied(abilities: Abilities) -> set[str]:
     return {each.name for each in FIELDS if not abilities.why_no_field(each)}
 
 
-@pytest.mark.parametrize("version", NEW_IN_NRI)
-def test_an_nri_applies_what_its_version_and_the_earlier_ones_brought(version: tuple[int, int]) -> None:
-    known = set().union(*[new for since, new in NEW_IN_NRI.items() if since <= version])
-    assert applied(NRIAbilities("containerd 2.0", version)) == known
+def updated(abilities: Abilities) -> set[str]:
+    resources = "linux.resources."
+    names = {each.name for each in FIELDS if not abilities.why_no_updated_field(each)}
+    assert all(name.startswith(resources) for name in names)
+    return {name.removeprefix(resources) for name in names}
 
 
-@pytest.mark.parametrize("version", [(1, 0), (1, 1), (1, 2), (1, 3), (1, 4)])
-def test_an_oci_runtime_applies_what_its_specification_has(version: tuple[int, int]) -> None:
-    newer = set().union(*[new for since, new in NEW_IN_OCI.items() if since > version])
-    never = {"linux.resources.blockioClass", "linux.resources.rdtClass", "cdiDevices"}
-    assert applied(OCIAbilities("runc", lambda: version)) == {each.name for each in FIELDS} - newer - never
+def test_nri_runtime_applies_the_fields_of_its_version_and_earlier_ones() -> None:
+    known: set[str] = set()
+    for version, new in NEW_IN_NRI.items():
+        known |= new
+        assert applied(NRIAbilities("containerd 2.0", version)) == known
+    assert {each.nri for each in FIELDS} <= {*NEW_IN_NRI, NEVER}
 
 
-def test_an_oci_runtime_is_asked_for_its_version_only_for_newer_fields() -> None:
-    def version() -> tuple[int, int]:
+def test_oci_runtime_applies_the_fields_of_its_specification() -> None:
+    known = {each.name for each in FIELDS} - set().union(*NEW_IN_OCI.values())
+    known -= {"linux.resources.blockioClass", "linux.resources.rdtClass", "cdiDevices"}
+    for version, new in NEW_IN_OCI.items():
+        known |= new
+        assert applied(OCIAbilities("runc", lambda version=version: version)) == known
+    assert {each.oci for each in FIELDS} <= {None, *NEW_IN_OCI}
+
+
+def test_fewer_fields_are_applied_to_a_container_that_exists() -> None:
+    assert updated(NRIAbilities("containerd 2.0", (0, 12))) == UPDATED_BY_NRI
+    assert updated(OCIAbilities("runc", lambda: (1, 3))) == UPDATED_BY_OCI
+    assert updated(RUNC) == UPDATED_BY_OCI - {"cpu.burst", "cpu.idle", "memory.checkBeforeUpdate"}
+
+
+def test_oci_runtime_is_asked_for_its_version_only_for_newer_fields() -> None:
+    def version() -> Version:
         raise LookupError
 
     abilities = OCIAbilities("runc", version)
@@ -78,8 +107,8 @@ def test_an_oci_runtime_is_asked_for_its_version_only_for_newer_fields() -> None
         abilities.why_no_field(field("scheduler"))
 
 
-def test_a_host_that_can_nothing_applies_nothing() -> None:
-    assert applied(Abilities()) == set()
+def test_host_without_abilities_applies_nothing() -> None:
+    assert applied(Abilities()) == updated(Abilities()) == set()
     assert Abilities().why_no_update("setup", is_sandbox=False) == "this host cannot update containers"
 
 
@@ -87,34 +116,33 @@ def test_a_host_that_can_nothing_applies_nothing() -> None:
     ("abilities", "name", "reason"),
     [
         (Abilities(), "env", "this host cannot adjust containers"),
+        (CONTAINERD, "rlimits", "containerd 1.7.1 has NRI 0.3, which does not apply it; NRI 0.4 does"),
+        (CONTAINERD, "linux.resources.rdma", "no NRI v2 runtime applies it to a container that it creates"),
         (
-            NRIAbilities("containerd 1.7.1", (0, 3)),
-            "rlimits",
-            "containerd 1.7.1 has NRI 0.3, which does not apply it; NRI 0.4 does",
-        ),
-        (
-            NRIAbilities("x", (9, 9)),
-            "linux.resources.rdma",
-            "no NRI v2 runtime applies it to a container that it creates",
-        ),
-        (
-            OCIAbilities("runc", lambda: (1, 0)),
+            RUNC,
             "linux.netDevices",
             "runc implements version 1.0 of the OCI runtime specification; expected 1.3 or newer",
         ),
-        (OCIAbilities("runc", lambda: (1, 0)), "cdiDevices", "this host does not resolve CDI devices"),
+        (RUNC, "cdiDevices", "this host does not resolve CDI devices"),
         (
-            OCIAbilities("runc", lambda: (1, 0)),
+            RUNC,
             "linux.resources.rdtClass",
             "the OCI runtime specification does not have it: an NRI v2 runtime resolves it",
         ),
     ],
 )
-def test_a_refusal_has_its_reason(abilities: Abilities, name: str, reason: str) -> None:
+def test_refused_field_has_a_reason(abilities: Abilities, name: str, reason: str) -> None:
     assert abilities.why_no_field(field(name)) == reason
 
 
-def test_cdi_devices_are_resolved_here_where_the_runtime_does_not_know_them() -> None:
+def test_refused_field_of_an_update_has_a_reason() -> None:
+    limit = field("linux.resources.rdma")
+    assert Abilities().why_no_updated_field(limit) == "this host cannot update containers"
+    assert CONTAINERD.why_no_updated_field(limit) == "no NRI v2 runtime applies it to a container that exists"
+    assert RUNC.why_no_updated_field(limit) == "OCI runtimes do not apply it to a container that exists"
+
+
+def test_cdi_devices_are_resolved_here_if_the_runtime_does_not_know_them() -> None:
     def resolve(names: list[str], config: dict[str, Any]) -> dict[str, Any]:
         return {}
 
@@ -126,11 +154,6 @@ def test_cdi_devices_are_resolved_here_where_the_runtime_does_not_know_them() ->
 
 
 def test_nri_has_no_updates_for_sandboxes_and_an_oci_runtime_has() -> None:
-    nri, oci = NRIAbilities("a", (0, 12)), OCIAbilities("a", lambda: (1, 0))
-    assert nri.why_no_update("resize", is_sandbox=False) == oci.why_no_update("setup", is_sandbox=True) == ""
+    nri = NRIAbilities("a", (0, 12))
+    assert nri.why_no_update("resize", is_sandbox=False) == RUNC.why_no_update("setup", is_sandbox=True) == ""
     assert nri.why_no_update("setup", is_sandbox=True) == "NRI v2 has no updates in answer to an event of a sandbox"
-
-
-def test_every_version_is_known_or_never() -> None:
-    assert {each.nri for each in FIELDS} <= {*NEW_IN_NRI, NEVER}
-    assert {each.oci for each in FIELDS} <= {(1, 0), None, *NEW_IN_OCI}

@@ -77,9 +77,24 @@ def at(config: dict[str, Any], path: str) -> Any:
     return value
 
 
-Case = tuple[list[dict[str, Any]], str, Any]
+def linux(**keys: Any) -> dict[str, Any]:
+    return {"linux": keys}
 
-CASES: list[Case] = [
+
+def resources(**keys: Any) -> dict[str, Any]:
+    return {"linux": {"resources": keys}}
+
+
+def rlimit(type_: str, number: int) -> dict[str, Any]:
+    return {"type": type_, "hard": number, "soft": number}
+
+
+BLOCK = {"path": "/dev/old", "type": "b", "major": 8, "minor": 0}
+PIPE = {"path": "/dev/p", "type": "p"}
+KEPT = {"path": "/dev/kept", "type": "p"}
+RDT = "linux.intelRdt"
+
+CASES: list[tuple[list[dict[str, Any]], str, Any]] = [
     ([{"annotations": {"a": "1", "new": "2", "old": None}}], "annotations", {"kept": "0", "a": "1", "new": "2"}),
     ([{"annotations": {"-old": None, "-no": None}}], "annotations", {"kept": "0", "a": "0"}),
     ([{"env": {"A": "1", "OLD": None, "NEW": "x=y"}}], "process.env", ["KEPT=0", "A=1", "NOTHING", "NEW=x=y"]),
@@ -87,7 +102,6 @@ CASES: list[Case] = [
     ([{"env": {"A": "1"}}, {"env": {"-A": None, "A": "2"}}], "process.env", ["KEPT=0", "OLD=0", "A=2", "NOTHING"]),
     ([{"env": {"N": "1"}}, {"env": {"N": None}}], "process.env", ["KEPT=0", "OLD=0", "A=0", "NOTHING"]),
     ([{"env": {"A": None}}, {"env": {"A": "2"}}], "process.env", ["KEPT=0", "OLD=0", "A=2", "NOTHING"]),
-    ([{"args": ["sh"]}], "process.args", ["sh"]),
     ([{"args": ["", "sh"]}], "process.args", ["sh"]),
     ([{"args": [""]}], "process.args", ["init"]),
     ([{"args": ["a"]}, {"args": ["", "b"]}], "process.args", ["b"]),
@@ -97,162 +111,111 @@ CASES: list[Case] = [
         "hooks.prestart",
         [{"path": "/bin/first"}, {"path": "/a"}, {"path": "/b"}],
     ),
-    ([{"hooks": {"poststop": [{"path": "/a"}]}}], "hooks.poststop", [{"path": "/a"}]),
     (
-        [
-            {
-                "rlimits": [
-                    {"type": "RLIMIT_NOFILE", "hard": 9, "soft": 9},
-                    {"type": "RLIMIT_NPROC", "hard": 1, "soft": 1},
-                ]
-            }
-        ],
+        [{"rlimits": [rlimit("RLIMIT_NOFILE", 9), rlimit("RLIMIT_NPROC", 1)]}],
         "process.rlimits",
-        [
-            {"type": "RLIMIT_CORE", "hard": 0, "soft": 0},
-            {"type": "RLIMIT_NOFILE", "hard": 9, "soft": 9},
-            {"type": "RLIMIT_NPROC", "hard": 1, "soft": 1},
-        ],
+        [rlimit("RLIMIT_CORE", 0), rlimit("RLIMIT_NOFILE", 9), rlimit("RLIMIT_NPROC", 1)],
     ),
-    ([{"scheduler": {"policy": "SCHED_RR"}}], "process.scheduler", {"policy": "SCHED_RR"}),
-    ([{"linux": {"oomScoreAdj": -5}}], "process.oomScoreAdj", -5),
-    ([{"linux": {"ioPriority": {"class": "IOPRIO_CLASS_BE"}}}], "process.ioPriority", {"class": "IOPRIO_CLASS_BE"}),
-    ([{"linux": {"cgroupsPath": "/new"}}], "linux.cgroupsPath", "/new"),
-    ([{"linux": {"seccomp": {"defaultAction": "A"}}}], "linux.seccomp", {"defaultAction": "A"}),
-    ([{"linux": {"memoryPolicy": {"mode": "MPOL_BIND"}}}], "linux.memoryPolicy", {"mode": "MPOL_BIND"}),
+    ([linux(sysctl={"a": "1", "kernel.shm_rmid_forced": None})], "linux.sysctl", {"kept": "0", "a": "1"}),
+    ([linux(netDevices={"eth3": None, "a": {}})], "linux.netDevices", {"kept": {"name": "x"}, "a": {}}),
     (
-        [{"linux": {"sysctl": {"a": "1", "kernel.shm_rmid_forced": None}}}],
-        "linux.sysctl",
-        {"kept": "0", "a": "1"},
-    ),
-    ([{"linux": {"netDevices": {"eth3": None, "a": {}}}}], "linux.netDevices", {"kept": {"name": "x"}, "a": {}}),
-    (
-        [{"linux": {"namespaces": [{"type": "user", "remove": True}, {"type": "network", "path": "/x"}]}}],
+        [linux(namespaces=[{"type": "user", "remove": True}, {"type": "network", "path": "/x"}])],
         "linux.namespaces",
         [{"type": "pid"}, {"type": "network", "path": "/x"}],
     ),
+    ([linux(devices=[{"path": "/dev/old", "remove": True}])], "linux.devices", [KEPT]),
+    ([linux(devices=[BLOCK])], "linux.devices", [KEPT, BLOCK]),
     (
-        [{"linux": {"devices": [{"path": "/dev/old", "remove": True}]}}],
+        [linux(devices=[PIPE]), linux(devices=[{"path": "/dev/p", "remove": True}])],
         "linux.devices",
-        [{"path": "/dev/kept", "type": "p"}],
+        CONFIG["linux"]["devices"],
     ),
     (
-        [{"linux": {"devices": [{"path": "/dev/old", "type": "b", "major": 8, "minor": 0}]}}],
-        "linux.devices",
-        [{"path": "/dev/kept", "type": "p"}, {"path": "/dev/old", "type": "b", "major": 8, "minor": 0}],
-    ),
-    (
-        [
-            {
-                "linux": {
-                    "devices": [
-                        {"path": "/dev/u", "type": "u", "major": 8, "minor": 0},
-                        {"path": "/dev/p", "type": "p"},
-                    ],
-                    "resources": {"devices": [{"allow": False, "type": "c", "major": 8, "minor": 0, "access": "w"}]},
-                }
-            }
-        ],
+        [linux(devices=[BLOCK | {"type": "u"}, PIPE], resources={"devices": [{"allow": False, "type": "c"}]})],
         "linux.resources.devices",
         [
             {"allow": False, "access": "rwm"},
             {"allow": True, "type": "c", "major": 8, "minor": 0, "access": "rwm"},
-            {"allow": False, "type": "c", "major": 8, "minor": 0, "access": "w"},
+            {"allow": False, "type": "c"},
         ],
     ),
+    ([linux(intelRdt={"schemata": ["a"]})], RDT, {"closID": "old", "schemata": ["a"]}),
+    ([linux(intelRdt={"remove": True})], RDT, "missing"),
     (
-        [
-            {"linux": {"devices": [{"path": "/dev/x", "type": "p"}]}},
-            {"linux": {"devices": [{"path": "/dev/x", "remove": True}]}},
-        ],
-        "linux.devices",
-        CONFIG["linux"]["devices"],
-    ),
-    ([{"linux": {"intelRdt": {"schemata": ["a"]}}}], "linux.intelRdt", {"closID": "old", "schemata": ["a"]}),
-    ([{"linux": {"intelRdt": {"remove": True}}}], "linux.intelRdt", "missing"),
-    ([{"linux": {"intelRdt": {"remove": True, "schemata": ["a"]}}}], "linux.intelRdt", {"schemata": ["a"]}),
-    (
-        [{"linux": {"intelRdt": {"closID": "a"}}}, {"linux": {"intelRdt": {"remove": True, "schemata": ["a"]}}}],
-        "linux.intelRdt",
+        [linux(intelRdt={"closID": "a"}), linux(intelRdt={"remove": True, "schemata": ["a"]})],
+        RDT,
         {"schemata": ["a"]},
     ),
+    ([linux(intelRdt={"remove": True}), linux(intelRdt={"remove": False, "closID": "b"})], RDT, {"closID": "b"}),
+    ([resources(memory={"limit": 9})], "linux.resources.memory", {"limit": 9}),
     (
-        [{"linux": {"intelRdt": {"remove": True}}}, {"linux": {"intelRdt": {"remove": False, "closID": "b"}}}],
-        "linux.intelRdt",
-        {"closID": "b"},
-    ),
-    ([{"linux": {"resources": {"memory": {"limit": 9}}}}], "linux.resources.memory", {"limit": 9}),
-    (
-        [{"linux": {"resources": {"memory": {"limit": 9, "swap": 10}}}}],
-        "linux.resources.memory",
-        {"limit": 9, "swap": 10},
-    ),
-    (
-        [{"linux": {"resources": {"cpu": {"shares": 9}}}}, {"linux": {"resources": {"cpu": {"mems": "0"}}}}],
+        [resources(cpu={"shares": 9}), resources(cpu={"mems": "0"})],
         "linux.resources.cpu",
         {"shares": 9, "cpus": "7", "mems": "0"},
     ),
-    ([{"linux": {"resources": {"pids": {"limit": 9}}}}], "linux.resources.pids", {"limit": 9}),
     (
-        [
-            {"linux": {"resources": {"unified": {"memory.high": "1", "-x": "2"}}}},
-            {"linux": {"resources": {"unified": {"x": "3"}}}},
-        ],
+        [resources(unified={"memory.high": "1", "-x": "2"}), resources(unified={"x": "3"})],
         "linux.resources.unified",
         {"memory.high": "1", "kept": "0", "-x": "2", "x": "3"},
     ),
     (
-        [{"linux": {"resources": {"hugepageLimits": [{"pageSize": "2MB", "limit": 9}]}}}],
+        [resources(hugepageLimits=[{"pageSize": "2MB", "limit": 9}])],
         "linux.resources.hugepageLimits",
         [{"pageSize": "64KB", "limit": 6}, {"pageSize": "2MB", "limit": 9}],
-    ),
-    ([{"linux": {"resources": {"blockIO": {"weight": 10}}}}], "linux.resources.blockIO", {"weight": 10}),
-    ([{"linux": {"resources": {"network": {"classID": 1}}}}], "linux.resources.network", {"classID": 1}),
-    (
-        [{"linux": {"resources": {"rdma": {"a": {"hcaHandles": 1}}}}}],
-        "linux.resources.rdma",
-        {"a": {"hcaHandles": 1}},
     ),
 ]
 
 
-@pytest.mark.parametrize(
-    ("documents", "path", "expected"), CASES, ids=lambda case: case if isinstance(case, str) else ""
-)
-def test_a_field_is_set_replaced_and_removed(documents: list[dict[str, Any]], path: str, expected: Any) -> None:
+@pytest.mark.parametrize(("documents", "path", "expected"), CASES)
+def test_field_is_set_replaced_and_removed(documents: list[dict[str, Any]], path: str, expected: Any) -> None:
     documents = [read_adjust(document) for document in documents]
     assert at(applied(CONFIG, merged(*documents)), path) == expected
-    bare = applied({}, merged(*documents))
-    assert gojson.dumps(bare)
+    assert gojson.dumps(applied({}, merged(*documents)))
+
+
+WHOLE: dict[str, tuple[dict[str, Any], Any]] = {
+    "process.args": ({"args": ["sh"]}, ["sh"]),
+    "process.scheduler": ({"scheduler": {"policy": "SCHED_RR"}}, {"policy": "SCHED_RR"}),
+    "process.oomScoreAdj": (linux(oomScoreAdj=-5), -5),
+    "process.ioPriority": (linux(ioPriority={"class": "IOPRIO_CLASS_BE"}), {"class": "IOPRIO_CLASS_BE"}),
+    "hooks.poststop": ({"hooks": {"poststop": [{"path": "/a"}]}}, [{"path": "/a"}]),
+    "linux.cgroupsPath": (linux(cgroupsPath="/new"), "/new"),
+    "linux.seccomp": (linux(seccomp={"defaultAction": "A"}), {"defaultAction": "A"}),
+    "linux.memoryPolicy": (linux(memoryPolicy={"mode": "MPOL_BIND"}), {"mode": "MPOL_BIND"}),
+    "linux.resources.pids": (resources(pids={"limit": 9}), {"limit": 9}),
+    "linux.resources.blockIO": (resources(blockIO={"weight": 10}), {"weight": 10}),
+    "linux.resources.network": (resources(network={"classID": 1}), {"classID": 1}),
+    "linux.resources.rdma": (resources(rdma={"a": {"hcaHandles": 1}}), {"a": {"hcaHandles": 1}}),
+}
+
+
+def test_fields_that_are_set_as_a_whole() -> None:
+    for config in (CONFIG, {}):
+        together = applied(config, merged(*[read_adjust(document) for document, _ in WHOLE.values()]))
+        assert {path: at(together, path) for path in WHOLE} == {path: value for path, (_, value) in WHOLE.items()}
     assert applied({}, {}) == {}
 
 
-SECTIONS = (("linux", "resources", "cpu"), ("linux", "resources", "memory"))
-
-
-def test_the_cases_have_every_field_that_can_be_applied() -> None:
-    tried = {field.name for documents, _, _ in CASES for document in documents for field, _ in walk(document)}
-    siblings = {field.name for field in FIELDS if field.name.rpartition(".")[0] in ("hooks", "linux.intelRdt")}
-    siblings |= {field.name for field in FIELDS if field.path[:3] in SECTIONS}
+def test_every_field_that_can_be_applied_is_tried_above() -> None:
+    documents = [document for case in CASES for document in case[0]] + [document for document, _ in WHOLE.values()]
+    tried = {field.name for document in documents for field, _ in walk(document)}
+    sections = ("hooks", "linux.intelRdt", "linux.resources.cpu", "linux.resources.memory")
+    siblings = {field.name for field in FIELDS if field.name.rpartition(".")[0] in sections}
     others = {"cdiDevices", "mounts", "linux.resources.blockioClass", "linux.resources.rdtClass"}
     assert tried | siblings | others == {field.name for field in FIELDS}
 
 
-# Mounts
-
-
-def destinations(*documents: dict[str, Any], config: dict[str, Any] = CONFIG) -> list[str]:
-    return [mount["destination"] for mount in applied(config, merged(*documents))["mounts"]]
-
-
 def test_mounts_are_ordered_by_the_depth_of_their_destinations() -> None:
-    added: dict[str, Any] = {"mounts": {"/a/b/c": {}, "/a": {}, "/": {}, "/old": None}}
+    def destinations(mounts: dict[str, Any]) -> list[str]:
+        return [mount["destination"] for mount in applied(CONFIG, {"mounts": mounts})["mounts"]]
+
+    added: dict[str, Any] = {"/a/b/c": {}, "/a": {}, "/": {}, "/old": None}
     assert destinations(added) == ["/", "/proc", "/data/", "/a", "/dev/shm", "/a/b/c"]
-    assert destinations({"mounts": {"-/proc": None}}) == ["/data/", "/old", "/dev/shm"]
+    assert destinations({"-/proc": None}) == ["/data/", "/old", "/dev/shm"]
 
 
 @pytest.mark.parametrize("spelling", ["/data/", "//data", "/x/../data", "/./data"])
-def test_a_mount_replaces_the_one_at_its_destination_however_that_is_spelt(spelling: str) -> None:
+def test_mount_replaces_the_one_at_its_destination_however_that_is_spelt(spelling: str) -> None:
     config = {"mounts": [{"destination": spelling, "source": "/old"}]}
     document = {"mounts": {"/data": {"type": "bind", "source": "/new"}}}
     assert applied(config, document)["mounts"] == [{"destination": "/data", "type": "bind", "source": "/new"}]
@@ -270,33 +233,29 @@ def test_a_mount_replaces_the_one_at_its_destination_however_that_is_spelt(spell
         (["rprivate"], None, None),
     ],
 )
-def test_a_shared_or_slave_mount_changes_the_propagation_of_the_root(options: Any, before: Any, after: Any) -> None:
+def test_shared_or_slave_mount_changes_the_propagation_of_the_root(options: Any, before: Any, after: Any) -> None:
     config: dict[str, Any] = {"linux": {"rootfsPropagation": before}} if before else {}
     changed = applied(config, {"mounts": {"/a": {"source": "/a", "options": options}}})
     assert changed.get("linux", {}).get("rootfsPropagation") == after
     assert ("linux" in changed) == (after is not None)
 
 
-# Resources, CDI
-
-
 @pytest.mark.parametrize(
     ("memory", "wanted", "swap"),
     [
-        ({"limit": 1, "swap": 2}, {"limit": 9}, 9),
         ({"limit": 1, "swap": -1}, {"limit": 9}, 9),
         ({"limit": 1}, {"limit": 9}, None),
         ({"limit": 1, "swap": 2}, {"limit": 9, "swap": 8}, 8),
         ({"limit": 1, "swap": 2}, {"reservation": 1}, 2),
     ],
 )
-def test_a_limit_of_memory_is_also_that_of_swap(memory: Any, wanted: Any, swap: Any) -> None:
-    resources = {"memory": memory}
-    apply_resources(resources, {"memory": wanted})
-    assert resources["memory"].get("swap") == swap
+def test_memory_limit_is_also_the_limit_of_memory_and_swap(memory: Any, wanted: Any, swap: Any) -> None:
+    found = {"memory": memory}
+    apply_resources(found, {"memory": wanted})
+    assert found["memory"].get("swap") == swap
 
 
-def test_what_cdi_devices_alone_have_is_applied() -> None:
+def test_groups_and_access_rights_of_cdi_devices_are_applied() -> None:
     device = {"path": "/dev/x", "type": "c", "major": 1, "minor": 3, "access": "r"}
     changed = applied(CONFIG, {"additionalGids": [8, 7], "linux": {"devices": [device]}})
     assert changed["process"]["user"]["additionalGids"] == [7, 8]
@@ -304,64 +263,47 @@ def test_what_cdi_devices_alone_have_is_applied() -> None:
     assert changed["linux"]["resources"]["devices"][-1]["access"] == "r"
 
 
-# Any configuration
-
-
+OBJECT, ARRAY = "found an array, expected an object", "found an object, expected an array"
 MALFORMED: list[tuple[dict[str, Any], dict[str, Any], str]] = [
-    ({"annotations": []}, {"annotations": {"a": "1"}}, "annotations: found an array, expected an object"),
-    ({"process": 1}, {"env": {"A": "1"}}, "process: found the number 1, expected an object"),
-    ({"process": {"env": {}}}, {"env": {"A": "1"}}, "process.env: found an object, expected an array"),
-    ({"process": []}, {"args": ["a"]}, "process: found an array, expected an object"),
-    (
-        {"process": {"rlimits": 1}},
-        {"rlimits": ADJUST["rlimits"]},
-        "process.rlimits: found the number 1, expected an array",
-    ),
-    ({"hooks": []}, {"hooks": {"prestart": []}}, "hooks: found an array, expected an object"),
-    (
-        {"hooks": {"prestart": "a"}},
-        {"hooks": {"prestart": []}},
-        "hooks.prestart: found the string 'a', expected an array",
-    ),
-    ({"mounts": {}}, {"mounts": {"/a": None}}, "mounts: found an object, expected an array"),
-    ({"mounts": [1]}, {"mounts": {"/a": None}}, "mounts: an element: found the number 1, expected an object"),
-    ({"linux": []}, {"linux": {"oomScoreAdj": 1}}, "linux: found an array, expected an object"),
-    ({"linux": {"devices": 1}}, {"linux": {"devices": []}}, "linux.devices: found the number 1, expected an array"),
-    (
-        {"linux": {"resources": 1}},
-        {"linux": {"resources": {}}},
-        "linux.resources: found the number 1, expected an object",
-    ),
-    (
-        {"linux": {"resources": {"cpu": []}}},
-        {"linux": {"resources": {"cpu": {"shares": 1}}}},
-        "linux.resources.cpu: found an array, expected an object",
-    ),
-    (
-        {"linux": {"resources": {"unified": 1}}},
-        {"linux": {"resources": {"unified": {}}}},
-        "linux.resources.unified: found the number 1, expected an object",
-    ),
-    ({"linux": {"sysctl": []}}, {"linux": {"sysctl": {}}}, "linux.sysctl: found an array, expected an object"),
-    ({"linux": {"intelRdt": []}}, {"linux": {"intelRdt": {}}}, "linux.intelRdt: found an array, expected an object"),
-    ({"process": {"user": 1}}, {"additionalGids": [1]}, "process.user: found the number 1, expected an object"),
+    ({"annotations": []}, {"annotations": {"a": "1"}}, f"annotations: {OBJECT}"),
+    ({"process": []}, {"env": {"A": "1"}}, f"process: {OBJECT}"),
+    ({"process": {"env": {}}}, {"env": {"A": "1"}}, f"process.env: {ARRAY}"),
+    ({"process": {"rlimits": {}}}, {"rlimits": ADJUST["rlimits"]}, f"process.rlimits: {ARRAY}"),
+    ({"process": {"user": []}}, {"additionalGids": [1]}, f"process.user: {OBJECT}"),
+    ({"process": {"user": {"additionalGids": {}}}}, {"additionalGids": [1]}, f"process.user.additionalGids: {ARRAY}"),
+    ({"hooks": []}, {"hooks": {"prestart": []}}, f"hooks: {OBJECT}"),
+    ({"hooks": {"prestart": {}}}, {"hooks": {"prestart": []}}, f"hooks.prestart: {ARRAY}"),
+    ({"mounts": {}}, {"mounts": {"/a": None}}, f"mounts: {ARRAY}"),
+    ({"mounts": [[]]}, {"mounts": {"/a": None}}, f"mounts: an element: {OBJECT}"),
+    ({"linux": []}, linux(oomScoreAdj=1), f"linux: {OBJECT}"),
+    ({"linux": {"devices": {}}}, linux(devices=[]), f"linux.devices: {ARRAY}"),
+    (linux(resources=[]), linux(devices=[BLOCK]), f"linux.resources: {OBJECT}"),
+    (resources(devices={}), linux(devices=[BLOCK]), f"linux.resources.devices: {ARRAY}"),
+    (resources(devices={}), resources(devices=[]), f"linux.resources.devices: {ARRAY}"),
+    (linux(namespaces={}), linux(namespaces=[]), f"linux.namespaces: {ARRAY}"),
+    (linux(sysctl=[]), linux(sysctl={}), f"linux.sysctl: {OBJECT}"),
+    (linux(intelRdt=[]), linux(intelRdt={}), f"linux.intelRdt: {OBJECT}"),
+    (linux(resources=[]), linux(resources={}), f"linux.resources: {OBJECT}"),
+    (resources(cpu=[]), resources(cpu={"shares": 1}), f"linux.resources.cpu: {OBJECT}"),
+    (resources(unified=[]), resources(unified={}), f"linux.resources.unified: {OBJECT}"),
+    (resources(hugepageLimits={}), resources(hugepageLimits=[]), f"linux.resources.hugepageLimits: {ARRAY}"),
 ]
 
 
-@pytest.mark.parametrize(("config", "document", "message"), MALFORMED, ids=[message for _, _, message in MALFORMED])
-def test_a_malformed_configuration_is_an_error_with_its_place(config: Any, document: Any, message: str) -> None:
+@pytest.mark.parametrize(("config", "document", "message"), MALFORMED)
+def test_malformed_configuration_is_an_error_with_its_place(config: Any, document: Any, message: str) -> None:
     with pytest.raises(DecodeError) as caught:
-        apply(config, document)
+        apply(copy.deepcopy(config), document)
     assert str(caught.value) == message
 
 
-def parents(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    return [path, *[place for key, inner in items for place in parents(inner, (*path, key))]]
+    return [path, *[place for key, inner in items for place in places(inner, (*path, key))]]
 
 
-@settings(max_examples=1000, deadline=None)
-@given(st.sampled_from([place for place in parents(CONFIG) if place]), values)
+@settings(max_examples=200, deadline=None)
+@given(st.sampled_from([place for place in places(CONFIG) if place]), values)
 def test_any_configuration_is_changed_or_refused_and_the_adjust_stays(place: tuple[Any, ...], value: Any) -> None:
     config: Any = copy.deepcopy(CONFIG)
     around = config
@@ -381,9 +323,9 @@ def test_any_configuration_is_changed_or_refused_and_the_adjust_stays(place: tup
 # Two plugins
 
 
-def shared(random: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+def parts(random: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """Two documents with parts of the full one: each thing is in one of them, or in none."""
-    parts: tuple[dict[str, Any], dict[str, Any]] = {}, {}
+    both: tuple[dict[str, Any], dict[str, Any]] = {}, {}
     for field, value in walk(copy.deepcopy(ADJUST)):
         if field.kind == MAP:
             owners = {key.removeprefix("-"): random.randrange(3) for key in value}
@@ -399,10 +341,10 @@ def shared(random: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         else:
             owner = random.randrange(3)
             pieces = [value if owner == which else None for which in (0, 1)]
-        for part, piece in zip(parts, pieces, strict=True):
+        for part, piece in zip(both, pieces, strict=True):
             if piece:
                 put(part, field, piece)
-    return parts
+    return both
 
 
 def comparable(config: dict[str, Any]) -> dict[str, Any]:
@@ -412,10 +354,11 @@ def comparable(config: dict[str, Any]) -> dict[str, Any]:
     return config
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.randoms(use_true_random=False), st.booleans())
-def test_merged_documents_do_what_they_do_one_after_the_other(random: Any, is_bare: bool) -> None:
-    first, second = shared(random)
+def test_merged_documents_do_the_same_as_one_after_the_other(random: Any, is_bare: bool) -> None:
+    first, second = parts(random)
+    assert merged(first, {}) == merged({}, first) == merged(merged(first)) == merged(first)
     claims = Claims()
     try:
         claims.claim(read_adjust(first), "a", "adjust")
@@ -429,11 +372,3 @@ def test_merged_documents_do_what_they_do_one_after_the_other(random: Any, is_ba
     whole = merged(first, second)
     assert read_adjust(whole) == whole
     assert comparable(applied(config, whole)) == comparable(applied(config, first, second))
-
-
-@settings(max_examples=200, deadline=None)
-@given(st.randoms(use_true_random=False))
-def test_merging_with_nothing_changes_nothing(random: Any) -> None:
-    first, _ = shared(random)
-    once = merged(first)
-    assert merged(first, {}) == merged({}, first) == merged(once) == once

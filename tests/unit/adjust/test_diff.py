@@ -1,4 +1,4 @@
-"""What people see of an adjustment."""
+"""The lines that show people an adjustment."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.unit.types.mutations import mutated
 CONFIG: dict[str, Any] = {
     "process": {"args": ["sh"], "env": ["PATH=/bin", "DEBUG=1"], "rlimits": [{"type": "RLIMIT_CORE", "hard": 0}]},
     "mounts": [{"destination": "/proc", "type": "proc"}, {"destination": "/data", "source": "/a"}],
-    "annotations": {"io.kubernetes.x/y": "1", "plain": "2"},
+    "annotations": {"io.kubernetes.x/y": "1"},
     "hooks": {"poststop": [{"path": "/bin/a"}]},
     "linux": {
         "devices": [{"path": "/dev/a", "type": "c"}],
@@ -27,75 +27,61 @@ CONFIG: dict[str, Any] = {
 }
 
 
-def changed(**adjust: Any) -> str:
-    after = copy.deepcopy(CONFIG)
-    apply(after, adjust)
-    return diff(CONFIG, after)
-
-
 def test_each_kind_of_change_has_its_line() -> None:
-    after = changed(
-        mounts={"/srv": {"source": "/srv", "type": "bind", "options": ["rbind"]}},
-        env={"DEBUG": None},
-        args=["sh", "-c", "x"],
-    )
-    assert after.splitlines() == [
+    after = copy.deepcopy(CONFIG)
+    adjust = {
+        "args": ["sh", "-c", "x"],
+        "env": {"DEBUG": None, "NEW": ""},
+        "rlimits": [{"type": "RLIMIT_CORE", "hard": 1, "soft": 0}],
+        "mounts": {
+            "/data": {"source": "/b"},
+            "/srv": {"source": "/srv", "type": "bind", "options": ["rbind"]},
+            "/proc": None,
+        },
+        "annotations": {"io.kubernetes.x/y": "2", "a": "b"},
+        "hooks": {"poststop": [{"path": "/bin/b"}]},
+        "linux": {
+            "devices": [{"path": "/dev/b", "type": "c", "major": 1, "minor": 3}],
+            "namespaces": [{"type": "user", "remove": True}, {"type": "ipc", "path": "/x"}],
+            "resources": {"cpu": {"shares": 2}, "hugepageLimits": [{"pageSize": "2MB", "limit": 1}]},
+        },
+    }
+    assert diff(CONFIG, after) == ""
+    apply(after, adjust)
+    assert diff(CONFIG, after).splitlines() == [
         '~ process.args: ["sh"] -> ["sh", "-c", "x"]',
         '- process.env[DEBUG]: "1"',
+        '+ process.env[NEW]: ""',
+        "~ process.rlimits[RLIMIT_CORE].hard: 0 -> 1",
+        "+ process.rlimits[RLIMIT_CORE].soft: 0",
+        '- mounts[/proc]: {"type": "proc"}',
+        '~ mounts[/data].source: "/a" -> "/b"',
         '+ mounts[/srv]: {"source": "/srv", "type": "bind", "options": ["rbind"]}',
+        '~ annotations[io.kubernetes.x/y]: "1" -> "2"',
+        '+ annotations.a: "b"',
+        '+ hooks.poststop[1]: {"path": "/bin/b"}',
+        '+ linux.devices[/dev/b]: {"type": "c", "major": 1, "minor": 3}',
+        "- linux.namespaces[user]: {}",
+        '+ linux.namespaces[ipc]: {"path": "/x"}',
+        '+ linux.resources.devices[1]: {"allow": true, "type": "c", "major": 1, "minor": 3, "access": "rwm"}',
+        "~ linux.resources.cpu.shares: 1 -> 2",
+        '+ linux.resources.hugepageLimits[2MB]: {"limit": 1}',
     ]
-
-
-@pytest.mark.parametrize(
-    ("adjust", "lines"),
-    [
-        ({}, []),
-        ({"env": {"DEBUG": "2", "NEW": ""}}, ['~ process.env[DEBUG]: "1" -> "2"', '+ process.env[NEW]: ""']),
-        ({"mounts": {"/data": {"source": "/b"}}}, ['~ mounts[/data].source: "/a" -> "/b"']),
-        ({"mounts": {"/data": None}}, ['- mounts[/data]: {"source": "/a"}']),
-        ({"annotations": {"io.kubernetes.x/y": "2"}}, ['~ annotations[io.kubernetes.x/y]: "1" -> "2"']),
-        ({"annotations": {"plain": None, "a": "b"}}, ['- annotations.plain: "2"', '+ annotations.a: "b"']),
-        (
-            {"rlimits": [{"type": "RLIMIT_CORE", "hard": 1, "soft": 0}]},
-            ["~ process.rlimits[RLIMIT_CORE].hard: 0 -> 1", "+ process.rlimits[RLIMIT_CORE].soft: 0"],
-        ),
-        ({"hooks": {"poststop": [{"path": "/bin/b"}]}}, ['+ hooks.poststop[1]: {"path": "/bin/b"}']),
-        (
-            {"linux": {"namespaces": [{"type": "user", "remove": True}, {"type": "ipc", "path": "/x"}]}},
-            ["- linux.namespaces[user]: {}", '+ linux.namespaces[ipc]: {"path": "/x"}'],
-        ),
-        (
-            {"linux": {"devices": [{"path": "/dev/b", "type": "c", "major": 1, "minor": 3}]}},
-            [
-                '+ linux.devices[/dev/b]: {"type": "c", "major": 1, "minor": 3}',
-                '+ linux.resources.devices[1]: {"allow": true, "type": "c", "major": 1, "minor": 3, "access": "rwm"}',
-            ],
-        ),
-        ({"linux": {"resources": {"cpu": {"shares": 2}}}}, ["~ linux.resources.cpu.shares: 1 -> 2"]),
-        (
-            {"linux": {"resources": {"hugepageLimits": [{"pageSize": "2MB", "limit": 1}]}}},
-            ['+ linux.resources.hugepageLimits[2MB]: {"limit": 1}'],
-        ),
-        ({"linux": {"oomScoreAdj": 5}}, ["+ process.oomScoreAdj: 5"]),
-        ({"additionalGids": [7]}, ['+ process.user: {"additionalGids": [7]}']),
-    ],
-)
-def test_an_adjustment_is_shown(adjust: dict[str, Any], lines: list[str]) -> None:
-    assert changed(**adjust).splitlines() == lines
 
 
 @pytest.mark.parametrize(
     ("before", "after", "text"),
     [
         ({"a": 1}, {"a": True}, "~ a: 1 -> true"),
-        ({"a": 1}, {"a": 1.0}, "~ a: 1 -> 1.0"),
         ({"a": [1]}, {"a": [True]}, "~ a: [1] -> [true]"),
+        ({"a": [1]}, {"a": [1, 2]}, "~ a: [1] -> [1, 2]"),
         ({"a": None}, {}, "- a: null"),
         ({"a": {}}, {"a": []}, "~ a: {} -> []"),
         ({"a": {"b": 1, "c": 2}}, {"a": {"c": 2, "b": 1}}, ""),
         ({"a": [{}, {"x": 1}]}, {"a": [{}]}, '- a[1]: {"x": 1}'),
         ({"a": [{"x": 1}]}, {"a": [{"x": 2}, {}]}, '~ a: [{"x": 1}] -> [{"x": 2}, {}]'),
         ({"mounts": [{"destination": "/a"}]}, {"mounts": [1]}, '~ mounts: [{"destination": "/a"}] -> [1]'),
+        ({"mounts": [{"destination": 1}]}, {"mounts": []}, '- mounts[0]: {"destination": 1}'),
         (
             {"mounts": [{"destination": "/a"}, {"destination": "/b"}]},
             {"mounts": [{"destination": "/b"}, {"destination": "/a"}]},
@@ -111,7 +97,7 @@ def test_any_documents_can_be_compared(before: Any, after: Any, text: str) -> No
     assert diff(before, after) == text
 
 
-def test_a_long_value_is_shortened_and_a_long_new_object_is_shown_key_by_key() -> None:
+def test_long_value_is_shortened_and_a_long_new_object_is_shown_key_by_key() -> None:
     (line,) = diff({}, {"a": "x" * 1000}).splitlines()
     assert len(line) < MAX_VALUE + 30
     assert line.endswith("(1002 characters)")
@@ -121,7 +107,7 @@ def test_a_long_value_is_shortened_and_a_long_new_object_is_shown_key_by_key() -
     assert len(diff({}, {"process": {"env": environment}}).splitlines()) == 50
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(mutated([CONFIG, ADJUST]), mutated([CONFIG, ADJUST]))
 def test_lines_are_printable_and_there_are_none_for_equal_documents(before: Any, after: Any) -> None:
     before, after = [each if isinstance(each, dict) else {} for each in (before, after)]
