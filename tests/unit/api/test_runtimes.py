@@ -15,7 +15,6 @@ OLD, NEW = events.valid((0, 9)), events.VALID
         ("containerd", "v1.7.0", (0, 3)),
         ("containerd", "1.7.24~ds1", (0, 6)),
         ("containerd", "v1.7.30", (0, 8)),
-        ("containerd", "v2.1.9", (0, 8)),
         ("containerd", "v2.1.4-k3s1", (0, 8)),
         ("containerd", "v2.2.0-rc.1", (0, 10)),
         ("containerd", "v2.2", (0, 10)),
@@ -29,7 +28,6 @@ OLD, NEW = events.valid((0, 9)), events.VALID
         ("containerd", "(devel)", (0, 9)),
         ("containerd", "9" * 100, (0, 9)),
         ("docker", "99.0.0", (0, 9)),
-        ("", "", (0, 9)),
     ],
 )
 def test_one_that_says_nothing_of_its_nri_is_looked_up(name: str, version: str, expected: events.Version) -> None:
@@ -44,10 +42,8 @@ def test_one_that_says_nothing_of_its_nri_is_looked_up(name: str, version: str, 
         ("0.13.1", (0, 13)),
         ("v1.0.0", (1, 0)),
         ("0.0.0-unknown", (0, 12)),
-        ("(devel)", (0, 12)),
         ("v0.0.0-20260101000000-0123456789ab", (0, 12)),
         ("v0.11.1-0.20260101000000-0123456789ab", (0, 11)),
-        ("unknown", (0, 12)),
         ("v" + "9" * 5000, (0, 12)),
     ],
 )
