@@ -21,24 +21,16 @@ def test_an_address_without_a_host_is_loopback(text: str, address: tuple[str, in
     assert parse_address(text) == address
 
 
-@pytest.mark.parametrize("text", ["", "localhost", "localhost:", ":65536", ":-1", "::1", "::1:80", "a:٣", ":1e3"])
+@pytest.mark.parametrize("text", ["", "localhost", "localhost:", ":65536", ":-1", "::1", "a:٣", ":1e3"])
 def test_another_text_is_refused_with_what_is_expected(text: str) -> None:
     with pytest.raises(ListenError, match="expected"):
         parse_address(text)
 
 
-def test_an_address_in_use_is_named() -> None:
+def test_an_address_that_cannot_be_used_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(ListenError, match=f"cannot listen on 127.0.0.1 port {port}: Address already in use"):
             MetricsServer(("127.0.0.1", port), lambda: b"")
-
-
-def test_a_host_without_an_address_is_named() -> None:
     with pytest.raises(ListenError, match=r"cannot listen on nowhere\.invalid port 0: .+; expected an address"):
         MetricsServer(("nowhere.invalid", 0), lambda: b"")
-
-
-def test_an_address_of_another_machine_is_named() -> None:
-    with pytest.raises(ListenError, match=r"cannot listen on 192\.0\.2\.1 port 0: Cannot assign"):
-        MetricsServer(("192.0.2.1", 0), lambda: b"")
