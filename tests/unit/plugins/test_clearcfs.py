@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from nri.cgroups import CgroupError, quota
 from nri.plugins.clearcfs import ClearCFS
 from nri.testing import CgroupTree, Pod, assert_idempotent, invoke
 from tests.unit.plugins.running import (
-    BAD_CONF,
     CONTAINER,
     HOSTILE_PATHS,
     KINDS,
@@ -53,22 +50,17 @@ def test_the_quota_of_a_latency_sensitive_container_is_cleared_and_told(node: No
     assert node.is_limited(POD)
 
 
-@pytest.mark.parametrize(
-    ("annotations", "what"),
-    [
+def test_containers_of_other_classes_keep_their_quota_and_it_is_told_why(node: Node) -> None:
+    for noted, what in (
         ({}, "no class"),
         ({"qos.class": "be"}, "class=be"),
         ({"qos.class": ""}, "class=''"),
         ({"qos.class": "LS"}, "class=LS"),
         ({"x": "ls"}, "no class"),
-    ],
-)
-def test_containers_of_other_classes_keep_their_quota_and_it_is_told_why(
-    node: Node, annotations: dict[str, str], what: str
-) -> None:
-    assert node.fine(annotations=annotations) == {"skipped": f"{what}, not in [ls]"}
-    assert node.fine({"classes": ["a", "b"]}, annotations=annotations) == {"skipped": f"{what}, not in [a, b]"}
-    assert node.is_limited(CONTAINER)
+    ):
+        assert node.fine(annotations=noted) == {"skipped": f"{what}, not in [ls]"}
+        assert node.fine({"classes": ["a", "b"]}, annotations=noted) == {"skipped": f"{what}, not in [a, b]"}
+        assert node.is_limited(CONTAINER)
 
 
 def test_the_pod_is_cleared_when_asked_and_told_with_its_quota(node: Node) -> None:
@@ -94,20 +86,20 @@ def test_only_the_pod_may_have_a_quota(node: Node) -> None:
     assert node.fine({"pod": True}, annotations=LS) == {"pod": cpu(node, POD), "podQuota": "200000/50000"}
 
 
-@pytest.mark.parametrize("state", ["create", "update"])
-def test_nothing_to_clear_is_no_error(node: Node, state: str) -> None:
-    node.fine({"pod": True}, annotations=LS)
-    assert node.fine({"pod": True}, annotations=LS, state=state) == {"skipped": "it has no quota"}
+def test_nothing_to_clear_is_no_error(node: Node) -> None:
+    for state in ("create", "update"):
+        node.fine({"pod": True}, annotations=LS)
+        assert node.fine({"pod": True}, annotations=LS, state=state) == {"skipped": "it has no quota"}
 
 
-@pytest.mark.parametrize("path", ["/redis", "/kubepods/redis", "/kubepods/burstable/redis", "/user/podabc/redis"])
-def test_what_is_no_pod_is_not_cleared_for_one_container(node: Node, path: str) -> None:
-    node.make(path)
-    node.limit(path, 10_000)
-    metadata = node.fine({"pod": True}, path=path, annotations=LS)
-    assert metadata["pod"].startswith("none: the cgroup above the container's is not one that the kubelet made")
-    assert not node.is_limited(path)
-    assert node.is_limited(POD)
+def test_what_is_no_pod_is_not_cleared_for_one_container(node: Node) -> None:
+    for path in ("/redis", "/kubepods/redis", "/kubepods/burstable/redis", "/user/podabc/redis"):
+        node.make(path)
+        node.limit(path, 10_000)
+        metadata = node.fine({"pod": True}, path=path, annotations=LS)
+        assert metadata["pod"].startswith("none: the cgroup above the container's is not one that the kubelet made")
+        assert not node.is_limited(path)
+        assert node.is_limited(POD)
 
 
 def test_of_a_sandbox_only_its_own_quota_is_cleared(node: Node) -> None:
@@ -148,43 +140,45 @@ def test_a_repeated_or_lone_request_does_no_harm(kind: str) -> None:
         assert_idempotent(ClearCFS(), web.request("create", conf={"pod": True}), tree)
 
 
-@pytest.mark.parametrize("state", ["setup", "pause", "resume", "delete", "", "sleep"])
-def test_other_states_are_passed_over(node: Node, state: str) -> None:
-    assert node.fine({"pod": True}, state=state, annotations=LS) == {}
-    assert node.is_limited(CONTAINER)
+def test_other_states_are_passed_over(node: Node) -> None:
+    for state in ("setup", "pause", "resume", "delete", "", "sleep"):
+        assert node.fine({"pod": True}, state=state, annotations=LS) == {}
+        assert node.is_limited(CONTAINER)
 
 
 # Whose class it is
 
 
-@pytest.mark.parametrize("key", ["qos.class", "example.org/class"])
-@pytest.mark.parametrize(("annotations", "labels", "changes", "found"), SCOPES)
-def test_the_class_is_looked_up_by_scope_in_the_annotations_then_in_the_labels(
-    v2: Node,
-    key: str,
-    annotations: dict[str, str],
-    labels: dict[str, str],
-    changes: dict[str, Any],
-    found: str | None,
-) -> None:
-    metadata = v2.fine(
-        {"key": key, "classes": ["yes"]}, annotations=keyed(annotations, key), labels=keyed(labels, key), **changes
-    )
-    assert ("cleared" in metadata) == (found == "yes")
+def test_the_class_is_looked_up_by_scope_in_the_annotations_then_in_the_labels(v2: Node) -> None:
+    for noted, labels, changes, found in SCOPES:
+        key = "example.org/class"
+        limited(v2)
+        metadata = v2.fine(
+            {"key": key, "classes": ["yes"]},
+            annotations=keyed(noted, key),
+            labels=keyed(labels, key),
+            **changes,
+        )
+        assert ("cleared" in metadata) == (found == "yes")
 
 
-@pytest.mark.parametrize(
-    ("classes", "cleared"),
-    [(None, True), ([], False), (["ls"], True), (["be"], False), (["be", "ls"], True), (["l"], False)],
-)
-def test_the_classes_are_those_of_conf(v2: Node, classes: list[str] | None, cleared: bool) -> None:
-    assert ("cleared" in v2.fine({"classes": classes}, annotations=LS)) == cleared
+def test_the_classes_are_those_of_conf(v2: Node) -> None:
+    for classes, cleared in (
+        (None, True),
+        ([], False),
+        (["ls"], True),
+        (["be"], False),
+        (["be", "ls"], True),
+        (["l"], False),
+    ):
+        limited(v2)
+        assert ("cleared" in v2.fine({"classes": classes}, annotations=LS)) == cleared
 
 
-@pytest.mark.parametrize("value", ["ls ", "ls\n", "l\0s", "\x1b[2J", "ls" * 100_000, "\ud800", "*", "['ls']"])
-def test_a_hostile_class_is_no_class(v2: Node, value: str) -> None:
-    ((key, why),) = v2.fine(annotations={"qos.class": value}).items()
-    assert (key, why.isprintable(), len(why) < 300) == ("skipped", True, True)
+def test_a_hostile_class_is_no_class(v2: Node) -> None:
+    for value in ("ls ", "ls\n", "l\0s", "\x1b[2J", "ls" * 100_000, "\ud800", "*", "['ls']"):
+        ((key, why),) = v2.fine(annotations={"qos.class": value}).items()
+        assert (key, why.isprintable(), len(why) < 300) == ("skipped", True, True)
 
 
 def test_a_long_list_of_classes_is_told_in_short(v2: Node) -> None:
@@ -194,24 +188,6 @@ def test_a_long_list_of_classes_is_told_in_short(v2: Node) -> None:
 
 
 # What it refuses
-
-
-@pytest.mark.parametrize(
-    ("conf", "message"),
-    [
-        *BAD_CONF,
-        ({"classes": "ls"}, "conf.classes: found the string 'ls', expected an array of strings"),
-        ({"classes": {"ls": True}}, "conf.classes: found an object, expected an array of strings"),
-        ({"classes": ["ls", 1]}, "conf.classes[1]: found the number 1, expected a string"),
-        ({"classes": [None]}, "conf.classes[0]: found null, expected a string"),
-        ({"pod": "yes"}, "conf.pod: found the string 'yes', expected true or false"),
-        ({"pod": 1}, "conf.pod: found the number 1, expected true or false"),
-    ],
-)
-def test_a_bad_conf_is_an_error_that_names_the_key(v2: Node, conf: Any, message: str) -> None:
-    assert v2.error(conf, annotations=LS).startswith(message)
-    assert v2.is_limited(CONTAINER)
-    assert v2.fine(conf, annotations=LS, state="delete") == {}
 
 
 def test_mounts_that_cannot_be_read_are_named(v2: Node) -> None:
@@ -240,10 +216,10 @@ def test_without_a_spec_nothing_is_known_and_nothing_done(node: Node) -> None:
     assert "no cgroupsPath was given, and no pid was given" in node.error(spec=None, labels=LS)
 
 
-@pytest.mark.parametrize(("path", "message"), HOSTILE_PATHS)
-def test_a_hostile_cgroups_path_is_refused(v2: Node, path: str, message: str) -> None:
-    assert message in v2.error(path=path, annotations=LS)
-    assert v2.fine(path=path, annotations=LS, state="delete") == {}
+def test_a_hostile_cgroups_path_is_refused(v2: Node) -> None:
+    for path, message in HOSTILE_PATHS:
+        assert message in v2.error(path=path, annotations=LS)
+        assert v2.fine(path=path, annotations=LS, state="delete") == {}
 
 
 def test_a_quota_that_makes_no_sense_is_named(v2: Node) -> None:

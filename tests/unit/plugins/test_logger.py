@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nri.plugins.logger import FIELDS, MAX_DOCUMENT, MAX_LINE, Logger
@@ -61,18 +61,18 @@ def test_a_document_has_what_the_request_has(log: Log) -> None:
     assert document == {"state": "setup", "id": "id", "sandboxID": "pod", "pid": 7, "changes": [], "labels": SHOP}
 
 
-@pytest.mark.parametrize("state", STATES)
-def test_each_state_is_logged_if_it_is_selected(log: Log, state: str) -> None:
-    assert log.one(state=state)["state"] == state
-    log.path.unlink()
-    log.run(conf={"states": [other for other in STATES if other != state]}, state=state)
-    assert log.documents() == []
+def test_each_state_is_logged_if_it_is_selected(log: Log) -> None:
+    for state in STATES:
+        assert log.one(state=state)["state"] == state
+        log.path.unlink()
+        log.run(conf={"states": [other for other in STATES if other != state]}, state=state)
+        assert log.documents() == []
 
 
-@pytest.mark.parametrize("field", FIELDS[:-1])
-def test_each_field_is_logged_if_it_is_selected(log: Log, field: str) -> None:
-    changes = {"pid": 7, "late": True, "results": [Result(plugin="other")]}
-    assert list(log.one(conf={"fields": [field]}, **changes)) == [field]
+def test_each_field_is_logged_if_it_is_selected(log: Log) -> None:
+    for field in FIELDS[:-1]:
+        changes = {"pid": 7, "late": True, "results": [Result(plugin="other")]}
+        assert list(log.one(conf={"fields": [field]}, **changes)) == [field]
 
 
 def test_changes_are_what_the_plugins_since_the_last_logger_asked_for(log: Log) -> None:
@@ -134,6 +134,7 @@ JSON = st.recursive(
 )
 
 
+@settings(max_examples=40, deadline=None)
 @given(st.dictionaries(st.sampled_from(["spec", "yes", "id", "null"]) | st.text(), JSON, min_size=1))
 def test_both_formats_say_the_same(document: dict[str, Any]) -> None:
     as_json = render(document, "json", 10**6)
@@ -143,6 +144,8 @@ def test_both_formats_say_the_same(document: dict[str, Any]) -> None:
 
 
 # Bounds
+
+FAST = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 HOSTILE: list[Any] = [
     {"spec": "x" * 10**6},
@@ -160,13 +163,13 @@ def nested(depth: int) -> Any:
     return [nested(depth - 1)] * 3 if depth else "x"
 
 
-@pytest.mark.parametrize("document", [*HOSTILE, {"spec": nested(10)}], ids=range(len(HOSTILE) + 1))
-@pytest.mark.parametrize("format_", ["json", "yaml"])
 @pytest.mark.parametrize("limit", [MAX_LINE, MAX_DOCUMENT])
-def test_a_document_is_bounded_and_says_what_is_left_out(document: Any, format_: str, limit: int) -> None:
-    text = render(document, format_, limit)
-    assert len(text) < limit + (1024 if format_ == "json" else 20 * limit)
-    assert "…" in str(yaml.safe_load(text))
+@pytest.mark.parametrize("format_", ["json", "yaml"])
+def test_a_document_is_bounded_and_says_what_is_left_out(format_: str, limit: int) -> None:
+    for number, document in enumerate([*HOSTILE, {"spec": nested(10)}]):
+        text = render(document, format_, limit)
+        assert len(text) < limit + (1024 if format_ == "json" else 20 * limit), number
+        assert "…" in str(json.loads(text) if format_ == "json" else yaml.load(text, FAST)), number
 
 
 # The file
@@ -214,17 +217,3 @@ def test_a_folder_that_is_missing_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "a/b"
     expected = f"the log {path} cannot be written: No such file or directory; expected a file"
     assert error(PLUGIN, {}, {"file": str(path)}).startswith(expected)
-
-
-@pytest.mark.parametrize(
-    ("conf", "message"),
-    [
-        ({"file": "log"}, "conf.file: found the string 'log', expected an absolute path"),
-        ({"format": "xml"}, "conf.format: found the string 'xml', expected one of json, yaml"),
-        ({"states": ["start"]}, "conf.states[0]: found the string 'start', expected one of setup, create, "),
-        ({"states": ["create", "create"]}, "conf.states[1]: found the string 'create' again, expected it once"),
-        ({"fields": ["everything"]}, "conf.fields[0]: found the string 'everything', expected one of time, "),
-    ],
-)
-def test_a_bad_conf_is_refused(conf: Any, message: str) -> None:
-    assert error(PLUGIN, {}, conf).startswith(message)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from nri.plugins.clearcfs import ClearCFS
 from nri.plugins.konfine import ANNOTATION, Konfine
 from tests.unit.plugins.running import CONTAINER, POD, Node
@@ -41,21 +39,21 @@ def allowing(**allow: Any) -> dict[str, Any]:
     return {"allow": {key: value for key, value in allow.items() if value is not None}}
 
 
-@pytest.mark.parametrize(("allow", "labels", "why"), CASES)
-def test_a_class_counts_only_for_those_who_may_say_it(allow: Any, labels: dict[str, str], why: str) -> None:
-    node = Node(ClearCFS())
-    node.limit(CONTAINER, 50_000)
-    metadata = node.fine(allowing(**{"class": allow}), annotations={"qos.class/pod": "ls"}, labels=labels)
-    assert node.is_limited(CONTAINER) == bool(why)
-    assert metadata.get("ignored", "") == (f"qos.class/pod: allow.class {why}" if why else "")
-    assert ("cleared" in metadata) != bool(why)
+def test_a_class_counts_only_for_those_who_may_say_it() -> None:
+    for allow, labels, why in CASES:
+        node = Node(ClearCFS())
+        node.limit(CONTAINER, 50_000)
+        metadata = node.fine(allowing(**{"class": allow}), annotations={"qos.class/pod": "ls"}, labels=labels)
+        assert node.is_limited(CONTAINER) == bool(why)
+        assert metadata.get("ignored", "") == (f"qos.class/pod: allow.class {why}" if why else "")
+        assert ("cleared" in metadata) != bool(why)
 
 
-@pytest.mark.parametrize(("allow", "labels", "why"), CASES)
-def test_cpus_count_only_for_those_who_may_say_them(allow: Any, labels: dict[str, str], why: str) -> None:
-    metadata = Node(Konfine()).fine(allowing(cpus=allow), annotations={ANNOTATION: "2-3"}, labels=labels)
-    assert metadata.get("ignored", "") == (f"{ANNOTATION}: allow.cpus {why}" if why else "")
-    assert metadata["cpus"] == ("0-7" if why else "2-3")
+def test_cpus_count_only_for_those_who_may_say_them() -> None:
+    for allow, labels, why in CASES:
+        metadata = Node(Konfine()).fine(allowing(cpus=allow), annotations={ANNOTATION: "2-3"}, labels=labels)
+        assert metadata.get("ignored", "") == (f"{ANNOTATION}: allow.cpus {why}" if why else "")
+        assert metadata["cpus"] == ("0-7" if why else "2-3")
 
 
 def test_a_class_that_does_not_count_opens_no_reserved_cpus() -> None:
@@ -113,32 +111,6 @@ def test_what_is_said_of_it_is_short_whatever_pods_are_called() -> None:
         "ignored"
     ]
     assert len(ignored) < 300
-
-
-@pytest.mark.parametrize(
-    "listed",
-    [
-        "0-4294967295",
-        "4294967295-0",
-        "7-3",
-        ",".join(["0-8191"] * 1_000_000),
-        ",".join(map(str, range(1_000_000))),
-        "9" * 1_000_000,
-        "0" * 1_000_000 + "1",
-        "0-" + "9" * 60_000,
-        "-" * 60_000,
-        "," * 60_000,
-        "0-1:1/2",
-        "\x1b[2J",
-        "٣",
-    ],
-    ids=lambda listed: ascii(listed[:12]),
-)
-def test_a_hostile_cpu_list_counts_as_not_said_and_costs_few_words(listed: str) -> None:
-    metadata = Node(Konfine()).fine({"systemReserved": [0]}, annotations={ANNOTATION: listed})
-    assert metadata["ignored"].startswith(f"the annotation {ANNOTATION}: CPU list ")
-    assert len(metadata["ignored"]) < 350
-    assert metadata["cpus"] == "1-7"
 
 
 def test_a_name_that_is_too_long_does_not_make_what_is_said_of_it_long() -> None:

@@ -24,22 +24,20 @@ def limits(value: str, key: str = KEY) -> Any:
     )
 
 
-@pytest.mark.parametrize("key", [KEY, OLD])
-def test_limits_of_an_annotation(key: str) -> None:
-    value = "- type: memlock\n  hard: 987654\n  soft: 645321\n- type: RLIMIT_NOFILE\n  hard: 4096\n  soft: 1024\n"
-    assert limits(value, key) == {"RLIMIT_MEMLOCK": (645321, 987654), "RLIMIT_NOFILE": (1024, 4096)}
+def test_limits_of_an_annotation() -> None:
+    for key in (KEY, OLD):
+        value = "- type: memlock\n  hard: 987654\n  soft: 645321\n- type: RLIMIT_NOFILE\n  hard: 4096\n  soft: 1024\n"
+        assert limits(value, key) == {"RLIMIT_MEMLOCK": (645321, 987654), "RLIMIT_NOFILE": (1024, 4096)}
 
 
-@pytest.mark.parametrize(
-    "spelling", ["memlock", "MEMLOCK", "MemLock", "RLIMIT_MEMLOCK", "rlimit_memlock", "Rlimit_MemLock"]
-)
-def test_a_name_in_any_spelling(spelling: str) -> None:
-    assert limits(f'[{{"type": "{spelling}", "hard": 2, "soft": 1}}]') == {"RLIMIT_MEMLOCK": (1, 2)}
+def test_a_name_in_any_spelling() -> None:
+    for spelling in ("memlock", "MEMLOCK", "MemLock", "RLIMIT_MEMLOCK", "rlimit_memlock", "Rlimit_MemLock"):
+        assert limits(f'[{{"type": "{spelling}", "hard": 2, "soft": 1}}]') == {"RLIMIT_MEMLOCK": (1, 2)}
 
 
-@pytest.mark.parametrize("name", LIMITS)
-def test_all_limits_of_the_kernel_are_known(name: str) -> None:
-    assert limits(f"- type: {name.lower()}\n  hard: 18446744073709551615") == {f"RLIMIT_{name}": (0, 2**64 - 1)}
+def test_all_limits_of_the_kernel_are_known() -> None:
+    for name in LIMITS:
+        assert limits(f"- type: {name.lower()}\n  hard: 18446744073709551615") == {f"RLIMIT_{name}": (0, 2**64 - 1)}
 
 
 def test_a_missing_limit_is_0_as_for_nris_plugin() -> None:
@@ -82,9 +80,8 @@ def test_a_pod_that_is_not_allowed_counts_as_one_that_did_not_ask(
     assert result.metadata == {"ignored": f"{KEY}: allow.ulimits {why}"}
 
 
-@pytest.mark.parametrize(
-    ("value", "message"),
-    [
+def test_a_bad_annotation_is_refused_with_its_place() -> None:
+    for value, message in (
         (
             "- type: ULIMIT_NOFILE",
             f"{KEY}[0].type: found the string 'ULIMIT_NOFILE', expected the name of a resource limit",
@@ -104,7 +101,5 @@ def test_a_pod_that_is_not_allowed_counts_as_one_that_did_not_ask(
         ("- {type: cpu, max: 1}", f"{KEY}[0]: found the key 'max', expected one of type, hard, soft"),
         ("type: cpu", f"{KEY}: found an object, expected an array"),
         ("x" * 70_000, f"{KEY}: found 70000 characters, expected at most 65536"),
-    ],
-)
-def test_a_bad_annotation_is_refused_with_its_place(value: str, message: str) -> None:
-    assert error(PLUGIN, {KEY: value}, OPEN).startswith(message)
+    ):
+        assert error(PLUGIN, {KEY: value}, OPEN).startswith(message)

@@ -1,0 +1,210 @@
+"""The confs of all plugins: a plugin refuses what its schema refuses, and names the key and what would be right."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from nri.plugins.clearcfs import ClearCFS
+from nri.plugins.device_injector import DeviceInjector
+from nri.plugins.hook_injector import HookInjector
+from nri.plugins.konfine import Konfine
+from nri.plugins.logger import FIELDS, Logger
+from nri.plugins.ulimit_adjuster import UlimitAdjuster
+from nri.skel.process import schema_of
+from nri.types.v1 import STATES
+from tests.support.confs import validate_conf
+from tests.unit.plugins import asking
+from tests.unit.plugins.running import Node
+
+if TYPE_CHECKING:
+    from nri import skel
+
+Confs = list[tuple[Any, str]]
+"""Confs, each with the beginning of the error; "" for one that is accepted."""
+
+ANY_PLUGIN: Confs = [
+    (None, ""),
+    ({}, ""),
+    ({"x-note": ["anything"], "x-": None}, ""),
+    ([], "conf: found an array, expected an object"),
+    ("ls", "conf: found the string 'ls', expected an object"),
+    (0, "conf: found the number 0, expected an object"),
+    (False, "conf: found the boolean false, expected an object"),
+    ({"X-note": 1}, "conf: found the key 'X-note', expected one of "),
+    ({"clases": []}, "conf: found the key 'clases', expected one of "),
+    ({"\x1b[2J": 1}, "conf: found the key '\\x1b[2J', expected one of "),
+    ({"": 1}, "conf: found the key '', expected one of "),
+]
+
+
+def allowing(what: str, *others: str) -> Confs:
+    """The key ``allow`` of a plugin whose pods can ask for *what*, and for *others*."""
+    one_of, array = ", ".join([what, *others]), "expected true, false, or an array of namespaces"
+    name = "expected the name of a namespace"
+    return [
+        ({"allow": None}, ""),
+        ({"allow": {}}, ""),
+        *(
+            ({"allow": {each: value}}, "")
+            for each in (what, *others)
+            for value in (None, True, False, [], ["a", "b"])
+        ),
+        ({"allow": True}, "conf.allow: found the boolean true, expected an object"),
+        ({"allow": ["class"]}, "conf.allow: found an array, expected an object"),
+        ({"allow": {"Class": True}}, f"conf.allow: found the key 'Class', expected one of {one_of}"),
+        ({"allow": {"x-note": True}}, f"conf.allow: found the key 'x-note', expected one of {one_of}"),
+        ({"allow": {what: "a"}}, f"conf.allow.{what}: found the string 'a', {array}"),
+        ({"allow": {what: 0}}, f"conf.allow.{what}: found the number 0, {array}"),
+        ({"allow": {what: {}}}, f"conf.allow.{what}: found an object, {array}"),
+        (
+            {"allow": {what: ["a", ""]}},
+            f"conf.allow.{what}[1]: found the string '', expected the name of a namespace",
+        ),
+        ({"allow": {what: [None]}}, f"conf.allow.{what}[0]: found null, {name}"),
+        (
+            {"allow": {what: [True]}},
+            f"conf.allow.{what}[0]: found the boolean true, {name}",
+        ),
+    ]
+
+
+OF_A_CLASS: Confs = [
+    ({"key": "a", "mountinfo": None}, ""),
+    ({"key": None}, ""),
+    ({"key": " "}, ""),
+    ({"Key": "a"}, "conf: found the key 'Key', expected one of "),
+    ({"key": ""}, "conf.key: found the string '', expected a string that is not empty"),
+    ({"key": ["qos.class"]}, "conf.key: found an array, expected a string"),
+    ({"mountinfo": 1}, "conf.mountinfo: found the number 1, expected a string"),
+    ({"mountinfo": ""}, "conf.mountinfo: found the string '', expected a string that is not empty"),
+]
+RESERVED_NUMBERS: list[tuple[Any, str]] = [
+    ([], ""),
+    ([0, 8191, 0], ""),
+    (0, ": found the number 0, expected an array of CPU numbers, or"),
+    ({}, ": found an object, expected an array of CPU numbers"),
+    (True, ": found the boolean true, expected an array"),
+    (["0"], "[0]: found the string '0', expected an integer"),
+    ([0, 1.5], "[1]: found the number 1.5, expected an integer"),
+    ([0, None], "[1]: found null, expected the number of a CPU, 0 to 8191"),
+    ([True], "[0]: found the boolean true, expected an integer"),
+    ([-1], "[0]: found the number -1, expected the number of a CPU"),
+    ([8192], "[0]: found the number 8192, expected the number of a CPU"),
+    ([2**70], "[0]: found the number "),
+]
+RESERVED_LISTS = [
+    *("", " \n", "100-200", " 100 ,\t102-0104\n", "100\u2003,101", "000000000000000008191"),
+    *("0", "999", "1000", "7999", "8000", "8099", "8189", "8191"),
+]
+NO_RESERVED_LISTS = [
+    *("8192", "8200", "9000", "0-99999", "10000", "0,81910"),
+    *("1 2", "1 - 2", "1-", "-", ",", "1,", "1-2-3", "٣", "all", "1," * 50_000 + "1"),
+]
+CONFS: dict[type[skel.Plugin], Confs] = {
+    ClearCFS: [
+        *OF_A_CLASS,
+        *allowing("class"),
+        ({"classes": [], "pod": True}, ""),
+        ({"classes": ["a", "a", ""]}, ""),
+        ({"classes": None, "pod": None}, ""),
+        ({"classes": "ls"}, "conf.classes: found the string 'ls', expected an array of strings"),
+        ({"classes": {"ls": True}}, "conf.classes: found an object, expected an array of strings"),
+        ({"classes": ["ls", 1]}, "conf.classes[1]: found the number 1, expected a string"),
+        ({"classes": [None]}, "conf.classes[0]: found null, expected a string"),
+        ({"pod": "yes"}, "conf.pod: found the string 'yes', expected true or false"),
+        ({"pod": 1}, "conf.pod: found the number 1, expected true or false"),
+        ({"systemReserved": [0]}, "conf: found the key 'systemReserved', expected one of "),
+    ],
+    Konfine: [
+        *OF_A_CLASS,
+        *allowing("class", "cpus"),
+        ({"allow": {"cpus": ""}}, "conf.allow.cpus: found the string '', expected true, false, or an array"),
+        ({"systemReserved": None, "systemClasses": None}, ""),
+        *(({"systemReserved": value}, why and f"conf.systemReserved{why}") for value, why in RESERVED_NUMBERS),
+        *(({"systemReserved": text}, "") for text in RESERVED_LISTS),
+        *(({"systemReserved": text}, "conf.systemReserved: found the string ") for text in NO_RESERVED_LISTS),
+        ({"systemClasses": ["a", ""]}, ""),
+        ({"systemClasses": "system"}, "conf.systemClasses: found the string 'system', expected an array of strings"),
+        ({"systemClasses": [1]}, "conf.systemClasses[0]: found the number 1, expected a string"),
+        ({"systemClasses": [None]}, "conf.systemClasses[0]: found null, expected a string"),
+        ({"classes": []}, "conf: found the key 'classes', expected one of "),
+    ],
+    DeviceInjector: allowing(
+        *("devices", "mounts", "cdiDevices", "netDevices", "sysctl", "memoryPolicy", "ioPriority", "scheduler")
+    ),
+    UlimitAdjuster: allowing("ulimits"),
+    HookInjector: [
+        *allowing("annotations"),
+        ({"dirs": []}, ""),
+        ({"dirs": None}, ""),
+        ({"dirs": ["/nonexistent"]}, ""),
+        ({"dirs": "/etc"}, "conf.dirs: found the string '/etc', expected an array of absolute paths"),
+        ({"dirs": ["etc"]}, "conf.dirs[0]: found the string 'etc', expected an absolute path"),
+        ({"dirs": ["/a\0"]}, "conf.dirs[0]: found the string '/a\\x00', expected an absolute path"),
+    ],
+    Logger: [
+        ({"file": None, "format": None, "states": None, "fields": None}, ""),
+        ({"file": "log"}, "conf.file: found the string 'log', expected an absolute path"),
+        ({"file": ""}, "conf.file: found the string '', expected an absolute path"),
+        ({"file": "/"}, "conf.file: found the string '/', expected"),
+        ({"file": "/a\0"}, "conf.file: found the string '/a\\x00', expected an absolute path"),
+        ({"format": "yaml"}, ""),
+        ({"format": "YAML"}, "conf.format: found the string 'YAML', expected one of json, yaml"),
+        ({"states": []}, ""),
+        ({"states": [str(state) for state in STATES]}, ""),
+        ({"states": ["start"]}, "conf.states[0]: found the string 'start', expected one of setup, create, "),
+        ({"states": ["create", "create"]}, "conf.states[1]: found the string 'create' again, expected it once"),
+        ({"fields": list(FIELDS)}, ""),
+        ({"fields": ["conf"]}, "conf.fields[0]: found the string 'conf', expected one of time, "),
+        ({"fields": {}}, "conf.fields: found an object, expected"),
+        ({"allow": {}}, "conf: found the key 'allow', expected one of "),
+    ],
+}
+OF_CGROUPS = (ClearCFS, Konfine)
+
+
+def refusal(kind: type[skel.Plugin], conf: Any) -> str:
+    """The error of a plugin that is run with this conf."""
+    plugin = kind()
+    result = Node(plugin).run(conf) if kind in OF_CGROUPS else asking.run(plugin, {}, conf)
+    assert len(result.error) < 1000
+    assert result.error.isprintable()
+    return result.error
+
+
+@pytest.mark.parametrize("kind", CONFS, ids=lambda kind: kind.type)
+def test_a_plugin_and_its_schema_refuse_the_same_confs(kind: type[skel.Plugin]) -> None:
+    schema = schema_of(kind())
+    for conf, message in [*ANY_PLUGIN, *CONFS[kind]]:
+        assert (validate_conf(schema, conf) == []) == (message == ""), f"{conf!r:.100}"
+        error = refusal(kind, conf)
+        assert error.startswith(message or "conf") == bool(message), f"{conf!r:.100}: {error}"
+
+
+def test_what_a_schema_cannot_say_the_plugin_says() -> None:
+    """A schema cannot compare the ends of a range, and takes 100.0 for an integer."""
+    confs: list[Any] = [{"systemReserved": "3-1"}, {"systemReserved": [100.0]}]
+    for conf in confs:
+        assert validate_conf(schema_of(Konfine()), conf) == []
+        assert Node(Konfine()).error(conf).startswith("conf.systemReserved")
+
+
+@pytest.mark.parametrize("kind", OF_CGROUPS, ids=lambda kind: kind.type)
+def test_a_bad_conf_changes_nothing_and_is_not_read_in_other_states(kind: type[skel.Plugin]) -> None:
+    node = Node(kind())
+    before = node.cpus()
+    confs: list[Any] = [[], {"key": ""}, {"allow": True}]
+    for conf in confs:
+        assert node.error(conf, annotations={"qos.class": "ls"})
+        assert node.fine(conf, annotations={"qos.class": "ls"}, state="delete") == {}
+    node.tree.assert_written({})
+    assert node.cpus() == before
+
+
+@pytest.mark.parametrize("kind", CONFS, ids=lambda kind: kind.type)
+def test_every_key_is_described(kind: type[skel.Plugin]) -> None:
+    schema = schema_of(kind())
+    assert schema is not None
+    assert all(key["description"] for key in schema["properties"].values())
