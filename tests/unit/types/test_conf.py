@@ -61,9 +61,8 @@ def test_null_is_a_missing_key_but_not_where_one_is_required() -> None:
         Full.from_value({"cpus": None})
 
 
-@pytest.mark.parametrize(
-    ("value", "message"),
-    [
+def test_a_wrong_value_is_named_with_its_place() -> None:
+    for value, message in (
         (None, 'conf.cpus: missing, expected a CPU list such as "0-3,8"'),
         ([], "conf: found an array, expected an object"),
         ({"cpus": 3}, 'conf.cpus: found the number 3, expected a CPU list such as "0-3,8"'),
@@ -84,12 +83,10 @@ def test_null_is_a_missing_key_but_not_where_one_is_required() -> None:
         ),
         ({"cpus": "1", "which": ["a", "a"]}, "conf.which[1]: found the string 'a' again, expected it once"),
         ({"cpus": "1", "limits": {"a": 1}}, "conf.limits.a: found the number 1, expected true or false"),
-    ],
-)
-def test_a_wrong_value_is_named_with_its_place(value: object, message: str) -> None:
-    with pytest.raises(DecodeError) as refused:
-        Full.from_value(value)
-    assert str(refused.value) == message
+    ):
+        with pytest.raises(DecodeError) as refused:
+            Full.from_value(value)
+        assert str(refused.value) == message
 
 
 def test_an_unknown_key_is_answered_with_the_known_ones() -> None:

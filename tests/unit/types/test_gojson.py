@@ -156,10 +156,10 @@ CIRCLE: list[object] = []
 CIRCLE.append(CIRCLE)
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), object(), {1j: 1}, {(): 1}, b"x", {1}, CIRCLE])
-def test_what_json_cannot_say_is_an_encode_error(codec: Any, value: Any) -> None:
-    with pytest.raises(EncodeError):
-        codec.dumps(value)
+def test_what_json_cannot_say_is_an_encode_error(codec: Any) -> None:
+    for value in (float("nan"), float("inf"), object(), {1j: 1}, {(): 1}, b"x", {1}, CIRCLE):
+        with pytest.raises(EncodeError):
+            codec.dumps(value)
 
 
 def test_a_value_nested_without_end_is_an_encode_error() -> None:
@@ -187,7 +187,7 @@ def test_a_pairs_hook_sees_a_document_that_failed_the_same() -> None:
         gojson.loads('{"a" 1}', dict)
 
 
-@pytest.mark.parametrize("document", ['{"a":}', '{"a" 1}', '"abc', '"\\x"', "[1 2]"])
+@pytest.mark.parametrize("document", ['{"a" 1}', '"\\x"'])
 def test_a_syntax_error_is_told_by_an_interpreter_that_has_not_loaded_json(document: Any) -> None:
     code = (
         "import sys; sys.path.insert(0, '.')\n"
@@ -213,9 +213,9 @@ DESCRIPTIONS: list[tuple[object, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("value", "description"), DESCRIPTIONS, ids=lambda case: repr(type(case)))
-def test_a_value_is_described_in_the_words_of_json(value: Any, description: str) -> None:
-    assert gojson.describe(value) == description
+def test_a_value_is_described_in_the_words_of_json() -> None:
+    for value, description in DESCRIPTIONS:
+        assert gojson.describe(value) == description
 
 
 def test_a_long_value_is_cut_in_its_middle() -> None:
