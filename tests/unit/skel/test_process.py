@@ -28,14 +28,15 @@ skel.main(Noop())
 
 
 def run(
-    *argv: str, body: str = "pass", before: str = "", stdin: bytes = REQUEST, shell: str | None = None
+    *argv: str, body: str = "pass", before: str = "", shell: str | None = None, stdin: int | None = None
 ) -> subprocess.CompletedProcess[bytes]:
     """Run a plugin whose invoke does ``body``; ``shell`` are redirections."""
     script = SCRIPT.format(root=ROOT, body=body, before=before)
     command = [sys.executable, "-I", "-S", "-c", script, *argv]
     if shell is not None:
         command = ["sh", "-c", f'exec "$@" {shell}', "sh", *command]
-    return subprocess.run(command, input=stdin, capture_output=True, check=False, timeout=60)
+    given = REQUEST if stdin is None else None
+    return subprocess.run(command, input=given, stdin=stdin, capture_output=True, check=False, timeout=60)
 
 
 def assert_clean(ran: subprocess.CompletedProcess[bytes]) -> None:
@@ -79,20 +80,9 @@ def test_an_exception_is_a_result_and_its_traceback_is_on_stderr() -> None:
     assert b"Traceback" in ran.stderr
 
 
-def test_an_exit_is_a_result() -> None:
-    ran = run("invoke", body="sys.exit(3)")
-    assert ran.returncode == 0
-    assert json.loads(ran.stdout)["error"] == "it tried to exit with 3; expected a result"
-
-
 def test_an_interrupt_is_no_traceback() -> None:
     ran = run("invoke", body="raise KeyboardInterrupt")
     assert (ran.returncode, ran.stdout, ran.stderr) == (130, b"", b"")
-
-
-def test_a_wrong_verb_is_a_result() -> None:
-    ran = run("frobnicate")
-    assert (ran.returncode, json.loads(ran.stdout)["error"]) == (0, "invalid arg frobnicate")
 
 
 def test_no_verb_is_exit_2() -> None:
@@ -125,11 +115,6 @@ def test_a_full_stdout_is_exit_1() -> None:
     assert ran.stderr == (b"noop: the result cannot be written to stdout: [Errno 28] No space left on device\n")
 
 
-def test_a_full_stderr_does_not_spoil_the_result() -> None:
-    ran = run("invoke", shell="2>/dev/full", body="sys.stderr.write('lost')")
-    assert json.loads(ran.stdout)["error"] == ""
-
-
 def test_a_full_stderr_is_no_exit_status() -> None:
     for body in ("sys.stderr.write('lost')", "print('lost', end='')", "import os; os.system('echo lost')"):
         assert_clean(run("invoke", shell="2>/dev/full", body=body))
@@ -147,9 +132,7 @@ def test_a_stdin_that_has_nothing_yet_and_is_not_to_be_waited_for_is_exit_1() ->
     read, write = os.pipe()
     os.set_blocking(read, False)
     try:
-        script = SCRIPT.format(root=ROOT, body="pass", before="")
-        command = [sys.executable, "-I", "-S", "-c", script, "invoke"]
-        ran = subprocess.run(command, stdin=read, capture_output=True, check=False, timeout=60)
+        ran = run("invoke", stdin=read)
     finally:
         os.close(read)
         os.close(write)

@@ -75,15 +75,14 @@ def test_no_verb_is_usage_on_stderr_and_exit_2() -> None:
     assert ran.stdin.tell() == 0
 
 
-@pytest.mark.parametrize("verb", ["", "Invoke", "VERSION", "-x", "ünknown"])
-def test_a_wrong_verb_is_a_result_with_an_error_and_exit_0(verb: str) -> None:
-    plugin = Fake()
-    ran = Process(plugin, verb)
-    assert (ran.status, ran.stderr, plugin.requests) == (0, "", [])
-    assert ran.result == {"plugin": "fake", "version": "0.1", "error": f"invalid arg {verb}"}
+def test_a_wrong_verb_is_a_result_with_an_error_and_exit_0() -> None:
+    for verb in ("", "Invoke", "VERSION", "-x", "ünknown"):
+        plugin = Fake()
+        ran = Process(plugin, verb)
+        assert (ran.status, ran.stderr, plugin.requests) == (0, "", [])
+        assert ran.result == {"plugin": "fake", "version": "0.1", "error": f"invalid arg {verb}"}
 
 
-@pytest.mark.parametrize("verb", ["invoke", "wrong"])
 @pytest.mark.parametrize(
     ("stdin", "said"),
     [
@@ -93,12 +92,13 @@ def test_a_wrong_verb_is_a_result_with_an_error_and_exit_0(verb: str) -> None:
         (b"[" * 100_000, "nested too deep"),
     ],
 )
-def test_a_bad_request_is_said_on_stderr_with_its_place_and_exit_1(verb: str, stdin: bytes, said: str) -> None:
-    ran = Process(Fake(), verb, stdin=stdin)
-    assert (ran.status, ran.stdout) == (1, b"")
-    assert ran.stderr.startswith("fake: the request on stdin: ")
-    assert said in ran.stderr
-    assert ran.stderr.count("\n") == 1
+def test_a_bad_request_is_said_on_stderr_with_its_place_and_exit_1(stdin: bytes, said: str) -> None:
+    for verb in ("invoke", "wrong"):
+        ran = Process(Fake(), verb, stdin=stdin)
+        assert (ran.status, ran.stdout) == (1, b"")
+        assert ran.stderr.startswith("fake: the request on stdin: ")
+        assert said in ran.stderr
+        assert ran.stderr.count("\n") == 1
 
 
 def test_a_request_that_is_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,11 +140,11 @@ def test_an_error_that_is_meant_for_a_person_has_no_traceback() -> None:
     assert (ran.status, ran.stderr, ran.result["error"]) == (0, "", "found a, expected b")
 
 
-@pytest.mark.parametrize(("code", "said"), [(3, "3"), ("stop", "'stop'"), (None, "None")])
-def test_a_plugin_that_exits_is_a_result_with_an_error(code: object, said: str) -> None:
-    ran = Process(failing(SystemExit(code)), "invoke")
-    assert ran.status == 0
-    assert ran.result["error"] == f"it tried to exit with {said}; expected a result"
+def test_a_plugin_that_exits_is_a_result_with_an_error() -> None:
+    for code, said in ((3, "3"), ("stop", "'stop'"), (None, "None")):
+        ran = Process(failing(SystemExit(code)), "invoke")
+        assert ran.status == 0
+        assert ran.result["error"] == f"it tried to exit with {said}; expected a result"
 
 
 WRONG_ANSWERS = [
@@ -164,12 +164,12 @@ WRONG_ANSWERS = [
 ]
 
 
-@pytest.mark.parametrize(("answer", "said"), WRONG_ANSWERS)
-def test_an_answer_that_is_no_result_is_a_result_with_an_error(answer: Any, said: str) -> None:
-    ran = Process(Fake(answer), "invoke")
-    assert ran.status == 0
-    assert said in ran.result["error"]
-    assert ran.result["plugin"] == "fake"
+def test_an_answer_that_is_no_result_is_a_result_with_an_error() -> None:
+    for answer, said in WRONG_ANSWERS:
+        ran = Process(Fake(answer), "invoke")
+        assert ran.status == 0
+        assert said in ran.result["error"]
+        assert ran.result["plugin"] == "fake"
 
 
 def test_a_plugin_without_an_invoke_method_says_so() -> None:
@@ -231,14 +231,14 @@ def test_what_can_not_be_invoked_says_why_and_shows_no_traceback(case: str) -> N
     assert (ran.status, ran.stdout, ran.stderr) == (2, b"", f"fake: {why}\n")
 
 
-@pytest.mark.parametrize("verb", ["-h", "--help", "help"])
-def test_help_tells_what_the_plugin_is_and_takes(verb: str) -> None:
-    ran = Process(Fake(), verb, stdin=b"not read")
-    text = ran.stdout.decode()
-    assert (ran.status, ran.stderr, ran.stdin.tell()) == (0, "", 0)
-    assert text.startswith("fake 1.2, a plugin of the Node Resource Interface v0.1\n\nDoes nothing.\n")
-    assert "  depth: How deep.\n" in text
-    assert text.endswith("  bare\n")
+def test_help_tells_what_the_plugin_is_and_takes() -> None:
+    for verb in ("-h", "--help", "help"):
+        ran = Process(Fake(), verb, stdin=b"not read")
+        text = ran.stdout.decode()
+        assert (ran.status, ran.stderr, ran.stdin.tell()) == (0, "", 0)
+        assert text.startswith("fake 1.2, a plugin of the Node Resource Interface v0.1\n\nDoes nothing.\n")
+        assert "  depth: How deep.\n" in text
+        assert text.endswith("  bare\n")
 
 
 def test_help_of_a_plugin_that_says_nothing_of_itself() -> None:
@@ -307,10 +307,16 @@ def test_a_change_that_this_host_would_drop_is_an_error() -> None:
     assert Process(Adjusting(), "invoke", stdin=known).result["adjust"] == {"oomScoreAdj": 1}
 
 
-@pytest.mark.parametrize("verb", ["version", "--version"])
-def test_version_is_json(verb: str) -> None:
-    about = {"type": "fake", "version": "1.2", "nri": "0.1", "extensions": {"adjust": 1}, "prefork": protocol.VERSION}
-    assert Process(Fake(), verb).result == about | {"build": describe()}
+def test_version_is_json() -> None:
+    for verb in ("version", "--version"):
+        about = {
+            "type": "fake",
+            "version": "1.2",
+            "nri": "0.1",
+            "extensions": {"adjust": 1},
+            "prefork": protocol.VERSION,
+        }
+        assert Process(Fake(), verb).result == about | {"build": describe()}
 
 
 def test_schema_is_the_plugins() -> None:
@@ -331,12 +337,12 @@ class Full(io.RawIOBase):
         raise OSError(28, "No space left on device")
 
 
-@pytest.mark.parametrize("verb", ["invoke", "wrong", "version"])
-def test_an_answer_that_cannot_be_written_is_exit_1(verb: str) -> None:
-    err = io.StringIO()
-    assert skel.run(Fake(), ["fake", verb], io.BytesIO(REQUEST), Full(), err) == 1
-    assert "the result cannot be written to stdout" in err.getvalue()
-    assert "No space left on device" in err.getvalue()
+def test_an_answer_that_cannot_be_written_is_exit_1() -> None:
+    for verb in ("invoke", "wrong", "version"):
+        err = io.StringIO()
+        assert skel.run(Fake(), ["fake", verb], io.BytesIO(REQUEST), Full(), err) == 1
+        assert "the result cannot be written to stdout" in err.getvalue()
+        assert "No space left on device" in err.getvalue()
 
 
 class Pieces(io.RawIOBase):

@@ -1,7 +1,5 @@
 """Annotations with a scope."""
 
-import pytest
-
 from nri.skel import scoped
 from nri.types.v1 import Request, Spec
 
@@ -16,9 +14,8 @@ def request(
     return Request(state="create", id=id, sandbox_id="s", spec=spec, labels=labels)
 
 
-@pytest.mark.parametrize(
-    ("annotations", "found"),
-    [
+def test_the_strongest_scope_wins() -> None:
+    for annotations, found in (
         ({}, None),
         ({KEY: "a"}, (KEY, "a")),
         ({KEY: ""}, (KEY, "")),
@@ -29,10 +26,8 @@ def request(
         ({f"{KEY}/container.app": "c", "io.kubernetes.cri-o.ContainerName": "app"}, (f"{KEY}/container.app", "c")),
         ({f"{KEY}/container.app": "c", "io.kubernetes.container.name": "app"}, (f"{KEY}/container.app", "c")),
         ({f"{KEY}x": "a"}, None),
-    ],
-)
-def test_the_strongest_scope_wins(annotations: dict[str, str] | None, found: tuple[str, str] | None) -> None:
-    assert scoped(request(annotations), KEY) == found
+    ):
+        assert scoped(request(annotations), KEY) == found
 
 
 def test_a_sandbox_is_no_container_of_its_pod() -> None:
