@@ -11,7 +11,7 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -99,7 +99,7 @@ RESULT_SAYS = [as_metadata, as_all_of_a_result]
 FILE_SAYS = [as_a_key_of_a_configuration, as_a_type, as_a_files_name]
 
 
-def ways(says: list[Says]) -> pytest.MarkDecorator:
+def ways(says: Sequence[Says]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("says", says, ids=lambda each: each.__name__)
 
 
