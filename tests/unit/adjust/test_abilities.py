@@ -56,7 +56,12 @@ UPDATED_BY_OCI = UPDATED_BY_NRI - {"hugepageLimits"} | {
     "memory.swap", "memory.checkBeforeUpdate",
 }  # fmt: skip
 
-CONTAINERD, RUNC = NRIAbilities("containerd 1.7.1", (0, 3)), OCIAbilities("runc", lambda: (1, 0))
+
+def runc(version: Version) -> OCIAbilities:
+    return OCIAbilities("runc", lambda: version)
+
+
+CONTAINERD, RUNC = NRIAbilities("containerd 1.7.1", (0, 3)), runc((1, 0))
 
 
 def field(name: str) -> Any:
@@ -87,13 +92,13 @@ def test_oci_runtime_applies_the_fields_of_its_specification() -> None:
     known -= {"linux.resources.blockioClass", "linux.resources.rdtClass", "cdiDevices"}
     for version, new in NEW_IN_OCI.items():
         known |= new
-        assert applied(OCIAbilities("runc", lambda version=version: version)) == known
+        assert applied(runc(version)) == known
     assert {each.oci for each in FIELDS} <= {None, *NEW_IN_OCI}
 
 
 def test_fewer_fields_are_applied_to_a_container_that_exists() -> None:
     assert updated(NRIAbilities("containerd 2.0", (0, 12))) == UPDATED_BY_NRI
-    assert updated(OCIAbilities("runc", lambda: (1, 3))) == UPDATED_BY_OCI
+    assert updated(runc((1, 3))) == UPDATED_BY_OCI
     assert updated(RUNC) == UPDATED_BY_OCI - {"cpu.burst", "cpu.idle", "memory.checkBeforeUpdate"}
 
 

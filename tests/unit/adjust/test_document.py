@@ -107,10 +107,7 @@ WRONG: list[tuple[Any, str]] = [
         in_linux(devices=[DEVICE | {"access": "r"}]),
         f".linux.devices[0]: found the key 'access', expected one of {DEVICE_KEYS}",
     ),
-    (
-        in_linux(oomScoreAdj=1001),
-        ".linux.oomScoreAdj: found the number 1001, expected an integer from -1000 to 1000",
-    ),
+    (in_linux(oomScoreAdj=1001), ".linux.oomScoreAdj: found the number 1001, expected an integer from -1000 to 1000"),
     (in_linux(oomScoreAdj=1.0), ".linux.oomScoreAdj: found the number 1.0, expected an integer"),
     (in_linux(cgroupsPath=""), ".linux.cgroupsPath: found the string '', expected a path, or SLICE:PREFIX:NAME"),
     (

@@ -68,9 +68,9 @@ def hooks(kind: str) -> list[dict[str, Any]]:
 SECCOMP = api.LinuxSeccomp(default_action="SCMP_ACT_ALLOW")
 MOUNT = {"destination": "/a", "type": "bind", "source": "/srv", "options": ["rbind", "ro"]}
 DEVICE = {"path": "/dev/a", "type": "c", "major": "1", "minor": "0", **wrapped(file_mode=0o600, uid=0)}
-SCHEDULER = {"policy": "SCHED_DEADLINE", "flags": ["SCHED_FLAG_RECLAIM"], "nice": -1, "priority": 4}
-TIMES = {"runtime": 1, "deadline": 2, "period": 3}
-POLICY = {"mode": "MPOL_BIND", "nodes": "0-1", "flags": ["MPOL_F_STATIC_NODES"]}
+SCHEDULER: dict[str, Any] = {"policy": "SCHED_DEADLINE", "flags": ["SCHED_FLAG_RECLAIM"], "nice": -1, "priority": 4}
+TIMES: dict[str, Any] = {"runtime": 1, "deadline": 2, "period": 3}
+POLICY: dict[str, Any] = {"mode": "MPOL_BIND", "nodes": "0-1", "flags": ["MPOL_F_STATIC_NODES"]}
 LINUX_CALLS: list[tuple[Build, dict[str, Any]]] = [
     (
         lambda it: it.add_device("/dev/a", major=1, minor=0, file_mode=0o600, uid=0).remove_device("/dev/b"),
