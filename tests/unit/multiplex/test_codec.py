@@ -27,52 +27,35 @@ def decode(parts: list[bytes]) -> tuple[dict[int, bytes], FrameDecoder]:
     return streams, decoder
 
 
-@pytest.mark.parametrize(("channel", "payload", "frame"), VECTORS.values(), ids=VECTORS)
-def test_a_frame_is_written_as_the_table_says(channel: int, payload: bytes, frame: str) -> None:
-    assert encode(channel, payload) == bytes.fromhex(frame)
-
-
-@pytest.mark.parametrize(("channel", "payload", "frame"), VECTORS.values(), ids=VECTORS)
-def test_a_frame_is_read_however_it_is_cut(channel: int, payload: bytes, frame: str) -> None:
-    for parts in every_way(bytes.fromhex(frame)):
-        streams, decoder = decode(parts)
-        assert streams == {channel: payload}
-        assert not decoder.inside
-
-
-def test_frames_that_are_glued_together_are_read_however_they_are_cut() -> None:
-    for parts in every_way(b"".join([frame for _, _, frame in ALL])):
-        streams, decoder = decode(parts)
-        assert streams == {channel: payload for channel, payload, _ in ALL}
-        assert not decoder.inside
-
-
-@pytest.mark.parametrize(
-    "tail", [b"\x00", bytes(7), b"\x00\x00\x00\x01\x00\x00\x00\x05", b"\0\0\0\x01\0\0\0\x05half"]
-)
-def test_a_tail_is_a_frame_that_has_begun(tail: bytes) -> None:
-    _, _, frame = ALL[0]
-    _, decoder = decode([frame + tail])
-    assert decoder.inside
-
-
-def test_nothing_is_no_frame() -> None:
+def test_frames_are_written_and_read_as_the_table_says_however_they_are_cut() -> None:
+    for channel, payload, frame in ALL:
+        assert encode(channel, payload) == frame
+    for wire, expected in [
+        *[(frame, {channel: payload}) for channel, payload, frame in ALL],
+        (b"".join([frame for _, _, frame in ALL]), {channel: payload for channel, payload, _ in ALL}),
+        (bytes.fromhex("00000001 00000000 00000002 00000000") + ALL[0][2], {1: b"a"}),  # empty payloads
+    ]:
+        for parts in every_way(wire):
+            streams, decoder = decode(parts)
+            assert streams == expected
+            assert not decoder.inside
     assert encode(1, b"") == b""
     assert FrameDecoder().feed(b"") == []
 
 
-def test_an_empty_payload_is_passed_over() -> None:
-    for parts in every_way(bytes.fromhex("00000001 00000000 00000002 00000000") + ALL[0][2]):
-        streams, decoder = decode(parts)
-        assert streams == {1: b"a"}
-        assert not decoder.inside
+@pytest.mark.parametrize("tail", [b"\x00", bytes(7), b"\0\0\0\x01\0\0\0\x05", b"\0\0\0\x01\0\0\0\x05half"])
+def test_tail_is_a_frame_that_has_begun(tail: bytes) -> None:
+    _, _, frame = ALL[0]
+    streams, decoder = decode([frame + tail])
+    assert streams.pop(1)[:1] == b"a"
+    assert decoder.inside
 
 
-def test_a_payload_is_handed_out_as_it_comes_and_not_kept() -> None:
+def test_payload_is_handed_out_as_it_arrives_and_not_kept() -> None:
     decoder = FrameDecoder()
     assert decoder.feed(codec.HEADER.pack(7, MAX_PAYLOAD)) == []
     for _ in range(4):
-        assert decoder.feed(bytes(1024 * 1024)) == [(7, bytes(1024 * 1024))]
+        assert decoder.feed(bytes(1 << 20)) == [(7, bytes(1 << 20))]
     assert decoder.inside
     assert decoder.feed(bytes(10)) == [(7, bytes(10))]
     assert not decoder.inside
@@ -93,13 +76,11 @@ def lengths(wire: bytes) -> list[int]:
     [
         (4096, [4096]),
         (4097, [4096, 1]),
-        (100_000, [4096, 95_904]),
-        (MAX_PAYLOAD, [4096, MAX_PAYLOAD - 4096]),
         (MAX_PAYLOAD + 4096, [4096, MAX_PAYLOAD]),
         (2 * MAX_PAYLOAD + 4097, [4096, MAX_PAYLOAD, MAX_PAYLOAD, 1]),
     ],
 )
-def test_a_message_is_a_short_frame_and_one_for_the_rest(size: int, expected: list[int]) -> None:
+def test_message_is_a_short_frame_and_one_for_the_rest(size: int, expected: list[int]) -> None:
     data = (bytes(range(256)) * (size // 256 + 1))[:size]
     wire = encode(3, data)
     assert lengths(wire) == expected
@@ -108,7 +89,7 @@ def test_a_message_is_a_short_frame_and_one_for_the_rest(size: int, expected: li
     assert not decoder.inside
 
 
-def test_a_trunk_of_an_old_nri_has_longer_frames() -> None:
+def test_old_nri_has_longer_frames() -> None:
     data = bytes(OLD_MAX_PAYLOAD)
     wire = encode(1, data, OLD_MAX_PAYLOAD)
     assert lengths(wire) == [4096, OLD_MAX_PAYLOAD - 4096]
@@ -118,8 +99,8 @@ def test_a_trunk_of_an_old_nri_has_longer_frames() -> None:
         decoder.feed(codec.HEADER.pack(1, OLD_MAX_PAYLOAD + 1))
 
 
-@pytest.mark.parametrize("length", [MAX_PAYLOAD + 1, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF])
-def test_a_length_that_no_frame_has_is_refused_for_good(length: int) -> None:
+@pytest.mark.parametrize("length", [MAX_PAYLOAD + 1, 0xFFFFFFFF])
+def test_length_that_no_frame_has_is_refused_for_good(length: int) -> None:
     for parts in every_way(codec.HEADER.pack(5, length)):
         decoder = FrameDecoder()
         with pytest.raises(

@@ -31,24 +31,10 @@ def test_what_several_threads_send_is_not_interleaved(pair: Pair) -> None:
     )
 
 
-def test_the_first_reason_to_close_sticks_and_is_told_once(pair: Pair) -> None:
+def test_first_of_many_reasons_to_close_is_kept_and_reported_once(pair: Pair) -> None:
     receiver = Recorder()
     end = connected(pair[1], receiver)
     assert end.reason is None
-    with running(end):
-        first = end.close("it is enough")
-        assert str(first) == "it is enough"
-        assert end.close("something else") is first
-        pair[0].close()
-    assert end.reason is first
-    assert receiver.reasons == ["it is enough"]
-    with pytest.raises(ClosedError, match=r"^it is enough$"):
-        end.send(b"x")
-
-
-def test_of_many_that_close_at_once_all_are_given_the_same_reason(pair: Pair) -> None:
-    receiver = Recorder()
-    end = connected(pair[1], receiver)
     given, start = [], threading.Barrier(8)
 
     def close(number: int) -> None:
@@ -61,9 +47,16 @@ def test_of_many_that_close_at_once_all_are_given_the_same_reason(pair: Pair) ->
             thread.start()
         for thread in threads:
             thread.join()
+        pair[0].close()
     assert len(given) == 8
     assert {id(reason) for reason in given} == {id(end.reason)}
     assert receiver.reasons == [str(end.reason)]
+    depths = []
+    for _ in range(3):  # the error does not grow when it is raised again
+        with pytest.raises(ClosedError, match=f"^{end.reason}$") as caught:
+            end.send(b"x")
+        depths.append(len(caught.traceback))
+    assert depths == [2, 2, 2]
 
 
 def test_a_peer_that_takes_nothing_loses_the_connection(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,9 +83,9 @@ def test_closing_wakes_a_thread_that_sends_to_a_peer_that_takes_nothing(pair: Pa
     sender = threading.Thread(target=send)
     with running(end):
         sender.start()
-        until(end._sending.locked)
+        assert pair[0].recv(1)  # it has begun
         end.close("it is enough")
-        sender.join(5)
+        sender.join()
     assert failed == ["it is enough"]
 
 
@@ -104,21 +97,7 @@ def test_a_send_to_a_peer_that_went_away_says_so(pair: Pair) -> None:
     assert str(end.run()) == "sending to the peer failed: Broken pipe"
 
 
-def test_an_error_that_is_raised_again_and_again_does_not_grow(pair: Pair) -> None:
-    end = connected(pair[1], Recorder())
-    end.close("it is enough")
-    depths = []
-    for _ in range(3):
-        with pytest.raises(ClosedError) as caught:
-            end.send(b"x")
-        depths.append(len(caught.traceback))
-    end.run()
-    assert depths == [2, 2, 2]
-
-
 def test_what_is_due_is_done_also_when_more_and_more_comes(pair: Pair) -> None:
-    receiver = Due(None)
-    end = connected(pair[1], receiver)
     flooding = threading.Event()
 
     def flood() -> None:
@@ -172,10 +151,8 @@ def test_a_thread_that_waits_in_vain_gives_up_in_time_and_others_read_on(pair: P
     receiver = Releasing(b"answer")
     end = connected(pair[1], receiver)
     with running(end):
-        started = time.monotonic()
         assert not end.wait(receiver.done, 0.05)
         assert not end.wait(receiver.done, -1)
-        assert time.monotonic() - started < TIMEOUT / 2
         pair[0].sendall(b"answer")
         until(lambda: receiver.readers)
         assert end.wait(receiver.done, 0)
@@ -235,9 +212,7 @@ def test_a_job_that_hangs_does_not_stop_reading_and_does_not_keep_the_connection
     release.set()
 
 
-def test_a_receiver_that_fails_does_not_leave_the_connection_open(
-    pair: Pair, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_receiver_that_fails_closes_the_connection(pair: Pair, caplog: pytest.LogCaptureFixture) -> None:
     class Broken(Recorder):
         def receive(self, data: bytes) -> None:
             raise RuntimeError("a bug")
@@ -251,9 +226,7 @@ def test_a_receiver_that_fails_does_not_leave_the_connection_open(
     assert pair[0].recv(1) == b""
 
 
-def test_what_can_not_be_done_when_it_is_due_does_not_leave_the_connection_open(
-    pair: Pair, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_deadline_that_fails_closes_the_connection(pair: Pair, caplog: pytest.LogCaptureFixture) -> None:
     class Broken(Due):
         def expire(self) -> None:
             raise RuntimeError("a bug")

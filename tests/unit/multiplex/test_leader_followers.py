@@ -62,10 +62,10 @@ def test_jobs_that_hang_do_not_stop_reading_and_few_threads_are_kept(source: Sou
         started.append(1)
         assert release.wait(TIMEOUT)
 
-    for number in range(40):
+    for number in range(12):
         source.give(job)
         until_there_are(number + 1, started)
-    assert len(source.threads()) == 41  # one waits
+    assert len(source.threads()) == 13  # one waits
     release.set()
     until(lambda: len(source.threads()) <= leader_followers._MAX_IDLE)
 
@@ -91,7 +91,7 @@ def test_what_is_handed_out_from_elsewhere_is_done_in_a_thread_of_the_readers(so
 
 def test_threads_are_bounded_and_used_again_whatever_the_load_is(source: Source) -> None:
     done: list[int] = []
-    names, count = set(), 3000
+    names, count = set(), 1000
     chance = random.Random(1)
 
     def enough(count: int) -> bool:
@@ -120,7 +120,7 @@ def test_one_job_after_the_other_needs_two_threads(source: Source) -> None:
 
 
 def test_threads_that_finish_together_do_not_all_end(source: Source, switching_often: None) -> None:
-    for _ in range(100):
+    for _ in range(50):
         together, next_one = threading.Barrier(13), threading.Event()
         for _ in range(12):
             source.give(partial(together.wait, TIMEOUT))
@@ -182,12 +182,12 @@ def test_a_job_that_raises_is_logged_and_its_thread_reads_on(
     def broken() -> None:
         raise ValueError("a bug")
 
-    for number in range(20):
+    for number in range(8):
         source.give(broken)
         source.give(lambda: done.append(1))
         until_there_are(number + 1, done)
-    until(lambda: caplog.text.count("ValueError: a bug") == 20)
-    assert all(int(thread.name.rpartition("-")[2]) < 20 for thread in source.threads())
+    until(lambda: caplog.text.count("ValueError: a bug") == 8)
+    assert all(int(thread.name.rpartition("-")[2]) < 10 for thread in source.threads())
 
 
 def test_after_the_end_nothing_is_begun_and_what_runs_may_finish() -> None:

@@ -50,8 +50,8 @@ def test_what_is_longer_than_a_frame_arrives_whole(pair: Pair) -> None:
     assert there.data == data
 
 
-@pytest.mark.parametrize("sent", [b"", b"\0\0", b"\0\0\0\1\0\0\0\5", b"\0\0\0\1\0\0\0\5half"])
-def test_a_peer_that_goes_away_also_within_a_frame_closes(pair: Pair, sent: bytes) -> None:
+@pytest.mark.parametrize("sent", [b"", b"\0\0\0\1\0\0\0\5half"])
+def test_peer_that_goes_away_even_within_a_frame_closes(pair: Pair, sent: bytes) -> None:
     mux, receivers = Mux(pair[1]), [Recorder(), Recorder()]
     for number, receiver in enumerate(receivers):
         mux.open(number).attach(receiver)

