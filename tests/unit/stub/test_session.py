@@ -6,7 +6,6 @@ import contextlib
 import logging
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -15,9 +14,11 @@ import pytest
 from nri import api, stub
 from nri.api import events
 from nri.errors import NRIError
+from nri.multiplex import ClosedError
 from nri.stub import plugin as plugin_module
 from nri.stub import session as session_module
 from nri.ttrpc import Call, Code, StatusError
+from tests.support.connected import at_work
 from tests.support.runtime import NEW, Runtime
 from tests.support.waiting import TIMEOUT, until
 
@@ -64,7 +65,20 @@ def subscribed(*names: str) -> Any:
 
 
 EVERYTHING = tuple(plugin_module.HANDLERS.values())
-Connect = Callable[..., tuple[stub.Session, Runtime]]
+
+
+class Session(stub.Session):
+    """A session that keeps the reason of its end."""
+
+    reason = ""
+
+    def run(self) -> ClosedError:
+        reason = super().run()
+        self.reason = str(reason)
+        return reason
+
+
+Connect = Callable[..., tuple[Session, Runtime]]
 
 
 @pytest.fixture
@@ -72,9 +86,9 @@ def connect() -> Iterator[Connect]:
     """Connects a plugin to a runtime of the test's; ends all of them afterwards."""
     made = []
 
-    def make(plugin: stub.V2Plugin, **options: Any) -> tuple[stub.Session, Runtime]:
+    def make(plugin: stub.V2Plugin, **options: Any) -> tuple[Session, Runtime]:
         ours, theirs = socket.socketpair()
-        session = stub.Session(plugin, IDENTITY, ours)
+        session = Session(plugin, IDENTITY, ours)
         thread = threading.Thread(target=session.run, name="test-session")
         runtime = Runtime(theirs, **options)
         thread.start()
@@ -117,26 +131,19 @@ def test_a_plugin_is_configured_with_what_the_runtime_says(
     assert session.runtime == known
 
 
-@pytest.mark.parametrize(
-    ("version", "mask"),
-    [
-        ("", 0x7FF),
-        ("v0.9.0", 0x7FF),
-        ("v0.10.0", 0x3FFF),
-        ("0.12.2", 0x3FFF),
-        ("v1.0.0-rc1", 0x3FFF),
-        ("(devel)", 0x3FFF),
-        ("0.0.0-unknown", 0x3FFF),
-    ],
-)
-def test_a_plugin_is_subscribed_only_to_what_the_runtime_knows(
-    connect: Connect, version: str, mask: int, caplog: pytest.LogCaptureFixture
+def told(caplog: pytest.LogCaptureFixture, level: int = logging.WARNING) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.levelno >= level]
+
+
+def test_plugin_is_subscribed_only_to_events_that_the_runtime_knows(
+    connect: Connect, caplog: pytest.LogCaptureFixture
 ) -> None:
-    _, runtime = connect(subscribed(*EVERYTHING))
-    assert runtime.configure(NRI_version=version) == mask
-    told = [record.message for record in caplog.records if record.levelno == logging.WARNING]
+    for version, mask in (("v0.10.0", 0x3FFF), ("v0.9.0", 0x7FF)):
+        assert told(caplog) == []
+        _, runtime = connect(subscribed(*EVERYTHING))
+        assert runtime.configure(NRI_version=version) == mask
     missing = "fake 1.2 can't deliver UpdatePodSandbox, PostUpdatePodSandbox, ValidateContainerAdjustment"
-    assert told == ([missing] if mask == 0x7FF else [])
+    assert told(caplog) == [missing]
 
 
 def test_an_optional_event_that_the_runtime_does_not_have_is_no_warning(
@@ -146,8 +153,7 @@ def test_an_optional_event_that_the_runtime_does_not_have_is_no_warning(
     plugin.optional_events = frozenset({api.Event.UPDATE_POD_SANDBOX, api.Event.POST_UPDATE_POD_SANDBOX})
     _, runtime = connect(plugin)
     runtime.configure(NRI_version="v0.9.0")
-    told = [record.message for record in caplog.records if record.levelno == logging.WARNING]
-    assert told == ["fake 1.2 can't deliver ValidateContainerAdjustment"]
+    assert told(caplog) == ["fake 1.2 can't deliver ValidateContainerAdjustment"]
 
 
 def test_the_hooks_follow_the_answer_and_the_end_of_the_connection(connect: Connect) -> None:
@@ -198,7 +204,7 @@ def test_no_hook_follows_the_end_of_the_connection(connect: Connect) -> None:
     plugin.synchronize = synchronize
     plugin.after_synchronize = lambda: seen.append("synchronized")
     plugin.disconnected = ended.set
-    session, runtime = connect(plugin)
+    _, runtime = connect(plugin)
     runtime.configure()
 
     def ask() -> None:
@@ -210,14 +216,14 @@ def test_no_hook_follows_the_end_of_the_connection(connect: Connect) -> None:
     assert begun.wait(TIMEOUT)
     runtime.close()
     asking.join(TIMEOUT)
-    until(lambda: session._server._begun == 0)
+    until(lambda: not at_work())
     assert seen == []
 
 
-@pytest.mark.parametrize(("event", "name"), plugin_module.HANDLERS.items())
-def test_the_mask_follows_the_handlers(connect: Connect, event: int, name: str) -> None:
-    _, runtime = connect(subscribed(name))
-    assert runtime.configure(**NEW) == events.mask([event])
+def test_mask_follows_the_handlers(connect: Connect) -> None:
+    for event, name in plugin_module.HANDLERS.items():
+        _, runtime = connect(subscribed(name))
+        assert runtime.configure(**NEW) == events.mask([event])
 
 
 def test_a_plugin_is_not_subscribed_to_everything_for_want_of_what_the_runtime_knows(connect: Connect) -> None:
@@ -228,27 +234,22 @@ def test_a_plugin_is_not_subscribed_to_everything_for_want_of_what_the_runtime_k
 
 
 @pytest.mark.parametrize(
-    "choice",
+    ("choice", "expected"),
     [
-        ["RunPodSandbox", "StartContainer"],
-        ("runpodsandbox", " StartContainer "),
-        {api.Event.RUN_POD_SANDBOX, "StartContainer"},
-        iter([1, 6, 6]),
+        (("runpodsandbox", " StartContainer "), {api.Event.RUN_POD_SANDBOX, api.Event.START_CONTAINER}),
+        ({api.Event.RUN_POD_SANDBOX, "StartContainer"}, {api.Event.RUN_POD_SANDBOX, api.Event.START_CONTAINER}),
+        (iter([1, 6, 6]), {api.Event.RUN_POD_SANDBOX, api.Event.START_CONTAINER}),
+        (None, set(plugin_module.HANDLERS)),
+        (frozenset(), set(plugin_module.HANDLERS)),
     ],
 )
-def test_a_plugin_is_subscribed_to_the_events_that_it_chooses(connect: Connect, choice: Any) -> None:
+def test_plugin_is_subscribed_to_the_events_that_it_chooses_else_to_all_that_it_handles(
+    connect: Connect, choice: Any, expected: set[int]
+) -> None:
     plugin = subscribed(*EVERYTHING)
     plugin.choice = choice
     _, runtime = connect(plugin)
-    assert runtime.configure(**NEW) == events.mask([api.Event.RUN_POD_SANDBOX, api.Event.START_CONTAINER])
-
-
-@pytest.mark.parametrize("choice", [None, [], frozenset(), {}])
-def test_a_plugin_that_chooses_nothing_is_subscribed_to_what_it_handles(connect: Connect, choice: Any) -> None:
-    plugin = subscribed("run_pod_sandbox", "create_container")
-    plugin.choice = choice
-    _, runtime = connect(plugin)
-    assert runtime.configure(**NEW) == events.mask([api.Event.RUN_POD_SANDBOX, api.Event.CREATE_CONTAINER])
+    assert runtime.configure(**NEW) == events.mask(expected)
 
 
 KNOWN = ", ".join(events.BY_RPC)
@@ -265,9 +266,6 @@ KNOWN = ", ".join(events.BY_RPC)
             ),
         ),
         (["Create"], f"configure chose an event: found 'Create', expected one of {KNOWN}"),
-        (["Configure"], f"configure chose an event: found 'Configure', expected one of {KNOWN}"),
-        ([15], f"configure chose an event: found 15, expected one of {KNOWN}"),
-        ([True], f"configure chose an event: found True, expected one of {KNOWN}"),
         ([None], f"configure chose an event: found None, expected one of {KNOWN}"),
         (["a\nb"], rf"configure chose an event: found 'a\nb', expected one of {KNOWN}"),
         (
@@ -287,8 +285,7 @@ def test_a_choice_that_cannot_be_kept_refuses_the_configuration(
         runtime.configure()
     assert caught.value.message == said
     assert session.runtime is None
-    errors = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
-    assert errors == [f"the plugin can't be configured: {said}"]
+    assert told(caplog, logging.ERROR) == [f"the plugin can't be configured: {said}"]
 
 
 def test_a_chosen_event_that_the_runtime_does_not_have_is_a_warning_unless_it_is_optional(
@@ -299,8 +296,7 @@ def test_a_chosen_event_that_the_runtime_does_not_have_is_a_warning_unless_it_is
     plugin.optional_events = frozenset({api.Event.POST_UPDATE_POD_SANDBOX})
     _, runtime = connect(plugin)
     assert runtime.configure(NRI_version="v0.9.0") == 1
-    told = [record.message for record in caplog.records if record.levelno == logging.WARNING]
-    assert told == ["fake 1.2 can't deliver UpdatePodSandbox"]
+    assert told(caplog) == ["fake 1.2 can't deliver UpdatePodSandbox"]
 
 
 def test_a_choice_of_which_the_runtime_has_nothing_is_not_everything(connect: Connect) -> None:
@@ -363,20 +359,24 @@ def test_pods_and_containers_come_in_several_parts_and_the_plugin_gets_them_at_o
     assert plugin.synchronized == [([], [])]
 
 
-@pytest.mark.parametrize("method", events.METHODS, ids=lambda method: method.rpc)
-def test_an_event_reaches_its_handler_whichever_way_it_comes(connect: Connect, method: events.EventMethod) -> None:
+def test_event_reaches_its_handler_as_its_own_call_and_as_a_state_change(connect: Connect) -> None:
     plugin = subscribed(*EVERYTHING)
     _, runtime = connect(plugin)
     runtime.start(**NEW)
-    request: Any = method.request(pod=POD)
-    if "container" in method.request.DESCRIPTOR.fields_by_name:
-        request.container.CopyFrom(CONTAINER)
-    name = plugin_module.HANDLERS[method.event]
-    assert runtime.event(method.event, request) == method.response()
-    assert plugin.seen == [(name, request)]
-    plugin.seen.clear()
-    assert runtime.state_change(method.event, pod=POD, container=CONTAINER) == api.Empty()
-    assert plugin.seen == ([(name, request)] if method.state_change else [])
+    for method in events.METHODS:
+        request: Any = method.request(pod=POD)
+        if "container" in method.request.DESCRIPTOR.fields_by_name:
+            request.container.CopyFrom(CONTAINER)
+        name = plugin_module.HANDLERS[method.event]
+        assert runtime.event(method.event, request) == method.response()
+        assert plugin.seen == [(name, request)]
+        plugin.seen.clear()
+        assert runtime.state_change(method.event, pod=POD, container=CONTAINER) == api.Empty()
+        assert plugin.seen == ([(name, request)] if method.state_change else [])
+        plugin.seen.clear()
+    for number in (0, 15, -1):  # no event
+        assert runtime.state_change(number, pod=POD) == api.Empty()
+    assert plugin.seen == []
 
 
 def test_a_handlers_answer_goes_to_the_runtime(connect: Connect) -> None:
@@ -412,15 +412,6 @@ def test_an_event_without_a_handler_is_passed_over_as_state_change_and_unimpleme
     assert plugin.seen == []
 
 
-@pytest.mark.parametrize("number", [0, 15, 99, -1, 2**31 - 1])
-def test_a_state_change_with_a_number_that_is_no_event_is_passed_over(connect: Connect, number: int) -> None:
-    plugin = subscribed(*EVERYTHING)
-    _, runtime = connect(plugin)
-    runtime.start()
-    assert runtime.state_change(number, pod=POD) == api.Empty()
-    assert plugin.seen == []
-
-
 def test_a_state_change_has_what_it_came_with(connect: Connect) -> None:
     plugin = subscribed("run_pod_sandbox", "start_container")
     _, runtime = connect(plugin)
@@ -435,44 +426,37 @@ def test_a_state_change_has_what_it_came_with(connect: Connect) -> None:
     assert started.container == CONTAINER
 
 
-@pytest.mark.parametrize(
-    ("error", "code", "message"),
-    [
-        (NRIError("the cgroup is gone"), Code.UNKNOWN, "the cgroup is gone"),
-        (KeyError("id"), Code.UNKNOWN, "'id'"),
-        (StatusError(Code.NOT_FOUND, "no such pod"), Code.NOT_FOUND, "no such pod"),
-    ],
-)
-def test_a_handler_that_raises_refuses_and_the_session_lives_on(
-    connect: Connect, error: BaseException, code: int, message: str
-) -> None:
+def test_handler_that_raises_refuses_and_the_session_lives_on(connect: Connect) -> None:
     plugin = subscribed("run_pod_sandbox")
     _, runtime = connect(plugin)
     runtime.start()
-    plugin.answer = error
+    plugin.answer = StatusError(Code.NOT_FOUND, "no such pod")
     for send in (runtime.event, runtime.state_change):
         with pytest.raises(StatusError) as caught:
             send(api.Event.RUN_POD_SANDBOX)
-        assert (caught.value.code, caught.value.message) == (code, message)
+        assert (caught.value.code, caught.value.message) == (Code.NOT_FOUND, "no such pod")
     plugin.answer = None
     assert runtime.event(api.Event.RUN_POD_SANDBOX) == api.RunPodSandboxResponse()
 
 
-def test_a_handler_that_hangs_is_answered_for_in_time(connect: Connect) -> None:
-    release = threading.Event()
+def test_handler_that_hangs_is_answered_for_just_before_the_deadline(connect: Connect) -> None:
+    release, kept = threading.Event(), []
 
     class Hanging(stub.V2Plugin):
         def run_pod_sandbox(self, request: Any, call: Call) -> None:
+            assert call.deadline is not None
+            assert call.answer_by is not None
+            kept.append(call.deadline - call.answer_by)
             release.wait(TIMEOUT)
 
     _, runtime = connect(Hanging())
     runtime.start()
-    started = time.monotonic()
-    with pytest.raises(StatusError, match=r"RunPodSandbox was not done within its deadline") as caught:
-        runtime.event(api.Event.RUN_POD_SANDBOX, timeout=0.5)
+    with pytest.raises(StatusError) as caught:
+        runtime.event(api.Event.RUN_POD_SANDBOX, timeout=0.3)
     assert caught.value.code == Code.DEADLINE_EXCEEDED
-    assert time.monotonic() - started < TIMEOUT
     release.set()
+    assert runtime.event(api.Event.RUN_POD_SANDBOX) == api.RunPodSandboxResponse()
+    assert kept[-1] == pytest.approx(0.05)
 
 
 def test_updates_go_to_the_runtime_and_those_that_failed_come_back(connect: Connect) -> None:
@@ -501,7 +485,7 @@ def test_updates_without_a_connection_fail(connect: Connect) -> None:
     session, runtime = connect(subscribed("run_pod_sandbox"))
     runtime.start()
     runtime.close()
-    until(lambda: session._mux.reason)
+    until(lambda: session.reason)
     with pytest.raises(NRIError, match=r"^the peer closed the connection$"):
         session.update_containers([])
 
@@ -516,8 +500,8 @@ def test_a_plugin_is_told_of_the_end(connect: Connect) -> None:
 
 def test_a_registration_that_is_refused_closes(connect: Connect) -> None:
     session, _ = connect(subscribed("run_pod_sandbox"), refuse=lambda: NRIError("name is taken"))
-    until(lambda: session._mux.reason)
-    assert str(session._mux.reason) == "the runtime did not register 42-tester: UNKNOWN: name is taken"
+    until(lambda: session.reason)
+    assert session.reason == "the runtime did not register 42-tester: UNKNOWN: name is taken"
 
 
 def test_a_runtime_that_registers_but_does_not_configure_is_left(
@@ -525,8 +509,8 @@ def test_a_runtime_that_registers_but_does_not_configure_is_left(
 ) -> None:
     monkeypatch.setattr(session_module, "REGISTRATION_TIMEOUT", 0.2)
     session, _runtime = connect(subscribed("run_pod_sandbox"))
-    until(lambda: session._mux.reason)
-    assert str(session._mux.reason) == "the runtime registered 42-tester, but did not configure it"
+    until(lambda: session.reason)
+    assert session.reason == "the runtime registered 42-tester, but did not configure it"
 
 
 @pytest.mark.parametrize("when", ["before", "registered", "configured", "synchronized"])
