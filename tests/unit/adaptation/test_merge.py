@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
@@ -88,7 +89,7 @@ def entries(path: str, *keys: str) -> Any:
     return made
 
 
-def test_the_table_has_every_field_of_an_adjustment() -> None:
+def test_table_has_every_field_of_an_adjustment_with_an_owner_of_its_own() -> None:
     def leaves(descriptor: Any, prefix: str = "") -> Any:
         for field in descriptor.fields:
             path = prefix + field.name
@@ -100,44 +101,49 @@ def test_the_table_has_every_field_of_an_adjustment() -> None:
 
     assert set(leaves(api.ContainerAdjustment.DESCRIPTOR)) == set(FIELDS)
 
-
-def test_every_field_has_an_owner_and_no_two_the_same() -> None:
     numbers = [FIELDS[path].owner for path in SETTABLE]
     assert len(set(numbers)) == len(numbers)
     assert set(numbers) | {api.Field.OciHooks} == set(api.Field.values()) - {0}
+    assert set(REMOVABLE) == {*MAPS, *LISTS, "linux.namespaces"}
+    assert set(MAPS) == {"annotations", "linux.sysctl", "linux.net_devices"}
 
 
-@pytest.mark.parametrize("path", SETTABLE)
-def test_a_field_that_one_plugin_sets_is_as_it_set_it(path: str) -> None:
-    merger = merged(message(path, 1))
-    assert changed_fields(merger.adjustment) == changed_fields(message(path, 1))
-    expected = merged().adjustment
-    expected.MergeFrom(message(path, 1))
-    if path.startswith("linux"):
-        expected.linux.rdt.SetInParent()
-    assert merger.adjustment == expected
-    assert owners(merger, path) == ({"key": "00-p"} if FIELDS[path].kind in (MAP, LIST) else "00-p")
+def test_field_that_one_plugin_sets_is_as_it_set_it_and_shown_to_later_ones() -> None:
+    for path in SETTABLE:
+        merger = merged(message(path, 1))
+        assert changed_fields(merger.adjustment) == changed_fields(message(path, 1))
+        expected = merged().adjustment
+        expected.MergeFrom(message(path, 1))
+        if path.startswith("linux"):
+            expected.linux.rdt.SetInParent()
+        assert merger.adjustment == expected
+        assert owners(merger, path) == ({"key": "00-p"} if FIELDS[path].kind in (MAP, LIST) else "00-p")
+        is_hidden = "rdt." in path or path in ("CDI_devices", "linux.memory_policy")
+        assert (merger.container == merged().container) == is_hidden
 
 
-@pytest.mark.parametrize("plugins", [("00-p", "10-p"), ("00-p", "00-p")])
-@pytest.mark.parametrize("path", SETTABLE)
-def test_a_field_that_is_set_twice_is_a_conflict_that_names_it_and_both(path: str, plugins: tuple[str, str]) -> None:
-    merger = add(merged(), message(path, 1), plugins[0])
-    with pytest.raises(ConflictError) as caught:
-        add(merger, message(path, 2), plugins[1])
-    rule = FIELDS[path]
-    key = "key" if rule.kind in (MAP, LIST) else ""
-    assert (caught.value.field, caught.value.plugins) == (f"{path} {key}".rstrip(), plugins)
-    words = f"both tried to set {api.Field.Name(rule.owner)} {key}"
-    assert str(caught.value) == f'plugins "{plugins[1]}" and "{plugins[0]}" {words}'
+def test_field_that_is_set_twice_is_a_conflict_that_names_it_and_both_plugins() -> None:
+    for path, second in itertools.product(SETTABLE, ("10-p", "00-p")):
+        merger = add(merged(), message(path, 1), "00-p")
+        with pytest.raises(ConflictError) as caught:
+            add(merger, message(path, 2), second)
+        rule = FIELDS[path]
+        key = "key" if rule.kind in (MAP, LIST) else ""
+        assert (caught.value.field, caught.value.plugins) == (f"{path} {key}".rstrip(), ("00-p", second))
+        words = f"both tried to set {api.Field.Name(rule.owner)} {key}"
+        assert str(caught.value) == f'plugins "{second}" and "00-p" {words}'
 
 
-@pytest.mark.parametrize("path", [path for path in SETTABLE if FIELDS[path].kind in (MAP, LIST)])
-def test_other_keys_are_no_conflict(path: str) -> None:
-    merger = merged(message(path, 1, key="b"), message(path, 2, key="a"))
-    assert owners(merger, path) == {"a": "10-p", "b": "00-p"}
-    order = ["a", "b"] if FIELDS[path].kind == MAP else ["b", "a"]
-    assert changed_fields(merger.adjustment) == [f"{path} {key}" for key in order]
+def test_other_keys_are_no_conflict_and_a_minus_is_a_part_of_keys_that_cannot_be_removed() -> None:
+    for path in [path for path in SETTABLE if FIELDS[path].kind in (MAP, LIST)]:
+        merger = merged(message(path, 1, key="b"), message(path, 2, key="a"))
+        assert owners(merger, path) == {"a": "10-p", "b": "00-p"}
+        order = ["a", "b"] if FIELDS[path].kind == MAP else ["b", "a"]
+        assert changed_fields(merger.adjustment) == [f"{path} {key}" for key in order]
+        if path not in REMOVABLE:
+            merger = merged(message(path, 1), message(path, 2, key="-key"))
+            assert set(changed_fields(merger.adjustment)) == {f"{path} key", f"{path} -key"}
+            assert owners(merger, path) == {"key": "00-p", "-key": "10-p"}
 
 
 @pytest.mark.parametrize("path", [path for path, rule in FIELDS.items() if rule.kind == ADDED])
@@ -164,11 +170,6 @@ def test_a_plugin_with_hooks_of_several_kinds_owns_them_once() -> None:
     assert owners(merged(api.ContainerAdjustment(hooks={})), "hooks.prestart") is None
 
 
-def test_these_can_be_removed_by_key() -> None:
-    assert set(REMOVABLE) == {*MAPS, *LISTS, "linux.namespaces"}
-    assert set(MAPS) == {"annotations", "linux.sysctl", "linux.net_devices"}
-
-
 @pytest.mark.parametrize("path", [*MAPS, *LISTS])
 def test_a_plugin_replaces_what_an_earlier_one_has_set_by_removing_it_and_then_owns_it(path: str) -> None:
     merger = merged(message(path, 1), entries(path, "-key", "key"))
@@ -191,9 +192,7 @@ def test_a_removal_alone_leaves_an_earlier_plugins_entry_of_a_map(path: str) -> 
 
 
 @pytest.mark.parametrize("path", LISTS)
-def test_a_removal_takes_an_earlier_plugins_entry_out_of_a_list_and_owns_its_key(
-    path: str,
-) -> None:
+def test_a_removal_takes_an_earlier_plugins_entry_out_of_a_list_and_owns_its_key(path: str) -> None:
     merger = merged(message(path, 1), entries(path, "-key"))
     assert changed_fields(merger.adjustment) == ([f"{path} -key"] if path == "mounts" else [])
     assert owners(merger, path) == {"key": "-10-p"}
@@ -221,15 +220,6 @@ def test_a_namespace_is_claimed_by_a_removal_as_by_a_value(first: str, second: s
     assert shown(merger, path) == ([] if first.startswith("-") else ["key"])
     with pytest.raises(ConflictError):
         add(merger, message(path, 2, key=second), "10-p")
-
-
-@pytest.mark.parametrize(
-    "path", [path for path in SETTABLE if FIELDS[path].kind in (MAP, LIST) and path not in REMOVABLE]
-)
-def test_where_nothing_can_be_removed_a_minus_is_a_part_of_the_key(path: str) -> None:
-    merger = merged(message(path, 1), message(path, 2, key="-key"))
-    assert set(changed_fields(merger.adjustment)) == {f"{path} key", f"{path} -key"}
-    assert owners(merger, path) == {"key": "00-p", "-key": "10-p"}
 
 
 @pytest.mark.parametrize("path", [*MAPS, "mounts"])
@@ -281,18 +271,6 @@ def test_resource_limits_and_huge_pages_are_shown_after_the_containers_own() -> 
     merger = merged(adjustment, container=container)
     assert [each.hard for each in merger.container.rlimits] == [1, 2]
     assert [each.limit for each in merger.container.linux.resources.hugepage_limits] == [1, 2]
-
-
-@pytest.mark.parametrize("path", ["CDI_devices", "linux.rdt.clos_id", "linux.memory_policy"])
-def test_these_are_for_the_runtime_only(path: str) -> None:
-    assert merged(message(path, 1)).container == merged().container
-
-
-@pytest.mark.parametrize(
-    "path", [path for path in SETTABLE if "rdt." not in path and path not in ("CDI_devices", "linux.memory_policy")]
-)
-def test_everything_else_is_shown(path: str) -> None:
-    assert merged(message(path, 1)).container != merged().container
 
 
 # Removals of other kinds

@@ -34,19 +34,18 @@ def as_dict(value: Any) -> Any:
 
 
 @pytest.mark.parametrize("event", ["CreateContainer", "UpdateContainer", "StopContainer"])
-@pytest.mark.parametrize("path", UPDATABLE)
-def test_updates_of_a_container_are_put_together_and_conflict_likewise(path: str, event: str) -> None:
-    first, third = merged(update(path, 1), update(path, 2, "third"), event=event)
-    assert (first.container_id, third.container_id) == ("other", "third")
-    assert changed_fields(first) == changed_fields(update(path, 1))
-    name, key = api.Field.Name(FIELDS[path].owner), "key" if FIELDS[path].kind in (MAP, LIST) else ""
-    with pytest.raises(ConflictError) as caught:
-        merged(update(path, 1), update(path, 3), event=event)
-    assert str(caught.value) == f'plugins "10-p" and "00-p" both tried to set {name} {key}'
+def test_updates_of_a_container_are_put_together_and_conflict_likewise(event: str) -> None:
+    for path in UPDATABLE:
+        first, third = merged(update(path, 1), update(path, 2, "third"), event=event)
+        assert (first.container_id, third.container_id) == ("other", "third")
+        assert changed_fields(first) == changed_fields(update(path, 1))
+        name, key = api.Field.Name(FIELDS[path].owner), "key" if FIELDS[path].kind in (MAP, LIST) else ""
+        with pytest.raises(ConflictError) as caught:
+            merged(update(path, 1), update(path, 3), event=event)
+        assert str(caught.value) == f'plugins "10-p" and "00-p" both tried to set {name} {key}'
 
 
-@pytest.mark.parametrize("path", [f"{RESOURCES}pids", f"{RESOURCES}devices"])
-def test_limits_of_processes_and_device_rules_are_ignored(path: str) -> None:
+def test_limits_of_processes_and_device_rules_are_ignored() -> None:
     one = {"container_id": "other", "linux": {"resources": {"pids": {"limit": 1}, "devices": [{"allow": True}]}}}
     (found,) = merged(one, one)
     assert changed_fields(found) == []
