@@ -22,9 +22,16 @@ from tests.support.pods import container, pod
 from tests.support.waiting import SOON, wait_until
 
 if TYPE_CHECKING:
+    from nri.v1bridge import BridgeOptions
     from tests.support.host import Host
 
 SOURCE = str(Path(__file__).parents[3])
+
+AMPLE = 60.0
+"""Seconds of a deadline that is not what is tested: a machine that is twenty times slower keeps it."""
+
+SHORT = 0.3
+"""Seconds of a deadline for a plugin that never answers."""
 
 NOTING = """
 def note(file, text):
@@ -98,14 +105,12 @@ def start_error(runtime: adaptation.Runtime, **changes: Any) -> str:
 class Attached:
     """A bridge in this process, and an embedded runtime that it serves."""
 
-    def __init__(self, host: Host, *, prefork: bool, timeout: float = SOON) -> None:
+    def __init__(self, host: Host, *, prefork: bool) -> None:
         self.host = host
         self._prefork = prefork
-        self.bridge = Bridge(
-            bridge_options(host, prefork=prefork), lambda _text: bridge_options(host, prefork=self._prefork)
-        )
+        self.bridge = Bridge(self._options(), lambda _text: self._options())
         host.closing.append(self.bridge.close)
-        self.runtime = adaptation.Runtime(request_timeout=timeout)
+        self.runtime = adaptation.Runtime(request_timeout=AMPLE)
         ours, theirs = socket.socketpair()
         session = Session(self.bridge, Identity(name="v1bridge", index="10"), theirs)
         self._session = threading.Thread(target=session.run, name="session")
@@ -116,33 +121,36 @@ class Attached:
     def keeps_the_bridge(self) -> bool:
         return self.runtime.plugins == ["10-v1bridge"]
 
+    def _options(self) -> BridgeOptions:
+        return bridge_options(self.host, prefork=self._prefork, plugin_timeout=AMPLE)
+
     def close(self) -> None:
+        self.end()
+        assert wait_until(lambda: not at_work())
+        assert wait_until(lambda: not [each for each in threading.enumerate() if each.name.startswith("prefork")])
+        assert wait_until(lambda: not self.host.processes())
+
+    def end(self) -> None:
+        """End the session and what waits for requests."""
         self._prefork = False
         self.bridge.configure("", stub.RuntimeInfo(name="over", version="1.0"))
         self.runtime.close()
         self._session.join(SOON)
         assert not self._session.is_alive()
-        assert wait_until(lambda: not at_work())
-        assert wait_until(lambda: not [each for each in threading.enumerate() if each.name.startswith("prefork")])
-        assert wait_until(lambda: not self.host.processes())
 
 
 class Site(Attached):
-    """A host with one plugin ``rude``, its bridge, and a runtime that the bridge serves.
+    """A host with one plugin ``rude``, its bridge, and a runtime that the bridge serves."""
 
-    :param reads: whether the plugin, if it is a foreign one, reads its stdin, or closes it unread.
-    """
-
-    def __init__(self, host: Host, way: str, *, timeout: float = SOON, reads: bool = True) -> None:
+    def __init__(self, host: Host, way: str) -> None:
         self.way = way
         self.notes = host.root / "notes"
-        self._reads = reads
-        install(host, way, reads=reads)
+        install(host, way)
         host.configure(entry(way))
-        super().__init__(host, prefork=way in WAITING, timeout=timeout)
+        super().__init__(host, prefork=way in WAITING)
 
     def install(self) -> Path:
-        return install(self.host, self.way, reads=self._reads)
+        return install(self.host, self.way)
 
     def configure(self, do: str = "", *others: PluginEntry, **options: Any) -> None:
         """Have the plugin do this when it is asked next; nothing at all by default."""
@@ -164,6 +172,6 @@ class Site(Attached):
         assert wait_until(is_ready, SOON)
         return set(self.host.processes())
 
-    def served_by(self) -> int:
-        """The process that has answered last."""
-        return int(self.notes.read_text().split()[-1])
+    def served(self) -> list[int]:
+        """The numbers of the processes that have been asked, in order."""
+        return [int(pid) for pid in self.notes.read_text().split()] if self.notes.exists() else []

@@ -39,7 +39,7 @@ def test_the_first_event_finds_its_plugin_loaded(
     monkeypatch.setattr(bridge, "PLUGINS_WITHIN", SOON)  # a machine may be busy
     install(host, way)
     host.configure(entry(way))
-    attached.append(Attached(host, prefork=True, timeout=SOON * 4))
+    attached.append(Attached(host, prefork=True))
     assert start_error(attached[0].runtime) == ""
     assert "rude: a waiting process takes this request" in caplog.text
     assert "starting a process" not in caplog.text

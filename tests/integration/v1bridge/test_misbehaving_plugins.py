@@ -1,4 +1,4 @@
-"""Plugins that misbehave, each way that they are started: what the runtime is told; that nothing is left of it."""
+"""Plugins that misbehave: the runtime gets an error, nothing is left of them, and the next request is served."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import re
 import shutil
 import threading
 import time
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,25 +16,17 @@ import pytest
 
 from nri.process import conversation, launch, wait
 from nri.stub.session import ANSWER_EARLY
-from nri.v1bridge import served as module
-from tests.integration.v1bridge.site import Site
-from tests.support.processes import kill
+from nri.v1bridge.served import MARGIN
+from tests.integration.v1bridge.site import AMPLE, SHORT, Site, install
+from tests.support.host import Host
+from tests.support.processes import all_reaped, kill, open_fds
 from tests.support.waiting import SOON, wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.support.host import Host
-
-SHORT = 2.0
-"""Seconds that a real runtime gives the bridge."""
-
-MARGIN = 1.0
-"""Of these; more than in earnest, so that a machine that is busy with other tests is not what is tested."""
-
 ANY = ("cold", "warm", "foreign", "prestarted")
-BUILT = ("cold", "warm")
 FOREIGN = ("foreign", "prestarted")
 
 CLEAN = b'{"plugin": "rude", "version": "0.1", "error": ""}'
@@ -52,162 +45,190 @@ os.close(ready)
 
 
 class Case(NamedTuple):
-    """What a plugin does, started in these ways, and the error, as a pattern; "" where it is none."""
+    """What a plugin does, the ways in which it is started, and the error, as a pattern; "" for none."""
 
     do: str
     ways: tuple[str, ...]
     error: str
 
 
-KILLED = r"killed: no result after [01](\.\d+)? s"
+KILLED = r"killed: no result after [\d.]+ s"
 NOTHING = "no valid result: it wrote nothing to stdout, expected a result"
 TOO_LONG = "killed: it wrote more than 1048576 bytes to stdout, expected one result"
 
 CASES = {
+    # Three faults in every way, each of the others in one.
     "hangs": Case("time.sleep(1000)", ANY, KILLED),
+    "crashes": Case("os.kill(os.getpid(), signal.SIGSEGV)", ANY, f"{NOTHING}; ended by signal 11"),
+    "leaves a child that holds all open": Case(SPREAD.replace("{prepare}", "pass"), ANY, ""),
+    # It does not end.
     "hangs and ignores what it can": Case(
-        "for n in (1, 2, 3, 13, 15): signal.signal(n, signal.SIG_IGN)\nwhile True: time.sleep(1000)", ANY, KILLED
+        "for n in (1, 2, 3, 13, 15): signal.signal(n, signal.SIG_IGN)\nwhile True: time.sleep(1000)",
+        ("warm",),
+        KILLED,
     ),
-    "is stopped": Case("os.kill(os.getpid(), signal.SIGSTOP)", ANY, KILLED),
-    "closes all that is open and hangs": Case("os.closerange(0, 1000)\ntime.sleep(1000)", ANY, KILLED),
-    "closes all that is open and exits": Case("os.closerange(0, 1000)\nos._exit(0)", ANY, NOTHING),
+    "is stopped": Case("os.kill(os.getpid(), signal.SIGSTOP)", ("warm",), KILLED),
+    "closes all that is open and hangs": Case("os.closerange(0, 1000)\ntime.sleep(1000)", ("warm",), KILLED),
     "hangs in a thread when it is done": Case(
-        "import threading\nthreading.Thread(target=time.sleep, args=(1000,)).start()", ANY, KILLED
+        "import threading\nthreading.Thread(target=time.sleep, args=(1000,)).start()", ("cold",), KILLED
     ),
-    "hangs at its exit": Case("import atexit\natexit.register(time.sleep, 1000)", ANY, KILLED),
-    "writes its result and hangs": Case(f"say({CLEAN!r}); time.sleep(1000)", FOREIGN, KILLED),
+    "hangs at its exit": Case("import atexit\natexit.register(time.sleep, 1000)", ("warm",), KILLED),
+    "writes its result and hangs": Case(f"say({CLEAN!r}); time.sleep(1000)", ("prestarted",), KILLED),
     "leaves its group and hangs": Case(
         "pid = os.fork() or time.sleep(1000)\nos.setpgid(pid, pid)\nos.setpgid(0, pid)\nos.kill(pid, 9)\n"
         "time.sleep(1000)",
-        ANY,
+        ("warm",),
         KILLED,
     ),
+    # It ends, or what started it.
     "kills its server": Case("os.getppid() == {host} or os.kill(os.getppid(), signal.SIGKILL)", ("warm",), ""),
     "stops its server": Case("os.getppid() == {host} or os.kill(os.getppid(), signal.SIGSTOP)", ("warm",), ""),
-    "crashes": Case("os.kill(os.getpid(), signal.SIGSEGV)", ANY, f"{NOTHING}; ended by signal 11"),
-    "is killed": Case("os.kill(os.getpid(), signal.SIGKILL)", ANY, f"{NOTHING}; ended by signal 9"),
-    "exits without a result": Case("os._exit(3)", ANY, f"{NOTHING}; exit status 3"),
-    "exits with 0 without a result": Case("os._exit(0)", ANY, NOTHING),
-    "raises": Case("raise RuntimeError('no such device')", ANY, ".*no such device"),
+    "is killed": Case("os.kill(os.getpid(), signal.SIGKILL)", ("prestarted",), f"{NOTHING}; ended by signal 9"),
+    "closes all that is open and exits": Case("os.closerange(0, 1000)\nos._exit(0)", ("prestarted",), NOTHING),
+    "exits without a result": Case("os._exit(3)", ("warm",), f"{NOTHING}; exit status 3"),
+    "exits with 0 without a result": Case("os._exit(0)", ("cold",), NOTHING),
+    "is clean and exits with 3": Case(
+        f"say({CLEAN!r}); os._exit(3)", ("foreign",), "exit status 3, although it wrote a result without error"
+    ),
+    "raises": Case("raise RuntimeError('no such device')", ("warm", "foreign"), ".*no such device"),
     "eats memory": Case(
         "import resource\nresource.setrlimit(resource.RLIMIT_AS, (1 << 28, 1 << 28))\nbytearray(1 << 30)",
-        ANY,
+        ("warm",),
         ".*MemoryError",
     ),
-    "writes 8 MB of a result": Case("result.metadata['x'] = 'x' * (8 << 20)", BUILT, TOO_LONG),
-    "says that it is another": Case("result = result.replace(plugin='konfine')", BUILT, ""),
-    "says that it is another, by hand": Case(
-        f"say({CLEAN!r}.replace(b'rude', b'konfine')); os._exit(0)", FOREIGN, ""
-    ),
-    "is clean and exits with 3": Case(
-        f"say({CLEAN!r}); os._exit(3)", FOREIGN, "exit status 3, although it wrote a result without error"
-    ),
+    # It writes too much, or the wrong thing.
+    "writes 8 MB of a result": Case("result.metadata['x'] = 'x' * (8 << 20)", ("warm",), TOO_LONG),
+    "writes 100 MB": Case("for _ in range(1600): say(b'x' * 65536)", ("foreign",), TOO_LONG),
+    "floods stderr": Case(f"for _ in range(100): os.write(2, {FLOOD!r}.encode() + b'\\n')", ("warm", "foreign"), ""),
+    "says that it is another": Case("result = result.replace(plugin='konfine')", ("cold",), ""),
     "writes half a result": Case(
-        f"say({CLEAN!r}[:-9]); os._exit(0)", FOREIGN, "no valid result: line 1 column 38: unterminated string"
+        f"say({CLEAN!r}[:-9]); os._exit(0)", ("foreign",), "no valid result: line 1 column 38: unterminated string"
     ),
-    "writes 100 MB": Case("for _ in range(1600): say(b'x' * 65536)", FOREIGN, TOO_LONG),
-    "writes no UTF-8": Case(r"say(b'\xff\xfe{}'); os._exit(0)", FOREIGN, r"no valid result: .*"),
+    "writes no UTF-8": Case(r"say(b'\xff\xfe{}'); os._exit(0)", ("foreign",), r"no valid result: .*"),
     "writes no UTF-8 in a string": Case(
-        r"""say(b'{"plugin": "rude", "version": "0.1", "metadata": {"x": "\xff"}}'); os._exit(0)""", FOREIGN, ""
+        r"""say(b'{"plugin": "rude", "version": "0.1", "metadata": {"x": "\xff"}}'); os._exit(0)""", ("foreign",), ""
     ),
-    "writes something before its result": Case("say(b'ready!')", FOREIGN, "no valid result: .*: ready!{"),
+    "writes something before its result": Case("say(b'ready!')", ("foreign",), "no valid result: .*: ready!{"),
     "writes something after its result": Case(
-        f"say({CLEAN!r} + b'bye'); os._exit(0)", FOREIGN, r"no valid result: .*bye"
+        f"say({CLEAN!r} + b'bye'); os._exit(0)", ("prestarted",), r"no valid result: .*bye"
     ),
+    "answers twice": Case(f"say({CLEAN!r} + {CLEAN!r}); os._exit(0)", ("foreign",), r"no valid result: .*\}\{.*"),
     "forks and answers twice": Case(
-        "pid = os.fork()\nif pid: os.waitpid(pid, 0)", BUILT, r"no valid result: .*\}\\n\{.*"
+        "pid = os.fork()\nif pid: os.waitpid(pid, 0)", ("warm",), r"no valid result: .*\}\\n\{.*"
     ),
     "forks and answers twice, the first time with an error": Case(
         "pid = os.fork()\nif pid: os.waitpid(pid, 0)\nelse: raise RuntimeError('no such device')",
-        BUILT,
+        ("warm",),
         r"no valid result: .*\}\\n\{.*",
     ),
     "forks, and only the second process answers": Case(
-        "pid = os.fork()\nif pid: os.waitpid(pid, 0); os._exit(0)", BUILT, ""
+        "pid = os.fork()\nif pid: os.waitpid(pid, 0); os._exit(0)", ("warm",), ""
     ),
     "answers past nri.skel": Case(
         f"for fd in range(3, 20):\n    try: os.write(fd, {CLEAN!r})\n    except OSError: pass",
-        BUILT,
+        ("cold", "warm"),
         "(no valid result: .*|ended by signal 9, although it wrote a result without error)",
     ),
-    "answers twice by hand": Case(f"say({CLEAN!r} + {CLEAN!r}); os._exit(0)", FOREIGN, r"no valid result: .*\}\{.*"),
-    "floods stderr": Case(f"for _ in range(100): os.write(2, {FLOOD!r}.encode() + b'\\n')", ANY, ""),
-    "leaves a child that holds all open": Case(SPREAD.replace("{prepare}", "pass"), ANY, ""),
 }
 
 
-@pytest.fixture
-def sites() -> Iterator[Callable[..., Site]]:
-    """Makes a site; it is closed after the test."""
-    opened: list[Site] = []
+Sites = Callable[[str], Site]
 
-    def make(host: Host, way: str, **options: Any) -> Site:
-        opened.append(Site(host, way, **options))
-        return opened[-1]
 
-    yield make
-    for site in opened:
+@pytest.fixture(scope="module")
+def sites(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sites]:
+    """Returns the site of a way; the tests share it, and each leaves it as it was."""
+    before = open_fds()
+    made: dict[str, Site] = {}
+
+    def site_of(way: str) -> Site:
+        if way not in made:
+            made[way] = Site(Host(tmp_path_factory.mktemp(way)), way)
+        return made[way]
+
+    yield site_of
+    for site in made.values():
+        site.end()
+    for site in made.values():  # no thread and no process of any may be left
         site.close()
+        site.bridge.close()
+    assert all_reaped()
+    assert wait_until(lambda: open_fds().items() <= before.items()), "descriptors are left open"
+
+
+def asked(site: Site, do: str, seconds: float = AMPLE, **options: Any) -> tuple[str, int]:
+    """Have the plugin do this, in a process that waited if there are any; return the error, and the process's number.
+
+    :param seconds: its deadline. On a busy machine it may be killed before it has begun; then it gets twice the time.
+    """
+    for _ in range(20):
+        ready = site.make_ready()
+        site.configure(do, timeout=seconds, **options)
+        before = len(site.served())
+        error = site.start()
+        assert site.keeps_the_bridge()
+        begun = site.served()[before:]
+        if not begun:
+            seconds *= 2
+        elif not ready or begun[-1] in ready:
+            return error, begun[-1]
+    pytest.fail("no process that waited has ever been asked")
 
 
 @pytest.mark.parametrize(("name", "way"), [(name, way) for name, case in CASES.items() for way in case.ways])
-def test_one_that_misbehaves_is_named_leaves_nothing_and_the_next_request_is_unharmed(
-    host: Host, sites: Callable[..., Site], name: str, way: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    case = CASES[name]
-    monkeypatch.setattr(module, "MARGIN", MARGIN)
-    site = sites(host, way, timeout=SHORT if case.error == KILLED else SOON)
-    for attempt in range(20):  # a busy machine may have a plugin started as ever, which is not what is tested
-        ready = site.make_ready()
-        site.configure(case.do.replace("{root}", str(host.root)).replace("{host}", str(os.getpid())))
-        error = site.start()
-        assert site.keeps_the_bridge(), f"attempt {attempt}"
-        if not ready or site.served_by() in ready:
-            break
-    else:
-        pytest.fail("no process that waited has ever been asked")
+def test_fault_names_its_plugin_leaves_nothing_and_spares_the_next_request(sites: Sites, name: str, way: str) -> None:
+    site, case = sites(way), CASES[name]
+    child = site.host.root / "child"
+    do = case.do.replace("{root}", str(site.host.root)).replace("{host}", str(os.getpid()))
+    error, served_by = asked(site, do, SHORT if case.error == KILLED else AMPLE)
     if case.error:
         assert re.search(f"plugin rude: {case.error}", error), error
     else:
         assert error == ""
-    gone = [site.served_by(), *([int((host.root / "child").read_text())] if "child" in case.do else [])]
-    assert wait_until(lambda: not [pid for pid in host.processes() if pid in gone])
-    site.configure("note(NOTES, 'well')".replace("NOTES", repr(str(host.root / "well"))))
+    gone = {served_by, *([int(pid) for pid in child.read_text().split()] if "child" in case.do else [])}
+    assert wait_until(lambda: not gone & set(site.host.processes()))
+    serves_well(site)
+
+
+def serves_well(site: Site) -> None:
+    """Check that the next request is served."""
+    well = site.host.root / "well"
+    site.configure(f"note({str(well)!r}, 'well')")
     assert site.start() == ""
-    assert (host.root / "well").read_text() == "well\n"
+    assert well.read_text() == "well\n"
+    well.unlink()
 
 
-@pytest.mark.parametrize("way", ["foreign", "prestarted"])
-def test_one_that_closes_its_stdin_unread_may_while_a_megabyte_is_sent(
-    host: Host, sites: Callable[..., Site], way: str
-) -> None:
-    site = sites(host, way, reads=False)
-    for _ in range(5):
+@pytest.mark.parametrize("way", FOREIGN)
+def test_plugin_may_close_its_stdin_unread_while_a_megabyte_is_sent(sites: Sites, way: str) -> None:
+    site = sites(way)
+    install(site.host, way, reads=False)
+    site.configure()
+    for _ in range(3):
         assert site.start(annotations={"large": "x" * (1 << 20)}) == ""
     assert site.keeps_the_bridge()
+    site.install()
+    serves_well(site)
 
 
-def test_what_the_bridge_keeps_of_its_time_is_enough_to_wait_for_one_that_was_killed() -> None:
-    assert wait.REAP_LATE < module.MARGIN - ANSWER_EARLY
+def test_margin_of_the_bridge_is_enough_to_reap_a_killed_plugin() -> None:
+    assert wait.REAP_LATE < MARGIN - ANSWER_EARLY
 
 
-@pytest.mark.parametrize("way", ANY)
-def test_a_killed_one_that_the_kernel_does_not_let_go_delays_no_answer_and_is_reaped_later(
-    host: Host, sites: Callable[..., Site], way: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("way", ["cold", "warm"])
+def test_killed_plugin_that_does_not_end_delays_no_answer_and_is_reaped_later(
+    sites: Sites, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As one in an uninterruptible call: here it is not killed at all."""
-    monkeypatch.setattr(module, "MARGIN", wait.REAP_WITHIN / 2)
-    site = sites(host, way, timeout=2 * wait.REAP_WITHIN)
-    site.make_ready()
+    """As one in an uninterruptible system call: here it is not killed at all."""
+    site = sites(way)
     with monkeypatch.context() as patched:
         patched.setattr(conversation.Conversation, "_kill", lambda _self: None)
-        site.configure("time.sleep(1000)", failure_policy="ignore")
-        assert site.start() == ""
-        assert site.keeps_the_bridge()
-    stuck = site.served_by()
+        error, stuck = asked(site, "time.sleep(1000)", SHORT, failure_policy="ignore")
+        assert error == ""
     if way != "warm":  # its server is replaced, and kills once more what it has made
-        assert stuck in host.processes()
-    kill(stuck)
+        assert stuck in site.host.processes()
+    for pid in set(site.host.processes()) & set(site.served()):
+        kill(pid)
     site.configure()
     assert site.start() == ""
     assert wait_until(lambda: not os.path.exists(f"/proc/{stuck}"))
@@ -246,25 +267,26 @@ def link_to_nothing(path: Path) -> None:
     path.symlink_to("nowhere")
 
 
-@pytest.mark.parametrize("way", ANY)
+SPOILT: list[tuple[Callable[[Path], None], tuple[str, ...], str]] = [
+    (remove, ANY, "not found: no such executable in"),
+    (make_directory, ("cold",), "not run: .* is a directory; expected an executable file"),
+    (take_permission, ("warm",), r"not run: .* is not executable \(mode 0644\); expected one like 0755"),
+    (break_interpreter, ("warm",), "cannot be started: .*: its interpreter '.*' does not exist"),
+    (forget_interpreter, ("prestarted",), "cannot be started: .*Exec format error; expected a program for this"),
+    (empty, ("foreign",), "cannot be started: .*Exec format error; expected a program for this machine"),
+    (link_to_nothing, ("cold",), "not run: .* is a link to nowhere, which does not exist"),
+]
+
+
 @pytest.mark.parametrize(
-    ("spoil", "error"),
-    [
-        (remove, "not found: no such executable in"),
-        (make_directory, "not run: .* is a directory; expected an executable file"),
-        (take_permission, r"not run: .* is not executable \(mode 0644\); expected one like 0755"),
-        (break_interpreter, "cannot be started: .*: its interpreter '.*' does not exist"),
-        (forget_interpreter, "cannot be started: .*Exec format error; expected a program for this machine"),
-        (empty, "cannot be started: .*Exec format error; expected a program for this machine"),
-        (link_to_nothing, "not run: .* is a link to nowhere, which does not exist"),
-    ],
+    ("spoil", "way", "error"), [(spoil, way, error) for spoil, ways, error in SPOILT for way in ways]
 )
-def test_a_file_that_cannot_be_run_is_named_at_once_and_a_good_one_serves_the_next_request(
-    host: Host, sites: Callable[..., Site], way: str, spoil: Callable[[Path], None], error: str
+def test_file_that_cannot_be_run_is_named_at_once_and_a_good_one_serves_the_next_request(
+    sites: Sites, spoil: Callable[[Path], None], way: str, error: str
 ) -> None:
-    site = sites(host, way)
+    site = sites(way)
     site.make_ready()
-    path = host.bin / "rude"
+    path = site.host.bin / "rude"
     spoil(path)
     for _ in range(2):
         assert re.search(f"plugin rude: {error}", found := site.start()), found
@@ -272,7 +294,6 @@ def test_a_file_that_cannot_be_run_is_named_at_once_and_a_good_one_serves_the_ne
     site.install()
     assert site.start() == ""
     assert site.keeps_the_bridge()
-    site.make_ready()
 
 
 def runs_what_is_written(program: Path) -> bool:
@@ -284,15 +305,15 @@ def runs_what_is_written(program: Path) -> bool:
     return True
 
 
-@pytest.mark.parametrize("way", ANY)
-def test_a_file_that_is_being_written_is_waited_for(
-    host: Host, sites: Callable[..., Site], way: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("way", ["cold", "warm"])
+def test_file_that_is_being_written_is_waited_for(
+    sites: Sites, way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    site = sites(host, way)
+    site = sites(way)
     site.make_ready()
-    path = host.bin / "rude"
-    shutil.copy2("/bin/sh", host.root / "sh")
-    path.write_text(f"#!{host.root}/sh\ncat >/dev/null\necho '{{}}'\n")
+    path = site.host.bin / "rude"
+    shutil.copy2("/bin/sh", tmp_path / "sh")
+    path.write_text(f"#!{tmp_path}/sh\ncat >/dev/null\necho '{{}}'\n")
     errors = []
     is_busy = threading.Event()
 
@@ -301,8 +322,8 @@ def test_a_file_that_is_being_written_is_waited_for(
         time.sleep(seconds)
 
     monkeypatch.setattr(launch, "time", SimpleNamespace(monotonic=time.monotonic, sleep=sleep))
-    with (host.root / "sh").open("ab"):  # the interpreter is what the kernel finds busy
-        if runs_what_is_written(host.root / "sh"):
+    with (tmp_path / "sh").open("ab"):  # the interpreter is what the kernel finds busy
+        if runs_what_is_written(tmp_path / "sh"):
             pytest.skip("needs a kernel that does not run what is being written (not Linux 6.11 and 6.12)")
         thread = threading.Thread(target=lambda: errors.append(site.start()))
         thread.start()
@@ -310,30 +331,34 @@ def test_a_file_that_is_being_written_is_waited_for(
         assert errors == []
     thread.join(SOON)
     assert errors == [""]
+    site.install()
+    serves_well(site)
 
 
-@pytest.mark.parametrize("way", ANY)
-def test_one_that_is_replaced_while_it_works_ends_as_it_is_and_the_next_is_the_new_one(
-    host: Host, sites: Callable[..., Site], way: str
+@pytest.mark.parametrize("way", ["cold", "warm", "prestarted"])
+def test_plugin_replaced_while_it_works_ends_its_work_and_the_next_request_is_for_the_new_one(
+    sites: Sites, way: str, tmp_path: Path
 ) -> None:
-    site = sites(host, way)
+    site = sites(way)
     site.make_ready()
     site.configure(
-        f"note({str(host.root / 'begun')!r}, '')\n"
-        f"while not os.path.exists({str(host.root / 'go')!r}): time.sleep(0.01)\n"
-        f"note({str(host.root / 'old')!r}, 'ended')"
+        f"note({str(tmp_path / 'begun')!r}, '')\n"
+        f"while not os.path.exists({str(tmp_path / 'go')!r}): time.sleep(0.01)\n"
+        f"note({str(tmp_path / 'old')!r}, 'ended')"
     )
     errors = []
     thread = threading.Thread(target=lambda: errors.append(site.start()))
     thread.start()
-    assert wait_until((host.root / "begun").exists)
-    new = host.root / "new"
-    new.write_text(f"#!/bin/sh\ncat >/dev/null\necho new >> {host.root}/new-ran\necho '{{}}'\n")
+    assert wait_until((tmp_path / "begun").exists)
+    new = tmp_path / "new"
+    new.write_text(f"#!/bin/sh\ncat >/dev/null\necho new >> {tmp_path}/new-ran\necho '{{}}'\n")
     new.chmod(0o755)
-    new.rename(host.bin / "rude")
-    (host.root / "go").touch()
+    new.rename(site.host.bin / "rude")
+    (tmp_path / "go").touch()
     thread.join(SOON)
     assert errors == [""]
-    assert (host.root / "old").read_text() == "ended\n"
+    assert (tmp_path / "old").read_text() == "ended\n"
     assert site.start() == ""
-    assert (host.root / "new-ran").read_text() == "new\n"
+    assert (tmp_path / "new-ran").read_text() == "new\n"
+    site.install()
+    serves_well(site)
