@@ -6,7 +6,7 @@ PYTEST_ARGS ?= --quiet --numprocesses 2
 BIN := .venv/bin
 export PYTHON
 
-.PHONY: help demo demo-containerd test test-python test-node coverage fuzz soak lint binaries install may-install uninstall rollback deb bench clean venv
+.PHONY: help demo demo-containerd quick test test-all test-python test-node coverage fuzz soak lint binaries install may-install uninstall rollback deb bench clean venv
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -18,9 +18,14 @@ demo: binaries ## show two pods on an embedded runtime with the real bridge and 
 demo-containerd: binaries ## the same demonstration on a private, real containerd; needs root
 	@$(BIN)/python -m demo.on_containerd
 
+quick: venv ## run the unit tests: a minute, without root, compiled binaries or runtimes
+	@$(BIN)/python -m pytest $(PYTEST_ARGS) tests/unit
+
 test: binaries ## run all tests that this machine can run; the end lists what was skipped, and why
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)
-	@echo "not run: make test-node, a whole machine with systemd and cgroup v2 in an emulator"
+
+test-all: binaries ## everything, for hours: emulated machines, other Pythons, coverage, fuzzing, soak, bench; goes on where it stopped
+	@tools/parts all
 
 test-python: binaries ## the unit and integration tests with another Python: PYTHON=3.14
 	@tools/test-python $(PYTHON)

@@ -5,3 +5,6 @@
 machine of its own, each module in it a page of a runbook, and its ``kernel.txt``, if any, more of the kernel's
 command line.
 """
+
+CORE = "core"
+"""The machine that runs the most important scenarios of all others."""

@@ -1,4 +1,7 @@
-"""Run the scenarios: ``python -m tests.node [-k EXPRESSION] [MACHINE...]``, all machines by default."""
+"""Run the scenarios: ``python -m tests.node [-k WORD] [MACHINE...]``, all machines by default.
+
+The machine ``core`` is no folder: it runs the scenarios of all folders with the mark ``core``, on one containerd.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from harness.node import ROOT
-from tests.node import emulator, image, payload
+from tests.node import CORE, emulator, image, payload
 
 SCENARIOS = Path(__file__).resolve().parent / "scenarios"
 CACHE = ROOT / ".cache/node"
@@ -19,9 +22,12 @@ TIMEOUT = 2400.0  # seconds for one machine, which is 10 to 20 times slower than
 
 def main(arguments: list[str]) -> int:
     """Make what is not there, run the machines, print a line for each scenario; return the exit status."""
-    known = sorted(path.name for path in SCENARIOS.iterdir() if path.is_dir() and path.name != "__pycache__")
+    folders = sorted(path.name for path in SCENARIOS.iterdir() if path.is_dir() and path.name != "__pycache__")
+    known = [CORE, *folders]
     parser = argparse.ArgumentParser(prog="python -m tests.node", description=__doc__)
-    parser.add_argument("machines", nargs="*", metavar="MACHINE", help=f"of {', '.join(known)}; all by default")
+    parser.add_argument(
+        "machines", nargs="*", metavar="MACHINE", help=f"of {', '.join(known)}; all but {CORE} by default"
+    )
     parser.add_argument("-k", dest="only", default="", metavar="WORD", help="only scenarios whose name has it")
     parser.add_argument("-j", dest="jobs", type=int, default=1, metavar="N", help="machines at a time (default 1)")
     parser.add_argument(
@@ -32,7 +38,7 @@ def main(arguments: list[str]) -> int:
     chosen = parser.parse_args(arguments)
     if unknown := sorted(set(chosen.machines) - set(known)):
         parser.error(f"no machine {', '.join(unknown)}: expected some of {', '.join(known)}")
-    machines = chosen.machines or known
+    machines = chosen.machines or folders
     CACHE.mkdir(parents=True, exist_ok=True)
     BUILD.mkdir(parents=True, exist_ok=True)
     started = time.monotonic()

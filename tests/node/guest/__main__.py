@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.node import CORE
+
 REBOOT = 42
 """The exit status that asks for a reboot, and the next file."""
 
@@ -50,6 +52,8 @@ class Lines:
 
 def main(machine: str, only: str) -> int:
     """Run the scenarios; return pytest's exit status, or :data:`REBOOT`."""
+    if machine == CORE:
+        return _run(machine, [SCENARIOS], only or "not containerd-1.7", "-m", CORE)
     folder = SCENARIOS / machine
     phases = sorted(folder.glob("[0-9]_*.py"))
     phase = int(PHASE.read_text()) if PHASE.exists() else 0
@@ -61,8 +65,9 @@ def main(machine: str, only: str) -> int:
     return REBOOT
 
 
-def _run(name: str, places: list[Path], only: str) -> int:
+def _run(name: str, places: list[Path], only: str, *options_of_machine: str) -> int:
     options = ["-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:terminalreporter", "--timeout=900", "--tb=short"]
+    options += options_of_machine
     options += ["-o", "python_files=*.py", f"--junitxml={RESULTS}/{name}.xml"]
     options += ["-o", "junit_family=xunit1"]  # has what a scenario records
     if only:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from harness.containerd.cri import Cri
 from tests.node.guest import node
 from tests.node.guest.kubelet import show
 from tests.node.guest.shell import wait_until
 
 
+@pytest.mark.core
 def test_a_registered_bridge_serves_a_pods_life(cri: Cri) -> None:
     _lives(cri, "registered")
 

@@ -70,9 +70,16 @@ EVENTS: list[Callable[[node.Pod], None]] = [
     _cpus_of_the_slice,
     _sibling_ends,
 ]
+CORE = [_daemon_reload, _weight_of_the_slice]
 
 
-@pytest.mark.parametrize("event", EVENTS, ids=[event.__name__.strip("_") for event in EVENTS])
+@pytest.mark.parametrize(
+    "event",
+    [
+        pytest.param(event, id=event.__name__.strip("_"), marks=[pytest.mark.core] if event in CORE else [])
+        for event in EVENTS
+    ],
+)
 def test_the_knobs_stay_as_the_plugins_set_them(pod: node.Pod, event: Callable[[node.Pod], None]) -> None:
     event(pod)
     # systemd writes in its own time: once it has answered a later question about the unit, it has done it.
@@ -115,6 +122,7 @@ def test_a_quota_that_runc_sets_is_removed_by_the_next_update(
     _is_as_set(pod)
 
 
+@pytest.mark.core
 def test_a_quota_that_comes_back_to_a_pods_slice_is_removed_by_the_next_update(pod: node.Pod, cri: Cri) -> None:
     # The kubelet gives the pod a quota of its own again when its limits change, after the containers.
     pod.slice.set(CPUQuotaPerSecUSec=300_000)

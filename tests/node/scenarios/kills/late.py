@@ -31,6 +31,7 @@ def _is_served(pod: node.Pod) -> bool:
     return found == ("max 100000", "max 100000", "1-3")
 
 
+@pytest.mark.core
 def test_a_pod_that_starts_while_the_service_is_stopped(
     cri: Cri, record_property: Callable[[str, object], None]
 ) -> None:
@@ -54,6 +55,7 @@ def test_a_pod_that_starts_while_the_service_is_stopped(
     early.remove()
 
 
+@pytest.mark.core
 def test_a_kill_of_the_bridge_in_the_service(cri: Cri) -> None:
     before, seen = processes.bridges(), _synchronized()
     processes.kill(before)

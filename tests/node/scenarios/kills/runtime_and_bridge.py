@@ -34,6 +34,7 @@ def _serves(name: str) -> None:
         pod.remove()
 
 
+@pytest.mark.core
 def test_a_restart_of_containerd(cri: Cri) -> None:
     pod = node.Pod(cri, "stays")
     before = processes.bridges()
@@ -61,6 +62,7 @@ def test_a_kill_of_a_plugin_that_is_loaded_ahead(cri: Cri) -> None:
     _serves("after-plugins")
 
 
+@pytest.mark.core
 def test_a_kill_of_a_registered_bridge_lasts_until_the_runtime_is_restarted(cri: Cri) -> None:
     processes.kill(processes.bridges())
     wait_until("its plugins have ended", lambda: not processes.servers())
