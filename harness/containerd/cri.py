@@ -15,7 +15,7 @@ import grpc
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 API: dict[str, Any] = json.loads(Path(__file__).with_name("cri-api.json").read_text())
-TIMEOUT = 20.0  # seconds for one call, plugins included
+TIMEOUT = 60.0  # seconds for one call, plugins included
 NODE = 2  # NamespaceMode: the host's network, so no CNI plugin is needed
 
 _Field = descriptor_pb2.FieldDescriptorProto
@@ -212,3 +212,10 @@ class Cri:
 
     def remove_pod(self, pod: str) -> None:
         self.call("RemovePodSandbox", pod_sandbox_id=pod)
+
+    def remove_pods(self) -> None:
+        """Stop and remove the pods that this client has run, with their containers."""
+        while self._pods:
+            pod, _ = self._pods.popitem()
+            self.stop_pod(pod)  # of one that is gone, too
+            self.remove_pod(pod)

@@ -27,7 +27,7 @@ from harness.containerd import cgroups, image, toml
 from harness.containerd.cri import Cri
 from harness.containerd.enclosure import SYSTEM_PATH, Enclosure
 
-READY_IN = 20.0  # seconds until a started containerd must answer
+READY_IN = 60.0  # seconds until a started containerd must answer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +55,8 @@ class Containerd:
     :param conf: the content of the enclosure's /etc/nri/conf.json.
     :param release: by default the machine's own.
     :param oci_runtime: the path of the OCI runtime for CRI; by default runc.
+    :param request_timeout: the seconds that a v2 plugin has for an event. containerd's own default is 2, which is no
+        time on a busy machine: a test of a deadline says so.
     :param prepare: called with the enclosure before containerd starts; it may install v2 plugins in /opt/nri/plugins.
     """
 
@@ -66,10 +68,11 @@ class Containerd:
         release: Release | None = None,
         prepare: Callable[[Enclosure], object] | None = None,
         oci_runtime: str = "",
+        request_timeout: float = 40.0,
     ) -> None:
         self.release = release or Release.at(Path("/usr/bin"))
         self.enclosure = Enclosure(bin_dir=bin_dir, conf=conf)
-        self._prepare, self._oci_runtime = prepare, oci_runtime
+        self._prepare, self._oci_runtime, self._request_timeout = prepare, oci_runtime, request_timeout
         self._process: subprocess.Popen[bytes] | None = None
         self._owned = ExitStack()
 
@@ -104,7 +107,13 @@ class Containerd:
         root, program = self.enclosure.root, self.release.programs / "containerd"
         config = root / "config.toml"
         config.write_text(
-            toml.config(self.release.version, root=root, socket=self.socket, oci_runtime=self._oci_runtime)
+            toml.config(
+                self.release.version,
+                root=root,
+                socket=self.socket,
+                oci_runtime=self._oci_runtime,
+                request_timeout=self._request_timeout,
+            )
         )
         # nsenter is our child and containerd is its child, so a file has the pid in the enclosure
         launch: list[str | Path] = ["sh", "-c", 'echo $$ > "$1"; shift; exec setsid "$@"', "sh", self._pid]

@@ -15,15 +15,19 @@ _SNAPSHOTTERS = ("aufs", "blockfile", "btrfs", "devmapper", "erofs", "overlayfs"
 _TRACING = ("io.containerd.tracing.processor.v1.otlp", "io.containerd.internal.v1.tracing")
 
 
-def config(version: tuple[int, ...], *, root: Path, socket: Path, oci_runtime: str = "") -> str:
+def config(
+    version: tuple[int, ...], *, root: Path, socket: Path, oci_runtime: str = "", request_timeout: float
+) -> str:
     """Return a config.toml for a containerd of this version.
 
     :param oci_runtime: the path of the OCI runtime for CRI; "" for runc.
+    :param request_timeout: the seconds that a v2 plugin has for an event.
     """
     for generation, text in _GENERATIONS.items():
         if version[: len(generation)] == generation:
             cri = "io.containerd.grpc.v1.cri" if version < (2,) else "io.containerd.cri.v1.runtime"
-            return text(root, socket) + (_binary(cri, oci_runtime) if oci_runtime else "")
+            nri = "" if version < (1, 7) else _NRI_V2.format(timeout=request_timeout)
+            return text(root, socket) + nri + (_binary(cri, oci_runtime) if oci_runtime else "")
     raise RuntimeError(f"no configuration for containerd {version}, only for {sorted(_GENERATIONS)}")
 
 
@@ -54,8 +58,8 @@ def _binary(cri: str, oci_runtime: str) -> str:
 """
 
 
-def _config_1_6(root: Path, socket: Path) -> str:
-    """Configuration version 2. NRI v0.1 has no switch: it is on when /etc/nri/conf.json exists."""
+def _config_1(root: Path, socket: Path) -> str:
+    """Configuration version 2. NRI v0.1 has no switch: it is on when /etc/nri/conf.json exists. On 1.7 NRI is v2."""
     return f"""\
 version = 2
 {_places(root, socket)}
@@ -81,12 +85,9 @@ _NRI_V2 = """
   socket_path = "/var/run/nri/nri.sock"
   plugin_path = "/opt/nri/plugins"
   plugin_config_path = "/etc/nri/conf.d"
+  plugin_registration_timeout = "60s"
+  plugin_request_timeout = "{timeout:g}s"
 """
-
-
-def _config_1_7(root: Path, socket: Path) -> str:
-    """Configuration version 2 as well; NRI is v2, and off by default."""
-    return _config_1_6(root, socket) + _NRI_V2
 
 
 def _config_2(root: Path, socket: Path) -> str:
@@ -114,11 +115,11 @@ version = 3
 
 [plugins."io.containerd.cri.v1.runtime".cni]
   conf_dir = "{root}/cni/net.d"
-{_NRI_V2}"""
+"""
 
 
 _GENERATIONS: dict[tuple[int, ...], Callable[[Path, Path], str]] = {
-    (1, 6): _config_1_6,
-    (1, 7): _config_1_7,
+    (1, 6): _config_1,
+    (1, 7): _config_1,
     (2,): _config_2,
 }

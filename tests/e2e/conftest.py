@@ -11,10 +11,11 @@ import pytest
 
 from harness import debian
 from harness.containerd import cgroups, releases
-from harness.containerd.bridged import log, prepared
+from harness.containerd.bridged import LOG, configure, connected, log, prepared
 from harness.containerd.cri import Cri
 from harness.containerd.enclosure import SYSTEM_PATH
 from harness.containerd.instance import Containerd, Release
+from tests.support.waiting import SOON, until
 
 ROOT = Path(__file__).parent.parent.parent
 CACHE = ROOT / ".cache/containerd"
@@ -114,14 +115,39 @@ def two_cpus() -> None:
 
 
 @pytest.fixture
-def containerd(containerd_v2: Release, installed: Path) -> Iterator[Containerd]:
-    """A containerd of each generation with NRI v2, which has launched the bridge."""
+def fresh_containerd(containerd_v2: Release, installed: Path) -> Iterator[Containerd]:
+    """A containerd of each generation with NRI v2, which has launched the bridge: for a test that breaks them."""
     with Containerd(release=containerd_v2, prepare=prepared(installed)) as containerd:
         yield containerd
         print(log(containerd))  # shown when the test fails
 
 
+@pytest.fixture(scope="module")
+def shared_containerd(containerd_v2: Release, installed: Path) -> Iterator[Containerd]:
+    """The same for the tests of a module."""
+    with Containerd(release=containerd_v2, prepare=prepared(installed)) as containerd:
+        # Before 1.7.26 containerd does not synchronize a bridge that it launches.
+        until(lambda: connected(containerd) == 1 or containerd.release.version < (1, 7, 26), "the bridge", SOON)
+        yield containerd
+
+
+@pytest.fixture
+def containerd(shared_containerd: Containerd) -> Iterator[Containerd]:
+    """The module's containerd, without the plugins and the log of earlier tests."""
+    bin_dir = shared_containerd.enclosure.opt_nri / "bin"
+    installed = set(os.listdir(bin_dir))
+    os.truncate(shared_containerd.enclosure.root / LOG, 0)
+    yield shared_containerd
+    print(log(shared_containerd))  # shown when the test fails
+    configure(shared_containerd)
+    for name in set(os.listdir(bin_dir)) - installed:
+        (bin_dir / name).unlink()
+
+
 @pytest.fixture
 def cri(containerd: Containerd) -> Iterator[Cri]:
+    """A client of the module's containerd; its pods are removed after the test, without plugins."""
     with containerd.cri() as cri:
         yield cri
+        configure(containerd)
+        cri.remove_pods()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from harness.containerd.enclosure import CommandFailedError
-from tests.e2e.test_runtime_on_podman import Podman, podman
+from tests.e2e.test_runtime_on_podman import Podman, both, podman
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.runtime
@@ -55,6 +55,7 @@ def shell(podman: Podman, container: str, command: str) -> str:
     return podman("exec", container, "/bin/sh", "-c", command)
 
 
+@both
 def test_devices_mounts_and_sysctls_are_in_the_container(injecting: Podman) -> None:
     data = injecting.node.root / "data"
     data.mkdir()

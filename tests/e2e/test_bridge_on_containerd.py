@@ -74,17 +74,18 @@ def test_each_plugin_runs_once_for_each_step(containerd: Containerd, cri: Cri, t
 
 
 def test_a_plugin_of_conf_json_runs_once_for_a_pod_also_where_containerd_runs_it_itself(
-    containerd: Containerd, cri: Cri, tmp_path: Path
+    fresh_containerd: Containerd, tmp_path: Path
 ) -> None:
-    keeper = StandIn(containerd.enclosure.opt_nri / "bin", "keeper", tmp_path / "kept")
+    keeper = StandIn(fresh_containerd.enclosure.opt_nri / "bin", "keeper", tmp_path / "kept")
     conf = {"version": "0.1", "plugins": [{"type": "keeper"}]}
-    (containerd.enclosure.etc_nri / "conf.json").write_text(json.dumps(conf))
+    (fresh_containerd.enclosure.etc_nri / "conf.json").write_text(json.dumps(conf))
 
-    pod = cri.run_pod("web")
-    container = create(cri, pod)
-    cri.start(container)
-    cri.stop(container)
-    cri.stop_pod(pod)
+    with fresh_containerd.cri() as cri:
+        pod = cri.run_pod("web")
+        container = create(cri, pod)
+        cri.start(container)
+        cri.stop(container)
+        cri.stop_pod(pod)
 
     assert [(r["state"], r["id"]) for r in keeper.requests()] == [
         ("create", pod),
@@ -96,25 +97,28 @@ def test_a_plugin_of_conf_json_runs_once_for_a_pod_also_where_containerd_runs_it
 
 @pytest.mark.parametrize("policy", ["fail", "ignore"])
 def test_a_plugin_that_hangs_is_killed_in_time_and_the_next_pod_gets_its_plugins(
-    containerd: Containerd, cri: Cri, tmp_path: Path, policy: str
+    containerd_v2: Release, installed: Path, tmp_path: Path, policy: str
 ) -> None:
-    keeper = StandIn(containerd.enclosure.opt_nri / "bin", "keeper", tmp_path / "kept")
-    pod = cri.run_pod("web")
-    container = create(cri, pod)
-    script(containerd, "hang", f"echo $$ > {tmp_path}/pid; exec sleep 1000")
-    configure(containerd, {"type": "hang", "failurePolicy": policy})
+    with (
+        Containerd(release=containerd_v2, prepare=prepared(installed), request_timeout=2) as containerd,
+        containerd.cri() as cri,
+    ):
+        keeper = StandIn(containerd.enclosure.opt_nri / "bin", "keeper", tmp_path / "kept")
+        container = create(cri, cri.run_pod("web"))
+        script(containerd, "hang", "exec sleep 1000")
+        configure(containerd, {"type": "hang", "failurePolicy": policy})
 
-    if policy == "fail":
-        with pytest.raises(grpc.RpcError) as refused:
+        if policy == "fail":
+            with pytest.raises(grpc.RpcError) as refused:
+                cri.start(container)
+            assert "plugin hang: killed: no result after 1." in refused.value.details()
+        else:
             cri.start(container)
-        assert "plugin hang: killed: no result after 1." in refused.value.details()
-    else:
-        cri.start(container)
-        assert cri.status(container).state == 1  # running
+            assert cri.status(container).state == 1  # running
 
-    assert "1000" not in _commands(containerd, "sleep")
-    configure(containerd, {"type": "keeper"})
-    other = cri.run_pod("other")
+        assert "1000" not in _commands(containerd, "sleep")
+        configure(containerd, {"type": "keeper"})
+        other = cri.run_pod("other")
     assert [(r["state"], r["id"]) for r in keeper.requests() if r["state"] == "create"] == [("create", other)]
 
 

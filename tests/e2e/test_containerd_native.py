@@ -1,6 +1,5 @@
 """containerd 1.6 runs v0.1 plugins itself: what it tells them, and what their answers do."""
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -139,49 +138,3 @@ def test_a_plugins_error_does_not_keep_a_pod_from_stopping(node: Node) -> None:
     node.cri.remove_pod(pod)
 
     assert [r["state"] for r in node.plugin.requests()][-2:] == ["delete", "delete"]
-
-
-def test_containers_outlive_a_restart_of_containerd(node: Node) -> None:
-    container = node.run_container(node.run_pod())
-
-    node.containerd.stop()
-    node.containerd.start()
-
-    assert node.cri.status(container).state == RUNNING
-
-
-def test_two_instances_do_not_see_each_other(node: Node, containerd_1_6: Release) -> None:
-    with Containerd(release=containerd_1_6) as other, other.cri() as cri:
-        cri.run_pod("web")  # no conf.json there, so no plugin
-        assert node.plugin.requests() == []
-        assert not other.enclosure.processes() & node.containerd.enclosure.processes()
-
-
-def test_nothing_is_left_of_an_instance_that_still_had_a_container(node: Node) -> None:
-    node.run_container(node.run_pod())
-    enclosure = node.containerd.enclosure
-    processes = enclosure.processes()
-    assert len(processes) >= 5  # its first process, containerd, a shim, the pod, the container
-    assert cgroups.processes(enclosure.cgroup_parent) < processes
-
-    node.containerd.close()
-
-    assert not [pid for pid in processes if os.path.exists(f"/proc/{pid}")]
-    assert not cgroups.directories(enclosure.cgroup_parent)
-    assert not enclosure.root.exists()
-    assert enclosure.root.name not in Path("/proc/self/mountinfo").read_text()
-    assert not any(os.path.exists(f"{path}/{enclosure.root.name}") for path in ("/run", "/etc/nri", "/opt/nri"))
-
-
-def test_a_containerd_that_does_not_start_says_why_and_leaves_nothing(
-    containerd_1_6: Release, tmp_path: Path
-) -> None:
-    broken = tmp_path / "containerd"
-    broken.write_text("#!/bin/sh\necho >&2 cannot do that here\nexit 1\n")
-    broken.chmod(0o755)
-    containerd = Containerd(release=Release(programs=tmp_path, version=containerd_1_6.version))
-
-    with pytest.raises(RuntimeError, match=r"never answers: it has ended(.|\n)*cannot do that here"):
-        containerd.__enter__()
-
-    assert not containerd.enclosure.root.exists()

@@ -4,15 +4,12 @@ Nothing of this project runs here. These are the facts that the bridge is built 
 differ a test says so.
 """
 
-import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import grpc
 import pytest
 
-from harness.containerd import cgroups, image
+from harness.containerd import image
 from harness.containerd.cri import Cri
 from harness.containerd.enclosure import Enclosure
 from harness.containerd.instance import Containerd, Release
@@ -48,42 +45,6 @@ def with_plugin(plugin: StandInV2, conf: str = "") -> Callable[[Enclosure], None
         (enclosure.etc_nri / f"conf.d/{plugin.plugin}.conf").write_text(conf)
 
     return prepare
-
-
-def test_a_pod_and_its_container_run_and_are_removed(containerd_v2: Release) -> None:
-    with Containerd(release=containerd_v2) as containerd, containerd.cri() as cri:
-        pod, container = begin(cri)
-        parent = containerd.enclosure.cgroup_parent
-        assert cri.status(container).state == RUNNING
-        assert cgroups.knob(f"{parent}/{container}", "cpu.cfs_quota_us") == "50000"
-        cri.update_resources(container, cpu_quota=70_000)
-        assert cgroups.knob(f"{parent}/{container}", "cpu.cfs_quota_us") == "70000"
-
-        end(cri, pod, container)
-
-        with pytest.raises(grpc.RpcError) as gone:
-            cri.status(container)
-        assert gone.value.code() == grpc.StatusCode.NOT_FOUND
-        assert not cgroups.processes(parent)
-
-
-def test_nothing_is_left_of_an_instance_with_a_container_and_a_plugin(containerd_v2: Release, tmp_path: Path) -> None:
-    plugin = StandInV2("10-standin", tmp_path / "kept")
-    with Containerd(release=containerd_v2, prepare=with_plugin(plugin)) as containerd, containerd.cri() as cri:
-        begin(cri)
-        enclosure = containerd.enclosure
-        processes = enclosure.processes()
-        assert len(processes) >= 6  # its first process, containerd, the plugin, a shim, the pod, the container
-
-    assert not [pid for pid in processes if os.path.exists(f"/proc/{pid}")]
-    assert not cgroups.directories(enclosure.cgroup_parent)
-    assert not enclosure.root.exists()
-
-
-def test_the_nri_socket_is_at_its_real_place_and_takes_connections(containerd_v2: Release) -> None:
-    with Containerd(release=containerd_v2) as containerd, containerd.cri() as cri:
-        containerd.enclosure.run(sys.executable, "-IS", "-c", CONNECT)
-        end(cri, *begin(cri))  # one that connects and leaves harms nobody
 
 
 def test_a_plugin_is_launched_with_three_variables_and_one_socket(containerd_v2: Release, tmp_path: Path) -> None:
@@ -135,28 +96,6 @@ def test_after_a_restart_a_plugin_hears_little_of_the_pods_there_were(containerd
         assert plugin.events()[before:] == ["Configure"]
     else:  # Synchronize tells of the pod, but its end is not told
         assert plugin.events()[before:] == ["Configure", "Synchronize", "StopContainer", "RemoveContainer"]
-
-
-def test_a_plugin_that_does_not_register_ends_containerd_1_7(containerd_1_7: Release, tmp_path: Path) -> None:
-    plugin = StandInV2("10-standin", tmp_path / "kept", behaviour="exit")
-    with pytest.raises(RuntimeError, match=r"it has ended(.|\n)*failed to register plugin, connection closed"):
-        Containerd(release=containerd_1_7, prepare=with_plugin(plugin)).__enter__()
-    assert len(plugin.launches()) == 1
-
-
-def test_a_plugin_that_does_not_register_is_done_without_on_2(containerd_2: Release, tmp_path: Path) -> None:
-    plugin = StandInV2("10-standin", tmp_path / "kept", behaviour="exit")
-    with Containerd(release=containerd_2, prepare=with_plugin(plugin)) as containerd, containerd.cri() as cri:
-        end(cri, *begin(cri))
-        assert "failed to register plugin, connection closed" in containerd.log.read_text()
-    assert len(plugin.launches()) == 1  # and it is not launched again
-
-
-def test_an_executable_with_another_kind_of_name_ends_containerd(containerd_v2: Release, tmp_path: Path) -> None:
-    plugin = StandInV2("bridge", tmp_path / "kept")
-    with pytest.raises(RuntimeError, match=r"it has ended(.|\n)*failed to discover plugins in /opt/nri/plugins"):
-        Containerd(release=containerd_v2, prepare=with_plugin(plugin)).__enter__()
-    assert plugin.launches() == []
 
 
 def test_v01_plugins_are_run_for_the_pod_on_2_and_not_at_all_on_1_7(containerd_v2: Release, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,10 +11,9 @@ from typing import Any
 
 import pytest
 
-from harness.containerd.bridged import configure, connected, prepared
+from harness.containerd.bridged import configure, prepared
 from harness.containerd.enclosure import CommandFailedError
 from harness.containerd.instance import Containerd, Release
-from tests.support.waiting import SOON, until
 
 pytestmark = pytest.mark.runtime
 
@@ -65,11 +65,15 @@ def version(release: Release) -> str:
 
 
 @pytest.fixture
-def bridged(containerd: Containerd) -> Containerd:
-    """A containerd that has launched the bridge, with a plugin."""
+def bridged(containerd: Containerd) -> Iterator[Containerd]:
+    """A containerd that has launched the bridge, with a plugin; what a test changes of its files is changed back."""
+    config, link = containerd.enclosure.root / "config.toml", containerd.enclosure.opt_nri / "plugins/10-v1bridge"
+    text, target = config.read_text(), os.readlink(link)
     configure(containerd, CLEARCFS)
-    until(lambda: connected(containerd) == 1 or containerd.release.version < (1, 7, 26), "the bridge", SOON)
-    return containerd
+    yield containerd
+    config.write_text(text)
+    link.unlink(missing_ok=True)
+    link.symlink_to(target)
 
 
 def test_a_node_with_a_bridge_that_containerd_has_launched_is_well(bridged: Containerd) -> None:

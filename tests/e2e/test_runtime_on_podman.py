@@ -9,6 +9,7 @@ import pytest
 
 from harness.containerd import cgroups, image
 from harness.containerd.enclosure import CommandFailedError, Enclosure
+from tests.e2e.bundle import empty_hybrid
 from tests.e2e.standin import StandIn, stand_in
 from tests.support.waiting import wait_until
 
@@ -40,17 +41,20 @@ class Podman:
         self("rm", "--force", "--time", "0", container)
 
 
-@pytest.fixture(params=["runc", "crun"])
+both = pytest.mark.parametrize("podman", ["runc", "crun"], indirect=True)
+"""For what depends on the runtime below; everything else is tried with runc."""
+
+
+@pytest.fixture
 def podman(request: pytest.FixtureRequest, need: Callable[..., None], installed: Path) -> Iterator[Podman]:
-    need("podman", request.param)
+    name = getattr(request, "param", "runc")
+    need("podman", name)
     with Enclosure() as enclosure:
         enclosure.install(installed)
         image.unpack_rootfs(enclosure.root / "rootfs")
-        if request.param == "crun":
-            from tests.e2e.bundle import empty_hybrid
-
+        if name == "crun":
             empty_hybrid(enclosure)
-        yield Podman(enclosure, f"nri-{request.param}")
+        yield Podman(enclosure, f"nri-{name}")
 
 
 @pytest.fixture
@@ -65,6 +69,7 @@ def test_the_conf_names_the_runtimes_where_they_are_installed(installed: Path) -
         assert name in engine["runtime_supports_json"]
 
 
+@both
 def test_a_plugin_hears_of_every_step(podman: Podman, plugin: StandIn) -> None:
     container = podman.run("-d", "--annotation", "qos.class=ls")
     podman("pause", container)
@@ -90,6 +95,7 @@ def test_a_container_has_a_terminal(podman: Podman, plugin: StandIn) -> None:
     assert podman.run("--rm", "-t", command=("/bin/sh", "-c", "test -t 1 && echo yes")) == "yes"
 
 
+@both
 def test_what_a_plugin_says_is_what_podman_says(podman: Podman, plugin: StandIn) -> None:
     podman.node.configure({"type": "standin"})
     plugin.fail_with("no CPU is left")
@@ -111,6 +117,7 @@ def test_a_container_that_is_started_again_gets_its_plugins_again(podman: Podman
     assert plugin.states(container) == ["setup", "create", "delete"] * 2
 
 
+@both
 def test_the_samples_confine_a_container(podman: Podman, two_cpus: None) -> None:
     podman.node.configure({"type": "konfine", "conf": {"systemReserved": [0]}}, {"type": "clearcfs"})
     container = podman.run("-d", "--annotation", "qos.class=ls")

@@ -35,6 +35,11 @@ def check(containerd: Containerd, *words: str) -> tuple[int, str]:
         return error.code, error.stdout
 
 
+@pytest.fixture
+def containerd(fresh_containerd: Containerd) -> Containerd:
+    return fresh_containerd
+
+
 def test_a_launched_bridge_is_well_and_says_what_it_did_to_a_pod(containerd: Containerd, cri: Cri) -> None:
     configure(containerd, CLEARCFS)
     until(lambda: check(containerd)[0] == 0, "a bridge that is well", SOON)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Sized
 
-SOON = 30.0
+SOON = 60.0
 """Seconds that are more than enough for a short operation, and much less than a hang."""
 
-TIMEOUT = 10.0
+TIMEOUT = 60.0
 """Seconds after which a missing event counts as absent."""
 
 
