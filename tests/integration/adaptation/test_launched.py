@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nri.adaptation import AdaptationError, Exchange, Runtime
+from nri.adaptation import Exchange, Runtime, launched
 from tests.integration.adaptation.starting import SERVE, STUB, install
 from tests.support.processes import is_running
 from tests.support.v2_plugin import pod
@@ -45,53 +45,20 @@ def test_a_launched_plugin_gets_exactly_what_a_real_runtime_gives(tmp_path: Path
     assert (directory, argv, blocked) == (os.getcwd(), [str(path)], ["0" * 16])
 
 
-def test_the_executables_of_a_directory_are_launched_and_nothing_else(tmp_path: Path) -> None:
-    folder = tmp_path / "plugins"
-    install(folder, "20-b", STUB + SERVE)
-    install(folder, "10-a", STUB + SERVE)
-    install(folder, "30-text", "no program", 0o644)
-    (folder / "40-folder").mkdir()
-    with Runtime(plugin_dir=str(folder)) as runtime:
-        assert runtime.plugins == ["10-a", "20-b"]
-
-
-def test_no_directory_is_no_plugins(tmp_path: Path) -> None:
-    with Runtime(plugin_dir=str(tmp_path / "none")) as runtime:
-        assert runtime.plugins == []
-
-
-def test_an_executable_with_another_name_is_an_error(tmp_path: Path) -> None:
-    install(tmp_path / "plugins", "logger", STUB)
-    with pytest.raises(AdaptationError, match="found 'logger', expected a plugin's name such as 10-logger"):
-        Runtime(plugin_dir=str(tmp_path / "plugins")).start()
-
-
-@pytest.mark.parametrize(
-    ("files", "config"),
-    [
-        ({"10-a.conf": "mine\n", "a.conf": "of all"}, "mine\n"),
-        ({"a.conf": "of all", "b.conf": "another's"}, "of all"),
-        ({"20-a.conf": "another's"}, ""),
-    ],
-)
-def test_a_plugin_gets_the_text_of_its_configuration_file(tmp_path: Path, files: dict[str, str], config: str) -> None:
-    install(tmp_path / "plugins", "10-a", STUB + SERVE)
-    for name, text in files.items():
+def test_executables_of_a_directory_are_launched_with_their_configuration_files(tmp_path: Path) -> None:
+    for name in ("20-b", "10-a"):
+        install(tmp_path / "plugins", name, STUB + SERVE)
+    install(tmp_path / "plugins", "30-text", "no program", 0o644)
+    for name, text in (("10-a.conf", "mine\n"), ("a.conf", "of all"), ("10-b.conf", "another's")):
         install(tmp_path / "conf.d", name, text)
     said: list[str] = []
     with Runtime(
         plugin_dir=str(tmp_path / "plugins"),
         config_dir=str(tmp_path / "conf.d"),
         on_output=lambda plugin, line: said.append(f"{plugin}: {line}"),
-    ):
-        assert said == [f"10-a: config {config!r}"]
-
-
-def test_a_configuration_that_is_no_text_is_an_error(tmp_path: Path) -> None:
-    install(tmp_path / "plugins", "10-a", STUB + SERVE)
-    (tmp_path / "a.conf").write_bytes(b"a\xff")
-    with pytest.raises(AdaptationError, match=r"a\.conf is not UTF-8 at byte 1"):
-        Runtime(plugin_dir=str(tmp_path / "plugins"), config_dir=str(tmp_path)).start()
+    ) as runtime:
+        assert runtime.plugins == ["10-a", "20-b"]
+        assert sorted(said) == ["10-a: config 'mine\\n'", "20-b: config ''"]
 
 
 def test_what_a_plugin_prints_is_there_before_its_answer(tmp_path: Path) -> None:
@@ -108,29 +75,32 @@ def test_what_a_plugin_prints_is_there_before_its_answer(tmp_path: Path) -> None
         assert story == ["pod one", "RunPodSandbox", "pod two", "RunPodSandbox"]
 
 
-@pytest.mark.parametrize(
-    ("text", "complaint"),
-    [
-        ("#!/bin/true\n", "did not register: the peer closed the connection"),
-        ("#!/bin/sh\nexec /bin/sleep 60\n", "did not register within 0.3 s"),
-        ("#!/nowhere/python\n", "can't be started: No such file or directory"),
-        ("no program\n", "can't be started: Exec format error"),
-    ],
-)
-def test_a_plugin_that_does_not_start_is_passed_over(tmp_path: Path, text: str, complaint: str) -> None:
+def test_plugins_that_do_not_start_are_left_out(tmp_path: Path) -> None:
     folder = tmp_path / "plugins"
-    install(folder, "10-bad", text)
+    install(folder, "10-ends", "#!/bin/true\n")
+    install(folder, "11-no-interpreter", "#!/nowhere/python\n")
+    install(folder, "12-no-program", "no program\n")
     install(folder, "20-good", STUB + SERVE)
     exchanges: list[Exchange] = []
-    runtime = Runtime(plugin_dir=str(folder), on_exchange=exchanges.append, registration_timeout=0.3)
-    if "sleep" not in text:
-        runtime = Runtime(plugin_dir=str(folder), on_exchange=exchanges.append)
-    with runtime:
-        first = exchanges[0]
-        assert (first.event, first.plugin) == ("RegisterPlugin", "10-bad")
-        assert complaint in str(first.error)
-        if "sleep" not in text:
-            assert runtime.plugins == ["20-good"]
+    with Runtime(plugin_dir=str(folder), on_exchange=exchanges.append, registration_timeout=60) as runtime:
+        failed = {exchange.plugin: str(exchange.error) for exchange in exchanges if exchange.error}
+        assert {exchange.event for exchange in exchanges if exchange.error} == {"RegisterPlugin"}
+        assert "did not register: the peer closed the connection" in failed.pop("10-ends")
+        assert "can't be started: No such file or directory" in failed.pop("11-no-interpreter")
+        assert "can't be started: Exec format error" in failed.pop("12-no-program")
+        assert failed == {}
+        assert runtime.plugins == ["20-good"]
+
+
+def test_plugin_that_does_not_register_in_time_is_left_out(tmp_path: Path) -> None:
+    path = install(tmp_path, "10-sleeps", "#!/bin/sh\nexec /bin/sleep 60\n")
+    exchanges: list[Exchange] = []
+    plugins = [("10", "sleeps", str(path))]
+    with Runtime(plugins=plugins, on_exchange=exchanges.append, registration_timeout=0.3) as runtime:
+        (exchange,) = exchanges
+        assert (exchange.event, exchange.plugin) == ("RegisterPlugin", "10-sleeps")
+        assert "did not register within 0.3 s" in str(exchange.error)
+        assert runtime.plugins == []
 
 
 def test_a_plugin_that_refuses_its_configuration_is_out(tmp_path: Path) -> None:
@@ -141,18 +111,17 @@ def test_a_plugin_that_refuses_its_configuration_is_out(tmp_path: Path) -> None:
     assert "could not be configured: UNKNOWN: no, thanks" in str(exchanges[-1].error)
 
 
-@pytest.mark.parametrize("deaf", [False, True])
-def test_a_launched_process_ends_with_the_runtime_and_when_it_is_cut_off(tmp_path: Path, deaf: bool) -> None:
-    imports = "import os, signal, sys, time"
-    prelude = imports + "\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)" if deaf else imports
-    stays = STUB.replace("import os, sys", prelude) + SERVE + "time.sleep(60)\n"
+def test_launched_processes_end_with_the_runtime_and_when_they_are_cut_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(launched, "GRACE", 0.1)
+    stays = STUB.replace("import os, sys", "import os, signal, sys, time") + SERVE + "time.sleep(60)\n"
     folder = tmp_path / "plugins"
     # The stub answers for a handler that hangs, but not in a process that is stopped.
-    hangs = stays.replace(
-        "os.getpid(), flush=True)", "os.getpid(), flush=True); os.kill(os.getpid(), 19); time.sleep(60)"
-    )
-    install(folder, "10-hangs", hangs)
+    stops = "os.getpid(), flush=True); os.kill(os.getpid(), 19); time.sleep(60)"
+    install(folder, "10-hangs", stays.replace("os.getpid(), flush=True)", stops))
     install(folder, "20-stays", stays)
+    install(folder, "30-deaf", stays.replace("\n\nclass", "\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n\nclass"))
     pids: dict[str, int] = {}
     with Runtime(
         plugin_dir=str(folder),
@@ -160,8 +129,9 @@ def test_a_launched_process_ends_with_the_runtime_and_when_it_is_cut_off(tmp_pat
         on_output=lambda plugin, line: pids.update({plugin: int(line.split()[2])} if "pod" in line else {}),
     ) as runtime:
         runtime.run_pod_sandbox(pod())
-        assert runtime.plugins == ["20-stays"]
-        assert set(pids) == {"10-hangs", "20-stays"}
+        assert runtime.plugins == ["20-stays", "30-deaf"]
+        assert wait_until(lambda: set(pids) == {"10-hangs", "20-stays", "30-deaf"})
         assert wait_until(lambda: not is_running(pids["10-hangs"]))
         assert is_running(pids["20-stays"])
-    assert wait_until(lambda: not os.path.exists(f"/proc/{pids['20-stays']}"))
+        assert is_running(pids["30-deaf"])
+    assert wait_until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in pids.values()))

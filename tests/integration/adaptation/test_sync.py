@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import socket
 import threading
-import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,20 +19,18 @@ from tests.support.waiting import SOON
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
 
-def test_twenty_thousand_containers_come_in_parts(tmp_path: Path) -> None:
+def test_more_than_a_message_of_containers_comes_in_parts() -> None:
     with Runtime(request_timeout=SOON) as runtime:
         shape = PodTemplate()
         first = shape.pod()
         runtime.store.pods[first.id] = first
-        for number in range(20000):
+        for number in range(100):
             item = shape.container(first, number)
+            item.args.append("x" * 100_000)
             runtime.store.containers[item.id] = item
-        started = time.monotonic()
         plugin = Plugin().connect(runtime)
-        assert time.monotonic() - started < SOON
         assert runtime.plugins == ["10-test"]
         requests = plugin.requests("Synchronize")
         assert [len(request.pods) for request in requests] == [1] + [0] * (len(requests) - 1)
@@ -60,8 +57,8 @@ def test_up_to_nri_0_6_everything_comes_in_one_message_however_long_and_a_stub_t
         shape = PodTemplate()
         made = shape.pod()
         item = shape.container(made, 0)
-        item.args.append("x" * 1000)
-        for number in range(3000):
+        item.args.append("x" * 50_000)
+        for number in range(100):
             made.id = item.pod_sandbox_id = f"pod-{number}"
             item.id = f"container-{number}"
             runtime.store.pods[made.id] = copy.deepcopy(made)
@@ -73,13 +70,13 @@ def test_up_to_nri_0_6_everything_comes_in_one_message_however_long_and_a_stub_t
         assert runtime.attach(ours) == "10-taking"
         (sent,) = [each.request for each in exchanges if each.event == "Synchronize"]
         assert sent.ByteSize() > MAX_DATA
-        assert taken == [3000, 3000]
+        assert taken == [100, 100]
         assert runtime.run_pod_sandbox(shape.pod()).error is None
     serving.join(SOON)
     assert not serving.is_alive()
 
 
-@pytest.mark.parametrize("count", [0, 1, 2, 7])
+@pytest.mark.parametrize("count", [0, 7])
 def test_parts_are_as_full_as_they_can_be(count: int) -> None:
     items = [container(str(number), args=["x" * 100]) for number in range(count)]
     found = list(parts([pod()], items, limit=300))
