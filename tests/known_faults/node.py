@@ -1,0 +1,69 @@
+"""A node with plugins of this project from their source, and one pod whose cgroups are plain files."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from nri.testing.cgroup_files import CgroupFiles
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.support.host import Host
+
+POD = "/kubepods/burstable/pod0a1b"
+CONTAINER = f"{POD}/redis"
+OTHER = f"{POD}/sidecar"
+SANDBOX = f"{POD}/sandbox"
+
+
+def require(is_so: object, what: str) -> None:
+    """Fail with an error that is no assertion if a test's own set-up is not as it should be.
+
+    :raises RuntimeError: *is_so* is false.
+    """
+    if not is_so:
+        raise RuntimeError(f"the set-up failed: {what}")
+
+
+def install_own(host: Host, type_: str) -> Path:
+    """Install a plugin of this project from its source, by its type."""
+    path = host.bin / host.compiled(f"nri.plugins.{type_.replace('-', '_')}")
+    with path.open("a") as file:
+        file.write("# It is built with nri.skel, and so may be preforked.\n")
+    return path.rename(host.bin / type_)
+
+
+class CgroupNode:
+    """A cgroup v2 tree of a pod with a sandbox and two containers; each cgroup but the sandbox's has a quota."""
+
+    def __init__(self, host: Host) -> None:
+        self.host = host
+        self.tree = CgroupFiles(host.folder("cgroup"), "v2", "0-3")
+        for path in (SANDBOX, CONTAINER, OTHER):
+            self.tree.make(path)
+        for path in (POD, CONTAINER, OTHER):
+            self.limit(path)
+        self.mountinfo = host.root / "mountinfo"
+        self.mountinfo.write_text(self.tree.mountinfo)
+        host.folder("run")
+
+    @property
+    def places(self) -> dict[str, str]:
+        """Keys of a plugin conf that keep a plugin on this node."""
+        return {"mountinfo": str(self.mountinfo), "run": str(self.host.root / "run")}
+
+    def limit(self, path: str) -> None:
+        self.tree.put(path, "cpu.max", "50000 100000\n")
+
+    def quota(self, path: str = CONTAINER) -> str:
+        """Return the quota of a cgroup, ``max`` for none."""
+        return self.tree.get(path, "cpu.max").split()[0]
+
+    def configure(self, *entries: dict[str, Any]) -> None:
+        """Install the plugins of these entries, and configure them."""
+        for entry in entries:
+            if not (self.host.bin / entry["type"]).exists():
+                install_own(self.host, entry["type"])
+        self.host.configure_text(json.dumps({"version": "0.1", "plugins": entries}))

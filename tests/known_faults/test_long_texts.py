@@ -1,0 +1,82 @@
+"""A pod's text, however long, switches no plugin off, and an operator sees what a policy of ``ignore`` costs."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.integration.cli.running import process
+from tests.known_faults.node import install_own, require
+from tests.support.host import OCI_CONFIG
+
+if TYPE_CHECKING:
+    from tests.integration.runtime.conftest import Runtime
+    from tests.support.host import Host
+
+
+class HookNode:
+    """A node where nri-runc runs hook-injector, with hooks that are injected always, or by an annotation."""
+
+    def __init__(self, runtime: Runtime, **conf: Any) -> None:
+        self.runtime, self.host = runtime, runtime.host
+        self.hooks = self.host.folder("hooks.d")
+        self.program = self.host.script("hook", "#!/bin/sh\n")
+        install_own(self.host, "hook-injector")
+        conf = {"dirs": [str(self.hooks)], **conf}
+        entry = {"type": "hook-injector", "states": ["setup"], "timeout": 10, "failurePolicy": "ignore", "conf": conf}
+        self.host.configure_text(json.dumps({"version": "0.1", "plugins": [entry]}))
+
+    def hook(self, name: str, when: dict[str, Any]) -> None:
+        """Write a hook file; the hook's argument is its name."""
+        hook = {"path": str(self.program), "args": [name]}
+        document = {"version": "1.0.0", "hook": hook, "when": when, "stages": ["poststop"]}
+        (self.hooks / f"{name}.json").write_text(json.dumps(document))
+
+    def injected(self, **annotations: str) -> list[str]:
+        """Create a container; return the names of its hooks."""
+        bundle = self.host.bundle(OCI_CONFIG | {"annotations": annotations})
+        self.runtime.exists(status="created")
+        ran = self.runtime.run("create", "--bundle", "bundle", "web", cwd=self.host.root)
+        require(ran.returncode == 0, ran.stderr)
+        config = json.loads((bundle / "config.json").read_text())
+        return sorted(hook["args"][0] for hook in config.get("hooks", {}).get("poststop", []))
+
+
+@pytest.mark.xfail(
+    strict=True,
+    raises=AssertionError,
+    reason="a long annotation keeps a pattern of a hook busy until the plugin is killed, so all hooks are lost",
+)
+def test_a_long_annotation_keeps_no_hook_away_from_a_pod_that_may_not_choose(runtime: Runtime) -> None:
+    """The plugin has ten seconds, and needs a fraction of one; a matching that is not stopped takes longer."""
+    node = HookNode(runtime)
+    node.hook("always", {"always": True})
+    node.hook("gpu", {"annotations": {"^note$": ".*gpu.*"}})
+    assert node.injected(note="x" * 4_000_000) == ["always"]
+
+
+@pytest.mark.xfail(
+    strict=True,
+    raises=AssertionError,
+    reason="a text that is too long to be matched in little time counts as one that does not match",
+)
+def test_a_text_above_4_kib_counts_as_a_match_for_a_pod_that_may_choose(runtime: Runtime) -> None:
+    node = HookNode(runtime, allow={"annotations": True})
+    node.hook("gpu", {"annotations": {"^note$": ".*gpu.*"}})
+    require(node.injected(note="x" * 4000) == [], "a text that does not match injects no hook")
+    assert node.injected(note="x" * 4097) == ["gpu"]
+
+
+@pytest.mark.xfail(
+    strict=True, raises=AssertionError, reason="nri check does not say that a plugin with `ignore` can be left out"
+)
+def test_check_notes_that_a_plugin_with_ignore_can_be_left_out(host: Host) -> None:
+    install_own(host, "konfine")
+    allow = {"class": ["kube-system"], "cpus": ["kube-system"]}
+    entry = {"type": "konfine", "failurePolicy": "ignore", "conf": {"allow": allow}}
+    host.configure_text(json.dumps({"version": "0.1", "plugins": [entry]}))
+    ran = process("check", "--json", *host.options)
+    (plugin,) = ran.json["plugins"]
+    assert "ignore" in plugin["note"]

@@ -1,0 +1,121 @@
+"""nri-runc removes a container that its plugins did not serve, however it is ended, and is a runtime by any name."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.integration.runtime.conftest import SOURCE
+from tests.known_faults.node import require
+from tests.support.processes import MEASURED, is_running
+from tests.support.waiting import SOON, TIMEOUT, wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.integration.runtime.conftest import Runtime
+
+RESTORE = ("restore", "--detach", "web")
+DELETE = """
+if "delete" in words:
+    with open(here + "/deleting", "a") as file:
+        file.write(f"{os.getpid()}\\n")
+    while not os.path.exists(here + "/go"):
+        time.sleep(0.01)
+    open(here + "/deleted", "w").close()
+"""
+"""A real runtime whose `delete` waits until it may go on."""
+
+LEFT = "a container stays without its plugins if nri-runc is killed or gets a second signal while it takes it back"
+
+
+@contextmanager
+def hanging_in_a_plugin(runtime: Runtime, *words: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Run this command until its plugin hangs."""
+    host = runtime.host
+    host.script("hanging", f"#!/bin/sh\n: >{host.root}/begun\nexec sleep 1000\n")
+    host.configure_text('{"version": "0.1", "plugins": [{"type": "hanging"}]}')
+    runtime.exists()
+    command = runtime.command(*words)
+    with subprocess.Popen(
+        command, env=runtime.environment, cwd=host.root, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as process:
+        try:
+            require(wait_until((host.root / "begun").exists), "the plugin runs")
+            yield process
+        finally:
+            (runtime.real.parent / "go").touch()
+            process.kill()
+
+
+def deleting(runtime: Runtime) -> list[int]:
+    """Return the processes of the real runtime's `delete` so far."""
+    file = runtime.real.parent / "deleting"
+    return [int(line) for line in file.read_text().split()] if file.exists() else []
+
+
+@pytest.mark.xfail(
+    strict=True, raises=AssertionError, reason="a restored container stays if nri-runc is killed while plugins run"
+)
+def test_a_restored_container_is_deleted_if_nri_runc_is_killed_while_plugins_run(runtime: Runtime) -> None:
+    with hanging_in_a_plugin(runtime, *RESTORE) as process:
+        process.kill()
+        process.wait(SOON)
+        assert wait_until(lambda: any("delete" in words for words in runtime.words()), TIMEOUT)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.xfail(strict=True, raises=AssertionError, reason=LEFT)
+def test_a_restored_container_is_deleted_if_nri_runc_gets_another_signal_meanwhile(
+    runtime: Runtime, number: signal.Signals
+) -> None:
+    runtime.script(DELETE)
+    with hanging_in_a_plugin(runtime, *RESTORE) as process:
+        process.terminate()
+        require(wait_until(lambda: deleting(runtime)), "the container is being deleted")
+        (pid,) = deleting(runtime)
+        process.send_signal(number)
+        wait_until(lambda: not is_running(pid), 3)  # which must not happen
+        (runtime.real.parent / "go").touch()
+        assert wait_until((runtime.real.parent / "deleted").exists, TIMEOUT)
+
+
+@pytest.mark.xfail(
+    strict=True,
+    raises=AssertionError,
+    reason="nri-runc that a signal ends looks for the container below / if its --root is relative",
+)
+def test_a_container_below_a_relative_root_is_deleted_when_a_signal_ends_nri_runc(runtime: Runtime) -> None:
+    with hanging_in_a_plugin(runtime, "--root", "state", "create", "--bundle", "bundle", "web") as process:
+        process.terminate()
+        process.wait(SOON)
+        (call,) = [call for call in runtime.calls() if "delete" in call["argv"]]
+        root = call["argv"][call["argv"].index("--root") + 1]
+        assert os.path.join(call["cwd"], root) == str(runtime.host.root / "state")
+
+
+@pytest.mark.runtime
+@pytest.mark.skipif(shutil.which("runc") is None, reason="runc is not installed")
+@pytest.mark.xfail(
+    strict=True, raises=AssertionError, reason="nri-runc that is called by a link named runc is the command nri"
+)
+def test_nri_runc_that_is_called_by_a_link_named_runc_is_the_runtime(tmp_path: Path) -> None:
+    (tmp_path / "nri-runc").touch()
+    (tmp_path / "runc").symlink_to("nri-runc")
+    code = f"import sys; sys.argv[0] = {str(tmp_path / 'runc')!r}; from nri.cli.entry import main; main()"
+    ran = subprocess.run(
+        [sys.executable, "-c", code, "features"],
+        env={"PYTHONPATH": SOURCE, **MEASURED},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "ociVersionMin" in ran.stdout, ran.stderr

@@ -1,0 +1,241 @@
+"""What this project's plugins do on a node with systemd, a static CPU manager, and pods that name one container."""
+
+from __future__ import annotations
+
+import json
+import socket
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from nri import api
+from tests.integration.cli.running import process
+from tests.integration.v1bridge.bridge_process import BridgeProcess, start_container
+from tests.integration.v1bridge.site import Attached
+from tests.known_faults.node import CONTAINER, OTHER, POD, SANDBOX, CgroupNode, install_own, require
+from tests.support.host import OCI_CONFIG
+from tests.support.pods import container, pod
+from tests.support.status_asking import status_of
+from tests.support.waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.support.host import Host
+
+SLICE = "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod0a1b.slice"
+SCOPE = f"{SLICE}/cri-containerd-redis.scope"
+
+
+# A systemd that does not answer
+
+
+class SilentSystemd:
+    """The two sockets of a systemd that accepts connections and never answers."""
+
+    def __init__(self, run: Path) -> None:
+        self.run = run
+        (run / "systemd/system").mkdir(parents=True)
+        (run / "dbus").mkdir()
+        self._sockets = [self._listen(name) for name in ("systemd/private", "dbus/system_bus_socket")]
+
+    def _listen(self, name: str) -> socket.socket:
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(str(self.run / name))
+        listener.listen()
+        listener.setblocking(False)
+        return listener
+
+    def connections(self) -> list[int]:
+        """Return the number of connections that each socket got; call it once."""
+        return [self._accepted(listener) for listener in self._sockets]
+
+    def _accepted(self, listener: socket.socket) -> int:
+        count = 0
+        while True:
+            try:
+                listener.accept()[0].close()
+            except BlockingIOError:
+                return count
+            count += 1
+
+    def close(self) -> None:
+        for listener in self._sockets:
+            listener.close()
+
+
+@pytest.fixture
+def systemd() -> Iterator[SilentSystemd]:
+    with tempfile.TemporaryDirectory(prefix="nri-") as folder:
+        systemd = SilentSystemd(Path(folder))
+        yield systemd
+        systemd.close()
+
+
+@pytest.mark.xfail(
+    strict=True,
+    raises=AssertionError,
+    reason="a plugin that got no answer on systemd's own socket waits for the system bus as well",
+)
+def test_a_plugin_that_got_no_answer_of_systemd_does_not_try_the_second_socket(
+    host: Host, systemd: SilentSystemd
+) -> None:
+    node = CgroupNode(host)
+    node.tree.make(SCOPE)
+    node.limit(SCOPE)
+    conf = node.places | {"run": str(systemd.run)}
+    node.configure({"type": "clearcfs", "conf": conf}, {"type": "konfine", "conf": conf | {"systemReserved": [0]}})
+    linux = {"cgroupsPath": "kubepods-burstable-pod0a1b.slice:cri-containerd:redis"}
+    host.bundle(OCI_CONFIG | {"linux": linux})
+    ran = process("hook", "create", *host.options, stdin=host.state())
+    require(ran.status == 0, ran.stderr)
+    require(node.quota(SCOPE) == "max" and node.tree.get(SCOPE, "cpuset.cpus") == "1-3", "the plugins have run")
+    assert systemd.connections() == [2, 0]
+
+
+# A pod whose annotation is for one of its containers
+
+
+class CgroupSite(Attached):
+    """A bridge in this process, for a pod with files for cgroups and two containers: ``app`` and ``side``."""
+
+    def __init__(self, node: CgroupNode) -> None:
+        self.node = node
+        super().__init__(node.host, prefork=False)
+
+    def pod(self) -> api.PodSandbox:
+        annotations = {"qos.class/container.side": "ls"}
+        return pod(annotations=annotations, linux={"cgroups_path": SANDBOX})
+
+    def container(self, name: str, path: str, **resources: Any) -> api.Container:
+        linux = {"cgroups_path": path, "resources": resources}
+        return container(id=name, name=name, annotations={"io.kubernetes.cri.container-name": name}, linux=linux)
+
+
+@pytest.fixture
+def site(host: Host) -> Iterator[CgroupSite]:
+    site = CgroupSite(CgroupNode(host))
+    yield site
+    site.close()
+
+
+def update_app(site: CgroupSite) -> None:
+    site.runtime.post_update_container(site.pod(), site.container("app", CONTAINER))
+
+
+def update_sandbox(site: CgroupSite) -> None:
+    site.runtime.post_update_pod_sandbox(site.pod())
+
+
+@pytest.mark.parametrize("update", [update_app, update_sandbox])
+@pytest.mark.xfail(
+    strict=True,
+    raises=AssertionError,
+    reason="the pod's quota comes back when another container or the sandbox is updated",
+)
+def test_a_pods_quota_stays_cleared_for_the_one_container_of_a_class(site: CgroupSite, update: Any) -> None:
+    node = site.node
+    node.configure({"type": "clearcfs", "states": ["update"], "conf": node.places | {"pod": True}})
+    site.runtime.start_container(site.pod(), site.container("side", OTHER))
+    site.runtime.start_container(site.pod(), site.container("app", CONTAINER))
+    quotas = [node.quota(path) for path in (OTHER, CONTAINER, POD)]
+    require(quotas == ["max", "50000", "max"], f"quotas are {quotas}")
+    node.limit(POD)  # as the kubelet does
+    update(site)
+    assert node.quota(CONTAINER) == "50000"
+    assert node.quota(POD) == "max"
+
+
+@pytest.mark.xfail(
+    strict=True,
+    raises=AssertionError,
+    reason="konfine puts a container on the exclusive CPU of another one if the kubelet's list is reserved",
+)
+def test_a_container_stays_on_the_kubelets_cpus_if_all_others_are_exclusive(site: CgroupSite) -> None:
+    node = site.node
+    node.configure({"type": "konfine", "states": ["update"], "conf": node.places | {"systemReserved": [0]}})
+    exclusive, shared = ({"cpu": {"cpus": cpus}} for cpus in ("1-3", "0"))
+    for path, cpus in ((OTHER, "1-3"), (CONTAINER, "0")):
+        node.tree.put(path, "cpuset.cpus", f"{cpus}\n")  # as the runtime does
+    site.runtime.start_container(site.pod(), site.container("side", OTHER, **exclusive))
+    site.runtime.start_container(site.pod(), site.container("app", CONTAINER, **shared))
+    assert node.tree.get(OTHER, "cpuset.cpus") == "1-3"
+    assert node.tree.get(CONTAINER, "cpuset.cpus") == "0"
+
+
+# The states of a plugin
+
+
+def stop_container(runtime: Any) -> None:
+    request = api.StopContainerRequest(pod=pod(), container=container())
+    runtime.event(api.Event.STOP_CONTAINER, request)
+
+
+def configure_setup(host: Host) -> None:
+    """Configure a plugin that acts on ``setup`` alone."""
+    install_own(host, "device-injector")
+    entry = {"type": "device-injector", "states": ["setup"], "conf": {"allow": {"devices": ["shop"]}}}
+    host.configure_text(json.dumps({"version": "0.1", "plugins": [entry]}))
+
+
+@pytest.mark.xfail(
+    strict=True, raises=AssertionError, reason="a plugin that acts on `setup` alone is run for `create` and `delete`"
+)
+def test_a_plugin_is_not_run_for_states_that_it_does_not_publish(host: Host, bridge: BridgeProcess) -> None:
+    configure_setup(host)
+    bridge.listen()
+    bridge.outside()
+    runtime = bridge.accept()
+    runtime.start()
+
+    def status() -> dict[str, Any]:
+        return status_of(host.root / "v1bridge.sock")
+
+    def live() -> None:
+        """Create, start and stop a container, and wait until all of that is counted."""
+        before = stops(status())
+        created = api.CreateContainerRequest(pod=pod(), container=container(pid=0))
+        runtime.event(api.Event.CREATE_CONTAINER, created)
+        start_container(runtime)
+        stop_container(runtime)
+        require(wait_until(lambda: stops(status()) == before + 1), "the events are counted")
+
+    def others() -> dict[str, Any]:
+        """Return the runs for all states but ``setup``."""
+        (plugin,) = status()["plugins"]
+        require(plugin["runs"]["setup"]["ok"] > 0, "the plugin has run")
+        return {state: runs for state, runs in plugin["runs"].items() if state != "setup"}
+
+    live()
+    require(wait_until(lambda: status()["plugins"][0]["prefork"]["state"] == "ready"), "the plugin is loaded")
+    before = others()
+    live()
+    assert others() == before
+
+
+def stops(status: dict[str, Any]) -> int:
+    """Return the number of StopContainer events that a bridge has answered."""
+    return sum(each["answered"] for each in status["events"] if each["event"] == "StopContainer")
+
+
+UNSENT = "no line says that the hook never sends the states of a plugin"
+
+
+@pytest.mark.xfail(strict=True, raises=AssertionError, reason=UNSENT)
+def test_the_hook_says_that_a_plugin_wants_states_that_it_never_sends(host: Host) -> None:
+    configure_setup(host)
+    host.bundle(OCI_CONFIG)
+    ran = process("hook", "create", *host.options, stdin=host.state())
+    require(ran.status == 0, ran.stderr)
+    assert "device-injector" in ran.stderr
+    assert "setup" in ran.stderr
+
+
+@pytest.mark.xfail(strict=True, raises=AssertionError, reason=UNSENT)
+def test_check_says_that_a_plugin_wants_states_that_the_hook_never_sends(host: Host) -> None:
+    configure_setup(host)
+    ran = process("check", *host.options)
+    require(ran.status == 0, ran.stderr)
+    assert [line for line in (ran.stdout + ran.stderr).splitlines() if "setup" in line and "nri hook" in line]
