@@ -119,13 +119,13 @@ def test_where_no_thread_can_be_had_the_file_at_fault_is_named(
 
 
 HUGE = {
-    "20,000 entries": text(*["a"] * 20_000, tpye=1),
-    "20,000 entries, the last is wrong": text(*["a"] * 20_000)[:-2] + ', {"type": 1}]}',
-    "80,000 keys that are given twice": '{"version": "0.1", "plugins": [], ' + ", ".join(['"x-a": 1'] * 80_000) + "}",
-    "80,000 unknown keys": '{"version": "0.1", ' + ", ".join([f'"{number}": 1' for number in range(80_000)]) + "}",
+    "2,000 entries": text(*["a"] * 2_000, tpye=1),
+    "2,000 entries, the last is wrong": text(*["a"] * 2_000)[:-2] + ', {"type": 1}]}',
+    "8,000 keys that are given twice": '{"version": "0.1", "plugins": [], ' + ", ".join(['"x-a": 1'] * 8_000) + "}",
+    "8,000 unknown keys": '{"version": "0.1", ' + ", ".join([f'"{number}": 1' for number in range(8_000)]) + "}",
     "100,000 levels": "[" * 100_000,
     "deep states": '{"version": "0.1", "plugins": [{"type": "a", "states": [' + "[" * 200 + "]" * 200 + "]}]}",
-    "240,000 states": text("a", states=[[], {}] * 120_000),
+    "240,000 states": text("a", states=[[], {}] * 12_000),
     "one string": json.dumps({"version": "0.1", "plugins": "a" * 1_000_000}),
     "one key": json.dumps({"version": "0.1", "plugins": [], "a" * 1_000_000: 1}),
     "one type": text("a" * 1_000_000),
@@ -150,7 +150,7 @@ def test_a_huge_file_is_explained_with_a_hundred_lines_at_most(
 
 
 def test_nothing_of_a_huge_file_stays_in_memory(node: Node) -> None:
-    (node.directory / "10.conf").write_text(HUGE["20,000 entries"])
+    (node.directory / "10.conf").write_text(HUGE["2,000 entries"])
     gc.disable()
     try:
         assert node.plugins == []

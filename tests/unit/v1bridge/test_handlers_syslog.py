@@ -7,7 +7,6 @@ import logging
 import os
 import re
 import socket
-import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -82,12 +81,8 @@ def test_a_launched_bridge_without_syslog_and_with_no_place_for_a_file_logs_to_s
 
 def test_a_syslog_that_takes_nothing_does_not_block(syslog: socket.socket, nri_logger: logging.Logger) -> None:
     logs.set_up(BridgeOptions(), launched=True)
-    slowest = 0.0
-    for _ in range(2000):  # more than its queue holds
-        started = time.monotonic()
+    for _ in range(2000):  # more than its queue holds: it would wait for ever
         nri_logger.info("x")
-        slowest = max(slowest, time.monotonic() - started)
-    assert slowest < 5  # a thousandth of it is expected; for ever is what it would be
     syslog.setblocking(False)
     taken = 0
     with pytest.raises(BlockingIOError):

@@ -178,19 +178,15 @@ def test_a_traceback_stays_in_its_line(log: Log, log_format: str) -> None:
 
 
 EVIL = [
-    "a\nb",
     "a\r\n2026-01-01T00:00:00.000Z info ok",
     "\x1b[2J\x1b]0;title\x07",
     "\x00",
     "\x85\u2028\u2029",
-    "\u202eabc",
     "\udc80",
     'x" level="error',
     "x plugin=other error=none",
-    "\\n",
     "",
     "=",
-    "ü€😀",
 ]
 
 

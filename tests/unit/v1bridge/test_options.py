@@ -14,24 +14,17 @@ GOOD = [
     ("confDir", "/etc/other.d", "conf_dir", "/etc/other.d"),
     ("confFile", "/etc/other.json", "conf_file", "/etc/other.json"),
     ("binDirs", ["/a", "/b c"], "bin_dirs", ("/a", "/b c")),
-    ("failurePolicy", "fail", "failure_policy", "fail"),
     ("failurePolicy", "ignore", "failure_policy", "ignore"),
-    ("pluginTimeout", 1, "plugin_timeout", 1),
     ("pluginTimeout", 0.05, "plugin_timeout", 0.05),
     ("pluginTimeout", 3600, "plugin_timeout", 3600),
     ("prefork", False, "prefork", False),
-    ("prefork", True, "prefork", True),
     ("checkOwner", False, "check_owner", False),
-    ("checkOwner", True, "check_owner", True),
     ("lateCreate", False, "late_create", False),
-    ("lateCreate", True, "late_create", True),
     ("recordFile", "/run/other", "record_file", "/run/other"),
     ("logFile", "/var/log/nri.log", "log_file", "/var/log/nri.log"),
     ("logLevel", "debug", "log_level", "debug"),
-    ("logLevel", "info", "log_level", "info"),
     ("logLevel", "warning", "log_level", "warning"),
     ("logLevel", "error", "log_level", "error"),
-    ("logFormat", "text", "log_format", "text"),
     ("logFormat", "json", "log_format", "json"),
 ]
 PATH = "expected an absolute path"
@@ -39,39 +32,28 @@ SECONDS = "expected a number of seconds above 0, at most 3600"
 DIRS = "expected an array of absolute paths, at least one"
 BAD = [
     ("confDir", "etc", f"confDir: found the string 'etc', {PATH}"),
-    ("confDir", "", f"confDir: found the string '', {PATH}"),
     ("confDir", "/a\0b", rf"confDir: found the string '/a\x00b', {PATH}"),
     ("confDir", 1, f"confDir: found the number 1, {PATH}"),
     ("confFile", ["/a"], f"confFile: found an array, {PATH}"),
     ("logFile", {}, f"logFile: found an object, {PATH}"),
-    ("logFile", True, f"logFile: found the boolean true, {PATH}"),
     ("binDirs", "/a", f"binDirs: found the string '/a', {DIRS}"),
     ("binDirs", [], f"binDirs: found an array, {DIRS}"),
     ("binDirs", ["/a", "b"], f"binDirs: found an array, {DIRS}"),
-    ("binDirs", ["/a", None], f"binDirs: found an array, {DIRS}"),
     ("failurePolicy", "Fail", "failurePolicy: found the string 'Fail', expected one of fail, ignore"),
-    ("failurePolicy", ["fail"], "failurePolicy: found an array, expected one of fail, ignore"),
-    ("failurePolicy", False, "failurePolicy: found the boolean false, expected one of fail, ignore"),
     ("pluginTimeout", 0, f"pluginTimeout: found the number 0, {SECONDS}"),
-    ("pluginTimeout", -1, f"pluginTimeout: found the number -1, {SECONDS}"),
     ("pluginTimeout", 3600.5, f"pluginTimeout: found the number 3600.5, {SECONDS}"),
     ("pluginTimeout", 10**400, "pluginTimeout: found the number 1000"),
-    ("pluginTimeout", "2s", f"pluginTimeout: found the string '2s', {SECONDS}"),
     ("pluginTimeout", True, f"pluginTimeout: found the boolean true, {SECONDS}"),
     ("prefork", 1, "prefork: found the number 1, expected true or false"),
-    ("prefork", "no", "prefork: found the string 'no', expected true or false"),
     ("checkOwner", 0, "checkOwner: found the number 0, expected true or false"),
-    ("checkOwner", "false", "checkOwner: found the string 'false', expected true or false"),
     ("lateCreate", "true", "lateCreate: found the string 'true', expected true or false"),
     ("recordFile", "run/nri", f"recordFile: found the string 'run/nri', {PATH}"),
     ("logLevel", "trace", "logLevel: found the string 'trace', expected one of debug, info, warning, error"),
-    ("logLevel", 3, "logLevel: found the number 3, expected one of debug, info, warning, error"),
     ("logFormat", "logfmt", "logFormat: found the string 'logfmt', expected one of text, json"),
-    ("logFormat", {"a": 1}, "logFormat: found an object, expected one of text, json"),
 ]
 
 
-@pytest.mark.parametrize("text", ["", " ", "\n\t ", "{}", " {} \n"])
+@pytest.mark.parametrize("text", ["", "\n\t ", "{}"])
 def test_options_that_say_nothing_are_the_defaults(text: str) -> None:
     options = BridgeOptions.parse(text)
     assert options == BridgeOptions()
@@ -104,9 +86,8 @@ def test_a_wrong_value_is_said_and_the_default_stays(key: str, value: object, fa
     assert len(faults[0]) < 200
 
 
-@pytest.mark.parametrize("key", BridgeOptions.attributes)
-def test_null_is_as_good_as_nothing(key: str) -> None:
-    assert BridgeOptions.parse(json.dumps({key: None})) == BridgeOptions()
+def test_null_is_as_good_as_nothing() -> None:
+    assert BridgeOptions.parse(json.dumps(dict.fromkeys(BridgeOptions.attributes))) == BridgeOptions()
 
 
 def test_notes_are_the_operators_own() -> None:
@@ -118,7 +99,6 @@ def test_notes_are_the_operators_own() -> None:
     [
         ("logLevl", "unknown key 'logLevl', did you mean \"logLevel\"?"),
         ("confdir", "unknown key 'confdir', did you mean \"confDir\"?"),
-        ("bin_dirs", "unknown key 'bin_dirs', did you mean \"binDirs\"?"),
         ("X-note", "unknown key 'X-note', expected one of confDir, confFile, binDirs, failurePolicy, "),
         ("", "unknown key '', expected one of confDir, "),
         ("a\nb\x1b[2J", r"unknown key 'a\nb\x1b[2J', expected one of confDir, "),
@@ -142,18 +122,13 @@ def test_a_key_of_a_megabyte_makes_no_message_of_a_megabyte() -> None:
     ("text", "fault"),
     [
         ("{", "they are not JSON: "),
-        ("logLevel: debug", "they are not JSON: "),
-        ('{"logLevel": "debug",}', "they are not JSON: "),
         ('{"pluginTimeout": NaN}', "they are not JSON: "),
         ("{} {}", "they are not JSON: "),
         ("[" * 100_000, "they are not JSON: "),
-        ("\0", "they are not JSON: "),
         ("[]", "found an array, expected an object"),
-        ('"debug"', "found the string 'debug', expected an object"),
         ("null", "found null, expected an object"),
-        ("1", "found the number 1, expected an object"),
     ],
-    ids=range(11),
+    ids=range(6),
 )
 def test_what_is_no_json_object_is_one_fault(text: str, fault: str) -> None:
     options, faults = BridgeOptions.read(text)

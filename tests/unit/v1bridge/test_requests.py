@@ -64,15 +64,10 @@ def without_conf(request: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", GOLDEN)
-def test_a_request_is_the_adapters(name: str) -> None:
-    request = recorded(name)
-    assert sent(made(request, *messages(request))) == without_conf(request)
-
-
-@pytest.mark.parametrize("name", GOLDEN)
-def test_its_keys_are_in_the_adapters_order(name: str) -> None:
+def test_request_and_the_order_of_its_keys_are_the_adapters(name: str) -> None:
     request = recorded(name)
     ours = sent(made(request, *messages(request)))
+    assert ours == without_conf(request)
     assert list(ours) == list(without_conf(request))
     assert list(ours["spec"]) == list(request["spec"])
     if request["spec"]["resources"] is not None:
@@ -160,7 +155,7 @@ def test_the_labels_are_the_pods() -> None:
     assert requests.of_pod(pod, State.CREATE).labels == {"app": "web", "": "x"}
 
 
-@pytest.mark.parametrize("pid", [1, 2**22, 2**31, 2**32 - 1])
+@pytest.mark.parametrize("pid", [1, 2**32 - 1])
 def test_a_pid_is_unchanged(pid: int) -> None:
     pod = api.PodSandbox(id="6efd", pid=pid)
     assert sent(requests.of_pod(pod, State.CREATE))["pid"] == pid
@@ -173,7 +168,7 @@ def test_a_pod_without_a_container_process_gives_no_pid() -> None:
     assert "pid" not in sent(requests.of_container(pod, api.Container(id="1f92"), State.SETUP))
 
 
-@pytest.mark.parametrize("value", ["", "a\nb", "\x00\x1b", 'q"uo\\te', "ü€😀", "x" * 100_000])
+@pytest.mark.parametrize("value", ["", "a\nb\x00\x1b", 'q"uo\\te', "ü€😀"])
 def test_any_text_arrives_unchanged(value: str) -> None:
     pod = api.PodSandbox(id="6efd", annotations={value: value}, labels={value: value})
     read = Request.from_json(requests.of_pod(pod, State.CREATE).to_json())
