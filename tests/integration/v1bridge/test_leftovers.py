@@ -90,8 +90,7 @@ def pids_in(file: Path, count: int) -> list[int]:
     return [int(pid) for pid in file.read_text().split()]
 
 
-@pytest.mark.parametrize("how", ["launched", "outside", "in a shell"])
-@pytest.mark.parametrize("prefork", ["never", ""], ids=["cold", "prefork"])
+@pytest.mark.parametrize(("how", "prefork"), [("launched", ""), ("outside", "never"), ("in a shell", "")])
 def test_a_bridge_that_is_killed_leaves_no_process(host: Host, bridge: BridgeProcess, how: str, prefork: str) -> None:
     pids = host.root / "pids"
     host.script("hanging", HANGING.format(python=sys.executable, source=SOURCE, pids=str(pids)))
@@ -144,20 +143,15 @@ def test_the_watchdog_holds_one_pipe_and_ends_with_the_bridge(host: Host, bridge
     assert wait_until(lambda: not is_running(watchdog))
 
 
-@pytest.mark.parametrize(
-    "number",
-    [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGALRM],
-    ids=lambda each: each.name,
-)
-def test_the_watchdog_is_deaf_to_what_ends_a_service_and_does_its_work(
-    host: Host, bridge: BridgeProcess, number: signal.Signals
-) -> None:
+def test_the_watchdog_is_deaf_to_what_ends_a_service_and_does_its_work(host: Host, bridge: BridgeProcess) -> None:
     pids = host.root / "pids"
     host.script("hanging", HANGING.format(python=sys.executable, source=SOURCE, pids=str(pids)))
     host.configure(PluginEntry(type="hanging", prefork="never"))
     asking = in_background(serve(host, bridge, "launched"), "hang")
     hanging = pids_in(pids, 2)
-    os.kill(watchdog_of(bridge), number)  # it would end of that before it sees the end of the bridge
+    watchdog = watchdog_of(bridge)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGALRM):
+        os.kill(watchdog, number)  # it would end of that before it sees the end of the bridge
     bridge.signal(signal.SIGKILL)
     assert wait_until(lambda: not any(map(is_running, hanging)))
     asking.join(SOON)

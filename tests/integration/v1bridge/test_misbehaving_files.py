@@ -105,15 +105,15 @@ def test_a_file_that_may_not_be_read_keeps_the_last_good_plugins(
     assert wait_until(lambda: "invalid configuration; still using the last valid one (a): " in caplog.text, SOON)
 
 
-def test_a_thousand_files_are_one_configuration(site: Site, noted: Noted) -> None:
-    for number in range(1000):
-        noted.put(*(["b"] if number % 500 == 0 else []), file=f"{number + 20:05d}.conf")
+def test_two_hundred_files_are_one_configuration(site: Site, noted: Noted) -> None:
+    for number in range(200):
+        noted.put(*(["b"] if number in (0, 100) else []), file=f"{number + 20:05d}.conf")
     assert (site.start(), noted.new()) == ("", ["b", "b", "a"])
     noted.put("b", file="10-test.conf")
     assert (site.start(), noted.new()) == ("", ["b", "b", "b"])
 
 
-def test_of_a_thousand_edits_under_load_every_event_sees_one_whole_configuration(site: Site, noted: Noted) -> None:
+def test_of_two_hundred_edits_under_load_every_event_sees_one_whole_configuration(site: Site, noted: Noted) -> None:
     """Each version has as many plugins as its number says, all of that number."""
     versions = 4
     names = [[f"v{number}-{each}" for each in range(number)] for number in range(1, versions + 1)]
@@ -123,7 +123,7 @@ def test_of_a_thousand_edits_under_load_every_event_sees_one_whole_configuration
 
     def edit() -> None:
         try:
-            for edit in range(1000):
+            for edit in range(200):
                 noted.put(*names[edit % versions])
         finally:
             done.set()
@@ -138,7 +138,7 @@ def test_of_a_thousand_edits_under_load_every_event_sees_one_whole_configuration
     assert seen
     assert all(each in names for each in seen), [each for each in seen if each not in names]
     assert site.start() == ""
-    assert noted.new() == names[999 % versions]
+    assert noted.new() == names[199 % versions]
     assert site.keeps_the_bridge()
 
 
@@ -150,7 +150,7 @@ def test_the_directory_may_be_exchanged_under_load(host: Host, site: Site, noted
         )
     (host.conf / "10-test.conf").unlink()
     host.conf.rmdir()
-    for turn in range(60):
+    for turn in range(20):
         link = host.root / "link"
         name = "ab"[turn % 2]
         link.symlink_to(host.root / f"conf-{name}")
@@ -169,7 +169,7 @@ def test_a_file_that_is_moved_away_and_written_anew_leaves_no_pod_without_plugin
 
     def edit() -> None:
         try:
-            for number in range(200):
+            for number in range(60):
                 path.rename(host.conf / "10-test.conf.bak")
                 with open(path, "w", encoding="utf-8") as file:
                     for line in (

@@ -21,6 +21,7 @@ from nri.ttrpc import Code, StatusError, codec
 from nri.ttrpc.ttrpc_pb2 import Request
 from tests.integration.v1bridge.bridge_process import start_container
 from tests.integration.v1bridge.session import Connected, ask
+from tests.integration.v1bridge.site import AMPLE
 from tests.support.host import plugin
 from tests.support.pods import pod
 from tests.support.processes import is_running
@@ -230,21 +231,21 @@ def test_a_runtime_that_stops_reading_stops_no_chain_and_loses_the_connection(
     """40 answers with 4 kB each are more than its socket holds."""
     events = 40
     connected.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
-    host.configure(connected.keeper("loud", ["error", "x" * 60_000]))
+    host.configure(connected.keeper("loud", ["error", "x" * 60_000], timeout=2 * AMPLE))
     gate = threading.Event()
     mux: Any = connected.fake._mux
-    mux.receive = lambda data: gate.wait(SOON) and None
+    mux.receive = lambda data: gate.wait(4 * AMPLE) and None
 
     def asked() -> None:
         with pytest.raises(NRIError):
-            ask(connected, SOON)
+            ask(connected, 3 * AMPLE)
 
     threads = [threading.Thread(target=asked) for _ in range(events)]
     for thread in threads:
         thread.start()
     try:
         kept = host.root / "kept"
-        assert wait_until(lambda: kept.exists() and kept.read_text().count("\n") == events)
+        assert wait_until(lambda: kept.exists() and kept.read_text().count("\n") == events, 2 * AMPLE)
         assert connected.bridge.wait_until_idle(SOON)
         connected.thread.join(SOON)
         assert not connected.thread.is_alive()

