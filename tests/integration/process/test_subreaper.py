@@ -8,14 +8,13 @@ import subprocess
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pytest
 
 from nri.process import children, launch, subreaper
 from tests.support.processes import all_reaped, is_running
 from tests.support.waiting import SOON, wait_until
-
-if TYPE_CHECKING:
-    import pytest
 
 
 class Powerless:
@@ -35,35 +34,37 @@ def sleeping() -> subprocess.Popen[bytes]:
     return process
 
 
-def test_an_orphan_that_the_kernel_keeps_delays_nothing_is_logged_once_and_reaped_when_it_ends(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+@pytest.fixture
+def orphans(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The numbers of the orphans that the kernel reports; the test's own process becomes no subreaper."""
+    numbers: list[int] = []
+    monkeypatch.setattr(subreaper, "_become_subreaper", lambda: True)
+    monkeypatch.setattr(subreaper, "_children", lambda: list(numbers))
+    return numbers
+
+
+def test_orphan_that_the_kernel_keeps_is_waited_for_and_logged_once_and_reaped_when_it_ends(
+    orphans: list[int], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING, "nri.client")
-    monkeypatch.setattr(subreaper, "_become_subreaper", lambda: True)
     process = sleeping()
-    monkeypatch.setattr(subreaper, "_children", lambda: [process.pid])
-    _await = subreaper._await
-    left = subreaper.Subreaper()
+    orphans.append(process.pid)
     waited: list[int] = []
-
-    def recorded_await(pid: int, until: float) -> None:
-        waited.append(pid)
-        _await(pid, until)
+    monkeypatch.setattr(subreaper, "ends", lambda pidfd, _within: waited.append(pidfd))
+    left = subreaper.Subreaper()
 
     def is_reaped() -> bool:
         left.end_orphans()
         return not os.path.exists(f"/proc/{process.pid}")
 
-    monkeypatch.setattr(subreaper, "_await", recorded_await)
-    said = f"killed a process that a plugin has left behind: {process.pid} (sleep)"
     try:
         with monkeypatch.context() as patch:
             patch.setattr(subreaper, "os", Powerless())
             for _ in range(20):
                 left.end_orphans()
-        assert waited == [process.pid]  # once, not each time
+        assert len(waited) == 1
         assert is_running(process.pid)
-        assert caplog.text.count(said) == 1
+        assert caplog.text.count(f"killed a process that a plugin has left behind: {process.pid} (sleep)") == 1
         process.kill()
         assert wait_until(is_reaped, SOON)
     finally:
@@ -72,12 +73,14 @@ def test_an_orphan_that_the_kernel_keeps_delays_nothing_is_logged_once_and_reape
     assert all_reaped()
 
 
-def test_an_orphan_that_ends_is_reaped_when_the_search_returns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(subreaper, "_become_subreaper", lambda: True)
+def test_orphan_that_ends_is_reaped_when_the_search_returns(
+    orphans: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(subreaper, "ENDS_WITHIN", SOON)
     process = sleeping()
-    alive = [process.pid]
-    monkeypatch.setattr(subreaper, "_children", lambda: [pid for pid in alive if os.path.exists(f"/proc/{pid}")])
+    monkeypatch.setattr(
+        subreaper, "_children", lambda: [process.pid] if os.path.exists(f"/proc/{process.pid}") else []
+    )
     subreaper.Subreaper().end_orphans()
     assert not os.path.exists(f"/proc/{process.pid}")
     process.wait()
@@ -101,22 +104,21 @@ class Recording:
         raise ProcessLookupError
 
 
-def test_a_new_process_with_the_number_of_a_killed_one_is_killed(
-    monkeypatch: pytest.MonkeyPatch,
+def test_new_process_with_the_number_of_a_killed_one_is_killed(
+    orphans: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(subreaper, "_become_subreaper", lambda: True)
     recording = Recording()
     monkeypatch.setattr(subreaper, "os", recording)
     left = subreaper.Subreaper()
     number = 1 << 30  # above what Linux gives to a process
     for found in ([number], [number], [], [number]):
-        monkeypatch.setattr(subreaper, "_children", lambda found=found: found)
+        orphans[:] = found
         left.end_orphans()
     assert recording.killed == [number, number]
 
 
+@pytest.mark.usefixtures("orphans")
 def test_orphans_that_make_others_for_ever_are_left_for_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(subreaper, "_become_subreaper", lambda: True)
     monkeypatch.setattr(subreaper, "ENDS_WITHIN", 0)
     recording = Recording()
     monkeypatch.setattr(subreaper, "os", recording)
@@ -145,7 +147,7 @@ class Lock:
         self._lock.release()
 
 
-def test_a_plugin_that_is_being_started_is_no_orphan(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plugin_that_is_being_started_is_no_orphan(monkeypatch: pytest.MonkeyPatch) -> None:
     """The search begins when the plugin is a child already, and its number is not registered yet."""
     monkeypatch.setattr(subreaper, "_become_subreaper", lambda: True)
     before, real_children = set(subreaper._children()), subreaper._children

@@ -29,26 +29,20 @@ def true() -> int:
     return spawn("/bin/true", ["true"], (0, 1, 2))
 
 
-def test_a_child_is_registered_until_it_is_reaped() -> None:
-    pid = true()
-    assert pid in children.started
-    assert wait_until(lambda: has_exited(pid))
-    assert children.reap(pid) == 0
-    assert pid not in children.started
-
-
-def test_a_running_child_is_not_reaped() -> None:
+def test_child_is_registered_until_it_is_reaped() -> None:
     pid = spawn("/bin/sleep", ["sleep", "1000"], (0, 1, 2))
     assert children.reap(pid) is None
     assert pid in children.started
     os.kill(pid, signal.SIGTERM)
     assert wait_until(lambda: has_exited(pid))
     assert children.reap(pid) == -signal.SIGTERM
+    assert pid not in children.started
 
 
-def test_a_child_that_the_kernel_has_reaped_counts_as_ended() -> None:
+def test_child_that_the_kernel_has_reaped_counts_as_ended() -> None:
     pid = true()
     os.waitpid(pid, 0)
+    assert has_exited(pid)
     assert children.reap(pid) == 0
     assert pid not in children.started
 
@@ -58,7 +52,7 @@ def test_without_a_watchdog_nothing_is_reported() -> None:
     children.report("+", 1)
 
 
-def test_a_child_is_announced_reported_and_taken_back(reports: int) -> None:
+def test_start_and_reaping_of_a_child_are_reported(reports: int) -> None:
     assert children.are_reported()
     pid = true()
     assert os.getsid(pid) == pid
@@ -66,9 +60,13 @@ def test_a_child_is_announced_reported_and_taken_back(reports: int) -> None:
     assert children.reap(pid) == 0
     files = " ".join(os.readlink(f"/proc/self/fd/{fd}") for fd in (0, 1, 2))
     assert os.read(reports, 4096).decode().splitlines() == [f"?{files}", f"+{pid}", f"-{pid}"]
+    pid = true()
+    os.waitpid(pid, 0)
+    assert children.reap(pid) == 0
+    assert os.read(reports, 4096).decode().splitlines()[1:] == [f"+{pid}", f"-{pid}"]
 
 
-def test_a_child_that_does_not_start_is_announced_and_taken_back(reports: int) -> None:
+def test_failed_start_is_reported(reports: int) -> None:
     with pytest.raises(FileNotFoundError):
         spawn("/nonexistent", ["a"], (0, 1, 2))
     assert [line[:1] for line in os.read(reports, 4096).decode().splitlines()] == ["?", "!"]

@@ -46,11 +46,11 @@ class Peer:
         self.close()
         os.kill(self.pid, 9)
 
-    def over_pipes(self, data: bytes = b"") -> Conversation:
+    def over_pipes(self, data: bytes = b"", log: Callable[[str], None] | None = None) -> Conversation:
         """Return a conversation over pipes; ``fds`` are the process's stdin, stdout and stderr."""
         stdin, stdout, stderr = os.pipe(), os.pipe(), os.pipe()
         self.fds = [stdin[0], stdout[1], stderr[1]]
-        return self._conversation([stdin[1], stdout[0], stderr[0]], data)
+        return self._conversation([stdin[1], stdout[0], stderr[0]], data, log=log)
 
     def over_socket(
         self,
@@ -71,10 +71,11 @@ class Peer:
         data: bytes,
         decoder: conversation.StdoutDecoder | None = None,
         pauses: list[tuple[float, Callable[[], None]]] | None = None,
+        log: Callable[[str], None] | None = None,
     ) -> Conversation:
         for fd in pipes:
             os.set_blocking(fd, False)
-        lines = Lines(LIMIT, self.logged.append)
+        lines = Lines(LIMIT, log or self.logged.append)
         return Conversation(self.pid, pipes, data, lines, LIMIT, decoder=decoder, pauses=pauses)
 
 
@@ -93,7 +94,7 @@ def soon() -> float:
     return time.monotonic() + SOON
 
 
-def test_over_pipes_the_end_of_the_data_is_the_end_of_stdin(peer: Peer) -> None:
+def test_stdin_is_closed_after_the_data(peer: Peer) -> None:
     talk = peer.over_pipes(b"request")
     os.write(peer.fds[1], b"result")
     os.write(peer.fds[2], b"one\ntwo")
@@ -107,7 +108,7 @@ def test_over_pipes_the_end_of_the_data_is_the_end_of_stdin(peer: Peer) -> None:
     assert peer.logged == ["one", "two"]
 
 
-def test_over_pipes_a_process_that_closes_its_stdin_unread_is_not_refusing(peer: Peer) -> None:
+def test_process_that_closes_its_pipe_unread_has_not_refused(peer: Peer) -> None:
     talk = peer.over_pipes(b"request")
     os.close(peer.fds.pop(0))
     os.write(peer.fds[0], b"result")
@@ -116,7 +117,7 @@ def test_over_pipes_a_process_that_closes_its_stdin_unread_is_not_refusing(peer:
     assert not talk.was_refused
 
 
-def test_at_the_deadline_the_process_is_killed_and_its_output_is_kept(peer: Peer) -> None:
+def test_process_is_killed_at_the_deadline_and_its_output_is_kept(peer: Peer) -> None:
     talk = peer.over_pipes()
     os.write(peer.fds[1], b"half")
     output = talk.run(time.monotonic() + 0.05)
@@ -124,10 +125,13 @@ def test_at_the_deadline_the_process_is_killed_and_its_output_is_kept(peer: Peer
     assert not is_running(peer.pid)
 
 
-def test_more_output_than_the_limit_ends_the_exchange(peer: Peer) -> None:
+@pytest.mark.parametrize(("size", "stopped"), [(LIMIT, ""), (LIMIT + 1, "output")])
+def test_more_output_than_the_limit_ends_the_exchange(peer: Peer, size: int, stopped: str) -> None:
     talk = peer.over_pipes()
-    os.write(peer.fds[1], bytes(LIMIT + 1))
-    assert talk.run(soon()).stopped == "output"
+    os.write(peer.fds[1], bytes(size))
+    if not stopped:
+        peer.exit()
+    assert talk.run(soon()).stopped == stopped
 
 
 class UntilDot:
@@ -142,7 +146,7 @@ class UntilDot:
         self.is_over = b"." in data
 
 
-def test_a_decoder_tells_where_the_output_ends_while_the_process_runs(peer: Peer) -> None:
+def test_decoder_ends_the_exchange_while_the_process_runs(peer: Peer) -> None:
     talk = peer.over_socket(b"request", UntilDot())
     os.write(peer.fds[0], b"res")
     os.write(peer.fds[0], b"ult.")
@@ -152,7 +156,7 @@ def test_a_decoder_tells_where_the_output_ends_while_the_process_runs(peer: Peer
     talk.end()
 
 
-def test_over_a_socket_data_that_it_does_not_take_at_once_is_written_when_it_is_read(peer: Peer) -> None:
+def test_more_data_than_a_socket_holds_is_written_while_it_is_read(peer: Peer) -> None:
     data = bytes(1 << 20)
     talk = peer.over_socket(data, UntilDot(), [(0.01, lambda: received.append(read_all())) for _ in range(100)])
     received: list[int] = []
@@ -171,7 +175,7 @@ def test_over_a_socket_data_that_it_does_not_take_at_once_is_written_when_it_is_
 
 
 @pytest.mark.parametrize("is_closed_before", [True, False], ids=["before it is sent", "before it is read"])
-def test_over_a_socket_a_process_that_ends_unread_has_refused(peer: Peer, is_closed_before: bool) -> None:
+def test_process_that_closes_its_socket_unread_has_refused(peer: Peer, is_closed_before: bool) -> None:
     close = peer.close if not is_closed_before else lambda: None
     talk = peer.over_socket(b"request", None, [(0.01, close)])
     if is_closed_before:
@@ -189,25 +193,11 @@ def test_each_pause_counts_once_and_in_order(peer: Peer) -> None:
     talk.end()
 
 
-def test_a_closed_pipe_is_told(peer: Peer) -> None:
-    talk = peer.over_pipes()
-    stdin, stdout = talk._stdin, talk._stdout
-    assert talk.is_open(stdin)
-    peer.exit()
-    talk.hold(soon())
-    assert not talk.is_open(stdin)
-    assert not talk.is_open(stdout)
-    talk.end()
-
-
-def test_an_exchange_that_fails_is_broken_off_and_the_process_reaped(
-    peer: Peer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failing_exchange_is_broken_off_and_the_process_reaped(peer: Peer) -> None:
     def fail(_line: str) -> None:
         raise OSError(5, "Input/output error")
 
-    talk = peer.over_pipes()
-    talk._lines = Lines(LIMIT, fail)
+    talk = peer.over_pipes(log=fail)
     os.write(peer.fds[2], b"line\n")
     with pytest.raises(BrokenOffError, match="Input/output error"):
         talk.run(soon())

@@ -7,6 +7,8 @@ import pytest
 from nri.process.lines import MAX_LINE, Lines, readable
 from tests.support.cutting import every_way
 
+TOO_LONG = "(the rest of its stderr is too long, and is left out)"
+
 
 @pytest.mark.parametrize(
     ("data", "logged", "tail"),
@@ -28,7 +30,7 @@ def test_lines_are_logged_however_they_are_cut(data: bytes, logged: list[str], t
         assert (found, lines.tail()) == (logged, tail)
 
 
-def test_a_line_is_logged_when_it_is_complete() -> None:
+def test_line_is_logged_when_it_is_complete() -> None:
     found: list[str] = []
     lines = Lines(10_000, found.append)
     lines.feed(b"one\ntw")
@@ -37,21 +39,29 @@ def test_a_line_is_logged_when_it_is_complete() -> None:
     assert found == ["one", "two"]
 
 
-def test_what_is_too_long_is_cut() -> None:
+def test_long_line_is_cut() -> None:
+    found: list[str] = []
+    lines = Lines(1_000_000, found.append)
+    for part in (b"x" * 300_000, b"y\nnext\n", b"z" * MAX_LINE + b"end"):
+        lines.feed(part)
+    lines.finish()
+    assert found == ["x" * MAX_LINE, "next", "z" * MAX_LINE]
+    assert lines.tail() == "z" * (MAX_LINE - 3) + "end"
+
+
+def test_log_ends_when_the_bytes_and_64_more_for_each_line_exceed_the_limit() -> None:
     found: list[str] = []
     lines = Lines(100, found.append)
-    lines.feed(b"x" * 101)
+    lines.feed(b"x" * 35 + b"\n")
+    assert found == ["x" * 35]
+    lines.feed(b"begun")
     lines.feed(b"more\n")
     lines.finish()
-    assert found == ["(the rest of its stderr is too long, and is left out)"]
-    assert lines.tail().endswith("xmore")
-
-
-def test_the_tail_is_bounded() -> None:
-    lines = Lines(10, lambda _line: None)
-    lines.feed(b"x" * MAX_LINE + b"end")
-    assert len(lines.tail()) == MAX_LINE
+    assert found == ["x" * 35, TOO_LONG]
+    assert lines.tail().endswith("x | begunmore")
 
 
 def test_text_is_readable_on_a_terminal() -> None:
     assert readable("grün\x07\t\udcff\r".encode("utf-8", "surrogateescape")) == "grün\\x07 \\xff"
+    assert readable(b"\x1b[2J\x1b]0;title\x07 \0\x7f") == "\\x1b[2J\\x1b]0;title\\x07 \\x00\\x7f"
+    assert readable("\x9b31m \u202e\u2028".encode()) == "\\x9b31m \\u202e\\u2028"
