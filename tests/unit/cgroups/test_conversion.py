@@ -6,12 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nri.cgroups.conversion import (
-    blkio_of_io_weight,
-    io_weight_of_blkio,
-    shares_of_weight,
-    weight_of_shares,
-)
+from nri.cgroups.conversion import blkio_of_io_weight, io_weight_of_blkio, shares_of_weight, weight_of_shares
 
 
 @pytest.mark.parametrize(

@@ -29,13 +29,12 @@ def test_effective_cpus_are_the_kernels(tree: Tree) -> None:
 
 
 def test_an_old_v1_kernel_has_only_the_cpus_that_were_set(v1: Tree) -> None:
-    tree = v1
     for path in (PATH, POD, "/kubepods/burstable"):
-        os.unlink(tree.file(path, "cpuset.effective_cpus"))
-    tree.put("/kubepods/burstable", "cpuset.cpus", "1-2\n")
-    assert tree.cgroup().effective_cpus() == {1, 2}
-    tree.put(PATH, "cpuset.cpus", "1\n")
-    assert tree.cgroup().effective_cpus() == {1}
+        os.unlink(v1.file(path, "cpuset.effective_cpus"))
+    v1.put("/kubepods/burstable", "cpuset.cpus", "1-2\n")
+    assert v1.cgroup().effective_cpus() == {1, 2}
+    v1.put(PATH, "cpuset.cpus", "1\n")
+    assert v1.cgroup().effective_cpus() == {1}
 
 
 def test_a_parent_without_cpus_of_its_own_has_those_of_the_nearest_ancestor(tree: Tree) -> None:
@@ -64,10 +63,9 @@ def test_an_empty_set_is_refused(tree: Tree) -> None:
 
 
 def test_v2_without_the_cpuset_controller_is_explained(v2: Tree) -> None:
-    tree = v2
-    os.unlink(tree.file(PATH, "cpuset.cpus"))
-    os.unlink(tree.file(PATH, "cpuset.cpus.effective"))
-    cgroup = tree.cgroup()
+    os.unlink(v2.file(PATH, "cpuset.cpus"))
+    os.unlink(v2.file(PATH, "cpuset.cpus.effective"))
+    cgroup = v2.cgroup()
     assert cgroup.cpus() == frozenset()
     assert cgroup.effective_cpus() == cgroup.parent_cpus()
     cgroup.confine(cgroup.parent_cpus())  # it has them already
@@ -75,7 +73,7 @@ def test_v2_without_the_cpuset_controller_is_explained(v2: Tree) -> None:
         with pytest.raises(CgroupError, match=r"subtree_control of the parent lacks cpuset; '\+cpuset'") as caught:
             action(frozenset({0}))
         assert not isinstance(caught.value, GoneError)
-    assert not os.path.exists(tree.file(PATH, "cpuset.cpus"))
+    assert not os.path.exists(v2.file(PATH, "cpuset.cpus"))
 
 
 @pytest.mark.parametrize(
@@ -91,21 +89,20 @@ def test_v2_without_the_cpuset_controller_is_explained(v2: Tree) -> None:
 def test_cruns_child_has_a_subset_of_its_scopes_cpus_at_every_step(
     scoped: Tree, monkeypatch: pytest.MonkeyPatch, scope: str, child: str, new: set[int], steps: list[str]
 ) -> None:
-    tree = scoped
-    tree.put(SCOPE, "cpuset.cpus", scope)
-    tree.put(INNER, "cpuset.cpus", child)
+    scoped.put(SCOPE, "cpuset.cpus", scope)
+    scoped.put(INNER, "cpuset.cpus", child)
     assign, taken = cpuset.assign, []
 
     def record(directory: str, version: int, cpus: frozenset[int], knob: str = cpuset.KNOB) -> None:
         assign(directory, version, cpus, knob)
         level = INNER if directory.endswith("/container") else SCOPE
-        taken.append(f"{'scope' if level == SCOPE else 'container'} {tree.get(level, 'cpuset.cpus')}")
-        assert parse_cpus(tree.get(INNER, "cpuset.cpus")) <= parse_cpus(tree.get(SCOPE, "cpuset.cpus"))
+        taken.append(f"{'scope' if level == SCOPE else 'container'} {scoped.get(level, 'cpuset.cpus')}")
+        assert parse_cpus(scoped.get(INNER, "cpuset.cpus")) <= parse_cpus(scoped.get(SCOPE, "cpuset.cpus"))
 
     monkeypatch.setattr(cpuset, "assign", record)
-    tree.cgroup(SCOPED).set_cpus(frozenset(new))
+    scoped.cgroup(SCOPED).set_cpus(frozenset(new))
     assert taken == steps
-    assert tree.cgroup(SCOPED).cpus() == new
+    assert scoped.cgroup(SCOPED).cpus() == new
 
 
 def test_in_v2_an_inheriting_child_keeps_inheriting(tmp_path: Path) -> None:

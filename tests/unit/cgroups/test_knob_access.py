@@ -39,13 +39,7 @@ CASES: list[tuple[str, Any, Any, tuple[str, str] | None, tuple[str, str] | None]
     ("memory.oom.group", False, True, None, ("memory.oom.group", "1")),
     ("pids.max", None, 100, ("pids.max", "100"), ("pids.max", "100")),
     ("hugetlb.2MB.max", None, 4 << 20, ("hugetlb.2MB.limit_in_bytes", "4194304"), ("hugetlb.2MB.max", "4194304")),
-    (
-        "hugetlb.2MB.rsvd.max",
-        None,
-        0,
-        ("hugetlb.2MB.rsvd.limit_in_bytes", "0"),
-        ("hugetlb.2MB.rsvd.max", "0"),
-    ),
+    ("hugetlb.2MB.rsvd.max", None, 0, ("hugetlb.2MB.rsvd.limit_in_bytes", "0"), ("hugetlb.2MB.rsvd.max", "0")),
 ]
 
 
@@ -170,11 +164,7 @@ def test_memory_nodes_of_a_child_are_a_subset_at_every_step(tmp_path: Path, monk
         tree.put(path, "cpuset.mems", "0\n")
     written = record(monkeypatch)
     assert tree.cgroup(SCOPE).write("cpuset.mems", frozenset({1})) == {0}
-    assert written == [
-        "crun-abc.scope/cpuset.mems 0-1",
-        "container/cpuset.mems 1",
-        "crun-abc.scope/cpuset.mems 1",
-    ]
+    assert written == ["crun-abc.scope/cpuset.mems 0-1", "container/cpuset.mems 1", "crun-abc.scope/cpuset.mems 1"]
 
 
 def test_a_child_that_inherits_its_cpus_keeps_inheriting_in_v2(
@@ -191,14 +181,13 @@ def test_a_child_that_inherits_its_cpus_keeps_inheriting_in_v2(
 
 
 def test_swap_is_what_v1_allows_beyond_memory(v1: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
-    tree = v1
-    cgroup = tree.cgroup()
+    cgroup = v1.cgroup()
     with pytest.raises(CgroupError, match=r"unlimited; expected memory.max to be set before memory.swap.max"):
         cgroup.write("memory.swap.max", 4096)
     cgroup.write("memory.max", 8192)
     written = record(monkeypatch)
     assert cgroup.write("memory.swap.max", 4096) is None
-    assert tree.get(PATH, "memory.memsw.limit_in_bytes") == "12288"
+    assert v1.get(PATH, "memory.memsw.limit_in_bytes") == "12288"
     assert cgroup.read("memory.swap.max") == 4096
     written.clear()
     cgroup.write("memory.max", 16384)
@@ -215,18 +204,16 @@ def test_swap_is_what_v1_allows_beyond_memory(v1: Tree, monkeypatch: pytest.Monk
 
 
 def test_a_kernel_without_swap_accounting_has_a_limit_of_memory_alone(v1: Tree) -> None:
-    tree = v1
-    os.unlink(tree.file(PATH, "memory.memsw.limit_in_bytes"))
-    assert tree.cgroup().write("memory.max", 8192) is None
+    os.unlink(v1.file(PATH, "memory.memsw.limit_in_bytes"))
+    assert v1.cgroup().write("memory.max", 8192) is None
     with pytest.raises(CgroupError, match=r"memsw.limit_in_bytes does not exist: the kernel lacks it.*swapaccount=1"):
-        tree.cgroup().read("memory.swap.max")
+        v1.cgroup().read("memory.swap.max")
 
 
 def test_shares_that_have_the_weight_already_are_left(v1: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
-    tree = v1
-    tree.put(PATH, "cpu.shares", "1020\n")
+    v1.put(PATH, "cpu.shares", "1020\n")
     written = record(monkeypatch)
-    assert tree.cgroup().write("cpu.weight", 100) == 100
+    assert v1.cgroup().write("cpu.weight", 100) == 100
     assert written == []
 
 
@@ -243,12 +230,11 @@ def test_shares_that_have_the_weight_already_are_left(v1: Tree, monkeypatch: pyt
 def test_v1s_quota_is_never_looser_on_the_way(
     v1: Tree, monkeypatch: pytest.MonkeyPatch, old: tuple[int, int], new: Quota, order: list[str]
 ) -> None:
-    tree = v1
-    tree.limit(PATH, *old)
+    v1.limit(PATH, *old)
     written = record(monkeypatch)
-    tree.cgroup().write("cpu.max", new)
+    v1.cgroup().write("cpu.max", new)
     assert written == [f"abc/{each}" for each in order]
-    assert tree.cgroup().read("cpu.max") == new
+    assert v1.cgroup().read("cpu.max") == new
 
 
 # Absent
@@ -280,15 +266,13 @@ def test_a_knob_that_is_not_there_is_never_made(tree: Tree) -> None:
     ],
 )
 def test_in_v2_the_missing_controller_is_told_from_the_missing_feature(v2: Tree, listed: str, reason: str) -> None:
-    tree = v2
-    os.unlink(tree.file(PATH, "memory.high"))
-    tree.put(PATH, "cgroup.controllers", f"{listed}\n")
+    os.unlink(v2.file(PATH, "memory.high"))
+    v2.put(PATH, "cgroup.controllers", f"{listed}\n")
     with pytest.raises(CgroupError, match=reason):
-        tree.cgroup().read("memory.high")
+        v2.cgroup().read("memory.high")
 
 
 def test_a_partition_that_the_kernel_does_not_grant_is_an_error(v2: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
-    tree = v2
 
     def remark(path: str, value: str, *_: object) -> None:
         with open(path, "w", encoding="ascii") as file:
@@ -296,8 +280,8 @@ def test_a_partition_that_the_kernel_does_not_grant_is_an_error(v2: Tree, monkey
 
     monkeypatch.setattr(knobs, "write", remark)
     with pytest.raises(CgroupError, match=r"has 'isolated invalid \(Parent .*right after it was given 'isolated'"):
-        tree.cgroup().write("cpuset.cpus.partition", "isolated")
-    assert tree.cgroup().read("cpuset.cpus.partition") == "isolated invalid (Parent is not a partition root)"
+        v2.cgroup().write("cpuset.cpus.partition", "isolated")
+    assert v2.cgroup().read("cpuset.cpus.partition") == "isolated invalid (Parent is not a partition root)"
 
 
 GARBAGE = ["", "x", "1 2 3 4", "-", "max max", "default", "8:0", "8:0 rbps", "9" * 30, "\x00"]

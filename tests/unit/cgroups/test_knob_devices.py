@@ -76,10 +76,7 @@ def test_limits_are_in_four_files_of_v1(v1: Tree, monkeypatch: pytest.MonkeyPatc
     }
     written = record(monkeypatch)
     v1.cgroup().write("io.max", {"8:0": {"rbps": 2, "wbps": None, "wiops": None}})
-    assert written == [
-        "abc/blkio.throttle.read_bps_device 8:0 2",
-        "abc/blkio.throttle.write_iops_device 8:0 0",
-    ]
+    assert written == ["abc/blkio.throttle.read_bps_device 8:0 2", "abc/blkio.throttle.write_iops_device 8:0 0"]
 
 
 def test_cruns_child_gets_only_the_limits_that_it_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -155,8 +155,7 @@ def test_children_that_the_container_made_are_named_as_the_cause_on_v1(real: Rea
     path = real.make("/abc")
     real.make("/abc/inner", "1")
     with pytest.raises(
-        CgroupError,
-        match=rf"cannot write '0' to .*{path}/cpuset.cpus: .* busy \(EBUSY\): a child cgroup has",
+        CgroupError, match=rf"cannot write '0' to .*{path}/cpuset.cpus: .* busy \(EBUSY\): a child cgroup has"
     ):
         find(path).set_cpus(frozenset({0}))
     assert real.get(path, "cpuset.cpus") == "0-1"

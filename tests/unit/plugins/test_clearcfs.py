@@ -4,18 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from nri.cgroups import CgroupError, quota
+from nri.cgroups import CgroupError, quota, systemd_bus
 from nri.plugins.clearcfs import ClearCFS
 from nri.testing import CgroupTree, Pod, assert_idempotent, invoke
-from tests.unit.plugins.running import (
-    CONTAINER,
-    HOSTILE_PATHS,
-    KINDS,
-    POD,
-    SCOPES,
-    Node,
-    keyed,
-)
+from tests.unit.plugins.running import CONTAINER, HOSTILE_PATHS, KINDS, POD, SCOPES, Node, keyed
 
 LS = {"qos.class": "ls"}
 
@@ -109,7 +101,8 @@ def test_of_a_sandbox_only_its_own_quota_is_cleared(node: Node) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_with_the_systemd_driver(kind: str) -> None:
+def test_with_the_systemd_driver(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(systemd_bus, "TIMEOUT", 60)
     shop = Pod(annotations=LS, cgroup_driver="systemd")
     web = shop.container("web", resources={"cpu": {"quota": 30_000, "period": 100_000}})
     shop.container("other", resources={"cpu": {"quota": 10_000, "period": 100_000}})
@@ -154,10 +147,7 @@ def test_the_class_is_looked_up_by_scope_in_the_annotations_then_in_the_labels(v
         key = "example.org/class"
         limited(v2)
         metadata = v2.fine(
-            {"key": key, "classes": ["yes"]},
-            annotations=keyed(noted, key),
-            labels=keyed(labels, key),
-            **changes,
+            {"key": key, "classes": ["yes"]}, annotations=keyed(noted, key), labels=keyed(labels, key), **changes
         )
         assert ("cleared" in metadata) == (found == "yes")
 

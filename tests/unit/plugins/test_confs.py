@@ -63,10 +63,7 @@ def allowing(what: str, *others: str) -> Confs:
             f"conf.allow.{what}[1]: found the string '', expected the name of a namespace",
         ),
         ({"allow": {what: [None]}}, f"conf.allow.{what}[0]: found null, {name}"),
-        (
-            {"allow": {what: [True]}},
-            f"conf.allow.{what}[0]: found the boolean true, {name}",
-        ),
+        ({"allow": {what: [True]}}, f"conf.allow.{what}[0]: found the boolean true, {name}"),
     ]
 
 

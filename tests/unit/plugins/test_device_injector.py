@@ -211,138 +211,84 @@ def test_a_label_asks_for_nothing() -> None:
 # What is refused
 
 
-def test_a_bad_annotation_of_devices_is_refused_with_its_place() -> None:
-    for value, message in (
-        ("x" * 200_000, "devices.nri.io/pod: found 200000 characters, expected at most 65536"),
-        ("- &a [x]\n- *a", "devices.nri.io/pod: line 1 column 3: found an anchor or alias"),
-        ("[" * 1000, "devices.nri.io/pod: line 1 column 17: nested too deep"),
-        ('{"a":' * 100 + "1" + "}" * 100, "devices.nri.io/pod: found an object, expected an array"),
-        ('[{"path": "/a", "path": "/b"}]', "devices.nri.io/pod: found the key 'path' again, expected it once"),
-        ('[{"path": "/a", "Path": "/b"}]', "devices.nri.io/pod[0]: found the key 'Path' again, expected it once"),
-        ("- path: /a\n  path: /b", "devices.nri.io/pod: line 2 column 3: found the key 'path' again"),
-        ("/dev/null", "devices.nri.io/pod: found the string '/dev/null', expected an array"),
-        ("path: /dev/null", "devices.nri.io/pod: found an object, expected an array"),
-        ("- /dev/null", "devices.nri.io/pod[0]: found the string '/dev/null', expected an object"),
-        ("- {path: /dev/a, mayor: 1}", "devices.nri.io/pod[0]: found the key 'mayor', expected one of path, type, "),
-        (
-            "- {type: c, major: 1, minor: 1}",
-            "devices.nri.io/pod[0].path: missing, expected an absolute path without '..'",
-        ),
-        ("- {path: dev/a}", "devices.nri.io/pod[0].path: found the string 'dev/a', expected an absolute path"),
-        ("- {path: /dev/../etc}", "devices.nri.io/pod[0].path: found the string '/dev/../etc', expected"),
-        ('[{"path": "/dev/a\\u0000"}]', "devices.nri.io/pod[0].path: found the string '/dev/a\\x00', expected"),
-        ("- {path: /dev/a, type: x}", "devices.nri.io/pod[0].type: found the string 'x', expected one of c, b, u, p"),
-        (
-            "- {path: /dev/a, type: c, major: x}",
-            "devices.nri.io/pod[0].major: found the string 'x', expected an integer",
-        ),
-        ("- {path: /dev/a, type: c, major: 1.0}", "devices.nri.io/pod[0].major: found the number 1.0, expected"),
-        ("- {path: /dev/a, type: c, major: yes}", "devices.nri.io/pod[0].major: found the boolean true, expected"),
-        (
-            "- {path: /dev/a, type: c, major: 1}",
-            "devices.nri.io/pod[0].minor: missing, expected an integer from 0 to",
-        ),
+REFUSED = {
+    "devices.nri.io/pod": [
+        ("x" * 200_000, ": found 200000 characters, expected at most 65536"),
+        ("- &a [x]\n- *a", ": line 1 column 3: found an anchor or alias"),
+        ("[" * 1000, ": line 1 column 17: nested too deep"),
+        ('{"a":' * 100 + "1" + "}" * 100, ": found an object, expected an array"),
+        ('[{"path": "/a", "path": "/b"}]', ": found the key 'path' again, expected it once"),
+        ('[{"path": "/a", "Path": "/b"}]', "[0]: found the key 'Path' again, expected it once"),
+        ("- path: /a\n  path: /b", ": line 2 column 3: found the key 'path' again"),
+        ("/dev/null", ": found the string '/dev/null', expected an array"),
+        ("path: /dev/null", ": found an object, expected an array"),
+        ("- /dev/null", "[0]: found the string '/dev/null', expected an object"),
+        ("- {path: /dev/a, mayor: 1}", "[0]: found the key 'mayor', expected one of path, type, "),
+        ("- {type: c, major: 1, minor: 1}", "[0].path: missing, expected an absolute path without '..'"),
+        ("- {path: dev/a}", "[0].path: found the string 'dev/a', expected an absolute path"),
+        ("- {path: /dev/../etc}", "[0].path: found the string '/dev/../etc', expected"),
+        ('[{"path": "/dev/a\\u0000"}]', "[0].path: found the string '/dev/a\\x00', expected"),
+        ("- {path: /dev/a, type: x}", "[0].type: found the string 'x', expected one of c, b, u, p"),
+        ("- {path: /dev/a, type: c, major: x}", "[0].major: found the string 'x', expected an integer"),
+        ("- {path: /dev/a, type: c, major: 1.0}", "[0].major: found the number 1.0, expected"),
+        ("- {path: /dev/a, type: c, major: yes}", "[0].major: found the boolean true, expected"),
+        ("- {path: /dev/a, type: c, major: 1}", "[0].minor: missing, expected an integer from 0 to"),
         (
             "- {path: /dev/a, type: c, major: 4097, minor: 1}",
-            "pod[0].major: found the number 4097, expected an integer from 0 to 4095",
+            "[0].major: found the number 4097, expected an integer from 0 to 4095",
         ),
-        ("- {path: /dev/a, type: c, major: 1, minor: -1}", "pod[0].minor: found the number -1, expected"),
-        (
-            "- {path: /dev/a, type: c, major: 1, minor: 3, file_mode: 0o10000}",
-            "pod[0].file_mode: found the number 4096",
-        ),
-        ("- {path: /dev/a, type: c, major: 1, minor: 3, uid: -1}", "pod[0].uid: found the number -1, expected"),
+        ("- {path: /dev/a, type: c, major: 1, minor: -1}", "[0].minor: found the number -1, expected"),
+        ("- {path: /dev/a, type: c, major: 1, minor: 3, file_mode: 0o10000}", "[0].file_mode: found the number 4096"),
+        ("- {path: /dev/a, type: c, major: 1, minor: 3, uid: -1}", "[0].uid: found the number -1, expected"),
         (
             json.dumps([NULL, NULL | {"path": "/dev//./nri-null"}]),
-            "pod[1].path: found '/dev/nri-null' again, expected it once",
+            "[1].path: found '/dev/nri-null' again, expected it once",
         ),
-    ):
-        assert message in refused(value)
+    ],
+    "mounts.nri.io": [
+        ("- {source: /a}", "[0].destination: missing, expected an absolute path"),
+        ("- {destination: ../a}", "[0].destination: found the string '../a', expected"),
+        ("- {destination: /a, source: b, type: bind}", "[0].source: found the string 'b', expected an absolute path"),
+        ("- {destination: /a, source: /b/../c, options: [rbind]}", "[0].source: found the string '/b/../c'"),
+        ("- {destination: /a, type: bind}", "[0].source: found none, expected an absolute path"),
+        ("- {destination: /a}\n- {destination: /a/}", "[1].destination: found '/a' again"),
+        ("- {destination: /a, options: ro}", "[0].options: found the string 'ro', expected an array"),
+    ],
+    "cdi-devices.nri.io": [
+        ("- vendor.com/gpu", "[0]: found the string 'vendor.com/gpu', expected a device's full"),
+        ("- v.com/d=a\n- v.com/d=a", "[1]: found the string 'v.com/d=a' again, expected it once"),
+        ("- ../etc/d=a", "[0]: found the string '../etc/d=a', expected"),
+    ],
+    "network-devices.nri.io": [
+        ("- {hostIf: -eth0}", "[0].hostIf: found the string '-eth0', expected the name of a network interface"),
+        ("- {hostIf: eth0, name: 'a/b'}", "[0].name: found the string 'a/b', expected"),
+        ("- {hostIf: eth0, name: 'eth%d'}", "[0].name: found the string 'eth%d', expected"),
+        ("- {hostIf: a234567890123456}", "[0].hostIf: found the string 'a234567890123456', expected"),
+        ("- {name: eth0}", "[0].hostIf: missing, expected"),
+        ("- {hostIf: eth0}\n- {hostIf: eth1, name: eth0}", "[1].name: found 'eth0' again"),
+    ],
+    "sysctl.noderesource.dev": [
+        ("- a", ": found an array, expected an object"),
+        ("-kernel.msgmax: 1", ": found the key '-kernel.msgmax', expected the name of a sysctl"),
+        ("../x: 1", ": found the key '../x', expected the name of a sysctl"),
+        ("kernel.msgmax:", ".kernel.msgmax: found null, expected a string"),
+        ("kernel.msgmax: yes", ".kernel.msgmax: found the boolean true, expected a string"),
+    ],
+    "memory-policy.nri.io": [
+        ("nodes: 0", ".mode: missing, expected one of MPOL_DEFAULT, "),
+        ("mode: BIND", ".mode: found the string 'BIND', expected one of MPOL_DEFAULT"),
+        ("{mode: MPOL_BIND, nodes: all}", ".nodes: found the string 'all', expected a list of NUMA nodes"),
+        ("{mode: MPOL_BIND, flags: [X]}", ".flags[0]: found the string 'X', expected one of MPOL_F_"),
+    ],
+    "io-priority.nri.io": [("{class: RT}", ".class: found the string 'RT', expected one of IOPRIO_CLASS_")],
+    "scheduling-policy.nri.io": [("{policy: SCHED_FIFO, nice: 99}", ".nice: found the number 99, expected")],
+}
 
 
-def test_other_bad_annotations_are_refused_with_their_place() -> None:
-    for key, value, message in (
-        ("mounts.nri.io", "- {source: /a}", "mounts.nri.io[0].destination: missing, expected an absolute path"),
-        ("mounts.nri.io", "- {destination: ../a}", "[0].destination: found the string '../a', expected"),
-        (
-            "mounts.nri.io",
-            "- {destination: /a, source: b, type: bind}",
-            "[0].source: found the string 'b', expected an absolute path",
-        ),
-        (
-            "mounts.nri.io",
-            "- {destination: /a, source: /b/../c, options: [rbind]}",
-            "[0].source: found the string '/b/../c'",
-        ),
-        ("mounts.nri.io", "- {destination: /a, type: bind}", "[0].source: found none, expected an absolute path"),
-        ("mounts.nri.io", "- {destination: /a}\n- {destination: /a/}", "[1].destination: found '/a' again"),
-        (
-            "mounts.nri.io",
-            "- {destination: /a, options: ro}",
-            "[0].options: found the string 'ro', expected an array",
-        ),
-        (
-            "cdi-devices.nri.io",
-            "- vendor.com/gpu",
-            "cdi-devices.nri.io[0]: found the string 'vendor.com/gpu', expected a device's full",
-        ),
-        (
-            "cdi-devices.nri.io",
-            "- v.com/d=a\n- v.com/d=a",
-            "[1]: found the string 'v.com/d=a' again, expected it once",
-        ),
-        ("cdi-devices.nri.io", "- ../etc/d=a", "[0]: found the string '../etc/d=a', expected"),
-        (
-            "network-devices.nri.io",
-            "- {hostIf: -eth0}",
-            "[0].hostIf: found the string '-eth0', expected the name of a network interface",
-        ),
-        ("network-devices.nri.io", "- {hostIf: eth0, name: 'a/b'}", "[0].name: found the string 'a/b', expected"),
-        ("network-devices.nri.io", "- {hostIf: eth0, name: 'eth%d'}", "[0].name: found the string 'eth%d', expected"),
-        (
-            "network-devices.nri.io",
-            "- {hostIf: a234567890123456}",
-            "[0].hostIf: found the string 'a234567890123456', expected",
-        ),
-        ("network-devices.nri.io", "- {name: eth0}", "[0].hostIf: missing, expected"),
-        ("network-devices.nri.io", "- {hostIf: eth0}\n- {hostIf: eth1, name: eth0}", "[1].name: found 'eth0' again"),
-        ("sysctl.noderesource.dev", "- a", "sysctl.noderesource.dev: found an array, expected an object"),
-        (
-            "sysctl.noderesource.dev",
-            "-kernel.msgmax: 1",
-            "found the key '-kernel.msgmax', expected the name of a sysctl",
-        ),
-        ("sysctl.noderesource.dev", "../x: 1", "found the key '../x', expected the name of a sysctl"),
-        (
-            "sysctl.noderesource.dev",
-            "kernel.msgmax:",
-            "sysctl.noderesource.dev.kernel.msgmax: found null, expected a string",
-        ),
-        (
-            "sysctl.noderesource.dev",
-            "kernel.msgmax: yes",
-            ".kernel.msgmax: found the boolean true, expected a string",
-        ),
-        ("memory-policy.nri.io", "nodes: 0", "memory-policy.nri.io.mode: missing, expected one of MPOL_DEFAULT, "),
-        ("memory-policy.nri.io", "mode: BIND", ".mode: found the string 'BIND', expected one of MPOL_DEFAULT"),
-        (
-            "memory-policy.nri.io",
-            "{mode: MPOL_BIND, nodes: all}",
-            ".nodes: found the string 'all', expected a list of NUMA nodes",
-        ),
-        (
-            "memory-policy.nri.io",
-            "{mode: MPOL_BIND, flags: [X]}",
-            ".flags[0]: found the string 'X', expected one of MPOL_F_",
-        ),
-        (
-            "io-priority.nri.io",
-            "{class: RT}",
-            "io-priority.nri.io.class: found the string 'RT', expected one of IOPRIO_CLASS_",
-        ),
-        ("scheduling-policy.nri.io", "{policy: SCHED_FIFO, nice: 99}", ".nice: found the number 99, expected"),
-    ):
-        assert message in refused(value, key)
+@pytest.mark.parametrize("key", REFUSED)
+def test_a_bad_annotation_is_refused_with_its_place(key: str) -> None:
+    for value, message in REFUSED[key]:
+        assert refused(value, key).startswith(key + message)
 
 
 def test_one_bad_annotation_leaves_nothing_of_the_others() -> None:

@@ -12,14 +12,7 @@ from hypothesis import strategies as st
 from nri.cgroups import parse_cpus
 from nri.plugins.konfine import ANNOTATION, Konfine
 from nri.testing import CgroupTree, Pod, assert_idempotent, invoke
-from tests.unit.plugins.running import (
-    CONTAINER,
-    KINDS,
-    POD,
-    SCOPES,
-    Node,
-    keyed,
-)
+from tests.unit.plugins.running import CONTAINER, KINDS, POD, SCOPES, Node, keyed
 
 
 @pytest.fixture(params=KINDS)

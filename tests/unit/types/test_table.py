@@ -157,10 +157,7 @@ FAULTS: list[tuple[Any, list[str]]] = [
     ({"name": "n", "when": 0}, ["conf.when: found the number 0, expected true, false, or an array of names"]),
     ({"name": "n", "when": [""]}, ["conf.when[0]: found the string '', expected a string that is not empty"]),
     ({"name": "n", "more": {"a": 0}}, ["conf.more.a: found the number 0, expected a number"]),
-    (
-        {"name": "n", "more": {"x-a": 0}},
-        ["conf.more: found the key 'x-a', expected one of a"],
-    ),
+    ({"name": "n", "more": {"x-a": 0}}, ["conf.more: found the key 'x-a', expected one of a"]),
 ]
 
 
