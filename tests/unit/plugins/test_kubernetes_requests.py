@@ -36,10 +36,11 @@ def test_the_cgroup_above_is_the_pods_own() -> None:
 
 @pytest.mark.parametrize("plugin", [ClearCFS(), Konfine()], ids=lambda plugin: plugin.type)
 def test_the_plugins_do_their_work(plugin: Any) -> None:
+    nodes = {kind: Node(plugin, kind) for kind in ("v1", "v2")}
     for name in REQUESTS:
         request = _request(name)
         assert request.spec is not None
-        node = Node(plugin, name.removeprefix("kubernetes/")[:2])
+        node = nodes[name.removeprefix("kubernetes/")[:2]]
         cgroup = expand(request.spec.cgroups_path)
         node.make(cgroup)
         for each in (cgroup, _parent(request)):
