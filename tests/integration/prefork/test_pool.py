@@ -9,15 +9,13 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from nri.prefork.pool import eligibility
 from tests.integration.prefork.preforked import is_pool_idle
 from tests.support.processes import is_running, open_fds
 from tests.support.waiting import SOON, wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    import pytest
 
     from tests.integration.prefork.preforked import PreforkHost
 
@@ -79,19 +77,6 @@ def test_foreign_plugins_are_only_ever_asked_to_invoke(node: PreforkHost) -> Non
     assert sorted(notes.read_text().split("\n")) == [""] + ["python invoke"] * 5 + ["shell invoke"] * 5
 
 
-@pytest.mark.parametrize(
-    "loads",
-    ["import threading; threading.Thread(target=time.sleep, args=(9,), daemon=True).start()", "F = open(__file__)"],
-)
-def test_a_plugin_that_cannot_be_forked_is_started_for_each_request(node: PreforkHost, loads: str) -> None:
-    path = node.install()
-    path.write_text(node.text().replace("COUNT = 0", f"COUNT = 0\n{loads}"))
-    for _ in range(3):
-        assert not node.is_preforked()
-        assert wait_until(is_pool_idle, 5)
-    assert wait_until(lambda: not node.host.processes(), 5)
-
-
 def test_no_request_waits_for_a_slow_start(node: PreforkHost) -> None:
     path = node.install()
     path.write_text(node.text().replace("COUNT = 0", "COUNT = 0\nif 'prefork' in sys.argv: time.sleep(0.5)"))
@@ -137,7 +122,7 @@ def test_many_at_once_are_all_right(node: PreforkHost) -> None:
     pids: list[int] = []
 
     def work(number: int) -> None:
-        for turn in range(25):
+        for turn in range(10):
             said = f"{number}-{turn}"
             try:
                 result = node.run(f"result.metadata['n'] = {said!r}; print({said!r})", "ab"[turn % 2])
@@ -157,9 +142,9 @@ def test_many_at_once_are_all_right(node: PreforkHost) -> None:
     for thread in threads:
         thread.join()
     assert wrong == []
-    assert len(pids) == 200
+    assert len(pids) == 80
     assert sorted(line.split(": ")[1] for line in node.lines) == sorted(
-        f"{n}-{t}" for n in range(8) for t in range(25)
+        f"{n}-{t}" for n in range(8) for t in range(10)
     )
     node.pool.tidy()  # as the bridge does: the last ones may have been answered at the same time
     assert wait_until(lambda: len(open_fds()) <= len(before), 5)
@@ -169,24 +154,19 @@ def test_others_do_not_wait_behind_one_that_hangs(node: PreforkHost) -> None:
     node.install()
     node.wait_for_server()
     server = node.server()
-    slow = threading.Thread(target=lambda: node.run("time.sleep(1.0)"))
+    go = node.host.root / "go"
+    do = f"while not os.path.exists({str(go)!r}): time.sleep(0.01)"
+    slow = threading.Thread(target=lambda: node.run(do, timeout=10 * SOON))
     slow.start()
-    took: list[float] = []
-    others = [threading.Thread(target=timed, args=(node.run, took)) for _ in range(6)]
-    time.sleep(0.1)
+    others = [threading.Thread(target=node.run) for _ in range(6)]
     for other in others:
         other.start()
     for other in others:
         other.join()
+    assert slow.is_alive()
+    go.touch()
     slow.join()
-    assert max(took) < 0.9
     assert node.server() == server
-
-
-def timed(what: Callable[[], object], took: list[float]) -> None:
-    started = time.monotonic()
-    what()
-    took.append(time.monotonic() - started)
 
 
 def test_one_under_way_is_let_finish_when_its_binary_is_replaced(node: PreforkHost) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tests.integration.prefork.preforked import PreforkHost
 
 
-@pytest.mark.parametrize("closed", ["0", "1", "2", "0 1 2"])
+@pytest.mark.parametrize("closed", ["1", "0 1 2"])
 def test_a_host_without_standard_descriptors_is_served_the_same(node: PreforkHost, closed: str) -> None:
     node.install()
     answer = node.host.root / "answer"
@@ -83,7 +83,7 @@ run(note + "; spread({str(pids) + "2"!r}); time.sleep(1000)")
     assert wait_until(lambda: not node.host.processes(), 5)
 
 
-@pytest.mark.parametrize("stdin", ["file", "pipe", "closed", "stream"])
+@pytest.mark.parametrize("stdin", ["file", "closed", "stream"])
 def test_prefork_without_a_control_socket_is_refused_in_one_line(node: PreforkHost, stdin: str) -> None:
     path = node.install()
     ours, theirs = socket.socketpair()

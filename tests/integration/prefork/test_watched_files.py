@@ -54,18 +54,6 @@ def package(node: PreforkHost, version: int) -> None:
     wrapper(node, f"PYTHONPATH={node.host.root}/lib exec {sys.executable} -B -m mine")
 
 
-def package_with_a_short_main(node: PreforkHost, version: int) -> None:
-    """Nothing of ``__main__`` is left when it waits but the module itself."""
-    lib = node.host.root / "lib/mine"
-    if not (lib / "plugin.py").exists():
-        put(lib / "plugin.py", node.text())
-    put(
-        lib / "__main__.py",
-        f"from mine import plugin\nplugin.VERSION = {version}\nplugin.skel.main(plugin.Scripted())",
-    )
-    wrapper(node, f"PYTHONPATH={node.host.root}/lib exec {sys.executable} -B -m mine")
-
-
 def script(node: PreforkHost, version: int) -> None:
     put(node.host.root / "lib/mine.py", node.text(VERSION=str(version)))
     wrapper(node, f"exec {sys.executable} {node.host.root}/lib/mine.py")
@@ -103,11 +91,6 @@ def module_with_counted_starts(node: PreforkHost) -> Path:
     return starts
 
 
-def module_of_a_namespace(node: PreforkHost, version: int) -> None:
-    put(node.host.root / "lib/mine/part.py", f"VERSION = {version}")
-    importing(node, node.host.root / "lib")
-
-
 def compiled_without_source(node: PreforkHost, version: int) -> None:
     put(node.host.root / "lib/part.py", f"VERSION = {version}")
     source = node.host.root / "lib/part.py"
@@ -125,14 +108,6 @@ def compiled_and_unchecked(node: PreforkHost, version: int) -> None:
     into = Path(importlib.util.cache_from_source(str(place)))
     put(into, compiled(source, py_compile.PycInvalidationMode.UNCHECKED_HASH))
     importing(node, node.host.root / "lib")
-
-
-def run_by_path(node: PreforkHost, version: int) -> None:
-    put(node.host.root / "lib/mine.py", node.text(VERSION=str(version)))
-    path = node.host.bin / "noop"
-    if not path.exists():
-        code = f"import runpy\nrunpy.run_path({str(node.host.root / 'lib/mine.py')!r}, run_name='__main__')"
-        put(path, f"#!{sys.executable}\n# a plugin of nri.skel\n{code}\n")
 
 
 def executed(node: PreforkHost, version: int) -> None:
@@ -184,8 +159,8 @@ def compiled(source: Path, mode: py_compile.PycInvalidationMode) -> bytes:
 
 
 LAYOUTS = [
-    *(package, package_with_a_short_main, script, wrapper_itself, archive, module_in_archive, module),
-    *(module_of_a_namespace, compiled_without_source, compiled_and_unchecked, run_by_path, executed, library),
+    *(package, script, wrapper_itself, archive, module_in_archive, module),
+    *(compiled_without_source, compiled_and_unchecked, executed, library),
 ]
 
 

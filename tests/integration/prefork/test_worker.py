@@ -7,7 +7,6 @@ import json
 import os
 import re
 import sys
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -147,9 +146,7 @@ def test_one_that_hangs_is_killed_with_its_group_and_the_next_is_right(node: Pre
     node.install()
     node.wait_for_server()
     file = node.host.root / "pid"
-    started = time.monotonic()
     assert "killed: no result after 0.3 s" in node.failure(f"spread({str(file)!r})\n{do}", timeout=0.3)
-    assert time.monotonic() - started < 3
     assert node.run("result.metadata['a'] = 'b'").metadata["a"] == "b"
     assert wait_until(lambda: not is_running(int(file.read_text())), 5)
 
@@ -214,9 +211,7 @@ def test_a_grandchild_that_holds_everything_open_is_not_waited_for(node: Prefork
     node.install()
     node.wait_for_server()
     file = node.host.root / "pid"
-    started = time.monotonic()
     node.run(f"spread({str(file)!r}, os.setsid)")
-    assert time.monotonic() - started < SOON / 2
     pid = int(file.read_text())
     assert is_running(pid)  # it left the group, as it may
     kill(pid)
