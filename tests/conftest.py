@@ -13,6 +13,7 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tests.support.cgroup_versions import (
     pytest_collection_modifyitems,
@@ -34,6 +35,8 @@ NEVER_SKIPPED_IN_CI = ("runtime", "prometheus")
 
 
 def pytest_configure() -> None:
+    settings.register_profile("nri", deadline=None)  # no verdict depends on time
+    settings.load_profile("nri")
     os.umask(0o022)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
