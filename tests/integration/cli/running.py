@@ -36,11 +36,12 @@ class Ran:
         return json.loads(self.stdout)
 
 
-def command(host: Host, *words: str, stdin: bytes = b"") -> Ran:
-    """Run it on this host; what a command changes of this process is put back."""
+def inside(*words: str, stdin: bytes = b"", cwd: Path | None = None, **environment: str) -> Ran:
+    """Run it in this process; what a command changes of this process is put back."""
     directory, mask, limits = os.getcwd(), os.umask(0o022), resource.getrlimit(resource.RLIMIT_CORE)
     try:
-        done = CliRunner().invoke(nri, [*words, *host.options], input=stdin, prog_name="nri")
+        os.chdir(cwd or directory)
+        done = CliRunner().invoke(nri, words, input=stdin, prog_name="nri", env=environment)
     finally:
         os.chdir(directory)
         os.umask(mask)
@@ -48,6 +49,11 @@ def command(host: Host, *words: str, stdin: bytes = b"") -> Ran:
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         raise done.exception
     return Ran(done.exit_code, done.stdout, done.stderr)
+
+
+def command(host: Host, *words: str, stdin: bytes = b"") -> Ran:
+    """Run it in this process, on this host."""
+    return inside(*words, *host.options, stdin=stdin)
 
 
 def process(*words: str, stdin: bytes | None = b"", cwd: Path | None = None, **environment: str) -> Ran:

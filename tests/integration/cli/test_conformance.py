@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from nri.testing.conformance import CHECKS
-from tests.integration.cli.running import Ran, process
+from tests.integration.cli.running import Ran, inside
+from tests.support import page_examples
 from tests.support.host import Host
 
 ANSWER = '{"plugin":"web","version":"0.1","error":""}'
@@ -18,16 +19,15 @@ LAX = f"#!/bin/sh\ncat >/dev/null\necho '{ANSWER}'\n"
 
 @pytest.fixture
 def web(host: Host) -> Path:
-    host.compiled("nri.plugins.clearcfs")
     return host.script("web", LAX)
 
 
 def run(*words: str | Path, cwd: Path | None = None) -> Ran:
-    return process("conformance", *map(str, words), cwd=cwd)
+    return inside("conformance", *map(str, words), cwd=cwd)
 
 
-def test_a_plugin_that_conforms(web: Path) -> None:
-    ran = run(web.with_name("clearcfs"))
+def test_a_plugin_that_conforms(tmp_path: Path) -> None:
+    ran = run(page_examples.c(tmp_path))
     assert (ran.status, ran.stderr) == (0, "")
     lines = ran.stdout.splitlines()
     assert lines[0] == "The result"
@@ -69,8 +69,8 @@ def test_json_has_every_check(web: Path) -> None:
 
 
 def test_a_type_is_looked_for_in_the_directories_and_a_path_is_relative_to_the_caller(web: Path) -> None:
-    assert run("clearcfs", "--bin-dir", "/nonexistent", "--bin-dir", web.parent, "-k", "verb").status == 0
-    assert run("./clearcfs", "-k", "verb", cwd=web.parent).status == 0
+    assert run("web", "--bin-dir", "/nonexistent", "--bin-dir", web.parent, "-k", "exit-0").status == 0
+    assert run("./web", "-k", "exit-0", cwd=web.parent).status == 0
 
 
 def test_a_file_may_have_another_name_than_the_type(web: Path) -> None:
@@ -80,13 +80,15 @@ def test_a_file_may_have_another_name_than_the_type(web: Path) -> None:
     assert run(other, "-k", "plugin-name", "--type", "web").status == 0
 
 
-@pytest.mark.parametrize("is_file", [True, False])
-def test_a_conf_is_json_or_a_file(web: Path, tmp_path: Path, is_file: bool) -> None:
-    conf = '{"classes": "ls"}'
-    (tmp_path / "conf.json").write_text(conf)
-    ran = run(web.with_name("clearcfs"), "-k", "schema", "--conf", tmp_path / "conf.json" if is_file else conf)
-    assert "expected a conf that the schema accepts" in ran.stdout
-    assert "found    conf.classes: found the string 'ls'" in ran.stdout
+def test_a_conf_is_json_or_a_file(host: Host) -> None:
+    schema = '{"type":"object","properties":{"classes":{"type":"array"}}}'
+    strict = host.script("web", LAX.replace("cat", f"[ \"$1\" = schema ] && echo '{schema}' && exit\ncat"))
+    conf = host.root / "conf.json"
+    conf.write_text('{"classes": "ls"}')
+    for value in (conf, conf.read_text()):
+        ran = run(strict, "-k", "schema", "--conf", value)
+        assert "expected a conf that the schema accepts" in ran.stdout
+        assert "found    conf.classes: found the string 'ls'" in ran.stdout
 
 
 @pytest.mark.parametrize(
@@ -97,9 +99,10 @@ def test_a_conf_is_json_or_a_file(web: Path, tmp_path: Path, is_file: bool) -> N
         ([".", "--json"], "found no file ., expected an executable or the type of a plugin"),
         (["./text"], "./text is not executable: chmod +x"),
         (["./web", "--conf", "nothing.json"], "nothing.json cannot be read: No such file or directory; expected a"),
-        (["./web", "--conf", ""], "cannot be read: No such file or directory"),
+        (["./web", "--conf", "a\0b"], "cannot be read: embedded null byte"),
         (["./web", "--conf", "{"], "it is not JSON: line 1 column 2"),
         (["./web", "--conf", "./web"], "./web is not JSON: line 1 column 1"),
+        (["./web", "--conf", "/dev/zero"], "/dev/zero has more than 1048576 bytes"),
         (["./web", "-k", "unheard of"], "no check has 'unheard of' in its id or title"),
         (["./a type", "-k", "verb"], "'a type' is no type of a plugin; give its type with --type"),
         (["./web", "--timeout", "0"], "0"),

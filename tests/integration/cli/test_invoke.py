@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.cli.running import COMMAND, SOURCE, Ran, command, process
+from tests.integration.cli.running import COMMAND, SOURCE, Ran, command, inside, process
 from tests.support.host import OCI_CONFIG, Host, plugin, request
 from tests.support.processes import core_dumps
 from tests.support.waiting import SOON
@@ -46,15 +46,11 @@ def sent(ran: Ran) -> dict[str, Any]:
     return seen
 
 
-def test_a_request_is_sent_from_a_file_or_from_stdin(host: Host) -> None:
+def test_a_request_is_sent_from_a_file_or_from_stdin_with_the_state_of_the_command_line(host: Host) -> None:
     expected = json.loads(request().to_json())
     assert sent(invoke(host, *from_request(host), "--json")) == expected
     assert sent(invoke(host, "--request", "-", "--json", stdin=request().to_json())) == expected
-
-
-def test_the_state_is_that_of_the_command_line(host: Host) -> None:
-    ran = command(host, "invoke", "update", *from_request(host), "--json")
-    assert sent(ran)["state"] == "update"
+    assert sent(command(host, "invoke", "update", *from_request(host), "--json"))["state"] == "update"
 
 
 def test_a_request_is_made_from_a_spec(host: Host) -> None:
@@ -132,13 +128,12 @@ def test_a_trace_for_programs_has_every_exchange(host: Host) -> None:
     assert third["seconds"] > 0
 
 
-@pytest.mark.parametrize("words", [[], ["--json"], ["--trace"]])
-def test_a_plugin_that_fails_is_status_1_and_its_message_on_stderr(host: Host, words: list[str]) -> None:
+def test_a_plugin_that_fails_is_status_1_and_its_message_on_stderr(host: Host) -> None:
     host.configure(plugin("noop"), plugin("noop", ["stderr", "hm\x1b[2J\n"], ["error", "no \x1b[2J"]))
-    ran = invoke(host, *from_request(host), *words)
-    assert (ran.status, ran.stderr) == (1, "noop: hm\\x1b[2J\nplugin noop: no \\x1b[2J\n")
-    if words == ["--json"]:
-        assert len(ran.json) == 1
+    for words in ([], ["--json"]):
+        ran = invoke(host, *from_request(host), *words)
+        assert (ran.status, ran.stderr) == (1, "noop: hm\\x1b[2J\nplugin noop: no \\x1b[2J\n")
+    assert len(ran.json) == 1
 
 
 def test_a_plugin_has_the_time_it_is_given(host: Host) -> None:
@@ -151,33 +146,32 @@ def test_a_plugin_has_the_time_it_is_given(host: Host) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "expected one of --request and --spec"),
-        (["--request", "a", "--spec", "b"], "expected one of --request and --spec"),
-        (["--spec", "a"], "--spec needs the container's --id"),
-        (["--request", "a", "--id", "x"], "--id and --pid need --spec"),
-        (["--request", "a", "--pid", "1"], "--id and --pid need --spec"),
-        (["--spec", "a", "--id", "x", "--pid", "-1"], "'--pid'"),
-        (["--request", "-", "--annotation", "a"], "found 'a', expected KEY=VALUE"),
-        (["--request", "-", "--label", "=b"], "found '=b', expected KEY=VALUE"),
-        (["--request", "-", "--timeout", "0"], "'--timeout'"),
-        (["--request", "-", "--timeout", "nan"], "is not a number of seconds"),
-        (["--nonsense"], "No such option"),
+        (["create"], "expected one of --request and --spec"),
+        (["create", "--request", "a", "--spec", "b"], "expected one of --request and --spec"),
+        (["create", "--spec", "a"], "--spec needs the container's --id"),
+        (["create", "--request", "a", "--id", "x"], "--id and --pid need --spec"),
+        (["create", "--request", "a", "--pid", "1"], "--id and --pid need --spec"),
+        (["create", "--spec", "a", "--id", "x", "--pid", "-1"], "'--pid'"),
+        (["create", "--request", "-", "--annotation", "a"], "found 'a', expected KEY=VALUE"),
+        (["create", "--request", "-", "--label", "=b"], "found '=b', expected KEY=VALUE"),
+        (["create", "--request", "-", "--timeout", "0"], "'--timeout'"),
+        (["create", "--request", "-", "--timeout", "nan"], "is not a number of seconds"),
+        (["start", "--request", "-"], "'start' is not one of 'setup', 'create',"),
+        (["setup", "--request", "x", "--apply"], "--apply needs the state setup and --spec"),
+        (["create", "--spec", "x", "--id", "y", "--apply"], "--apply needs the state setup and --spec"),
+        (["setup", "--spec", "x", "--id", "y", "--apply", "--dry-run"], "and no --dry-run"),
+        (["setup", "--request", "x", "--nri-version", "1"], "'1' is no version of NRI, such as 0.8."),
+        (["setup", "--request", "x", "--nri-version", "0.new"], "'0.new' is no version of NRI, such as 0.8."),
     ],
 )
 def test_a_wrong_command_line_is_status_2(host: Host, words: list[str], message: str) -> None:
-    ran = invoke(host, *words, stdin=b"{}")
+    ran = command(host, "invoke", *words, stdin=b"{}")
     assert (ran.status, ran.stdout) == (2, "")
     assert message in ran.stderr
 
 
-def test_an_unknown_state_is_status_2(host: Host) -> None:
-    assert command(host, "invoke", "start", *from_request(host)).status == 2
-
-
 @pytest.mark.parametrize(
-    "text",
-    ["", "{", "[]", '{"pid": 1.5}', '{"spec": "x\x1b[2J"}', "[" * 100_000, "\0", '{"pid": ' + "9" * 10_000 + "}"],
-    ids=lambda text: repr(text[:20]),
+    "text", ["", "[" * 100_000, '{"pid": 1.5}', '{"spec": "x\x1b[2J"}'], ids=lambda text: text[:9]
 )
 def test_hostile_files_are_named(host: Host, text: str) -> None:
     path = host.root / "hostile\x1b[2J.json"
@@ -192,10 +186,17 @@ def test_hostile_files_are_named(host: Host, text: str) -> None:
     assert invoke(host, "--request", "-", stdin=text.encode()).stderr.startswith("stdin: ")
 
 
-@pytest.mark.parametrize("option", ["--request", "--spec"])
-@pytest.mark.parametrize("path", ["/nowhere", "/", "/dev/zero"])
-def test_what_cannot_be_read_is_named(host: Host, option: str, path: str) -> None:
-    ran = invoke(host, option, path, *(["--id", "x"] if option == "--spec" else []))
+@pytest.mark.parametrize(
+    ("words", "path"),
+    [
+        (["--request"], "/nowhere"),
+        (["--request"], "/dev/zero"),
+        (["--id", "x", "--spec"], "/"),
+        (["--id", "x", "--spec"], "/dev/zero"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_named(host: Host, words: list[str], path: str) -> None:
+    ran = invoke(host, *words, path)
     assert ran.status == 1
     assert ran.stderr.startswith(f"{path}: ")
 
@@ -207,18 +208,11 @@ def test_a_pid_that_no_kernel_has_is_reported(host: Host) -> None:
 
 
 def test_directories_may_be_relative(host: Host) -> None:
-    words = [
-        "--conf-dir",
-        "resource.d",
-        "--bin-dir",
-        "bin",
-        "--conf-file",
-        "c",
-        "--request",
-        "request.json",
-        "--json",
-    ]
-    assert sent(process("invoke", "create", *words, cwd=host.root))["id"] == "redis"
+    places = ["--conf-dir", "resource.d", "--bin-dir", "bin", "--conf-file", "c"]
+    assert (
+        sent(inside("invoke", "create", *places, "--request", "request.json", "--json", cwd=host.root))["id"]
+        == "redis"
+    )
 
 
 def test_plugins_run_in_the_root_directory_with_an_ordinary_umask_and_without_core_dumps(host: Host) -> None:
@@ -233,13 +227,13 @@ def test_plugins_run_in_the_root_directory_with_an_ordinary_umask_and_without_co
     assert (echo["cwd"], echo["umask"], echo["core"]) == ("/", 0o022, "0")
 
 
-def test_a_caller_that_ignores_its_childrens_end_is_told_the_exit_status_of_a_plugin(host: Host) -> None:
+def test_an_inherited_ignored_sigchld_does_not_hide_the_exit_status_of_a_plugin(host: Host) -> None:
     host.configure(plugin("noop", ["answer"], ["exit", 3]))
-    ignore = (
+    code = (
         "import os, signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN); os.execv(sys.argv[1], sys.argv[1:])"
     )
     done = subprocess.run(
-        [sys.executable, "-c", ignore, *COMMAND, "invoke", "create", *host.options, *from_request(host)],
+        [sys.executable, "-c", code, *COMMAND, "invoke", "create", *host.options, *from_request(host)],
         env={"PYTHONPATH": SOURCE},
         capture_output=True,
         text=True,
@@ -314,18 +308,3 @@ def test_a_dry_run_of_setup_shows_what_can_be_changed(host: Host) -> None:
     (sent,) = command(host, "invoke", "setup", *from_spec(host), "--dry-run", "--json").json
     assert sent["extensions"] == {"adjust": 1}
     assert "linux" in sent["spec"]
-
-
-@pytest.mark.parametrize(
-    ("words", "why"),
-    [
-        (["setup", "--request", "x", "--apply"], "--apply needs the state setup and --spec"),
-        (["create", "--spec", "x", "--id", "y", "--apply"], "--apply needs the state setup and --spec"),
-        (["setup", "--spec", "x", "--id", "y", "--apply", "--dry-run"], "and no --dry-run"),
-        (["setup", "--request", "x", "--nri-version", "new"], "'new' is no version of NRI, such as 0.8."),
-    ],
-)
-def test_an_option_for_changes_that_does_not_fit_is_refused(host: Host, words: list[str], why: str) -> None:
-    ran = command(host, "invoke", *words)
-    assert ran.status == 2
-    assert why in ran.stderr

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import re
 
-import pytest
-
 from nri.config.entries import PluginEntry
 from nri.testing.recorded_requests import recorded
 from tests.integration.cli.running import command
@@ -113,9 +111,8 @@ def test_invoke_says_that_no_condition_is_met(host: Host) -> None:
     assert (ran.status, ran.stdout) == (0, "no condition (when) of a plugin is met; `nri plugins --for` says why\n")
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"pid": "x"}'])
-def test_a_wrong_request_is_refused(host: Host, text: str) -> None:
-    (host.root / "request.json").write_text(text)
+def test_a_wrong_request_is_refused(host: Host) -> None:
+    (host.root / "request.json").write_text('{"pid": "x"}')
     ran = command(host, "plugins", "--for", f"{host.root}/request.json")
     assert (ran.status, ran.stdout) == (1, "")
     assert ran.stderr.startswith(f"{host.root}/request.json: ")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from nri import presence
 from nri.config.entries import PluginEntry
 from tests.integration.cli.running import COMMAND, SOURCE, Ran, command, process
 from tests.support import status_documents as documents
@@ -59,8 +60,8 @@ def test_a_check_judges_against_thresholds(host: Host, path: Path) -> None:
     assert (ran.status, ran.stdout) == (1, "degraded: 3 events were answered late, expected at most 2\n")
 
 
-@pytest.mark.parametrize("answer", [b"", b"{", b'{"protocol": 9}', b"\x1b[2J"])
-def test_a_bridge_that_cannot_be_asked_is_no_bridge(host: Host, path: Path, answer: bytes) -> None:
+@pytest.mark.parametrize("answer", [b"", b'{"protocol": 9}', b"\x1b[2J"])
+def test_an_answer_that_is_no_status_counts_as_no_bridge(host: Host, path: Path, answer: bytes) -> None:
     with serving(path, answer):
         ran = both_ways(host, "--check", "--socket", str(path))
         assert (ran.status, ran.stderr) == (2, "")
@@ -105,7 +106,7 @@ def test_the_status_of_a_check_does_not_depend_on_its_stdout(path: Path, stdout:
 
 def test_the_page_of_a_bridge(host: Host, path: Path) -> None:
     with serving(path, documents.healthy()):
-        ran = both_ways(host, "--socket", str(path))
+        ran = command(host, "status", "--socket", str(path))
     assert (ran.status, ran.stderr) == (0, "")
     assert ran.stdout.startswith("well: connected to containerd v2.1.9, 2 plugins\n\nbridge         0.9.0 (")
 
@@ -124,26 +125,26 @@ def test_a_page_needs_no_unicode(path: Path) -> None:
 
 def test_the_document_of_a_bridge(host: Host, path: Path) -> None:
     with serving(path, documents.degraded()):
-        ran = both_ways(host, "--socket", str(path), "--json")
+        ran = command(host, "status", "--socket", str(path), "--json")
     assert (ran.status, ran.json) == (0, documents.degraded())
 
 
 def test_the_exchanges_with_a_pod(host: Host, path: Path) -> None:
     answer = documents.pod(documents.exchange())
     with serving(path, answer) as server:
-        ran = both_ways(host, "--socket", str(path), "--pod", "default/web")
-        assert both_ways(host, "--socket", str(path), "--pod", "default/web", "--json").json == answer
+        ran = command(host, "status", "--socket", str(path), "--pod", "default/web")
+        assert command(host, "status", "--socket", str(path), "--pod", "default/web", "--json").json == answer
     assert json.loads(server.requests[0]) == {"get": "pod", "namespace": "default", "name": "web"}
     assert (ran.status, ran.stderr) == (0, "")
     assert ran.stdout.startswith("default/web: 1 exchange\n\n")
 
 
 def test_a_pod_without_a_bridge_is_an_error(host: Host, path: Path) -> None:
-    ran = both_ways(host, "--socket", str(path), "--pod", "default/web")
+    ran = command(host, "status", "--socket", str(path), "--pod", "default/web")
     assert (ran.status, ran.stdout, ran.stderr) == (1, "", f"{path} does not exist\n")
 
 
-@pytest.mark.parametrize("name", ["", "web", "/web", "default/", "a/b/c", "x" * 254 + "/web", "\x1b[2J"])
+@pytest.mark.parametrize("name", ["web", "/web", "default/", "a/b/c", "x" * 254 + "/web", "default/" + "x" * 254])
 def test_a_pod_is_a_namespace_and_a_name(host: Host, name: str) -> None:
     ran = command(host, "status", "--pod", name)
     assert ran.status == 2
@@ -169,7 +170,7 @@ def test_options_that_exclude_each_other(host: Host, words: list[str]) -> None:
 
 
 def install(host: Host) -> None:
-    host.compiled("nri.plugins.clearcfs")
+    host.script("clearcfs", "#!/bin/sh\n")
     host.configure(PluginEntry(type="clearcfs"))
 
 
@@ -218,8 +219,6 @@ def test_the_page_without_a_bridge_says_so_and_shows_what_is_known(host: Host, p
 
 
 def test_a_bridge_without_this_socket_is_named(host: Host, path: Path) -> None:
-    from nri import presence
-
     presence.write(str(path.with_suffix(".state")), presence.CONNECTED, runtime="containerd", version="v2.1.9")
     ran = both_ways(host, "--check", "--socket", str(path))
     assert ran.status == 2

@@ -11,7 +11,7 @@ WARNING = (
     "warning: owners and modes of plugins and configuration are not checked; whoever can write to one of them "
     "decides what is run here (--no-check-owner)\n"
 )
-COMMANDS = [["check"], ["plugins"], ["invoke", "create", "--request", "-"]]
+CHECK, PLUGINS, INVOKE = ["check"], ["plugins"], ["invoke", "create", "--request", "-"]
 
 
 @pytest.fixture
@@ -21,24 +21,24 @@ def host(host: Host) -> Host:
     return host
 
 
-@pytest.mark.parametrize("words", COMMANDS, ids=lambda words: words[0])
-def test_a_plugin_that_others_can_write_to_is_named(host: Host, words: list[str]) -> None:
+@pytest.mark.parametrize(("words", "status"), [(CHECK, 1), (PLUGINS, 0), (INVOKE, 1)])
+def test_a_plugin_that_others_can_write_to_is_named_and_not_run(host: Host, words: list[str], status: int) -> None:
     (host.bin / "noop").chmod(0o777)
     ran = command(host, *words, stdin=b'{"id": "web"}')
     assert f"not run: {host.bin}/noop is writable by others (mode 0777, owner " in ran.stdout + ran.stderr
-    assert ran.status == (0 if words == ["plugins"] else 1)
+    assert ran.status == status
 
 
-@pytest.mark.parametrize("words", COMMANDS, ids=lambda words: words[0])
-def test_configuration_that_others_can_write_to_is_a_fault(host: Host, words: list[str]) -> None:
+@pytest.mark.parametrize("words", [CHECK, INVOKE], ids=" ".join)
+def test_a_configuration_that_others_can_write_to_is_a_fault(host: Host, words: list[str]) -> None:
     host.conf.chmod(0o1777)
     ran = command(host, *words, stdin=b'{"id": "web"}')
     assert ran.status == 1
     assert f"{host.conf}:1:1: (document): is writable by others (mode 1777, owner " in ran.stderr
 
 
-@pytest.mark.parametrize("words", COMMANDS, ids=lambda words: words[0])
-def test_it_can_be_passed_over_with_a_warning(host: Host, words: list[str]) -> None:
+@pytest.mark.parametrize("words", [CHECK, PLUGINS, INVOKE], ids=" ".join)
+def test_no_check_owner_runs_it_with_a_warning(host: Host, words: list[str]) -> None:
     for path in (host.bin, host.bin / "noop", host.conf, host.conf / "10-test.conf"):
         path.chmod(0o777)
     ran = command(host, *words, "--no-check-owner", stdin=b'{"id": "web"}')
