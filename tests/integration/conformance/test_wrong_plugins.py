@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 CONF = {"a": 1}
-LEVELS = {each.id: each.level for each in CHECKS}
+BY_ID = {each.id: each for each in CHECKS}
 
 
 @pytest.fixture(scope="session")
@@ -42,8 +42,8 @@ def wrong(folder: Path, script: str) -> Path:
 
 
 def test_every_check_has_a_plugin_that_it_catches() -> None:
-    assert set(WRONG) == set(LEVELS)
-    assert len(LEVELS) == len(CHECKS)
+    assert set(WRONG) == set(BY_ID)
+    assert len(BY_ID) == len(CHECKS)
 
 
 def test_the_plugin_that_the_wrong_ones_are_made_of_is_right(folder: Path) -> None:
@@ -52,13 +52,17 @@ def test_the_plugin_that_the_wrong_ones_are_made_of_is_right(folder: Path) -> No
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_a_wrong_plugin_is_caught_by_the_check_of_its_fault_alone(name: str, folder: Path) -> None:
-    plugin = wrong(folder, WRONG[name])
-    outcomes = check(plugin, conf=CONF)
-    assert [outcome.check.id for outcome in outcomes if outcome.verdict == FAILS] == [name], report(outcomes)
-    (caught,) = [outcome for outcome in outcomes if outcome.verdict == FAILS]
+def test_a_wrong_plugin_is_caught_by_the_check_of_its_fault(name: str, folder: Path) -> None:
+    (caught,) = check(wrong(folder, WRONG[name]), conf=CONF, checks=[BY_ID[name]])
+    assert caught.verdict == FAILS
     assert caught.expected and caught.found
-    assert caught.is_broken == (LEVELS[name] == MUST)
+    assert caught.is_broken == (BY_ID[name].level == MUST)
+
+
+def test_a_wrong_plugin_is_caught_by_no_other_check(folder: Path) -> None:
+    outcomes = check(wrong(folder, WRONG["metadata-strings"]), conf=CONF)
+    assert [outcome.check.id for outcome in outcomes if outcome.verdict == FAILS] == ["metadata-strings"]
+    assert [outcome.check for outcome in outcomes] == list(CHECKS)
 
 
 def test_an_assertion_says_what_was_expected_and_found(folder: Path) -> None:
