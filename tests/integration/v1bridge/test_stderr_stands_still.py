@@ -19,14 +19,12 @@ from tests.support.waiting import SOON, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from tests.support.host import Host
 
 COMMANDS = {
     "from source": [sys.executable, "-c", "from nri.cli.entry import main; main()", "bridge"],
     "compiled": [f"{SOURCE}/dist/nri/v1bridge"],
-    "compiled, nri bridge": [f"{SOURCE}/dist/nri/nri", "bridge"],
 }
 
 
@@ -64,16 +62,28 @@ class Outside:
         self.runtime.close()
 
 
-@pytest.fixture(params=KINDS)
-def stderr(request: pytest.FixtureRequest) -> Iterator[Ends]:
-    with ends(request.param) as made:
+BRIDGES = [*[(kind, "from source") for kind in KINDS], ("a pipe", "compiled")]
+
+
+@pytest.fixture(params=BRIDGES, ids=" ".join)
+def bridge(request: pytest.FixtureRequest) -> tuple[str, str]:
+    """The kind of its stderr, and the command that starts it."""
+    kind, command = request.param
+    if command == "compiled":
+        request.getfixturevalue("binaries")
+    return kind, command
+
+
+@pytest.fixture
+def stderr(bridge: tuple[str, str]) -> Iterator[Ends]:
+    with ends(bridge[0]) as made:
         yield made
 
 
-@pytest.fixture(params=list(COMMANDS.values()), ids=list(COMMANDS))
-def node(request: pytest.FixtureRequest, host: Host, stderr: Ends, binaries: Path) -> Iterator[Outside]:
+@pytest.fixture
+def node(bridge: tuple[str, str], host: Host, stderr: Ends) -> Iterator[Outside]:
     host.conf.mkdir()
-    node = Outside(host, request.param, stderr.fd)
+    node = Outside(host, COMMANDS[bridge[1]], stderr.fd)
     yield node
     node.close()
 
@@ -118,10 +128,10 @@ def test_what_is_running_when_it_is_told_to_end_is_answered(host: Host, node: Ou
     assert node.process.wait(SOON) == 0
 
 
-def test_one_that_starts_with_a_full_stderr_is_connected(host: Host, stderr: Ends, binaries: Path) -> None:
+def test_one_that_starts_with_a_full_stderr_is_connected(host: Host, stderr: Ends, bridge: tuple[str, str]) -> None:
     stderr.fill()
     host.conf.mkdir()
-    node = Outside(host, COMMANDS["compiled"], stderr.fd)
+    node = Outside(host, COMMANDS[bridge[1]], stderr.fd)
     try:
         chatty(host)
         assert node.start() == ""
@@ -130,7 +140,7 @@ def test_one_that_starts_with_a_full_stderr_is_connected(host: Host, stderr: End
         node.close()
 
 
-def test_in_the_background_of_a_terminal_that_lets_nobody_write_it_is_not_stopped(host: Host, binaries: Path) -> None:
+def test_in_the_background_of_a_terminal_that_lets_nobody_write_it_is_not_stopped(host: Host) -> None:
     """``stty tostop``: whoever writes and is not in the foreground is stopped by SIGTTOU."""
     import termios
 
@@ -148,7 +158,7 @@ def test_in_the_background_of_a_terminal_that_lets_nobody_write_it_is_not_stoppe
             "signal.signal(signal.SIGTERM, lambda *_: os.kill(pid, signal.SIGTERM))\n"
             "sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))\n"
         )
-        command = [sys.executable, "-IS", "-c", shell, *COMMANDS["compiled"]]
+        command = [sys.executable, "-IS", "-c", shell, *COMMANDS["from source"]]
         node = Outside(host, command, stderr.fd)
         try:
             chatty(host)
