@@ -16,7 +16,7 @@ _TRACING = ("io.containerd.tracing.processor.v1.otlp", "io.containerd.internal.v
 
 
 def config(
-    version: tuple[int, ...], *, root: Path, socket: Path, oci_runtime: str = "", request_timeout: float
+    version: tuple[int, ...], *, root: Path, socket: Path, oci_runtime: str = "", request_timeout: float = 40.0
 ) -> str:
     """Return a config.toml for a containerd of this version.
 
