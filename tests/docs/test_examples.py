@@ -11,7 +11,8 @@ and it is the working directory. The sample plugins are in its /opt/nri/bin. Wha
 - ``toml`` must be TOML;
 - ``yaml`` is a part of a pod, whose annotations our plugins read;
 - ``sh``, ``c`` and ``go`` have a name, and are left for the commands to compile and run;
-- ``text`` is neither code nor data; what test_running.py and test_wire.py know by its name, they check;
+- ``text`` is neither code nor data; ``status-page`` and ``pod-page`` are printed for the page's documents, and what
+  test_running.py and test_wire.py know by its name, they check;
 - a name after the language, as in ``json /etc/nri/resource.d/10.conf``, writes the block to that file first, and a
   Python block with a name is left for the commands to run;
 - ``<!-- not run: reason -->`` before a block exempts it.
@@ -45,6 +46,9 @@ from nri.runtime.options import load as load_runtime_options
 from nri.skel import Plugin
 from nri.skel.process import answer_of, schema_of
 from nri.status import shape
+from nri.status.judging import judge
+from nri.status.page import page as status_page
+from nri.status.pod_page import pod_page
 from nri.types.v1 import EXTENSIONS, Request, Result, Spec
 from nri.v1bridge import BridgeOptions, OptionsError
 from tests.support import page_examples
@@ -144,12 +148,6 @@ def test_the_examples_of_a_page_are_true(page: Path, node: Path) -> None:
             assert is_source or block.language == "text", f"{block.where}: {block.language!r} is not checked"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=page_name)
-def test_the_links_of_a_page_lead_somewhere(page: Path) -> None:
-    for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text()):
-        assert (page.parent / target).exists(), f"{page.name}: no {target}"
-
-
 def check_json(block: Block, file: Path) -> None:
     """Hold a document against what reads it; which that is, its keys tell."""
     value = json.loads(block.text)
@@ -231,6 +229,16 @@ KINDS = [
     ({"logLevel"}, check_settings),
     ({"deadline"}, check_runtime_options),
 ]
+
+
+def test_status_pages_are_printed_for_the_documents_beside_them() -> None:
+    page = list(blocks(ROOT / "docs/status.md"))
+    documents = [json.loads(block.text) for block in page if block.language == "json" and not block.name]
+    (status,) = [document for document in documents if "bridge" in document]
+    (exchanges,) = [document for document in documents if "exchanges" in document]
+    shown = {block.name: block.text.splitlines() for block in page if block.language == "text"}
+    assert shown["status-page"] == status_page(status, judge(status))
+    assert shown["pod-page"] == pod_page(exchanges)
 
 
 def environment(node: Path) -> dict[str, str]:

@@ -1,0 +1,117 @@
+"""The pages: links and names of files lead somewhere, and tables that repeat a table of the code agree with it."""
+
+import re
+from pathlib import Path
+
+from nri.adjust.fields import FIELDS, NEVER
+from nri.api.events import METHODS
+from nri.api.runtimes import RELEASES
+from nri.cgroups import keyed
+from nri.cgroups.knob_table import TABLE as KNOBS
+from nri.metrics.series import series
+from nri.metrics.table import TABLE as METRICS
+from nri.metrics.table import UP, UP_HELP
+from nri.testing.conformance import CHECKS
+from tests.support import prometheus
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGES = [
+    *ROOT.glob("*.md"),
+    *DOCS.glob("**/*.md"),
+    ROOT / "deploy/README.md",
+    ROOT / "deploy/monitoring/README.md",
+]
+
+
+def anchors(page: Path) -> set[str]:
+    """The headings of a page, as links name them."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    titles = [re.sub(r"[^\w\- ]", "", title.lower()) for title in re.findall(r"^#+ (.*)$", text, re.MULTILINE)]
+    return {title.replace(" ", "-") for title in titles}
+
+
+def rows(page: str, header: str) -> list[list[str]]:
+    """The cells of a page's table with this header."""
+    text = (DOCS / page).read_text()
+    (body,) = re.findall(rf"^{re.escape(header)}\n\|[ |-]+\n((?:\|.*\n)*)", text, re.MULTILINE)
+    return [[cell.strip() for cell in row.strip("|").split(" | ")] for row in body.splitlines()]
+
+
+def test_links_lead_to_headings_and_files() -> None:
+    lost = []
+    for page in PAGES:
+        for target, anchor in re.findall(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)", page.read_text()):
+            there = (page.parent / target).resolve() if target else page
+            if not there.exists() or (anchor and anchor not in anchors(there)):
+                lost.append(f"{page.relative_to(ROOT)}: {target}#{anchor}")
+    assert lost == []
+
+
+def test_files_of_the_repository_that_pages_name_exist() -> None:
+    named = r"`((?:nri|tests|harness|tools|fuzz|conf|deploy|docs)/[\w./-]+)(?:::\w+)?`"
+    lost = [
+        f"{page.relative_to(ROOT)}: {path}"
+        for page in PAGES
+        for path in re.findall(named, page.read_text())
+        if not (ROOT / path).exists() and "NAME" not in path
+    ]
+    assert lost == []
+
+
+def test_conformance_page_has_the_checks_and_sections_of_the_specification_that_exist() -> None:
+    expected = [
+        [f"`{check.id}`", check.level, check.title, f"[{check.section}](spec.md#{check.section})"] for check in CHECKS
+    ]
+    assert rows("conformance.md", "| id | level | rule | section |") == expected
+    assert {check.section for check in CHECKS} - anchors(DOCS / "spec.md") == set()
+
+
+def test_adjusting_page_has_the_versions_that_apply_each_field() -> None:
+    def shown(version: tuple[int, ...] | None) -> str:
+        return "never" if version in (None, NEVER) else ".".join(map(str, version))
+
+    page = (DOCS / "adjusting.md").read_text()
+    fields = re.findall(r"^\| `([\w.]+)` \| ([\d.]+|never) \| ([\d.]+|never) \|$", page, re.MULTILINE)
+    assert fields == [(field.name, shown(field.nri), shown(field.oci)) for field in FIELDS]
+    releases = re.findall(r"^\| (containerd|cri-o) \| ([\d.]+) \| ([\d.]+) \|$", page, re.MULTILINE)
+    assert releases == [(name, shown(first), shown(nri)) for name in RELEASES for first, nri in RELEASES[name]]
+
+
+def test_cgroups_page_has_the_knobs_and_the_statistics() -> None:
+    header = "| name | value | files of v1 | property of a unit | crun's child | needs | source |"
+    named = [(row[0], row[2]) for row in rows("cgroups.md", header)]
+    files = {name: knob.forms[1].files() if 1 in knob.forms else () for name, knob in KNOBS.items()}
+    expected = [(f"`{name}`", ", ".join(f"`{file}`" for file in files[name]) or "none") for name in files]
+    assert named[: len(expected)] == expected
+    assert rows("cgroups.md", "| name | file of v2 | file of v1 |") == [
+        [f"`{name}`", *(f"`{files[version]}`" if version in files else "none" for version in (2, 1))]
+        for name, files in keyed.FILES.items()
+    ]
+
+
+def test_wire_page_has_the_events() -> None:
+    page = (DOCS / "wire.md").read_text()
+    found = re.findall(r"^\| (\d+) \| (\w+) \| (.*?) \| (.*?) \|", page, re.MULTILINE)
+    expected = []
+    for method in METHODS:
+        before = "`StateChange`" if method.state_change else "its own call"
+        since = ", from 0.10 on" if method.since > (0, 2) else ""
+        expected.append((str(int(method.event)), method.rpc, before + since, "its own call"))
+    assert found == expected
+
+
+def test_monitoring_page_has_the_metrics_the_alerts_and_the_numbers_of_series() -> None:
+    expected = [(UP, "gauge", (), UP_HELP), *((row.name, row.kind, row.labels, row.help) for row in METRICS)]
+    assert rows("monitoring.md", "| metric | type | labels | meaning |") == [
+        [f"`{name}`", kind, ", ".join(f"`{label}`" for label in labels), text]
+        for name, kind, labels, text in expected
+    ]
+    alerts = rows("monitoring.md", "| alert | severity | for | what to do |")
+    rules = prometheus.rules()
+    assert [row[:3] for row in alerts] == [[f"`{r['alert']}`", r["labels"]["severity"], r["for"]] for r in rules]
+    header = "| plugins | for 2 states each | for 3 states each | on 1000 nodes, for 2 states |"
+    for row in rows("monitoring.md", header):
+        plugins, two, three, fleet = map(int, row)
+        assert [two, three] == [series(plugins=plugins, states=states) for states in (2, 3)]
+        assert fleet == 1000 * two
