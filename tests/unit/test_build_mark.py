@@ -40,12 +40,6 @@ def test_a_mark_of_another_length_is_none(size: int) -> None:
     assert build_mark.decode((build_mark.encode(BUILD, MODULE) * 2)[:size]) == ("", "")
 
 
-@given(st.binary(min_size=build_mark.SIZE, max_size=build_mark.SIZE))
-def test_other_bytes_are_no_mark(data: bytes) -> None:
-    build, module = build_mark.decode(data)
-    assert (build, module) == ("", "")
-
-
 @given(st.integers(0, build_mark.SIZE - 1), st.integers(1, 255))
 @example(at=75, change=60)  # a separator, which str.rstrip() takes for white space
 def test_a_damaged_mark_is_none_or_names_another_module_or_build(at: int, change: int) -> None:

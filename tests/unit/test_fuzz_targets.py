@@ -1,7 +1,5 @@
 """The fuzz targets, on their seeds and on inputs that hypothesis derives from them: see :mod:`fuzz`."""
 
-import random
-import re
 from types import ModuleType
 
 import pytest
@@ -54,7 +52,7 @@ def test_the_invariant_holds_for_the_seeds(name: str) -> None:
 def test_hypothesis_finds_nothing_that_breaks_it(name: str) -> None:
     target = targets.load(name)
 
-    @settings(max_examples=600, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
+    @settings(max_examples=100, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
     @given(inputs(target))
     def holds(data: bytes) -> None:
         target.check(data)
@@ -62,20 +60,6 @@ def test_hypothesis_finds_nothing_that_breaks_it(name: str) -> None:
     holds()
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_target_states_its_invariant(name: str) -> None:
-    target = targets.load(name)
-    assert re.match(r"[A-Z'].{80,}", (target.__doc__ or "").replace("\n", " "))
-    assert all(isinstance(seed, bytes) for seed in (*target.SEEDS, *getattr(target, "WORDS", ())))
-
-
 def test_an_unknown_target_is_named_with_the_known_ones() -> None:
     with pytest.raises(LookupError, match=r"^found 'gosjon', expected one of adjustments, .*, wire_messages$"):
         targets.load("gosjon")
-
-
-def test_a_changed_document_is_another_and_still_json() -> None:
-    document = b'{"a": [1, {"b": "c"}]}'
-    changed = {documents.mutate(document, random.Random(number), 3) for number in range(50)}
-    assert len(changed) > 20
-    assert documents.mutate(b"no JSON", random.Random(0), 3) == b"no JSON"

@@ -5,8 +5,6 @@ from __future__ import annotations
 import io
 import os
 import pty
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -85,14 +83,6 @@ def test_a_file_gets_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "\r" not in stream.getvalue()
 
 
-def test_a_terminal_that_can_do_nothing_gets_lines(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TERM", "dumb")
-    with Progress(terminal.stream, delay=NOW) as progress:
-        progress.show("building")
-        until(lambda: b"s)\r\n" in terminal.shown)
-    assert b"\x1b" not in terminal.shown
-
-
 def test_nothing_is_shown_where_it_is_quiet_or_short() -> None:
     stream = io.StringIO()
     with Progress(stream, is_quiet=True, delay=NOW) as progress:
@@ -134,13 +124,3 @@ def test_a_stream_that_takes_nothing_does_not_stop_the_work() -> None:
                 progress.show(f"{number} of 1000")
         os.read(reading, 1 << 20)  # or its thread would wait for ever
     os.close(reading)
-
-
-def test_a_command_with_progress_has_its_output_and_its_exit_status(tmp_path: Path) -> None:
-    tool, log = str(ROOT / "tools/with-progress"), tmp_path / "log"
-    command = ["sh", "-c", "echo out; echo err >&2; exit 3"]
-    ran = subprocess.run([sys.executable, tool, "x", "-", *command], capture_output=True, text=True, check=False)
-    assert (ran.returncode, ran.stdout, ran.stderr) == (3, "out\n", "err\n")
-    ran = subprocess.run([sys.executable, tool, "x", str(log), *command], capture_output=True, text=True, check=False)
-    assert (ran.returncode, ran.stdout, ran.stderr) == (3, "", "")
-    assert log.read_text() == "out\nerr\n"

@@ -73,12 +73,6 @@ def test_without_git_the_sources_version_stays_and_the_commit_is_unknown(tree: P
     assert written(tree) == f"{nri.__version__} (commit unknown)"
 
 
-def test_a_repository_around_the_tree_is_another_projects(tree: Path) -> None:
-    run(tree.parent, "git", "init", "--quiet")
-    commit(tree.parent)
-    assert written(tree) == f"{nri.__version__} (commit unknown)"
-
-
 def test_without_a_tag_the_sources_version_stays(repository: Path) -> None:
     head = run(repository, "git", "rev-parse", "--short=12", "HEAD")
     assert written(repository) == f"{nri.__version__} (commit {head}, {DATE})"
@@ -111,7 +105,3 @@ def test_what_is_built_stays_as_it_is_after_a_commit_that_changes_no_source(repo
     assert len({key, dirty, stamp(repository, "--key")}) == 3
     run(repository, "git", "tag", "v7.8.9")
     assert stamp(repository, "--key").startswith("7.8.9 ")
-
-
-def test_the_program_that_runs_from_its_source_has_no_commit() -> None:
-    assert (nri.__commit__, nri.__date__) == ("", "")

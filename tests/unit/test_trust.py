@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,7 +14,6 @@ from nri.client import PluginError, find
 from nri.config import ConfigError, load
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
 EVIL = 4711
@@ -238,30 +237,6 @@ def test_another_users_files_and_directories_are_not_used(place: Place) -> None:
     assert [fault.partition(":")[0] for fault in place.load()] == ["/resource.d"]
 
 
-def noting(looks: list[Any], real: Callable[[str], Any]) -> Callable[[str], Any]:
-    """Return ``real`` as a function that adds each path to ``looks``."""
-
-    def look(path: str) -> Any:
-        looks.append(path)
-        return real(path)
-
-    return look
-
-
-def test_looking_at_a_plain_plugin_costs_a_look_at_each_part_of_its_path_and_at_its_directory(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    looks: list[object] = []
-    with monkeypatch.context() as patched:
-        for name in ("stat", "lstat", "readlink"):
-            real = getattr(os, name)
-            patched.setattr(os, name, noting(looks, real))
-        find("noop", [str(place.root / "bin")], check_owner=False)
-        without = len(looks)
-        find("noop", [str(place.root / "bin")])
-    assert len(looks) - 2 * without <= len(place.plugin.parts[1:]) + 1
-
-
 # Links that lead to links
 
 
@@ -317,11 +292,11 @@ def test_a_chain_has_at_most_forty_links_as_for_the_kernel(place: Place) -> None
         trust.follow(str(one_more))
 
 
-def test_a_chain_of_thousands_is_refused_and_named(place: Place) -> None:
+def test_a_chain_of_more_than_forty_links_is_refused_and_named(place: Place) -> None:
     for path in (place.plugin, place.conf):
         path.rename(place.root / "end" / path.name)
         before = place.root / "end" / path.name
-        for number in range(3000):
+        for number in range(100):
             link = place.root / "end" / f"{path.name}-{number}"
             link.symlink_to(before.name)
             before = link
@@ -381,17 +356,6 @@ def test_a_descriptor_in_proc_ends_where_its_text_is_no_path() -> None:
 def test_what_is_not_there_in_the_middle_of_a_path_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         trust.follow(str(tmp_path / "nothing/file"))
-
-
-def test_what_is_known_to_be_no_link_is_not_looked_at_again(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    known: set[str] = set()
-    trust.follow(str(place.root / "resource.d"), known)
-    looks: list[str] = []
-    with monkeypatch.context() as patched:
-        real = os.lstat
-        patched.setattr(os, "lstat", noting(looks, real))
-        trust.follow(str(place.conf), known)
-    assert looks == [str(place.conf)]
 
 
 def test_in_a_user_namespace_it_says_what_to_do_about_the_nodes_files(monkeypatch: pytest.MonkeyPatch) -> None:
