@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support.real_cgroups import Real, real_cgroups
-from tests.unit.cgroups.trees import INNER, SCOPE, Tree
+from tests.unit.cgroups.trees import INNER, SCOPE, Tree, record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,3 +39,9 @@ def v2(tmp_path: Path) -> Tree:
 def real() -> Iterator[Real]:
     with real_cgroups() as real:
         yield real
+
+
+@pytest.fixture
+def written(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What is written to knobs in a test: ``CGROUP/FILE TEXT``, in order."""
+    return record(monkeypatch)

@@ -26,12 +26,6 @@ def test_a_cgroup_is_found_by_its_path(tmp_path: Path, kind: str, point: str) ->
     assert tree.cgroup().cpus() == {1}
 
 
-def test_the_path_goes_before_the_process(tree: Tree, tmp_path: Path) -> None:
-    tree.make("/other/abc")
-    make_process(tmp_path / "proc", 7, "3:cpuset:/other/abc\n2:cpu:/other/abc\n0::/other/abc\n")
-    assert tree.cgroup(PATH, 7, proc=tmp_path / "proc").directory("cpu").endswith(PATH)
-
-
 def test_a_missing_cgroup_is_reported(tree: Tree) -> None:
     with pytest.raises(GoneError, match=r"^no cpu cgroup for cgroupsPath '/x/y': /.*/x/y does not exist$"):
         tree.cgroup("/x/y").cpu_quota()

@@ -19,7 +19,6 @@ from tests.unit.cgroups.trees import INNER, PATH, SCOPE, SCOPED, Tree
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
-    from types import ModuleType
 
 VALUES: dict[str, Any] = {
     "cpu.weight": 7,
@@ -123,24 +122,24 @@ def refuse(monkeypatch: pytest.MonkeyPatch, number: int, nth: int) -> Failing:
     return failing
 
 
-def test_a_refused_first_write_changes_nothing(scoped: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
-    cgroup, failing = with_values(scoped).cgroup(SCOPED), refuse(monkeypatch, errno.EBUSY, 0)
-    with pytest.raises(CgroupError, match="EBUSY") as caught:
-        cgroup.clear_cpu_quota()
-    assert failing.failed == 1
-    assert "before that" not in str(caught.value)
-    assert scoped.quota(INNER) == "50000"
-
-
-def test_a_refused_second_write_names_the_first(scoped: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
-    cgroup, failing = with_values(scoped).cgroup(SCOPED), refuse(monkeypatch, errno.EINVAL, 1)
-    with pytest.raises(CgroupError, match=r"\(EINVAL\)") as caught:
-        cgroup.clear_cpu_quota()
-    assert failing.failed == 1
+def test_a_refused_write_of_a_quota_names_the_first_that_was_done(
+    scoped: Tree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cgroup = with_values(scoped).cgroup(SCOPED)
     directory, none = cgroup.directory("cpu"), scoped.v1_or_v2("-1", "max")
-    assert str(caught.value).startswith(f"cannot write {none!r} to {directory}/container/")
-    assert str(caught.value).endswith(f"; the quota of {directory} was cleared before that, it was 50000/100000")
-    assert scoped.quota(SCOPE) == "none"
+    for nth, level, done in (
+        (0, "", ""),
+        (1, "/container", f"; the quota of {directory} was cleared before that, it was 50000/100000"),
+    ):
+        failing = refuse(monkeypatch, errno.EINVAL, nth)
+        with pytest.raises(
+            CgroupError, match=rf"^cannot write {none!r} to {directory}{level}/c.*\(EINVAL\)"
+        ) as caught:
+            cgroup.clear_cpu_quota()
+        assert failing.failed == 1
+        assert str(caught.value).endswith(done)
+        assert ("before that" in str(caught.value)) == (nth > 0)
+        with_values(scoped)
 
 
 @pytest.mark.parametrize(
@@ -166,23 +165,20 @@ def test_a_refused_step_of_three_names_the_earlier_ones(
     assert {path: scoped.get(path, "cpuset.cpus") for path in left} == left
 
 
-class ShortWrites(Failing):
-    """Takes all of the first write, and one byte of the others."""
-
-    def __init__(self, module: ModuleType) -> None:
-        self._module, self.count = module, 0
-
-    def write(self, descriptor: int, data: bytes) -> int:
-        self.count += 1
-        return os.write(descriptor, data if self.count == 1 else data[:1])
-
-
 def test_a_short_write_is_an_error_that_names_earlier_writes(scoped: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
-    cgroup, short = with_values(scoped).cgroup(SCOPED), ShortWrites(os)
+    """The first write is taken whole, and one byte of the second."""
+    cgroup, short = with_values(scoped).cgroup(SCOPED), Failing(os, "write", 0)
+    taken: list[int] = []
+
+    def write(descriptor: int, data: bytes) -> int:
+        taken.append(os.write(descriptor, data[:1] if taken else data))
+        return taken[-1]
+
+    setattr(short, "write", write)  # noqa: B010
     monkeypatch.setattr(knobs, "os", short)
     with pytest.raises(CgroupError, match=r"took only 1 of [23] bytes; the quota of .* was cleared before"):
         cgroup.clear_cpu_quota()
-    assert short.count == 2
+    assert taken[1:] == [1]
 
 
 def test_a_removed_cgroup_is_gone_for_every_method(tree: Tree) -> None:

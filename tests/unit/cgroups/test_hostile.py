@@ -119,14 +119,6 @@ def test_a_fifo_in_place_of_a_file_does_not_block(tree: Tree, knob: str) -> None
         tree.cgroup().read(knob)
 
 
-@pytest.mark.parametrize("path", ["/", "/..", "/kubepods/../..", "/../etc"])
-def test_the_root_is_never_read_nor_written(tree: Tree, path: str) -> None:
-    before = tree.state()
-    with pytest.raises(CgroupError):
-        tree.cgroup(path).write("pids.max", 1)
-    assert tree.state() == before
-
-
 HOSTILE = {
     "parents": ["..", "../..", "/..", "/../etc", "/kubepods/../../etc", f"{PATH}/..", "kubepods/..", "/a/./../b"],
     "the root": ["/", "//", "/.", "/./.", ".", "./", ""],
@@ -149,12 +141,13 @@ HOSTILE = {
 
 @pytest.mark.parametrize("attack", HOSTILE)
 def test_a_hostile_path_is_refused_or_names_nothing(tree: Tree, outside: Outside, attack: str) -> None:
+    before = tree.state()
     for path in HOSTILE[attack]:
         with pytest.raises(CgroupError) as caught:
             use(tree.cgroup(path))
         assert isinstance(caught.value, CgroupPathError | GoneError)
         assert len(str(caught.value)) < 3 * MAX_PATH
-        assert outside.state() == outside.before
+        assert (outside.state(), tree.state()) == (outside.before, before)
 
 
 PART = st.sampled_from(["..", ".", "", "a", "a.slice", "-", "-.slice", "a-b.slice", ":", "/", "\0", "\n", "..slice"])
@@ -174,17 +167,13 @@ def test_whatever_is_accepted_lies_below_the_mount(path: str) -> None:
     assert len(os.fsencode(below)) <= MAX_PATH
 
 
-@pytest.mark.parametrize("pid", [-1, 2**22, 10**300])
-def test_a_pid_that_no_process_has_names_nothing(tree: Tree, tmp_path: Path, pid: int) -> None:
-    if pid < 2**65:
+def test_only_a_number_that_a_process_can_have_is_looked_up(tree: Tree, tmp_path: Path) -> None:
+    for pid in (-1, 2**22, 2**22 - 1):
         make_process(tmp_path / "proc", pid, f"3:cpuset:{PATH}\n2:cpu:{PATH}\n0::{PATH}\n")
-    with pytest.raises(GoneError) as caught:
-        use(tree.cgroup("", pid, proc=tmp_path / "proc"))
-    assert len(str(caught.value)) < 300
-
-
-def test_the_greatest_pid_is_looked_up(tree: Tree, tmp_path: Path) -> None:
-    make_process(tmp_path / "proc", 2**22 - 1, f"3:cpuset:{PATH}\n2:cpu:{PATH}\n0::{PATH}\n")
+    for pid in (-1, 2**22, 10**300):
+        with pytest.raises(GoneError) as caught:
+            use(tree.cgroup("", pid, proc=tmp_path / "proc"))
+        assert len(str(caught.value)) < 300
     assert tree.cgroup("", 2**22 - 1, proc=tmp_path / "proc").directory("cpu").endswith(PATH)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from nri.cgroups import CgroupError, GoneError, KnobValueError, Quota, knobs
 from nri.cgroups.knob_table import TABLE
-from tests.unit.cgroups.trees import INNER, PATH, SCOPE, V2, Tree, record
+from tests.unit.cgroups.trees import INNER, PATH, SCOPE, V2, Tree
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,7 +46,7 @@ CASES: list[tuple[str, Any, Any, tuple[str, str] | None, tuple[str, str] | None]
 @pytest.mark.parametrize(("name", "first", "value", "v1", "v2"), CASES, ids=[case[0] for case in CASES])
 def test_a_knob_is_read_written_left_alone_and_restored(
     tree: Tree,
-    monkeypatch: pytest.MonkeyPatch,
+    written: list[str],
     name: str,
     first: object,
     value: object,
@@ -60,7 +60,6 @@ def test_a_knob_is_read_written_left_alone_and_restored(
                 with pytest.raises(CgroupError, match=rf"has no {name}: cgroup v1 has nothing that does the same"):
                     call()
         return
-    written = record(monkeypatch)
     assert cgroup.read(name) == first
     assert cgroup.write(name, first) == first
     assert written == []
@@ -74,18 +73,9 @@ def test_a_knob_is_read_written_left_alone_and_restored(
     assert cgroup.read(name) == first
 
 
-SHOWN = {
-    "memory.current": 4096,
-    "memory.peak": 8192,
-    "pids.current": 1,
-    "pids.peak": 2,
-    "hugetlb.2MB.current": 0,
-    "hugetlb.2MB.rsvd.current": 0,
-}
-
-
 def test_what_the_kernel_counts_is_read_and_cannot_be_written(tree: Tree) -> None:
-    for name, value in SHOWN.items():
+    counts = {"memory.current": 4096, "memory.peak": 8192, "pids.current": 1, "pids.peak": 2}
+    for name, value in (counts | {"hugetlb.2MB.current": 0, "hugetlb.2MB.rsvd.current": 0}).items():
         assert tree.cgroup().read(name) == value
         with pytest.raises(KnobValueError, match="can only be read"):
             tree.cgroup().write(name, 1)
@@ -99,42 +89,34 @@ def test_what_is_in_effect_is_read_from_cruns_child(scoped: Tree) -> None:
 
 
 def test_a_wrong_value_is_refused_before_anything_is_looked_up(tree: Tree) -> None:
-    before = tree.state()
-    with pytest.raises(
-        KnobValueError, match=r"^memory.max: found '1G', expected a number of bytes from 0 to 2\*\*63"
-    ):
+    with pytest.raises(KnobValueError, match=r"^memory.max: found '1G', expected a number of bytes from 0 to"):
         tree.cgroup("/nowhere").write("memory.max", "1G")
-    assert tree.state() == before
 
 
 # crun's child
 
 
-@pytest.mark.parametrize("name", ["memory.max", "pids.max", "hugetlb.2MB.max"])
-def test_a_limit_is_the_tightest_and_moves_a_child_that_has_its_own(scoped: Tree, name: str) -> None:
-    file = {
-        "memory.max": scoped.v1_or_v2("memory.limit_in_bytes", name),
-        "pids.max": name,
-        "hugetlb.2MB.max": scoped.v1_or_v2("hugetlb.2MB.limit_in_bytes", name),
-    }[name]
+def test_a_limit_is_the_tightest_and_moves_a_child_that_has_its_own(scoped: Tree) -> None:
     cgroup = scoped.cgroup(SCOPE)
-    none = scoped.get(INNER, file)
-    cgroup.write(name, 8 << 20 if name != "pids.max" else 80)
-    assert scoped.get(INNER, file) == none
-    tight = 4 << 20 if name != "pids.max" else 40
-    scoped.put(INNER, file, f"{tight}\n")
-    assert cgroup.read(name) == tight
-    assert cgroup.write(name, 2 * tight + (2 << 20)) == tight
-    assert scoped.get(INNER, file) == scoped.get(SCOPE, file)
+    for name, unit, v1 in (
+        ("memory.max", 1 << 20, "memory.limit_in_bytes"),
+        ("pids.max", 10, "pids.max"),
+        ("hugetlb.2MB.max", 2 << 20, "hugetlb.2MB.limit_in_bytes"),
+    ):
+        file = scoped.v1_or_v2(v1, name)
+        none = scoped.get(INNER, file)
+        cgroup.write(name, 8 * unit)
+        assert scoped.get(INNER, file) == none
+        scoped.put(INNER, file, f"{4 * unit}\n")
+        assert cgroup.read(name) == 4 * unit
+        assert cgroup.write(name, 9 * unit) == 4 * unit
+        assert scoped.get(INNER, file) == scoped.get(SCOPE, file)
 
 
-def test_a_tighter_quota_goes_to_the_child_first_and_a_looser_one_last(
-    scoped: Tree, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_tighter_quota_goes_to_the_child_first_and_a_looser_one_last(scoped: Tree, written: list[str]) -> None:
     cgroup = scoped.cgroup(SCOPE)
     for path in (SCOPE, INNER):
         scoped.limit(path, 50000)
-    written = record(monkeypatch)
     cgroup.write("cpu.max", Quota(20000, 100000))
     cgroup.write("cpu.max", Quota(70000, 100000))
     levels = [line.partition("/")[0] for line in written]
@@ -158,20 +140,16 @@ def test_a_protection_is_given_to_both_and_the_lesser_counts(tmp_path: Path) -> 
     assert [tree.get(path, "memory.low") for path in (SCOPE, INNER)] == ["4096", "4096"]
 
 
-def test_memory_nodes_of_a_child_are_a_subset_at_every_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_nodes_of_a_child_are_a_subset_at_every_step(tmp_path: Path, written: list[str]) -> None:
     tree = Tree(tmp_path, "v1", SCOPE, INNER)
     for path in (SCOPE, INNER):
         tree.put(path, "cpuset.mems", "0\n")
-    written = record(monkeypatch)
     assert tree.cgroup(SCOPE).write("cpuset.mems", frozenset({1})) == {0}
     assert written == ["crun-abc.scope/cpuset.mems 0-1", "container/cpuset.mems 1", "crun-abc.scope/cpuset.mems 1"]
 
 
-def test_a_child_that_inherits_its_cpus_keeps_inheriting_in_v2(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_child_that_inherits_its_cpus_keeps_inheriting_in_v2(tmp_path: Path, written: list[str]) -> None:
     tree = Tree(tmp_path, "v2", SCOPE, INNER)
-    written = record(monkeypatch)
     for _ in range(2):
         tree.cgroup(SCOPE).write("cpuset.cpus", frozenset({1}))
     assert written == ["crun-abc.scope/cpuset.cpus 1"]
@@ -180,12 +158,12 @@ def test_a_child_that_inherits_its_cpus_keeps_inheriting_in_v2(
 # v1's own rules
 
 
-def test_swap_is_what_v1_allows_beyond_memory(v1: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_swap_is_what_v1_allows_beyond_memory(v1: Tree, written: list[str]) -> None:
     cgroup = v1.cgroup()
     with pytest.raises(CgroupError, match=r"unlimited; expected memory.max to be set before memory.swap.max"):
         cgroup.write("memory.swap.max", 4096)
     cgroup.write("memory.max", 8192)
-    written = record(monkeypatch)
+    written.clear()
     assert cgroup.write("memory.swap.max", 4096) is None
     assert v1.get(PATH, "memory.memsw.limit_in_bytes") == "12288"
     assert cgroup.read("memory.swap.max") == 4096
@@ -210,9 +188,8 @@ def test_a_kernel_without_swap_accounting_has_a_limit_of_memory_alone(v1: Tree) 
         v1.cgroup().read("memory.swap.max")
 
 
-def test_shares_that_have_the_weight_already_are_left(v1: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shares_that_have_the_weight_already_are_left(v1: Tree, written: list[str]) -> None:
     v1.put(PATH, "cpu.shares", "1020\n")
-    written = record(monkeypatch)
     assert v1.cgroup().write("cpu.weight", 100) == 100
     assert written == []
 
@@ -220,18 +197,17 @@ def test_shares_that_have_the_weight_already_are_left(v1: Tree, monkeypatch: pyt
 @pytest.mark.parametrize(
     ("old", "new", "order"),
     [
-        ((50000, 100000), Quota(60000, 200000), ["cpu.cfs_period_us 200000", "cpu.cfs_quota_us 60000"]),
-        ((50000, 100000), Quota(10000, 50000), ["cpu.cfs_quota_us 10000", "cpu.cfs_period_us 50000"]),
-        ((50000, 100000), Quota(None, 200000), ["cpu.cfs_quota_us -1", "cpu.cfs_period_us 200000"]),
-        ((-1, 100000), Quota(10000, 100000), ["cpu.cfs_quota_us 10000"]),
+        (50000, Quota(60000, 200000), ["cpu.cfs_period_us 200000", "cpu.cfs_quota_us 60000"]),
+        (50000, Quota(10000, 50000), ["cpu.cfs_quota_us 10000", "cpu.cfs_period_us 50000"]),
+        (50000, Quota(None, 200000), ["cpu.cfs_quota_us -1", "cpu.cfs_period_us 200000"]),
+        (-1, Quota(10000, 100000), ["cpu.cfs_quota_us 10000"]),
     ],
     ids=str,
 )
 def test_v1s_quota_is_never_looser_on_the_way(
-    v1: Tree, monkeypatch: pytest.MonkeyPatch, old: tuple[int, int], new: Quota, order: list[str]
+    v1: Tree, written: list[str], old: int, new: Quota, order: list[str]
 ) -> None:
-    v1.limit(PATH, *old)
-    written = record(monkeypatch)
+    v1.limit(PATH, old)
     v1.cgroup().write("cpu.max", new)
     assert written == [f"abc/{each}" for each in order]
     assert v1.cgroup().read("cpu.max") == new
@@ -255,39 +231,28 @@ def test_a_knob_that_is_not_there_is_never_made(tree: Tree) -> None:
         assert first is not value
 
 
-@pytest.mark.parametrize(
-    ("listed", "reason"),
-    [
-        (
-            "cpu pids",
-            r"memory.high does not exist: the cgroup.subtree_control of the parent lacks memory; '\+memory'",
-        ),
-        ("cpu memory", r"memory.high does not exist: the kernel lacks it, which needs CONFIG_MEMCG$"),
-    ],
-)
-def test_in_v2_the_missing_controller_is_told_from_the_missing_feature(v2: Tree, listed: str, reason: str) -> None:
+def test_in_v2_the_missing_controller_is_told_from_the_missing_feature(v2: Tree) -> None:
     os.unlink(v2.file(PATH, "memory.high"))
-    v2.put(PATH, "cgroup.controllers", f"{listed}\n")
-    with pytest.raises(CgroupError, match=reason):
-        v2.cgroup().read("memory.high")
+    for listed, reason in (
+        ("cpu pids", r"the cgroup.subtree_control of the parent lacks memory; '\+memory'"),
+        ("cpu memory", r"the kernel lacks it, which needs CONFIG_MEMCG$"),
+    ):
+        v2.put(PATH, "cgroup.controllers", f"{listed}\n")
+        with pytest.raises(CgroupError, match=rf"memory.high does not exist: {reason}"):
+            v2.cgroup().read("memory.high")
 
 
 def test_a_partition_that_the_kernel_does_not_grant_is_an_error(v2: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
-
-    def remark(path: str, value: str, *_: object) -> None:
-        with open(path, "w", encoding="ascii") as file:
-            file.write(f"{value} invalid (Parent is not a partition root)\n")
-
-    monkeypatch.setattr(knobs, "write", remark)
+    remark = "isolated invalid (Parent is not a partition root)"
+    monkeypatch.setattr(knobs, "write", lambda *_: v2.put(PATH, "cpuset.cpus.partition", f"{remark}\n"))
     with pytest.raises(CgroupError, match=r"has 'isolated invalid \(Parent .*right after it was given 'isolated'"):
         v2.cgroup().write("cpuset.cpus.partition", "isolated")
-    assert v2.cgroup().read("cpuset.cpus.partition") == "isolated invalid (Parent is not a partition root)"
+    assert v2.cgroup().read("cpuset.cpus.partition") == remark
 
 
-GARBAGE = ["", "x", "1 2 3 4", "-", "max max", "default", "8:0", "8:0 rbps", "9" * 30, "\x00"]
-
-
-@pytest.mark.parametrize("text", GARBAGE, ids=ascii)
+@pytest.mark.parametrize(
+    "text", ["", "x", "1 2 3 4", "-", "max max", "default", "8:0", "8:0 rbps", "9" * 30, "\x00"], ids=ascii
+)
 def test_garbage_in_a_file_is_an_error_with_the_file_or_no_value_at_all(v2: Tree, text: str) -> None:
     for file in V2:
         v2.put(PATH, file, text)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from nri.cgroups import CgroupError, knobs
 from nri.cgroups.knob_devices import LIMITS, LimitsKind, flat, nested, parse_latency, parse_limits, parse_weights
-from tests.unit.cgroups.trees import INNER, PATH, SCOPE, Tree, record
+from tests.unit.cgroups.trees import INNER, PATH, SCOPE, Tree
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,20 +19,18 @@ if TYPE_CHECKING:
 NO_LIMITS = dict.fromkeys(LIMITS)
 
 
-def test_only_the_weights_that_differ_are_written(v2: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_weights_that_differ_are_written(v2: Tree, written: list[str]) -> None:
     v2.put(PATH, "io.weight", "default 100\n8:0 50\n8:16 200\n")
-    written = record(monkeypatch)
     before = v2.cgroup().write("io.weight", {"default": 100, "8:0": 70, "8:16": None, "8:32": 9, "8:48": None})
     assert before == {"default": 100, "8:0": 50, "8:16": 200, "8:32": None, "8:48": None}
     assert written == ["abc/io.weight 8:0 70", "abc/io.weight 8:16 default", "abc/io.weight 8:32 9"]
 
 
-def test_weights_are_converted_in_v1(v1: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_weights_are_converted_in_v1(v1: Tree, written: list[str]) -> None:
     v1.put(PATH, "blkio.bfq.weight", "500\n")
     v1.put(PATH, "blkio.bfq.weight_device", "default 500\n8:0 10\n")
     assert v1.cgroup().read("io.weight") == {"default": 4950, "8:0": 1}
     assert v1.cgroup().read("io.bfq.weight") == {"default": 500, "8:0": 10}
-    written = record(monkeypatch)
     v1.cgroup().write("io.weight", {"default": 10000, "8:0": None, "8:16": 10000})
     assert written == [
         "abc/blkio.bfq.weight 1000",
@@ -41,58 +39,54 @@ def test_weights_are_converted_in_v1(v1: Tree, monkeypatch: pytest.MonkeyPatch) 
     ]
 
 
-def test_a_weight_that_v1_cannot_tell_from_its_own_is_left(v1: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_weight_that_v1_cannot_tell_from_its_own_is_left(v1: Tree, written: list[str]) -> None:
     v1.cgroup().write("io.weight", {"default": 100})
-    written = record(monkeypatch)
+    written.clear()
     assert v1.cgroup().write("io.weight", {"default": 100}) == {"default": 91}
     assert written == []
 
 
-def test_cfqs_file_is_used_where_bfqs_is_missing(v1: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cfqs_file_is_used_where_bfqs_is_missing(v1: Tree, written: list[str]) -> None:
     for name in ("blkio.bfq.weight", "blkio.bfq.weight_device"):
         os.rename(v1.file(PATH, name), v1.file(PATH, name.replace("bfq.", "")))
-    written = record(monkeypatch)
     v1.cgroup().write("io.weight", {"default": 4950})
     assert written == ["abc/blkio.weight 500"]
     with pytest.raises(CgroupError, match=r"bfq.weight does not exist: the kernel lacks it, which needs CONFIG_BFQ"):
         v1.cgroup().read("io.bfq.weight")
 
 
-def test_only_the_limits_that_differ_are_written(v2: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_limits_that_differ_are_written(v2: Tree, written: list[str]) -> None:
     v2.put(PATH, "io.max", "8:0 rbps=1 wbps=max riops=max wiops=7\n8:16 rbps=5 wbps=max riops=max wiops=max\n")
-    cgroup, written = v2.cgroup(), record(monkeypatch)
+    cgroup = v2.cgroup()
     assert cgroup.read("io.max")["8:0"] == {"rbps": 1, "wbps": None, "riops": None, "wiops": 7}
     before = cgroup.write("io.max", {"8:0": {"rbps": 1, "wiops": None, "riops": 3}, "8:16": None})
     assert before == {"8:0": {"rbps": 1, "wiops": 7, "riops": None}, "8:16": NO_LIMITS | {"rbps": 5}}
     assert written == ["abc/io.max 8:0 wiops=max riops=3", "abc/io.max 8:16 rbps=max"]
 
 
-def test_limits_are_in_four_files_of_v1(v1: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limits_are_in_four_files_of_v1(v1: Tree, written: list[str]) -> None:
     v1.put(PATH, "blkio.throttle.read_bps_device", "8:0 1\n")
     v1.put(PATH, "blkio.throttle.write_iops_device", "8:0 7\n8:16 9\n")
     assert v1.cgroup().read("io.max") == {
         "8:0": NO_LIMITS | {"rbps": 1, "wiops": 7},
         "8:16": NO_LIMITS | {"wiops": 9},
     }
-    written = record(monkeypatch)
     v1.cgroup().write("io.max", {"8:0": {"rbps": 2, "wbps": None, "wiops": None}})
     assert written == ["abc/blkio.throttle.read_bps_device 8:0 2", "abc/blkio.throttle.write_iops_device 8:0 0"]
 
 
-def test_cruns_child_gets_only_the_limits_that_it_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cruns_child_gets_only_the_limits_that_it_has(tmp_path: Path, written: list[str]) -> None:
     tree = Tree(tmp_path, "v2", SCOPE, INNER)
     tree.put(SCOPE, "io.max", "8:0 rbps=100 wbps=100 riops=max wiops=max\n")
     tree.put(INNER, "io.max", "8:0 rbps=50 wbps=max riops=max wiops=max\n")
     cgroup = tree.cgroup(SCOPE)
     assert cgroup.read("io.max") == {"8:0": {"rbps": 50, "wbps": 100, "riops": None, "wiops": None}}
-    written = record(monkeypatch)
     cgroup.write("io.max", {"8:0": {"rbps": 70, "wbps": 70}})
     assert sorted(written) == ["container/io.max 8:0 rbps=70", "crun-abc.scope/io.max 8:0 rbps=70 wbps=70"]
 
 
-def test_a_latency_is_set_and_removed(v2: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_latency_is_set_and_removed(v2: Tree, written: list[str]) -> None:
     v2.put(PATH, "io.latency", "8:0 target=75000\n")
-    written = record(monkeypatch)
     assert v2.cgroup().write("io.latency", {"8:0": None, "8:16": 500}) == {"8:0": 75000, "8:16": None}
     assert written == ["abc/io.latency 8:0 target=max", "abc/io.latency 8:16 target=500"]
 

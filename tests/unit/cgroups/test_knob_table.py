@@ -125,36 +125,32 @@ def test_the_properties_are_of_knobs() -> None:
 
 # What is written is what is read
 
-
-@given(st.none() | st.integers(0, 4194304))
-def test_a_count_is_read_as_it_was_written(value: int | None) -> None:
-    kind = CountKind(0, 4194304, "max")
-    assert kind.parse(kind.render(value)) == value
+CPUS = SetKind("CPUs", 8191)
 
 
-@given(st.none() | st.integers(0, 2**63 - 2**31), st.sampled_from([1, 2]), st.sampled_from([4096, 65536, 1 << 30]))
-def test_bytes_are_read_as_they_were_written(value: int | None, version: int, step: int) -> None:
-    kind = BytesKind(step, version)
-    assert kind.same(kind.parse(kind.render(value)), value)
+@given(
+    count=st.none() | st.integers(0, 4194304),
+    limit=st.none() | st.integers(0, 2**63 - 2**31),
+    version=st.sampled_from([1, 2]),
+    step=st.sampled_from([4096, 65536, 1 << 30]),
+    hundredths=st.integers(0, 10000),
+    cpus=st.frozensets(st.integers(0, 8191)),
+)
+def test_a_value_is_read_as_it_was_written(
+    count: int | None, limit: int | None, version: int, step: int, hundredths: int, cpus: frozenset[int]
+) -> None:
+    counted, of_bytes, percent, of_cpus = CountKind(0, 4194304, "max"), BytesKind(step, version), PercentKind(), CPUS
+    assert counted.parse(counted.render(count)) == count
+    assert of_bytes.same(of_bytes.parse(of_bytes.render(limit)), limit)
+    assert percent.same(percent.parse(percent.render(hundredths / 100)), hundredths / 100)
+    assert not percent.same(hundredths / 100, (hundredths + 1) / 100)
+    assert of_cpus.parse(of_cpus.render(cpus).strip()) == cpus
 
 
 @pytest.mark.parametrize(("text", "step"), [("9223372036854771712", 4096), ("9223372036852678656", 2 << 20)])
 def test_the_greatest_number_of_bytes_is_no_limit_in_v1(text: str, step: int) -> None:
     assert BytesKind(step, 1).parse(text) is None
     assert BytesKind(step, 1).parse(str(int(text) - step)) is not None
-
-
-@given(st.integers(0, 10000))
-def test_a_percentage_is_read_as_it_was_written(hundredths: int) -> None:
-    kind = PercentKind()
-    assert kind.same(kind.parse(kind.render(hundredths / 100)), hundredths / 100)
-    assert not kind.same(hundredths / 100, (hundredths + 1) / 100)
-
-
-@given(st.frozensets(st.integers(0, 8191)))
-def test_a_set_is_read_as_it_was_written(value: frozenset[int]) -> None:
-    kind = SetKind("CPUs", 8191)
-    assert kind.parse(kind.render(value).strip()) == value
 
 
 def test_a_text_that_is_no_value_is_refused() -> None:

@@ -85,20 +85,17 @@ def test_a_pressure_is_read_as_the_kernel_shows_it(a: int, b: int, c: int, total
 
 # Statistics
 
-V2 = {
+IO = {"io.stat": {"8:0": {"rbytes": 10, "wbytes": 20, "rios": 1, "wios": 2}}, "pids.events": {"max": 0}}
+V2 = IO | {
     "cpu.stat": {"usage_usec": 9, "user_usec": 5, "system_usec": 4},
     "memory.stat": {"anon": 1, "file": 2},
     "memory.events": {"low": 0, "high": 4},
-    "pids.events": {"max": 0},
     "hugetlb.2MB.events": {"max": 0},
-    "io.stat": {"8:0": {"rbytes": 10, "wbytes": 20, "rios": 1, "wios": 2}},
 }
-V1 = {
+V1 = IO | {
     "cpu.stat": {"nr_periods": 3, "nr_throttled": 1, "throttled_time": 70},
     "cpuacct.stat": {"user": 5, "system": 6},
     "memory.stat": {"cache": 1, "rss": 2},
-    "pids.events": {"max": 0},
-    "io.stat": {"8:0": {"rbytes": 10, "wbytes": 20, "rios": 1, "wios": 2}},
 }
 
 

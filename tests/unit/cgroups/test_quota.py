@@ -7,7 +7,7 @@ import os
 import pytest
 
 from nri.cgroups import CgroupError, Quota
-from tests.unit.cgroups.trees import INNER, PATH, POD, SCOPE, SCOPED, Tree, record
+from tests.unit.cgroups.trees import INNER, PATH, POD, SCOPE, SCOPED, Tree
 
 
 def test_no_quota_is_read_as_none(tree: Tree) -> None:
@@ -29,8 +29,7 @@ def test_a_quota_is_cleared_and_the_period_stays(tree: Tree) -> None:
     assert tree.quota(POD) == "70000"
 
 
-def test_nothing_is_written_where_there_is_no_quota(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
-    written = record(monkeypatch)
+def test_nothing_is_written_where_there_is_no_quota(tree: Tree, written: list[str]) -> None:
     assert tree.cgroup().clear_cpu_quota().quota_us is None
     assert written == []
 

@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from nri.cgroups import Cgroup, CgroupError, GoneError, Mounts, Quota, find
+from nri.cgroups import Cgroup, CgroupError, Mounts, Quota, find
 from nri.cgroups.knob_table import find as find_knob
 from tests.support.controllers import enabled
-from tests.unit.cgroups.trees import record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -105,11 +104,11 @@ def test_what_only_v2_has_is_written_there_and_refused_in_v1(name: str) -> None:
                 cgroup.write(name, value)
 
 
-def test_bytes_are_rounded_down_to_pages_and_then_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bytes_are_rounded_down_to_pages_and_then_left_alone(written: list[str]) -> None:
     with made("memory") as (cgroup, _):
         cgroup.write("memory.max", 10_000_000)
         assert cgroup.read("memory.max") == 10_000_000 // os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PAGE_SIZE")
-        written = record(monkeypatch)
+        written.clear()
         cgroup.write("memory.max", 10_000_000)
         assert written == []
 
@@ -225,11 +224,3 @@ def test_the_pressure_of_v2_is_read_beside_v1_too() -> None:
             assert pressure.some is not None
             assert pressure.some.total >= 0
             assert 0 <= pressure.some.avg10 <= 100
-
-
-def test_a_cgroup_that_is_removed_is_gone() -> None:
-    with made("pids") as (cgroup, directories):
-        assert cgroup.read("pids.max") is None
-        directories[0].rmdir()
-        with pytest.raises(GoneError, match=r"does not exist any more: No such file or directory \(ENOENT\)"):
-            cgroup.write("pids.max", 1)

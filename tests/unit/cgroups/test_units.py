@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from nri.cgroups import Cgroup, CgroupError, Quota, Systemd, knobs, quota, systemd_bus
+from nri.cgroups import Cgroup, CgroupError, Quota, Systemd, knobs, systemd_bus
 from nri.cgroups.units import looks_like_unit
 from nri.testing.fake_systemd import INFINITY, FakeSystemd
-from tests.unit.cgroups.trees import Tree, record
+from tests.unit.cgroups.trees import Tree
 
 SLICE = "kubepods-burstable-pod0a1b.slice"
 POD = f"/kubepods.slice/kubepods-burstable.slice/{SLICE}"
@@ -56,24 +56,19 @@ def cgroup(tree: Tree, systemd: FakeSystemd) -> Cgroup:
 
 
 def test_a_quota_is_cleared_in_the_unit_and_in_the_file(tree: Tree, systemd: FakeSystemd, cgroup: Cgroup) -> None:
-    systemd.properties[SCOPE]["CPUQuotaPerSecUSec"] = 500_000
+    unit = systemd.properties[SCOPE]
+    unit["CPUQuotaPerSecUSec"] = 500_000
     tree.limit(CONTAINER, 50000)
     assert cgroup.clear_cpu_quota() == Quota(50_000, 100_000)
-    assert systemd.properties[SCOPE]["CPUQuotaPerSecUSec"] == INFINITY
-    assert tree.get(CONTAINER, "cpu.max") == "max"
-    assert cgroup.untold == ""
+    assert (unit["CPUQuotaPerSecUSec"], tree.get(CONTAINER, "cpu.max"), cgroup.untold) == (INFINITY, "max", "")
     assert systemd.calls == ["GetUnitByControlGroup", "Get", "SetProperties"]
-
-
-def test_a_quota_that_only_the_unit_has_is_cleared_there(systemd: FakeSystemd, cgroup: Cgroup) -> None:
-    systemd.properties[SCOPE]["CPUQuotaPerSecUSec"] = 200_000
+    unit["CPUQuotaPerSecUSec"] = 200_000  # of the unit only
+    tree.put(CONTAINER, "cpu.max", "max 100000\n")
     assert cgroup.clear_cpu_quota() == Quota(200_000, 1_000_000)
-    assert systemd.properties[SCOPE]["CPUQuotaPerSecUSec"] == INFINITY
-
-
-def test_a_unit_without_a_quota_is_left_alone(systemd: FakeSystemd, cgroup: Cgroup) -> None:
+    assert unit["CPUQuotaPerSecUSec"] == INFINITY
+    systemd.calls.clear()
     assert cgroup.clear_cpu_quota().quota_us is None
-    assert "SetProperties" not in systemd.calls
+    assert systemd.calls == ["Get"]
 
 
 def test_a_pods_slice_is_told_as_well(tree: Tree, systemd: FakeSystemd, cgroup: Cgroup) -> None:
@@ -82,8 +77,7 @@ def test_a_pods_slice_is_told_as_well(tree: Tree, systemd: FakeSystemd, cgroup: 
     pod = cgroup.parent()
     assert pod is not None
     assert pod.clear_cpu_quota() == Quota(50_000, 100_000)
-    assert systemd.properties[SLICE]["CPUQuotaPerSecUSec"] == INFINITY
-    assert tree.get(POD, "cpu.max") == "max"
+    assert (systemd.properties[SLICE]["CPUQuotaPerSecUSec"], tree.get(POD, "cpu.max")) == (INFINITY, "max")
 
 
 def test_cpus_are_a_property_of_the_unit(systemd: FakeSystemd, cgroup: Cgroup) -> None:
@@ -104,22 +98,33 @@ def test_a_unit_that_lacks_the_cpus_of_its_file_is_given_them(
     assert systemd.calls == ["Get"]
 
 
-def test_systemd_enables_the_controller_that_is_missing(
-    tree: Tree, systemd: FakeSystemd, cgroup: Cgroup, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for knob in ("cpuset.cpus", "cpuset.cpus.effective"):
-        Path(tree.file(CONTAINER, knob)).unlink()
-    assert cgroup.cpus() == frozenset()
-    assert cgroup.effective_cpus() == {0, 1, 2, 3}  # its parent's
+@pytest.fixture
+def enabling(tree: Tree, systemd: FakeSystemd, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A scope without knobs of cpuset and pids, which systemd makes when it is told of a property."""
     realize = systemd.set_properties
 
-    def late(message: object) -> object:
+    def enable(message: object) -> object:
         tree.put(CONTAINER, "cpuset.cpus", "1\n")
+        tree.put(CONTAINER, "pids.max", "max\n")
         return realize(message)
 
-    monkeypatch.setattr(systemd, "set_properties", late)
+    for knob in ("cpuset.cpus", "cpuset.cpus.effective", "pids.max"):
+        Path(tree.file(CONTAINER, knob)).unlink()
+    monkeypatch.setattr(systemd, "set_properties", enable)
+
+
+@pytest.mark.usefixtures("enabling")
+def test_systemd_enables_a_controller_that_is_missing(tree: Tree, cgroup: Cgroup) -> None:
+    assert cgroup.cpus() == frozenset()
+    assert cgroup.effective_cpus() == {0, 1, 2, 3}  # its parent's
     cgroup.confine(frozenset({1}))
     assert tree.get(CONTAINER, "cpuset.cpus").strip() == "1"
+
+
+@pytest.mark.usefixtures("enabling")
+def test_a_knob_appears_when_systemd_enables_its_controller(cgroup: Cgroup) -> None:
+    assert cgroup.write("pids.max", 9) is None
+    assert cgroup.read("pids.max") == 9
 
 
 def test_v1_has_quotas_in_systemd_and_no_cpus(tree_v1: Tree, systemd: FakeSystemd) -> None:
@@ -133,23 +138,18 @@ def test_v1_has_quotas_in_systemd_and_no_cpus(tree_v1: Tree, systemd: FakeSystem
     assert systemd.calls == []
 
 
-def test_a_cgroup_of_the_cgroupfs_driver_asks_nobody(tree: Tree, systemd: FakeSystemd) -> None:
-    tree.make("/kubepods/burstable/pod0a1b/abc")
-    tree.put("/kubepods/burstable/pod0a1b/abc", "cpu.max", "50000 100000\n")
-    cgroup = look(tree, systemd.run, "/kubepods/burstable/pod0a1b/abc")
+@pytest.mark.parametrize(
+    ("path", "calls"),
+    [("/kubepods/burstable/pod0a1b/abc", []), (f"{POD}/other.scope", ["GetUnitByControlGroup"])],  # the slice's
+)
+def test_a_cgroup_that_is_no_unit_is_only_written(
+    tree: Tree, systemd: FakeSystemd, path: str, calls: list[str]
+) -> None:
+    tree.make(path, cpu__max="50000 100000\n")
+    cgroup = look(tree, systemd.run, path)
     cgroup.clear_cpu_quota()
     cgroup.set_cpus(frozenset({1}))
-    assert (systemd.calls, cgroup.untold) == ([], "")
-
-
-def test_a_cgroup_that_only_has_the_name_of_a_unit_is_no_unit(tree: Tree, systemd: FakeSystemd) -> None:
-    other = f"{POD}/other.scope"
-    tree.make(other)
-    tree.put(other, "cpu.max", "50000 100000\n")
-    cgroup = look(tree, systemd.run, other)
-    cgroup.clear_cpu_quota()  # systemd answers with the slice above
-    assert tree.get(other, "cpu.max") == "max"
-    assert (systemd.calls, cgroup.untold) == (["GetUnitByControlGroup"], "")
+    assert (tree.get(path, "cpu.max"), systemd.calls, cgroup.untold) == ("max", calls, "")
 
 
 def test_a_unit_is_a_scope_or_a_slice_below_slices() -> None:
@@ -215,18 +215,18 @@ def test_without_systemd_the_files_are_written_and_it_is_said(
     assert reason in cgroup.untold
 
 
-def test_a_quota_that_comes_back_is_an_error(tree: Tree, cgroup: Cgroup, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_value_that_does_not_stay_is_an_error(
+    tree: Tree, systemd: FakeSystemd, cgroup: Cgroup, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tree.limit(CONTAINER, 50000)
-    monkeypatch.setattr(quota, "clear", lambda *_: None)
-    with pytest.raises(CgroupError, match="has a quota again right after it was cleared: expected none"):
-        cgroup.clear_cpu_quota()
-
-
-def test_cpus_that_do_not_stay_are_an_error(tree: Tree, cgroup: Cgroup, monkeypatch: pytest.MonkeyPatch) -> None:
     tree.put(CONTAINER, "cpuset.cpus", "0-3\n")
     monkeypatch.setattr(knobs, "write", lambda *_: None)
+    with pytest.raises(CgroupError, match="has a quota again right after it was cleared: expected none"):
+        cgroup.clear_cpu_quota()
     with pytest.raises(CgroupError, match="has the CPUs 0-3 right after it was given 1"):
         cgroup.set_cpus(frozenset({1}))
+    with pytest.raises(CgroupError, match=r"high has None right after it was given 4096: expected that it stays"):
+        cgroup.write("memory.high", 4096)
 
 
 def test_a_units_path_is_escaped_as_systemd_does() -> None:
@@ -312,28 +312,12 @@ def test_a_knob_without_a_property_is_written_only(systemd: FakeSystemd, cgroup:
 
 
 def test_a_value_that_only_the_file_has_is_told(
-    tree: Tree, systemd: FakeSystemd, cgroup: Cgroup, monkeypatch: pytest.MonkeyPatch
+    tree: Tree, systemd: FakeSystemd, cgroup: Cgroup, written: list[str]
 ) -> None:
     tree.put(CONTAINER, "memory.high", "8192\n")
-    written = record(monkeypatch)
     cgroup.write("memory.high", 8192)
     assert systemd.properties[SCOPE]["MemoryHigh"] == 8192
     assert written == []
-
-
-def test_a_knob_appears_when_systemd_enables_its_controller(
-    tree: Tree, systemd: FakeSystemd, cgroup: Cgroup, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    Path(tree.file(CONTAINER, "pids.max")).unlink()
-    realize = systemd.set_properties
-
-    def enable(message: object) -> object:
-        tree.put(CONTAINER, "pids.max", "max\n")
-        return realize(message)
-
-    monkeypatch.setattr(systemd, "set_properties", enable)
-    assert cgroup.write("pids.max", 9) is None
-    assert cgroup.read("pids.max") == 9
 
 
 def test_a_knob_that_systemd_does_not_enable_is_an_error(
@@ -357,25 +341,11 @@ def test_a_value_that_the_kernel_refuses_names_what_systemd_was_told(
         cgroup.write("memory.max", 4096)
 
 
-def test_a_value_of_a_knob_that_does_not_stay_is_an_error(
-    systemd: FakeSystemd, cgroup: Cgroup, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(knobs, "write", lambda *_: None)
-    with pytest.raises(
-        CgroupError, match=r"memory.high has None right after it was given 4096: expected that it stays"
-    ):
-        cgroup.write("memory.high", 4096)
-
-
 def test_a_share_of_another_period_that_systemd_wrote_stays(
     systemd: FakeSystemd, cgroup: Cgroup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = knobs.write
-
-    def late(path: str, value: str, *rest: Any) -> None:
-        real(path, "33334 100000", *rest)
-
-    monkeypatch.setattr(knobs, "write", late)
+    monkeypatch.setattr(knobs, "write", lambda path, value, *rest: real(path, "33334 100000", *rest))
     cgroup.write("cpu.max", Quota(10000, 30000))
 
 
@@ -383,7 +353,5 @@ def test_without_systemds_answer_a_knob_is_written_and_the_reason_kept(
     tree: Tree, systemd: FakeSystemd, cgroup: Cgroup
 ) -> None:
     systemd.fault = "org.freedesktop.DBus.Error.UnknownProperty"
-    assert cgroup.write("memory.high", 4096) is None
-    assert cgroup.write("pids.max", 5) is None
-    assert tree.get(CONTAINER, "memory.high") == "4096"
-    assert cgroup.untold != ""
+    assert (cgroup.write("memory.high", 4096), cgroup.write("pids.max", 5)) == (None, None)
+    assert (tree.get(CONTAINER, "memory.high"), cgroup.untold != "") == ("4096", True)
