@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -16,6 +16,7 @@ from nri.skel import process
 from nri.types.v1 import Request, Result, State
 
 REQUEST = b'{"version":"0.1","state":"create","id":"a","sandboxID":"b","pid":1,"spec":null}'
+NAMED = REQUEST.replace(b"null", b'null,"conf":{"name":"a","size":7}')
 
 
 class Fake(skel.Plugin):
@@ -73,8 +74,7 @@ def test_no_verb_is_usage_on_stderr_and_exit_2() -> None:
 
 def test_a_wrong_verb_is_a_result_with_an_error_and_exit_0() -> None:
     for verb in ("", "Invoke", "VERSION", "-x", "ünknown"):
-        plugin = Fake()
-        ran = Process(plugin, verb)
+        ran = Process(plugin := Fake(), verb)
         assert (ran.status, ran.stderr, plugin.requests) == (0, "", [])
         assert ran.result == {"plugin": "fake", "version": "0.1", "error": f"invalid arg {verb}"}
 
@@ -138,41 +138,33 @@ def test_a_plugin_that_exits_is_a_result_with_an_error() -> None:
         assert ran.result["error"] == f"it tried to exit with {said}; expected a result"
 
 
-WRONG_ANSWERS = [
-    (lambda request: None, "invoke returned null; expected request.new_result('fake')"),
-    (lambda request: {"plugin": "fake"}, "invoke returned an object; expected request.new_result('fake')"),
-    (lambda request: request, "invoke returned a Request; expected request.new_result('fake')"),
-    (
-        lambda request: Result(plugin="fake", metadata=cast("Any", {"a": 1})),
-        "result: result.metadata.a: found the number 1",
-    ),
-    (lambda request: Result(plugin="fake").replace(error=b"x"), "its result: result.error: found a bytes"),
-    (lambda request: Result(plugin="fake").replace(extra=1), "its result: result.extra: found the number 1"),
-    (
-        lambda request: Result(plugin="fake", metadata=cast("Any", {"a": None}), extra={"b": {1}}),
-        "its result: cannot write a",
-    ),
+OF_FAKE = Result(plugin="fake")
+WRONG_ANSWERS: list[tuple[Any, str]] = [
+    (None, "invoke returned null; expected request.new_result('fake')"),
+    ({"plugin": "fake"}, "invoke returned an object; expected request.new_result('fake')"),
+    (Request(state="create", id="a"), "invoke returned a Request; expected request.new_result('fake')"),
+    (OF_FAKE.replace(metadata={"a": 1}), "result: result.metadata.a: found the number 1"),
+    (OF_FAKE.replace(error=b"x"), "its result: result.error: found a bytes"),
+    (OF_FAKE.replace(extra=1), "its result: result.extra: found the number 1"),
+    (OF_FAKE.replace(metadata={"a": None}, extra={"b": {1}}), "its result: cannot write a"),
 ]
 
 
 def test_an_answer_that_is_no_result_is_a_result_with_an_error() -> None:
     for answer, said in WRONG_ANSWERS:
-        ran = Process(Fake(answer), "invoke")
+        ran = Process(Fake(lambda _, answer=answer: answer), "invoke")
         assert ran.status == 0
         assert said in ran.result["error"]
         assert ran.result["plugin"] == "fake"
 
 
-def test_a_plugin_without_an_invoke_method_says_so() -> None:
-    class Nothing(skel.Plugin):
-        type = "nothing"
+class Sized(skel.Conf):
+    size: int = skel.fields.integer("how much", 1, 64, default=4)
+    name: str = skel.fields.text("whose")
 
-    missing = "class Nothing defines no method invoke(self, request)"
-    ran = Process(Nothing(), "invoke")
-    assert (ran.status, ran.result["error"], ran.stderr) == (0, missing, "")
-    for verb in ("version", "--version"):
-        ran = Process(Nothing(), verb)
-        assert (ran.status, ran.stdout, ran.stderr) == (2, b"", f"nothing: {missing}\n")
+
+class Nothing(skel.Plugin):
+    type = "fake"
 
 
 class NoMethod(skel.Plugin):
@@ -184,17 +176,8 @@ class NoPlugin:
     type = "fake"
 
 
-class Sized(skel.Conf):
-    size: int = skel.fields.integer("how much", 1, 64, default=4)
-    name: str = skel.fields.text("whose")
-
-
-class NoConf(skel.Plugin):
-    type = "fake"
+class NoConf(Fake):
     conf_class = Sized
-
-    def invoke(self, request: Request) -> Any:
-        return request.new_result(self.type)
 
 
 class NoConfClass(skel.Plugin):
@@ -204,11 +187,13 @@ class NoConfClass(skel.Plugin):
         return request.new_result(self.type)
 
 
-UNFIT = {
+NO_INVOKE = "defines no method invoke(self, request)"
+UNFIT: dict[str, tuple[Any, str]] = {
     "no conf": (NoConf(), "class NoConf has a conf_class; expected the method invoke(self, request, conf)"),
     "no class": (NoConfClass(), "class NoConfClass has no conf_class; expected the method invoke(self, request)"),
-    "no method": (NoMethod(), "class NoMethod defines no method invoke(self, request)"),
-    "no plugin": (NoPlugin(), "class NoPlugin defines no method invoke(self, request)"),
+    "nothing": (Nothing(), f"class Nothing {NO_INVOKE}"),
+    "no method": (NoMethod(), f"class NoMethod {NO_INVOKE}"),
+    "no plugin": (NoPlugin(), f"class NoPlugin {NO_INVOKE}"),
     "a class": (Fake, "found the class Fake, expected an object of it: skel.main(Fake())"),
 }
 
@@ -216,10 +201,11 @@ UNFIT = {
 @pytest.mark.parametrize("case", UNFIT)
 def test_what_can_not_be_invoked_says_why_and_shows_no_traceback(case: str) -> None:
     plugin, why = UNFIT[case]
-    ran = Process(plugin, "invoke", stdin=REQUEST.replace(b"null", b'null,"conf":{"name":"a"}'))
+    ran = Process(plugin, "invoke", stdin=NAMED)
     assert (ran.status, ran.result["error"], ran.stderr) == (0, why, "")
-    ran = Process(plugin, "version")
-    assert (ran.status, ran.stdout, ran.stderr) == (2, b"", f"fake: {why}\n")
+    for verb in ("version", "--version"):
+        ran = Process(plugin, verb)
+        assert (ran.status, ran.stdout, ran.stderr) == (2, b"", f"fake: {why}\n")
 
 
 def test_help_tells_what_the_plugin_is_and_takes() -> None:
@@ -252,12 +238,11 @@ class WithConf(skel.Plugin):
 
 
 def test_a_plugin_with_a_conf_class_gets_an_object_of_it() -> None:
-    ran = Process(WithConf(), "invoke", stdin=REQUEST.replace(b"null", b'null,"conf":{"name":"a","size":7}'))
-    assert ran.result["metadata"] == {"size": "a 8"}
+    assert Process(WithConf(), "invoke", stdin=NAMED).result["metadata"] == {"size": "a 8"}
 
 
 def test_a_wrong_conf_is_an_error_before_the_plugin_is_asked_and_shows_no_traceback() -> None:
-    ran = Process(WithConf(), "invoke", stdin=REQUEST.replace(b"null", b'null,"conf":{"name":"a","size":65}'))
+    ran = Process(WithConf(), "invoke", stdin=NAMED.replace(b"7", b"65"))
     assert (ran.status, ran.stderr) == (0, "")
     assert ran.result["error"] == "conf.size: found the number 65, expected an integer, 1 to 64"
     assert Process(WithConf(), "invoke").result["error"] == "conf.name: missing, expected a string that is not empty"
@@ -283,31 +268,18 @@ def test_a_schema_that_is_written_by_hand_counts_in_the_place_of_the_classs() ->
     assert Process(Fake(), "schema").result == Fake().conf_schema
 
 
-class Adjusting(skel.Plugin):
-    type = "fake"
-
-    def invoke(self, request: Request) -> Any:
-        return request.new_result(self.type, adjust={"oomScoreAdj": 1})
-
-
 def test_a_change_that_this_host_would_drop_is_an_error() -> None:
-    error = Process(Adjusting(), "invoke").result["error"]
-    assert error.startswith(
-        "fake: the request lacks the extension adjust: this host would drop what is asked for (oom"
-    )
+    plugin = Fake(lambda request: request.new_result("fake", adjust={"oomScoreAdj": 1}))
+    error = Process(plugin, "invoke").result["error"]
+    assert error.startswith("fake: the request lacks the extension adjust: this host would drop what is asked for")
+    assert "(oomScoreAdj)" in error
     known = REQUEST.replace(b"null", b'null,"extensions":{"adjust":1}')
-    assert Process(Adjusting(), "invoke", stdin=known).result["adjust"] == {"oomScoreAdj": 1}
+    assert Process(plugin, "invoke", stdin=known).result["adjust"] == {"oomScoreAdj": 1}
 
 
 def test_version_is_json() -> None:
+    about = {"type": "fake", "version": "1.2", "nri": "0.1", "extensions": {"adjust": 1}, "prefork": protocol.VERSION}
     for verb in ("version", "--version"):
-        about = {
-            "type": "fake",
-            "version": "1.2",
-            "nri": "0.1",
-            "extensions": {"adjust": 1},
-            "prefork": protocol.VERSION,
-        }
         assert Process(Fake(), verb).result == about | {"build": describe()}
 
 
@@ -333,14 +305,11 @@ def test_an_answer_that_cannot_be_written_is_exit_1() -> None:
         assert "No space left on device" in err.getvalue()
 
 
-class Pieces(io.RawIOBase):
+class Pieces(Full):
     """Takes seven bytes at a time, and at most ``limit`` in all; then it takes no more for now."""
 
     def __init__(self, limit: int) -> None:
         self.data, self.limit = b"", limit
-
-    def writable(self) -> bool:
-        return True
 
     def write(self, data: Any) -> int | None:
         taken = bytes(data[: min(7, self.limit - len(self.data))])

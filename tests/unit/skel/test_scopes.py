@@ -25,7 +25,7 @@ def test_the_strongest_scope_wins() -> None:
         ({KEY: "a", f"{KEY}/container.app": "c"}, (KEY, "a")),
         ({f"{KEY}/container.app": "c", "io.kubernetes.cri-o.ContainerName": "app"}, (f"{KEY}/container.app", "c")),
         ({f"{KEY}/container.app": "c", "io.kubernetes.container.name": "app"}, (f"{KEY}/container.app", "c")),
-        ({f"{KEY}x": "a"}, None),
+        ({f"{KEY}x": "a", KEY.upper(): "b", f"{KEY} ": "c"}, None),
     ):
         assert scoped(request(annotations), KEY) == found
 
@@ -35,11 +35,8 @@ def test_a_sandbox_is_no_container_of_its_pod() -> None:
     assert scoped(request(annotations, id="s"), KEY) == (f"{KEY}/pod", "b")
 
 
-def test_annotations_are_stronger_than_labels() -> None:
+def test_labels_count_where_no_annotation_does_also_without_a_spec() -> None:
     assert scoped(request({KEY: "a"}, {f"{KEY}/pod": "l"}), KEY) == (KEY, "a")
-    assert scoped(request({}, {KEY: "l"}), KEY) == (KEY, "l")
-
-
-def test_a_request_without_a_spec_has_labels() -> None:
-    assert scoped(request(None, {KEY: "l"}), KEY) == (KEY, "l")
+    assert scoped(request({}, {KEY: "l", f"{KEY}/pod": "p"}), KEY) == (f"{KEY}/pod", "p")
+    assert scoped(request({}, {KEY: "l"}), KEY) == scoped(request(None, {KEY: "l"}), KEY) == (KEY, "l")
     assert scoped(request(None), KEY) is None
