@@ -86,28 +86,14 @@ class Node:
         self.tree.put(f"{path}/cpuset.cpus", cpus)
 
 
-SCOPES = [
-    # annotations, labels, request, what is found
-    ({}, {}, {}, None),
-    ({"KEY": "yes"}, {}, {}, "yes"),
-    ({"KEY/pod": "yes", "KEY": "no"}, {}, {}, "yes"),
-    (
-        {"KEY/container.redis": "yes", "KEY/pod": "no", "KEY": "no", "io.kubernetes.cri.container-name": "redis"},
-        {},
-        {},
-        "yes",
-    ),
-    ({"KEY/container.redis": "yes", "KEY": "no", "io.kubernetes.cri-o.ContainerName": "redis"}, {}, {}, "yes"),
-    ({"KEY/container.other": "no", "KEY": "yes", "io.kubernetes.cri.container-name": "redis"}, {}, {}, "yes"),
-    ({"KEY/container.redis": "no"}, {}, {}, None),  # no name is known
-    ({"key": "no", "KEY ": "no"}, {}, {}, None),
-    ({}, {"KEY": "yes"}, {}, "yes"),
-    ({}, {"KEY/pod": "yes", "KEY": "no"}, {}, "yes"),
-    ({"KEY": "yes"}, {"KEY/pod": "no"}, {}, "yes"),
-    # the sandbox has no name of its own, even if somebody says so
-    ({"KEY/container.redis": "no", "io.kubernetes.cri.container-name": "redis"}, {}, {"id": "pod"}, None),
+SCOPES: list[tuple[dict[str, str], dict[str, str], str]] = [
+    # annotations, labels, what is found
+    ({}, {}, ""),
+    ({"KEY": "yes"}, {"KEY/pod": "no"}, "yes"),
+    ({}, {"KEY/pod": "yes", "KEY": "no"}, "yes"),
+    ({"KEY/container.redis": "yes", "KEY/pod": "no", "io.kubernetes.cri.container-name": "redis"}, {}, "yes"),
 ]
-"""Where the class of a container is looked for, for any KEY."""
+"""Where the class of a container is looked for, for any KEY. See tests/unit/skel/test_scopes.py for all rules."""
 
 
 def keyed(values: dict[str, str], key: str) -> dict[str, str]:

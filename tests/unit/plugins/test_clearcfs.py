@@ -43,13 +43,8 @@ def test_the_quota_of_a_latency_sensitive_container_is_cleared_and_told(node: No
 
 
 def test_containers_of_other_classes_keep_their_quota_and_it_is_told_why(node: Node) -> None:
-    for noted, what in (
-        ({}, "no class"),
-        ({"qos.class": "be"}, "class=be"),
-        ({"qos.class": ""}, "class=''"),
-        ({"qos.class": "LS"}, "class=LS"),
-        ({"x": "ls"}, "no class"),
-    ):
+    for said, what in (("be", "class=be"), ("", "class=''"), ("LS", "class=LS"), (None, "no class")):
+        noted = {"x": "ls"} if said is None else {"qos.class": said}
         assert node.fine(annotations=noted) == {"skipped": f"{what}, not in [ls]"}
         assert node.fine({"classes": ["a", "b"]}, annotations=noted) == {"skipped": f"{what}, not in [a, b]"}
         assert node.is_limited(CONTAINER)
@@ -143,24 +138,15 @@ def test_other_states_are_passed_over(node: Node) -> None:
 
 
 def test_the_class_is_looked_up_by_scope_in_the_annotations_then_in_the_labels(v2: Node) -> None:
-    for noted, labels, changes, found in SCOPES:
-        key = "example.org/class"
+    for noted, labels, found in SCOPES:
         limited(v2)
-        metadata = v2.fine(
-            {"key": key, "classes": ["yes"]}, annotations=keyed(noted, key), labels=keyed(labels, key), **changes
-        )
+        said = {"annotations": keyed(noted, "example.org/class"), "labels": keyed(labels, "example.org/class")}
+        metadata = v2.fine({"key": "example.org/class", "classes": ["yes"]}, **said)
         assert ("cleared" in metadata) == (found == "yes")
 
 
 def test_the_classes_are_those_of_conf(v2: Node) -> None:
-    for classes, cleared in (
-        (None, True),
-        ([], False),
-        (["ls"], True),
-        (["be"], False),
-        (["be", "ls"], True),
-        (["l"], False),
-    ):
+    for classes, cleared in ((None, True), ([], False), (["be"], False), (["be", "ls"], True), (["l"], False)):
         limited(v2)
         assert ("cleared" in v2.fine({"classes": classes}, annotations=LS)) == cleared
 
@@ -185,19 +171,10 @@ def test_mounts_that_cannot_be_read_are_named(v2: Node) -> None:
     assert error.startswith("cannot read /nowhere/mountinfo to find the cgroup mounts: No such file")
 
 
-def test_a_container_that_is_gone_is_reported_as_gone(node: Node) -> None:
-    error = node.error(path=f"{POD}/gone", annotations=LS)
+def test_a_container_that_is_gone_is_reported_as_gone_and_its_pod_keeps_its_quota(node: Node) -> None:
+    error = node.error({"pod": True}, path=f"{POD}/gone", annotations=LS)
     assert error.startswith(f"no cpu cgroup for cgroupsPath '{POD}/gone': ")
     assert error.endswith(f"{POD}/gone does not exist")
-
-
-def test_a_container_whose_process_is_gone_as_well_is_reported_as_gone(v2: Node) -> None:
-    error = v2.error(path="elsewhere/gone", pid=2**22 - 1, annotations=LS)
-    assert f"process {2**22 - 1} has exited" in error
-
-
-def test_a_pod_that_is_asked_for_keeps_its_quota_when_its_container_is_gone(node: Node) -> None:
-    node.error({"pod": True}, path=f"{POD}/gone", annotations=LS)
     assert node.is_limited(POD)
 
 

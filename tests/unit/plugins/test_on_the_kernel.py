@@ -36,25 +36,14 @@ def test_clearcfs_clears_pod_and_container_and_leaves_the_periods(real: Real) ->
     assert run("clearcfs", real, {"pod": True}, state="update").metadata == {"skipped": "it has no quota"}
 
 
-def test_clearcfs_leaves_a_pod_alone_that_it_is_not_asked_for(real: Real) -> None:
-    real.limit(real.top + POD, 50000)
-    real.limit(f"{real.top}{POD}/redis", 20000)
-    assert "pod" not in run("clearcfs", real, {}).metadata
-    assert real.quota(real.top + POD) == "50000/100000"
-
-
 def test_konfine_moves_a_running_process(real: Real) -> None:
     path = f"{real.top}{POD}/redis"
-    with subprocess.Popen(["sleep", "60"]) as process:
-        try:
-            real.enter(path, process.pid)
-            for state in ("create", "create", "update"):
-                assert run("konfine", real, {"systemReserved": [0]}, state=state).metadata["cpus"] == "1"
-                assert os.sched_getaffinity(process.pid) == {1}
-            assert run("konfine", real, {}, annotations={ANNOTATION: "0-5"}).metadata["cpus"] == "0-1"
-            assert os.sched_getaffinity(process.pid) == {0, 1}
-        finally:
-            process.kill()
+    with real.process(path) as pid:
+        for state in ("create", "create", "update"):
+            assert run("konfine", real, {"systemReserved": [0]}, state=state).metadata["cpus"] == "1"
+            assert os.sched_getaffinity(pid) == {1}
+        assert run("konfine", real, {}, annotations={ANNOTATION: "0-5"}).metadata["cpus"] == "0-1"
+        assert os.sched_getaffinity(pid) == {0, 1}
 
 
 def test_the_plugins_need_no_capability(real: Real) -> None:
@@ -66,31 +55,12 @@ def test_the_plugins_need_no_capability(real: Real) -> None:
         [*WITHOUT_CAPABILITIES, "cat", "/proc/self/status"], capture_output=True, text=True, check=True
     )
     assert "CapEff:\t0000000000000000" in status.stdout
-    with subprocess.Popen(["sleep", "60"]) as process:
-        try:
-            real.enter(path, process.pid)
-            cleared = run("clearcfs", real, {}, by=WITHOUT_CAPABILITIES)
-            confined = run("konfine", real, {"systemReserved": [0]}, by=WITHOUT_CAPABILITIES)
-            assert (cleared.error, confined.error) == ("", "")
-            assert os.sched_getaffinity(process.pid) == {1}
-        finally:
-            process.kill()
+    with real.process(path) as pid:
+        cleared = run("clearcfs", real, {}, by=WITHOUT_CAPABILITIES)
+        confined = run("konfine", real, {"systemReserved": [0]}, by=WITHOUT_CAPABILITIES)
+        assert (cleared.error, confined.error) == ("", "")
+        assert os.sched_getaffinity(pid) == {1}
     assert real.quota(path) == "max/100000"
-
-
-@pytest.mark.kernel_cgroups(cpuset=1)
-def test_konfine_says_what_the_kernel_refuses_on_v1(real: Real) -> None:
-    real.make(f"{POD}/redis/inner", "1")
-    error = run("konfine", real, {"systemReserved": "1"}).error
-    assert "(EBUSY): a child cgroup has CPUs that the new set lacks" in error
-
-
-@pytest.mark.parametrize("plugin", ["clearcfs", "konfine"])
-def test_a_container_that_is_gone_is_reported_as_gone(real: Real, plugin: str) -> None:
-    for point in set(real.points.values()):
-        os.rmdir(f"{point}{real.top}{POD}/redis")
-    assert run(plugin, real, {}).error.endswith(f"{POD}/redis does not exist")
-    assert run(plugin, real, {}, state="delete").error == ""
 
 
 @pytest.mark.parametrize("plugin", ["clearcfs", "konfine"])
@@ -99,29 +69,12 @@ def test_a_strangers_cgroup_is_left_alone_when_the_containers_number_is_its_proc
     for stranger in (pod, other):
         real.limit(stranger, 50000)
     conf = {"systemReserved": [0]} if plugin == "konfine" else {"pod": True}
-    with subprocess.Popen(["sleep", "60"]) as process:
-        try:
-            real.enter(other, process.pid)
-            for path in (f"{real.top}{POD}/gone", "system.slice:runc:gone", "elsewhere/redis", ""):
-                error = run(plugin, real, conf, path=path, pid=process.pid).error
-                assert error.startswith(f"no {'cpuset' if plugin == 'konfine' else 'cpu'} cgroup for "), error
-                if path in ("", "elsewhere/redis"):
-                    assert error.endswith(f"'{other}', expected a cgroup that is named after the container 'redis'")
-                assert run(plugin, real, conf, path=path, pid=process.pid, state="delete").error == ""
-            assert [real.quota(stranger) for stranger in (pod, other)] == ["50000/100000", "50000/100000"]
-            assert os.sched_getaffinity(process.pid) == {0, 1}
-        finally:
-            process.kill()
-
-
-def test_a_container_without_a_path_is_found_by_its_process_and_its_name(real: Real) -> None:
-    path = f"{real.top}{POD}/redis"
-    real.limit(path, 20000)
-    with subprocess.Popen(["sleep", "60"]) as process:
-        try:
-            real.enter(path, process.pid)
-            assert run("clearcfs", real, {}, path="", pid=process.pid).metadata["cleared"].endswith(path)
-            assert run("konfine", real, {"systemReserved": [0]}, path="", pid=process.pid).metadata["cpus"] == "1"
-            assert os.sched_getaffinity(process.pid) == {1}
-        finally:
-            process.kill()
+    with real.process(other) as pid:
+        for path in (f"{real.top}{POD}/gone", "system.slice:runc:gone", "elsewhere/redis", ""):
+            error = run(plugin, real, conf, path=path, pid=pid).error
+            assert error.startswith(f"no {'cpuset' if plugin == 'konfine' else 'cpu'} cgroup for "), error
+            if path in ("", "elsewhere/redis"):
+                assert error.endswith(f"'{other}', expected a cgroup that is named after the container 'redis'")
+            assert run(plugin, real, conf, path=path, pid=pid, state="delete").error == ""
+        assert [real.quota(stranger) for stranger in (pod, other)] == ["50000/100000", "50000/100000"]
+        assert os.sched_getaffinity(pid) == {0, 1}

@@ -57,14 +57,6 @@ def test_konfine_follows_a_v2_pod_that_was_narrowed_below_its_container(real: Re
         assert os.sched_getaffinity(pid) == {0, 1}
 
 
-def test_konfine_confines_a_v2_container_that_gave_its_children_other_cpus(real: Real) -> None:
-    inner = real.make(f"{CONTAINER}/inner", "1")
-    with real.process(inner) as pid:
-        result = run("konfine", real, {"systemReserved": "1"})
-        assert (result.error, result.metadata) == ("", {"cpus": "0"})
-        assert os.sched_getaffinity(pid) == {0}
-
-
 @pytest.mark.parametrize(("scopes", "childs"), [("0", "0-1"), ("0-1", "0"), ("0", ""), ("1", "0")])
 def test_konfine_widens_a_v2_scope_and_cruns_child_whichever_is_narrower(
     real: Real, scopes: str, childs: str

@@ -40,13 +40,12 @@ def allowing(**allow: Any) -> dict[str, Any]:
 
 
 def test_a_class_counts_only_for_those_who_may_say_it() -> None:
-    for allow, labels, why in CASES:
+    for allow, labels, why in CASES[3:10:3]:  # nobody, this namespace, no known namespace
         node = Node(ClearCFS())
         node.limit(CONTAINER, 50_000)
         metadata = node.fine(allowing(**{"class": allow}), annotations={"qos.class/pod": "ls"}, labels=labels)
-        assert node.is_limited(CONTAINER) == bool(why)
+        assert node.is_limited(CONTAINER) == bool(why) != ("cleared" in metadata)
         assert metadata.get("ignored", "") == (f"qos.class/pod: allow.class {why}" if why else "")
-        assert ("cleared" in metadata) != bool(why)
 
 
 def test_cpus_count_only_for_those_who_may_say_them() -> None:
@@ -105,20 +104,14 @@ def test_a_cpu_list_that_does_not_count_is_not_even_read() -> None:
 
 
 def test_what_is_said_of_it_is_short_whatever_pods_are_called() -> None:
-    name = "\x1b[2J" + "x" * 100_000
-    annotations = {f"{ANNOTATION}/container.{name}": "1", "io.kubernetes.cri.container-name": name}
-    ignored = Node(Konfine()).fine(allowing(cpus=["a"]), annotations=annotations, labels={NAMESPACE: "n" * 100_000})[
-        "ignored"
-    ]
-    assert len(ignored) < 300
-
-
-def test_a_name_that_is_too_long_does_not_make_what_is_said_of_it_long() -> None:
-    name = "x" * 100_000
-    annotations = {f"{ANNOTATION}/container.{name}": "a", "io.kubernetes.cri.container-name": name}
-    ignored = Node(Konfine()).fine(annotations=annotations)["ignored"]
-    assert "the annotation cpus.konfine.nri.io/container.x" in ignored
-    assert len(ignored) < 350
+    for name, conf, start in (
+        ("\x1b[2J" + "x" * 100_000, allowing(cpus=["a"]), "cpus.konfine.nri.io/container."),
+        ("x" * 100_000, {}, "the annotation cpus.konfine.nri.io/container.x"),
+    ):
+        annotations = {f"{ANNOTATION}/container.{name}": "a", "io.kubernetes.cri.container-name": name}
+        metadata = Node(Konfine()).fine(conf, annotations=annotations, labels={NAMESPACE: "n" * 100_000})
+        assert metadata["ignored"].startswith(start)
+        assert len(metadata["ignored"]) < 350
 
 
 def test_signs_of_control_in_what_is_ignored_are_escaped() -> None:

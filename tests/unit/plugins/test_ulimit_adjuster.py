@@ -17,11 +17,8 @@ KEY, OLD = "ulimits.noderesource.dev/container.web", "ulimits.nri.containerd.io/
 def limits(value: str, key: str = KEY) -> Any:
     result = run(PLUGIN, {key: value}, OPEN)
     assert result.error == ""
-    return (
-        None
-        if result.adjust is None
-        else {each["type"]: (each["soft"], each["hard"]) for each in result.adjust["rlimits"]}
-    )
+    found = None if result.adjust is None else result.adjust["rlimits"]
+    return found and {each["type"]: (each["soft"], each["hard"]) for each in found}
 
 
 def test_limits_of_an_annotation() -> None:
@@ -81,25 +78,20 @@ def test_a_pod_that_is_not_allowed_counts_as_one_that_did_not_ask(
 
 
 def test_a_bad_annotation_is_refused_with_its_place() -> None:
+    wrong_type = "[0].type: found the string "
     for value, message in (
-        (
-            "- type: ULIMIT_NOFILE",
-            f"{KEY}[0].type: found the string 'ULIMIT_NOFILE', expected the name of a resource limit",
-        ),
-        ("- type: RLIMIT_FOO", f"{KEY}[0].type: found the string 'RLIMIT_FOO', expected"),
-        ("- type: RLIMIT_RLIMIT_CPU", f"{KEY}[0].type: found"),
-        ("- type: \u017ftack", f"{KEY}[0].type: found the string "),
-        ("- hard: 1", f"{KEY}[0].type: missing, expected"),
-        ("- {type: cpu, hard: 1, soft: 2}", f"{KEY}[0].soft: found 2, expected at most the hard limit, 1"),
-        ("- {type: cpu, hard: -1}", f"{KEY}[0].hard: found the number -1, expected an integer from 0"),
-        ("- {type: cpu, hard: unlimited}", f"{KEY}[0].hard: found the string 'unlimited', expected an integer"),
-        (
-            "- {type: cpu, hard: 18446744073709551616}",
-            f"{KEY}[0].hard: found the number 18446744073709551616, expected",
-        ),
-        ("- {type: cpu}\n- {type: RLIMIT_CPU}", f"{KEY}[1].type: found 'RLIMIT_CPU' again, expected it once"),
-        ("- {type: cpu, max: 1}", f"{KEY}[0]: found the key 'max', expected one of type, hard, soft"),
-        ("type: cpu", f"{KEY}: found an object, expected an array"),
-        ("x" * 70_000, f"{KEY}: found 70000 characters, expected at most 65536"),
+        ("- type: ULIMIT_NOFILE", f"{wrong_type}'ULIMIT_NOFILE', expected the name of a resource limit"),
+        ("- type: RLIMIT_FOO", f"{wrong_type}'RLIMIT_FOO', expected"),
+        ("- type: RLIMIT_RLIMIT_CPU", wrong_type),
+        ("- type: \u017ftack", wrong_type),
+        ("- hard: 1", "[0].type: missing, expected"),
+        ("- {type: cpu, hard: 1, soft: 2}", "[0].soft: found 2, expected at most the hard limit, 1"),
+        ("- {type: cpu, hard: -1}", "[0].hard: found the number -1, expected an integer from 0"),
+        ("- {type: cpu, hard: unlimited}", "[0].hard: found the string 'unlimited', expected an integer"),
+        (f"- {{type: cpu, hard: {2**64}}}", f"[0].hard: found the number {2**64}, expected"),
+        ("- {type: cpu}\n- {type: RLIMIT_CPU}", "[1].type: found 'RLIMIT_CPU' again, expected it once"),
+        ("- {type: cpu, max: 1}", "[0]: found the key 'max', expected one of type, hard, soft"),
+        ("type: cpu", ": found an object, expected an array"),
+        ("x" * 70_000, ": found 70000 characters, expected at most 65536"),
     ):
-        assert error(PLUGIN, {KEY: value}, OPEN).startswith(message)
+        assert error(PLUGIN, {KEY: value}, OPEN).startswith(KEY + message)
