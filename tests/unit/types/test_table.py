@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import assume, given, settings
@@ -18,9 +18,6 @@ from nri.types.table_explained import faults as faults_of
 from nri.types.table_explained import refusal, why
 from nri.types.table_explained import schema as schema_of
 from tests.unit.types.mutations import values
-
-if TYPE_CHECKING:
-    pass
 
 STRINGS = ["", "a", "A", "ab", "aB", "abcd", "abcde", "x-", "x-a", "1"]
 
@@ -110,11 +107,9 @@ def test_the_verdict_is_the_schemas_and_every_fault_has_its_path(data: st.DataOb
 
 
 def test_a_predicate_and_its_pattern_are_one_rule() -> None:
+    rule = text(1, 4, matches=lambda value: value.isascii() and value.islower(), pattern="^[^A-Z]*[a-z][^A-Z]*$")
     for value in STRINGS:
-        pattern = text(
-            1, 4, matches=lambda value: value.isascii() and value.islower(), pattern="^[^A-Z]*[a-z][^A-Z]*$"
-        )
-        assert pattern.accepts(value) == Draft202012Validator(schema_of(pattern)).is_valid(value)
+        assert rule.accepts(value) == Draft202012Validator(schema_of(rule)).is_valid(value)
 
 
 TABLE = Table(
@@ -184,44 +179,30 @@ def test_a_schema_has_titles_descriptions_and_defaults() -> None:
     schema = schema_of(TABLE)
     assert (schema["title"], schema["required"], schema["additionalProperties"]) == ("A thing", ["name"], False)
     assert list(schema["patternProperties"]) == ["^x-"]
-    properties = schema["properties"]
-    assert properties["name"] == {
-        "title": "The name",
-        "description": "of the thing",
-        "type": "string",
-        "minLength": 1,
-    }
-    assert properties["level"] == {"enum": ["low", "high", None], "default": "low"}
-    assert properties["cpus"]["items"] == {"type": "integer", "minimum": 0, "maximum": 3}
-    assert properties["cpus"]["uniqueItems"] is True
-    assert [each["type"] for each in properties["when"]["anyOf"]] == ["boolean", "array", "null"]
-    assert properties["more"]["properties"] == {
-        "a": {"type": ["number", "null"], "exclusiveMinimum": 0, "maximum": 1}
-    }
+    keys = schema["properties"]
+    assert keys["name"] == {"title": "The name", "description": "of the thing", "type": "string", "minLength": 1}
+    assert keys["level"] == {"enum": ["low", "high", None], "default": "low"}
+    assert keys["cpus"]["items"] == {"type": "integer", "minimum": 0, "maximum": 3}
+    assert keys["cpus"]["uniqueItems"] is True
+    assert [each["type"] for each in keys["when"]["anyOf"]] == ["boolean", "array", "null"]
+    assert keys["more"]["properties"] == {"a": {"type": ["number", "null"], "exclusiveMinimum": 0, "maximum": 1}}
 
 
-def test_a_key_without_a_title_has_its_tables() -> None:
+def test_a_key_without_a_title_has_its_tables_and_a_single_word_is_a_constant() -> None:
     inner = Table(Key("a", FLAG), title="Inner", description="of the outer")
     assert schema_of(Table(Key("b", inner)))["properties"]["b"]["title"] == "Inner"
     schema = schema_of(Table(Key("b", inner, title="The key's")))["properties"]["b"]
     assert (schema["title"], schema["description"]) == ("The key's", "of the outer")
-
-
-def test_a_single_word_is_a_constant() -> None:
     assert schema_of(words("0.1")) == {"const": "0.1"}
     assert schema_of(Table(Key("a", words("b")), nulls=True))["properties"] == {"a": {"enum": ["b", None]}}
 
 
 def test_a_rule_of_ones_own_says_what_is_wrong() -> None:
-    even = Rule(
-        int,
-        lambda value: isinstance(value, int) and value % 2 == 0,
-        "an even number",
-        {"multipleOf": 2},
-        explain=lambda value: f"{value} is odd",
-    )
-    table = Table(Key("a", array(even)))
-    faults = list(faults_of(table, {"a": [2, 3, "4"]}, ""))
+    def is_even(value: object) -> bool:
+        return isinstance(value, int) and value % 2 == 0
+
+    even = Rule(int, is_even, "an even number", {"multipleOf": 2}, explain=lambda value: f"{value} is odd")
+    faults = list(faults_of(Table(Key("a", array(even))), {"a": [2, 3, "4"]}, ""))
     assert faults == [(".a[1]", "3 is odd"), (".a[2]", "found the string '4', expected an integer")]
 
 

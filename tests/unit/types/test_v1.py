@@ -22,11 +22,8 @@ KUBERNETES = recordings("kubernetes/*")
 TYPES: list[type[JSONObject]] = [Request, Result, ConfigList]
 
 
-def test_there_are_recorded_requests() -> None:
-    assert (len(GOLDEN), len(KUBERNETES)) == (14, 46)
-
-
 def test_a_recorded_request_is_written_with_the_value_it_was_read_with() -> None:
+    assert (len(GOLDEN), len(KUBERNETES)) == (14, 46)
     for name in GOLDEN + KUBERNETES:
         document = json.dumps(recorded(name))
         request = Request.from_json(document)
@@ -42,27 +39,15 @@ def test_a_recorded_request_says_what_it_is_about() -> None:
         assert request.version == "0.1", name
 
 
-@pytest.mark.parametrize(
-    "document",
-    [
-        b"[" * 1_000_000,
-        b'{"spec":' * 100_000,
-        b'{"id":"' + b"x" * 1_000_000 + b'"}',
-        b'{"id":' + b"9" * 100_000 + b"}",
-        b'{"labels":{"' + b"k" * 1_000_000 + b'\\n":1}}',
-        b'{"error":"\xff\xfe"}',
-        b'{"error":"\\ud800","id":"\\udc00"}',
-        b'{"pid":NaN}',
-        b'{"pid":-Infinity}',
-        b'{"conf":1e999}',
-        b"\x00",
-        b"\xff\xfe{\x00}\x00",
-        b"\xef\xbb\xbf{}",
-        b"",
-        b"{}{}",
-    ],
-    ids=lambda document: repr(document[:20]),
-)
+HOSTILE = [
+    *(b"[" * 1_000_000, b'{"spec":' * 100_000, b'{"id":"' + b"x" * 1_000_000 + b'"}'),
+    *(b'{"id":' + b"9" * 100_000 + b"}", b'{"labels":{"' + b"k" * 1_000_000 + b'\\n":1}}'),
+    *(b'{"error":"\xff\xfe"}', b'{"error":"\\ud800","id":"\\udc00"}', b'{"pid":NaN}', b'{"pid":-Infinity}'),
+    *(b'{"conf":1e999}', b"\x00", b"\xff\xfe{\x00}\x00", b"\xef\xbb\xbf{}", b"", b"{}{}"),
+]
+
+
+@pytest.mark.parametrize("document", HOSTILE, ids=lambda document: repr(document[:20]))
 def test_a_hostile_document_is_a_value_or_a_short_decode_error(document: Any) -> None:
     for kind in TYPES:
         try:
@@ -128,12 +113,8 @@ def test_a_state_is_a_string_that_compares_as_one() -> None:
 
 def test_a_plugin_always_wants_create_and_delete() -> None:
     assert PluginEntry(type="a").wanted_states == ["create", "delete"]
-    assert PluginEntry(type="a", states=["resize", "setup", "x"]).wanted_states == [
-        "setup",
-        "create",
-        "resize",
-        "delete",
-    ]
+    wanted = PluginEntry(type="a", states=["resize", "setup", "x"]).wanted_states
+    assert wanted == ["setup", "create", "resize", "delete"]
 
 
 def test_a_new_result_is_of_the_requests_version() -> None:
