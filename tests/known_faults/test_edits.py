@@ -95,7 +95,7 @@ def test_hook_runs_the_plugins_of_a_configuration_that_is_edited_meanwhile(host:
     command = [sys.executable, "-c", code, "hook", "create", *host.options]
     environment = {"PYTHONPATH": str(ROOT), **MEASURED}
     ran = subprocess.run(command, input=host.state(), env=environment, capture_output=True, check=False)
-    require(ran.returncode == 0 and (host.root / "begun").exists(), ran.stderr)
+    require(ran.returncode == 0 and (host.root / "begun").exists(), ran.stderr.decode())
     assert has_run(host)
 
 

@@ -13,10 +13,10 @@ from nri import api
 from nri.ttrpc import StatusError
 from tests.integration.cli.running import process
 from tests.integration.v1bridge.bridge_process import start_container
-from tests.known_faults.node import require
+from tests.known_faults.node import PATIENCE, require
 from tests.support.pods import container, pod
 from tests.support.status_asking import status_of
-from tests.support.waiting import TIMEOUT, wait_until
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from tests.integration.v1bridge.bridge_process import BridgeProcess
@@ -68,7 +68,7 @@ def start_error(runtime: Runtime) -> str:
 def lines_without(bridge: BridgeProcess) -> list[str]:
     """Return the lines of ``nri status`` that say of the container that it runs without a plugin."""
     root = bridge.host.root
-    wait_until(lambda: "default/web" in json.dumps(status_of(root / "v1bridge.sock")), TIMEOUT)
+    wait_until(lambda: "default/web" in json.dumps(status_of(root / "v1bridge.sock")), PATIENCE)
     page = process("status", "--config", str(root / "settings.json")).stdout
     return [line for line in page.splitlines() if "default/web" in line and "without" in line]
 
@@ -169,4 +169,4 @@ def test_a_bridge_that_starts_during_an_edit_serves_what_runs_when_the_files_are
     runtime = listening.accept()  # the next synchronization
     runtime.configure()
     runtime.synchronize([pod()], [container(state=RUNNING)])
-    assert wait_until(lambda: ("create", "1f92") in listening.node.steps, TIMEOUT), json.dumps(listening.node.steps)
+    assert wait_until(lambda: ("create", "1f92") in listening.node.steps, PATIENCE), json.dumps(listening.node.steps)

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.integration.runtime.conftest import SOURCE
-from tests.known_faults.node import require
+from tests.known_faults.node import PATIENCE, require
 from tests.support.processes import MEASURED, is_running
-from tests.support.waiting import SOON, TIMEOUT, wait_until
+from tests.support.waiting import SOON, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,7 +41,7 @@ LEFT = "a container stays without its plugins if nri-runc is killed or gets a se
 def hanging_in_a_plugin(runtime: Runtime, *words: str) -> Iterator[subprocess.Popen[bytes]]:
     """Run this command until its plugin hangs."""
     host = runtime.host
-    host.script("hanging", f"#!/bin/sh\n: >{host.root}/begun\nexec sleep 1000\n")
+    host.script("hanging", f"#!/bin/sh\ncat >/dev/null\n: >{host.root}/begun\nexec sleep 1000\n")
     host.configure_text('{"version": "0.1", "plugins": [{"type": "hanging"}]}')
     runtime.exists()
     command = runtime.command(*words)
@@ -69,7 +69,7 @@ def test_a_restored_container_is_deleted_if_nri_runc_is_killed_while_plugins_run
     with hanging_in_a_plugin(runtime, *RESTORE) as process:
         process.kill()
         process.wait(SOON)
-        assert wait_until(lambda: any("delete" in words for words in runtime.words()), TIMEOUT)
+        assert wait_until(lambda: any("delete" in words for words in runtime.words()), PATIENCE)
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
@@ -85,7 +85,7 @@ def test_a_restored_container_is_deleted_if_nri_runc_gets_another_signal_meanwhi
         process.send_signal(number)
         wait_until(lambda: not is_running(pid), 3)  # which must not happen
         (runtime.real.parent / "go").touch()
-        assert wait_until((runtime.real.parent / "deleted").exists, TIMEOUT)
+        assert wait_until((runtime.real.parent / "deleted").exists, PATIENCE)
 
 
 @pytest.mark.xfail(
