@@ -99,17 +99,3 @@ SCOPES: list[tuple[dict[str, str], dict[str, str], str]] = [
 def keyed(values: dict[str, str], key: str) -> dict[str, str]:
     """An entry of SCOPES for this key."""
     return {name.replace("KEY", key): value for name, value in values.items()}
-
-
-HOSTILE_PATHS = [
-    ("/kubepods/../../etc", "holds '..': it could leave the cgroup tree"),
-    ("..", "holds '..'"),
-    ("/", "is the root cgroup: never a container's own"),
-    ("/a\x1b[2Jb", "holds the control character '\\x1b'"),
-    ("/a\0b", "holds the control character '\\x00'"),
-    ("/" + "x" * 5000, "is longer than 4096 bytes"),
-    ("/" + "x" * 300, "is longer than 255 bytes"),
-    ("a:b", "has 1 colons: expected"),
-    ("../x.slice:a:b", "is no slice"),
-]
-"""A cgroupsPath that no runtime would use, and what is said about it."""

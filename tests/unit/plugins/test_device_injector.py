@@ -109,15 +109,11 @@ def test_all_of_them_go_together_and_are_told() -> None:
         "sysctl.noderesource.dev": '{"kernel.msgmax": "1"}',
         "memory-policy.nri.io": '{"mode": "MPOL_LOCAL"}',
     }
+    told = {"mounts": "/a, /b", "sysctl": "kernel.msgmax", "memoryPolicy": "MPOL_LOCAL", "devices": "/dev/nri-null"}
     result = run(PLUGIN, said, EVERYTHING)
     assert sorted(result.adjust) == ["linux", "mounts"]
     assert sorted(result.adjust["linux"]) == ["devices", "memoryPolicy", "sysctl"]
-    assert result.metadata == {
-        "devices": "/dev/nri-null",
-        "mounts": "/a, /b",
-        "sysctl": "kernel.msgmax",
-        "memoryPolicy": "MPOL_LOCAL",
-    }
+    assert result.metadata == told
 
 
 PRECEDENCE = [

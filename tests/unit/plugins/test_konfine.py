@@ -13,6 +13,7 @@ from nri.cgroups import parse_cpus
 from nri.plugins.konfine import ANNOTATION, Konfine
 from nri.testing import CgroupTree, Pod, assert_idempotent, invoke
 from tests.unit.plugins.running import CONTAINER, KINDS, POD, SCOPES, Node, keyed
+from tests.unit.types.mutations import values
 
 
 @pytest.fixture(params=KINDS)
@@ -240,31 +241,19 @@ WORDS = st.one_of(
     st.text("0123456789-,: \t\0", max_size=30),
     st.sampled_from([*NO_LISTS[:15], "0", "0-1", "2", "0-7", "9", "", " ", "system"]),
 )
-SAID = st.dictionaries(
-    st.one_of(
-        WORDS,
-        st.sampled_from(
-            [
-                *(ANNOTATION, f"{ANNOTATION}/pod", f"{ANNOTATION}/container.redis", f"{ANNOTATION}/container."),
-                *("qos.class", "qos.class/pod", "qos.class/container.redis", "io.kubernetes.cri.container-name"),
-                *("io.kubernetes.cri-o.ContainerName", "io.kubernetes.pod.namespace"),
-            ]
-        ),
-    ),
-    WORDS,
-    max_size=6,
-)
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**64), 2**64) | WORDS,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS | st.just("cpus"), inner, max_size=3),
-    max_leaves=6,
-)
+SCOPED = ("", "/pod", "/container.redis", "/container.")
+KEYS = [
+    *(f"{key}{scope}" for key in (ANNOTATION, "qos.class") for scope in SCOPED),
+    *("io.kubernetes.cri.container-name", "io.kubernetes.cri-o.ContainerName", "io.kubernetes.pod.namespace"),
+]
+SAID = st.dictionaries(WORDS | st.sampled_from(KEYS), WORDS, max_size=6)
+JSON = values | st.fixed_dictionaries({"cpus": values | WORDS})
 
 
 @given(
     annotations=SAID,
     labels=SAID.map(lambda said: {**said, "io.kubernetes.pod.namespace": "team-a"}),
-    resources=JSON | st.fixed_dictionaries({"cpu": JSON | st.fixed_dictionaries({"cpus": JSON})}),
+    resources=values | st.fixed_dictionaries({"cpu": JSON}),
     state=st.sampled_from(["create", "update"]),
 )
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -291,16 +280,6 @@ def test_a_configuration_that_leaves_no_cpu_is_an_error_whatever_a_pod_says(node
             "expected one that leaves a CPU of the parent's"
         )
         assert node.cpus() == before
-
-
-def test_a_reserved_set_that_is_no_cpu_list_is_an_error(v2: Node) -> None:
-    for value in NO_LISTS:
-        before = v2.cpus()
-        error = v2.error({"systemReserved": value})
-        assert error.startswith("conf.systemReserved: found the string ")
-        assert ', expected a CPU list such as "0-3,8": ' in error
-        assert v2.cpus() == before
-        assert v2.fine({"systemReserved": value}, state="delete") == {}
 
 
 def test_without_a_spec_it_says_what_it_lacks(node: Node) -> None:

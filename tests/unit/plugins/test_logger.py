@@ -199,9 +199,10 @@ def test_no_link_is_followed_and_nothing_but_a_file_written_to(tmp_path: Path) -
     (tmp_path / "gone").symlink_to(tmp_path / "nothing")
     (tmp_path / "folder").mkdir()
     os.mkfifo(tmp_path / "pipe")
-    for name in ("link", "gone", "folder", "pipe"):
+    for name in ("link", "gone", "folder", "pipe", "missing/log"):
         path = tmp_path / name
-        assert error(PLUGIN, {}, {"file": str(path)}).startswith(f"the log {path} cannot be written: ")
+        assert (told := error(PLUGIN, {}, {"file": str(path)})).startswith(f"the log {path} cannot be written: ")
+    assert "No such file or directory; expected a file" in told
     assert target.read_text() == "kept"
     assert not (tmp_path / "nothing").exists()
     assert "is not a regular file" in error(PLUGIN, {}, {"file": "/dev/null"})
@@ -211,9 +212,3 @@ def test_a_log_that_takes_no_more_is_an_error(log: Log, monkeypatch: pytest.Monk
     assert error(PLUGIN, {}, {"file": "/dev/full"}).startswith("the log /dev/full is not a regular file")
     monkeypatch.setattr(os, "write", lambda fd, data: 10)
     assert error(PLUGIN, {}, {"file": str(log.path)}).startswith(f"the log {log.path} took 10 of ")
-
-
-def test_a_folder_that_is_missing_is_an_error(tmp_path: Path) -> None:
-    path = tmp_path / "a/b"
-    expected = f"the log {path} cannot be written: No such file or directory; expected a file"
-    assert error(PLUGIN, {}, {"file": str(path)}).startswith(expected)
