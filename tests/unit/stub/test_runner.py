@@ -233,13 +233,6 @@ def test_a_socket_number_that_is_none_is_refused(value: str) -> None:
         stub.Runner(Plugin(), name="a", index="10", environment={SOCKET_VARIABLE: value})
 
 
-def test_a_descriptor_that_is_no_socket_is_refused(tmp_path: Path) -> None:
-    with open(tmp_path / "file", "w") as file:
-        for number in (file.fileno(), 999999):
-            with pytest.raises(NRIError, match=f"^descriptor {number} is not a connected socket: "):
-                stub.Runner(Plugin(), name="a", index="10", environment={SOCKET_VARIABLE: str(number)})
-
-
 def test_what_can_never_serve_is_refused_at_once() -> None:
     with pytest.raises(NRIError, match=r"^V2Plugin handles no event"):
         stub.Runner(stub.V2Plugin(), name="a", index="10", environment={})
