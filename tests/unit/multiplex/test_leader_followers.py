@@ -1,6 +1,5 @@
 """A pool of threads: one always waits for input, few wait when there is nothing to do, none after the end."""
 
-import random
 import sys
 import threading
 from collections.abc import Iterator, Sequence
@@ -70,44 +69,11 @@ def test_jobs_that_hang_do_not_stop_reading_and_few_threads_are_kept(source: Sou
     until(lambda: len(source.threads()) <= leader_followers._MAX_IDLE)
 
 
-def test_several_jobs_of_one_read_run_at_once(source: Source) -> None:
-    meet = threading.Barrier(5)
-    done = []
-
-    def job() -> None:
-        meet.wait(TIMEOUT)
-        done.append(1)
-
-    source.give(*[job] * 5)
-    until(lambda: len(done) == 5)
-
-
 def test_what_is_handed_out_from_elsewhere_is_done_in_a_thread_of_the_readers(source: Source) -> None:
     done = []
     source.pool.submit([lambda: done.append(threading.current_thread().name)])
     until(lambda: done)
     assert done[0].startswith(f"{source.name}-")
-
-
-def test_threads_are_bounded_and_used_again_whatever_the_load_is(source: Source) -> None:
-    done: list[int] = []
-    names, count = set(), 1000
-    chance = random.Random(1)
-
-    def enough(count: int) -> bool:
-        return len(done) >= count
-
-    def job() -> None:
-        names.add(threading.current_thread().name)
-        done.append(1)
-
-    for number in range(count):
-        source.give(job)
-        if chance.random() < 0.2:
-            until(partial(enough, number - 2))
-    until(lambda: len(done) == count)
-    until(lambda: len(source.threads()) <= leader_followers._MAX_IDLE)
-    assert len(names) < 100
 
 
 def test_one_job_after_the_other_needs_two_threads(source: Source) -> None:
