@@ -69,21 +69,6 @@ def test_a_client_gives_up_by_itself_and_drops_the_answer_that_comes_late() -> N
 
 
 @pytest.mark.raw
-def test_a_header_and_its_data_may_come_in_frames_of_their_own() -> None:
-    client, mux, other = client_by_hand()
-    data = Response(payload=PodSandbox(name="in parts").SerializeToString()).SerializeToString()
-
-    def act(message: MessageFrame, answer: Reply) -> None:
-        server.raw(codec.HEADER.pack(len(data), message.stream, codec.RESPONSE, 0))
-        server.raw(data[:3])
-        server.raw(data[3:])
-
-    server = Answering(other, act)
-    with running(mux, other):
-        assert call(client, "Echo").name == "in parts"
-
-
-@pytest.mark.raw
 @pytest.mark.parametrize(
     ("answer", "why"),
     [
