@@ -8,13 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import pytest
-
 from nri import api, stub
-from nri.adaptation import AdaptationError, ConflictError, Runtime
-from nri.adaptation.lifecycle import PodTemplate
-from nri.adaptation.recording import Replayer
-from nri.adaptation.runtime import Style
+from nri.adaptation import Runtime
 from nri.stub.plugin import HANDLERS
 from tests.support.v2_plugin import container, pod
 from tests.support.waiting import SOON
@@ -61,26 +56,6 @@ def attached(runtime: Runtime, plugin: stub.V2Plugin, index: str = "10") -> Iter
         assert not serving.is_alive()
 
 
-@pytest.mark.parametrize("style", ["rpc", "state-change"])
-def test_only_the_events_that_a_plugin_chooses_arrive(style: Style) -> None:
-    everything = Listening()
-    some = Listening("RunPodSandbox", "PostStartContainer", api.Event.STOP_CONTAINER)
-    with Runtime(style=style) as runtime, attached(runtime, everything), attached(runtime, some, "20"):
-        replayer = Replayer(runtime)
-        replayer.replay(PodTemplate().lives(1, 1))
-        assert replayer.failed == 0
-    assert some.arrived == ["run_pod_sandbox", "post_start_container", "stop_container"]
-    assert set(some.arrived) < set(everything.arrived)
-    assert len(everything.arrived) > 8
-
-
-def test_a_runtime_does_not_take_a_plugin_with_a_choice_that_it_cannot_keep() -> None:
-    plugin = Listening("ValidateContainerAdjustment")
-    said = "configure chose ValidateContainerAdjustment, but the plugin handles only RunPodSandbox"
-    with Runtime() as runtime, pytest.raises(AdaptationError, match=said), attached(runtime, plugin):
-        pytest.fail("it was accepted")
-
-
 def test_an_adjustment_and_an_update_do_what_their_calls_say() -> None:
     first = api.Adjustment().add_env("GONE", "1").add_env("LEVEL", "low").replace_args(["sleep", "1"])
     first.add_mount("/gone", "/srv", options=["rbind"]).set_cpu(shares=2)
@@ -101,14 +76,6 @@ def test_an_adjustment_and_an_update_do_what_their_calls_say() -> None:
     assert created.container.linux.resources.memory.limit.value == 2**20
     (update,) = created.updates
     assert (update.container_id, update.linux.resources.cpu.cpus) == ("other", "0-1")
-
-
-def test_a_value_without_a_removal_is_a_conflict_with_an_earlier_plugin() -> None:
-    low, high = [Answering(api.Adjustment().add_env("LEVEL", level)) for level in ("low", "high")]
-    with Runtime() as runtime, attached(runtime, low), attached(runtime, high, "20"):
-        runtime.run_pod_sandbox(pod())
-        with pytest.raises(ConflictError, match='"20-test" and "10-test" both tried to set Env LEVEL'):
-            runtime.create_container(pod(), container())
 
 
 def test_a_plugin_updates_containers_when_it_wants_to() -> None:

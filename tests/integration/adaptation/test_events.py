@@ -332,24 +332,6 @@ def test_a_validator_sees_it_all_and_can_reject_it() -> None:
     assert [(plugin.index, plugin.name) for plugin in request.plugins] == [("10", "setter"), ("20", "validator")]
 
 
-def test_a_validator_is_told_what_was_taken_from_whom() -> None:
-    wants, consent = (Event.VALIDATE_CONTAINER_ADJUSTMENT,), api.ValidateContainerAdjustmentResponse()
-    validator = Plugin("90", wants=wants, ValidateContainerAdjustment=consent)
-    with Runtime() as runtime:
-        one = {"hooks": {"prestart": [{"path": "/a"}]}, "env": [{"key": "A", "value": "1"}]}
-        two = {"hooks": {"poststop": [{"path": "/b"}]}, "env": [{"key": "-A"}]}
-        Plugin("10", CreateContainer=adjusts(**one)).connect(runtime)
-        Plugin("20", CreateContainer=adjusts(**two)).connect(runtime)
-        validator.connect(runtime)
-        outcome = runtime.create_container(pod(), container(env=["A=0"]))
-    (request,) = validator.requests("ValidateContainerAdjustment")
-    owners = request.owners.owners["app"]
-    assert owners.simple == {api.Field.OciHooks: "10-test,20-test"}
-    assert dict(owners.compound[api.Field.Env].owners) == {"A": "-20-test"}
-    assert outcome.container is not None
-    assert list(outcome.container.env) == ["A=0"], "the runtime is not told of the removal"
-
-
 def test_a_conflict_in_updates_of_other_containers_at_the_stop_of_one_drops_them(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -103,10 +103,7 @@ def test_a_plugin_from_outside_comes_whenever_it_likes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("index", "name", "complaint"),
-    [
-        ("1a", "a", "found the plugin index '1a'"),
-        ("10", "", "found the plugin name ''"),
-    ],
+    [("1a", "a", "found the plugin index '1a'"), ("10", "", "found the plugin name ''")],
 )
 def test_a_plugin_with_a_wrong_name_is_refused(tmp_path: Path, index: str, name: str, complaint: str) -> None:
     path = tmp_path / "nri.sock"
