@@ -130,10 +130,7 @@ CALLS: list[tuple[Build, dict[str, Any]]] = [
         lambda it: it.add_rlimit("A", hard=1, soft=1).add_rlimit("A", hard=2**64 - 1, soft=0),
         {"rlimits": [{"type": "A", "hard": str(2**64 - 1)}]},
     ),
-    (
-        lambda it: it.add_cdi_device("a.com/b=c").add_cdi_device("a.com/b=c"),
-        {"CDI_devices": [{"name": "a.com/b=c"}]},
-    ),
+    (lambda it: it.add_cdi_device("a.com/b=c").add_cdi_device("a.com/b=c"), {"CDI_devices": [{"name": "a.com/b=c"}]}),
     *[(build, {"linux": expected}) for build, expected in LINUX_CALLS],
 ]
 
