@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 import threading
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,11 +12,10 @@ import pytest
 
 from nri.client import ChainError
 from nri.config.entries import PluginEntry
-from nri.prefork.pool import server_handle
 from nri.prefork.pool.pool import Pool
 from tests.support.host import request
 from tests.support.processes import has_zombie, is_running
-from tests.support.waiting import SOON, wait_until
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from tests.support.host import Host
@@ -93,8 +91,14 @@ class PreforkHost:
             text = text.replace(f"{old} = ", f"{old} = {new}  # ", 1)
         return text
 
-    def install(self, type_: str = "noop", **changes: str) -> Path:
-        return self.host.script(type_, self.text(type_, **changes))
+    def install(self, type_: str = "noop", *, loads: str = "", **changes: str) -> Path:
+        """Install the plugin; replace an earlier one in one step.
+
+        :param loads: what it does when it is loaded.
+        """
+        text = self.text(type_, **changes)
+        part = self.host.script(f"{type_}.part", text.replace("COUNT = 0", f"COUNT = 0\n{loads}", 1))
+        return part.rename(part.with_suffix(""))
 
     def run(self, do: str = "", type_: str = "noop", *, prefork: bool = True, **options: Any) -> Any:
         labels, on_step = options.pop("labels", {}), options.pop("on_step", None)
@@ -109,34 +113,27 @@ class PreforkHost:
         return bool(self.run(type_=type_).extra["id"]["parent"] != os.getpid())
 
     def wait_for_server(self, type_: str = "noop") -> None:
-        assert wait_until(lambda: self.is_preforked(type_), SOON)
+        assert wait_until(lambda: self.is_preforked(type_))
         self.lines.clear()
 
-    def wait_for_worker(self, type_: str = "noop") -> None:
-        """Wait until a worker is received for the next request."""
+    def wait_until_settled(self) -> None:
+        """Have the plugin loaded ahead, and wait for the outcome."""
+        self.run()
+        assert wait_until(is_pool_idle)
 
-        def is_taken() -> bool:
-            self.pool.tidy()
-            server = self.pool._known[f"{self.host.bin}/{type_}"].server
-            return isinstance(server, server_handle.ServerHandle) and server._workers._ready is not None
-
-        assert wait_until(is_taken, SOON)
-
-    def seen(self, do: str) -> Any:
-        """Return what a worker sees; on a busy machine a request may start a new process, so try again."""
-        found: list[Any] = []
+    def preforked(self, do: str, type_: str = "noop", **options: Any) -> Any:
+        """Return the result of a preforked process; on a busy machine a request may start a new one, so try again."""
+        results: list[Any] = []
 
         def is_preforked() -> bool:
-            found.append(self.run(do).extra)
-            return bool(found[-1]["id"]["parent"] != os.getpid())
+            results.append(self.run(do, type_, **options))
+            return bool(results[-1].extra["id"]["parent"] != os.getpid())
 
-        assert wait_until(is_preforked, SOON)
-        return found[-1]["seen"]
+        assert wait_until(is_preforked)
+        return results[-1]
 
     def server(self, type_: str = "noop") -> int:
-        while (parent := int(self.run(type_=type_).extra["id"]["parent"])) == os.getpid():
-            time.sleep(0.01)
-        return parent
+        return int(self.preforked("", type_).extra["id"]["parent"])
 
     def workers(self, server: int) -> list[int]:
         """Return the workers of a server that run."""
@@ -150,9 +147,14 @@ class PreforkHost:
 
     def close(self) -> None:
         self.pool.close()
-        assert wait_until(lambda: not self.host.processes(), 5)
-        assert wait_until(is_pool_idle, 5)
-        assert wait_until(lambda: not has_zombie(), 5)
+        nothing_is_left(self.host)
+
+
+def nothing_is_left(host: Host) -> None:
+    """Wait until no process of the host's plugins and no thread of a closed pool is left."""
+    assert wait_until(lambda: not host.processes())
+    assert wait_until(is_pool_idle)
+    assert wait_until(lambda: not has_zombie())
 
 
 def is_pool_idle() -> bool:

@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -19,15 +19,13 @@ if TYPE_CHECKING:
     from tests.integration.prefork.preforked import PreforkHost
 
 
-@pytest.mark.parametrize("closed", ["1", "0 1 2"])
-def test_a_host_without_standard_descriptors_is_served_the_same(node: PreforkHost, closed: str) -> None:
+def test_a_host_without_standard_descriptors_is_served_the_same(node: PreforkHost) -> None:
     node.install()
     answer = node.host.root / "answer"
     code = f"""
 import os, signal, time
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-for fd in {closed.split()!r}:
-    os.close(int(fd))
+os.closerange(0, 3)
 os.set_inheritable(os.dup2(os.open("/", os.O_RDONLY), 50), True)
 from nri.client import Client, PoolInvoker
 from nri.prefork.pool.pool import Pool
@@ -35,7 +33,7 @@ from nri.config.entries import ConfigList, PluginEntry
 from nri.types.v1 import Request
 pool = Pool()
 conf = {{"do": "print('said'); result.extra['n'] = os.path.exists('/proc/self/fd/50')"}}
-until = time.monotonic() + 10
+until = time.monotonic() + 60
 while time.monotonic() < until:
     lines = []
     config = ConfigList(plugins=[PluginEntry(type="noop", conf=conf)])
@@ -47,9 +45,9 @@ while time.monotonic() < until:
 with open({str(answer)!r}, "w") as file:
     print(result.extra["id"]["parent"] != os.getpid(), result.extra["n"], lines, file=file)
 """
-    subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": SOURCE}, timeout=SOON, check=True)
+    subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": SOURCE}, timeout=2 * SOON, check=True)
     assert answer.read_text() == "True False [('noop', 'said')]\n"
-    assert wait_until(lambda: not node.host.processes(), 5)
+    assert wait_until(lambda: not node.host.processes())
 
 
 def test_when_the_host_is_killed_all_ends_also_a_worker_at_work(node: PreforkHost) -> None:
@@ -74,25 +72,26 @@ run(note + "; spread({str(pids) + "2"!r}); time.sleep(1000)")
 """
     process = subprocess.Popen([sys.executable, "-c", code], env={"PYTHONPATH": SOURCE})
     try:
-        assert wait_until(lambda: os.path.exists(f"{pids}2") and Path(f"{pids}2").read_text(), SOON)
+        assert wait_until(lambda: os.path.exists(f"{pids}2") and Path(f"{pids}2").read_text())
     finally:
         process.kill()
         process.wait()
     gone = [*map(int, pids.read_text().split()), int(Path(f"{pids}2").read_text())]
-    assert wait_until(lambda: not any(map(is_running, gone)), 5)
-    assert wait_until(lambda: not node.host.processes(), 5)
+    assert wait_until(lambda: not any(map(is_running, gone)))
+    assert wait_until(lambda: not node.host.processes())
 
 
-@pytest.mark.parametrize("stdin", ["file", "closed", "stream"])
+@pytest.mark.parametrize("stdin", ["a file", "a stream"])
 def test_prefork_without_a_control_socket_is_refused_in_one_line(node: PreforkHost, stdin: str) -> None:
-    path = node.install()
     ours, theirs = socket.socketpair()
-    given: Any = {"file": subprocess.DEVNULL, "pipe": subprocess.PIPE, "stream": theirs}.get(stdin)
-    command = ["sh", "-c", f"exec {path} prefork <&-"] if stdin == "closed" else [str(path), "prefork"]
-    process = subprocess.Popen(command, stdin=given, stdout=-1, stderr=-1)
-    out, err = process.communicate(timeout=SOON)
-    ours.close()
-    theirs.close()
-    assert (process.returncode, out) == (2, b"")
-    assert err.startswith(b"noop prefork: stdin is no connected socket: ")
-    assert err.count(b"\n") == 1
+    with ours, theirs:
+        process = subprocess.run(
+            [node.install(), "prefork"],
+            stdin=theirs.fileno() if stdin == "a stream" else subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert (process.returncode, process.stdout) == (2, "")
+    assert process.stderr.startswith("noop prefork: stdin is no connected socket: ")
+    assert process.stderr.count("\n") == 1

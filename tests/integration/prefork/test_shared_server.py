@@ -1,23 +1,22 @@
-"""One server process for several plugins, as their host uses it."""
+"""One server process for the plugins of this project, as their host uses it."""
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import sys
-import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from nri import __version__
+from nri import build_mark
 from nri.client import ChainError
 from nri.config.entries import PluginEntry
-from nri.prefork.pool import eligibility, shared_server
-from nri.prefork.pool.shared_server import Command
+from nri.prefork.pool import shared_server
+from nri.prefork.pool.pool import Pool
+from nri.prefork.pool.shared_server import Command, SharedServer
 from nri.process.wait import stat_fields
-from tests.integration.prefork.sharing import SharingHost
+from tests.integration.prefork.preforked import SOURCE, nothing_is_left
 from tests.support.host import request
 from tests.support.processes import is_running
 from tests.support.waiting import SOON, wait_until
@@ -28,28 +27,105 @@ if TYPE_CHECKING:
     from tests.support.host import Host
 
 OWN = ("clearcfs", "konfine", "logger", "device_injector", "hook_injector", "ulimit_adjuster")
-THREAD = "import threading; threading.Thread(target=time.sleep, args=(99,), daemon=True).start()"
+
+MODULE = """
+import os, sys, time
+from nri import skel
+LOADS
+
+class Plugin(skel.Plugin):
+    type = "TYPE"
+
+    def invoke(self, request):
+        result = request.new_result(self.type)
+        exec((request.conf or {}).get("do", ""), globals(), {"result": result})
+        result.extra["parent"] = os.getppid()
+        return result
+
+if __name__ == "__main__":
+    skel.main(Plugin())
+"""
+
+
+class SharingHost:
+    """A host whose plugins count as its own build.
+
+    :ivar modules: the module of each plugin of the build, by the name of its executable.
+    :ivar command: starts the shared server.
+    """
+
+    def __init__(self, host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.host = host
+        self.folder = host.folder("modules")
+        self.modules: dict[str, str] = {}
+        self.paths = f"import sys; sys.path[:0] = [{SOURCE!r}, {str(self.folder)!r}]"
+        self.command: Command | None = self.running("from nri.skel import shared; shared.serve()")
+        self.pool = Pool(SharedServer(lambda: self.command))
+        monkeypatch.setattr(build_mark, "read_own_plugin", self._read)
+
+    def _read(self, path: str) -> tuple[str, str]:
+        module = self.modules.get(os.path.basename(path), "")
+        return (os.path.realpath(path), module) if module else ("", "")
+
+    def running(self, code: str) -> Command:
+        return Command(sys.executable, [sys.executable, "-c", f"{self.paths}; {code}"])
+
+    def install(self, *types: str, loads: str = "") -> None:
+        """Install plugins of the build.
+
+        :param loads: what the module does when it is loaded.
+        """
+        for type_ in types:
+            self.modules[type_] = f"told_{type_}"
+            text = MODULE.replace("LOADS", loads).replace("TYPE", type_)
+            self.folder.joinpath(f"told_{type_}.py").write_text(text)
+            start = f"from nri import skel; from told_{type_} import Plugin; skel.main(Plugin())"
+            self.host.script(type_, f"#!{sys.executable}\n{self.paths}\n{start}\n")
+
+    def ask(self, type_: str, do: str = "", *, timeout: float = SOON) -> Any:
+        """Return what the plugin adds to its result."""
+        client = self.host.client(PluginEntry(type=type_, conf={"do": do}), timeout=timeout, pool=self.pool)
+        (result,) = client.invoke(request(), "create")
+        return result.extra
+
+    def server(self, type_: str) -> int:
+        """Return the process id of the plugin's server, once it has one."""
+        assert wait_until(lambda: self.ask(type_)["parent"] != os.getpid())
+        return int(self.ask(type_)["parent"])
+
+    def servers(self, *types: str) -> list[int]:
+        """Return the server of each of these plugins, once all are loaded."""
+        for type_ in types:
+            self.pool.prepare(f"{self.host.bin}/{type_}", type_)
+        assert self.pool.wait_until_loaded(SOON)
+        return [self.server(type_) for type_ in types]
+
+
+def is_alone(server: int) -> bool:
+    """Return whether the server is one of a single plugin."""
+    with open(f"/proc/{server}/cmdline", "rb") as file:
+        return b"\0prefork\0" in file.read()
 
 
 @pytest.fixture
 def node(host: Host, monkeypatch: pytest.MonkeyPatch) -> Iterator[SharingHost]:
     node = SharingHost(host, monkeypatch)
     yield node
-    node.close()
+    node.pool.close()
+    nothing_is_left(host)
 
 
 def answer(node: SharingHost, type_: str, conf: Any, *, prefork: bool) -> str:
     """Return what a plugin answers, or the error."""
-    options: dict[str, Any] = {"pool": node.pool} if prefork else {}
-    client = node.host.client(PluginEntry(type=type_, conf=conf), **options)
+    client = node.host.client(PluginEntry(type=type_, conf=conf), pool=node.pool if prefork else None)
     try:
-        (result,) = client.invoke(request(labels={}), "create")
+        (result,) = client.invoke(request(), "create")
     except ChainError as error:
         return str(error)
     return result.to_json().decode()
 
 
-def test_the_plugins_of_this_project_fit_into_one_process_and_answer_as_when_they_are_started(
+def test_plugins_of_this_project_fit_into_one_process_and_answer_as_when_they_are_started(
     node: SharingHost, caplog: pytest.LogCaptureFixture
 ) -> None:
     node.modules.update({type_: f"nri.plugins.{type_}.__main__" for type_ in OWN})
@@ -57,182 +133,107 @@ def test_the_plugins_of_this_project_fit_into_one_process_and_answer_as_when_the
     for type_ in types:
         node.pool.prepare(f"{node.host.bin}/{type_}", type_)
     assert node.pool.wait_until_loaded(SOON)
-    standing = {type_: node.pool.standing(f"{node.host.bin}/{type_}") for type_ in types}
-    assert {each.state for each in standing.values()} == {"ready"}, standing
+    assert {node.pool.standing(f"{node.host.bin}/{type_}").state for type_ in types} == {"ready"}
     for type_ in types:
         wrong = {"nonsense": 1}  # a conf that names no file and no cgroup of this machine
         assert answer(node, type_, wrong, prefork=True) == answer(node, type_, wrong, prefork=False) != ""
-    log = {"file": str(node.host.root / "log")}
-    assert '"error":""' in answer(node, "logger", log, prefork=True)
-    assert (node.host.root / "log").exists()
     assert caplog.messages == []
     assert len({stat_fields(pid)[1] for pid in node.host.processes()} - {b"%d" % os.getpid()}) == 1
 
 
-@pytest.mark.parametrize("type_", OWN)
-def test_the_version_that_the_host_reports_for_a_plugin_of_its_build_is_the_plugins(
-    node: SharingHost, type_: str
-) -> None:
-    type_ = node.host.compiled(f"nri.plugins.{type_}")
-    output = eligibility._ask(f"{node.host.bin}/{type_}", type_, "version")
-    assert json.loads(output.stdout)["version"] == __version__
-
-
-def test_plugins_that_are_loaded_at_the_same_time_have_one_server(node: SharingHost) -> None:
-    types = [f"told{number}" for number in range(5)]
-    node.install(*types)
-    assert len(set(node.servers(*types))) == 1
-    pids = [node.ask(type_)["id"]["pid"] for type_ in types for _ in range(3)]
-    assert len(set(pids)) == len(pids)
-
-
-def test_a_worker_has_the_name_and_the_arguments_of_its_plugin(node: SharingHost) -> None:
-    node.install("one", "two")
-    (node.host.bin / "link").symlink_to("one")
-    node.modules["link"] = node.modules["one"]
-    node.servers("one", "two", "link")
-    seen = "result.extra['seen'] = [sys.argv, sys.orig_argv, sys.executable, open('/proc/self/comm').read().strip()]"
-    for type_, file in (("one", "one"), ("two", "two"), ("link", "one")):
-        argv = [type_, "invoke"]
-        assert node.ask(type_, seen)["seen"] == [argv, argv, f"{node.host.bin}/{file}", type_]
-
-
-def test_a_worker_has_no_descriptor_of_another_plugin(node: SharingHost) -> None:
+def test_worker_has_the_arguments_and_only_the_descriptors_of_its_plugin(node: SharingHost) -> None:
     node.install("one", "two", "three")
-    node.servers("one", "two", "three")
-    count = "result.extra['seen'] = sorted(os.listdir('/proc/self/fd'))"
-    assert len(node.ask("two", count)["seen"]) == 5  # 0, 1, 2, its channel, and that of the listing
+    assert len(set(node.servers("one", "two", "three"))) == 1
+    seen = "result.extra['seen'] = [sys.argv, sys.executable, open('/proc/self/comm').read(), os.listdir('/dev/fd')]"
+    for type_ in ("one", "two"):
+        *names, descriptors = node.ask(type_, seen)["seen"]
+        assert names == [[type_, "invoke"], f"{node.host.bin}/{type_}", f"{type_}\n"]
+        assert len(descriptors) == 5  # 0, 1, 2, its channel, and that of the listing
 
 
 def test_after_a_worker_was_killed_its_plugin_gets_another_server_and_the_others_stay(node: SharingHost) -> None:
     node.install("one", "two")
     (before, other) = node.servers("one", "two")
     assert before == other
-    assert "killed: no result after 0.3 s" in node.fails("one", "time.sleep(99)", timeout=0.3)
-    assert wait_until(lambda: node.server("one") != before, SOON)
-    assert not node.is_alone(node.server("one"))
+    with pytest.raises(ChainError, match=r"killed: no result after 0\.3 s"):
+        node.ask("one", "time.sleep(99)", timeout=0.3)
+    assert wait_until(lambda: node.server("one") != before)
+    assert not is_alone(node.server("one"))
     assert node.server("two") == before
 
 
-def test_a_server_that_is_killed_costs_no_request_and_all_plugins_share_a_new_one(node: SharingHost) -> None:
+def test_server_that_is_killed_costs_no_request_and_all_plugins_share_a_new_one(node: SharingHost) -> None:
     node.install("one", "two")
     (before, _) = node.servers("one", "two")
     os.kill(before, signal.SIGKILL)
-    assert wait_until(lambda: not is_running(before), SOON)
+    assert wait_until(lambda: not is_running(before))
     for type_ in ("one", "two"):
-        assert node.ask(type_)["id"]["pid"]
-    assert wait_until(lambda: node.server("one") == node.server("two") != before, SOON)
+        assert node.ask(type_)
+    assert wait_until(lambda: node.server("one") == node.server("two") != before)
 
 
-def test_a_module_that_cannot_be_loaded_gives_its_plugin_a_server_of_its_own(
+def test_module_that_cannot_be_loaded_gives_its_plugin_a_server_of_its_own(
     node: SharingHost, caplog: pytest.LogCaptureFixture
 ) -> None:
     node.install("one", "two")
     node.modules["two"] = "no_such_module"
-    (one, two) = node.servers("one", "two")
-    assert (node.is_alone(one), node.is_alone(two)) == (False, True)
-    assert caplog.messages == [
-        "two has no shared server: no_such_module cannot be imported: No module named 'no_such_module'"
-    ]
+    assert [is_alone(server) for server in node.servers("one", "two")] == [False, True]
+    why = "no_such_module cannot be imported: No module named 'no_such_module'"
+    assert caplog.messages == [f"two has no shared server: {why}"]
 
 
-def test_a_plugin_that_makes_the_server_unfit_leaves_no_plugin_in_it_and_costs_no_request(node: SharingHost) -> None:
+def test_plugin_that_makes_the_server_unfit_leaves_no_plugin_in_it(node: SharingHost) -> None:
     node.install("one")
-    node.install("two", loads=THREAD)
+    node.install(
+        "two", loads="import threading; threading.Thread(target=time.sleep, args=(99,), daemon=True).start()"
+    )
     (before,) = node.servers("one")
     node.pool.prepare(f"{node.host.bin}/two", "two")
     assert node.pool.wait_until_loaded(SOON)
-    reason = "it has threads beside the main one when it is loaded: 1"
-    assert node.pool.standing(f"{node.host.bin}/two").reason == reason  # of its own server, too
-    assert wait_until(lambda: node.server("one") != before, SOON)
-    assert wait_until(lambda: not is_running(before), SOON)
+    assert wait_until(lambda: node.server("one") != before)
+    assert wait_until(lambda: not is_running(before))
 
 
-def test_a_changed_file_is_noticed_and_the_plugin_gets_a_new_server(node: SharingHost) -> None:
+def test_changed_module_gives_its_plugin_a_new_server(node: SharingHost) -> None:
     node.install("one", "two")
     (before, _) = node.servers("one", "two")
-    path = node.module("one")
-    path.write_text(path.read_text().replace("result = ", "result = other = ") + "\n")
-    assert wait_until(lambda: node.server("one") != before, SOON)
-    assert node.ask("one", "result.extra['seen'] = 1")["seen"] == 1
+    node.install("one", loads="CHANGED = 1")
+    assert wait_until(lambda: node.server("one") != before)
+    assert node.ask("one", "result.extra['seen'] = CHANGED")["seen"] == 1
 
 
-@pytest.mark.parametrize("command", [None, Command("/nonexistent", ["x"]), Command("/bin/false", ["false"])])
-def test_without_a_shared_server_each_plugin_has_one_of_its_own(node: SharingHost, command: Command | None) -> None:
-    node.command = command
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        (None, ""),
+        (Command("/nonexistent", ["x"]), "it cannot be started: No such file or directory"),
+        ("sys.exit('a library is missing')", "a library is missing"),
+        ("import time; time.sleep(999)", "it does not become ready"),
+    ],
+)
+def test_without_a_shared_server_each_plugin_has_one_of_its_own_and_the_reason_is_logged_once(
+    node: SharingHost,
+    command: Command | str | None,
+    why: str,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(shared_server, "END_WITHIN", 0.2)
+    if "sleep" in str(command):
+        monkeypatch.setattr(shared_server, "LOADED_WITHIN", 0.3)
+    node.command = node.running(command) if isinstance(command, str) else command
     node.install("one", "two")
     servers = node.servers("one", "two")
     assert len(set(servers)) == 2
-    assert all(node.is_alone(each) for each in servers)
+    assert all(is_alone(server) for server in servers)
+    assert [message.partition(" has no shared server: ")[2] for message in caplog.messages] == [why] * bool(why)
 
 
-def test_a_server_that_does_not_start_is_named_once_and_its_last_line_is_logged(
-    node: SharingHost, caplog: pytest.LogCaptureFixture
-) -> None:
-    node.command = Command(sys.executable, [sys.executable, "-c", "import sys; sys.exit('a library is missing')"])
-    node.install("one", "two")
-    node.servers("one", "two")
-    assert len(caplog.messages) == 1
-    assert "has no shared server: a library is missing" in caplog.text
-
-
-def test_a_server_that_hangs_is_ended_and_each_plugin_has_one_of_its_own(
-    node: SharingHost, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(shared_server, "LOADED_WITHIN", 0.3)
-    monkeypatch.setattr(shared_server, "END_WITHIN", 0.2)
-    mark = str(node.host.root) + "/"
-    node.command = Command(sys.executable, [sys.executable, "-c", f"import time; time.sleep(999)  # {mark}"])
-    node.install("one", "two")
-    assert all(node.is_alone(each) for each in node.servers("one", "two"))
-    assert wait_until(lambda: all(node.is_alone(pid) for pid in node.host.processes()), SOON)
-
-
-def test_the_server_ends_with_its_last_plugin_and_starts_again(node: SharingHost) -> None:
+def test_server_ends_with_its_last_plugin(node: SharingHost) -> None:
     node.install("one", "two")
     node.pool.keep([("one", ""), ("two", "")])
     (before, _) = node.servers("one", "two")
     node.pool.keep([("one", "")])
     assert node.server("one") == before
     node.pool.keep([])
-    assert wait_until(lambda: not is_running(before), SOON)
-    after = node.server("one")
-    assert after != before
-    assert not node.is_alone(after)
-
-
-def test_the_only_plugin_of_a_configuration_has_a_server_of_its_own_and_a_second_one_does_not_change_that(
-    node: SharingHost,
-) -> None:
-    node.install("one", "two")
-    node.pool.keep([("one", "")])
-    (alone,) = node.servers("one")
-    assert node.is_alone(alone)
-    node.pool.keep([("one", ""), ("two", "")])
-    (one, two) = node.servers("one", "two")
-    assert one == alone
-    assert not node.is_alone(two)
-
-
-def test_a_plugin_that_must_not_be_preforked_is_not_in_the_server(node: SharingHost) -> None:
-    node.install("one")
-    node.pool.keep([("one", "never"), ("two", "")])
-    for _ in range(3):
-        assert node.ask("one")["id"]["parent"] == os.getpid()
-
-
-def test_requests_of_many_threads_are_all_answered(node: SharingHost) -> None:
-    types = ("one", "two", "three")
-    node.install(*types)
-    node.servers(*types)
-    found: list[int] = []
-
-    def ask(type_: str) -> None:
-        found.extend(node.ask(type_)["id"]["pid"] for _ in range(20))
-
-    threads = [threading.Thread(target=ask, args=(type_,)) for type_ in types * 2]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(set(found)) == len(found) == 120
+    assert wait_until(lambda: not is_running(before))

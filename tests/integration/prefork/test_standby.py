@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,9 +12,9 @@ from nri.client import ChainError
 from nri.config.entries import PluginEntry
 from nri.prefork.pool import pool
 from nri.prefork.pool.pool import Pool
-from tests.integration.prefork.preforked import is_pool_idle
+from tests.integration.prefork.preforked import is_pool_idle, nothing_is_left
 from tests.support.host import request
-from tests.support.processes import has_zombie, is_running
+from tests.support.processes import is_running
 from tests.support.waiting import SOON, wait_until
 
 if TYPE_CHECKING:
@@ -69,20 +68,18 @@ def foreign(host: Host) -> Iterator[Foreign]:
     foreign = Foreign(host)
     yield foreign
     foreign.pool.close()
-    assert wait_until(lambda: not host.processes(), 5)
-    assert wait_until(is_pool_idle, 5)
-    assert wait_until(lambda: not has_zombie(), 5)
+    nothing_is_left(host)
 
 
 def test_one_that_may_is_started_before_it_is_asked_and_each_time_anew(foreign: Foreign) -> None:
     assert not foreign.is_waiting()
-    assert wait_until(foreign.is_waiting, SOON)
+    assert wait_until(foreign.is_waiting)
     answered = [foreign.run() for _ in range(5)]
     assert len(set(answered)) == 5
 
 
 def test_two_wait_so_that_requests_in_a_row_wait_for_no_start(foreign: Foreign) -> None:
-    assert wait_until(foreign.is_waiting, SOON)
+    assert wait_until(foreign.is_waiting)
     for _ in range(3):
         foreign.pool.tidy()  # as the host does when a request has its answer
         assert wait_until(lambda: len([pid for pid in foreign.pids() if is_running(pid)]) == 2)
@@ -90,68 +87,52 @@ def test_two_wait_so_that_requests_in_a_row_wait_for_no_start(foreign: Foreign) 
         assert {foreign.run(), foreign.run()} == set(waiting)
 
 
-def test_many_threads_that_tidy_start_no_more_than_wait(foreign: Foreign) -> None:
-    assert wait_until(foreign.is_waiting, SOON)
-    threads = [threading.Thread(target=foreign.pool.tidy) for _ in range(20)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(foreign.host.processes()) == 2
-
-
-@pytest.mark.parametrize("prefork", ["", "never"])
-def test_one_that_may_not_is_never_started_without_a_request(foreign: Foreign, prefork: str) -> None:
-    foreign.say(prefork)
-    for number in range(1, 6):
-        foreign.run()
-        assert len(foreign.pids()) == number
-    assert wait_until(lambda: not foreign.host.processes(), 5)
-
-
-@pytest.mark.parametrize("words", [("always", "never"), ("", "always")])
-def test_of_several_entries_for_one_plugin_the_most_careful_decides(foreign: Foreign, words: tuple[str, str]) -> None:
+@pytest.mark.parametrize("words", [("",), ("never",), ("always", "never"), ("", "always")])
+def test_one_is_started_before_its_request_only_if_all_its_entries_say_so(
+    foreign: Foreign, words: tuple[str, ...]
+) -> None:
     foreign.pool.keep([("foreign", word) for word in words])
-    for number in range(1, 6):
+    for number in range(1, 4):
         foreign.run()
-        assert wait_until(is_pool_idle, 5)
+        assert wait_until(is_pool_idle)
         assert len(foreign.pids()) == number
+    assert wait_until(lambda: not foreign.host.processes())
 
 
 def test_when_it_may_no_longer_what_waits_ends(foreign: Foreign) -> None:
-    assert wait_until(foreign.is_waiting, SOON)
+    assert wait_until(foreign.is_waiting)
     foreign.say("never")
-    assert wait_until(lambda: not foreign.host.processes(), 5)
+    assert wait_until(lambda: not foreign.host.processes())
     assert not foreign.is_waiting()
 
 
 def test_one_that_hangs_is_killed_at_its_deadline_and_one_that_fails_is_told(foreign: Foreign) -> None:
-    assert wait_until(foreign.is_waiting, SOON)
+    assert wait_until(foreign.is_waiting)
     with pytest.raises(ChainError, match=r"killed: no result after 0\.3 s"):
         foreign.run("sleep 1000", timeout=0.3)
-    assert wait_until(foreign.is_waiting, SOON)
+    assert wait_until(foreign.is_waiting)
     with pytest.raises(ChainError, match="exit status 7"):
         foreign.run("exit 7")
-    assert wait_until(foreign.is_waiting, SOON)
+    assert wait_until(foreign.is_waiting)
 
 
 def test_one_that_was_replaced_counts_at_once(foreign: Foreign) -> None:
-    assert wait_until(foreign.is_waiting, SOON)
+    assert wait_until(foreign.is_waiting)
     waiting = foreign.pids()
     foreign.path.unlink()
     foreign.install()
     assert foreign.run() not in waiting
-    assert wait_until(lambda: not any(is_running(pid) for pid in waiting), 5)
+    assert wait_until(lambda: not any(is_running(pid) for pid in waiting))
 
 
 def test_those_that_were_killed_while_they_waited_cost_no_request(foreign: Foreign) -> None:
-    assert wait_until(foreign.is_waiting, SOON)
+    assert wait_until(foreign.is_waiting)
     foreign.pool.tidy()
     assert wait_until(lambda: len([pid for pid in foreign.pids() if is_running(pid)]) == 2)
     waiting = [pid for pid in foreign.pids() if is_running(pid)]
     for pid in waiting:
         os.kill(pid, 9)
-    assert wait_until(lambda: not any(is_running(pid) for pid in waiting), SOON)
+    assert wait_until(lambda: not any(is_running(pid) for pid in waiting))
     for _ in range(3):
         assert foreign.run()
 
@@ -162,19 +143,8 @@ def test_one_that_does_not_wait_is_started_for_each_request(
     monkeypatch.setattr(pool, "RETRY", SOON * 10)  # else it is tried again while the test counts
     answer = json.dumps({"plugin": "foreign", "version": "0.1", "metadata": {"pid": "1"}})
     foreign.host.script("foreign", f"#!/bin/sh\necho $$ >> {foreign.notes}\necho '{answer}'\n")
-    assert wait_until(lambda: foreign.run() == 1 and "does not wait for its request" in caplog.text, SOON)
+    assert wait_until(lambda: foreign.run() == 1 and "does not wait for its request" in caplog.text)
     began = len(foreign.pids())
     for number in range(1, 5):
         assert foreign.run() == 1
         assert len(foreign.pids()) == began + number
-
-
-def test_many_at_once_are_all_answered_by_processes_of_their_own(foreign: Foreign) -> None:
-    assert wait_until(foreign.is_waiting, SOON)
-    answered: list[int] = []
-    threads = [threading.Thread(target=lambda: answered.append(foreign.run("sleep 0.1"))) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(set(answered)) == 8
