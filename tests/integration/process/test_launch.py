@@ -84,24 +84,6 @@ def test_environment_and_descriptors_are_fixed(host: Host, monkeypatch: pytest.M
     assert sorted(found["fds"]) == [0, 1, 2]
 
 
-def test_no_signal_is_ignored_or_blocked(host: Host) -> None:
-    signals = [signal.SIGPIPE, signal.SIGXFSZ, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGRTMAX]
-    before = {number: signal.signal(number, signal.SIG_IGN) for number in signals}
-    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGALRM})
-    try:
-        host.script("sh", "#!/bin/sh\nexec grep Sig /proc/self/status >&2\n")
-        lines: list[str] = []
-        launch(f"{host.bin}/sh", ["sh"], b"", soon(), log=lines.append)
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
-        for number, handler in before.items():
-            signal.signal(number, handler)
-    masks = dict(line.split(": ") for line in lines)
-    of_the_c_library = 0b111 << 31  # 32 to 34
-    assert int(masks["SigIgn"], 16) & ~of_the_c_library == 0
-    assert int(masks["SigBlk"], 16) == 0
-
-
 def test_request_of_megabytes_arrives(host: Host) -> None:
     host.install("noop")
     big = request(labels={"text": "x" * 3_000_000})

@@ -6,42 +6,16 @@ import os
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from nri.process import children, watchdog
 from tests.support.host import plugin, request
-from tests.support.processes import children_reported
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tests.support.host import Host
-
-
-@pytest.fixture
-def reports() -> Iterator[int]:
-    """The reading end of the pipe that the reports go to."""
-    with children_reported() as reads:
-        yield reads
-
-
-def test_each_start_and_reaping_is_reported_and_a_failed_start_taken_back(host: Host, reports: int) -> None:
-    host.install("a")
-    host.script("broken", "#!/nonexistent\n")
-    ends: list[list[Any]] = [["echo"], ["exit", 3], ["crash", "SIGSEGV"]]
-    plugins = [plugin("a", end, failure_policy="ignore") for end in ends]
-    hanging = plugin("a", ["hang"], timeout=0.2, failure_policy="ignore")
-    host.client(*plugins, hanging, plugin("broken", failure_policy="ignore")).invoke(request(), "create")
-    said = os.read(reports, 65536).decode().splitlines()
-    files = [line for line in said if line[0] == "?"]
-    assert len(files) == 5
-    assert all(line.startswith("?pipe:[") and line.count("pipe:[") == 3 for line in files)
-    pids = [line[1:] for line in said if line[0] == "+"]
-    assert len(set(pids)) == 4
-    assert [line for line in said if line[0] != "?"] == [*[f"{sign}{pid}" for pid in pids for sign in "+-"], "!"]
 
 
 @pytest.mark.parametrize("is_gone", [False, True], ids=["does not read", "is gone"])
