@@ -21,9 +21,6 @@ def test_a_cgroup_is_found_by_its_path(tmp_path: Path, kind: str, point: str) ->
     tree = Tree(tmp_path, kind, PATH, SCOPE)
     assert tree.cgroup().directory("cpuset") == f"{tree.root}{point}{PATH}"
     assert tree.cgroup(SCOPED).directory("cpuset") == f"{tree.root}{point}{SCOPE}"
-    cgroup = tree.cgroup()
-    cgroup.set_cpus(frozenset({1}))
-    assert tree.cgroup().cpus() == {1}
 
 
 def test_a_missing_cgroup_is_reported(tree: Tree) -> None:
@@ -57,9 +54,8 @@ def test_a_controller_that_is_not_mounted_is_named(v1: Tree) -> None:
 
 
 def test_an_unknown_controller_is_refused(v2: Tree) -> None:
-    with pytest.raises(
-        CgroupError, match="'freezer' is not known here: expected one of cpu, cpuset, memory, io, pids, hugetlb"
-    ):
+    known = "cpu, cpuset, memory, io, pids, hugetlb"
+    with pytest.raises(CgroupError, match=f"'freezer' is not known here: expected one of {known}"):
         v2.cgroup().directory("freezer")
 
 

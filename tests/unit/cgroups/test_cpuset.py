@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nri.cgroups import CgroupError, CpuListError, GoneError, cpuset, parse_cpus
+from nri.cgroups import CgroupError, CpuListError, GoneError
 from tests.unit.cgroups.trees import INNER, PATH, POD, SCOPE, SCOPED, Tree
 
 if TYPE_CHECKING:
@@ -87,37 +87,25 @@ def test_v2_without_the_cpuset_controller_is_explained(v2: Tree) -> None:
     ],
 )
 def test_cruns_child_has_a_subset_of_its_scopes_cpus_at_every_step(
-    scoped: Tree, monkeypatch: pytest.MonkeyPatch, scope: str, child: str, new: set[int], steps: list[str]
+    scoped: Tree, written: list[str], scope: str, child: str, new: set[int], steps: list[str]
 ) -> None:
     scoped.put(SCOPE, "cpuset.cpus", scope)
     scoped.put(INNER, "cpuset.cpus", child)
-    assign, taken = cpuset.assign, []
-
-    def record(directory: str, version: int, cpus: frozenset[int], knob: str = cpuset.KNOB) -> None:
-        assign(directory, version, cpus, knob)
-        level = INNER if directory.endswith("/container") else SCOPE
-        taken.append(f"{'scope' if level == SCOPE else 'container'} {scoped.get(level, 'cpuset.cpus')}")
-        assert parse_cpus(scoped.get(INNER, "cpuset.cpus")) <= parse_cpus(scoped.get(SCOPE, "cpuset.cpus"))
-
-    monkeypatch.setattr(cpuset, "assign", record)
     scoped.cgroup(SCOPED).set_cpus(frozenset(new))
-    assert taken == steps
+    assert [line.replace("crun-abc.", "").replace("/cpuset.cpus", "") for line in written] == steps
     assert scoped.cgroup(SCOPED).cpus() == new
 
 
-def test_in_v2_an_inheriting_child_keeps_inheriting(tmp_path: Path) -> None:
+@pytest.mark.parametrize("has_controller", [True, False])
+def test_in_v2_a_child_that_inherits_or_lacks_the_controller_is_left_alone(
+    tmp_path: Path, written: list[str], has_controller: bool
+) -> None:
     tree = Tree(tmp_path, "v2", INNER)
+    if not has_controller:
+        os.unlink(tree.file(INNER, "cpuset.cpus"))
     tree.cgroup(SCOPED).set_cpus(frozenset({2}))
-    assert tree.get(SCOPE, "cpuset.cpus") == "2"
-    assert tree.get(INNER, "cpuset.cpus") == ""
+    assert written == ["crun-abc.scope/cpuset.cpus 2"]
     assert tree.cgroup(SCOPED).cpus() == {2}
-
-
-def test_in_v2_a_child_without_the_controller_is_left_alone(tmp_path: Path) -> None:
-    tree = Tree(tmp_path, "v2", INNER)
-    os.unlink(tree.file(INNER, "cpuset.cpus"))
-    tree.cgroup(SCOPED).set_cpus(frozenset({2}))
-    assert tree.get(SCOPE, "cpuset.cpus") == "2"
 
 
 def test_garbage_in_the_cpuset_is_reported_with_the_file(tree: Tree) -> None:

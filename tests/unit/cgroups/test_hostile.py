@@ -61,19 +61,14 @@ def link(tree: Tree, path: str, target: Path) -> None:
         os.symlink(target, directory)
 
 
-@pytest.mark.parametrize("linked", [PATH, POD, "/kubepods"])
-def test_a_link_in_the_tree_is_not_followed(tree: Tree, outside: Outside, linked: str) -> None:
+@pytest.mark.parametrize("linked", [PATH, POD, "/kubepods", "/evil"])
+def test_a_link_in_the_tree_is_not_followed(tree: Tree, outside: Outside, tmp_path: Path, linked: str) -> None:
     link(tree, linked, outside.path)
-    with pytest.raises(CgroupError, match="is a link: expected a cgroup, and among cgroups there are none"):
-        use(tree.cgroup(f"{linked}/abc" if linked != PATH else linked))
-    assert outside.state() == outside.before
-
-
-def test_a_link_is_not_followed_for_a_processs_cgroup(tree: Tree, outside: Outside, tmp_path: Path) -> None:
-    link(tree, "/evil", outside.path)
-    make_process(tmp_path / "proc", 7, "3:cpuset:/evil/abc\n2:cpu:/evil/abc\n0::/evil/abc\n")
-    with pytest.raises(CgroupError, match="evil is a link: expected a cgroup"):
-        use(tree.cgroup("", 7, proc=tmp_path / "proc"))
+    path = f"{linked}/abc" if linked != PATH else linked
+    make_process(tmp_path / "proc", 7, f"3:cpuset:{path}\n2:cpu:{path}\n0::{path}\n")
+    for given_path in (path, ""):
+        with pytest.raises(CgroupError, match="is a link: expected a cgroup, and among cgroups there are none"):
+            use(tree.cgroup(given_path, 7, proc=tmp_path / "proc"))
     assert outside.state() == outside.before
 
 

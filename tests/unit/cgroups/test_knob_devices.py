@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from nri.cgroups import CgroupError, knobs
 from nri.cgroups.knob_devices import LIMITS, LimitsKind, flat, nested, parse_latency, parse_limits, parse_weights
+from tests.support.system_faults import Failing
 from tests.unit.cgroups.trees import INNER, PATH, SCOPE, Tree
 
 if TYPE_CHECKING:
@@ -92,14 +94,7 @@ def test_a_latency_is_set_and_removed(v2: Tree, written: list[str]) -> None:
 
 
 def test_a_second_device_that_is_refused_names_the_first(v2: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = knobs.write
-
-    def refuse(path: str, value: str, *rest: Any) -> None:
-        if value.startswith("8:16"):
-            raise CgroupError(f"cannot write {value!r} to {path}")
-        real(path, value, *rest)
-
-    monkeypatch.setattr(knobs, "write", refuse)
+    monkeypatch.setattr(knobs, "os", Failing(os, "write", errno.EIO, nth=1))
     with pytest.raises(
         CgroupError, match=r"cannot write '8:16 9' to .*; '8:0 7' was written to .*io.weight before that$"
     ):

@@ -10,11 +10,6 @@ from nri.cgroups import CgroupError, Quota
 from tests.unit.cgroups.trees import INNER, PATH, POD, SCOPE, SCOPED, Tree
 
 
-def test_no_quota_is_read_as_none(tree: Tree) -> None:
-    quota = tree.cgroup().cpu_quota()
-    assert (quota.quota_us, quota.period_us, str(quota)) == (None, 100000, "max/100000")
-
-
 def test_a_quota_is_cleared_and_the_period_stays(tree: Tree) -> None:
     tree.limit(PATH, 50000, 20000)
     tree.limit(POD, 70000)
@@ -29,23 +24,21 @@ def test_a_quota_is_cleared_and_the_period_stays(tree: Tree) -> None:
     assert tree.quota(POD) == "70000"
 
 
-def test_nothing_is_written_where_there_is_no_quota(tree: Tree, written: list[str]) -> None:
-    assert tree.cgroup().clear_cpu_quota().quota_us is None
+def test_no_quota_is_read_as_none_and_nothing_is_written(tree: Tree, written: list[str]) -> None:
+    for quota in (tree.cgroup().cpu_quota(), tree.cgroup().clear_cpu_quota()):
+        assert (quota.quota_us, quota.period_us, str(quota)) == (None, 100000, "max/100000")
     assert written == []
 
 
-def test_cruns_child_is_cleared_with_its_scope_and_the_tighter_quota_reported(scoped: Tree) -> None:
-    scoped.limit(SCOPE, 60000)
+@pytest.mark.parametrize("scopes", [60000, None])
+def test_cruns_child_is_cleared_with_its_scope_and_the_tighter_quota_reported(
+    scoped: Tree, scopes: int | None
+) -> None:
+    if scopes:
+        scoped.limit(SCOPE, scopes)
     scoped.limit(INNER, 50000)
-    assert scoped.cgroup(SCOPED).cpu_quota() == Quota(50000, 100000)
-    assert scoped.cgroup(SCOPED).clear_cpu_quota() == Quota(50000, 100000)
+    assert scoped.cgroup(SCOPED).cpu_quota() == scoped.cgroup(SCOPED).clear_cpu_quota() == Quota(50000, 100000)
     assert [scoped.quota(path) for path in (SCOPE, INNER)] == ["none", "none"]
-
-
-def test_cruns_child_may_be_the_only_one_with_a_quota(scoped: Tree) -> None:
-    scoped.limit(INNER, 50000)
-    assert scoped.cgroup(SCOPED).clear_cpu_quota() == Quota(50000, 100000)
-    assert scoped.quota(INNER) == "none"
 
 
 def test_a_child_named_container_outside_of_a_scope_is_the_containers_own(tree: Tree) -> None:
@@ -55,23 +48,15 @@ def test_a_child_named_container_outside_of_a_scope_is_the_containers_own(tree: 
     assert tree.quota(f"{PATH}/container") == "50000"
 
 
-def test_garbage_in_cpu_max_is_reported_with_the_file(v2: Tree) -> None:
-    for text, bad in {
-        "": "''",
-        "max": "'max'",
-        "1 2 3": "'1 2 3'",
-        "-1 100000": "'-1'",
-        "max 0": "'0'",
-        "max ä": "xc3",
-    }.items():
-        with open(v2.file(PATH, "cpu.max"), "w", encoding="utf-8") as file:
-            file.write(text)
-        with pytest.raises(CgroupError, match=r"cpu.max holds .*: expected") as caught:
+def test_garbage_in_a_quota_is_reported_with_the_file(v1: Tree, v2: Tree) -> None:
+    for text, bad in (("", "''"), ("max", "'max'"), ("1 2 3", "'1 2 3'"), ("-1 100000", "'-1'"), ("max 0", "'0'")):
+        v2.put(PATH, "cpu.max", text)
+        with pytest.raises(CgroupError, match=rf"cpu.max holds .*{bad}.*: expected"):
             v2.cgroup().cpu_quota()
-        assert bad in str(caught.value)
-
-
-def test_garbage_in_the_v1_quota_is_reported_with_the_file(v1: Tree) -> None:
+    with open(v2.file(PATH, "cpu.max"), "w", encoding="utf-8") as file:
+        file.write("max ä")
+    with pytest.raises(CgroupError, match=r"cpu.max holds .*xc3.*: expected"):
+        v2.cgroup().cpu_quota()
     for text in ("", "max", "0", "-2", "1.5", "9" * 5000):
         v1.put(PATH, "cpu.cfs_quota_us", text)
         with pytest.raises(CgroupError, match=r"cpu.cfs_quota_us holds .*: expected"):

@@ -55,9 +55,8 @@ def machine(request: pytest.FixtureRequest, tmp_path: Path) -> Machine:
 
 @pytest.mark.parametrize("path", OWN)
 def test_a_cgroup_with_the_containers_name_counts(machine: Machine, path: str) -> None:
-    machine.put(7, path)
-    machine.put("self", "/plugins")
-    machine.put(1, "/init.scope")
+    for process, its_path in ((7, path), ("self", "/plugins"), (1, "/init.scope")):
+        machine.put(process, its_path)
     for given_path, controller in (("", "cpu"), ("elsewhere/x", "cpuset")):
         assert machine.find(given_path).directory(controller).endswith(path)
 
