@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import json
 import os
-import stat
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -147,16 +146,12 @@ NULL = {"path": "/dev/null", "type": "c", "major": 1, "minor": 3, "fileMode": 0o
 def test_missing_parts_of_a_device_are_taken_from_the_host(
     dirs: list[Path], node: dict[str, Any], expected: dict[str, Any]
 ) -> None:
-    write(dirs[0] / "a.json", specification({"x": {"deviceNodes": [node]}}))
-    assert resolve(dirs, "x")["linux"]["devices"] == [expected]
-
-
-def test_fifo_of_the_host_has_no_numbers(dirs: list[Path]) -> None:
     fifo = dirs[0].parent / "fifo"
-    os.mkfifo(fifo, 0o600)
-    write(dirs[0] / "a.json", specification({"x": {"deviceNodes": [{"path": "/pipe", "hostPath": str(fifo)}]}}))
-    (device,) = resolve(dirs, "x")["linux"]["devices"]
-    assert device == {"path": "/pipe", "type": "p", "fileMode": stat.S_IMODE(fifo.stat().st_mode)}
+    os.mkfifo(fifo)
+    fifo.chmod(0o600)
+    pipe = {"path": "/pipe", "hostPath": str(fifo)}
+    write(dirs[0] / "a.json", specification({"x": {"deviceNodes": [node, pipe]}}))
+    assert resolve(dirs, "x")["linux"]["devices"] == [expected, {"path": "/pipe", "type": "p", "fileMode": 0o600}]
 
 
 @pytest.mark.parametrize(
@@ -220,6 +215,15 @@ def test_devices_of_directories_files_and_kinds(dirs: list[Path]) -> None:
     )
 
 
+def test_devices_of_a_long_list_and_broken_places_are_reported_on_one_line(dirs: list[Path]) -> None:
+    write(dirs[0] / "a.json", specification({f"d{number}": ENV for number in range(MAX_LISTED + 5)}))
+    (dirs[0] / "\x1b[2J.json").touch()
+    message = wrong([*dirs, dirs[0] / "missing", dirs[0] / "a.json"], "x\n")
+    assert ", d9, and 5 more; " in message
+    assert message.endswith("/etc/a.json: cannot be read: Not a directory")
+    assert message.isprintable()
+
+
 def test_unknown_device_is_named_with_the_known_ones_and_the_broken_files(dirs: list[Path]) -> None:
     unknown = "the CDI device vendor.com/net=x is not in /etc or /run; known of vendor.com/net: "
     assert wrong(dirs, "x") == f"{unknown}no device"
@@ -238,20 +242,6 @@ def test_unknown_device_is_named_with_the_known_ones_and_the_broken_files(dirs: 
         f"/run/g.json: found more than {MAX_SIZE} bytes, expected at most that many"
     )
     assert resolve(dirs, "a")["env"] == {"A": "1"}
-
-
-def test_error_lists_some_devices_and_escapes_all(dirs: list[Path]) -> None:
-    write(dirs[0] / "a.json", specification({f"d{number}": ENV for number in range(MAX_LISTED + 5)}))
-    (dirs[0] / "\x1b[2J.json").touch()
-    message = wrong(dirs, "x\n")
-    assert ", d9, and 5 more; " in message
-    assert message.isprintable()
-
-
-def test_missing_directory_has_no_devices_and_one_that_is_a_file_is_broken(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    message = wrong([tmp_path / "no", tmp_path / "file"], "x")
-    assert message.endswith("/file: cannot be read: Not a directory")
 
 
 @pytest.mark.parametrize("part", ["", "a.json"])

@@ -114,12 +114,6 @@ def test_removal_hands_a_thing_over_to_the_plugin_that_removes(
     assert claim(*documents) == expected
 
 
-def test_copy_claims_apart() -> None:
-    claims = Claims()
-    claims.copy().claim(SET, "a", "adjust")
-    claims.claim(SET, "b", "adjust")
-
-
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.sampled_from([SET, REMOVED, BOTH]), max_size=6))
 def test_thing_belongs_to_the_plugin_that_set_it_last_after_removing_it(documents: Any) -> None:
