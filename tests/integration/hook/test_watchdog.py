@@ -38,8 +38,6 @@ def host(host: Host) -> Host:
     [
         (BY_A_RUNTIME, signal.SIGTERM),
         (BY_A_RUNTIME, signal.SIGKILL),
-        (IN_A_SHELL, signal.SIGHUP),
-        (IN_A_SHELL, signal.SIGINT),
         (IN_A_SHELL, signal.SIGKILL),
     ],
 )
@@ -97,8 +95,7 @@ def subreaper() -> Iterator[None]:
     assert prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0) == 0
 
 
-@pytest.mark.parametrize("group", [BY_A_RUNTIME, IN_A_SHELL], ids=["by a runtime", "in a shell"])
-@pytest.mark.parametrize("does", [["put", "a", "b"], ["error", "no"]], ids=["succeeds", "fails"])
+@pytest.mark.parametrize(("group", "does"), [(BY_A_RUNTIME, ["put", "a", "b"]), (IN_A_SHELL, ["error", "no"])])
 def test_hook_that_ends_by_itself_leaves_neither_watchdog_nor_zombie(
     host: Host, subreaper: None, group: int | None, does: list[str]
 ) -> None:
@@ -110,16 +107,15 @@ def test_hook_that_ends_by_itself_leaves_neither_watchdog_nor_zombie(
     assert not has_zombie()
 
 
-@pytest.mark.parametrize("policy", ["fail", "ignore"])
-def test_failed_plugin_leaves_no_child_in_another_group(host: Host, policy: str) -> None:
+def test_failed_plugin_leaves_no_child_in_another_group(host: Host) -> None:
     fails = "if pid := os.fork():\n    os.setpgid(pid, pid)\n    os._exit(3)\ntime.sleep(1000)"
     host.script("hanging", f"#!{sys.executable} -IS\nimport os, time\n{fails}\n")
-    host.configure(plugin("hanging", failure_policy=policy))
+    host.configure(plugin("hanging", failure_policy="ignore"))
     process = start(host)
     give(process, host.state())
     status, stderr = ended(process)
-    assert status == (policy == "fail")
-    assert "plugin hanging: no valid result: " in stderr or "nri: hanging: failed, ignored " in stderr
+    assert status == 0
+    assert "nri: hanging: failed, ignored " in stderr
     assert wait_until(lambda: not host.processes(), SOON)
 
 
