@@ -90,6 +90,11 @@ def test_a_recorded_life_replays_to_the_same_timeline(logger: Path, tmp_path: Pa
     assert again.read_bytes() == file.read_bytes()
 
 
+def test_either_style_has_the_same_timeline(logger: Path) -> None:
+    new, old = (simulate("--plugin", logger, "--style", style, "--json") for style in ("rpc", "state-change"))
+    assert timeline(new) == timeline(old)
+
+
 def test_what_is_made_up_can_be_chosen() -> None:
     shape = PodTemplate(annotations={"a": "1"}, labels={"b": "2"}, cgroup_parent="kubepods-burstable.slice", pid=42)
     steps = list(shape.lives())
