@@ -90,7 +90,7 @@ def fitting(rule: Rule) -> st.SearchStrategy[Any]:
     return nearly | st.integers(-4, 5) | st.booleans()
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(st.data())
 def test_the_verdict_is_the_schemas_and_every_fault_has_its_path(data: st.DataObject) -> None:
     rule = data.draw(rules)
