@@ -25,15 +25,11 @@ def text(*types: str, **options: Any) -> str:
     return json.dumps({"version": "0.1", "plugins": [{"type": each, **options} for each in types]})
 
 
-def logged(caplog: pytest.LogCaptureFixture, level: int = logging.DEBUG) -> list[str]:
-    return [record.getMessage() for record in caplog.records if record.levelno >= level]
-
-
 class Node:
     """A directory of configuration, the file that is read instead, and the configuration that is read."""
 
-    def __init__(self, root: Path) -> None:
-        self.root = root
+    def __init__(self, root: Path, caplog: pytest.LogCaptureFixture) -> None:
+        self.root, self._caplog = root, caplog
         self.directory, self.file = root / "resource.d", root / "conf.json"
         self.directory.mkdir()
         self.now = 1000.0
@@ -47,6 +43,13 @@ class Node:
         assert self.configuration.is_explained(SOON)
         return [plugin.type for plugin in plugins]
 
+    def start(self, *types: str) -> None:
+        """Have each plugin in a file of its own (10.conf, 20.conf), in use, and nothing in the log."""
+        for number, each in enumerate(types, 1):
+            self.put(f"{number}0.conf", each)
+        assert self.plugins == list(types)
+        self._caplog.clear()
+
     def wait(self, seconds: float = GRACE) -> None:
         """Let time pass after missing files have been noticed."""
         self.configuration.current()
@@ -57,3 +60,16 @@ class Node:
         part = self.directory / f".{name}.part"
         part.write_text(text(*types))
         part.rename(self.directory / name)
+
+    def spoil(self, name: str = "10.conf", content: str = BROKEN) -> None:
+        """Write a file over in place."""
+        (self.directory / name).write_text(content)
+
+    def logged(self, level: int = logging.DEBUG) -> list[str]:
+        """The lines of the log since the last call."""
+        lines = [record.getMessage() for record in self._caplog.records if record.levelno >= level]
+        self._caplog.clear()
+        return lines
+
+    def faults(self) -> list[str]:
+        return self.logged(logging.ERROR)

@@ -53,7 +53,7 @@ def syslog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nri_logger: logging.
 @pytest.fixture
 def node(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> Node:
     caplog.set_level(logging.DEBUG, "nri.v1bridge")
-    return Node(tmp_path)
+    return Node(tmp_path, caplog)
 
 
 @pytest.fixture

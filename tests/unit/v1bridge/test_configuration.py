@@ -1,82 +1,65 @@
-"""The host configuration as its files change: a change counts at the next event."""
+"""The host configuration as its files change: each event gets one whole configuration, the old or the new."""
 
 from __future__ import annotations
 
-import logging
 import os
 import shutil
+import threading
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
 from nri.v1bridge import configuration as module
-from nri.v1bridge.configuration import Configuration
-from tests.unit.v1bridge.configured import Node, logged, text
+from tests.unit.v1bridge.configured import BROKEN, Node, loading, text
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable
 
 
-def test_where_there_is_nothing_no_plugin_runs_and_that_is_said_once(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.DEBUG, "nri.v1bridge")
-    configuration = Configuration(str(tmp_path / "none.d"), str(tmp_path / "none.json"))
-    assert [configuration.current().plugins, configuration.current().plugins] == [(), ()]
-    assert logged(caplog) == ["configuration: no plugins"]
-
-
-def test_a_change_counts_at_the_next_call_and_is_said(node: Node, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_change_takes_effect_with_the_next_event_and_is_logged_once(node: Node) -> None:
+    assert [node.plugins, node.plugins] == [[], []]
+    assert node.logged() == ["configuration: no plugins"]
     node.put("10.conf", "a")
     assert node.plugins == ["a"]
-    node.put("10.conf", "b", "c")
-    assert node.plugins == ["b", "c"]
-    node.put("10.conf")
-    assert node.plugins == []
-    assert logged(caplog) == ["configuration: a", "configuration: b, c", "configuration: no plugins"]
-
-
-def test_files_are_added_and_removed(node: Node) -> None:
-    node.put("10.conf", "a")
-    assert node.plugins == ["a"]
-    node.put("20.conf", "b")
-    assert node.plugins == ["a", "b"]
+    node.put("20.conf", "b", "b2")
+    assert node.plugins == ["a", "b", "b2"]
     node.put("05.conf", "c")
-    assert node.plugins == ["c", "a", "b"]
-    (node.directory / "10.conf").unlink()
-    node.wait()
-    assert node.plugins == ["c", "b"]
+    assert node.plugins == ["c", "a", "b", "b2"]
     (node.directory / "05.conf").rename(node.directory / "30.conf")
-    assert node.plugins == ["b", "c"]
+    assert node.plugins == ["a", "b", "b2", "c"]
+    assert node.logged() == [
+        "configuration: a",
+        "configuration: a, b, b2",
+        "configuration: c, a, b, b2",
+        "configuration: a, b, b2, c",
+    ]
     (node.directory / "20.conf").rename(node.directory / "20.conf.off")
     node.wait()
-    assert node.plugins == ["c"]
+    assert node.plugins == ["a", "c"]
 
 
-def test_the_directory_appears_and_vanishes(node: Node) -> None:
+def test_the_directory_may_appear_and_vanish(node: Node) -> None:
     node.directory.rmdir()
     assert node.plugins == []
     node.directory.mkdir()
     assert node.plugins == []
-    node.put("10.conf", "a")
-    assert node.plugins == ["a"]
+    node.start("a")
     shutil.rmtree(node.directory)
     node.wait()
     assert node.plugins == []
     node.directory.mkdir()
-    node.put("10.conf", "b")
-    assert node.plugins == ["b"]
+    node.start("b")
 
 
-def test_the_file_stands_in_for_a_directory_without_any_and_no_longer(node: Node) -> None:
+def test_the_single_file_counts_while_the_directory_has_none(node: Node, old: None) -> None:
     node.file.write_text(text("f"))
     assert node.plugins == ["f"]
     assert node.configuration.current().plugins[0].source == str(node.file)
-    node.put("10.conf", "a")
-    assert node.plugins == ["a"]
+    node.start("f")  # the same plugin, of another file
+    assert node.configuration.current().plugins[0].source == str(node.directory / "10.conf")
     node.file.write_text(text("g"))
-    assert node.plugins == ["a"]
+    assert node.plugins == ["f"]
     (node.directory / "10.conf").unlink()
     node.wait()
     assert node.plugins == ["g"]
@@ -87,49 +70,97 @@ def test_the_file_stands_in_for_a_directory_without_any_and_no_longer(node: Node
     assert node.plugins == []
 
 
-def test_the_same_plugins_out_of_another_file_have_that_source(node: Node, old: None) -> None:
-    node.file.write_text(text("a"))
-    assert node.plugins == ["a"]
-    node.put("10.conf", "a")
-    assert node.configuration.current().plugins[0].source == str(node.directory / "10.conf")
-
-
-def test_files_may_be_links_to_what_changes_elsewhere(node: Node) -> None:
-    (node.root / "one.json").write_text(text("a"))
-    (node.root / "two.json").write_text(text("b"))
-    (node.directory / "10.conf").symlink_to(node.root / "one.json")
-    assert node.plugins == ["a"]
-    (node.directory / "10.part").symlink_to(node.root / "two.json")
+def test_files_may_be_links_of_which_any_part_changes(node: Node, old: None) -> None:
+    for name in ("one", "two"):
+        (node.root / name).mkdir()
+        (node.root / name / "10.conf").write_text(text(name))
+    (node.root / "current").symlink_to("one")
+    (node.directory / "10.conf").symlink_to("../current/10.conf")
+    assert node.plugins == ["one"]
+    (node.root / "new").symlink_to("two")
+    (node.root / "new").rename(node.root / "current")
+    assert node.plugins == ["two"]
+    (node.root / "two/10.conf").write_text(text("changed"))
+    assert node.plugins == ["changed"]
+    (node.directory / "10.part").symlink_to("../one/10.conf")
     (node.directory / "10.part").rename(node.directory / "10.conf")
+    assert node.plugins == ["one"]
+
+
+@pytest.mark.parametrize("is_middle", [False, True])
+def test_a_directory_of_a_chain_of_links_that_becomes_untrusted_or_trusted_is_noticed(
+    node: Node, old: None, is_middle: bool
+) -> None:
+    """Its link may be given to anybody: nothing of the file itself changes with that."""
+    (node.root / "user").mkdir()
+    (node.root / "end").mkdir()
+    (node.root / "end/10.conf").write_text(text("a"))
+    if is_middle:
+        node.directory.rmdir()
+        (node.root / "user/cur").symlink_to("../end")
+        node.directory.symlink_to("user/cur")
+    else:
+        (node.root / "user/cur").symlink_to("../end/10.conf")
+        (node.directory / "10.conf").symlink_to("../user/cur")
+    (node.root / "user").chmod(0o757)
+    assert [node.plugins, node.plugins] == [[], []]
+    (node.root / "user").chmod(0o755)
+    assert node.plugins == ["a"]
+    node.logged()
+    (node.root / "user").chmod(0o757)  # alone: no file changes with it
+    assert node.plugins == ["a"]
+    (line,) = node.faults()
+    assert f"{node.root}/user:1:1: (document): is writable by others (mode 0757" in line
+    (node.root / "end").chmod(0o757)
+    (node.root / "user").chmod(0o755)
+    assert node.plugins == ["a"]
+    (line,) = node.faults()
+    assert "is writable by others (mode 0757" in line
+    (node.root / "end/10.conf").write_text(text("b"))
+    assert node.plugins == ["a"]
+    (node.root / "end").chmod(0o755)
     assert node.plugins == ["b"]
-    (node.root / "two.json").write_text(text("c"))
-    assert node.plugins == ["c"]
 
 
-def test_a_file_written_over_in_place_within_one_tick_of_the_clock_is_read_again(node: Node) -> None:
-    path = node.directory / "10.conf"
-    path.write_text(text("aa"))
-    status = path.stat()
-    for name in ("bb", "cc", "dd", "ee") * 50:
-        with open(path, "r+", encoding="utf-8") as file:
-            file.write(text(name))
-        assert path.stat().st_size == status.st_size
-        assert path.stat().st_ino == status.st_ino
-        assert node.plugins == [name]
+# When files are read again
 
 
-def test_a_change_that_leaves_no_trace_is_found_while_the_file_is_young_and_not_looked_for_later(
+def test_what_has_not_changed_is_not_read_again(node: Node, old: None, reads: list[Any]) -> None:
+    node.put("10.conf", "a")
+    first = node.configuration.current()
+    assert all(node.configuration.current() is first for _ in range(10))
+    assert len(reads) == 1
+    os.utime(node.directory / "10.conf")
+    assert node.plugins == ["a"]
+    assert len(reads) == 2
+
+
+def test_a_file_is_read_again_while_it_is_so_young_that_a_change_may_leave_no_trace(
     node: Node, monkeypatch: pytest.MonkeyPatch, reads: list[Any]
 ) -> None:
-    path = node.directory / "10.conf"
-    path.write_text(text("aa"))
-    now = os.stat(path).st_ctime_ns
+    node.put("10.conf", "aa")
+    now = os.stat(node.directory / "10.conf").st_ctime_ns
     monkeypatch.setattr(time, "time_ns", lambda: now + module.RECENT_NS // 2)
     assert [node.plugins, node.plugins] == [["aa"], ["aa"]]
     assert len(reads) == 2
     monkeypatch.setattr(time, "time_ns", lambda: now + 2 * module.RECENT_NS)
     assert [node.plugins, node.plugins, node.plugins] == [["aa"]] * 3
     assert len(reads) == 3
+    os.utime(node.directory / "10.conf")
+    monkeypatch.setattr(time, "time_ns", lambda: 0)  # the clock was set back: that costs time and no change
+    assert [node.plugins, node.plugins] == [["aa"], ["aa"]]
+    assert len(reads) == 5
+
+
+def test_a_file_written_over_in_place_within_one_tick_of_the_clock_is_read_again(node: Node) -> None:
+    path = node.directory / "10.conf"
+    path.write_text(text("aa"))
+    status = path.stat()
+    for name in ("bb", "cc", "dd", "ee") * 10:
+        with open(path, "r+", encoding="utf-8") as file:
+            file.write(text(name))
+        assert (path.stat().st_size, path.stat().st_ino) == (status.st_size, status.st_ino)
+        assert node.plugins == [name]
 
 
 def test_a_file_that_is_added_within_one_tick_of_the_clock_is_watched_from_then_on(
@@ -156,77 +187,189 @@ def test_a_file_that_is_added_within_one_tick_of_the_clock_is_watched_from_then_
     assert seen == [["a"], ["a", "b"], ["a", "b"], ["a", "bb"]]
 
 
-def test_a_clock_that_was_set_back_costs_time_and_no_change(
-    node: Node, monkeypatch: pytest.MonkeyPatch, reads: list[Any]
-) -> None:
-    node.put("10.conf", "a")
-    monkeypatch.setattr(time, "time_ns", lambda: 0)
-    assert [node.plugins, node.plugins] == [["a"], ["a"]]
-    assert len(reads) == 2
+# Files that change while they are read
 
 
-def test_what_has_not_changed_is_not_read_again(node: Node, old: None, reads: list[Any]) -> None:
-    node.put("10.conf", "a")
-    first = node.configuration.current()
-    assert all(node.configuration.current() is first for _ in range(10))
-    assert len(reads) == 1
-    os.utime(node.directory / "10.conf")
-    assert node.plugins == ["a"]
-    assert len(reads) == 2
+class Meanwhile(Protocol):
+    """Let something happen before the file of that name is read, the first *times* times."""
+
+    def __call__(self, name: str, happen: Callable[[], object], times: int = 1) -> None: ...
 
 
-@pytest.mark.parametrize("middle", [False, True])
-def test_a_directory_of_a_chain_that_is_put_right_or_wrong_is_seen(
-    node: Node, caplog: pytest.LogCaptureFixture, old: None, middle: bool
-) -> None:
-    """Its link may be given to anybody: nothing of the file itself changes with that."""
-    (node.root / "user").mkdir()
-    (node.root / "end").mkdir()
-    (node.root / "end/10.conf").write_text(text("a"))
-    if middle:
-        node.directory.rmdir()
-        (node.root / "user/cur").symlink_to("../end")
-        node.directory.symlink_to("user/cur")
-    else:
-        (node.root / "user/cur").symlink_to("../end/10.conf")
-        (node.directory / "10.conf").symlink_to("../user/cur")
-    (node.root / "user").chmod(0o757)
-    assert [node.plugins, node.plugins] == [[], []]
-    (node.root / "user").chmod(0o755)
-    assert node.plugins == ["a"]
-    (node.root / "end/10.conf").write_text(text("b"))
-    (node.root / "user").chmod(0o757)
-    assert node.plugins == ["a"]
-    (node.root / "user").chmod(0o755)
-    assert node.plugins == ["b"]
-    caplog.clear()
-    (node.root / "user").chmod(0o757)  # alone: no file changes with it
-    assert node.plugins == ["b"]
-    (line,) = logged(caplog, logging.ERROR)
-    assert f"{node.root}/user:1:1: (document): is writable by others (mode 0757" in line
+@pytest.fixture
+def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Meanwhile:
+    """Return what makes something happen while the files are read."""
+    real = loading.read
+
+    def arrange(name: str, happen: Callable[[], object], times: int = 1) -> None:
+        left = [times]
+
+        def read(path: str, **options: Any) -> Any:
+            if path.endswith(name) and left[0]:
+                left[0] -= 1
+                happen()
+            return real(path, **options)
+
+        monkeypatch.setattr(loading, "read", read)
+
+    return arrange
 
 
-def test_a_link_in_the_middle_that_leads_elsewhere_is_seen(node: Node, old: None) -> None:
-    for name in ("one", "two"):
+def test_a_directory_that_is_exchanged_while_it_is_read_gives_no_mixture(node: Node, meanwhile: Meanwhile) -> None:
+    for name in ("old", "new"):
         (node.root / name).mkdir()
-        (node.root / name / "10.conf").write_text(text(name))
-    (node.root / "cur").symlink_to("one")
-    (node.directory / "10.conf").symlink_to("../cur/10.conf")
-    assert node.plugins == ["one"]
-    (node.root / "new").symlink_to("two")
-    (node.root / "new").rename(node.root / "cur")
-    assert node.plugins == ["two"]
+        for file in ("10", "20"):
+            (node.root / name / f"{file}.conf").write_text(text(f"{name}{file}"))
+    node.directory.rmdir()
+    node.directory.symlink_to("old")
+
+    def exchange() -> None:
+        (node.root / "link").symlink_to("new")
+        (node.root / "link").rename(node.directory)
+
+    meanwhile("20.conf", exchange)
+    assert node.plugins == ["new10", "new20"]
 
 
-def test_a_chain_of_thousands_keeps_the_last_valid_one(node: Node, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_file_that_is_renamed_while_it_is_read_is_not_lost(node: Node, meanwhile: Meanwhile) -> None:
     node.put("10.conf", "a")
+    meanwhile("10.conf", lambda: (node.directory / "10.conf").rename(node.directory / "20.conf"))
     assert node.plugins == ["a"]
-    before = node.directory / "10.conf"
-    for number in range(3000):
-        link = node.root / f"link{number}"
-        link.symlink_to(before)
-        before = link
-    (node.directory / "20.conf").symlink_to(before)
+
+
+def test_a_fault_that_is_fixed_while_the_files_are_read_is_not_logged(node: Node, meanwhile: Meanwhile) -> None:
+    node.spoil()
+    node.put("20.conf", "b")
+    meanwhile("20.conf", lambda: node.put("10.conf", "a"))
+    assert node.plugins == ["a", "b"]
+    assert node.logged() == ["configuration: a, b"]
+
+
+def test_files_that_never_rest_are_used_as_they_were_read_last(
+    node: Node, meanwhile: Meanwhile, reads: list[Any], old: None
+) -> None:
+    numbers = iter(range(1000))
+    node.put("10.conf", "a")
+    meanwhile("10.conf", lambda: node.put("20.conf", f"b{next(numbers)}"), times=module.ATTEMPTS)
+    last = ["a", f"b{module.ATTEMPTS - 1}"]
+    assert node.plugins == last
+    assert len(reads) == module.ATTEMPTS
+    assert [node.plugins, node.plugins] == [last, last]
+    assert len(reads) == module.ATTEMPTS + 1
+
+
+def test_threads_that_ask_at_once_all_get_an_answer(node: Node) -> None:
+    node.put("10.conf", "a")
+    answers, threads = [], []
+    for _ in range(8):
+        threads.append(threading.Thread(target=lambda: answers.extend([node.plugins for _ in range(50)])))
+        threads[-1].start()
+    node.put("10.conf", "b")
+    for thread in threads:
+        thread.join()
+    assert len(answers) == 400
+    assert {tuple(each) for each in answers} <= {("a",), ("b",)}
+    assert node.plugins == ["b"]
+
+
+# Missing files, which stay in use for a second
+
+
+def test_missing_files_stay_in_use_for_a_second_and_both_is_logged_once(node: Node) -> None:
+    node.start("a", "b")
+    path = node.directory / "20.conf"
+    path.unlink()
+    assert [node.plugins, node.plugins] == [["a", "b"], ["a", "b"]]
+    node.now += 0.9
+    assert node.plugins == ["a", "b"]
+    assert node.logged() == [f"missing: {path}; still using the last valid configuration (a, b) for 1 s"]
+    node.now += 0.1
+    assert [node.plugins, node.plugins] == [["a"], ["a"]]
+    assert node.logged() == [f"configuration: a; gone: {path}"]
+
+
+def test_a_directory_that_is_moved_aside_counts_until_the_new_one_is_there(node: Node) -> None:
+    node.file.write_text(text("fallback"))
+    node.start("a")
+    node.directory.rename(node.root / "old.d")
     assert node.plugins == ["a"]
-    (line,) = logged(caplog, logging.ERROR)
-    assert f"{node.directory}/20.conf:1:1: (document): cannot be read: too many levels of symbolic links" in line
+    node.directory.mkdir()
+    assert node.plugins == ["a"]
+    node.put("20.conf", "b")
+    assert node.plugins == ["b"]
+    assert node.logged()[-1] == f"configuration: b; gone: {node.directory}/10.conf"
+
+
+def test_a_file_that_comes_back_as_it_was_is_logged_and_has_a_full_second_the_next_time(node: Node) -> None:
+    node.start("a")
+    for _ in range(2):
+        (node.directory / "10.conf").rename(node.root / "aside")
+        assert node.plugins == ["a"]
+        node.now += 0.9
+        (node.root / "aside").rename(node.directory / "10.conf")
+        assert node.plugins == ["a"]
+        assert [line.partition(":")[0] for line in node.logged()] == ["missing", "configuration"]
+
+
+def test_each_of_several_files_has_a_second_of_its_own(node: Node) -> None:
+    node.start("a", "b", "c")
+    (node.directory / "10.conf").unlink()
+    assert node.plugins == ["a", "b", "c"]
+    node.now += 0.6
+    (node.directory / "30.conf").unlink()
+    assert node.plugins == ["a", "b", "c"]
+    node.now += 0.5
+    assert node.plugins == ["b", "c"]
+    node.now += 0.5
+    assert node.plugins == ["b"]
+    assert [line.partition(";")[0].replace(f"{node.directory}/", "") for line in node.logged()] == [
+        "missing: 10.conf",
+        "missing: 30.conf",
+        "configuration: b, c",
+        "configuration: b",
+    ]
+
+
+@pytest.mark.parametrize(("name", "types", "then"), [("30.conf", [], ["b"]), ("20.conf", ["c"], ["c"])])
+def test_with_anything_that_is_new_a_missing_file_is_gone_at_once(
+    node: Node, name: str, types: list[str], then: list[str]
+) -> None:
+    node.start("a", "b")
+    (node.directory / "10.conf").unlink()
+    node.put(name, *types)
+    assert node.plugins == then
+
+
+def test_a_file_without_plugins_takes_effect_at_once_and_its_absence_is_not_logged(node: Node) -> None:
+    node.start("a")
+    node.put("10.conf")
+    assert node.plugins == []
+    (node.directory / "10.conf").unlink()
+    node.file.write_text(text("fallback"))
+    assert node.plugins == []
+    node.wait()
+    assert node.plugins == ["fallback"]
+    assert node.logged() == ["configuration: no plugins", "configuration: fallback"]
+
+
+def test_a_missing_file_stays_in_use_while_another_is_invalid_and_a_second_after_that(node: Node) -> None:
+    node.start("a", "b")
+    (node.directory / "10.conf").unlink()
+    assert node.plugins == ["a", "b"]
+    node.spoil("20.conf", BROKEN)
+    for _ in range(3):
+        node.wait()
+        assert node.plugins == ["a", "b"]
+    node.put("20.conf", "b")
+    assert node.plugins == ["a", "b"]
+    node.wait()
+    assert node.plugins == ["b"]
+
+
+def test_the_single_file_has_its_second_too(node: Node) -> None:
+    node.file.write_text(text("a"))
+    assert node.plugins == ["a"]
+    node.file.unlink()
+    assert node.plugins == ["a"]
+    node.put("10.conf", "b")
+    assert node.plugins == ["b"]

@@ -1,0 +1,307 @@
+"""An invalid or unreadable configuration: the last valid one stays in use, and each fault is logged once."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from nri import config
+from nri.v1bridge import configuration as module
+from tests.support.waiting import SOON, wait_until
+from tests.unit.v1bridge.configured import BROKEN, Node, diagnostics, loading, text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+KEPT = "invalid configuration; still using the last valid one (a): "
+
+
+def test_a_first_configuration_that_is_invalid_runs_no_plugin_and_is_logged_once(node: Node) -> None:
+    node.spoil(content='{"version": "0.1", "plugins": [}')
+    assert [node.plugins, node.plugins, node.plugins] == [[], [], []]
+    (line,) = node.logged()
+    start = "invalid configuration; still using the last valid one (no plugins): "
+    assert line.startswith(f"{start}{node.directory}/10.conf:1:32: ")
+    node.start("a")
+
+
+def test_each_fault_is_logged_once_and_so_is_the_fix(node: Node) -> None:
+    node.start("a")
+    node.spoil(content=text("b", tpye=1, stats=[]))
+    assert [node.plugins, node.plugins] == [["a"], ["a"]]
+    os.utime(node.directory / "10.conf")
+    assert node.plugins == ["a"]
+    first, second = node.faults()
+    assert first.startswith(KEPT)
+    assert 'plugins[0].tpye: unknown key, did you mean "type"?' in first
+    assert 'plugins[0].stats: unknown key, did you mean "states"?' in second
+    for content in (BROKEN, "", BROKEN):
+        node.spoil(content=content)
+        assert node.plugins == ["a"]
+        assert len(node.faults()) == 1
+    node.put("10.conf", "a")
+    assert node.plugins == ["a"]
+    assert node.logged() == ["configuration: a"]
+    node.spoil()
+    assert node.plugins == ["a"]
+    assert len(node.faults()) == 1
+
+
+def test_one_invalid_file_keeps_the_others_changes_out_too(node: Node) -> None:
+    node.start("a", "b")
+    node.spoil()
+    node.put("20.conf", "c")
+    assert node.plugins == ["a", "b"]
+    node.put("10.conf", "d")
+    assert node.plugins == ["d", "c"]
+
+
+@pytest.mark.parametrize("what", ["resource.d/10.conf", "resource.d", "conf.json", "."])
+def test_what_others_can_write_to_is_invalid_until_that_is_fixed(node: Node, old: None, what: str) -> None:
+    used = node.directory / "10.conf" if what.startswith("resource.d") else node.file
+    used.write_text(text("a"))
+    assert node.plugins == ["a"]
+    path = node.root / what
+    mode = path.stat().st_mode
+    path.chmod(mode | 0o002)
+    node.logged()
+    assert [node.plugins, node.plugins] == [["a"], ["a"]]
+    (line,) = node.logged()
+    assert line.startswith(KEPT)
+    assert "is writable by others (mode 0" in line
+    path.chmod(mode)
+    used.write_text(text("b"))
+    assert node.plugins == ["b"]
+
+
+def test_whether_owners_are_checked_may_change(node: Node, old: None) -> None:
+    node.put("10.conf", "a")
+    (node.directory / "10.conf").chmod(0o666)
+    read = node.configuration.current
+    assert [plugin.type for plugin in read(check_owner=False).plugins] == ["a"]
+    node.put("20.conf", "b")
+    (node.directory / "10.conf").chmod(0o666)
+    assert [plugin.type for plugin in read().plugins] == ["a"]
+    assert [plugin.type for plugin in read(check_owner=False).plugins] == ["a", "b"]
+
+
+# What cannot be read
+
+
+@pytest.mark.parametrize("kind", ["a directory", "a FIFO", "a link to nowhere", "a loop", "a binary", "a flood"])
+def test_what_is_no_json_file_is_a_fault_and_blocks_nothing(node: Node, kind: str) -> None:
+    node.start("a")
+    other = node.directory / "20.conf"
+    match kind:
+        case "a directory":
+            other.mkdir()
+        case "a FIFO":
+            os.mkfifo(other)
+        case "a link to nowhere":
+            other.symlink_to("/nowhere")
+        case "a loop":
+            other.symlink_to(other)
+        case "a binary":
+            other.write_bytes(bytes(range(256)))
+        case "a flood":
+            other.write_bytes(b" " * 2_000_000)
+    assert node.plugins == ["a"]
+    (line,) = node.faults()
+    assert str(other) in line
+
+
+def test_names_that_are_no_text_are_logged_in_one_printable_line(node: Node) -> None:
+    with open(os.path.join(os.fsencode(node.directory), b"10-\xff\n.conf"), "wb") as file:
+        file.write(b"{")
+    assert node.plugins == []
+    (line,) = node.logged()
+    assert line.isprintable()
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EIO])
+def test_an_error_of_the_system_keeps_the_last_valid_one_until_it_has_passed(
+    node: Node, old: None, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """No file changes when it passes."""
+    node.start("a")
+    node.put("20.conf", "b")
+
+    def fail(*_arguments: object, **_options: Any) -> None:
+        raise OSError(number, os.strerror(number))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(loading.os, "open", fail)
+        assert [node.plugins, node.plugins] == [["a"], ["a"]]
+    assert node.plugins == ["a", "b"]
+    assert os.strerror(number).lower() in str(node.faults()).lower()
+
+
+def test_a_directory_that_cannot_be_listed_keeps_the_last_valid_one(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node.start("a")
+    node.file.write_text(text("f"))
+
+    def refused(path: Any) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "listdir", refused)
+        os.chmod(node.directory, 0)
+        assert node.plugins == ["a"]
+    os.chmod(node.directory, 0o755)
+    assert node.plugins == ["a"]
+
+
+@pytest.mark.parametrize("error", [SystemExit("moved or deleted"), KeyError("a")])
+def test_whatever_goes_wrong_in_reading_keeps_the_last_valid_one(
+    node: Node, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    node.start("a")
+
+    def fail(*_arguments: object, **_options: Any) -> None:
+        raise error
+
+    with monkeypatch.context() as patched:
+        patched.setattr(config, "load_files", fail)
+        node.put("10.conf", "b")
+        assert [node.plugins, node.plugins] == [["a"], ["a"]]
+    assert node.logged() == [
+        f"{KEPT}{node.directory}:1:1: (document): cannot be read: {type(error).__name__}: {error}"
+    ]
+    assert node.plugins == ["b"]
+
+
+def test_a_configuration_that_was_read_and_could_not_be_accepted_is_read_again(
+    node: Node, old: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No file changes between the two events: only the memory is there again."""
+    node.start("a")
+    node.put("10.conf", "b")
+
+    def fail(**_options: object) -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "ConfigList", fail)
+        assert [node.plugins, node.plugins] == [["a"], ["a"]]
+    assert node.plugins == ["b"]
+
+
+# Faults are found in the background
+
+
+@pytest.mark.parametrize("error", [ImportError("gone"), SystemExit("moved or deleted")])
+def test_a_fault_that_cannot_be_explained_is_logged_all_the_same(
+    node: Node, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    def fail(*_arguments: object) -> None:
+        raise error
+
+    monkeypatch.setattr(diagnostics, "diagnose", fail)
+    node.start("a")
+    node.spoil()
+    assert node.plugins == ["a"]
+    fault, reason = node.faults()
+    assert f"{node.directory}/10.conf:1:1: (document): is not a valid configuration; `nri check` says" in fault
+    assert reason.endswith(f"it cannot be explained: {type(error).__name__}: {error}")
+
+
+class Slow:
+    """Explaining waits for the end; the documents that were begun, and the threads' switch interval then."""
+
+    def __init__(self) -> None:
+        self.begun: list[bytes] = []
+        self.end = threading.Event()
+        self.interval = 0.0
+
+    def begin(self, node: Node) -> None:
+        node.configuration.current()
+        node.configuration.explain()
+        assert wait_until(lambda: len(self.begun) == 1)
+
+
+@pytest.fixture
+def slow(monkeypatch: pytest.MonkeyPatch) -> Iterator[Slow]:
+    made, real = Slow(), diagnostics.diagnose
+
+    def diagnose(file: str, document: bytes, limit: int) -> Any:
+        made.interval = sys.getswitchinterval()
+        made.begun.append(document)
+        assert made.end.wait(SOON)
+        return real(file, document, limit)
+
+    monkeypatch.setattr(diagnostics, "diagnose", diagnose)
+    yield made
+    made.end.set()
+
+
+def test_no_event_waits_for_an_explanation_and_the_newest_is_explained_next(node: Node, slow: Slow) -> None:
+    before = sys.getswitchinterval()
+    node.start("a")
+    for number in range(10):
+        node.spoil(content=BROKEN + " " * number)
+        assert [plugin.type for plugin in node.configuration.current().plugins] == ["a"]
+        slow.begin(node)
+        assert len([each for each in threading.enumerate() if each.name == "explain"]) == 1
+    assert node.faults() == []
+    slow.end.set()
+    assert node.configuration.is_explained(SOON)
+    assert [len(document) for document in slow.begun] == [len(BROKEN), len(BROKEN) + 9]
+    assert len(node.faults()) == 2
+    assert slow.interval < before  # events go first
+    assert wait_until(lambda: sys.getswitchinterval() == before)
+
+
+def test_faults_that_were_fixed_meanwhile_are_not_logged(node: Node, slow: Slow) -> None:
+    node.spoil()
+    slow.begin(node)
+    node.put("10.conf", "a")
+    node.configuration.current()
+    slow.end.set()
+    assert node.plugins == ["a"]
+    assert node.logged() == ["configuration: a"]
+
+
+def test_without_a_thread_the_invalid_file_is_named(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(_self: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    node.spoil()
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refused)
+        assert node.plugins == []
+    (line,) = node.logged()
+    assert f"{node.directory}/10.conf:1:1: (document): is not a valid configuration" in line
+
+
+HUGE = {
+    "2,000 entries": text(*["a"] * 2_000, tpye=1),
+    "8,000 keys that are given twice": '{"version": "0.1", "plugins": [], ' + ", ".join(['"x-a": 1'] * 8_000) + "}",
+    "100,000 levels": "[" * 100_000,
+    "one type": text("a" * 1_000_000),
+}
+
+
+@pytest.mark.parametrize("content", HUGE.values(), ids=HUGE)
+def test_a_huge_file_is_explained_in_a_hundred_lines_at_most(node: Node, content: str) -> None:
+    node.start("a")
+    node.spoil("20.conf", content)
+    assert node.plugins == ["a"]
+    lines = node.logged()
+    assert 1 <= len(lines) <= 101
+    assert all(f"{node.directory}/20.conf:" in line and len(line) < 1000 for line in lines)
+    if len(lines) == 101:
+        assert lines[-1].endswith("there are more faults; 100 are listed")
+
+
+def test_a_hundred_files_with_faults_have_a_hundred_lines_too(node: Node) -> None:
+    for number in range(150):
+        node.spoil(f"{number:03}.conf")
+    assert node.plugins == []
+    assert len(node.logged()) == 101
