@@ -53,17 +53,16 @@ def test_node_with_the_bridge_outside_has_no_bridge_to_launch(node: Path, image:
     assert not list((node / "etc/nri").iterdir())
 
 
-@pytest.mark.parametrize("mode", ["outside", "register"])
-def test_upgrades_keep_the_previous_folder_and_rollback_uses_it(node: Path, image: Path, mode: str) -> None:
+def test_upgrades_keep_the_previous_folder_and_rollback_uses_it(node: Path, image: Path) -> None:
     lib = node / "opt/nri/lib"
-    install_node(mode, node, image)
+    install_node("register", node, image)
     (node / "opt/nri/bin/mine").write_text("#!/bin/sh\n")
     folders = [lib.resolve()]
-    assert "is there already" in install_node(mode, node, image).stdout
+    assert "is there already" in install_node("register", node, image).stdout
     assert lib.resolve() == folders[0]
     for number in range(2):
         (image / "opt/nri/lib/clearcfs").write_text(f"#!/bin/sh\n# {number}\n")
-        install_node(mode, node, image)
+        install_node("register", node, image)
         assert lib.resolve() not in folders
         assert (node / "opt/nri/lib.previous").resolve() == folders[-1]
         folders.append(lib.resolve())
@@ -93,11 +92,10 @@ def test_unknown_mode_is_an_error(node: Path, image: Path) -> None:
     assert (done.returncode, done.stderr) == (2, f"install-node: found the mode 'remove', {expected}\n")
 
 
-@pytest.mark.parametrize("mode", ["outside", "register"])
-def test_uninstallation_removes_what_was_installed_and_nothing_else(node: Path, image: Path, mode: str) -> None:
-    install_node(mode, node, image)
+def test_uninstallation_removes_what_was_installed_and_nothing_else(node: Path, image: Path) -> None:
+    install_node("register", node, image)
     (image / "opt/nri/lib/clearcfs").write_text("#!/bin/sh\n# another\n")
-    install_node(mode, node, image)
+    install_node("register", node, image)
     own = {"opt/nri/bin/mine": "#!/bin/sh\n", "opt/nri/plugins/20-logger": "", "etc/nri/resource.d/10.conf": "{}"}
     for name, text in own.items():
         (node / name).parent.mkdir(parents=True, exist_ok=True)

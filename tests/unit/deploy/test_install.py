@@ -72,13 +72,6 @@ def test_every_plugin_of_the_folder_has_its_link(tmp_path: Path) -> None:
     assert links(node / "opt/nri/bin") == {name: f"../lib/{name}" for name in ("clearcfs", "konfine", "third")}
 
 
-def test_scripts_are_understood_by_dash_and_shellcheck() -> None:
-    for command in (["dash", "-n"], ["shellcheck", "--shell=sh", "--exclude=SC1091"]):
-        if shutil.which(command[0]) is not None:
-            for script in SCRIPTS:
-                run(*command, script)
-
-
 def test_busybox_has_all_that_the_scripts_need(tmp_path: Path) -> None:
     busybox = shutil.which("busybox")
     if busybox is None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.installing import DEPLOY, ROOT
+from tests.support.installing import ROOT
 
 TOOL = ROOT / "tools/needed-libc"
 FAKE_OBJDUMP = """#!/bin/sh
@@ -100,12 +100,3 @@ def test_version_of_a_real_binary_is_one_that_this_machine_has(tmp_path: Path) -
     needs = [int(part) for part in said(tmp_path, "--short").stdout.split(".")]
     has = [int(part) for part in (os.confstr("CS_GNU_LIBC_VERSION") or "").split()[1].split(".")]
     assert [2, 2] <= needs <= has
-
-
-def test_label_of_the_image_is_computed_by_the_documented_command() -> None:
-    text = (DEPLOY / "kubernetes/Dockerfile").read_text()
-    argument = '--build-arg NEEDS_GLIBC="$(tools/needed-libc --short)"'
-    assert argument in text
-    assert argument in (DEPLOY / "README.md").read_text()
-    assert "ARG NEEDS_GLIBC" in text
-    assert "LABEL io.nri.needs-glibc=${NEEDS_GLIBC}" in text

@@ -64,26 +64,18 @@ def test_systemd_finds_nothing_wrong_with_the_units_and_little_exposed(
     assert done.returncode == 0, done.stdout[-200:]
 
 
-@pytest.mark.parametrize("folder", ["etc/systemd/system", "usr/lib/systemd/system", "lib/systemd/system"])
-def test_make_install_registers_no_bridge_where_the_unit_is_installed(tmp_path: Path, folder: str) -> None:
-    checkout, node = source(tmp_path), tmp_path / "node"
-    (node / folder).mkdir(parents=True)
-    shutil.copy(UNIT, node / folder)
-
-    said = run(checkout / "tools/install", node).stdout
-
-    assert not (node / BRIDGE).is_symlink()
-    unit = f"{node}/{folder}/nri-v1bridge.service"
-    assert f"no /{BRIDGE}, as nri-v1bridge.service is the bridge here: {unit}" in said
-
-
-def test_masked_unit_does_not_count(tmp_path: Path) -> None:
-    checkout, node = source(tmp_path), tmp_path / "node"
-    for folder in ("etc/systemd/system", "usr/lib/systemd/system"):
+def test_make_install_registers_no_bridge_where_an_unmasked_unit_is_installed(tmp_path: Path) -> None:
+    checkout = source(tmp_path)
+    unit = "nri-v1bridge.service"
+    for folder in ("etc/systemd/system", "usr/lib/systemd/system", "lib/systemd/system"):
+        node = tmp_path / folder.replace("/", "-")
         (node / folder).mkdir(parents=True)
-    shutil.copy(UNIT, node / "usr/lib/systemd/system")
-    (node / "etc/systemd/system/nri-v1bridge.service").symlink_to("/dev/null")
+        shutil.copy(UNIT, node / folder)
+        said = run(checkout / "tools/install", node).stdout
+        assert not (node / BRIDGE).is_symlink()
+        assert f"no /{BRIDGE}, as {unit} is the bridge here: {node}/{folder}/{unit}" in said
 
+    (node / "etc/systemd/system").mkdir(parents=True)
+    (node / "etc/systemd/system" / unit).symlink_to("/dev/null")
     run(checkout / "tools/install", node)
-
     assert (node / BRIDGE).is_symlink()
