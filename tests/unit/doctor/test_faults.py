@@ -15,10 +15,12 @@ OURS = f'{RUNTIMES}]\n{RUNTIMES}.options]\n  BinaryName = "/opt/nri/sbin/nri-run
 PODMAN = '[engine]\nruntime = "nri-crun"\n[engine.runtimes]\nnri-crun = ["/opt/nri/sbin/nri-crun"]\n'
 
 
+RESTART = ", then systemctl restart containerd"
+
+
 class Wrong(NamedTuple):
     """A change to a node on which nothing is wrong, and what is then found."""
 
-    name: str
     change: Callable[[ScratchNode], object]
     code: str
     text: str
@@ -31,11 +33,6 @@ def off(node: ScratchNode) -> None:
 
 def unlaunched(node: ScratchNode) -> None:
     node.path(LAUNCHED).unlink()
-
-
-def native(node: ScratchNode) -> None:
-    unlaunched(node)
-    node.containerd("1.6.20~ds1", "version = 2\n")
 
 
 def outside_and_refused(node: ScratchNode) -> None:
@@ -78,12 +75,6 @@ def crio_with_hooks(node: ScratchNode) -> None:
     node.write("/usr/share/containers/oci/hooks.d/10-nri-create.json", HOOK)
 
 
-def crio_with_our_runtime(node: ScratchNode) -> None:
-    replace_containerd(node)
-    node.crio(config='[crio.runtime.runtimes.nri-runc]\nruntime_path = "/opt/nri/sbin/nri-runc"\n')
-    node.write("/opt/nri/sbin/nri-runc", "", 0o755)
-
-
 def podman_twice(node: ScratchNode) -> None:
     node.program("/usr/bin/podman", "podman version 5.4.2")
     node.write("/etc/containers/containers.conf", PODMAN)
@@ -106,131 +97,101 @@ def no_socket(node: ScratchNode) -> None:
 
 CASES = [
     Wrong(
-        "NRI is off",
         off,
         "nri-off",
         "containerd 1.7.24: NRI is off, so the bridge can't serve it",
-        f"set disable = false in {NRI} of {CONFIG}, then systemctl restart containerd",
+        f"set disable = false in {NRI} of {CONFIG}{RESTART}",
     ),
     Wrong(
-        "NRI is off by default",
-        lambda node: node.path(CONFIG).unlink(),
-        "nri-off",
-        "containerd 1.7.24: NRI is off, so the bridge can't serve it",
-        f"set disable = false in {NRI} of {CONFIG}, then systemctl restart containerd",
-    ),
-    Wrong(
-        "NRI is off in an imported file",
         lambda node: (
             node.write(CONFIG, f'imports = ["conf.d/*.toml"]\n{MAINTAINED}'),
             node.write("/etc/containerd/conf.d/nri.toml", f"version = 2\n{NRI}\n  disable = true\n"),
         ),
         "nri-off",
         "containerd 1.7.24: NRI is off, so the bridge can't serve it",
-        f"set disable = false in {NRI} of /etc/containerd/conf.d/nri.toml, then systemctl restart containerd",
+        f"set disable = false in {NRI} of /etc/containerd/conf.d/nri.toml{RESTART}",
     ),
     Wrong(
-        "NRI is a disabled plugin",
         lambda node: node.write(CONFIG, f'disabled_plugins = ["io.containerd.nri.v1.nri"]\n{MAINTAINED}'),
         "nri-off",
         "containerd 1.7.24: NRI is off, so the bridge can't serve it",
         f'take "io.containerd.nri.v1.nri" out of disabled_plugins in {CONFIG}, then systemctl restart containerd',
     ),
     Wrong(
-        "a version that is missing",
         lambda node: node.write(CONFIG, MAINTAINED.removeprefix("version = 2\n")),
         "section-ignored nri-off",
         f"{CONFIG} has no version, so containerd 1.7 ignores {NRI} in it",
-        f"write version = 2 as the first line of {CONFIG}, then systemctl restart containerd",
+        f"write version = 2 as the first line of {CONFIG}{RESTART}",
     ),
     Wrong(
-        "the short name in containerd 2",
         lambda node: node.containerd("2.1.9", "[plugins.nri]\n  disable = false\n"),
         "section-ignored",
         "containerd 2 ignores [plugins.nri]",
-        f"rename [plugins.nri] to {NRI} in {CONFIG}, then systemctl restart containerd",
+        f"rename [plugins.nri] to {NRI} in {CONFIG}{RESTART}",
     ),
     Wrong(
-        "a misspelt key",
         lambda node: node.write(CONFIG, f"{MAINTAINED}  disable_connection = true\n"),
         "unknown-key",
         f"{CONFIG}: {NRI} has disable_connection, which containerd does not know",
-        "rename it to disable_connections, then systemctl restart containerd",
+        f"rename it to disable_connections{RESTART}",
     ),
     Wrong(
-        "a configuration that is not TOML",
         lambda node: node.write(CONFIG, f"{MAINTAINED}password hunter2\n"),
         "unreadable nri-off",
         f"{CONFIG}: it is not TOML: see line 5, column 10",
-        f"correct {CONFIG}, then systemctl restart containerd",
+        f"correct {CONFIG}{RESTART}",
     ),
     Wrong(
-        "a configuration that containerd refuses",
         lambda node: node.write(
             "/usr/bin/containerd", "#!/bin/sh\necho 'containerd x 1.7.24'\ntest $1 = --version\n", 0o755
         ),
         "refused",
         f"{CONFIG}: containerd refuses it (`/usr/bin/containerd --config {CONFIG} config dump` says why)",
-        f"correct {CONFIG}, then systemctl restart containerd",
+        f"correct {CONFIG}{RESTART}",
     ),
     Wrong(
-        "no connections for a bridge from outside",
         outside_and_refused,
         "connections-off",
         "containerd 1.7.24: it accepts no connections, so a bridge from outside can't serve it",
-        f"set disable_connections = false in {NRI} of {CONFIG}, then systemctl restart containerd",
+        f"set disable_connections = false in {NRI} of {CONFIG}{RESTART}",
     ),
     Wrong(
-        "another socket",
         other_socket,
         "other-socket",
         "process 812 connects to /run/other.sock, and containerd 1.7.24 listens on /var/run/nri/nri.sock",
         "start the bridge with --socket /var/run/nri/nri.sock",
     ),
     Wrong(
-        "two bridges",
         lambda node: node.outside(),
         "two-bridges",
         f"containerd 1.7.24 launches {LAUNCHED}, and process 812 runs from outside: one of them is too many",
         f"rm {LAUNCHED}, then systemctl restart containerd; or systemctl disable --now {SERVICE}",
     ),
     Wrong(
-        "a service beside a launched bridge",
         enabled_service,
         "two-bridges",
         f"containerd 1.7.24 launches {LAUNCHED}, and {SERVICE} runs from outside: one of them is too many",
         f"rm {LAUNCHED}, then systemctl restart containerd; or systemctl disable --now {SERVICE}",
     ),
     Wrong(
-        "no way",
         unlaunched,
         "no-way",
         "plugins are configured (clearcfs), and nothing runs them",
-        f"ln -s ../lib/v1bridge {LAUNCHED}, then systemctl restart containerd",
+        f"ln -s ../lib/v1bridge {LAUNCHED}{RESTART}",
     ),
     Wrong(
-        "a bridge for containerd 1.6",
         lambda node: node.containerd("1.6.20~ds1", "version = 2\n"),
         "no-v2 directory-unread",
         "containerd 1.6.20 has no NRI v2, so the bridge can't serve it",
         "put the plugins into /etc/nri/conf.json, or use nri-runc: docs/running.md",
     ),
     Wrong(
-        "a directory that containerd 1.6 does not read",
-        native,
-        "directory-unread",
-        "containerd 1.6.20 does not read /etc/nri/resource.d, so clearcfs never run",
-        "put them into /etc/nri/conf.json, or use nri-runc: docs/running.md",
-    ),
-    Wrong(
-        "plugins that containerd 2 runs, too",
         twice_for_sandboxes,
         "twice",
         "clearcfs run twice for each pod: containerd 2.1.9 runs those of /etc/nri/conf.json itself for the sandbox",
         "rm /etc/nri/conf.json",
     ),
     Wrong(
-        "the bridge and nri-runc",
         lambda node: (
             node.write(CONFIG, MAINTAINED + OURS),
             node.write("/opt/nri/sbin/nri-runc", "", 0o755),
@@ -240,35 +201,30 @@ CASES = [
         f"name runc instead of nri-runc in {CONFIG}",
     ),
     Wrong(
-        "a socket that does not exist",
         no_socket,
         "no-socket",
         "/var/run/nri/nri.sock does not exist, though containerd 1.7.24 has NRI on: it was not restarted since",
         "systemctl restart containerd",
     ),
     Wrong(
-        "a plugin without an index",
         lambda node: node.write("/opt/nri/plugins/logger", "", 0o755),
         "plugin-name",
         "/opt/nri/plugins/logger: a name without two digits and a dash in front keeps containerd from starting",
         "move /opt/nri/plugins/logger away",
     ),
     Wrong(
-        "a bridge that is not executable",
         lambda node: node.write("/opt/nri/plugins/20-other", "", 0o644),
         "not-executable",
         "/opt/nri/plugins/20-other is not executable: the runtime does not launch it",
         "chmod 0755 /opt/nri/plugins/20-other",
     ),
     Wrong(
-        "a bridge that was removed",
         lambda node: node.path("/opt/nri/lib/v1bridge").unlink(),
         "dangling no-way dangling",
         f"{LAUNCHED} is a link to a file that does not exist: the runtime can't launch it",
         f"install it again, or rm {LAUNCHED}",
     ),
     Wrong(
-        "bridge options that are wrong",
         lambda node: node.write("/etc/nri/conf.d/10-v1bridge.conf", '{"logLevel": "hunter2"}'),
         "options",
         "/etc/nri/conf.d/10-v1bridge.conf: logLevel: found a value (not shown), expected one of debug, info, "
@@ -276,42 +232,30 @@ CASES = [
         "correct /etc/nri/conf.d/10-v1bridge.conf",
     ),
     Wrong(
-        "a configuration that is not valid",
         lambda node: node.write(PLUGINS, '{"version": "0.1", "plugins": [{"type": 7}]}'),
         "invalid",
         f"{PLUGINS}:1:41: plugins[0].type: found a value (not shown), expected a string (a file name of letters, ",
         "correct the file; `nri check` shows what was found",
     ),
     Wrong(
-        "a plugin that is missing",
         lambda node: node.path("/opt/nri/bin/clearcfs").unlink(),
         "plugin",
         f"clearcfs ({PLUGINS}): not found in /opt/nri/bin",
         "install clearcfs there, or remove its entry",
     ),
     Wrong(
-        "a plugin that others can write to",
         lambda node: node.path("/opt/nri/bin/clearcfs").chmod(0o777),
         "not-roots",
         "/opt/nri/bin/clearcfs is writable by others (mode 0777",
         "chown root:root /opt/nri/bin/clearcfs; chmod 0755 /opt/nri/bin/clearcfs",
     ),
     Wrong(
-        "a directory that others can write to",
-        lambda node: node.path("/opt/nri/bin").chmod(0o777),
-        "not-roots",
-        "/opt/nri/bin is writable by others (mode 0777",
-        "chown root:root /opt/nri/bin; chmod 0755 /opt/nri/bin",
-    ),
-    Wrong(
-        "options of nri-runc that are wrong",
         lambda node: node.write("/etc/nri/runtime.json", '{"deadline": "soon"}'),
         "runtime-options",
         "/etc/nri/runtime.json: deadline: found a value (not shown), expected ",
         "correct /etc/nri/runtime.json",
     ),
     Wrong(
-        "drivers that differ",
         kubelet_differs,
         "drivers-differ",
         "containerd 1.7.24: runc has the cgroup driver cgroupfs, the kubelet systemd (/var/lib/kubelet/config.yaml)",
@@ -319,49 +263,36 @@ CASES = [
         "and systemctl restart kubelet",
     ),
     Wrong(
-        "no cgroups",
         lambda node: node.write("/proc/1/mountinfo", "30 23 0:26 / /sys rw - sysfs sysfs rw\n"),
         "no-cgroups",
         "no cgroup hierarchy with controllers is mounted: plugins find no cgroup",
         "run this command on the host, or mount cgroups at /sys/fs/cgroup",
     ),
     Wrong(
-        "CRI-O without NRI",
         crio_off,
         "nri-off",
         "CRI-O 1.29.1: NRI is off, so the bridge can't serve it",
         "set enable_nri = true in [crio.nri] of /etc/crio/crio.conf.d/99-nri.conf, then systemctl restart crio",
     ),
     Wrong(
-        "CRI-O with NRI switched off",
         crio_off_in_a_file,
         "nri-off",
         "CRI-O 1.31.0: NRI is off, so the bridge can't serve it",
         f"set enable_nri = true in [crio.nri] of {CRIO}, then systemctl restart crio",
     ),
     Wrong(
-        "CRI-O with hooks and the bridge",
         crio_with_hooks,
         "twice",
         "CRI-O 1.31.2: the bridge and OCI hooks run every plugin twice",
         "rm /usr/share/containers/oci/hooks.d/10-nri-create.json",
     ),
     Wrong(
-        "CRI-O with nri-runc and the bridge",
-        crio_with_our_runtime,
-        "twice",
-        "CRI-O 1.31.2: the bridge and nri-runc run every plugin twice",
-        "name runc instead of nri-runc in /etc/crio/crio.conf.d/99-nri.conf",
-    ),
-    Wrong(
-        "podman with hooks and nri-crun",
         podman_twice,
         "twice",
         "podman: nri-runc and OCI hooks run every plugin twice",
         "rm /usr/share/containers/oci/hooks.d/10-nri-create.json",
     ),
     Wrong(
-        "docker with an nri-runc that is not installed",
         docker_without_ours,
         "no-program",
         "/opt/nri/sbin/nri-runc, which /etc/docker/daemon.json names, does not exist: no container starts with it",
@@ -374,7 +305,7 @@ def test_nothing_is_wrong_with_a_node_that_is_well(node: ScratchNode) -> None:
     assert node.well().faults() == []
 
 
-@pytest.mark.parametrize("wrong", CASES, ids=lambda wrong: wrong.name)
+@pytest.mark.parametrize("wrong", CASES, ids=lambda wrong: wrong.code)
 def test_what_is_wrong_is_found_alone_and_with_the_line_that_mends_it(node: ScratchNode, wrong: Wrong) -> None:
     node.well()
     wrong.change(node)
