@@ -43,7 +43,7 @@ def syslog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nri_logger: logging.
     monkeypatch.chdir(tmp_path)  # the path of a socket must be short
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
         sock.bind("log")
-        sock.settimeout(10)
+        sock.settimeout(60)
         monkeypatch.setattr(logs, "SYSLOG", "log")
         monkeypatch.setattr(journal, "SOCKET", "no-journal")
         yield sock
