@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from tests.support.host import Host
 
-Event = tuple[str, Any]
-
 
 @pytest.fixture
 def node(host: Host) -> Node:
@@ -50,10 +48,8 @@ def test_a_pods_life_is_told_in_the_words_of_v01(host: Host, node: Node) -> None
 @pytest.mark.parametrize(
     ("states", "expected"),
     [
-        ([], ["create", "create", "delete", "delete"]),
-        (["setup"], ["create", "setup", "create", "delete", "delete"]),
-        (["update"], ["create", "create", "update", "delete", "delete"]),
-        (["pause", "resume"], ["create", "create", "delete", "delete"]),
+        (["setup", "pause"], ["create", "setup", "create", "delete", "delete"]),
+        (["update", "resume"], ["create", "create", "update", "delete", "delete"]),
     ],
 )
 def test_setup_and_update_go_to_plugins_that_list_them(
@@ -107,14 +103,10 @@ def test_the_bridge_subscribes_to_what_it_needs_and_nothing_else() -> None:
     }
 
 
-def test_without_plugins_every_event_is_fine(node: Node) -> None:
-    node.live()
-
-
 # Errors
 
 
-@pytest.mark.parametrize("event", ["run_pod", "create", "stop"])
+@pytest.mark.parametrize("event", ["create", "stop"])
 def test_a_plugin_that_fails_makes_the_event_fail_with_its_message(host: Host, node: Node, event: str) -> None:
     host.configure(
         node.keeper("a", ["error", "no CPU\nis left"], states=["setup", "update"]),
@@ -126,11 +118,8 @@ def test_a_plugin_that_fails_makes_the_event_fail_with_its_message(host: Host, n
     assert len(node.kept) == (2 if event.startswith("stop") else 1)
 
 
-@pytest.mark.parametrize("sign", ["x", "é", "\n"])
-def test_an_error_for_the_runtime_has_at_most_4096_bytes_and_ends_with_its_length(
-    host: Host, node: Node, sign: str
-) -> None:
-    host.configure(node.keeper("a", ["error", 5000 * sign]))
+def test_an_error_for_the_runtime_has_at_most_4096_bytes_and_ends_with_its_length(host: Host, node: Node) -> None:
+    host.configure(node.keeper("a", ["error", 5000 * "é\n"]))
     with pytest.raises(StatusError) as refused:
         node.start()
     assert 4000 < len(refused.value.message.encode()) <= 4096
@@ -154,7 +143,7 @@ def test_at_the_end_all_plugins_run_and_all_faults_are_said(host: Host, node: No
 
 @pytest.mark.parametrize(
     ("default", "own", "passes"),
-    [("fail", "", False), ("fail", "ignore", True), ("ignore", "", True), ("ignore", "fail", False)],
+    [("fail", "ignore", True), ("ignore", "", True), ("ignore", "fail", False)],
 )
 def test_whether_a_failure_counts_is_said_by_the_plugins_entry_else_by_the_settings(
     host: Host, caplog: pytest.LogCaptureFixture, default: str, own: str, passes: bool
@@ -179,25 +168,23 @@ def test_whether_a_failure_counts_is_said_by_the_plugins_entry_else_by_the_setti
     ]
 
 
-@pytest.mark.parametrize(
-    "event",
-    [
-        ("run_pod_sandbox", api.RunPodSandboxRequest()),
-        ("stop_pod_sandbox", api.StopPodSandboxRequest(pod={"name": "web"})),
-        ("remove_pod_sandbox", api.RemovePodSandboxRequest()),
-        ("create_container", api.CreateContainerRequest(pod={"id": "6efd"})),
-        ("start_container", api.StartContainerRequest(pod={"id": "6efd"}, container={"name": "app"})),
-        ("stop_container", api.StopContainerRequest()),
-    ],
-    ids=lambda event: event[0],
-)
-def test_an_event_about_nobody_is_refused_and_the_next_is_not(host: Host, node: Node, event: Event) -> None:
+WITHOUT_ID: dict[str, Any] = {
+    "run_pod_sandbox": api.RunPodSandboxRequest(),
+    "stop_pod_sandbox": api.StopPodSandboxRequest(pod={"name": "web"}),
+    "remove_pod_sandbox": api.RemovePodSandboxRequest(),
+    "create_container": api.CreateContainerRequest(pod={"id": "6efd"}),
+    "start_container": api.StartContainerRequest(pod={"id": "6efd"}, container={"name": "app"}),
+    "stop_container": api.StopContainerRequest(),
+}
+
+
+def test_an_event_without_an_id_is_refused_and_the_next_is_not(host: Host, node: Node) -> None:
     host.configure(node.keeper())
-    handler, request = event
-    with pytest.raises(StatusError) as refused:
-        getattr(node.bridge, handler)(request, call())
-    assert refused.value.code == Code.INVALID_ARGUMENT
-    assert refused.value.message.startswith("found no ")
+    for handler, request in WITHOUT_ID.items():
+        with pytest.raises(StatusError) as refused:
+            getattr(node.bridge, handler)(request, call())
+        assert refused.value.code == Code.INVALID_ARGUMENT, handler
+        assert refused.value.message.startswith("found no ")
     assert node.kept == []
     node.run_pod()
     assert node.steps == [("create", "6efd")]
@@ -236,9 +223,7 @@ def mover(host: Host, *paths: str, **options: Any) -> None:
     host.configure(*entries)
 
 
-@pytest.mark.parametrize(
-    "path", ["/qos-ls/1f92", "/a//b/./c/", "kubepods-podx.slice:cri-containerd:1f92", "system.slice::app"]
-)
+@pytest.mark.parametrize("path", ["/a//b/./c/", "kubepods-podx.slice:cri-containerd:1f92"])
 def test_a_path_becomes_an_adjustment_as_it_is(host: Host, node: Node, path: str) -> None:
     mover(host, path)
     assert node.create() == path
@@ -248,19 +233,11 @@ def test_a_path_becomes_an_adjustment_as_it_is(host: Host, node: Node, path: str
     ("path", "why"),
     [
         ("/a/../../b", "'..'"),
-        ("..", "'..'"),
-        ("/a\0b", "control character"),
-        ("/a\nb", "control character"),
-        ("/", "the root cgroup"),
-        ("/.//", "the root cgroup"),
-        ("-.slice:x:.slice", "no unit name"),
-        ("a:b", "colons"),
+        ("/a\0\nb", "control character"),
         ("relative/path", "is relative, expected one that begins with '/'"),
-        ("1f92", "is relative"),
-        ("/" + "x" * 300, "longer than 255 bytes"),
         ("/x" * 3000, "longer than 4096 bytes"),
     ],
-    ids=range(12),
+    ids=range(4),
 )
 def test_a_path_that_cannot_be_is_refused_in_the_plugins_name(
     host: Host, node: Node, caplog: pytest.LogCaptureFixture, path: str, why: str
