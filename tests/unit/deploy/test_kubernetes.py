@@ -165,19 +165,6 @@ def test_bridge_in_a_container_reaches_all_that_its_plugins_need(installed: Path
     assert (mount["mountPath"], mount["subPath"]) == ("/bridge-options/v1bridge.json", "v1bridge.json")
 
 
-def test_with_a_surge_a_new_bridge_waits_beside_the_old_one(tmp_path: Path) -> None:
-    overlay = tmp_path / "overlay"
-    overlay.mkdir()
-    where = {"resources": [KUBERNETES / "overlays/outside"], "components": [KUBERNETES / "components/surge"]}
-    paths = {key: [os.path.relpath(path, overlay) for path in value] for key, value in where.items()}
-    (overlay / "kustomization.yaml").write_text(yaml.safe_dump(paths))
-    (spec,) = [each["spec"] for each in kustomize.build(overlay) if each["kind"] == "DaemonSet"]
-    assert spec["updateStrategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
-    # The locks that the new pod's containers wait for are in directories of the node that they can write to.
-    assert mounts("outside", "bridge")["/var/run/nri"] == ("/var/run/nri", True)
-    assert mounts("outside", "configuration")["/node/etc/nri"] == ("/etc/nri", True)
-
-
 def test_uninstallation_runs_on_all_nodes_at_once_and_then_idles_without_rights() -> None:
     spec = daemonset("overlays/uninstall")
     assert spec["updateStrategy"]["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": "100%"}
