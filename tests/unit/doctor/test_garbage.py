@@ -72,63 +72,44 @@ def out_of_the_root(path: Path) -> None:
     path.symlink_to("../" * 30 + "etc/shadow")
 
 
-GARBAGE: list[tuple[str, Callable[[Path], object]]] = [
-    (CONFIG, other_types),
-    (CONFIG, binary),
-    (CONFIG, deep),
-    (PLUGINS, circle),
-    (PLUGINS, other_json),
-    (PLUGINS, long),
-    (SOCKET, empty),
-    (SOCKET, circle),
-    ("/etc/os-release", long),
-    ("/etc/os-release", binary),
-    ("/etc/crio/crio.conf", other_types),
-    ("/etc/crio/crio.conf.d/10.conf", circle),
-    ("/etc/docker/daemon.json", other_json),
-    ("/etc/docker/daemon.json", deep),
-    ("/etc/containers/containers.conf", other_types),
-    ("/etc/nri/conf.json", device),
-    ("/etc/nri/conf.d/10-v1bridge.conf", binary),
-    ("/etc/nri/conf.d/10-v1bridge.conf", directory),
-    ("/etc/nri/conf.d/10-v1bridge.conf", empty),
-    ("/etc/nri/runtime.json", out_of_the_root),
-    ("/opt/nri/bin/clearcfs", os.mkfifo),
-    ("/opt/nri/bin/clearcfs", circle),
-    ("/opt/nri/plugins/10-v1bridge", dangling),
-    ("/opt/nri/plugins/10-v1bridge", circle),
-    ("/opt/nri/plugins/10-v1bridge", directory),
-    ("/opt/nri/plugins", circle),
-    ("/opt/nri/plugins", empty),
-    ("/etc/nri/resource.d", circle),
-    ("/usr/share/containers/oci/hooks.d/10.json", other_json),
-    ("/usr/share/containers/oci/hooks.d/10.json", deep),
-    ("/var/lib/kubelet/config.yaml", directory),
-    ("/var/lib/kubelet/config.yaml", binary),
-    ("/var/log/syslog", os.mkfifo),
-    ("/var/log/syslog", long),
-    ("/proc/1/mountinfo", binary),
-    ("/proc/net/unix", binary),
-    ("/proc/net/unix", other_types),
-    ("/proc/700/cmdline", empty),
-    ("/usr/bin/containerd", binary),
+OPTIONS, DAEMON = "/etc/nri/conf.d/10-v1bridge.conf", "/etc/docker/daemon.json"
+HOOK = "/usr/share/containers/oci/hooks.d/10.json"
+KUBELET, LOG, CLEARCFS = "/var/lib/kubelet/config.yaml", "/var/log/syslog", "/opt/nri/bin/clearcfs"
+LAUNCHED, MOUNTS, SOCKETS = "/opt/nri/plugins/10-v1bridge", "/proc/1/mountinfo", "/proc/net/unix"
+GARBAGE: list[tuple[Callable[[Path], object], list[str]]] = [
+    (other_types, [CONFIG, "/etc/crio/crio.conf", "/etc/containers/containers.conf", SOCKETS]),
+    (binary, [CONFIG, "/etc/os-release", KUBELET]),
+    (binary, [OPTIONS, MOUNTS, SOCKETS]),
+    (binary, ["/usr/bin/containerd"]),
+    (deep, [CONFIG, DAEMON, HOOK]),
+    (circle, [PLUGINS, SOCKET, "/etc/crio/crio.conf.d/10.conf", LAUNCHED, CLEARCFS]),
+    (circle, ["/opt/nri/plugins", "/etc/nri/resource.d"]),
+    (other_json, [PLUGINS, DAEMON, HOOK]),
+    (long, [PLUGINS, "/etc/os-release", LOG]),
+    (empty, [SOCKET, OPTIONS, "/opt/nri/plugins", "/proc/700/cmdline"]),
+    (device, ["/etc/nri/conf.json"]),
+    (directory, [OPTIONS, LAUNCHED, KUBELET]),
+    (out_of_the_root, ["/etc/nri/runtime.json"]),
+    (os.mkfifo, [CLEARCFS, LOG]),
+    (dangling, [LAUNCHED]),
 ]
 
 
-@pytest.mark.parametrize(("file", "kind"), GARBAGE, ids=lambda value: getattr(value, "__name__", value))
-def test_garbage_in_the_place_of_a_file_is_survived(
-    node: ScratchNode, file: str, kind: Callable[[Path], object]
+@pytest.mark.parametrize(("kind", "files"), GARBAGE)
+def test_garbage_in_the_place_of_files_is_survived(
+    node: ScratchNode, kind: Callable[[Path], object], files: list[str]
 ) -> None:
     node.well()
     node.crio()
     node.program("/usr/bin/dockerd", "Docker version 28.2.2, build e6534b4")
     node.program("/usr/bin/podman", "podman version 5.4.2")
-    place = node.path(file)
-    if place.is_dir():
-        place.rename(node.root / "away")
-    else:
-        place.unlink(missing_ok=True)
-    kind(place)
+    for file in files:
+        place = node.path(file)
+        if place.is_dir():
+            place.rename(node.root / f"away-{place.name}")
+        else:
+            place.unlink(missing_ok=True)
+        kind(place)
     before = snapshot(node.root)
     examined = examine(Node(str(node.root)), within=100)
     assert [finding for finding in examined.findings if finding.code in ("failed", "hangs")] == []
