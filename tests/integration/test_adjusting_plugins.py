@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -121,14 +120,3 @@ def test_a_mistake_keeps_the_container_from_being_created(chain: Chain, invoker:
     message = r"plugin device-injector: devices\.noderesource\.dev/container\.web\[0\]\.major: found the string 'one'"
     with pytest.raises(ChainError, match=message):
         chain.run(invoker, POD, config)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_compiled_plugin_tells_about_itself(binaries: Path, name: str) -> None:
-    def say(*words: str) -> str:
-        return subprocess.run([binaries / name, *words], check=True, capture_output=True, text=True).stdout
-
-    about = json.loads(say("version"))
-    assert (about["type"], "prefork" in about) == (name, True)
-    assert json.loads(say("schema"))["additionalProperties"] is False
-    assert "conf:" in say("--help")

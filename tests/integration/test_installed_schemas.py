@@ -42,8 +42,3 @@ def test_the_schema_that_an_installed_sample_names_is_installed_and_accepts_it(i
         schema = json.loads((installed / value["$schema"].removeprefix(PREFIX).lstrip("/")).read_text())
         Draft202012Validator.check_schema(schema)
         Draft202012Validator(schema).validate(value)  # a reference to another file would fail here
-
-
-def test_uninstalling_removes_them(installed: Path) -> None:
-    subprocess.run(["tools/uninstall", str(installed)], cwd=ROOT, check=True, capture_output=True)
-    assert not (installed / "opt/nri").exists()
