@@ -50,17 +50,15 @@ def answered(event: str, begun: float, ended: float, *, seconds: float = 2.0) ->
     return made
 
 
-@pytest.mark.parametrize(
-    ("value", "index"),
-    [(0.0, 0), (0.001, 0), (0.0011, 1), (0.05, BOUNDS.index(0.05)), (5.0, len(BOUNDS) - 1), (5.1, len(BOUNDS))],
-)
-def test_a_value_counts_below_the_bound_that_it_does_not_exceed(value: float, index: int) -> None:
+def test_a_value_counts_below_the_bound_that_it_does_not_exceed() -> None:
     histogram = Histogram()
-    histogram.add(value)
-    made = histogram.to_value()
-    assert [number for number, count in enumerate(made["counts"]) if count] == [index]
-    assert len(made["counts"]) == len(made["bounds"]) + 1
-    assert made["sum"] == value
+    for value in (0.0, 0.001, 0.0011, 5.0, 5.1):
+        histogram.add(value)
+    assert histogram.to_value() == {
+        "bounds": [*BOUNDS],
+        "counts": [2, 1, *[0] * (len(BOUNDS) - 3), 1, 1],
+        "sum": 0.0 + 0.001 + 0.0011 + 5.0 + 5.1,
+    }
 
 
 def test_the_runs_of_a_plugin_are_counted_by_state_and_outcome() -> None:
@@ -199,7 +197,7 @@ def test_the_number_of_exchanges_is_bounded() -> None:
 def test_their_bytes_are_bounded() -> None:
     kept = PodExchanges(max_bytes=100_000)
     for _ in range(100):
-        kept.add(exchange(request=os.urandom(20_000), stdout=os.urandom(20_000), error="e" * 1_000_000))
+        kept.add(exchange(request=os.urandom(20_000), stdout=os.urandom(20_000), error="e" * 20_000))
     size = sum([group.size for group in kept.kept()[0]])
     assert 100_000 - 3 * TOGETHER * MAX_TEXT < size <= 100_000
     assert kept.forgotten == 100 - len(every(kept))
@@ -218,7 +216,7 @@ def test_events_of_many_threads_are_all_counted() -> None:
     ledger = Ledger()
 
     def work() -> None:
-        for _ in range(500):
+        for _ in range(100):
             ran(ledger, step())
             ledger.answered(answered("StartContainer", 0.0, 0.001))
             ledger.enter()
@@ -228,8 +226,8 @@ def test_events_of_many_threads_are_all_counted() -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert ledger.runs("a", CONF)["runs"]["create"]["ok"] == 4000
-    assert ledger.events()[0]["answered"] == 4000
+    assert ledger.runs("a", CONF)["runs"]["create"]["ok"] == 800
+    assert ledger.events()[0]["answered"] == 800
 
 
 def test_no_event_waits_for_a_reader() -> None:

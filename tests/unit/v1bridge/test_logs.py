@@ -62,13 +62,6 @@ def test_an_event_without_plugins_is_a_line_at_debug_only(log: Log) -> None:
     ]
 
 
-def test_at_level_warning_only_failures_are_logged(log: Log) -> None:
-    log.set_up(log_level="warning")
-    event(step())
-    event(step(error="x"), error="y")
-    assert len(log.lines) == 1
-
-
 def test_an_event_that_went_well_is_logged_after_its_answer_and_a_failure_before(log: Log) -> None:
     log.set_up()
     events = EventLog()
@@ -130,12 +123,8 @@ def test_in_json_a_line_is_an_object(log: Log) -> None:
     }
     assert (failed["level"], failed["message"], failed["pod"]) == ("error", "failed", "default/web")
     assert failed["plugins"] == [{"plugin": "konfine", "outcome": "error", "ms": 12.3, "error": "no"}]
-    assert (says["level"], says["message"], says["plugin"], says["line"]) == (
-        "warning",
-        "says",
-        "konfine",
-        "cpuset is busy",
-    )
+    expected = {"level": "warning", "message": "says", "plugin": "konfine", "line": "cpuset is busy"}
+    assert {key: says[key] for key in expected} == expected
 
 
 def test_a_plugins_line_differs_from_the_bridges_own(log: Log) -> None:
@@ -148,21 +137,13 @@ def test_a_plugins_line_differs_from_the_bridges_own(log: Log) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("level", "expected"),
-    [
-        ("debug", ["d", "i", "w", "e"]),
-        ("info", ["i", "w", "e"]),
-        ("warning", ["w", "e"]),
-        ("error", ["e"]),
-    ],
-)
-def test_lines_below_the_level_are_left_out(log: Log, level: str, expected: list[str]) -> None:
-    log.set_up(log_level=level)
+def test_lines_below_the_level_are_left_out(log: Log) -> None:
     logger = logging.getLogger("nri.stub")
-    for text, each in (("d", 10), ("i", 20), ("w", 30), ("e", 40)):
-        logger.log(each, text)
-    assert [line.split()[-1] for line in log.lines] == expected
+    for level in ("debug", "info", "warning", "error"):
+        log.set_up(log_level=level)
+        for text, each in (("d", 10), ("i", 20), ("w", 30), ("e", 40)):
+            logger.log(each, text)
+    assert [line.split()[-1] for line in log.lines] == [*"diwe", *"iwe", *"we", *"e"]
 
 
 @pytest.mark.parametrize("log_format", ["text", "json"])
@@ -179,10 +160,8 @@ def test_a_traceback_stays_in_its_line(log: Log, log_format: str) -> None:
 
 EVIL = [
     "a\r\n2026-01-01T00:00:00.000Z info ok",
-    "\x1b[2J\x1b]0;title\x07",
-    "\x00",
-    "\x85\u2028\u2029",
-    "\udc80",
+    "\x1b[2J\x1b]0;title\x07\x00",
+    "\x85\u2028\u2029\udc80",
     'x" level="error',
     "x plugin=other error=none",
     "",
@@ -217,8 +196,8 @@ def test_no_text_leaves_its_field(log: Log, evil: str) -> None:
     assert ok[4] == ("plugins", "konfine ok 12.3ms")
 
 
-@pytest.mark.parametrize("evil", EVIL, ids=ascii)
-def test_in_json_any_text_is_a_value(log: Log, evil: str) -> None:
+def test_in_json_any_text_is_a_value(log: Log) -> None:
+    evil = "".join(EVIL)
     log.set_up(log_format="json")
     event(step(metadata={evil: evil}), name=f"default/{evil}")
     event(step(error=f"x{evil}"), name=f"default/{evil}", error="e")
@@ -230,21 +209,8 @@ def test_in_json_any_text_is_a_value(log: Log, evil: str) -> None:
     assert (failed["plugins"][0]["error"], says["line"]) == (escape(f"x{evil}"), evil)
 
 
-OWN = [
-    "time",
-    "level",
-    "message",
-    "state",
-    "pod",
-    "container",
-    "id",
-    "plugin",
-    "plugins",
-    "ms",
-    "error",
-    "traceback",
-    "metadata",
-]
+OWN = ["time", "level", "message", "state", "pod", "container", "id", "plugin", "plugins", "ms"]
+OWN += ["error", "traceback", "metadata"]
 
 
 @pytest.mark.parametrize("log_format", ["text", "json"])
@@ -261,15 +227,15 @@ def test_metadata_replace_none_of_the_bridges_own_keys(log: Log, log_format: str
 
 
 @pytest.mark.parametrize("log_format", ["text", "json"])
-def test_megabytes_from_plugins_become_a_short_line(log: Log, log_format: str) -> None:
+def test_long_texts_of_plugins_become_a_short_line(log: Log, log_format: str) -> None:
     log.set_up(log_format=log_format)
-    huge = "\x01" * 1_000_000
+    huge = "\x01" * 30_000
     event(step(metadata={huge: huge, "a": huge}))
-    event(*[step(metadata=dict.fromkeys(map(str, range(100_000)), huge)) for _ in range(10)])
+    event(*[step(metadata=dict.fromkeys(map(str, range(1000)), huge)) for _ in range(10)])
     event(step(error=huge), error=huge)
     event(*[step(error=huge) for _ in range(10)], error=huge)
     event(error=huge)
     plugin_line(CONTAINER, request(), "konfine", huge)
     assert len(log.lines) == 6
     assert max(map(len, log.lines)) < 100_000
-    assert "(4000000 characters)" in log.lines[2]  # each as \\x01
+    assert "(120000 characters)" in log.lines[2]  # each as \\x01

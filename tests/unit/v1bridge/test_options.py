@@ -23,8 +23,6 @@ GOOD = [
     ("recordFile", "/run/other", "record_file", "/run/other"),
     ("logFile", "/var/log/nri.log", "log_file", "/var/log/nri.log"),
     ("logLevel", "debug", "log_level", "debug"),
-    ("logLevel", "warning", "log_level", "warning"),
-    ("logLevel", "error", "log_level", "error"),
     ("logFormat", "json", "log_format", "json"),
 ]
 PATH = "expected an absolute path"
@@ -33,7 +31,6 @@ DIRS = "expected an array of absolute paths, at least one"
 BAD = [
     ("confDir", "etc", f"confDir: found the string 'etc', {PATH}"),
     ("confDir", "/a\0b", rf"confDir: found the string '/a\x00b', {PATH}"),
-    ("confDir", 1, f"confDir: found the number 1, {PATH}"),
     ("confFile", ["/a"], f"confFile: found an array, {PATH}"),
     ("logFile", {}, f"logFile: found an object, {PATH}"),
     ("binDirs", "/a", f"binDirs: found the string '/a', {DIRS}"),
@@ -53,10 +50,11 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize("text", ["", "\n\t ", "{}"])
-def test_options_that_say_nothing_are_the_defaults(text: str) -> None:
-    options = BridgeOptions.parse(text)
-    assert options == BridgeOptions()
+def test_options_that_say_nothing_are_the_defaults() -> None:
+    nothing = json.dumps(dict.fromkeys(BridgeOptions.attributes))
+    for text in ("", "\n\t ", nothing, '{"$schema": null}'):
+        options = BridgeOptions.parse(text)
+        assert options == BridgeOptions()
     assert (options.conf_dir, options.conf_file) == ("/etc/nri/resource.d", "/etc/nri/conf.json")
     assert (options.bin_dirs, options.failure_policy) == (("/opt/nri/bin",), "fail")
     assert (options.late_create, options.record_file) == (True, "/run/nri/v1bridge.record")
@@ -86,24 +84,22 @@ def test_a_wrong_value_is_said_and_the_default_stays(key: str, value: object, fa
     assert len(faults[0]) < 200
 
 
-def test_null_is_as_good_as_nothing() -> None:
-    assert BridgeOptions.parse(json.dumps(dict.fromkeys(BridgeOptions.attributes))) == BridgeOptions()
-
-
-def test_notes_are_the_operators_own() -> None:
-    assert BridgeOptions.parse('{"x-note": {"any": [1, null]}, "x-": 1, "logLevel": "debug"}').log_level == "debug"
+def test_notes_and_the_schema_for_editors_are_no_options() -> None:
+    text = '{"$schema": "file:///a", "x-note": {"any": [1, null]}, "x-": 1, "logLevel": "debug"}'
+    assert BridgeOptions.parse(text) == BridgeOptions(log_level="debug")
+    with pytest.raises(OptionsError, match=r"\$schema: found the number 5, expected a string"):
+        BridgeOptions.parse('{"$schema": 5}')
 
 
 @pytest.mark.parametrize(
     ("key", "hint"),
     [
-        ("logLevl", "unknown key 'logLevl', did you mean \"logLevel\"?"),
         ("confdir", "unknown key 'confdir', did you mean \"confDir\"?"),
         ("X-note", "unknown key 'X-note', expected one of confDir, confFile, binDirs, failurePolicy, "),
-        ("", "unknown key '', expected one of confDir, "),
-        ("a\nb\x1b[2J", r"unknown key 'a\nb\x1b[2J', expected one of confDir, "),
-        ("\u202e" * 3, r"unknown key '\u202e\u202e\u202e', expected one of "),
+        ("a\nb\x1b[2J\u202e", r"unknown key 'a\nb\x1b[2J\u202e', expected one of confDir, "),
+        ("k" * 1_000_000, "unknown key 'kkkkk"),
     ],
+    ids=["a typo", "no option", "unprintable", "a megabyte"],
 )
 def test_an_unknown_key_is_named_with_what_may_be_meant(key: str, hint: str) -> None:
     options, faults = BridgeOptions.read(json.dumps({key: 1, "logFormat": "json"}))
@@ -111,10 +107,6 @@ def test_an_unknown_key_is_named_with_what_may_be_meant(key: str, hint: str) -> 
     assert len(faults) == 1
     assert faults[0].startswith(hint)
     assert faults[0].isprintable()
-
-
-def test_a_key_of_a_megabyte_makes_no_message_of_a_megabyte() -> None:
-    _, faults = BridgeOptions.read(json.dumps({"k" * 1_000_000: "v" * 1_000_000}))
     assert len(faults[0]) < 300
 
 
@@ -123,12 +115,10 @@ def test_a_key_of_a_megabyte_makes_no_message_of_a_megabyte() -> None:
     [
         ("{", "they are not JSON: "),
         ('{"pluginTimeout": NaN}', "they are not JSON: "),
-        ("{} {}", "they are not JSON: "),
         ("[" * 100_000, "they are not JSON: "),
-        ("[]", "found an array, expected an object"),
         ("null", "found null, expected an object"),
     ],
-    ids=range(6),
+    ids=range(4),
 )
 def test_what_is_no_json_object_is_one_fault(text: str, fault: str) -> None:
     options, faults = BridgeOptions.read(text)
@@ -138,20 +128,11 @@ def test_what_is_no_json_object_is_one_fault(text: str, fault: str) -> None:
         BridgeOptions.parse(text)
 
 
-def test_what_is_good_is_kept_beside_what_is_not() -> None:
-    text = '{"logLevel": "debug", "failurePolicy": "maybe", "pluginTimeout": 2, "binDirs": "/x", "wat": 1}'
-    options, faults = BridgeOptions.read(text)
-    assert options == BridgeOptions(log_level="debug", plugin_timeout=2)
-    assert [fault.partition(":")[0].partition(",")[0] for fault in faults] == [
-        "failurePolicy",
-        "binDirs",
-        "unknown key 'wat'",
-    ]
-
-
-def test_parse_raises_with_everything_that_is_wrong_in_one_line() -> None:
+def test_valid_options_count_beside_wrong_ones_which_are_reported_in_one_line() -> None:
+    text = '{"logLevel": "x", "failurePolicy": "y", "logFromat": "json", "pluginTimeout": 2}'
+    assert BridgeOptions.read(text)[0] == BridgeOptions(plugin_timeout=2)
     with pytest.raises(OptionsError) as refused:
-        BridgeOptions.parse('{"logLevel": "x", "failurePolicy": "y", "logFromat": "json"}')
+        BridgeOptions.parse(text)
     assert str(refused.value) == (
         "bridge options: logLevel: found the string 'x', expected one of debug, info, warning, error; "
         "failurePolicy: found the string 'y', expected one of fail, ignore; "
@@ -163,10 +144,3 @@ def test_parse_raises_with_everything_that_is_wrong_in_one_line() -> None:
 def test_options_cannot_be_changed() -> None:
     with pytest.raises(AttributeError):
         BridgeOptions().log_level = "debug"
-
-
-def test_the_schema_for_editors_is_no_option() -> None:
-    assert BridgeOptions.parse('{"$schema": "file:///a", "logLevel": "debug"}').log_level == "debug"
-    assert BridgeOptions.parse('{"$schema": null}') == BridgeOptions()
-    with pytest.raises(OptionsError, match=r"\$schema: found the number 5, expected a string"):
-        BridgeOptions.parse('{"$schema": 5}')

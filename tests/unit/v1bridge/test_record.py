@@ -52,29 +52,12 @@ def test_what_was_served_is_known_after_the_bridge_was_killed(path: Path, loaded
     record = loaded()
     record.add("aaa")
     record.add("bbb")
+    record.add("aaa")
+    assert lines(path) == ["aaa", "bbb"]
     again = loaded()
-    assert "aaa" in again
-    assert "bbb" in again
-    assert "ccc" not in again
+    assert ["aaa" in again, "bbb" in again, "ccc" in again] == [True, True, False]
     assert path.stat().st_mode & 0o7777 == 0o600
     assert path.parent.stat().st_mode & 0o7777 == 0o700
-
-
-def test_an_id_is_written_once_with_one_write(
-    path: Path, loaded: Callable[[], Record], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    record = loaded()
-    written: list[bytes] = []
-    write = os.write
-
-    def counted(fd: int, data: bytes) -> int:
-        written.append(data)
-        return write(fd, data)
-
-    monkeypatch.setattr(os, "write", counted)
-    record.add("aaa")
-    record.add("aaa")
-    assert written == [b"aaa\n"]
 
 
 def test_it_forgets_what_is_discarded_and_what_does_not_exist_any_more(
@@ -102,8 +85,7 @@ def test_what_is_in_memory_stays_when_the_file_is_read_again_or_is_another(
     record.add("aaa")
     write(path, b"bbb\n")  # by another bridge
     record.load(str(path))
-    assert "aaa" in record
-    assert "bbb" in record
+    assert ["aaa" in record, "bbb" in record] == [True, True]
     other = tmp_path / "other"
     record.load(str(other))
     record.add("ccc")
@@ -113,8 +95,7 @@ def test_what_is_in_memory_stays_when_the_file_is_read_again_or_is_another(
 def test_lines_that_are_no_ids_are_ignored(path: Path, loaded: Callable[[], Record]) -> None:
     write(path, b"aaa\n\n \x00\xff\n../x\nb b\n-c\n" + b"d" * 1000 + b"\nbbb\nto")
     record = loaded()
-    assert "aaa" in record
-    assert "bbb" in record
+    assert ["aaa" in record, "bbb" in record] == [True, True]
     assert len(record) == 3  # `to`, which may be the beginning of an id, is no container's
     record.add("ccc")
     assert "ccc" in loaded()  # though the file ended in the middle of a line
@@ -127,121 +108,95 @@ def test_lines_that_are_no_ids_are_ignored(path: Path, loaded: Callable[[], Reco
 def test_what_is_no_file_counts_as_empty_and_is_left_alone(
     path: Path, loaded: Callable[[], Record], caplog: pytest.LogCaptureFixture, tmp_path: Path, kind: str
 ) -> None:
+    write(tmp_path / "target", b"aaa\n")
     path.parent.mkdir(parents=True)
-    (tmp_path / "target").write_text("aaa\n")
-    if kind == "link":
-        path.symlink_to(tmp_path / "target")
-    elif kind == "directory":
-        path.mkdir()
-    else:
-        os.mkfifo(path)
+    match kind:
+        case "link":
+            path.symlink_to(tmp_path / "target")
+        case "directory":
+            path.mkdir()
+        case "FIFO":
+            os.mkfifo(path)
     record = loaded()
     record.add("bbb")
     record.keep({"bbb"})
-    assert "aaa" not in record
-    assert "bbb" in record
-    assert (tmp_path / "target").read_text() == "aaa\n"
+    assert ["aaa" in record, "bbb" in record] == [False, True]
+    assert lines(tmp_path / "target") == ["aaa"]
     assert not path.is_file() or path.is_symlink()
-    expected = f"the record {path} cannot be read: it is a {kind}, expected a regular file; what was served"
-    assert [line.message for line in caplog.records if line.message.startswith(expected)]
-    assert len(caplog.records) == 1
+    (message,) = caplog.messages
+    reason = f"it is a {kind}, expected a regular file; what was served"
+    assert message.startswith(f"the record {path} cannot be read: {reason}")
 
 
-def test_another_users_file_counts_as_empty_and_is_replaced(
-    path: Path, loaded: Callable[[], Record], caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(
+    ("mode", "size", "reason"),
+    [
+        (0o666, 4, "is writable by others (mode 0666"),
+        (0o600, module.MAX_SIZE + 1, f"bytes, expected at most {module.MAX_SIZE}"),
+    ],
+)
+def test_a_file_of_others_or_a_long_one_counts_as_empty_and_is_replaced(
+    path: Path, loaded: Callable[[], Record], caplog: pytest.LogCaptureFixture, mode: int, size: int, reason: str
 ) -> None:
     write(path, b"aaa\n")
-    path.chmod(0o666)
+    os.truncate(path, size)
+    path.chmod(mode)
     record = loaded()
-    assert "aaa" not in record
-    assert f"the record {path} cannot be read: {path} is writable by others (mode 0666" in caplog.text
+    assert len(record) == 0
+    assert f"the record {path} cannot be read: " in caplog.text
+    assert reason in caplog.text
     record.add("bbb")
     assert lines(path) == ["bbb"]
     assert path.stat().st_mode & 0o7777 == 0o600
 
 
-def test_in_a_directory_that_others_can_write_to_there_is_no_file(
-    path: Path, loaded: Callable[[], Record], caplog: pytest.LogCaptureFixture
-) -> None:
-    path.parent.mkdir(parents=True)
-    path.parent.chmod(0o777)
-    record = loaded()
-    record.add("aaa")
-    assert "aaa" in record
-    assert [*path.parent.iterdir()] == []
-    assert f"the record {path} cannot be written: {path.parent} is writable by others" in caplog.text
-
-
-def test_a_file_that_is_too_long_counts_as_empty(
-    path: Path, loaded: Callable[[], Record], caplog: pytest.LogCaptureFixture
-) -> None:
-    path.parent.mkdir(parents=True)
-    with path.open("wb") as file:
-        file.write(b"aaa\n")
-        file.truncate(module.MAX_SIZE + 1)
-    record = loaded()
-    assert len(record) == 0
-    assert "bytes, expected at most" in caplog.text
-    record.add("bbb")
-    assert lines(path) == ["bbb"]
-
-
-@pytest.mark.parametrize("number", [errno.ENOSPC])
-def test_a_write_that_fails_is_logged_once_and_the_id_stays_in_memory(
+@pytest.mark.parametrize("is_refused", [False, True])
+def test_without_a_trusted_directory_it_is_in_memory_only(
     path: Path,
     loaded: Callable[[], Record],
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
-    number: int,
+    is_refused: bool,
 ) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    path.parent.mkdir(parents=True)
+    path.parent.chmod(0o777)
+    if is_refused:
+        monkeypatch.setattr(os, "makedirs", refuse)
     record = loaded()
+    record.add("aaa")
+    record.keep({"aaa"})
+    assert "aaa" in record
+    assert [*path.parent.iterdir()] == []
+    reason = "Permission denied" if is_refused else f"{path.parent} is writable by others"
+    assert caplog.text.count(f"the record {path} cannot be written: {reason}") == 1
 
+
+def test_a_write_that_fails_is_logged_once_and_the_id_stays_in_memory(
+    path: Path, loaded: Callable[[], Record], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(fd: int, data: bytes) -> int:
-        raise OSError(number, os.strerror(number))
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
+    record, real = loaded(), os.write
     with monkeypatch.context() as patch:
         patch.setattr(os, "write", fail)
         record.add("aaa")
         record.add("bbb")
         record.keep({"aaa", "bbb"})
-    assert "aaa" in record
-    assert "bbb" in record
+        assert ["aaa" in record, "bbb" in record] == [True, True]
+        patch.setattr(os, "write", lambda fd, data: real(fd, data[:2]))
+        record.add("half")
     means = "what was served is known only until the bridge ends"
-    expected = f"the record {path} cannot be written: {os.strerror(number)}; {means}"
-    assert [line.message for line in caplog.records] == [expected]
+    assert caplog.messages == [f"the record {path} cannot be written: No space left on device; {means}"]
     assert [each.name for each in path.parent.iterdir()] == [path.name]
     record.add("ccc")
-    assert lines(path)[-1] == "ccc"
+    assert lines(path)[-1] == "ccc"  # half a line spoils no other
+    assert "half" not in loaded()
     record.keep({"aaa", "ccc"})
     assert lines(path) == ["aaa", "ccc"]
-
-
-def test_half_a_line_spoils_no_other(
-    path: Path, loaded: Callable[[], Record], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    record = loaded()
-    write = os.write
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "write", lambda fd, data: write(fd, data[:2]))
-        record.add("aaaa")
-    record.add("bbbb")
-    again = loaded()
-    assert "bbbb" in again
-    assert "aaaa" not in again
-
-
-def test_without_permission_it_is_in_memory_only(
-    path: Path, loaded: Callable[[], Record], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(*_: object, **__: object) -> None:
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-
-    monkeypatch.setattr(os, "makedirs", refuse)
-    record = loaded()
-    record.add("aaa")
-    record.keep({"aaa"})
-    assert "aaa" in record
-    assert caplog.text.count("cannot be written: Permission denied") == 1
 
 
 def test_a_file_that_is_mostly_of_the_past_is_rewritten(
