@@ -1,17 +1,22 @@
-"""On which distributions a version of glibc is there: the first release that has it, the last that does not."""
+"""The distributions that have a version of glibc, and the marks of a build."""
 
 from __future__ import annotations
 
-import pytest
+from typing import TYPE_CHECKING
 
+from nri import build_mark
 from nri.authoring.distributions import RELEASES, distributions, number
+from nri.authoring.marking import mark_build
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
-@pytest.mark.parametrize("name", RELEASES)
-def test_the_releases_are_in_the_order_of_their_glibc(name: str) -> None:
-    versions = [number(version) for version in RELEASES[name].values()]
-    assert versions == sorted(versions)
-    assert len(set(versions)) == len(versions)
+def test_releases_are_in_the_order_of_their_glibc() -> None:
+    for releases in RELEASES.values():
+        versions = [number(version) for version in releases.values()]
+        assert versions == sorted(set(versions))
+    assert number("2.9") < number("2.31")
 
 
 CASES = {
@@ -23,22 +28,33 @@ CASES = {
     "2.41": (
         {"Debian 13"},
         {
-            "Debian 12 (2.36)",
-            "Ubuntu 24.04 (2.39)",
-            "RHEL 10 (2.39)",
-            "Amazon Linux 2023 (2.34)",
+            *("Debian 12 (2.36)", "Ubuntu 24.04 (2.39)", "RHEL 10 (2.39)", "Amazon Linux 2023 (2.34)"),
             "SLES 15 SP6 (2.38)",
         },
     ),
 }
 
 
-@pytest.mark.parametrize("version", CASES)
-def test_first_and_last_releases(version: str) -> None:
-    runs, does_not = distributions(version)
-    assert (set(runs), set(does_not)) == CASES[version]
-
-
-def test_versions_are_compared_as_numbers() -> None:
-    assert number("2.9") < number("2.31")
+def test_first_release_with_a_glibc_and_last_without() -> None:
+    for version, expected in CASES.items():
+        runs, does_not = distributions(version)
+        assert (set(runs), set(does_not)) == expected
     assert distributions("2.9", ("Debian",)) == (["Debian 10"], [])
+
+
+def marks(folder: Path, **programs: bytes) -> dict[str, tuple[str, str]]:
+    folder.mkdir()
+    for name, program in programs.items():
+        (folder / name).write_bytes(program)
+    mark_build(str(folder), {"a": "nri.a", "b": "nri.b"})
+    assert all((folder / name).read_bytes().startswith(program) for name, program in programs.items())
+    return {name: build_mark.decode((folder / name).read_bytes()[-build_mark.SIZE :]) for name in programs}
+
+
+def test_executables_of_a_build_share_its_mark_and_other_builds_differ(tmp_path: Path) -> None:
+    first = marks(tmp_path / "x", a=b"1", b=b"2")
+    assert first["a"][0] == first["b"][0] != ""
+    assert (first["a"][1], first["b"][1]) == ("nri.a", "nri.b")
+    assert marks(tmp_path / "y", a=b"1", b=b"2") == first
+    assert marks(tmp_path / "z", a=b"1", b=b"3")["a"] != first["a"]
+    assert marks(tmp_path / "swapped", a=b"2", b=b"1")["a"] != first["a"]

@@ -1,58 +1,56 @@
-"""`nri new`: a folder whose plugin works as it is, or one clear sentence and nothing that is half made."""
+"""`nri new`: a folder with a plugin, or one clear sentence and nothing that is half made."""
 
 from __future__ import annotations
 
 import os
 import re
-from pathlib import Path
+import tomllib
+from typing import TYPE_CHECKING
 
 import pytest
 
-from nri.authoring.scaffold import KINDS, Kind, NewPluginError, class_name, make, module_name
-from tests.integration.cli.running import Ran, process
+from nri.authoring.scaffold import KINDS, NewPluginError, class_name, make, module_name
+from tests.integration.cli.running import inside
 from tests.support.linters import run_module
+from tests.support.v2_template import ROOT, TEMPLATE
 
-V01 = [kind for kind in KINDS if kind.template != "v2"]
-
-
-def new(folder: Path, *words: str) -> Ran:
-    return process("new", *words, cwd=folder)
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
-@pytest.mark.parametrize("kind", V01, ids=lambda kind: kind.template)
-def test_what_it_makes_passes_its_own_tests_and_the_usual_checks(tmp_path: Path, kind: Kind) -> None:
-    option = kind.option.split() if kind.option else []
-    ran = new(tmp_path, "pinner", *option)
-    assert (ran.status, ran.stdout) == (0, "made pinner: 10-pinner.conf, README.md, pinner.py, test_pinner.py\n")
-    folder = tmp_path / "pinner"
-    assert re.search(
-        r"^\d+ passed", run_module(folder, "pytest", "-q", "-W", "error", "-p", "no:cacheprovider"), re.M
-    )
-    run_module(folder, "mypy", "--strict", "--cache-dir", str(tmp_path / "cache"), "pinner.py", "test_pinner.py")
-    run_module(folder, "ruff", "check", "--isolated", "--no-cache", ".")
-    lines = (folder / "README.md").read_text().splitlines()
-    assert len(lines) <= 11
-    shown = run_module(folder, "nri.cli.entry", "run", "pinner.py")
-    assert "the conf is that of 10-pinner.conf" in shown
-
-
-@pytest.mark.parametrize("name", ["a", "cpu-pinner", "a-name-that-is-longer-than-most"])
-def test_it_has_the_format_of_ruff_whatever_its_name(tmp_path: Path, name: str) -> None:
-    for kind in V01:
+def test_options_choose_the_kind_and_the_files_are_named(tmp_path: Path) -> None:
+    for kind in KINDS:
         (tmp_path / kind.template).mkdir()
-        make(name, kind, str(tmp_path / kind.template))
-    run_module(tmp_path, "ruff", "format", "--check", "--isolated", "--no-cache", ".")
+        made = inside("new", "pinner", *kind.option.split(), "--dir", kind.template, cwd=tmp_path)
+        files = "10-pinner.conf, README.md, pinner.py, test_pinner.py"
+        if kind.template == "v2":
+            files = "README.md, conf.json, pinner.py, test_pinner.py"
+        assert (made.status, made.stdout) == (0, f"made {kind.template}/pinner: {files}\n")
+        sources = {path.name: path.read_text() for path in (tmp_path / kind.template / "pinner").iterdir()}
+        assert len(sources["README.md"].splitlines()) <= 11
+    texts = {(tmp_path / kind.template / "pinner/pinner.py").read_text() for kind in KINDS}
+    assert len(texts) == len(KINDS)
+    assert inside("new", "a-b", cwd=tmp_path).stdout == "made a-b: 10-a-b.conf, README.md, a_b.py, test_a_b.py\n"
+    listed = inside("new", "--list").stdout.splitlines()
+    assert [line.split("  ")[0] for line in listed] == ["KIND", *[kind.option or "(none)" for kind in KINDS]]
 
 
-def test_a_name_that_is_taken_makes_a_module_of_another_name(tmp_path: Path) -> None:
-    assert new(tmp_path, "json").status == 0
-    assert sorted(os.listdir(tmp_path / "json")) == [
-        "10-json.conf",
-        "README.md",
-        "json_plugin.py",
-        "test_json_plugin.py",
-    ]
-    run_module(tmp_path / "json", "pytest", "-q", "-p", "no:cacheprovider")
+def test_v2_template_has_only_known_placeholders() -> None:
+    found = {word for path in TEMPLATE.iterdir() for word in re.findall(r"@\w*@?", path.read_text())}
+    assert found - {"@pytest"} == {"@name@", "@class@", "@module@"}
+
+
+def test_files_have_the_format_of_ruff_whatever_their_name(tmp_path: Path) -> None:
+    rules = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["ruff"]
+    for kind in KINDS:
+        for name in ("a", "cpu-pinner", "a-name-that-is-longer-than-most"):
+            folder = tmp_path / ("v2" if kind.template == "v2" else "v01") / kind.template
+            folder.mkdir(parents=True, exist_ok=True)
+            make(name, kind, str(folder))
+    check = ("ruff", "format", "--check", "--isolated", "--no-cache")
+    run_module(tmp_path, *check, "v01")
+    options = f"--line-length={rules['line-length']}", f"--target-version={rules['target-version']}"
+    run_module(tmp_path, *check, *options, "v2")
 
 
 @pytest.mark.parametrize(
@@ -63,6 +61,7 @@ def test_a_name_that_is_taken_makes_a_module_of_another_name(tmp_path: Path) -> 
         ("CPU.pinner", "cpu_pinner", "CPUPinner"),
         ("9p", "plugin_9p", "Plugin9p"),
         ("class", "class_plugin", "Class"),
+        ("json", "json_plugin", "Json"),
         ("none", "none", "PluginNone"),
         ("nri", "nri_plugin", "Nri"),
         ("test-it", "test_it_plugin", "TestIt"),
@@ -73,11 +72,6 @@ def test_a_name_becomes_names_that_python_takes(name: str, module: str, class_: 
     assert (module_name(name), class_name(name)) == (module, class_)
     assert module.isidentifier()
     assert class_.isidentifier()
-
-
-def test_the_kinds_are_listed() -> None:
-    lines = new(Path("/"), "--list").stdout.splitlines()
-    assert [line.split("  ")[0] for line in lines] == ["KIND", *[kind.option or "(none)" for kind in KINDS]]
 
 
 @pytest.mark.parametrize(
@@ -94,11 +88,11 @@ def test_the_kinds_are_listed() -> None:
         ((), 2, "expected the NAME of the new plugin"),
     ],
 )
-def test_what_cannot_be_made_is_one_sentence_and_leaves_nothing(
+def test_a_wrong_command_prints_one_sentence_and_leaves_nothing(
     tmp_path: Path, words: tuple[str, ...], status: int, said: str
 ) -> None:
     (tmp_path / "there").touch()
-    ran = new(tmp_path, *words)
+    ran = inside("new", *words, cwd=tmp_path)
     assert (ran.status, ran.stdout) == (status, "")
     assert said in ran.stderr
     assert os.listdir(tmp_path) == ["there"]

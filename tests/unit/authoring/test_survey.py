@@ -1,7 +1,8 @@
-"""What a plugin's own code reaches, and which modules its executable can go without."""
+"""The modules that a plugin's own code names and reaches, and which ones its executable can go without."""
 
 from __future__ import annotations
 
+import ast
 import sys
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ import pytest
 
 import nri
 from nri.authoring.build_errors import BuildError
+from nri.authoring.named_modules import NamedModules
 from nri.authoring.packing import NOT_IN_PLUGINS
 from nri.authoring.survey import Survey
 
@@ -17,6 +19,62 @@ if TYPE_CHECKING:
 
 SOURCE = nri.__file__.removesuffix("/nri/__init__.py")
 STANDARD = [path for path in sys.path if path.startswith(sys.base_prefix)]
+
+# One source
+
+
+def named(text: str, *, is_main: bool = False) -> NamedModules:
+    return NamedModules(ast.parse(text), is_main=is_main)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("import a.b, c", {"a.b", "c"}),
+        ("from a import b", {"a"}),
+        ("def f():\n  if True:\n    import a", {"a"}),
+        ("class C:\n  async def f(self):\n    from a.b import c", {"a.b"}),
+        ("import_module('a.b'); importlib.import_module('c'); __import__('d')", {"a.b", "c", "d"}),
+        ("class C:\n  uses = ('a.b', 'c')\n  used: tuple = ('d',)", {"a.b", "c"}),
+        ("__import__('a' + x); import_module(name)", set()),
+        ("if TYPE_CHECKING:\n  import a\nelse:\n  import b", {"b"}),
+        ("if typing.TYPE_CHECKING:\n  import a", set()),
+        ("if __name__ == '__main__':\n  import a", set()),
+        ("f = lambda: __import__('a')", {"a"}),
+        ("@__import__('a').b\ndef f(): pass", {"a"}),
+    ],
+)
+def test_all_imports_that_can_run_are_found(text: str, expected: set[str]) -> None:
+    assert {each.module for each in named(text).imports} == expected
+
+
+def test_a_program_runs_what_another_module_does_not() -> None:
+    text = "if __name__ == '__main__':\n  import a"
+    assert [each.module for each in named(text, is_main=True).imports] == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("text", "is_caught"),
+    [
+        ("try:\n  import a\nexcept ImportError:\n  pass", True),
+        ("try:\n  import a\nexcept (OSError, ModuleNotFoundError):\n  pass", True),
+        ("try:\n  import a\nexcept:\n  pass", True),
+        ("try:\n  import a\nexcept OSError:\n  pass", False),
+        ("try:\n  pass\nexcept ImportError:\n  import a", False),
+        ("try:\n  try:\n    import a\n  finally:\n    pass\nexcept ImportError:\n  pass", True),
+    ],
+)
+def test_an_import_that_may_fail_is_known(text: str, is_caught: bool) -> None:
+    assert [each.is_caught for each in named(text).imports] == [is_caught]
+
+
+def test_line_function_and_texts_are_known() -> None:
+    (late,) = named("def f():\n  def g():\n    import a").imports
+    assert (late.line, late.function) == (3, "f")
+    assert named("x = 'ssl', 'a.b', 'no name', '-', '', 3").texts == {"ssl", "a.b"}
+
+
+# A plugin with what it imports
 
 
 def survey(folder: Path, text: str, **modules: str) -> Survey:
@@ -36,8 +94,7 @@ WITH_TRACEBACKS = {"dataclasses", "inspect"} if sys.version_info >= (3, 14) else
 """What ``traceback``, which every plugin needs, imports with this Python."""
 
 NEEDS = {
-    "nothing": ("from nri import skel", set()),
-    "cgroups": ("from nri import cgroups, skel\nfrom nri.types import v1", set()),
+    "nothing": ("from nri import cgroups, skel\nfrom nri.types import v1", set()),
     "late": ("def f():\n  import pathlib", {"pathlib", "urllib"}),
     "late, in another module of the package": ("import zoneinfo", {"pathlib", "tempfile"}),
     "in turn": (
@@ -48,7 +105,6 @@ NEEDS = {
     "os with popen": ("import os\ndef f(): os.popen('x')", {"subprocess", "threading"}),
     "a text": ("NAMES = ['tempfile']", {"tempfile"}),
     "an encoding": ("def f(x): return x.decode('shift-jis')", {"_codecs_jp", "_multibytecodec"}),
-    "types only": ("if TYPE_CHECKING:\n  import dataclasses", set()),
 }
 
 
@@ -65,8 +121,9 @@ def test_what_the_plugin_names_is_needed_with_what_that_imports(tmp_path: Path, 
 def test_local_modules_and_packages_are_followed(tmp_path: Path) -> None:
     found = survey(
         tmp_path,
-        "import local",
+        "import local, pickle",
         home__local="def f():\n  from third import deep",
+        home__pickle="import statistics",  # it goes before the one of the standard library
         packages__third____init__="",
         packages__third__deep="from .deeper import x",
         packages__third__deeper="def f():\n  import zipfile",
@@ -74,10 +131,6 @@ def test_local_modules_and_packages_are_followed(tmp_path: Path) -> None:
     assert found.needs("zipfile")
     assert {"local", "third", "third.deep"} <= found.own
     assert "third.deeper" not in found.own
-
-
-def test_a_local_module_goes_before_one_of_the_standard_library(tmp_path: Path) -> None:
-    found = survey(tmp_path, "import pickle", home__pickle="import statistics")
     assert found.needs("statistics")
     assert not found.needs("_pickle")
 
@@ -88,16 +141,13 @@ def test_an_own_import_that_finds_nothing_is_missing_unless_it_is_caught(tmp_pat
     assert [(each.module, each.line) for each in found.missing] == [("missing", 7)]
 
 
-def test_a_local_module_that_is_no_python_is_named(tmp_path: Path) -> None:
+def test_wrong_source_is_named_if_it_is_local_and_left_to_the_run_in_a_package(tmp_path: Path) -> None:
     with pytest.raises(BuildError, match=r"local\.py:1: SyntaxError: "):
         survey(tmp_path, "import local", home__local="x = (")
-
-
-def test_a_package_that_is_no_python_is_left_to_the_run(tmp_path: Path) -> None:
     assert survey(tmp_path, "import third", packages__third="x = (").missing == []
 
 
-def test_a_module_that_is_no_source_is_noted(tmp_path: Path) -> None:
+def test_a_module_without_source_is_noted(tmp_path: Path) -> None:
     (tmp_path / "packages").mkdir()
     (tmp_path / "packages/compiled.abi3.so").write_bytes(b"\x7fELF")
     assert survey(tmp_path, "import compiled").unreadable == {"compiled"}

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import threading
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
-from nri.authoring import workplace
 from nri.authoring.build_errors import BuildError
 from nri.authoring.workplace import PREFIX, Workplace
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def make(folder: Path, text: str) -> Path:
@@ -25,27 +22,28 @@ def make(folder: Path, text: str) -> Path:
     return folder
 
 
+def build(work: Workplace) -> str:
+    """Make a new result in a temporary folder."""
+    return str(make(Path(work.folder) / "built", "new"))
+
+
 def test_a_result_is_moved_to_its_place_and_nothing_else_is_left(tmp_path: Path) -> None:
     with Workplace(str(tmp_path / "a/dist")) as work:
-        built = make(tmp_path / "a/dist" / os.path.basename(work.folder) / "built", "new")
-        work.install(str(built), work.target("plugin"))
+        work.install(build(work), work.target("plugin"))
     assert os.listdir(tmp_path / "a/dist") == ["plugin"]
     assert (tmp_path / "a/dist/plugin/plugin").read_text() == "new"
 
 
-@pytest.mark.parametrize("error", [BuildError("refused"), KeyboardInterrupt(), SystemExit(143)])
+@pytest.mark.parametrize("error", [BuildError("refused"), KeyboardInterrupt()])
 def test_after_an_error_all_is_as_before(tmp_path: Path, error: BaseException) -> None:
     with pytest.raises(type(error)), Workplace(str(tmp_path / "a/b")) as work:
-        make(tmp_path / "a/b" / os.path.basename(work.folder) / "built", "new")
+        build(work)
         raise error
     assert os.listdir(tmp_path) == []
-
-
-def test_after_an_error_the_earlier_result_stays(tmp_path: Path) -> None:
     make(tmp_path / "dist/plugin", "old")
-    with pytest.raises(BuildError), Workplace(str(tmp_path / "dist")) as work:
+    with pytest.raises(type(error)), Workplace(str(tmp_path / "dist")) as work:
         work.target("plugin")
-        raise BuildError("refused")
+        raise error
     assert os.listdir(tmp_path / "dist") == ["plugin"]
     assert (tmp_path / "dist/plugin/plugin").read_text() == "old"
 
@@ -64,47 +62,53 @@ def test_an_earlier_result_is_replaced_in_one_step(tmp_path: Path) -> None:
 
     thread = threading.Thread(target=look)
     with Workplace(str(tmp_path / "dist")) as work:
-        built = make(tmp_path / "dist" / os.path.basename(work.folder) / "built", "new")
+        built = build(work)
         thread.start()
         for _ in range(501):  # each exchange undoes the one before
-            work.install(str(built), str(target))
+            work.install(built, str(target))
         over.set()
         thread.join()
     assert (target / "plugin").read_text() == "new"
     assert seen <= {"old", "new"}
 
 
-def test_without_an_exchange_an_earlier_result_is_replaced_all_the_same(
+def test_without_an_exchange_an_earlier_result_is_replaced_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(workplace, "_exchange", lambda *_paths: False)
+    monkeypatch.setattr(ctypes, "CDLL", lambda *_args, **_options: object())  # a libc without renameat2
     target = make(tmp_path / "dist/plugin", "old")
     with Workplace(str(tmp_path / "dist")) as work:
-        built = make(tmp_path / "dist" / os.path.basename(work.folder) / "built", "new")
-        work.install(str(built), str(target))
+        work.install(build(work), str(target))
     assert (target / "plugin").read_text() == "new"
     assert os.listdir(tmp_path / "dist") == ["plugin"]
 
 
-def occupy(target: Path, kind: str) -> None:
-    if kind == "a file":
-        target.write_text("mine")
-    elif kind == "a link":
-        target.symlink_to(make(target.parent / "elsewhere", "mine"))
-    elif kind == "a folder of sources":
-        target.mkdir()
-        (target / "plugin.py").write_text("mine")
-    else:
-        make(target, "mine")
-        (target / "notes").write_text("mine")
+def test_a_result_that_cannot_be_moved_leaves_the_earlier_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ctypes, "CDLL", lambda *_args, **_options: object())
+    target = make(tmp_path / "dist/plugin", "old")
+    with (
+        pytest.raises(BuildError, match="plugin: can't be written: No such file"),
+        Workplace(str(tmp_path / "dist")) as work,
+    ):
+        work.install(work.path("missing"), str(target))
+    assert (target / "plugin").read_text() == "old"
 
 
-@pytest.mark.parametrize("kind", ["a file", "a link", "a folder of sources", "a result with something else"])
-def test_what_no_build_has_made_is_not_replaced(tmp_path: Path, kind: str) -> None:
-    occupy(tmp_path / "plugin", kind)
+def test_other_files_are_not_replaced(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "link").symlink_to(make(tmp_path / "elsewhere", "mine"))
+    (tmp_path / "sources").mkdir()
+    (tmp_path / "sources/plugin.py").write_text("mine")
+    (make(tmp_path / "more", "mine") / "notes").write_text("mine")
     before = sorted(tmp_path.rglob("*"))
-    with pytest.raises(BuildError, match="exists and is no result of nri build"), Workplace(str(tmp_path)) as work:
-        work.target("plugin")
+    for name in ("file", "link", "sources", "more"):
+        with (
+            pytest.raises(BuildError, match="exists and is no result of nri build"),
+            Workplace(str(tmp_path)) as work,
+        ):
+            work.target(name)
     assert sorted(tmp_path.rglob("*")) == before
 
 
