@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 
 import pytest
 
@@ -31,29 +32,29 @@ def test_it_is_done_in_a_thread_of_its_own_after_each_quiet_moment() -> None:
 
 
 def test_what_is_put_together_is_done_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deferred, "QUIET", 1.0)
-    monkeypatch.setattr(deferred, "AT_MOST", SOON)
-    work = Work()
-    for _ in range(100):
-        work.deferred.put()
-    assert work.threads == []
-    assert wait_until(lambda: work.threads)
+    work, quiet = Work(), threading.Event()
+    with monkeypatch.context() as patch:
+        patch.setattr(time, "sleep", lambda seconds: quiet.wait(SOON))
+        for _ in range(100):
+            work.deferred.put()
+        assert work.threads == []
+        quiet.set()
+        assert wait_until(lambda: work.threads)
     assert len(work.threads) == 1
 
 
 def test_events_without_a_pause_do_not_postpone_it_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deferred, "QUIET", 0.01)
-    monkeypatch.setattr(deferred, "AT_MOST", 0.02)
-    work = Work()
+    work, sleep = Work(), time.sleep
 
-    def put() -> bool:
-        work.deferred._latest = float("inf")  # an answer at this moment, whenever it is looked at
+    def sleep_until_an_event(seconds: float) -> None:
+        sleep(seconds)
         if not work.threads:
             work.deferred.put()
-            work.deferred._latest = float("inf")
-        return bool(work.threads)
 
-    assert wait_until(put)
+    with monkeypatch.context() as patch:
+        patch.setattr(time, "sleep", sleep_until_an_event)
+        work.deferred.put()
+        assert wait_until(lambda: work.threads)
 
 
 def test_what_is_put_while_it_is_done_is_done_again() -> None:
