@@ -43,16 +43,6 @@ def test_no_bridge_is_an_answer_with_the_reason_beside_it(bridge: Path) -> None:
     assert done.stderr == f"nri metrics: {bridge} does not exist\n"
 
 
-@pytest.mark.parametrize("answer", [b"", b'{"protocol": 2}', b"\xff" * 4096], ids=range(3))
-def test_an_answer_that_cannot_be_used_is_no_bridge(bridge: Path, answer: bytes) -> None:
-    with serving(bridge, answer):
-        done = inside("metrics", "--socket", str(bridge))
-
-    assert (done.status, exposition.parse(done.stdout.encode())) == (0, exposition.of(None))
-    (line,) = done.stderr.splitlines()
-    assert line.startswith(f"nri metrics: {bridge}: ")
-
-
 def test_each_scrape_asks_the_bridge_once_and_follows_it(tmp_path: Path, bridge: Path) -> None:
     with running(tmp_path, bridge, "--listen", ANY) as metrics:
         assert value(metrics.series(), "up") == 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -13,9 +13,6 @@ from nri.status.layout import WIDTH, duration, number, quantile, table
 from nri.status.page import MAX_FAULTS, page
 from nri.status.pod_page import MAX_SHOWN, pod_page
 from tests.support import status_documents as documents
-
-if TYPE_CHECKING:
-    pass
 
 EVIL = "a\x1b[2J\r\n\u202e\udcff\tb"
 
