@@ -1,7 +1,6 @@
 """The part of Go's text/template, and of Helm's functions, that the chart in deploy/helm uses.
 
-Anything else is an error, also what Go accepts: a value that is missing is never printed. Where Helm is installed, a
-test compares this with what it renders.
+Anything else is an error, also what Go accepts: a value that is missing is never printed.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What ``kubectl kustomize`` makes of the features that deploy/kubernetes uses, for machines without kubectl.
 
-Any other feature is an error, and where kubectl is installed a test compares the two. ConfigMaps' names have no hash.
+Any other feature is an error. ConfigMaps' names have no hash.
 """
 
 from __future__ import annotations
