@@ -7,6 +7,7 @@ import fcntl
 import logging
 import os
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
@@ -61,14 +62,17 @@ def test_the_first_one_has_it_at_once_and_its_pid_is_in_the_file(path: Path, tur
     assert turn().stand_by()
     assert path.read_text() == f"{os.getpid()}\n"
     assert path.stat().st_mode & 0o7777 == 0o600
-    assert not os.get_inheritable(int(next(fd for fd in os.listdir("/proc/self/fd") if leads_to(fd, path))))
+    assert [os.get_inheritable(fd) for fd in leading_to(path)] == [False]
 
 
-def leads_to(fd: str, path: Path) -> bool:
-    try:
-        return os.readlink(f"/proc/self/fd/{fd}") == str(path)
-    except OSError:
-        return False
+def leading_to(path: Path) -> list[int]:
+    """This process's descriptors of a file."""
+    found = []
+    for fd in os.listdir("/proc/self/fd"):
+        with suppress(OSError):  # closed meanwhile
+            if os.readlink(f"/proc/self/fd/{fd}") == str(path):
+                found.append(int(fd))
+    return found
 
 
 def test_the_next_one_stands_by_and_has_it_at_the_end_of_the_first(
@@ -89,15 +93,18 @@ def test_the_next_one_stands_by_and_has_it_at_the_end_of_the_first(
     assert third.join() is True
 
 
-def test_one_that_stands_by_can_be_stopped(turn: Callable[..., Turn], caplog: pytest.LogCaptureFixture) -> None:
+def test_one_that_stands_by_can_be_stopped(
+    path: Path, turn: Callable[..., Turn], caplog: pytest.LogCaptureFixture
+) -> None:
     first = turn()
     assert first.stand_by()
     second = Standing(turn())
     assert wait_until(lambda: "standing by: " in caplog.text)
+    assert wait_until(lambda: len(leading_to(path)) == 3)  # the first one's, the second one's, its waiting thread's
     second.turn.stop()
     assert second.join() is False
-    first.release()  # the thread of the second one gets the lock, and gives it up
     second.turn.release()
+    first.release()  # the thread of the second one gets the lock, and gives it up
     assert turn().stand_by()
 
 
