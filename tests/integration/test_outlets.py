@@ -260,7 +260,7 @@ def test_the_bridges_own_settings_are_no_way_either(host: Host, capsys: pytest.C
 class Evil(skel.Plugin):
     type = "evil"
 
-    def __init__(self, error: Exception) -> None:
+    def __init__(self, error: BaseException) -> None:
         self.error = error
 
     def invoke(self, request: Request) -> Result:
