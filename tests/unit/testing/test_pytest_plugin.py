@@ -7,8 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 import nri
 
 ROOT = str(Path(nri.__file__).parents[1])
@@ -48,9 +46,9 @@ def test_a_pod_alone(nri_pod):
 """
 
 
-@pytest.mark.parametrize("options", [["-p", "no:nri", "-p", "nri.testing.pytest_plugin"]])
-def test_the_fixtures(tmp_path: Path, options: list[str]) -> None:
+def test_the_fixtures(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(TESTS)
+    options = ["-p", "no:nri", "-p", "nri.testing.pytest_plugin"]
     command = [sys.executable, "-m", "pytest", *options, "--strict-markers", "-p", "no:cacheprovider", "-q"]
     environment = {"PYTHONPATH": ROOT, "PATH": os.environ["PATH"]}
     done = subprocess.run(
