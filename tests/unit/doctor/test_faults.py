@@ -38,6 +38,11 @@ def replace_containerd(node: ScratchNode) -> None:
     node.path("/proc/700/cmdline").unlink()
 
 
+def native(node: ScratchNode) -> None:
+    unlaunched(node)
+    node.containerd("1.6.20~ds1", "version = 2\n")
+
+
 def outside_and_refused(node: ScratchNode) -> None:
     unlaunched(node)
     node.outside()
@@ -68,6 +73,12 @@ def crio_with_hooks(node: ScratchNode) -> None:
     replace_containerd(node)
     node.crio()
     node.write("/usr/share/containers/oci/hooks.d/10-nri-create.json", HOOK)
+
+
+def crio_with_our_runtime(node: ScratchNode) -> None:
+    replace_containerd(node)
+    node.crio(config='[crio.runtime.runtimes.nri-runc]\nruntime_path = "/opt/nri/sbin/nri-runc"\n')
+    node.write("/opt/nri/sbin/nri-runc", "", 0o755)
 
 
 def podman_twice(node: ScratchNode) -> None:
@@ -164,6 +175,11 @@ CASES = [
         "put the plugins into /etc/nri/conf.json, or use nri-runc: docs/running.md",
     ),
     Wrong(
+        native,
+        "directory-unread: containerd 1.6.20 does not read /etc/nri/resource.d, so clearcfs never run",
+        "put them into /etc/nri/conf.json, or use nri-runc: docs/running.md",
+    ),
+    Wrong(
         twice_for_sandboxes,
         "twice: clearcfs run twice for each pod: containerd 2.1.9 runs those of /etc/nri/conf.json itself "
         "for the sandbox",
@@ -254,6 +270,11 @@ CASES = [
         crio_with_hooks,
         "twice: CRI-O 1.31.2: the bridge and OCI hooks run every plugin twice",
         "rm /usr/share/containers/oci/hooks.d/10-nri-create.json",
+    ),
+    Wrong(
+        crio_with_our_runtime,
+        "twice: CRI-O 1.31.2: the bridge and nri-runc run every plugin twice",
+        "name runc instead of nri-runc in /etc/crio/crio.conf.d/99-nri.conf",
     ),
     Wrong(
         podman_twice,
