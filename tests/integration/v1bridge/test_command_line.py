@@ -35,22 +35,15 @@ def test_settings_of_the_command_line_have_to_be_right(
     assert why in bridge.only_line()
 
 
-def test_a_directory_is_no_settings(bridge: BridgeProcess) -> None:
-    bridge.start(*COMMAND, "--config", "/", stderr=subprocess.PIPE)
-    assert bridge.wait() == 1
-    assert bridge.only_line() == "/: cannot be read: Is a directory; expected the bridge options"
-
-
-@pytest.mark.parametrize("index", ["100", "1x", "١٢"])
+@pytest.mark.parametrize("index", ["100", "١٢"])
 def test_an_index_is_two_digits(bridge: BridgeProcess, index: str) -> None:
     bridge.start(*COMMAND, f"--idx={index}", stderr=subprocess.PIPE)
     assert bridge.wait() == 1
     assert bridge.only_line() == f"found the plugin index {index!r}, expected two digits, as in 10"
 
 
-@pytest.mark.parametrize("words", [["--wat"], ["extra"]])
-def test_a_command_line_that_is_wrong_is_explained(bridge: BridgeProcess, words: list[str]) -> None:
-    bridge.start(*COMMAND, *words, stderr=subprocess.PIPE)
+def test_a_command_line_that_is_wrong_is_explained(bridge: BridgeProcess) -> None:
+    bridge.start(*COMMAND, "--wat", stderr=subprocess.PIPE)
     assert bridge.wait() == 2
     said = bridge.output()[1]
     assert said.splitlines()[-1].startswith("Error: ")

@@ -14,6 +14,7 @@ from nri.errors import NRIError
 from nri.ttrpc import StatusError
 from tests.integration.v1bridge.bridge_process import COMMAND, BridgeProcess, slow, start_container
 from tests.support.host import plugin
+from tests.support.node import Node
 from tests.support.pods import container, pod
 from tests.support.waiting import SOON, until, wait_until
 
@@ -157,7 +158,26 @@ def test_a_late_create_that_fails_is_an_error_and_is_not_repeated(host: Host, br
     assert [step for step in bridge.node.steps if step[0] == "create"] == [("create", "6efd"), ("create", "1f92")]
 
 
-def test_a_delete_waits_for_a_late_create_that_is_running(host: Host, bridge: BridgeProcess) -> None:
+def test_a_delete_waits_for_a_running_late_create_and_is_refused_in_time_and_runs_after_it(
+    host: Host, bridge: BridgeProcess, caplog: pytest.LogCaptureFixture
+) -> None:
+    node = Node(host)
+    node.runtime()
+    host.configure(hanging(bridge), node.keeper())
+    node.bridge.synchronize([], [running()])
+    node.bridge.after_synchronize()
+    assert wait_until((host.root / "begun").exists)
+    said = "nri v0.1: the late create is still running; delete runs after it"
+    with pytest.raises(StatusError, match=said.replace(".", r"\.")):
+        node.stop(0.2)
+    assert f"default/web/app: {said}" in caplog.text
+    assert node.steps == []
+    (host.root / "go").touch()
+    assert wait_until(lambda: node.steps == [("create", "1f92"), ("delete", "1f92")])
+    assert node.bridge.wait_until_idle(SOON)
+
+
+def test_a_delete_that_waits_for_a_late_create_is_answered_after_it(host: Host, bridge: BridgeProcess) -> None:
     host.configure(hanging(bridge), bridge.node.keeper())
     bridge.outside()
     runtime = connected(bridge, containers=[running()])
@@ -167,21 +187,6 @@ def test_a_delete_waits_for_a_late_create_that_is_running(host: Host, bridge: Br
     (host.root / "go").touch()
     thread.join()
     assert bridge.node.steps == [("create", "1f92"), ("delete", "1f92")]
-
-
-def test_a_delete_that_a_hanging_late_create_keeps_waiting_is_answered_in_time_and_runs_after_it(
-    host: Host, bridge: BridgeProcess
-) -> None:
-    host.configure(hanging(bridge), bridge.node.keeper())
-    bridge.outside()
-    runtime = connected(bridge, containers=[running()])
-    assert wait_until((host.root / "begun").exists)
-    with pytest.raises(StatusError, match=r"nri v0\.1: the late create is still running; delete runs after it"):
-        stop_container(runtime, 1.0)
-    assert bridge.node.steps == []
-    (host.root / "go").touch()
-    assert wait_until(lambda: bridge.node.steps == [("create", "1f92"), ("delete", "1f92")])
-    assert "warning default/web/app: nri v0.1: the late create is still running; delete runs after it" in bridge.log
 
 
 def test_a_delete_cancels_a_late_create_that_has_not_begun(host: Host, bridge: BridgeProcess) -> None:
@@ -198,20 +203,20 @@ def test_a_delete_cancels_a_late_create_that_has_not_begun(host: Host, bridge: B
     assert sorted(bridge.node.steps) == [("create", "6efd"), ("delete", "1f92")]
 
 
-def test_forty_pods_at_once(host: Host, bridge: BridgeProcess) -> None:
+def test_many_pods_at_once(host: Host, bridge: BridgeProcess) -> None:
     host.configure(bridge.node.keeper())
     bridge.outside()
-    pods = [pod(id=f"p{number}", name=f"web-{number}") for number in range(40)]
-    containers = [running(id=f"c{number}", pod_sandbox_id=f"p{number}") for number in range(40)]
+    pods = [pod(id=f"p{number}", name=f"web-{number}") for number in range(12)]
+    containers = [running(id=f"c{number}", pod_sandbox_id=f"p{number}") for number in range(12)]
     runtime = bridge.accept()
     runtime.configure()
-    assert runtime.synchronize(pods[:20], more=True).more
-    runtime.synchronize(pods[20:], containers)
+    assert runtime.synchronize(pods[:6], more=True).more
+    runtime.synchronize(pods[6:], containers)
     start_container(runtime)  # events are served meanwhile
-    assert wait_until(lambda: "late: create succeeded for 80, failed for 0, in " in bridge.log, 4 * SOON)
+    assert wait_until(lambda: "late: create succeeded for 24, failed for 0, in " in bridge.log, 4 * SOON)
     late = [(request["state"], request["id"]) for request in bridge.node.kept if request.get("late")]
-    assert sorted(late) == sorted(("create", f"{kind}{n}") for kind in "pc" for n in range(40))
-    assert all(late.index(("create", f"p{n}")) < late.index(("create", f"c{n}")) for n in range(40))
+    assert sorted(late) == sorted(("create", f"{kind}{n}") for kind in "pc" for n in range(12))
+    assert all(late.index(("create", f"p{n}")) < late.index(("create", f"c{n}")) for n in range(12))
 
 
 def test_what_has_not_begun_when_the_connection_ends_is_found_again(host: Host, bridge: BridgeProcess) -> None:
@@ -244,20 +249,16 @@ def test_a_bridge_that_ends_waits_for_the_late_create_that_is_running_and_begins
     assert wait_until(lambda: bridge.node.steps == [("create", "6efd"), ("create", "1f92")])
 
 
-@pytest.mark.parametrize("content", [b"\xff\x00\n../../x\n6efd 1f92\n", None])
-def test_a_record_that_is_broken_or_anothers_counts_as_empty(
-    host: Host, bridge: BridgeProcess, content: bytes | None
-) -> None:
+def test_a_record_that_others_can_write_to_counts_as_empty(host: Host, bridge: BridgeProcess) -> None:
     file = host.root / "v1bridge.record"
-    file.write_bytes(content or b"6efd\n1f92\n")
-    if content is None:
-        file.chmod(0o666)
+    file.write_bytes(b"6efd\n1f92\n")
+    file.chmod(0o666)
     host.configure(bridge.node.keeper())
     bridge.outside()
     connected(bridge, pod(), containers=[running()])
     assert wait_until(lambda: bridge.node.steps == [("create", "6efd"), ("create", "1f92")])
     assert file.read_text() == "6efd\n1f92\n"
-    assert ("the record" in bridge.log) == (content is None)
+    assert "the record" in bridge.log
 
 
 def test_switched_off_it_runs_nothing_and_says_how_many(host: Host, bridge: BridgeProcess) -> None:

@@ -64,9 +64,6 @@ def noted(site: Site) -> Noted:
     "text",
     [
         "",
-        "{",
-        "null",
-        "[]",
         '{"version": "0.1", "plugins": [{"type": "b"}',
         '{"version": "9", "plugins": []}',
         "\xff",

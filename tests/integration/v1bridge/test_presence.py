@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from typing import TYPE_CHECKING
 
-from tests.integration.cli.running import process
+from tests.integration.cli.running import inside
 from tests.integration.v1bridge.bridge_process import BridgeProcess
 from tests.support.waiting import wait_until
 
@@ -17,7 +17,7 @@ def probe(bridge: BridgeProcess) -> tuple[int, str]:
     """The probe's status, and its line."""
     file = bridge.host.root / "settings.json"
     file.write_text(bridge.settings())
-    ran = process("bridge", "--probe", "--config", str(file))
+    ran = inside("bridge", "--probe", "--config", str(file))
     assert ran.stderr == ""
     (line,) = ran.stdout.splitlines()
     return ran.status, line

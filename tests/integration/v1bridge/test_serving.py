@@ -69,21 +69,19 @@ def test_launched_on_a_node_without_journal_and_syslog_it_logs_to_a_file_and_say
 def test_launched_by_a_runtime_that_does_not_configure_it_its_lines_are_in_that_file(
     host: Host, bridge: BridgeProcess
 ) -> None:
-    runtime = bridge.launch()
+    runtime = bridge.launch("first", "01")
     assert runtime.registered.wait(SOON)
+    assert (runtime.registration.plugin_idx, runtime.registration.plugin_name) == ("01", "first")
     assert not (host.root / "var-log").exists()
     runtime.close()
     assert bridge.wait() == 0
     assert f" info v1bridge {describe()}\n" in (host.root / "var-log/v1bridge.log").read_text()
 
 
-def test_launched_it_is_called_as_its_file_is(bridge: BridgeProcess) -> None:
-    runtime = bridge.launch("first", "01")
-    assert runtime.registered.wait(SOON)
-    assert (runtime.registration.plugin_idx, runtime.registration.plugin_name) == ("01", "first")
-
-
-def test_plugins_inherit_neither_the_runtimes_socket_nor_its_names(host: Host, bridge: BridgeProcess) -> None:
+def test_plugins_inherit_neither_the_runtimes_socket_nor_its_names_and_nothing_leaves_a_core_dump(
+    host: Host, bridge: BridgeProcess
+) -> None:
+    """A core dump of the bridge would have the pods' annotations in it."""
     host.install("a")
     host.configure(plugin("a", ["echo"]), bridge.node.keeper())
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1, signal.SIGTERM})
@@ -99,6 +97,9 @@ def test_plugins_inherit_neither_the_runtimes_socket_nor_its_names(host: Host, b
     assert not [each for each in echo["environment"] if each.startswith("NRI_")]
     assert (echo["cwd"], echo["umask"], echo["core"]) == ("/", 0o022, "0")
     assert echo["blocked"] == 0
+    assert bridge.child is not None
+    limits = Path(f"/proc/{bridge.child.pid}/limits").read_text()
+    assert [line.split()[4] for line in limits.splitlines() if line.startswith("Max core file size")] == ["0"]
 
 
 def test_settings_that_are_wrong_are_said_and_it_serves_all_the_same(host: Host, bridge: BridgeProcess) -> None:
@@ -115,15 +116,12 @@ def test_settings_that_are_wrong_are_said_and_it_serves_all_the_same(host: Host,
     assert "unknown key 'logLevl', did you mean \"logLevel\"?; the default is used instead" in bridge.log
 
 
-@pytest.mark.parametrize(
-    "config",
-    ["{", "[]", '{"logFile": "/nowhere/x"}', '{"logFile": "/dev/full"}'],
-)
-def test_no_settings_keep_it_from_being_registered(bridge: BridgeProcess, config: str) -> None:
+def test_no_settings_keep_it_from_being_registered(bridge: BridgeProcess) -> None:
     runtime = bridge.launch(stderr=subprocess.PIPE)
-    assert runtime.configure(config)
-    assert runtime.configure(config)
-    runtime.synchronize([pod()])
+    for config in ("{", '{"logFile": "/nowhere/x"}', '{"logFile": "/dev/full"}'):
+        assert runtime.configure(config)
+        assert runtime.configure(config)
+        runtime.synchronize([pod()])
     runtime.close()
     assert bridge.wait() == 0
     assert "Traceback" not in bridge.output()[1]
@@ -135,19 +133,26 @@ def test_a_plugin_that_runs_when_the_runtime_dies_does_not_outlive_its_deadline(
     host.script(
         "hang", f"#!/bin/sh\necho $$ > {host.root}/part\nmv {host.root}/part {host.root}/pid\nexec sleep 1000\n"
     )
-    host.configure(plugin("hang"))
     runtime = bridge.launch()
     runtime.start(config=bridge.settings())
 
     def ask() -> None:
-        with pytest.raises(NRIError, match=r"ends|closed"):
-            start_container(runtime, 1.5)
+        with pytest.raises(NRIError, match=r"ends|closed|killed|no time is left"):
+            start_container(runtime)
 
-    thread = threading.Thread(target=ask)
-    thread.start()
-    assert wait_until((host.root / "pid").exists)
+    def has_begun(seconds: float) -> bool:
+        """Start a container; return whether its plugin has begun. On a busy machine it may be killed before that."""
+        host.configure(plugin("hang", timeout=seconds))
+        threads.append(threading.Thread(target=ask))
+        threads[-1].start()
+        is_alive = threads[-1].is_alive
+        return wait_until(lambda: (host.root / "pid").exists() or not is_alive()) and (host.root / "pid").exists()
+
+    threads: list[threading.Thread] = []
+    assert any(has_begun(2.0**number) for number in range(7))
     runtime.close()
-    thread.join()
+    for thread in threads:
+        thread.join()
     assert bridge.wait() == 0
     hanging = int((host.root / "pid").read_text())
     assert wait_until(lambda: not is_running(hanging))
@@ -171,15 +176,6 @@ def test_its_threads_have_short_time_slices_and_its_plugins_the_default(host: Ho
     assert wait_until(lambda: time_slice.slice_of(plugin_) == default)
     (host.root / "go").touch()
     thread.join()
-
-
-def test_the_bridge_itself_leaves_no_core_dump_with_a_pods_annotations_in_it(bridge: BridgeProcess) -> None:
-    with core_dumps():
-        runtime = bridge.launch()
-    runtime.start(config=bridge.settings())
-    assert bridge.child is not None
-    limits = Path(f"/proc/{bridge.child.pid}/limits").read_text()
-    assert [line.split()[4] for line in limits.splitlines() if line.startswith("Max core file size")] == ["0"]
 
 
 def test_a_plugin_that_others_can_write_to_is_not_run_and_the_container_does_not_start(
@@ -218,7 +214,6 @@ def test_that_owners_are_not_checked_is_said_whenever_it_is_configured(host: Hos
 @pytest.mark.parametrize(
     ("number", "why"),
     [
-        ("", "NRI_PLUGIN_SOCKET is '', expected the number of a descriptor"),
         ("-1", "NRI_PLUGIN_SOCKET is '-1', expected the number of a descriptor"),
         ("9" * 50, "expected the number of a descriptor"),
         ("999", "descriptor 999 is not a connected socket: Bad file descriptor"),
@@ -357,33 +352,8 @@ def test_without_settings_of_its_own_the_runtimes_count_and_the_log_is_stderr(
     assert [(part["plugin"], part["outcome"]) for part in answered["plugins"]] == [("keeper", "ok")]
 
 
-@pytest.mark.parametrize(("number", "times"), [(signal.SIGTERM, 3), (signal.SIGINT, 1)])
-def test_what_is_running_when_it_is_told_to_end_is_answered(
-    host: Host, bridge: BridgeProcess, number: signal.Signals, times: int
-) -> None:
+def test_what_is_running_when_it_is_told_to_end_is_answered(host: Host, bridge: BridgeProcess) -> None:
     host.configure(slow(host), bridge.node.keeper())
-    bridge.listen()
-    bridge.outside()
-    runtime = bridge.accept()
-    runtime.start()
-    answers: list[Any] = []
-    thread = threading.Thread(target=lambda: answers.append(start_container(runtime)))
-    thread.start()
-    assert wait_until((host.root / "begun").exists)
-    for _ in range(times):
-        bridge.signal(number)
-        assert wait_until(lambda: f"info ending: {number.name}\n" in bridge.log)
-    assert bridge.child is not None
-    assert bridge.child.poll() is None
-    (host.root / "go").touch()
-    thread.join()
-    assert answers == [api.StartContainerResponse()]
-    assert bridge.wait() == 0
-    assert bridge.node.steps == [("create", "1f92")]
-
-
-def test_also_many_at_once_are(host: Host, bridge: BridgeProcess) -> None:
-    host.configure(slow(host))
     bridge.listen()
     bridge.outside()
     runtime = bridge.accept()
@@ -393,13 +363,17 @@ def test_also_many_at_once_are(host: Host, bridge: BridgeProcess) -> None:
     for thread in threads:
         thread.start()
     assert wait_until(lambda: len(host.processes()) >= 10)
-    bridge.signal(signal.SIGTERM)
-    assert wait_until(lambda: "info ending: SIGTERM" in bridge.log)
+    for _ in range(3):
+        bridge.signal(signal.SIGTERM)
+        assert wait_until(lambda: "info ending: SIGTERM\n" in bridge.log)
+    assert bridge.child is not None
+    assert bridge.child.poll() is None
     (host.root / "go").touch()
     for thread in threads:
         thread.join()
     assert answers == [api.StartContainerResponse()] * 10
     assert bridge.wait() == 0
+    assert bridge.node.steps == [("create", "1f92")] * 10
 
 
 def test_an_error_is_an_answer_too(host: Host, bridge: BridgeProcess) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from nri.status import client
 from nri.ttrpc import StatusError
-from tests.integration.cli.running import Ran, process
+from tests.integration.cli.running import Ran, inside
 from tests.integration.v1bridge.bridge_process import BridgeProcess, start_container
 from tests.support.host import plugin
 from tests.support.waiting import wait_until
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def status(bridge: BridgeProcess, *words: str) -> Ran:
-    return process("status", "--config", str(bridge.host.root / "settings.json"), *words)
+    return inside("status", "--config", str(bridge.host.root / "settings.json"), *words)
 
 
 def check(bridge: BridgeProcess, *words: str) -> tuple[int, str]:

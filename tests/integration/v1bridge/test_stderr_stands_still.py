@@ -62,28 +62,16 @@ class Outside:
         self.runtime.close()
 
 
-BRIDGES = [*[(kind, "from source") for kind in KINDS], ("a pipe", "compiled")]
-
-
-@pytest.fixture(params=BRIDGES, ids=" ".join)
-def bridge(request: pytest.FixtureRequest) -> tuple[str, str]:
-    """The kind of its stderr, and the command that starts it."""
-    kind, command = request.param
-    if command == "compiled":
-        request.getfixturevalue("binaries")
-    return kind, command
-
-
 @pytest.fixture
-def stderr(bridge: tuple[str, str]) -> Iterator[Ends]:
-    with ends(bridge[0]) as made:
+def stderr() -> Iterator[Ends]:
+    with ends("a pipe") as made:
         yield made
 
 
 @pytest.fixture
-def node(bridge: tuple[str, str], host: Host, stderr: Ends) -> Iterator[Outside]:
+def node(host: Host, stderr: Ends) -> Iterator[Outside]:
     host.conf.mkdir()
-    node = Outside(host, COMMANDS[bridge[1]], stderr.fd)
+    node = Outside(host, COMMANDS["from source"], stderr.fd)
     yield node
     node.close()
 
@@ -94,7 +82,22 @@ def chatty(host: Host, *, fails: str = "") -> None:
     host.configure(PluginEntry(type="chatty", failure_policy="ignore"))
 
 
-def test_pods_start_and_it_ends_when_it_is_told_to(host: Host, node: Outside, stderr: Ends) -> None:
+@pytest.mark.parametrize(("kind", "command"), [*[(kind, "from source") for kind in KINDS], ("a pipe", "compiled")])
+def test_pods_start_and_it_ends_when_it_is_told_to(
+    request: pytest.FixtureRequest, host: Host, kind: str, command: str
+) -> None:
+    if command == "compiled":
+        request.getfixturevalue("binaries")
+    host.conf.mkdir()
+    with ends(kind) as stderr:
+        node = Outside(host, COMMANDS[command], stderr.fd)
+        try:
+            serves_and_ends(host, node, stderr)
+        finally:
+            node.close()
+
+
+def serves_and_ends(host: Host, node: Outside, stderr: Ends) -> None:
     chatty(host)
     assert node.start() == ""
     assert "says state=create container=default/web/app id=1f92 plugin=chatty line=1\n" in stderr.read()
@@ -128,10 +131,10 @@ def test_what_is_running_when_it_is_told_to_end_is_answered(host: Host, node: Ou
     assert node.process.wait(SOON) == 0
 
 
-def test_one_that_starts_with_a_full_stderr_is_connected(host: Host, stderr: Ends, bridge: tuple[str, str]) -> None:
+def test_one_that_starts_with_a_full_stderr_is_connected(host: Host, stderr: Ends) -> None:
     stderr.fill()
     host.conf.mkdir()
-    node = Outside(host, COMMANDS[bridge[1]], stderr.fd)
+    node = Outside(host, COMMANDS["from source"], stderr.fd)
     try:
         chatty(host)
         assert node.start() == ""

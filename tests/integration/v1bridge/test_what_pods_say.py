@@ -13,7 +13,7 @@ from tests.integration.v1bridge.site import Attached
 from tests.support.pods import container, pod
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable
 
     from tests.support.host import Host
 
@@ -56,25 +56,23 @@ class Reserving(Attached):
         return self.tree.get(CONTAINER, "cpuset.cpus")
 
 
-@pytest.fixture
-def site(request: pytest.FixtureRequest, host: Host) -> Iterator[Reserving]:
-    site = Reserving(host, prefork=request.param == "prefork")
-    yield site
-    site.close()
-
-
 PREFORKED = ("reserved CPUs", "the costliest list", "a hundred thousand")
 
 
 @pytest.mark.parametrize(
-    ("said", "site"),
-    [(said, "for each request") for said in SAID] + [(said, "prefork") for said in PREFORKED],
-    indirect=["site"],
+    ("prefork", "names"), [(False, SAID), (True, PREFORKED)], ids=["for each request", "prefork"]
 )
-def test_the_reserved_cpus_are_kept(site: Reserving, said: str) -> None:
-    site.runtime.start_container(pod(annotations=SAID[said], labels={}), container())
-    assert site.cpus() == "2-7"
-    site.tree.put(CONTAINER, "cpuset.cpus", "0-7\n")  # as the runtime does
-    site.runtime.post_update_container(pod(annotations=SAID[said], labels={}), container())
-    assert site.cpus() == "2-7"
-    assert site.keeps_the_bridge()
+def test_the_reserved_cpus_are_kept_whatever_a_pod_says(host: Host, prefork: bool, names: Iterable[str]) -> None:
+    site = Reserving(host, prefork=prefork)
+    try:
+        for said in names:
+            about = pod(annotations=SAID[said], labels={})
+            site.runtime.start_container(about, container())
+            assert site.cpus() == "2-7", said
+            site.tree.put(CONTAINER, "cpuset.cpus", "0-7\n")  # as the runtime does
+            site.runtime.post_update_container(about, container())
+            assert site.cpus() == "2-7", said
+            assert site.keeps_the_bridge(), said
+            site.tree.put(CONTAINER, "cpuset.cpus", "0-7\n")
+    finally:
+        site.close()
