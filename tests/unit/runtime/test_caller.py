@@ -27,7 +27,6 @@ UNKNOWN = "the version of containerd at {} is not known: {}; its plugins may run
         ((1, 6), True, True),
         ((1, 7), False, False),
         ((2, 0), True, False),
-        ((2, 2), True, False),
     ],
 )
 def test_what_each_generation_runs_itself(version: tuple[int, int], sandbox: bool, container: bool) -> None:
@@ -41,10 +40,8 @@ def test_what_each_generation_runs_itself(version: tuple[int, int], sandbox: boo
         ([SHIM, "-namespace", "k8s.io", "-id", "x", "-address", ADDRESS], ADDRESS),
         ([SHIM, "-namespace=k8s.io", f"--address={ADDRESS}", "delete"], ADDRESS),
         ([SHIM, "-namespace", "moby", "-id", "x", "-address", ADDRESS], ""),
-        ([SHIM, "-namespace", "default", "-address", ADDRESS], ""),
         ([SHIM, "-namespace", "k8s.io", "-address"], ""),
         (["/usr/bin/conmon", "-namespace", "k8s.io", "-address", ADDRESS], ""),
-        (["containerd-shim"], ""),
         ([], ""),
     ],
 )
@@ -57,7 +54,6 @@ def test_a_shim_of_kubernetes_is_known_by_its_command_line(words: list[str], add
     [
         ("containerd github.com/containerd/containerd 1.6.20~ds1 1.6.20~ds1-1+deb12u3\n", (1, 6)),
         ("containerd github.com/containerd/containerd/v2 v2.1.9 abc\n", (2, 1)),
-        ("containerd containerd.io v1.7.24 1fb83\n", (1, 7)),
         ("containerd containerd.io 1.7.0-rc.1 abc", (1, 7)),
     ],
 )
@@ -65,10 +61,10 @@ def test_the_version_of_containerd(output: str, version: tuple[int, int]) -> Non
     assert caller.version_in(output) == version
 
 
-@pytest.mark.parametrize("output", ["", "containerd", "containerd x HEAD.m abc", "a b v"])
-def test_what_is_no_version(output: str) -> None:
-    with pytest.raises(ValueError, match="it prints no version"):
-        caller.version_in(output)
+def test_other_output_is_no_version() -> None:
+    for output in ("", "containerd x HEAD.m abc", "a b v", "a b 1", "a b 1.x"):
+        with pytest.raises(ValueError, match="it prints no version"):
+            caller.version_in(output)
 
 
 def test_a_container_without_the_annotation_is_not_of_kubernetes() -> None:
@@ -78,20 +74,13 @@ def test_a_container_without_the_annotation_is_not_of_kubernetes() -> None:
     assert said == []
 
 
-def test_a_containerd_that_does_not_listen_is_noted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_containerd_without_a_known_version_is_noted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     said: list[str] = []
     address = str(tmp_path / "sock")
     monkeypatch.setattr(caller, "command_line", lambda pid: [SHIM, "-namespace", "k8s.io", "-address", address])
     assert not caller.runs_plugins_itself({KIND_KEY: "container"}, 1, said.append)
-    assert said == [UNKNOWN.format(address, "No such file or directory")]
-
-
-def test_something_else_that_listens_is_noted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    said: list[str] = []
-    address = str(tmp_path / "sock")
-    monkeypatch.setattr(caller, "command_line", lambda pid: [SHIM, "-namespace", "k8s.io", "-address", address])
-    with socket.socket(socket.AF_UNIX) as listening:
+    with socket.socket(socket.AF_UNIX) as listening:  # this Python
         listening.bind(address)
         listening.listen()
-        assert not caller.runs_plugins_itself({KIND_KEY: "container"}, 1, said.append)
-    assert said == [UNKNOWN.format(address, "it prints no version")]
+        assert not caller.runs_plugins_itself({KIND_KEY: "sandbox"}, 1, said.append)
+    assert said == [UNKNOWN.format(address, why) for why in ("No such file or directory", "it prints no version")]

@@ -103,24 +103,20 @@ def test_the_end_of_a_link_that_others_can_lead_away_is_not_replaced(path: Path,
     assert path.read_text() == OLD
 
 
-@pytest.mark.parametrize(
-    ("text", "wrong"),
-    [("", "the document is empty"), ("[]", "expected an object"), ("{", "found the end of the document")],
-)
-def test_what_is_no_configuration_is_named(path: Path, text: str, wrong: str) -> None:
-    path.write_text(text)
-    with pytest.raises(NRIError, match=f"config.json: .*{wrong}"):
-        ConfigFile(str(path))
-
-
-def test_what_cannot_be_read_is_named(path: Path, tmp_path: Path) -> None:
-    with pytest.raises(NRIError, match="missing: cannot be read: No such file"):
-        ConfigFile(str(tmp_path / "missing"))
-    with pytest.raises(NRIError, match="is a directory, expected a regular file"):
-        ConfigFile(str(tmp_path))
+def test_a_wrong_or_unreadable_configuration_is_named(path: Path, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
-    with pytest.raises(NRIError, match="is a FIFO, expected a regular file"):
-        ConfigFile(str(tmp_path / "fifo"))
+    for text, wrong in (("", "the document is empty"), ("[]", "expected an object"), ("{", "found the end of the")):
+        path.write_text(text)
+        with pytest.raises(NRIError, match=f"config.json: .*{wrong}"):
+            ConfigFile(str(path))
+    for name, wrong in (
+        ("missing", "missing: cannot be read: No such file"),
+        ("", "is a directory, expected a regular file"),
+        ("fifo", "is a FIFO, expected a regular file"),
+        ("\0", "cannot be read: embedded null byte"),
+    ):
+        with pytest.raises(NRIError, match=wrong):
+            ConfigFile(str(tmp_path / name))
 
 
 def test_a_full_disk_leaves_the_old_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

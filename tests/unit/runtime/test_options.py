@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import jsonschema
 import pytest
@@ -32,15 +31,13 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "runtime.json"
 
 
-@pytest.mark.parametrize(
-    "text", [None, "", "{}", '{"runtime": null}', '{"x-note": "hello"}', '{"$schema": "file:///a"}']
-)
-def test_without_options_there_are_the_defaults(file: Path, text: str | None) -> None:
-    if text is not None:
-        file.write_text(text)
-    options = load(str(file))
-    assert (options.runtime, options.conf_dir, options.bin_dirs) == ("", "/etc/nri/resource.d", ("/opt/nri/bin",))
-    assert (options.failure_policy, options.timeout, options.deadline, options.fault) == ("fail", 10, 30, "")
+def test_without_options_there_are_the_defaults(file: Path) -> None:
+    for text in (None, "", "{}", '{"runtime": null}', '{"x-note": "hello"}', '{"$schema": "file:///a"}'):
+        if text is not None:
+            file.write_text(text)
+        options = load(str(file))
+        assert (options.runtime, options.conf_dir, options.bin_dirs) == ("", "/etc/nri/resource.d", ("/opt/nri/bin",))
+        assert (options.failure_policy, options.timeout, options.deadline, options.fault) == ("fail", 10, 30, "")
 
 
 def test_every_option_is_read(file: Path) -> None:
@@ -82,25 +79,24 @@ def test_what_is_right_counts_beside_a_fault(file: Path) -> None:
     assert (options.runtime, options.deadline) == ("crun", 30)
 
 
-def test_a_file_that_others_can_write_is_not_followed(file: Path) -> None:
+def test_a_file_or_directory_that_others_can_write_is_not_followed(file: Path) -> None:
     file.write_text('{"runtime": "/bin/false"}')
     file.chmod(0o646)
     options = load(str(file))
-    assert options.runtime == ""
-    assert "is writable by others (mode 0646" in options.fault
-
-
-def test_a_directory_that_others_can_write_is_not_followed(file: Path) -> None:
-    file.write_text('{"runtime": "/bin/false"}')
+    assert (options.runtime, "is writable by others (mode 0646" in options.fault) == ("", True)
+    file.chmod(0o644)
+    assert load(str(file)).runtime == "/bin/false"
     file.parent.chmod(0o777)
     options = load(str(file))
     assert (options.runtime, options.fault.startswith(f"{file.parent} is writable by others")) == ("", True)
 
 
-@pytest.mark.parametrize(
-    "value",
-    [*({key: value} for key, value in ALL.items()), {"runtime": "."}, {"runtime": "a/b"}, {"runtime": "runc\n"}],
-)
-def test_the_schema_gives_the_same_verdict(value: dict[str, Any]) -> None:
-    valid = jsonschema.Draft202012Validator(WrapperOptions.schema()).is_valid(value)
-    assert valid == WrapperOptions.table.accepts(value), re.escape(str(value))
+def test_the_schema_gives_the_same_verdict() -> None:
+    validator = jsonschema.Draft202012Validator(WrapperOptions.schema())
+    for value in (
+        *({key: value} for key, value in ALL.items()),
+        {"runtime": "."},
+        {"runtime": "a/b"},
+        {"runtime": "runc\n"},
+    ):
+        assert validator.is_valid(value) == WrapperOptions.table.accepts(value), value

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 JSON = '{"level":"error","msg":"nri-runc create: plugin a: said \\"no\\"","time":"TIME"}'
+TEXT = 'time="TIME" level=error msg="nri-runc create: plugin a: said \\"no\\""'
 SAID = 'nri-runc create: plugin a: said "no"'
 
 
@@ -31,9 +32,9 @@ def timeless(text: str) -> str:
 @pytest.mark.parametrize(
     ("words", "is_crun", "line"),
     [
-        ("create", False, 'time="TIME" level=error msg="nri-runc create: plugin a: said \\"no\\""'),
+        ("create", False, TEXT),
         ("--log-format json create", False, JSON),
-        ("--log /dev/stderr create", False, 'time="TIME" level=error msg="nri-runc create: plugin a: said \\"no\\""'),
+        ("--log /dev/stderr create", False, TEXT),
         ("create", True, SAID),
         ("--log-format json create", True, SAID),
         ("--log journald:x create", True, SAID),
@@ -45,25 +46,22 @@ def test_without_a_log_the_error_is_on_stderr_in_its_form(words: str, is_crun: b
     assert timeless(stderr.getvalue()) == f"{line}\n"
 
 
-@pytest.mark.parametrize("prefix", ["", "file:"])
-@pytest.mark.parametrize("is_crun", [False, True], ids=["runc", "crun"])
-@pytest.mark.parametrize("format_", ["json", "text"])
-def test_with_a_log_the_error_is_in_both(tmp_path: Path, format_: str, is_crun: bool, prefix: str) -> None:
+@pytest.mark.parametrize(
+    ("prefix", "is_crun", "format_", "line"),
+    [
+        ("", False, "json", JSON),
+        ("", False, "text", TEXT),
+        ("file:", True, "json", JSON),
+        ("", True, "text", SAID),
+    ],
+)
+def test_with_a_log_the_error_is_in_both(tmp_path: Path, prefix: str, is_crun: bool, format_: str, line: str) -> None:
     log = tmp_path / "log"
     log.write_text("before\n")
     outlets, stderr = report(f"--log {prefix}{log} --log-format {format_} create", is_crun=is_crun)
     outlets.error('plugin a: said "no"')
     assert stderr.getvalue() == f"{SAID}\n"
-    before, line = log.read_text().splitlines()
-    assert before == "before"
-    if format_ == "json":
-        document = json.loads(line)
-        assert (document["level"], document["msg"]) == ("error", SAID)
-        assert timeless(document["time"]) == "TIME"
-    elif is_crun:
-        assert line == SAID
-    else:
-        assert line.startswith('time="') and line.endswith(f"level=error msg={json.dumps(SAID)}")
+    assert timeless(log.read_text()) == f"before\n{line}\n"
 
 
 def test_a_note_is_not_on_the_containers_stderr_if_there_is_a_file(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from nri.runtime.commandline import RESOURCES, CommandLine
+from nri.runtime.commandline import OPTIONS, RESOURCES, CommandLine
 from nri.runtime.update import resources_of
 from nri.types import DecodeError
 
@@ -34,11 +34,12 @@ def test_options_become_resources(words: str, resources: dict[str, Any]) -> None
 
 def test_every_option_has_a_place() -> None:
     assert all(read(f"--{name} 1") for name in RESOURCES)
+    assert all(OPTIONS["update"][name] == (name, True) for name in RESOURCES)
 
 
 @pytest.mark.parametrize(
     "words", ["--memory much", "--cpu-quota 5M", "--memory 1x", "--memory infG", "--pids-limit 1.5"]
 )
-def test_what_is_no_number_is_named(words: str) -> None:
+def test_a_wrong_number_is_named(words: str) -> None:
     with pytest.raises(DecodeError, match=rf"{words.partition(' ')[0]}: found .*, expected a (whole )?number"):
         read(words)
