@@ -2,7 +2,7 @@
 SHELL := /bin/sh
 PYTHON ?=
 EVENTS ?= 20000
-PYTEST_ARGS ?= --quiet --numprocesses 2
+PYTEST_ARGS ?= --quiet --numprocesses 2 --dist worksteal
 BIN := .venv/bin
 export PYTHON
 
