@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -61,11 +60,11 @@ def options(conf: Path, **changes: Any) -> BridgeOptions:
     return BridgeOptions(conf_dir=str(conf), conf_file=f"{conf}/none", **changes)
 
 
-def types(clients: Clients, **variant: bool) -> list[str]:
-    return [plugin.type for plugin in clients.current(**variant).config.plugins]
+def types(clients: Clients) -> list[str]:
+    return [plugin.type for plugin in clients.current().config.plugins]
 
 
-def test_a_client_serves_all_events_until_the_configuration_changes(conf: Path) -> None:
+def test_a_client_serves_all_events_until_the_configuration_or_the_options_change(conf: Path) -> None:
     configure(conf, PluginEntry(type="a"))
     clients = Clients(options(conf))
     first = clients.current()
@@ -73,20 +72,15 @@ def test_a_client_serves_all_events_until_the_configuration_changes(conf: Path) 
     configure(conf, PluginEntry(type="another"))
     second = clients.current()
     assert second is not first
-    assert [plugin.type for plugin in second.config.plugins] == ["another"]
+    assert types(clients) == ["another"]
     assert clients.current() is second
-
-
-def test_new_options_make_a_new_client_of_the_same_configuration(conf: Path) -> None:
-    configure(conf, PluginEntry(type="a"))
-    clients = Clients(options(conf))
-    first = clients.current()
+    assert clients.current(without_containerds=True) is clients.current(without_containerds=True)
     (conf / "10.conf").write_text("{")  # the last valid configuration outlives the options
     clients.use(options(conf, failure_policy="ignore", plugin_timeout=3.0))
-    second = clients.current()
-    assert (first.failure_policy, second.failure_policy, second.timeout) == ("fail", "ignore", 3.0)
-    assert second.config is first.config
-    assert clients.current() is second
+    third = clients.current()
+    assert (second.failure_policy, third.failure_policy, third.timeout) == ("fail", "ignore", 3.0)
+    assert third.config is second.config
+    assert clients.current() is third
 
 
 def test_options_with_another_path_have_the_configuration_read_from_there(conf: Path, tmp_path: Path) -> None:
@@ -98,16 +92,6 @@ def test_options_with_another_path_have_the_configuration_read_from_there(conf: 
     configure(other, PluginEntry(type="b"))
     clients.use(options(other))
     assert types(clients) == ["b"]
-
-
-def test_one_variant_leaves_out_the_plugins_of_containerds_file(conf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "CONTAINERD_CONF_FILE", f"{conf}/10.conf")
-    configure(conf, PluginEntry(type="a"), PluginEntry(type="b"))
-    (conf / "20.conf").write_bytes(ConfigList(plugins=[PluginEntry(type="c")]).to_json())
-    clients = Clients(options(conf))
-    assert types(clients) == ["a", "b", "c"]
-    assert types(clients, without_containerds=True) == ["c"]
-    assert clients.current(without_containerds=True) is clients.current(without_containerds=True)
 
 
 def test_the_pool_is_told_of_each_configuration_once(conf: Path, pools: list[FakePool]) -> None:
@@ -133,14 +117,3 @@ def test_a_pool_comes_and_goes_with_the_option(conf: Path, pools: list[FakePool]
     assert pool.is_closed
     assert clients.pool is None
     assert not isinstance(clients.current().invoker, PoolInvoker)
-
-
-def test_the_log_tells_at_level_debug_whether_the_configuration_was_read(
-    conf: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    clients = Clients(options(conf))
-    caplog.set_level(logging.DEBUG, "nri.v1bridge")
-    clients.current()
-    clients.current()
-    said = [line.partition(" (")[0] for line in caplog.messages if line.startswith("configuration ")]
-    assert said == ["configuration read", "configuration unchanged"]
