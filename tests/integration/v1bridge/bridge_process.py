@@ -20,7 +20,7 @@ from tests.support.runtime import Runtime
 from tests.support.waiting import SOON, wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from tests.support.host import Host
 
@@ -84,11 +84,13 @@ class BridgeProcess:
             **options,
         )
 
-    def launch(self, name: str = "v1bridge", index: str = "10", **options: Any) -> Runtime:
+    def launch(
+        self, name: str = "v1bridge", index: str = "10", *, command: Sequence[str] = tuple(COMMAND), **options: Any
+    ) -> Runtime:
         """As a runtime does."""
         ours, theirs = socket.socketpair()
         environment = {"NRI_PLUGIN_NAME": name, "NRI_PLUGIN_IDX": index, "NRI_PLUGIN_SOCKET": "3"}
-        words = [sys.executable, "-IS", "-c", AS_THREE, str(theirs.fileno()), *COMMAND]
+        words = [sys.executable, "-IS", "-c", AS_THREE, str(theirs.fileno()), *command]
         self.start(*words, environment=environment, pass_fds=[theirs.fileno()], **options)
         theirs.close()
         self._runtimes.append(Runtime(ours))

@@ -22,22 +22,18 @@ if TYPE_CHECKING:
     from tests.support.host import Host
 
 SOURCE = Path(__file__).parents[3]
-BLOCK = r"^```python {}\n(.*?)^```$"
 
 
-def build(place: Path, page: str, command: str, *files: str, without: str = "") -> None:
-    """Write these files of a page, and run its command that begins so.
-
-    :param without: a module that a spec file of the page leaves out in addition.
-    """
-    text = (SOURCE / "docs" / page).read_text()
-    for name in files:
-        (content,) = re.findall(BLOCK.format(re.escape(name)), text, re.MULTILINE | re.DOTALL)
-        (place / name).write_text(content.replace("_bz2 ", f"_bz2 {without} "))
-    shown = re.findall(rf"^\$ ({command} .*)$", text, re.MULTILINE)
+def build(place: Path) -> Path:
+    """Write the plugin of docs/writing-a-plugin.md, and build it with the page's command; return the executable."""
+    text = (SOURCE / "docs/writing-a-plugin.md").read_text()
+    (content,) = re.findall(r"^```python batch\.py\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    (place / "batch.py").write_text(content)
+    command = re.findall(r"^\$ (nri build batch\.py .*)$", text, re.MULTILINE)[0]
     path = os.pathsep.join([str(Path(sys.executable).parent), "/usr/bin", "/bin"])
     environment = {"PATH": path, "PYTHONPATH": str(SOURCE), "HOME": str(place), "LANG": "C.UTF-8"}
-    subprocess.run(shown[0], shell=True, cwd=place, env=environment, check=True, capture_output=True)
+    subprocess.run(command, shell=True, cwd=place, env=environment, check=True, capture_output=True)
+    return place / "dist/batch/batch"
 
 
 def processes(executable: Path) -> set[int]:
@@ -55,6 +51,7 @@ def processes(executable: Path) -> set[int]:
 @contextmanager
 def bridged(host: Host, executable: Path) -> Iterator[tuple[adaptation.Runtime, Callable[[], str]]]:
     """A runtime that has launched a bridge with this plugin; and the bridge's log."""
+    (host.bin / executable.name).unlink(missing_ok=True)
     (host.bin / executable.name).symlink_to(executable)
     host.configure(PluginEntry(type=executable.name, conf={"cpus": "2-3"}))
     log = host.root / "bridge.log"
@@ -88,9 +85,10 @@ def has_refused(runtime: adaptation.Runtime) -> bool:
     return False
 
 
-def test_the_documented_plugin_is_served_ahead_by_the_bridge(host: Host, tmp_path: Path) -> None:
-    build(tmp_path, "writing-a-plugin.md", "nri build batch.py", "batch.py")
-    executable = tmp_path / "dist/batch/batch"
+def test_the_documented_plugin_is_preforked_and_the_log_names_a_module_that_this_needs_and_lacks(
+    host: Host, tmp_path: Path
+) -> None:
+    executable = build(tmp_path)
     with bridged(host, executable) as (runtime, log):
 
         def is_taken(before: int) -> bool:
@@ -105,17 +103,14 @@ def test_the_documented_plugin_is_served_ahead_by_the_bridge(host: Host, tmp_pat
         assert has_refused(runtime)
         assert "for each request" not in log()
 
-
-def test_without_a_module_that_this_needs_it_works_and_the_bridges_log_says_what_is_missing(
-    host: Host, tmp_path: Path
-) -> None:
-    build(tmp_path, "compiling.md", "pyinstaller", "hello.py", "hello.spec", without="_socket")
-    executable = tmp_path / "dist/hello/hello"
+    (library,) = executable.parent.rglob("_socket.*.so")
+    library.unlink()
+    (host.root / "bridge.log").unlink()
     with bridged(host, executable) as (runtime, log):
-        why = "warning hello is started for each request: a module is missing in the executable: _socket\n"
+        why = "warning batch is started for each request: a module is missing in the executable: _socket\n"
         assert wait_until(lambda: why in log()), log()
         for _ in range(2):
             runtime.start_container(pod(), container())
         assert log().count("for each request") == 1
-        assert log().count("hello: starting a process for this request") == 2
+        assert log().count("batch: starting a process for this request") == 2
         assert processes(executable) == set()

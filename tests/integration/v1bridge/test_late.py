@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from nri import adaptation, api
+from nri import api
 from nri.errors import NRIError
 from nri.ttrpc import StatusError
 from tests.integration.v1bridge.bridge_process import COMMAND, BridgeProcess, slow, start_container
 from tests.support.host import plugin
 from tests.support.node import Node
 from tests.support.pods import container, pod
-from tests.support.waiting import SOON, until, wait_until
+from tests.support.waiting import SOON, wait_until
 
 if TYPE_CHECKING:
     from nri.config.entries import PluginEntry
@@ -320,42 +319,3 @@ def test_a_sandbox_without_a_process_is_served_when_a_container_in_it_starts(
         "1f92": False,
         "6efd": True,
     }
-
-
-def test_with_the_embedded_runtime(host: Host, bridge: BridgeProcess) -> None:
-    """Pods start before, while, and after the bridge is there."""
-    assert bridge._listener is not None
-    bridge._listener.close()
-    host.configure(bridge.node.keeper())
-    with adaptation.Runtime(socket_path=f"{host.root}/other.sock", request_timeout=SOON) as runtime:
-
-        def start(number: int) -> tuple[api.PodSandbox, api.Container]:
-            about = (
-                pod(id=f"p{number}", name=f"web-{number}"),
-                container(id=f"c{number}", pod_sandbox_id=f"p{number}"),
-            )
-            runtime.run_pod_sandbox(about[0])
-            runtime.create_container(*about)
-            runtime.start_container(*about)
-            return about
-
-        def begin() -> None:
-            (host.root / "settings.json").write_text(bridge.settings())
-            bridge.start(*COMMAND, "--socket", f"{host.root}/other.sock", "--config", "settings.json")
-            assert runtime.wait_for(1, SOON)
-
-        first = start(1)
-        begin()
-        assert wait_until(lambda: bridge.node.steps == [("create", "p1"), ("create", "c1")])
-        start(2)
-        kill(bridge)
-        assert wait_until(lambda: runtime.plugins == [])
-        start(3)
-        begin()
-        until(lambda: ("create", "c3") in bridge.node.steps, "the late create", SOON)
-        runtime.stop_container(*first)
-        runtime.stop_pod_sandbox(first[0])
-    expected = [(state, f"{what}{n}") for n in (1, 2, 3) for state, what in (("create", "p"), ("create", "c"))]
-    assert bridge.node.steps == [*expected, ("delete", "c1"), ("delete", "p1")]
-    late = [json.dumps(request.get("late", False)) for request in bridge.node.kept]
-    assert late == ["true", "true", "false", "false", "true", "true", "false", "false"]

@@ -12,16 +12,23 @@ import pytest
 from harness.processes import descendants
 from nri.config.entries import PluginEntry
 from nri.errors import NRIError
-from nri.v1bridge import turn
 from tests.integration.v1bridge import site
-from tests.integration.v1bridge.bridge_process import BridgeProcess, start_container
-from tests.support.waiting import SOON, wait_until
+from tests.integration.v1bridge.bridge_process import COMMAND, BridgeProcess, start_container
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tests.support.host import Host
     from tests.support.runtime import Runtime
+
+
+IMPATIENT = [
+    *COMMAND[:-1],
+    "import functools\nfrom nri.v1bridge import serving\n"
+    "serving.Turn = functools.partial(serving.Turn, grace=0.1)\n" + COMMAND[-1],
+]
+"""The executable, which reports another bridge soon."""
 
 
 @pytest.fixture
@@ -78,12 +85,12 @@ def test_a_launched_one_serves_and_says_that_there_is_another(bridge: BridgeProc
     bridge.listen()
     bridge.outside()
     bridge.accept().start()
-    launched = second.launch()
+    launched = second.launch(command=IMPATIENT)
     launched.start(config=second.settings())  # it is registered, configured and synchronized meanwhile
     start_container(launched)
     assert bridge.child is not None
     said = f"error the bridge with pid {bridge.child.pid} runs on this node, beside this one, which the runtime has"
-    assert wait_until(lambda: said in second.log, SOON + turn.GRACE)
+    assert wait_until(lambda: said in second.log)
     bridge.signal(signal.SIGKILL)
     assert wait_until(lambda: "info the other bridge has ended\n" in second.log)
 
@@ -92,15 +99,17 @@ def test_what_the_bridge_starts_does_not_hold_its_lock(host: Host, bridge: Bridg
     """A server and its workers wait, a plugin runs: their descriptors are not the bridge's."""
     site.install(host, "warm")
     host.script("slow", f"#!/bin/sh\n: > {host.root}/begun\nexec sleep 1000\n")
-    host.configure(PluginEntry(type="rude"), PluginEntry(type="slow", timeout=1000))
+    host.configure(PluginEntry(type="rude"))
     runtime = bridge.launch()
     runtime.start(config=bridge.settings(pluginTimeout=1000))
+    # An event that is running would keep the server from being started.
+    assert wait_until(lambda: start_container(runtime) is not None and len(host.processes()) >= 3)
+    host.configure(PluginEntry(type="rude"), PluginEntry(type="slow", timeout=1000))
     thread = threading.Thread(target=lost, args=(runtime,))
     thread.start()
     assert wait_until((host.root / "begun").exists)
     assert bridge.child is not None
     pid = bridge.child.pid
-    assert wait_until(lambda: len(host.processes()) >= 3)
     started = descendants(pid)
     assert len(started) >= 3
     files = {os.path.basename(target) for each in started for target in open_files(each)}

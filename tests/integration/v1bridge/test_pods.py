@@ -8,7 +8,7 @@ import pytest
 
 from nri import api
 from tests.support.node import Node, call
-from tests.support.pods import container, pod
+from tests.support.pods import container
 
 if TYPE_CHECKING:
     from tests.support.host import Host
@@ -27,23 +27,6 @@ def test_a_pod_that_is_stopped_without_a_word_is_completed(host: Host, node: Nod
     begun, ended = node.kept
     assert ended["pid"] == 4711
     assert ended["spec"] == begun["spec"] | {"annotations": {"qos.class": "ls", "late": "yes"}}
-
-
-def test_pods_that_were_there_before_are_known_from_the_synchronization(host: Host, node: Node) -> None:
-    host.configure(node.keeper())
-    node.run_pod(id="gone")
-    assert node.bridge.synchronize([pod(), pod(id="other", pid=12)], [container()]) is None
-    for id_ in ("6efd", "other", "gone"):
-        node.bridge.stop_pod_sandbox(api.StopPodSandboxRequest(pod=api.PodSandbox(id=id_)), call())
-    assert [request.get("pid", 0) for request in node.kept[1:]] == [4711, 12, 0]
-
-
-def test_a_pod_that_was_removed_is_forgotten(host: Host, node: Node) -> None:
-    host.configure(node.keeper())
-    node.run_pod()
-    node.remove_pod()
-    node.bridge.stop_pod_sandbox(api.StopPodSandboxRequest(pod=api.PodSandbox(id="6efd")), call())
-    assert "pid" not in node.kept[-1]
 
 
 def test_a_container_of_a_pod_that_is_hardly_told_has_the_pods_annotations(host: Host, node: Node) -> None:
