@@ -9,10 +9,9 @@ import sys
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
-from click.testing import CliRunner
 
-from nri.cli.commands import nri
 from tests.integration.authoring.authored import SOURCE, build, plugin
+from tests.integration.cli.running import inside
 from tests.support.processes import command_lines
 from tests.support.waiting import SOON, until
 
@@ -33,7 +32,6 @@ CASES = {
     "binary": Case(b"\x7fELF\0\0", "{file}: SyntaxError: source code string cannot contain null bytes"),
     "another encoding": Case(b"x = '\xff'", "{file}:1: SyntaxError: (unicode error) 'utf-8' codec can't decode"),
     "nested too deep": Case("(" * 500 + ")" * 500, "{file}:1: SyntaxError: too many nested parentheses"),
-    "empty": Case("", "{file}: no plugin: it ends without skel.main(PLUGIN())"),
     "another program": Case("print('{}')", "{file}: no plugin: it ends without skel.main(PLUGIN())"),
     "a program that exits": Case(
         "raise SystemExit(3)", "{file}: no plugin: asked for 'version', it gave exit status 3"
@@ -75,7 +73,7 @@ def test_a_plugin_is_refused_with_one_sentence(folder: Path, name: str) -> None:
     case = CASES[name]
     file = folder / "plugin.py"
     file.write_bytes(case.text if isinstance(case.text, bytes) else case.text.encode())
-    ran = build(folder, "plugin.py", *case.words)
+    ran = inside("build", "plugin.py", *case.words, cwd=folder, PYTHONPATH=SOURCE)
     assert ran.status == 1
     (line,) = ran.stderr.splitlines()
     shown = "plugin.py" if "SyntaxError" in case.why else str(file)
@@ -84,21 +82,24 @@ def test_a_plugin_is_refused_with_one_sentence(folder: Path, name: str) -> None:
     assert os.listdir(folder) == ["plugin.py"]
 
 
+def refusal(*words: str) -> str:
+    """What the command says in this process, as it refuses."""
+    ran = inside("build", *words)
+    assert (ran.status, ran.stdout) == (1, "")
+    return ran.stderr
+
+
 PATHS = {
-    "nothing": ("nowhere.py", "nowhere.py: can't be read: No such file or directory"),
-    "a device": ("/dev/zero", "/dev/zero: found a character device, expected a plugin's source file or its folder"),
-    "a FIFO": ("fifo.py", "fifo.py: found a FIFO, expected a plugin's source file"),
-    "a folder without a plugin": ("empty", "empty: found no module, expected one module that calls skel.main()"),
-    "a folder with other modules": (
-        "others",
-        "others: found one.py, two.py, expected one module that calls skel.main()",
-    ),
-    "a folder with two": ("two", "two: found 2 plugins (a.py, b.py), expected one; name the file"),
+    "nowhere.py": "can't be read: No such file or directory",
+    "/dev/zero": "found a character device, expected a plugin's source file or its folder",
+    "fifo.py": "found a FIFO, expected a plugin's source file",
+    "empty": "found no module, expected one module that calls skel.main()",
+    "others": "found one.py, two.py, expected one module that calls skel.main()",
+    "two": "found 2 plugins (a.py, b.py), expected one; name the file",
 }
 
 
-@pytest.mark.parametrize("name", PATHS)
-def test_a_path_without_a_plugin_is_refused(folder: Path, name: str) -> None:
+def test_a_path_without_a_plugin_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     os.mkfifo(folder / "fifo.py")
     for each in ("empty", "others", "two"):
         (folder / each).mkdir()
@@ -107,10 +108,9 @@ def test_a_path_without_a_plugin_is_refused(folder: Path, name: str) -> None:
     (folder / "others/test_one.py").write_text("garbage (")
     for each in ("a", "b"):
         (folder / f"two/{each}.py").write_text(plugin(each))
-    path, why = PATHS[name]
-    ran = build(folder, path)
-    assert (ran.status, ran.stdout) == (1, "")
-    assert why in ran.stderr
+    monkeypatch.chdir(folder)
+    for path, why in PATHS.items():
+        assert f"{path}: {why}" in refusal(path)
     assert not (folder / "dist").exists()
 
 
@@ -121,16 +121,9 @@ def test_a_folder_where_nothing_can_be_written_is_named(folder: Path) -> None:
 
 
 def test_a_conf_that_is_no_json_is_a_wrong_command_line(folder: Path) -> None:
-    ran = build(folder, "plugin.py", "--conf", "{")
+    ran = inside("build", "plugin.py", "--conf", "{", cwd=folder)
     assert ran.status == 2
     assert "Invalid value for '--conf': it is not JSON: " in ran.stderr
-
-
-def refusal(*words: str) -> str:
-    """What the command says in this process, as it refuses."""
-    done = CliRunner().invoke(nri, ["build", *words], prog_name="nri")
-    assert done.exit_code == 1
-    return done.stderr
 
 
 def test_an_executable_without_python_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
