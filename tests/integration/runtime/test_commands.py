@@ -31,7 +31,7 @@ def test_the_pid_file_spares_a_call(runtime: Runtime) -> None:
     assert runtime.requests()[1]["pid"] == 1234
 
 
-@pytest.mark.parametrize("text", ["", "-1", "0", "1234x", "99999999999"])
+@pytest.mark.parametrize("text", ["", "0", "1234x", "4194305"])
 def test_a_pid_file_is_not_trusted(runtime: Runtime, text: str) -> None:
     runtime.keep()
     runtime.exists()
@@ -126,14 +126,14 @@ def test_delete_by_a_pattern_tells_of_each(runtime: Runtime) -> None:
     assert runtime.words()[-1] == ["delete", "--regex", "^web"]
 
 
-@pytest.mark.parametrize(("status", "states"), [("running", []), ("paused", []), ("created", ["delete"])])
-def test_a_container_that_the_real_runtime_keeps_is_not_told_of(
-    runtime: Runtime, status: str, states: list[str]
-) -> None:
-    runtime.exists(status=status)
+def test_delete_is_reported_only_if_the_real_runtime_deletes_the_container(runtime: Runtime) -> None:
     runtime.keep()
+    runtime.exists(status="running")
     assert runtime.run("delete", "web").returncode == 0
-    assert runtime.states() == states
+    assert runtime.states() == []
+    runtime.exists(status="created")
+    assert runtime.run("delete", "web").returncode == 0
+    assert runtime.states() == ["delete"]
 
 
 def test_a_delete_whose_state_cannot_be_read_goes_on(runtime: Runtime) -> None:
@@ -219,7 +219,7 @@ def test_broken_options_refuse_what_makes_a_container(runtime: Runtime, command:
     assert f"nri-real {command}: {runtime.options}: found the key 'deadlin'" in done.stderr
 
 
-@pytest.mark.parametrize("command", ["delete", "kill", "state", "list", "start", "exec", "pause", "resume"])
+@pytest.mark.parametrize("command", ["delete", "kill", "pause", "resume"])
 def test_broken_options_let_everything_else_through(runtime: Runtime, command: str) -> None:
     runtime.exists()
     runtime.set_options(deadlin=3)
@@ -272,34 +272,23 @@ HELD = {"annotations": {"qos.class": {"equals": "ls"}}}
 UNMET = {"annotations": {"qos.class": {"equals": "batch"}}}
 
 
-@pytest.mark.parametrize(("when", "states"), [(HELD, ["setup", "create"]), (UNMET, [])], ids=str)
-def test_create_runs_the_plugins_whose_condition_holds(
-    runtime: Runtime, when: dict[str, object], states: list[str]
+@pytest.mark.parametrize(
+    ("words", "states"),
+    [
+        (CREATE, ["setup", "create"]),
+        (("update", "--cpu-share", "5", "web"), ["resize", "update"]),
+        (("delete", "web"), ["delete"]),
+    ],
+)
+def test_a_command_runs_the_plugins_whose_condition_holds(
+    runtime: Runtime, words: tuple[str, ...], states: list[str]
 ) -> None:
-    runtime.keep(when=when)
-    runtime.exists()
-    assert runtime.run(*CREATE, cwd=runtime.host.root).returncode == 0
-    assert runtime.states() == states
-    assert runtime.words()[0] == list(CREATE)
-
-
-@pytest.mark.parametrize(("when", "states"), [(HELD, ["resize", "update"]), (UNMET, [])], ids=str)
-def test_update_runs_the_plugins_whose_condition_holds(
-    runtime: Runtime, when: dict[str, object], states: list[str]
-) -> None:
-    runtime.keep(when=when)
-    runtime.exists()
-    assert runtime.run("update", "--cpu-share", "5", "web", cwd=runtime.host.root).returncode == 0
-    assert runtime.states() == states
-
-
-@pytest.mark.parametrize(("when", "states"), [(HELD, ["delete"]), (UNMET, [])], ids=str)
-def test_delete_runs_the_plugins_whose_condition_holds(
-    runtime: Runtime, when: dict[str, object], states: list[str]
-) -> None:
-    runtime.keep(when=when)
-    runtime.exists(status="stopped")
-    assert runtime.run("delete", "web", cwd=runtime.host.root).returncode == 0
+    runtime.exists(status="stopped" if words[0] == "delete" else "running")
+    runtime.keep(when=UNMET)
+    assert runtime.run(*words, cwd=runtime.host.root).returncode == 0
+    assert (runtime.states(), runtime.words()[0 if words is CREATE else -1]) == ([], list(words))
+    runtime.keep(when=HELD)
+    assert runtime.run(*words, cwd=runtime.host.root).returncode == 0
     assert runtime.states() == states
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.support.waiting import wait_until
+from tests.support.waiting import SOON, wait_until
 
 if TYPE_CHECKING:
     from tests.integration.runtime.conftest import Runtime
@@ -82,7 +82,7 @@ def test_the_real_runtime_finds_the_surroundings_of_the_caller(runtime: Runtime,
     assert call["core"] == resource.getrlimit(resource.RLIMIT_CORE)[1]
 
 
-@pytest.mark.parametrize("words", [("state", "web"), CREATE, ("--version",), ("create", "--help")], ids=" ".join)
+@pytest.mark.parametrize("words", [("state", "web"), CREATE, ("create", "--help")], ids=" ".join)
 def test_nothing_heavy_is_imported(runtime: Runtime, words: tuple[str, ...]) -> None:
     runtime.keep(["put", "cgroupsPath", "/moved"])
     runtime.exists()
@@ -148,7 +148,7 @@ def test_a_runtime_that_cannot_be_run_is_named(runtime: Runtime) -> None:
 # The end
 
 
-@pytest.mark.parametrize("status", [0, 1, 7, 255])
+@pytest.mark.parametrize("status", [0, 255])
 def test_the_exit_status_is_the_real_ones(runtime: Runtime, status: int) -> None:
     runtime.keep(states=["setup"])
     runtime.script(f"sys.exit({status})")
@@ -156,18 +156,21 @@ def test_the_exit_status_is_the_real_ones(runtime: Runtime, status: int) -> None
     assert runtime.run(*CREATE, cwd=runtime.host.root).returncode == status
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV])
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_it_dies_by_the_signal_that_the_real_one_died_by(runtime: Runtime, number: signal.Signals) -> None:
     runtime.keep()
     runtime.script(f"os.kill(os.getpid(), {int(number)})")
     assert runtime.run("run", "--bundle", "bundle", "web", cwd=runtime.host.root).returncode == -number
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGRTMIN])
-def test_a_signal_is_forwarded(runtime: Runtime, number: signal.Signals) -> None:
+def test_signals_are_forwarded(runtime: Runtime) -> None:
+    numbers = [1, 2, 3, 10, 12, 14, 28, *range(34, 65), signal.SIGTERM]
     runtime.keep()
     runtime.script(
-        f"signal.signal({int(number)}, lambda *_: sys.exit(9))\nprint('ready', flush=True)\ntime.sleep(30)"
+        f"for number in {[int(number) for number in numbers]}:\n"
+        "    signal.signal(number, lambda number, _: sys.exit(9) if number == 15 else print(number, flush=True))\n"
+        "print('ready', flush=True)\n"
+        "while True: time.sleep(1)"
     )
     with subprocess.Popen(
         runtime.command("run", "--bundle", "bundle", "web"),
@@ -175,8 +178,11 @@ def test_a_signal_is_forwarded(runtime: Runtime, number: signal.Signals) -> None
     ) as process:  # fmt: skip
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
-        process.send_signal(number)
-        assert process.wait(30) == 9
+        for number in numbers[:-1]:
+            process.send_signal(number)
+            assert process.stdout.readline() == f"{number}\n"
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(SOON) == 9
 
 
 def test_it_stays_in_the_session_and_the_group_of_its_caller(runtime: Runtime) -> None:
