@@ -22,7 +22,8 @@ class Work:
         self.threads.append(threading.current_thread())
 
 
-def test_it_is_done_in_a_thread_of_its_own_after_each_quiet_moment() -> None:
+def test_it_is_done_in_a_thread_of_its_own_after_each_quiet_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deferred, "AT_MOST", 10 * SOON)
     work = Work()
     for number in range(1, 4):
         work.deferred.put()
