@@ -95,7 +95,6 @@ WITH_TRACEBACKS = {"dataclasses", "inspect"} if sys.version_info >= (3, 14) else
 
 NEEDS = {
     "nothing": ("from nri import cgroups, skel\nfrom nri.types import v1", set()),
-    "late": ("def f():\n  import pathlib", {"pathlib", "urllib"}),
     "late, in another module of the package": ("import zoneinfo", {"pathlib", "tempfile"}),
     "in turn": (
         "def f():\n  from urllib.request import urlopen",
