@@ -18,13 +18,21 @@ def test_runtime(): pytest.skip("needs the Debian package runc")
 def test_marked(): pass
 
 def test_other(): pytest.skip("not here")
+
+@pytest.mark.runtime
+@pytest.mark.xfail(strict=True)
+def test_known_fault(): assert False
 """
 
 
 @pytest.mark.parametrize(
     ("ci", "outcome"),
     # one is skipped while it runs and fails, the other before and is an error; both end the run with status 1
-    [("true", "1 failed, 1 skipped, 1 error"), ("", "3 skipped"), ("false", "3 skipped")],
+    [
+        ("true", "1 failed, 1 skipped, 1 xfailed, 1 error"),
+        ("", "3 skipped, 1 xfailed"),
+        ("false", "3 skipped, 1 xfailed"),
+    ],
 )
 def test_in_ci_a_skipped_test_with_a_runtime_or_prometheus_has_failed(tmp_path: Path, ci: str, outcome: str) -> None:
     (tmp_path / "test_cases.py").write_text(CASES)
