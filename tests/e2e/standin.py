@@ -85,20 +85,17 @@ def stand_in(enclosure: Enclosure, kept: Path) -> StandIn:
 
 
 class StandInV2:
-    """A plugin `NN-name`; what it keeps is in the folder `kept`.
+    """A plugin `NN-name`; what it keeps is in the folder `kept`."""
 
-    `behaviour` is `serve`, or before it has registered `exit` or `hang`.
-    """
-
-    def __init__(self, plugin: str, kept: Path, *, behaviour: str = "serve") -> None:
-        self.plugin, self.kept, self.behaviour = plugin, kept, behaviour
+    def __init__(self, plugin: str, kept: Path) -> None:
+        self.plugin, self.kept = plugin, kept
         kept.mkdir(parents=True)
 
     def install(self, enclosure: Enclosure) -> None:
         """Put it into /opt/nri/plugins."""
         file = enclosure.opt_nri / "plugins" / self.plugin
         file.parent.mkdir(exist_ok=True)
-        call = f"main({str(self.kept)!r}, {self.behaviour!r})"
+        call = f"main({str(self.kept)!r})"
         file.write_text(f"#!{sys.executable} -IS\n{_SOURCE.read_text()}\n{call}\n")
         file.chmod(0o755)
 

@@ -17,8 +17,6 @@ from tests.e2e.standin import StandIn, StandInV2
 
 pytestmark = pytest.mark.runtime
 
-RUNNING = 1  # ContainerState
-CONNECT = "import socket; socket.socket(socket.AF_UNIX).connect('/var/run/nri/nri.sock')"
 BEGIN = ["RunPodSandbox", "CreateContainer", "PostCreateContainer", "StartContainer", "PostStartContainer"]
 UPDATE = ["UpdateContainer", "PostUpdateContainer"]
 END = ["StopContainer", "StopPodSandbox", "RemoveContainer", "RemovePodSandbox"]

@@ -99,13 +99,9 @@ def keep(kept: str, **what: object) -> None:
         file.write(json.dumps({"pid": os.getpid(), "time": time.time(), **what}) + "\n")
 
 
-def main(kept: str, behaviour: str) -> None:
+def main(kept: str) -> None:
     keep(kept, launched=launched())
     print("said on stderr", file=sys.stderr, flush=True)
-    if behaviour == "exit":
-        return
-    if behaviour == "hang":
-        time.sleep(1000)
     mux = Mux(socket.socket(fileno=int(os.environ["NRI_PLUGIN_SOCKET"])))
     name, index = (os.environb[key] for key in (b"NRI_PLUGIN_NAME", b"NRI_PLUGIN_IDX"))
     identity = field(1, name) + field(2, index)
