@@ -54,7 +54,7 @@ def test_a_long_annotation_keeps_no_hook_away_from_a_pod_that_may_not_choose(run
     node = HookNode(runtime)
     node.hook("always", {"always": True})
     node.hook("gpu", {"annotations": {"^note$": ".*gpu.*"}})
-    assert node.injected(note="x" * 4_000_000) == ["always"]
+    assert node.injected(note="x" * 8_000_000) == ["always"]
 
 
 @pytest.mark.xfail(
