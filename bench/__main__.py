@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from bench import (
     bursts,
-    busy,
     calls,
     conf_class,
     costs,
@@ -17,7 +16,6 @@ from bench import (
     executables,
     first,
     floor,
-    foreign,
     own_share,
     plugin_start,
     report,
@@ -55,14 +53,10 @@ def main() -> None:
             "Events: with the bridge, as the runtime sees them": lambda: events.measure(
                 scratch, binaries, events=400 // divisor, sustained=2000 // divisor
             ),
-            "Foreign plugins: `always` beside started for each event": lambda: foreign.measure(
-                scratch, binaries, events=400 // divisor, sustained=2000 // divisor
-            ),
             "Started plugin: the bridge's own share": lambda: own_share.measure(
                 scratch, binaries, events=2000 // divisor
             ),
             "Pods at once": lambda: bursts.measure(scratch, binaries, rounds=50 // divisor),
-            "Busy node": lambda: busy.measure(scratch, binaries, events=900 // divisor),
             "First event of a bridge": lambda: first.measure(
                 scratch, binaries, bridges=max(2, 7 // divisor), events=50 // divisor
             ),

@@ -19,19 +19,16 @@ from bench.report import Row
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from bench.node import Entry
-
 PODS = 100
 """Pods of a burst."""
 
 AT_A_TIME = 8
 """Pods that are started at a time, one round after the other."""
 
-PLUGINS: dict[str, list[Entry]] = {
+PLUGINS: dict[str, list[str]] = {
     "no plugin": [],
-    "preforked": ["clearcfs"],
+    "resident": ["clearcfs"],
     "C plugin": ["noop"],
-    "C plugin, `always`": [{"type": "noop", "prefork": "always"}],
 }
 
 
@@ -59,14 +56,14 @@ def measure(scratch: Path, binaries: Path, *, rounds: int) -> list[Row]:
                     bursts[name, place].append(_burst(node))
         rows = _bursts({name: bursts[name, "all"] for name in PLUGINS})
         rows += _scaling(bursts, len(every))
-        return rows + _rounds(nodes["preforked", "all"], nodes["C plugin", "all"], rounds)
+        return rows + _rounds(nodes["resident", "all"], nodes["C plugin", "all"], rounds)
 
 
 def _bursts(times: dict[str, list[float]]) -> list[Row]:
     beside = times["C plugin"]
     return [
         compared(f"{PODS} pods at once, {name}", times[name], beside, "C plugin", goal=goal, unit="ms in all")
-        for name, goal in (("no plugin", None), ("preforked", 0.7), ("C plugin, `always`", None))
+        for name, goal in (("no plugin", None), ("resident", 0.7))
     ]
 
 
@@ -100,7 +97,7 @@ def _rounds(one: TimedNode, c: TimedNode, rounds: int) -> list[Row]:
     for _ in range(rounds):
         for node, taken in times.items():
             taken.extend(_at_once(node, AT_A_TIME))
-    name = f"{AT_A_TIME} pods at a time, {rounds} rounds, preforked, an event's"
+    name = f"{AT_A_TIME} pods at a time, {rounds} rounds, resident, an event's"
     return [
         compared(f"{name} median", times[one], times[c], "C plugin"),
         compared(f"{name} maximum", times[one], times[c], "C plugin", by=max),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 import os
 import socket
 import statistics
@@ -18,8 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-PAGES = 1000
-
 
 def measure(binaries: Path, *, runs: int) -> list[Row]:
     """Return the rows of the table."""
@@ -28,7 +25,6 @@ def measure(binaries: Path, *, runs: int) -> list[Row]:
     decoded = Request.from_json(request)
     result = decoded.new_result("clearcfs", metadata={"quota": "50000/100000"})
     noop, clearcfs = str(binaries / "noop"), str(binaries / "clearcfs")
-    forked = _fork_and_exit(runs)
     started = _median(lambda: _spawn([noop, "invoke"]), runs)
     interpreter = _median(lambda: _spawn([bare, "-I", "-S", "-c", "pass"]), runs // 4)
     loaded = _median(lambda: _spawn([clearcfs, "version"]), runs // 4)
@@ -38,9 +34,6 @@ def measure(binaries: Path, *, runs: int) -> list[Row]:
         )
         / 100,
         "pipe: made and closed": _median(_pipe, runs),
-        "fork: a Python process, in the parent": forked[0],
-        "fork: the child's exit, until it is reaped": forked[1],
-        "fork: copying a page in the child": _copied_page(),
         "fork and exec: a C program, until it is reaped": started,
         "exec: a bare interpreter, beyond that": interpreter - started,
         "import: a compiled plugin, beyond that": loaded - interpreter,
@@ -69,37 +62,6 @@ def _pipe() -> None:
 def _spawn(argv: list[str]) -> None:
     actions = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in (0, 1)]
     os.waitpid(os.posix_spawn(argv[0], argv, {}, file_actions=actions), 0)
-
-
-def _fork_and_exit(runs: int) -> tuple[float, float]:
-    forks, ends = [], []
-    for _ in range(runs):
-        started = time.perf_counter()
-        pid = os.fork()
-        if pid == 0:
-            os._exit(0)
-        forked = time.perf_counter()
-        os.waitpid(pid, 0)
-        ends.append((time.perf_counter() - forked) * 1e6)
-        forks.append((forked - started) * 1e6)
-    return statistics.median(forks), statistics.median(ends)
-
-
-def _copied_page() -> float:
-    size = mmap.PAGESIZE
-    shared = mmap.mmap(-1, size)  # for the child's result
-    pages = mmap.mmap(-1, PAGES * size, flags=mmap.MAP_PRIVATE)
-    for number in range(PAGES):
-        pages[number * size] = 1
-    pid = os.fork()
-    if pid == 0:
-        started = time.perf_counter()
-        for number in range(PAGES):
-            pages[number * size] = 2
-        shared.write(b"%f" % ((time.perf_counter() - started) * 1e6 / PAGES))
-        os._exit(0)
-    os.waitpid(pid, 0)
-    return float(shared[:size].rstrip(b"\0"))
 
 
 def _ping_pong(runs: int, pause: float) -> float:

@@ -1,4 +1,4 @@
-"""The executables that are measured: copies of the compiled plugins, links to them, and programs in C and shell."""
+"""The executables that are measured: copies of the compiled plugins, links to them, and programs in C."""
 
 from __future__ import annotations
 
@@ -8,18 +8,12 @@ from pathlib import Path
 
 from harness.node import BINARIES
 
-LINKS = 10
-"""Names of a plugin that a chain of different plugins can have: clearcfs, clearcfs2 and so on; likewise noop."""
-
-SCRIPT = """#!/bin/sh
-while read -r line; do :; done
-echo '{"plugin":"script","version":"0.1","error":""}'
-"""
-"""A plugin in shell that does what noop.c does: it reads its request to the end, and answers."""
+LINKS = 6
+"""Names of clearcfs that a chain of different plugins can have: clearcfs, clearcfs2 and so on."""
 
 
 def binaries(scratch: Path) -> Path:
-    """Return a directory with the compiled plugins, those in C and shell, and links to them.
+    """Return a directory with the compiled plugins, the one in C, and links.
 
     They are copies: the bridge runs no executable of another user, and the checkout may belong to one.
     """
@@ -28,11 +22,8 @@ def binaries(scratch: Path) -> Path:
     directory = scratch / "nri"
     shutil.copytree(BINARIES, directory, symlinks=True)
     compiled("noop", directory)
-    (directory / "script").write_text(SCRIPT)
-    (directory / "script").chmod(0o755)
-    for name in ("clearcfs", "noop"):
-        for number in range(2, LINKS + 1):
-            (directory / f"{name}{number}").symlink_to(name)
+    for number in range(2, LINKS + 1):
+        (directory / f"clearcfs{number}").symlink_to("clearcfs")
     return directory
 
 

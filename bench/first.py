@@ -17,22 +17,19 @@ from bench.report import Row
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from bench.node import Entry
-
 REGISTERED_WITHIN = 0.5
 """Seconds: the goal for a bridge's launch and registration."""
 
-PLUGINS: dict[str, list[Entry]] = {
+PLUGINS: dict[str, list[str]] = {
     "no plugin": [],
-    "one plugin, preforked": ["clearcfs"],
-    "C plugin, `always`": [{"type": "noop", "prefork": "always"}],
+    "one plugin, resident": ["clearcfs"],
 }
 
 
 class Firsts:
     """Bridges with the same plugins: their first events, their later events, and the seconds until registered."""
 
-    def __init__(self, name: str, plugins: list[Entry]) -> None:
+    def __init__(self, name: str, plugins: list[str]) -> None:
         self.name, self.plugins = name, plugins
         self.first: list[float] = []
         self.warm: list[float] = []

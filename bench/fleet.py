@@ -41,6 +41,9 @@ LAYER_ON_NODE = 25.2
 NETWORK = 1.0
 """GB/s that the registry, or its mirrors together, deliver: 8 Gbit/s."""
 
+CPU = 1.2
+"""CPU time of bridge and residents for an event's duration, at most; measured: 0.9 to 1.2."""
+
 PROBE, FOLLOW_PROBE, FOLLOW = 0.025, 0.0065, 0.055 / 120
 """CPU seconds of one `nri bridge --probe`, of one probe of follow-configuration, and of a second of it; measured."""
 
@@ -52,9 +55,9 @@ def performance() -> dict[str, float]:
 
 
 def event_with_two() -> float:
-    """Return the ms of an event with two preforked plugins: half-way between one and three."""
+    """Return the ms of an event with two resident plugins: half-way between one and three."""
     known = performance()
-    return (known["one plugin, preforked"] + known["three plugins, preforked"]) / 2
+    return (known["one plugin, resident"] + known["three plugins, resident"]) / 2
 
 
 def sizes() -> str:
@@ -77,12 +80,12 @@ def costs() -> str:
     none = known["no plugin"]
     start = 2 * two + none
     life = 4 * two + none
-    cpu = 2 * life / 1000  # the next workers take as much as the event itself
+    cpu = CPU * life / 1000
     probes = DAY / rollout.PERIOD * (PROBE + FOLLOW_PROBE) + DAY * FOLLOW
     memory = known["bridge, idle"] + known["its watchdog"]
-    memory += 2 * known["a preforked plugin: its server and two waiting workers"]
+    memory += 2 * known["a resident plugin"]
     return _table(
-        ("two preforked plugins", "a pod", "a node, each day", "10,000 nodes, each day"),
+        ("two resident plugins", "a pod", "a node, each day", "10,000 nodes, each day"),
         [
             ("delay of the start of a pod", f"{start:.1f} ms", f"{start * PODS / 1000:.1f} s", "-"),
             ("delay of all its events", f"{life:.1f} ms", f"{life * PODS / 1000:.1f} s", "-"),

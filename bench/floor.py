@@ -1,16 +1,15 @@
 """The kernel's part of an event: its steps, measured in C, and their sums, which no event can be faster than.
 
-An event with a plugin that is loaded ahead needs four wake-ups: bridge, plugin, bridge, runtime. Its floor is a byte
+An event with a resident needs four wake-ups: bridge, plugin, bridge, runtime. Its floor is a byte
 that goes that way through three programs in C, after the same rest. An event with a plugin that is started needs two
 of them, of bridge and runtime, and the program in C of :mod:`bench.own_share` instead of the plugin.
 """
 
 from __future__ import annotations
 
-import mmap
 import statistics
 import subprocess
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bench import cpus
 from bench.executables import compiled
@@ -18,11 +17,11 @@ from bench.node import PAUSE, TimedNode, turns
 from bench.own_share import Starts
 from bench.report import Row
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 ANY = -1
 """A process that the scheduler may put on any CPU."""
-
-COPIED = 250
-"""Pages that a child writes to, to measure one: as many as the next worker copies."""
 
 
 def measure(scratch: Path, binaries: Path, *, runs: int) -> list[Row]:
@@ -38,19 +37,18 @@ def measure(scratch: Path, binaries: Path, *, runs: int) -> list[Row]:
     c = TimedNode(folder / "c", binaries, ["noop"])
     try:
         event, started = (statistics.median(each) for each in turns(one, c, runs))
-        pages = _pages(one)
     finally:
         for node in (one, c):
             node.close()
     ran = statistics.median(starts.times(runs, rest=PAUSE))
     two, three = (_relay(program, runs, PAUSE, [ANY] * count) for count in (2, 3))
     return [
-        *_steps(program, runs, pages),
+        *_steps(program, runs),
         Row(name="a byte to a process on any CPU and back, after 5 ms: 2 wake-ups", figure=two, unit="µs"),
         Row(name="a byte by a second process to a third and back, after 5 ms: 4 wake-ups", figure=three, unit="µs"),
         Row(name="a plugin's run by a program in C, after 5 ms", figure=ran * 1000, unit="µs"),
         Row(
-            name="an event with one plugin loaded ahead, after 5 ms, beside its floor",
+            name="an event with one resident, after 5 ms, beside its floor",
             figure=event,
             unit="ms",
             reference=three / 1000,
@@ -66,7 +64,7 @@ def measure(scratch: Path, binaries: Path, *, runs: int) -> list[Row]:
     ]
 
 
-def _steps(program: str, runs: int, pages: int) -> list[Row]:
+def _steps(program: str, runs: int) -> list[Row]:
     first, *others = cpus.two()
     places = {"the same core": [first, first]}
     if others:
@@ -76,30 +74,11 @@ def _steps(program: str, runs: int, pages: int) -> list[Row]:
         name = f"a byte to a process on {place} and back"
         figures[f"{name}, back to back"] = _relay(program, 10 * runs, 0.0, pinned)
         figures[f"{name}, after 5 ms"] = _relay(program, runs, PAUSE, pinned)
-    forks, ends = _medians(program, "fork", runs, pages)
-    (copied,) = _medians(program, "copy", runs, COPIED)
-    figures[f"a fork of a process with {pages} pages of its own, as a plugin's server has"] = forks
-    figures["the end of that child, until it is reaped"] = ends
-    figures["a page that is copied"] = copied
     return [Row(name=name, figure=figure, unit="µs") for name, figure in figures.items()]
 
 
 def _relay(program: str, runs: int, rest: float, places: list[int]) -> float:
-    (median,) = _medians(program, "relay", runs, round(rest * 1e6), *places)
-    return median
-
-
-def _medians(program: str, *arguments: str | int) -> list[float]:
-    """Return the medians of the columns that the program prints, in microseconds."""
-    output = subprocess.run(
-        [program, *map(str, arguments)], check=True, capture_output=True, text=True
-    ).stdout.splitlines()
-    columns = zip(*(map(float, line.split()) for line in output), strict=True)
-    return [statistics.median(column) for column in columns]
-
-
-def _pages(node: TimedNode) -> int:
-    """Return the number of anonymous pages of a plugin's server, which a fork must note."""
-    status = Path(f"/proc/{node.server()}/status").read_text(encoding="utf-8")
-    kibibytes = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("RssAnon:"))
-    return kibibytes * 1024 // mmap.PAGESIZE
+    """Return the median in microseconds."""
+    command = [program, *map(str, (runs, round(rest * 1e6), *places))]
+    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return statistics.median(map(float, output.split()))

@@ -62,18 +62,18 @@ class TimedNode(BridgeNode):
         return (time.perf_counter() - started) * 1000
 
     def warm_up(self, events: int = 30) -> None:
-        """Send events until the plugins are loaded, which happens a moment after the first one."""
+        """Send events until the residents are ready, which happens a moment after the first one."""
         for _ in range(events):
             self.event()
             time.sleep(0.02)
 
     def family(self) -> list[int]:
-        """Return the processes below the bridge: watchdog, plugin servers and their workers."""
+        """Return the processes below the bridge: watchdog and plugins."""
         return descendants(self.pid)
 
-    def server(self) -> int:
-        """Return a plugin's server, whose workers answer the requests."""
-        return next(pid for pid in self.family() if b"\0prefork" in command_line(pid))
+    def resident(self) -> int:
+        """Return the process of a resident."""
+        return next(pid for pid in self.family() if command_line(pid).endswith(b"\0serve\0"))
 
     def _note(self, exchange: adaptation.Exchange) -> None:
         if exchange.event == "Synchronize":

@@ -7,6 +7,7 @@ import statistics
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
 from bench.node import TimedNode, turns
@@ -24,15 +25,11 @@ def measure(scratch: Path, binaries: Path, *, events: int, growth: int) -> list[
 
     :param growth: number of events back to back, after which memory must not have grown.
     """
-    few = TimedNode(scratch / "few", binaries, ["clearcfs"], known=FEW)
-    idle = (_at_rest(few.pid), few.registered_in)
-    many = TimedNode(scratch / "many", binaries, ["clearcfs"], known=MANY)
-    try:
-        figures = [*_known(few, many, events), *_footprint(few, *idle)]
+    with closing(TimedNode(scratch / "few", binaries, ["clearcfs"], known=FEW)) as few:
+        footprint = _footprint(few)  # first: another bridge would share pages with this one
+        with closing(TimedNode(scratch / "many", binaries, ["clearcfs"], known=MANY)) as many:
+            figures = [*_known(few, many, events), *footprint]
         return [*figures, _probe(few, str(binaries / "nri"), scratch / "few/v1bridge.sock"), *_growth(few, growth)]
-    finally:
-        for node in (few, many):
-            node.close()
 
 
 def _at_rest(pid: int) -> float:
@@ -68,21 +65,17 @@ def _known(few: TimedNode, many: TimedNode, events: int) -> list[Row]:
     ]
 
 
-def _footprint(node: TimedNode, idle: float, registered_in: float) -> list[Row]:
-    time.sleep(0.2)  # workers that have answered are reaped by then
-    prefork = [pid for pid in node.family() if processes.name(pid) != "nri-watchdog"]
+def _footprint(node: TimedNode) -> list[Row]:
+    idle = _at_rest(node.pid)
+    node.warm_up()
     watchdogs = [pid for pid in node.family() if processes.name(pid) == "nri-watchdog"]
     rows = {
-        "launch to registered": (registered_in, "s", 0.5),
+        "launch to registered": (node.registered_in, "s", 0.5),
         "bridge, idle": (idle, "MB RSS", 45.0),
         "its watchdog": (sum(processes.proportional(pid) for pid in watchdogs), "MB PSS", None),
-        "a preforked plugin: its server and two waiting workers": (
-            sum(processes.proportional(pid) for pid in prefork),
-            "MB PSS",
-            12.0,
-        ),
-        "libraries that a plugin loads": (_libraries(node.server()), "MB", 12.0),
-        "CPU time of bridge, servers and workers in 2 s without events": (_cpu(node, 2.0), "ms", None),
+        "a resident plugin": (processes.proportional(node.resident()), "MB PSS", 8.0),
+        "libraries that a plugin loads": (_libraries(node.resident()), "MB", 12.0),
+        "CPU time of bridge and resident in 2 s without events": (_cpu(node, 2.0), "ms", None),
     }
     return [
         Row(
@@ -97,9 +90,9 @@ def _footprint(node: TimedNode, idle: float, registered_in: float) -> list[Row]:
     ]
 
 
-def _libraries(server: int) -> float:
-    """Return the size in MB of the shared libraries that a server has mapped, and of the zipped modules."""
-    lines = [line.split() for line in Path(f"/proc/{server}/maps").read_text().splitlines()]
+def _libraries(pid: int) -> float:
+    """Return the size in MB of the shared libraries that a process has mapped, and of the zipped modules."""
+    lines = [line.split() for line in Path(f"/proc/{pid}/maps").read_text().splitlines()]
     files = {line[5] for line in lines if len(line) > 5 and "/_internal/" in line[5]}
     internal = Path(next(iter(files)).partition("/_internal/")[0]) / "_internal"
     return sum(Path(file).stat().st_size for file in {*files, str(internal / "base_library.zip")}) / 1e6
@@ -109,7 +102,7 @@ def _cpu(node: TimedNode, seconds: float) -> float:
     def used() -> int:
         return sum(processes.cpu_ticks(pid) for pid in pids)
 
-    time.sleep(seconds)  # the last event's workers end, and others are forked
+    time.sleep(seconds)  # the work after the last event ends
     pids = [node.pid, *node.family()]
     before = used()
     time.sleep(seconds)
@@ -158,7 +151,7 @@ def _growth(node: TimedNode, events: int) -> list[Row]:
         )
         for what, unit, goal in (
             ("memory", "MB RSS", 1.05),
-            ("memory of a server", "MB RSS", 1.05),
+            ("memory of the resident", "MB RSS", 1.05),
             ("descriptors", "", 1.0),
             ("processes", "", 1.0),
         )
@@ -168,7 +161,7 @@ def _growth(node: TimedNode, events: int) -> list[Row]:
 def _taken(node: TimedNode) -> dict[str, float]:
     return {
         "memory": processes.resident(node.pid),
-        "memory of a server": processes.resident(node.server()),
+        "memory of the resident": processes.resident(node.resident()),
         "descriptors": processes.descriptors(node.pid),
         "processes": len(node.family()),
     }

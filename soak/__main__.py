@@ -1,7 +1,7 @@
 """``make soak``: run the bridge for a long time; check every verdict and every growth.
 
-The chain has four plugins: a compiled one, preforked; a script that is started for each event; the same script,
-started in advance; and one built with nri.skel, preforked too. Pods come four at a time, one in five with a fault.
+The chain has three plugins: a compiled one, which is a resident; a script in shell, and one in Python that was built
+with nri.skel, both started for each event. Pods come four at a time, one in five with a fault.
 Each needs an answer in time and with the right verdict. The bridge is measured after a warm-up and at the end, both
 times when its figures no longer change.
 """

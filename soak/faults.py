@@ -86,7 +86,7 @@ if __name__ == "__main__":
 KILLED = f"killed: no result after {TIMEOUT:g} s"
 NOTHING = "no valid result: it wrote nothing to stdout, expected a result; "
 TOO_MUCH = "killed: it wrote more than 1048576 bytes"
-OF_SCRIPTS = {
+OF_SCRIPT = {
     "hang": KILLED,
     "deaf": KILLED,
     "crash": NOTHING + "ended by signal 11",
@@ -112,7 +112,7 @@ OF_BUILT = {
     "child": "",
     "daemon": "",
 }
-FAULTS = {"script": OF_SCRIPTS, "early": OF_SCRIPTS, "built": OF_BUILT}
+FAULTS = {"script": OF_SCRIPT, "built": OF_BUILT}
 """The error of each fault of each plugin, as a pattern; "" for no error."""
 
 
@@ -135,11 +135,10 @@ def node(scratch: Path, bridge: Path, **runtime: Any) -> BridgeNode:
     bin_dir.mkdir()
     (bin_dir / "clearcfs").symlink_to(BINARIES / "clearcfs")
     built = BUILT.format(python=sys.executable, root=str(ROOT))
-    for name, text in {"script": SCRIPT, "early": SCRIPT, "built": built}.items():
+    for name, text in {"script": SCRIPT, "built": built}.items():
         (bin_dir / name).write_text(text)
         (bin_dir / name).chmod(0o755)
     plugins: list[dict[str, Any]] = [{"type": name, "timeout": TIMEOUT} for name in FAULTS]
-    plugins[1]["prefork"] = "always"
     made = BridgeNode(scratch, bridge, bin_dirs=[bin_dir], options={"logLevel": "error"}, **runtime)
     made.configure("10.conf", {"type": "clearcfs"}, *plugins)
     return made

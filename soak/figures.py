@@ -8,19 +8,19 @@ from typing import NamedTuple
 from harness import processes
 
 CALM = 20.0
-"""Seconds for killed processes to end, and for missing workers to be forked again."""
+"""Seconds for killed processes to end, and for a resident to be started again."""
 
 PAUSE = 1.0
-"""Seconds between two measurements; longer than a server takes to reap a worker and fork the next."""
+"""Seconds between two measurements; longer than the start of a resident takes."""
 
 PROCESSES, DESCRIPTORS, THREADS = "processes below the bridge", "descriptors of the bridge", "threads of the bridge"
-BRIDGE, SERVERS = "the bridge, MB RSS", "servers and workers, MB PSS"
+BRIDGE, PLUGINS = "the bridge, MB RSS", "plugins, MB PSS"
 
-GROWTH = {PROCESSES: 3.0, DESCRIPTORS: 4.0, THREADS: 4.0, BRIDGE: 8.0, SERVERS: 3.0}
+GROWTH = {PROCESSES: 1.0, DESCRIPTORS: 2.0, THREADS: 4.0, BRIDGE: 8.0, PLUGINS: 3.0}
 """The growth that is allowed for each figure.
 
-After a fault at the end of the warm-up the pool replaces the server: three processes and, with the worker that it
-receives at the next event, four descriptors. One lost with each fault would exceed that many times over.
+A resident that is replaced at that moment is one process and two descriptors more. One lost with each fault would
+exceed that many times over.
 The bridge keeps as many threads as there were events at a time. Its memory rises and falls with every result that is
 cut off at 1 MiB, so the median counts; 400 bytes lost with each of 20,000 events would exceed the limit.
 """
@@ -70,7 +70,7 @@ def measured(pid: int) -> dict[str, float]:
         DESCRIPTORS: processes.descriptors(pid),
         THREADS: processes.threads(pid),
         BRIDGE: resident(pid),
-        SERVERS: round(sum(processes.proportional(each) for each in family), 1),
+        PLUGINS: round(sum(processes.proportional(each) for each in family), 1),
     }
 
 

@@ -50,7 +50,7 @@ _PLUGIN = {
     "binary": None,
     "problem": "not found",
     "build": None,
-    "prefork": {"state": "failed", "reason": None},
+    "resident": {"state": "failed", "reason": None},
     "runs": {"create": {"ok": 3, "error": 1, "killed": 0, "passedOver": 0}},
     "seconds": _HISTOGRAM,
     "last": "error",

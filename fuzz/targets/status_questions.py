@@ -24,7 +24,7 @@ _NOWHERE = tempfile.gettempdir() + "/no/such/folder"
 
 def _status() -> Status:
     """Return the status of a bridge that has served one pod, with a plugin that has failed."""
-    options = BridgeOptions(conf_dir=_NOWHERE, conf_file=f"{_NOWHERE}.conf", prefork=False)
+    options = BridgeOptions(conf_dir=_NOWHERE, conf_file=f"{_NOWHERE}.conf", resident=False)
     clients, ledger = Clients(options), Ledger(["StartContainer"])
     step = Step(PluginEntry(type="clearcfs"), b'{"id": "a\xff"}')
     step.error = PluginError("clearcfs", "no cgroup")

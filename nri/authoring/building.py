@@ -39,7 +39,6 @@ class Options(NamedTuple):
     name: str | None = None  # of the folder of the result
     conf: Any = None
     request: Request | None = None
-    prefork: bool = True  # refuse a plugin that can't be preforked
     check_libc: bool = False
     verbose: bool = False
 
@@ -126,8 +125,6 @@ def _prepare(
     if options.request is not None and (options.conf is not None or request.conf is None):
         request = request.replace(conf=conf)
     error = trial.read_answer(rehearsal.type, *rehearsal.run("invoke", request.to_json()))
-    if options.prefork:
-        trial.refuse_unfit(rehearsal.type, rehearsal.why_not_preforked())
     if request.conf is None and isinstance(schema, dict) and schema.get("required"):
         say(f"{rehearsal.type}: its conf has required keys; neither --conf nor a *.conf beside it gives them")
     if costs := rehearsal.costs():
@@ -178,8 +175,7 @@ def _try(executable: str, plugin: Candidate, options: Options, say: Callable[[st
     if options.verbose:
         say(f"{name}: built with nri {stamp}")
     trial.check_answers(executable, name)
-    if options.prefork:
-        trial.check_prefork(executable, name)
+    trial.check_resident(executable, name)
     if error := trial.check_invoke(executable, name, plugin.request):
         if not plugin.error:
             remedy = "files beside the plugin are not packed: put their content into a module"

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import sys
 import time
 from typing import TYPE_CHECKING
 
 from nri.authoring.build_errors import BuildError
-from nri.process.conversation import Conversation, Output
+from nri.process.conversation import Asked, Conversation, Output
 from nri.process.launch import start
 from nri.process.lines import Lines
 
@@ -34,7 +33,7 @@ def run_python(
     try:
         pid, pipes = start(sys.executable, [sys.executable, *arguments], deadline, environment)
         lines = Lines(_MAX_OUTPUT, log.append)
-        return Conversation(pid, pipes, stdin, lines, _MAX_OUTPUT).run(deadline)
+        return Conversation(Asked(pid), pipes, stdin, lines, _MAX_OUTPUT).run(deadline)
     except OSError as error:
         raise BuildError(f"{sys.executable} can't be started: {error.strerror}") from error
 
@@ -57,13 +56,3 @@ def search_path() -> list[str]:
 def rehearsal(script: str, verb: str, search: list[str], report: str) -> list[str]:
     """Return the arguments of this Python that run a plugin from its source."""
     return ["-I", "-S", "-B", "-X", "utf8", REHEARSE, report, script, verb, *search]
-
-
-def stand_in(script: str, search: list[str]) -> str:
-    """Return the text of an executable that runs a plugin from its source, for a host's try of prefork.
-
-    The text names nri.skel, by which a host knows what it may ask for a verb.
-    """
-    before = [sys.executable, *rehearsal(script, "", search, os.devnull)[: -2 - len(search)], script]
-    words = " ".join([shlex.quote(word) for word in before])
-    return f'#!/bin/sh\n# nri.skel\nexec {words} "$1" {" ".join([shlex.quote(word) for word in search])}\n'

@@ -39,7 +39,7 @@ _CODECS = (
     *("punycode", "quopri_codec", "raw_unicode_escape", "rot_13", "undefined", "unicode_escape", "zlib_codec"),
 )
 
-HIDDEN = ("json.decoder", "nri.prefork.server.serving")
+HIDDEN = ("json.decoder", "nri.skel.resident")
 """Modules that nri.skel imports late, and that PyInstaller would not find or that nothing else would keep."""
 
 INTERPRETER_OPTIONS = (("X utf8", None, "OPTION"),)

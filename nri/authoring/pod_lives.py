@@ -55,7 +55,7 @@ def bridged(
             conf_dir=place,
             conf_file=f"{place}/none",
             record_file=f"{place}/record",
-            prefork=False,
+            resident=False,
             late_create=False,
             check_owner=False,  # the configuration is our own
         )

@@ -8,9 +8,8 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from nri.authoring.build_errors import BuildError
-from nri.authoring.interpreter import rehearsal, run_python, stand_in
+from nri.authoring.interpreter import rehearsal, run_python
 from nri.config.entries import TYPE_PATTERN
-from nri.prefork.pool.eligibility import try_prefork
 from nri.process.spawn import PLUGIN_ENVIRONMENT
 from nri.types import gojson
 
@@ -92,14 +91,6 @@ class Rehearsed:
         for failure in [line[1:] for line in reported if line.startswith(" ")]:
             self._fail(failure)
         return output, lines
-
-    def why_not_preforked(self) -> str:
-        """Return the reason why a host would start the plugin for each request, or ""."""
-        executable = os.path.join(self._scratch, self.type)
-        with open(executable, "w", encoding="utf-8") as file:
-            file.write(stand_in(self.script, self._search))
-        os.chmod(executable, 0o700)
-        return try_prefork(executable, self.type)
 
     def costs(self) -> dict[str, float]:
         """Return the milliseconds that imports at the plugin's start take, largest first, those that are a hint.

@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from nri.authoring.build_errors import BuildError
-from nri.prefork.pool.eligibility import try_prefork
+from nri.client.resident import try_resident
 from nri.process.launch import launch
 from nri.types import gojson
 from nri.types.v1 import Request, Result
@@ -72,24 +72,13 @@ def check_answers(executable: str, plugin: str) -> None:
         raise BuildError(f"{plugin} invoke: for a request that is no JSON found {found}, expected exit status 1")
 
 
-def check_prefork(executable: str, plugin: str) -> None:
-    """Try what a host tries before it loads a plugin ahead of its requests.
+def check_resident(executable: str, plugin: str) -> None:
+    """Start a plugin that opts in as a host does that keeps it running.
 
-    :raises BuildError: when it can't.
+    :raises BuildError: when it does not become ready.
     """
-    refuse_unfit(plugin, try_prefork(executable, plugin))
-
-
-def refuse_unfit(plugin: str, why: str) -> None:
-    """Refuse a plugin that has a reason why it is started for each request.
-
-    :raises BuildError: when ``why`` is not empty.
-    """
-    if why:
-        remedy = (
-            "change what it does when it is loaded (docs/writing-a-plugin.md, Prefork), or accept it: --no-prefork"
-        )
-        raise BuildError(f"{plugin} can't be preforked, so it would be slow: {why}; {remedy}")
+    if why := try_resident(executable, plugin):
+        raise BuildError(f"{plugin} serve: {why}; change what it does when it is loaded, or remove resident = True")
 
 
 def check_invoke(executable: str, plugin: str, request: Request) -> str:

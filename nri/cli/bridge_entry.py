@@ -14,10 +14,6 @@ def main() -> None:
         from nri.presence import probe
 
         sys.exit(probe())
-    if sys.argv[1:2] == ["prefork-server"] and len(sys.argv) == 3:
-        from nri.skel import shared
-
-        shared.main(sys.argv[2])
     if len(sys.argv) > 1:
         from nri.cli.bridge import bridge
 

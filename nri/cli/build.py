@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 @click.option("--name", help="Name of the result.  [default: the plugin's type; plugins for several]")
 @options.conf(help="The conf of the request that is tried.")
 @click.option("--request", "request_file", metavar="FILE", type=click.Path(), help="The request that is tried.")
-@click.option("--no-prefork", is_flag=True, help="Accept a plugin that is started for each request.")
 @click.option("--check-libc", is_flag=True, help="Print on which distributions the result runs.")
 @click.option("--verbose", is_flag=True, help="Print what is left out, and from what it is built.")
 @options.plain_errors
@@ -31,7 +30,6 @@ def build(
     name: str | None,
     conf: Any,
     request_file: str | None,
-    no_prefork: bool,
     check_libc: bool,
     verbose: bool,
 ) -> None:
@@ -41,7 +39,7 @@ def build(
     interpreter and what it imports into DIR/TYPE/TYPE, or several plugins into DIR/NAME around one folder of
     libraries. Then runs the result as a host would. It replaces an earlier result only if all of that succeeds.
 
-    Refuses a plugin that lacks a module or can't be preforked. The plugin is run from its source, too, and the
+    Refuses a plugin that lacks a module. The plugin is run from its source, too, and the
     request that is tried is for a container that does not exist.
 
     \b
@@ -64,7 +62,6 @@ def build(
             name=name,
             conf=conf,
             request=None if request_file is None else options.read_request(request_file),
-            prefork=not no_prefork,
             check_libc=check_libc,
             verbose=verbose,
         )

@@ -10,11 +10,11 @@ import click
 from nri import config
 from nri.cli import options, output
 from nri.client import Invoker, PluginError
+from nri.client.resident import is_built_with_skel, try_resident
 from nri.config import Fault, when_notes
 from nri.config.entries import PluginEntry
 from nri.config.plugin_conf import check_conf, fault_at, openness_note
 from nri.errors import escape
-from nri.prefork.pool.eligibility import is_built_with_skel, try_prefork
 from nri.process.launch import Output, launch
 from nri.process.unstartable import NOT_RUN, WINDOWS, explain, has_windows_ends
 from nri.types import DecodeError, gojson
@@ -73,7 +73,7 @@ class Checked:
         if about is None:
             return  # no schema to check its conf against
         self.version = gojson.shorten(str(about.get("version") or "(none)"))
-        if plugin.prefork != "never" and (why := try_prefork(self.binary, plugin.type)):
+        if plugin.resident is not False and (why := try_resident(self.binary, plugin.type)):
             self.notes.append(f"{self.binary} is started for each request: {why}")
         if about["type"] != plugin.type:
             found = gojson.describe(about["type"])

@@ -31,10 +31,6 @@ def main() -> None:
         if arguments is not None:
             # All output is written; the interpreter's shutdown would take some more milliseconds.
             os._exit(hook.main(arguments, started))
-    if sys.argv[1:2] == ["prefork-server"] and len(sys.argv) == 3:  # a bridge starts it
-        from nri.skel import shared
-
-        shared.main(sys.argv[2])
     if sys.argv[1:] == ["bridge", "--probe"]:  # it is run every few seconds
         from nri.presence import probe
 

@@ -10,7 +10,7 @@ container's start and waits for every import here, so this package imports neith
 """
 
 from nri.client.chain import Client, Sandbox, Task
-from nri.client.invoker import DirectInvoker, Invoker, PluginError, PoolInvoker, find
+from nri.client.invoker import DirectInvoker, Invoker, PluginError, find
 from nri.client.oci import read_config, spec_from_oci
 from nri.client.step import ChainError, Step, results_of
 from nri.places import DEFAULT_BIN_DIRS
@@ -22,7 +22,6 @@ __all__ = [
     "DirectInvoker",
     "Invoker",
     "PluginError",
-    "PoolInvoker",
     "Sandbox",
     "Step",
     "Task",

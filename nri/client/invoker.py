@@ -17,9 +17,8 @@ from nri.types.gojson import shorten
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
-    from nri.prefork.pool.pool import Pool
     from nri.process.launch import Output
 
     Log = Callable[[str], None]
@@ -71,7 +70,6 @@ class DirectInvoker(Invoker):
     def __init__(self, bin_dirs: Sequence[str] = DEFAULT_BIN_DIRS, *, check_owner: bool = True) -> None:
         self.bin_dirs = tuple(bin_dirs)
         self.check_owner = check_owner
-        self._launch = launch
 
     def find(self, plugin: str) -> str:
         """As :func:`nri.client.find`."""
@@ -79,25 +77,7 @@ class DirectInvoker(Invoker):
 
     def run(self, path: str, plugin: str, request: bytes, deadline: float, *, max_output: int, log: Log) -> Output:
         """Run it as :func:`nri.process.launch.launch` does."""
-        return self._launch(path, [plugin, "invoke"], request, deadline, max_output=max_output, log=log)
-
-
-class PoolInvoker(DirectInvoker):
-    """Runs a plugin in a preforked worker of the pool; starts a process if no worker waits."""
-
-    def __init__(self, pool: Pool, bin_dirs: Sequence[str] = DEFAULT_BIN_DIRS, *, check_owner: bool = True) -> None:
-        super().__init__(bin_dirs, check_owner=check_owner)
-        self._pool = pool
-        self._launch = pool.launch
-
-    def prepare(self, plugins: Iterable[str]) -> None:
-        """Have the pool load these plugins in the background. Skip one that is not found: a request reports it."""
-        for plugin in plugins:
-            try:
-                path = self.find(plugin)
-            except PluginError:
-                continue
-            self._pool.prepare(path, plugin)
+        return launch(path, [plugin, "invoke"], request, deadline, max_output=max_output, log=log)
 
 
 def find(plugin_type: str, bin_dirs: Sequence[str] = DEFAULT_BIN_DIRS, *, check_owner: bool = True) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nri.types.jsonobject import Field, JSONObject, number, objects, opaque, string, strings
+from nri.types.jsonobject import Field, JSONObject, choice, number, objects, opaque, string, strings
 from nri.types.v1 import STATES, VERSION, State
 
 TYPE_CHECKING = False
@@ -14,9 +14,6 @@ if TYPE_CHECKING:
 
 FAILURE_POLICIES = ("fail", "ignore")
 """``fail``: the container does not start when the plugin fails. ``ignore``: the failure is logged."""
-
-PREFORK = ("always", "never")
-"""The words that ``prefork`` accepts; see :attr:`PluginEntry.prefork`."""
 
 MAX_TIMEOUT = 3600
 """The longest time that a plugin or a whole chain may be given, in seconds."""
@@ -49,7 +46,7 @@ def _when(value: object, where: str) -> Condition | None:
 class PluginEntry(JSONObject):
     """One entry of the host configuration."""
 
-    __slots__ = ("conf", "failure_policy", "prefork", "source", "source_index", "states", "timeout", "type", "when")
+    __slots__ = ("conf", "failure_policy", "resident", "source", "source_index", "states", "timeout", "type", "when")
 
     type: str
     """The name of the plugin's executable."""
@@ -61,10 +58,9 @@ class PluginEntry(JSONObject):
     """One of :data:`FAILURE_POLICIES`, or "" for the default of the program that runs the chain."""
     timeout: float
     """Seconds; 0 for the default of the program that runs the chain."""
-    prefork: str
-    """``always``: the host starts the plugin before there is a request, also if it was not built with
-    :mod:`nri.skel`; it must then do nothing before it has read its request. ``never``: it is started for each
-    request. "": it is started before there is a request if it was built with :mod:`nri.skel`."""
+    resident: bool | None
+    """Whether a host may keep the plugin running, if it has opted in (None: it may); else it is started for each
+    request."""
     when: Condition | None
     """The containers that the plugin runs for; None for all."""
     source: str
@@ -78,7 +74,7 @@ class PluginEntry(JSONObject):
         Field("states", "states", strings),
         Field("failurePolicy", "failure_policy", string),
         Field("timeout", "timeout", number),
-        Field("prefork", "prefork", string),
+        Field("resident", "resident", choice),
         Field("when", "when", _when),
     )
 
@@ -90,13 +86,13 @@ class PluginEntry(JSONObject):
         states: Iterable[str] = (),
         failure_policy: str = "",
         timeout: float = 0,
-        prefork: str = "",
+        resident: bool | None = None,
         when: Condition | dict[str, Any] | None = None,
         source: str = "",
         source_index: int = 0,
     ) -> None:
         self._set(type=type, conf=conf, states=tuple(states), failure_policy=failure_policy, timeout=timeout)
-        self._set(prefork=prefork, when=_when(when, "when"), source=source, source_index=source_index)
+        self._set(resident=resident, when=_when(when, "when"), source=source, source_index=source_index)
 
     @classmethod
     def from_value(cls, value: object, where: str) -> PluginEntry:

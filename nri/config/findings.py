@@ -88,7 +88,9 @@ def _unknown_keys(error: Error) -> Iterator[Finding]:
     for key in error.instance:
         if key in known or any(re.search(pattern, key) for pattern in patterns):
             continue
-        if (near := nearest(key, known)) is not None:
+        if key == "prefork" and "resident" in known:
+            yield Finding((*path, key), 'unknown key, expected "resident": false, or nothing', True)
+        elif (near := nearest(key, known)) is not None:
             yield Finding((*path, key), f"unknown key, did you mean {_json(near)}?", True, (*path, near))
         else:
             yield Finding((*path, key), f"unknown key{', expected one of ' if expected else ''}{expected}", True)

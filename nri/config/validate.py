@@ -6,10 +6,10 @@ made from the table (``tools/schemas``). Beyond the schema, no object may give a
 
 from __future__ import annotations
 
-from nri.config.entries import FAILURE_POLICIES, MAX_TIMEOUT, MAX_TYPE_LENGTH, PREFORK, TYPE_PATTERN, is_type_name
+from nri.config.entries import FAILURE_POLICIES, MAX_TIMEOUT, MAX_TYPE_LENGTH, TYPE_PATTERN, is_type_name
 from nri.config.when_rules import WHEN
 from nri.types import gojson
-from nri.types.table import ANYTHING, SCHEMA_KEY, Key, Table, array, number, text, words
+from nri.types.table import ANYTHING, FLAG, SCHEMA_KEY, Key, Table, array, number, text, words
 from nri.types.v1 import STATES, VERSION
 
 SECONDS = number(0, MAX_TIMEOUT, above=True, expected=f"a number of seconds above 0, at most {MAX_TIMEOUT}")
@@ -49,11 +49,10 @@ PLUGIN = Table(
         description="Then it is killed, which is a failure. Without it the host decides.",
     ),
     Key(
-        "prefork",
-        words(*PREFORK),
-        title="When the bridge starts the plugin: before there is a request, or for each request",
-        description="always: also one that was not built with nri.skel; it must do nothing before it has read its "
-        "request. never: it is started for each request. Without it: if it was built with nri.skel.",
+        "resident",
+        FLAG,
+        title="Whether the bridge may keep the plugin running",
+        description="false: it is started for each request, also if it has opted in to answer request after request.",
     ),
     Key("when", WHEN),
     notes=True,

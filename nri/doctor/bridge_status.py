@@ -108,7 +108,7 @@ def _plugin(plugin: dict[str, Any], found: Findings) -> None:
         found.note("plugin-failed", text)
     else:
         found.ok("plugin", text)
-    prefork = plugin["prefork"]
-    if prefork is not None and prefork["state"] == "failed":
-        text = f"{name} is started for each request: {prefork['reason'] or 'for an unknown reason'}"
-        found.note("not-preforked", text)
+    resident = plugin["resident"]
+    if resident is not None and resident["state"] == "failed":
+        text = f"{name} is started for each request: {resident['reason'] or 'for an unknown reason'}"
+        found.note("not-resident", text)

@@ -13,7 +13,6 @@ from nri.doctor.redaction import without_values
 from nri.doctor.settings import PLUGIN_CONF_DIR, PLUGIN_DIR, Settings
 from nri.errors import NRIError
 from nri.places import DEFAULT_RECORD_FILE, DEFAULT_SOCKET
-from nri.prefork.protocol import SHARED_VERB
 from nri.process import watchdog
 from nri.v1bridge.options import BridgeOptions
 
@@ -117,7 +116,7 @@ def _is_outside(process: Process) -> bool:
     """Return whether a process is ``nri bridge``, or a ``v1bridge`` that a runtime did not launch as NN-v1bridge."""
     name = os.path.basename(process.arguments[0])
     words = [os.path.basename(word) for word in process.arguments[:6]]
-    if process.name == watchdog.NAME or process.arguments[1:2] == [SHARED_VERB]:
+    if process.name == watchdog.NAME:
         return False
     if "--probe" in process.arguments or "--help" in process.arguments:
         return False

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 OUTCOME_LABELS = {OK: "ok", ERROR: "error", KILLED: "killed", PASSED_OVER: "passed_over"}
 """The label's value for each outcome of a run."""
 
-PREFORK_STATES = ("ready", "loading", "off", "foreign", "failed")
-"""The states of prefork; one that a later bridge adds has no series."""
+RESIDENT_STATES = ("ready", "starting", "off", "failed")
+"""The states of a resident; one that a later bridge adds has no series."""
 
 MAX_LABEL = 128
 """Characters of a label's value; versions are texts of other programs."""
@@ -100,11 +100,11 @@ def plugin_usable(document: Document) -> Iterator[Sample]:
         yield labels, float(all(entry["problem"] is None for entry in entries))
 
 
-def plugin_prefork(document: Document) -> Iterator[Sample]:
-    """A state set: 1 for the state of a plugin's prefork, 0 for the others."""
+def plugin_resident(document: Document) -> Iterator[Sample]:
+    """A state set: 1 for the state of a plugin as a resident, 0 for the others."""
     for labels, entries in _plugins(document).items():
-        states = {entry["prefork"]["state"] for entry in entries}
-        for state in PREFORK_STATES:
+        states = {entry["resident"]["state"] for entry in entries}
+        for state in RESIDENT_STATES:
             yield (*labels, state), float(state in states)
 
 

@@ -111,7 +111,7 @@ TABLE = (
     _row(
         "plugin_info",
         GAUGE,
-        "1 for each plugin; its label is the build that the executable answered, empty if it was not preforked.",
+        "1 for each plugin; its label is the build that the executable answered, empty if it was not asked.",
         readings.plugin_builds,
         (*PLUGIN, "build"),
         per="plugin",
@@ -125,13 +125,13 @@ TABLE = (
         per="plugin",
     ),
     _row(
-        "plugin_prefork_state",
+        "plugin_resident_state",
         GAUGE,
-        "1 for the plugin's state of prefork, 0 for the other states: ready, loading, off, foreign, failed.",
-        readings.plugin_prefork,
-        (*PLUGIN, "prefork"),
+        "1 for the plugin's state as a resident, 0 for the other states: ready, starting, off, failed.",
+        readings.plugin_resident,
+        (*PLUGIN, "resident"),
         per="plugin",
-        times=len(readings.PREFORK_STATES),
+        times=len(readings.RESIDENT_STATES),
     ),
     _row(
         "plugin_runs_total",

@@ -13,11 +13,12 @@ import time
 
 from nri.process import children
 from nri.process.afresh import LoadedProgram
-from nri.process.conversation import Conversation
+from nri.process.conversation import Asked, Conversation
 from nri.process.inherit import SIGNALS
 from nri.process.launch import Pipes
 from nri.process.lines import Lines
 from nri.process.spawn import pipe
+from nri.process.wait import give_up_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -58,19 +59,17 @@ class ForkedProgram:
         :raises BrokenOffError: when it could not be waited for or read.
         """
         started = time.monotonic()
-        pauses = [(0.0, meanwhile)] if meanwhile is not None else None
-        lines = Lines(max_output, log)
-        output = Conversation(self.pid, self._pipes, stdin, lines, max_output, pauses=pauses).run(deadline)
+        asked, lines = Asked(self.pid), Lines(max_output, log)
+        pause = None if meanwhile is None else (0.001, meanwhile)
+        output = Conversation(asked, self._pipes, stdin, lines, max_output, meanwhile=pause).run(deadline)
         output.seconds = time.monotonic() - started
         return output
 
     def end(self) -> None:
         """Kill and reap it: it gets no request."""
-        Conversation(self.pid, self._pipes, b"", Lines(0, _drop), 0).end()
-
-
-def _drop(_line: str) -> None:
-    pass
+        Asked(self.pid).finish("unasked", give_up_at(0.0))
+        for fd in self._pipes:
+            os.close(fd)
 
 
 def _fork(program: LoadedProgram, descriptors: Sequence[int], deadline: float) -> int:

@@ -11,7 +11,7 @@ import errno
 import os
 import time
 
-from nri.process.conversation import BrokenOffError, Conversation, Output
+from nri.process.conversation import Asked, BrokenOffError, Conversation, Output
 from nri.process.lines import Lines
 from nri.process.spawn import PLUGIN_ENVIRONMENT, pipe, spawn
 
@@ -47,7 +47,7 @@ def launch(
     """
     started = time.monotonic()
     pid, pipes = start(path, argv, deadline)
-    output = Conversation(pid, pipes, stdin, Lines(max_output, log), max_output).run(deadline)
+    output = Conversation(Asked(pid), pipes, stdin, Lines(max_output, log), max_output).run(deadline)
     output.seconds = time.monotonic() - started
     return output
 

@@ -11,7 +11,6 @@ import os
 from typing import TYPE_CHECKING
 
 from nri.errors import NRIError
-from nri.process import time_slice
 from nri.process.inherit import SIGNALS, inheritable
 
 if TYPE_CHECKING:
@@ -80,7 +79,6 @@ class LibcSpawn:
                 self._destroy(actions)
         if number:
             raise OSError(number, os.strerror(number), path)
-        time_slice.reset(pid.value)
         return pid.value
 
     def _variables(self, environment: Mapping[str, str]) -> ctypes.Array[ctypes.c_char_p]:

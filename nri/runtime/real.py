@@ -136,14 +136,14 @@ class Real:
         :param deadline: a time of :func:`time.monotonic`, when it is killed.
         :raises NRIError: if it cannot be run.
         """
-        from nri.process.conversation import Conversation
+        from nri.process.conversation import Asked, Conversation
         from nri.process.launch import MAX_OUTPUT, start
         from nri.process.lines import Lines
 
         try:
             pid, pipes = start(self.path, [self.path, *words], deadline, self._environment)
             lines = Lines(MAX_OUTPUT, lambda line: None)
-            return Conversation(pid, pipes, stdin, lines, MAX_OUTPUT).run(deadline)
+            return Conversation(Asked(pid), pipes, stdin, lines, MAX_OUTPUT).run(deadline)
         except OSError as error:
             raise self._not_run(error) from error
 

@@ -36,8 +36,13 @@ class Plugin:
     """The states that the plugin acts on, as ``TYPE version`` says; others are answered with an empty result, and
     ``nri check`` reports an entry that gets none of them. Empty for a plugin that is asked in every state."""
 
+    resident: bool = False
+    """Whether a host may keep the compiled plugin running, and have one process answer request after request
+    (docs/writing-a-plugin.md, "Residents"). A request must leave nothing behind that another one would notice: no
+    changed globals, modules or attributes of a class. Each request gets a copy of the plugin."""
+
     uses: tuple[str, ...] = ()
-    """Modules that :meth:`invoke` imports late; a prefork server loads them before it forks."""
+    """Modules that :meth:`invoke` imports late; a resident loads them before its first request."""
 
     def invoke(self, request: Request, *args: Any, **kwargs: Any) -> Result:
         """Do the plugin's work for one step of a container's life, ``request.state``.

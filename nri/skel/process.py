@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any, NoReturn
 
-    from nri.prefork.server.worker import Program
-
 _CHUNK = 65536
 
 
@@ -32,8 +30,10 @@ def main(plugin: Plugin) -> NoReturn:
     Other output to stdout, also from C code or a child process of the plugin, goes to stderr: descriptor 1 becomes a
     copy of stderr's, and the result is written to a descriptor of its own.
     """
-    if sys.argv[1:2] == ["prefork"]:
-        _prefork(plugin)
+    if "logging" in sys.modules:
+        sys.modules["logging"].basicConfig(stream=sys.stderr, format="%(levelname)s: %(message)s", level="INFO")
+    if sys.argv[1:2] == ["serve"]:
+        _serve(plugin)
     try:
         os.fstat(1)
         while (spare := os.open(os.devnull, os.O_RDWR)) <= 2:
@@ -46,7 +46,7 @@ def main(plugin: Plugin) -> NoReturn:
         _say(sys.stderr, f"{plugin.type}: stdout cannot be used: {error.strerror}; expected open descriptors 0, 1, 2")
         sys.exit(1)
     stdin = sys.stdin.buffer if sys.stdin is not None else open(os.devnull, "rb")  # noqa: SIM115
-    status = _answer(plugin, stdin, stdout)
+    status, _ = _answer(plugin, stdin, stdout)
     stdout.close()
     try:
         sys.stderr.flush()
@@ -56,41 +56,30 @@ def main(plugin: Plugin) -> NoReturn:
     sys.exit(status)
 
 
-def _prefork(plugin: Plugin) -> NoReturn:
-    """Run ``plugin`` as a prefork server, and exit."""
-    try:
-        from nri.prefork.server.serving import serve
-    except ImportError as error:
-        _say(sys.stderr, f"{plugin.type} prefork: a module is missing in the executable: {error.name}")
+def _serve(plugin: Plugin) -> NoReturn:
+    """Run ``plugin`` as a resident, and exit."""
+    if why := _why_not(plugin) or ("" if plugin.resident else f"class {type(plugin).__name__} is not resident"):
+        _say(sys.stderr, f"{plugin.type} serve: {why}")
         sys.exit(2)
-    serve(program_of(plugin))
-
-
-def program_of(plugin: Plugin) -> Program:
-    """Return ``plugin`` as a prefork server runs it."""
-    from nri.prefork.server.worker import Program
-
-    class Rehearsal(Plugin):
-        def invoke(self, request: Request) -> Result:
-            return request.new_result("", metadata={"": ""})
-
-    classes = [kind for kind in type(plugin).__mro__ if kind not in Plugin.__mro__]
-    uses = plugin.uses
-    if plugin.conf_class is not None:
-        classes += plugin.conf_class.__mro__[:-1]
-        uses += ("nri.types.table_explained",)  # the reason why a conf is wrong
-    return Program(plugin.type, uses, _answer, plugin, Rehearsal(), classes)
-
-
-def _answer(plugin: Plugin, stdin: Any, stdout: Any) -> int:
-    """Run ``plugin`` once with the process's command line; its prints and logs go to stderr."""
-    sys.stdout = sys.stderr
-    if "logging" in sys.modules:
-        sys.modules["logging"].basicConfig(stream=sys.stderr, format="%(levelname)s: %(message)s", level="INFO")
     try:
-        return run(plugin, sys.argv, stdin, stdout, sys.stderr)
+        from nri.skel.resident import serve
+    except ImportError as error:
+        _say(sys.stderr, f"{plugin.type} serve: a module is missing in the executable: {error.name}")
+        sys.exit(2)
+    serve(plugin, _answer)
+
+
+def _answer(plugin: Plugin, stdin: Any, stdout: Any) -> tuple[int, bool]:
+    """Run ``plugin`` once with the process's command line; its prints go to stderr.
+
+    :returns: the exit status, and False after an exception that is no :class:`NRIError`.
+    """
+    sys.stdout = sys.stderr
+    unexpected: list[BaseException] = []
+    try:
+        return _run(plugin, sys.argv, stdin, stdout, sys.stderr, unexpected), not unexpected
     except KeyboardInterrupt:
-        return 130
+        return 130, False
 
 
 def run(plugin: Plugin, argv: Sequence[str], stdin: Any, stdout: Any, stderr: Any) -> int:
@@ -101,6 +90,12 @@ def run(plugin: Plugin, argv: Sequence[str], stdin: Any, stdout: Any, stderr: An
     :param stdout: a binary or text file for the result.
     :param stderr: a text file for everything else.
     """
+    return _run(plugin, argv, stdin, stdout, stderr, [])
+
+
+def _run(
+    plugin: Plugin, argv: Sequence[str], stdin: Any, stdout: Any, stderr: Any, unexpected: list[BaseException]
+) -> int:
     if len(argv) < 2:
         _say(stderr, f"usage: {plugin.type} invoke < REQUEST.json (or --help, version, schema)")
         return 2
@@ -122,18 +117,19 @@ def run(plugin: Plugin, argv: Sequence[str], stdin: Any, stdout: Any, stderr: An
         _say(stderr, f"{plugin.type}: stdin cannot be read: {error.strerror}; expected a request")
         return 1
     try:
-        answer = _invoke(plugin, request, verb, stderr).to_json()
+        answer = _invoke(plugin, request, verb, stderr, unexpected).to_json()
     except EncodeError as error:
         answer = _failure(plugin, request, f"its result: {error}").to_json()
     return _write(plugin, answer + b"\n", stdout, stderr)
 
 
-def _invoke(plugin: Plugin, request: Request, verb: str, stderr: Any) -> Result:
+def _invoke(plugin: Plugin, request: Request, verb: str, stderr: Any, unexpected: list[BaseException]) -> Result:
     if verb != "invoke":
         return _failure(plugin, request, f"invalid arg {verb}")
     try:
         result = answer_of(plugin, request)
     except SystemExit as exit_:
+        unexpected.append(exit_)
         return _failure(plugin, request, f"it tried to exit with {exit_.code!r}; expected a result")
     except Exception as error:
         if why := _why_not(plugin):
@@ -141,6 +137,7 @@ def _invoke(plugin: Plugin, request: Request, verb: str, stderr: Any) -> Result:
         if not isinstance(error, NRIError):  # an NRIError's message is enough
             import traceback
 
+            unexpected.append(error)
             for part in traceback.format_exception(error):
                 # The message is foreign text, and must stay one line.
                 is_ours = part.startswith(("Traceback", "  ", "\n"))
@@ -223,17 +220,13 @@ def _help(plugin: Plugin) -> str:
 
 def _version(plugin: Plugin) -> str:
     from nri.build import describe
-    from nri.prefork.protocol import VERSION as PREFORK_VERSION
+    from nri.types.serve import VERSION as SERVE_VERSION
 
     about: dict[str, Any] = {"type": plugin.type, "version": plugin.version, "nri": VERSION, "extensions": EXTENSIONS}
     if plugin.acts_on:
         about["states"] = [str(state) for state in plugin.acts_on]
-    try:
-        import nri.prefork.server.serving  # noqa: F401 - may be missing in a compiled plugin
-
-        about["prefork"] = PREFORK_VERSION
-    except ImportError:
-        pass
+    if plugin.resident:
+        about["resident"] = SERVE_VERSION
     about["build"] = describe()
     return gojson.dumps(about).decode() + "\n"
 

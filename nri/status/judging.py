@@ -105,12 +105,12 @@ def _of_configuration(configuration: dict[str, Any]) -> list[str]:
 
 
 def _of_plugin(plugin: dict[str, Any]) -> list[str]:
-    name, prefork, error = plugin["type"], plugin["prefork"], plugin["lastError"]
+    name, resident, error = plugin["type"], plugin["resident"], plugin["lastError"]
     reasons = []
     if plugin["problem"] is not None:
         reasons.append(f"{name}: {plugin['problem']}")
-    if prefork is not None and prefork["state"] == "failed":
-        reasons.append(f"{name}: not preforked: {prefork['reason'] or 'no reason is known'}")
+    if resident is not None and resident["state"] == "failed":
+        reasons.append(f"{name}: started for each request: {resident['reason'] or 'no reason is known'}")
     if plugin["last"] not in (None, OK):
         why = f": {error['error']}" if error is not None and error["error"] else ""
         reasons.append(f"{name}: its last run failed{why}")

@@ -88,7 +88,7 @@ def _plugins(document: dict[str, Any]) -> Iterator[str]:
                 f"{plugin['type']}{build}: {plugin['binary'] or plugin['problem'] or 'unknown'}", "", "  "
             )
     else:
-        header = ("PLUGIN", "PREFORK", "OK", "ERROR", "KILLED", "PASSED", "MEDIAN", "P99")
+        header = ("PLUGIN", "RESIDENT", "OK", "ERROR", "KILLED", "PASSED", "MEDIAN", "P99")
         yield from table(header, [_plugin(plugin) for plugin in plugins])
 
 
@@ -96,8 +96,8 @@ def _plugin(plugin: dict[str, Any]) -> list[str]:
     runs = plugin["runs"].values()
     counts = [number(sum([each[outcome] for each in runs])) for outcome in OUTCOMES]
     times = [quantile(plugin["seconds"], share) for share in (0.5, 0.99)]
-    prefork = escape(plugin["prefork"]["state"][:8])[:8]  # a later bridge may have other words
-    return [plugin["type"], prefork, *counts, *times]
+    resident = escape(plugin["resident"]["state"][:8])[:8]  # a later bridge may have other words
+    return [plugin["type"], resident, *counts, *times]
 
 
 def _errors(document: dict[str, Any]) -> Iterator[str]:

@@ -138,7 +138,7 @@ _PLUGIN = record(
     binary=or_null(text),
     problem=or_null(text),
     build=or_null(text),
-    prefork=record(state=text, reason=or_null(text)),
+    resident=record(state=text, reason=or_null(text)),
     runs=mapping(record(**dict.fromkeys(OUTCOMES, count))),
     seconds=histogram,
     last=or_null(text),

@@ -65,5 +65,5 @@ def plugin(
         "problem": problem,
         "build": build,
     }
-    unknown = dict.fromkeys(("timeout", "failurePolicy", "prefork", "seconds", "last", "lastError"))
+    unknown = dict.fromkeys(("timeout", "failurePolicy", "resident", "seconds", "last", "lastError"))
     return known | unknown | {"runs": {}}

@@ -66,6 +66,11 @@ def opaque(value: object, where: str) -> object:
     return value
 
 
+def choice(value: object, where: str) -> bool | None:
+    """Return true or false; None for null, where neither is said."""
+    return None if value is None else boolean(value, where)
+
+
 def strings(value: object, where: str) -> tuple[str, ...]:
     """Return an array of strings; empty for null."""
     if value is None:
@@ -89,6 +94,10 @@ def string_map(value: object, where: str) -> dict[str, str]:
     else:
         return value
     return {key: string(item, f"{where}.{gojson.shorten(repr(key)[1:-1])}") for key, item in value.items()}
+
+
+KEEP_EMPTY = (opaque, choice)
+"""The kinds of fields whose empty values, other than null, are written."""
 
 
 def mismatch(value: object, where: str, expected: str) -> DecodeError:
@@ -180,7 +189,7 @@ class JSONObject:
                 item = field.kind(getattr(self, field.attribute), f"{where}.{field.key}")
             except DecodeError as error:
                 raise EncodeError(str(error)) from None
-            if field.omit_empty and (item is None or (field.kind is not opaque and item in ("", 0, {}, ()))):
+            if field.omit_empty and (item is None or (field.kind not in KEEP_EMPTY and item in ("", 0, {}, ()))):
                 continue
             if isinstance(item, JSONObject):
                 item = item.to_value()

@@ -18,12 +18,12 @@ from nri.adjust import Changes
 from nri.api import events
 from nri.errors import escape
 from nri.places import beside
-from nri.prefork.pool import in_background
 from nri.stub.plugin import handlers
 from nri.ttrpc import Code, StatusError
 from nri.types.v1 import State
 from nri.v1bridge import adjusting, preload, requests
 from nri.v1bridge.clients import Clients
+from nri.v1bridge.deferred import in_background
 from nri.v1bridge.ledger import Ledger
 from nri.v1bridge.served import Served
 from nri.v1bridge.status import Status
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from nri.v1bridge.options import BridgeOptions
 
 PLUGINS_WITHIN = 0.3
-"""Seconds that the plugins have to be loaded before the runtime is told that the bridge is ready."""
+"""Seconds that the residents have to be ready before the runtime is told that the bridge is."""
 
 PRELOAD_AFTER, PRELOAD_PAUSE = 1.0, 0.5
 """Seconds that a runtime has to synchronize before modules are preloaded, and then for its first events."""
@@ -99,7 +99,7 @@ class Bridge(stub.V2Plugin):
             self.announce(presence.CONNECTED)
             self.open_status()
         self._clients.prepare(min(PLUGINS_WITHIN, (runtime.request_timeout or PLUGINS_WITHIN * 4) / 4))
-        in_background(self._preload)
+        in_background(self._preload, "preload")
 
     def synchronize(
         self, pods: Sequence[api.PodSandbox], containers: Sequence[api.Container]
@@ -208,6 +208,7 @@ class Bridge(stub.V2Plugin):
         """Close the record's file, remove the state's, and answer no more: no event follows."""
         self._status_socket.close()
         self._served.close()
+        self._clients.residents.close()
         with self._announcing:
             self._is_closed = True
             presence.remove(self._state_file)

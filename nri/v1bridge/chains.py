@@ -88,14 +88,10 @@ class Chains:
     def _note(self, lines: EventLines, seconds: float, error: str) -> None:
         self._ledger.ran(lines.name, lines.request, lines.event, lines.steps, seconds, error)
 
-    def refill(self) -> None:
-        """Have processes wait for the next event, in place of those that have served this one."""
-        if (pool := self._clients.pool) is not None:
-            pool.tidy()
-
     def tidy(self) -> None:
         """Do the work of chains that no event waits for."""
         children.reap_late()
+        self._clients.residents.tidy()
         if self._subreaper is not None and self._subreaper.may_have_orphans():
             with self._lock:
                 if self._busy == 0:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from nri.client import Client, DirectInvoker, PoolInvoker
+from nri.client import Client, DirectInvoker
+from nri.client.resident import Residents
 from nri.config.entries import ConfigList
 from nri.places import CONTAINERD_CONF_FILE
-from nri.prefork.pool import in_background
-from nri.prefork.pool.pool import Pool
 from nri.v1bridge.configuration import Configuration
 
 if TYPE_CHECKING:
@@ -30,7 +28,7 @@ class _Made(NamedTuple):
 
 
 class Clients:
-    """The clients for the configuration and the options as they are now, and the pool that they use.
+    """The clients for the configuration and the options as they are now, and the residents that they ask.
 
     All methods may be called from any thread.
 
@@ -40,7 +38,7 @@ class Clients:
     def __init__(self, options: BridgeOptions, invoker: Invoker | None = None) -> None:
         self._invoker = invoker
         self.configuration = Configuration(options.conf_dir, options.conf_file)
-        self.pool = Pool() if options.prefork else None
+        self.residents = Residents(options.bin_dirs, check_owner=options.check_owner)
         self.options = options
         self._made: _Made | None = None
 
@@ -50,11 +48,9 @@ class Clients:
         # With the same paths the last valid configuration stays: a runtime configures the bridge after each restart.
         if (options.conf_dir, options.conf_file) != (known.conf_dir, known.conf_file):
             self.configuration = Configuration(options.conf_dir, options.conf_file)
-        if options.prefork and self.pool is None:
-            self.pool = Pool()
-        elif self.pool is not None and not options.prefork:
-            self.pool.close()
-            self.pool = None
+        if (options.bin_dirs, options.check_owner) != (known.bin_dirs, known.check_owner):
+            self.residents.close()
+            self.residents = Residents(options.bin_dirs, check_owner=options.check_owner)
         self.options = options  # last: current() then replaces clients that it makes meanwhile
 
     def current(self, *, without_containerds: bool = False) -> Client:
@@ -78,37 +74,20 @@ class Clients:
 
         :param within: seconds; plugins that take longer are loaded in the background.
         """
-        client, pool = self.current(), self.pool
-        if pool is None or not isinstance(client.invoker, PoolInvoker):
-            return
-        done = threading.Event()
-        if in_background(
-            _load, pool, client.invoker, [plugin.type for plugin in client.config.plugins], within, done
-        ):
-            done.wait(within)
+        self.current()
+        self.residents.prepare(within)
 
     def _make(self, configuration: ConfigList, options: BridgeOptions) -> _Made:
-        """Make the clients for a new configuration or new options, and give the pool the plugins to keep.
-
-        Only this function gives the pool a configuration.
-        """
-        pool = self.pool
+        """Make the clients for a new configuration or new options, and the residents for its plugins."""
         invoker = self._invoker or DirectInvoker(options.bin_dirs, check_owner=options.check_owner)
-        if pool is not None and self._invoker is None:
-            pool.keep([(plugin.type, plugin.prefork) for plugin in configuration.plugins])
-            invoker = PoolInvoker(pool, options.bin_dirs, check_owner=options.check_owner)
+        if options.resident and self._invoker is None:
+            invoker = self.residents
+            self.residents.keep([(plugin.type, plugin.resident is not False) for plugin in configuration.plugins])
+        else:
+            self.residents.close()
         others = [plugin for plugin in configuration.plugins if plugin.source != CONTAINERD_CONF_FILE]
         complete, without_containerds = [
             Client(each, invoker, timeout=options.plugin_timeout, failure_policy=options.failure_policy)
             for each in (configuration, ConfigList(version=configuration.version, plugins=others))
         ]
         return _Made(options, complete, without_containerds)
-
-
-def _load(pool: Pool, invoker: PoolInvoker, plugins: list[str], within: float, done: threading.Event) -> None:
-    """Load plugins. A file system that does not respond blocks this thread alone."""
-    try:
-        invoker.prepare(plugins)
-        pool.wait_until_loaded(within)
-    finally:
-        done.set()

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from nri.v1bridge.exchanges import PodExchange
 
 BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
-"""Upper bounds of the histograms, in seconds: from a preforked plugin to more than a runtime's timeout."""
+"""Upper bounds of the histograms, in seconds: from a resident plugin to more than a runtime's timeout."""
 
 MAX_ERROR = 1024
 """Bytes of a plugin's last error."""

@@ -11,8 +11,6 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from nri.prefork.pool import in_background
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -25,6 +23,15 @@ AT_MOST = 0.05
 _IDLE = 5.0  # seconds without work after which the thread ends
 
 log = logging.getLogger("nri.v1bridge")
+
+
+def in_background(function: Callable[[], object], name: str) -> bool:
+    """Call a function in a daemon thread of this name; return whether a thread could be started."""
+    try:
+        threading.Thread(target=function, name=name, daemon=True).start()
+    except RuntimeError:
+        return False
+    return True
 
 
 class Deferred:
@@ -46,7 +53,7 @@ class Deferred:
             if self._has_thread:
                 self._changed.notify()
             else:
-                self._has_thread = in_background(self._run, name="deferred")
+                self._has_thread = in_background(self._run, "deferred")
             is_left = not self._has_thread
         if is_left:  # the system has no thread left
             self._is_due = False

@@ -35,7 +35,7 @@ class BridgeOptions(
     bin_dirs: tuple[str, ...] = host_fields.BIN_DIRS
     failure_policy: str = host_fields.FAILURE_POLICY
     plugin_timeout: float = fields.value(SECONDS, "seconds that each plugin has", default=DEFAULT_TIMEOUT)
-    prefork: bool = fields.flag("start plugins before there is a request", default=True)
+    resident: bool = fields.flag("keep the plugins running that have opted in", default=True)
     check_owner: bool = fields.flag("run and read only what root alone can write to", default=True)
     late_create: bool = fields.flag("serve containers that have started without the bridge", default=True)
     record_file: str = fields.path("the record of containers that were served", default=DEFAULT_RECORD_FILE)

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 MODULES = (
-    *("ctypes", "difflib", "json", "linecache", "resource", "tokenize", "traceback"),
+    *("ctypes", "difflib", "fcntl", "json", "linecache", "resource", "termios", "tokenize", "traceback"),
     *("encodings.idna", "encodings.unicode_escape", "encodings.utf_16_le"),
     *("nri.adjust.cdi", "yaml"),
-    *("nri.config.diagnostics", "nri.prefork.pool.pool", "nri.prefork.pool.standby"),
+    "nri.config.diagnostics",
 )
 
 log = logging.getLogger("nri.v1bridge")
@@ -71,7 +71,7 @@ _BROKEN = (
     b'{"versoin": 1, "x": [], "plugins": {}}',
     b'{"version": "0.1", "plugins": [{}, {"type": 1}, {"tpye": "a"}, 1]}',
     b'{"version": "0.1", "plugins": [{"type": "", "states": ["creat", "create", "create"]}]}',
-    b'{"version": "0.1", "plugins": [{"type": "a", "timeout": 0, "prefork": 1, "failurePolicy": "no"}]}',
+    b'{"version": "0.1", "plugins": [{"type": "a", "timeout": 0, "resident": 1, "failurePolicy": "no"}]}',
     b'{"version": "0.1", "plugins": [{"type": "a", "timeout": 1e9, "states": {}}]}',
 )
 """Configurations with each kind of fault."""

@@ -184,7 +184,6 @@ class Served:
 
     def _after(self) -> None:
         """Do what can wait until the runtime has its answer."""
-        self._chains.refill()
         self._deferred.put()
 
     def _tidy(self) -> None:

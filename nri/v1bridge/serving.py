@@ -14,7 +14,6 @@ from nri.api.names import SOCKET_VARIABLE
 from nri.build import describe
 from nri.errors import NRIError
 from nri.places import beside
-from nri.process import time_slice
 from nri.process.inherit import prepare_process
 from nri.process.libc_spawn import LibcSpawn
 from nri.process.spawn import use
@@ -57,7 +56,7 @@ def serve(*, path: str = stub.DEFAULT_SOCKET, index: str = "", options_file: str
     prepare_process()
     replace_stderr()
     _limit_heaps()
-    _go_on_soon()
+    _spawn_unlocked()
 
     begun: set[str] = set()  # the log files whose first line, which names the build, is written
 
@@ -121,17 +120,12 @@ def _limit_heaps() -> None:
     mallopt(_M_MMAP_THRESHOLD, _LARGE)
 
 
-def _go_on_soon() -> None:
-    """Let other events go on while a plugin is started, and this process when it has something to do.
-
-    On a CPU where a prefork server forks or a worker ends, an event would wait for up to half a millisecond.
-    """
+def _spawn_unlocked() -> None:
+    """Let other threads go on while a plugin is started."""
     try:
         use(LibcSpawn())
     except NRIError as error:
         log.info("other events wait while a plugin is started: %s", error)
-    else:
-        time_slice.shorten()  # only now: LibcSpawn gives plugins the default
 
 
 def _end(runner: stub.Runner, bridge: Bridge, turns: Sequence[Turn]) -> None:

@@ -114,13 +114,7 @@ class Status:
             binary = invoker.find(plugin.type)
         except PluginError as error:
             problem = error.reason
-        pool = self._clients.pool
-        prefork: dict[str, Any] = {"state": "off", "reason": None}
-        build = None
-        if pool is not None and plugin.prefork != "never" and binary is not None:
-            standing = pool.standing(binary)
-            prefork = {"state": standing.state, "reason": standing.reason or None}
-            build = standing.build or None
+        standing = self._clients.residents.standing(binary or "")
         return {
             "type": plugin.type,
             "source": plugin.source,
@@ -130,8 +124,8 @@ class Status:
             "failurePolicy": plugin.failure_policy or options.failure_policy,
             "binary": binary,
             "problem": problem,
-            "build": build,
-            "prefork": prefork,
+            "build": standing.build or None,
+            "resident": {"state": standing.state, "reason": standing.reason or None},
             **self._ledger.runs(plugin.type, plugin.source),
         }
 

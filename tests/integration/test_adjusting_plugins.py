@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from nri.adjust import Changes, OCIAbilities
-from nri.client import ChainError, Client, DirectInvoker, PoolInvoker, Sandbox, Task
+from nri.client import ChainError, Client, DirectInvoker, Sandbox, Task
+from nri.client.resident import Residents
 from nri.config.entries import ConfigList, PluginEntry
-from nri.prefork.pool.pool import Pool
-from tests.support.waiting import SOON, wait_until
+from tests.support.waiting import SOON
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,17 +72,19 @@ def chain(tmp_path: Path) -> Chain:
     return Chain(tmp_path)
 
 
-@pytest.fixture(params=["direct", "preforked"])
+@pytest.fixture(params=["spawned", "resident"])
 def invoker(request: pytest.FixtureRequest, binaries: Path) -> Iterator[DirectInvoker]:
-    if request.param == "direct":
+    if request.param == "spawned":
         yield DirectInvoker([str(binaries)])
         return
-    pool = Pool()
+    residents = Residents([str(binaries)])
     try:
-        assert wait_until(lambda: all(pool.prepare(f"{binaries}/{name}", name) for name in NAMES), SOON)
-        yield PoolInvoker(pool, [str(binaries)])
+        residents.keep([(name, True) for name in NAMES])
+        residents.prepare(SOON)
+        assert {residents.standing(f"{binaries}/{name}").state for name in NAMES} == {"ready"}
+        yield residents
     finally:
-        pool.close()
+        residents.close()
 
 
 def test_what_a_pod_asks_for_is_in_the_configuration_of_its_container(chain: Chain, invoker: DirectInvoker) -> None:

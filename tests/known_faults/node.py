@@ -34,7 +34,7 @@ def install_own(host: Host, type_: str) -> Path:
     """Install a plugin of this project from its source, by its type."""
     path = host.bin / host.compiled(f"nri.plugins.{type_.replace('-', '_')}")
     with path.open("a") as file:
-        file.write("# It is built with nri.skel, and so may be preforked.\n")
+        file.write("# It is built with nri.skel.\n")
     return path.rename(host.bin / type_)
 
 

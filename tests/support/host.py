@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nri.client import Client, DirectInvoker, PoolInvoker, Step, results_of
+from nri.client import Client, DirectInvoker, Step, results_of
 from nri.config.entries import ConfigList, PluginEntry
 from nri.types.v1 import Request, Result, Spec
 from tests.support.processes import command_lines
@@ -21,7 +21,7 @@ from tests.support.waiting import SOON
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from nri.prefork.pool.pool import Pool
+    from nri.client.resident import Residents
 
 SCRIPTED = Path(__file__).parent.parent / "plugins/scripted.py"
 
@@ -73,14 +73,13 @@ class Host:
         *plugins: PluginEntry,
         bin_dirs: Sequence[str] = (),
         check_owner: bool = True,
-        pool: Pool | None = None,
+        residents: Residents | None = None,
         log: Callable[[str, str], None] | None = None,
         **options: Any,
     ) -> HostClient:
         """A client for these plugins."""
         dirs = bin_dirs or [str(self.bin)]
-        direct = DirectInvoker(dirs, check_owner=check_owner)
-        invoker = direct if pool is None else PoolInvoker(pool, dirs, check_owner=check_owner)
+        invoker = residents or DirectInvoker(dirs, check_owner=check_owner)
         return HostClient(Client(ConfigList(plugins=plugins), invoker, **{"timeout": SOON, **options}), log)
 
     def configure(self, *plugins: PluginEntry, name: str = "10-test.conf") -> None:

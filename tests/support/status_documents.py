@@ -33,7 +33,7 @@ def plugin(type: str = "clearcfs", **changes: Any) -> dict[str, Any]:
         "binary": f"/opt/nri/bin/{type}",
         "problem": None,
         "build": "0.9.0",
-        "prefork": {"state": "ready", "reason": None},
+        "resident": {"state": "ready", "reason": None},
         "runs": {"create": runs(ok=100), "delete": runs(ok=20)},
         "seconds": histogram(90, 20, 10, total=0.21),
         "last": "ok",
@@ -68,7 +68,7 @@ def healthy(**changes: Any) -> dict[str, Any]:
             "pid": 812,
             "started": NOW - 3600,
             "state": "connected",
-            "options": {"confDir": "/etc/nri/resource.d", "prefork": True},
+            "options": {"confDir": "/etc/nri/resource.d", "resident": True},
         },
         "runtime": {"name": "containerd", "version": "v2.1.9", "nri": "0.8", "since": NOW - 3598, "connections": 1},
         "configuration": {
@@ -87,7 +87,7 @@ def healthy(**changes: Any) -> dict[str, Any]:
 
 
 def degraded() -> dict[str, Any]:
-    """A bridge with all that can be wrong: the configuration, a plugin that fails, is missing, is not preforked."""
+    """A bridge with all that can be wrong: the configuration, a plugin that fails, is missing, is no resident."""
     last_error = {
         "time": NOW - 60,
         "state": "create",
@@ -104,13 +104,13 @@ def degraded() -> dict[str, Any]:
     failed_runs = {"create": runs(ok=90, error=7, killed=3), "delete": runs(ok=20)}
     value["plugins"] = [
         plugin("clearcfs", runs=failed_runs, last="error", lastError=last_error),
-        plugin("konfine", prefork={"state": "failed", "reason": "it holds a thread"}),
+        plugin("konfine", resident={"state": "failed", "reason": "it holds a thread"}),
         plugin(
             "absent",
             binary=None,
             problem="not found in /opt/nri/bin",
             build=None,
-            prefork={"state": "off", "reason": None},
+            resident={"state": "off", "reason": None},
             runs={},
             seconds=histogram(),
             last=None,

@@ -34,6 +34,7 @@ class ClearCFS(Plugin):
     version = __version__
     description = "Clears the CFS quota of containers whose class is latency-sensitive."
     conf_class = ClearCFSConf
+    resident = True
     acts_on = (State.CREATE, State.UPDATE)
     uses = ("nri.cgroups.systemd_bus",)
 

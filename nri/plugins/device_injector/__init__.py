@@ -36,6 +36,7 @@ class DeviceInjector(Plugin):
     type = "device-injector"
     version = __version__
     description = "Injects devices, mounts and other things that allowed pods ask for by annotation."
+    resident = True
     acts_on = (State.SETUP,)
     uses = ("nri.plugins.plain_yaml",)
     conf_class = DeviceInjectorConf

@@ -43,6 +43,7 @@ class HookInjector(Plugin):
     type = "hook-injector"
     version = __version__
     description = "Injects the OCI hooks of the node's hooks.d directories, oci-hooks(5)."
+    resident = True
     acts_on = (State.SETUP,)
     uses = ("nri.plugins.hook_injector.hook_files", "nri.plugins.hook_injector.conditions")
     conf_class = HookInjectorConf

@@ -56,6 +56,7 @@ class Konfine(Plugin):
     version = __version__
     description = f"Confines containers to the CPUs that the system does not reserve, or to those of {ANNOTATION}."
     conf_class = KonfineConf
+    resident = True
     acts_on = (State.CREATE, State.UPDATE)
     uses = ("nri.cgroups.systemd_bus",)
 

@@ -71,6 +71,7 @@ class Logger(Plugin):
     type = "logger"
     version = __version__
     description = "Logs requests, and what the plugins before it have asked for."
+    resident = True
     acts_on = STATES
     conf_class = LoggerConf
 

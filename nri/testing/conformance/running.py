@@ -12,7 +12,7 @@ import select
 import time
 from typing import TYPE_CHECKING
 
-from nri.process.conversation import Conversation
+from nri.process.conversation import Asked, Conversation
 from nri.process.launch import MAX_OUTPUT, BrokenOffError, start
 from nri.process.lines import Lines
 from nri.process.spawn import PLUGIN_ENVIRONMENT
@@ -121,7 +121,7 @@ class PluginRunner:
     def _converse(self, pid: int, pipes: list[int], stdin: bytes, deadline: float) -> Reply:
         lines = Lines(MAX_OUTPUT, lambda line: None)
         try:
-            output = Conversation(pid, pipes, stdin, lines, MAX_OUTPUT).run(deadline)
+            output = Conversation(Asked(pid), pipes, stdin, lines, MAX_OUTPUT).run(deadline)
         except BrokenOffError as error:
             raise BrokenRuleError("a run that can be watched", f"{error.strerror}, while it ran") from None
         return Reply(output, self._timeout)

@@ -42,7 +42,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
     metadata = "result.metadata.update(mean=mean(), third=third.value(), editable=editable.VALUE)"
     only_for_web = f"if request.id == 'web': {late}; {metadata}"
     (folder / "alpha.py").write_text(
-        plugin("alpha", more="version = '1.2'; uses = ('third.late',)", invoke=only_for_web)
+        plugin("alpha", more="version = '1.2'; resident = True; uses = ('third.late',)", invoke=only_for_web)
     )
     (folder / "beta").mkdir()
     (folder / "beta/beta.py").write_text(

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 import shutil
 import subprocess
-import threading
 import time
 from typing import TYPE_CHECKING
 
 from nri.authoring.rpaths import elf_files
+from nri.client.resident import Residents, about
 from nri.config.entries import PluginEntry
-from nri.prefork.pool.pool import Pool
 from tests.integration.authoring.authored import REQUEST, answer, build, plugin
 from tests.integration.cli.running import command
-from tests.support.waiting import SOON, until
+from tests.support.waiting import SOON
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pytest
 
     from tests.integration.authoring.authored import Built
     from tests.support.host import Host
@@ -48,23 +44,25 @@ def test_it_can_be_moved(built: Built, tmp_path: Path) -> None:
 
 
 def test_it_says_type_version_and_the_build_that_it_is_from(built: Built) -> None:
-    about = answer(built.result / "alpha", "version")
-    assert (about["type"], about["version"]) == ("alpha", "1.2")
-    assert f"alpha: built with nri {about['build']}\n" in built.ran.stderr
-    assert about["prefork"]
+    said = answer(built.result / "alpha", "version")
+    assert (said["type"], said["version"], said["resident"]) == ("alpha", "1.2", 1)
+    assert f"alpha: built with nri {said['build']}\n" in built.ran.stderr
 
 
-def test_a_pool_serves_it_from_a_worker(built: Built, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.DEBUG, "nri.client")
-    pool, path = Pool(), str(built.result / "alpha")
+def test_it_is_a_resident_if_it_opts_in(built: Built) -> None:
+    assert about(str(built.result / "alpha"), "alpha").state == "ready"
+    residents = Residents([str(built.result)])
     try:
-        until(lambda: pool.prepare(path, "alpha"), "a server", SOON)
-        output = pool.launch(path, ["alpha"], REQUEST.encode(), time.monotonic() + SOON, log=lambda _line: None)
+        residents.keep([("alpha", True)])
+        residents.prepare(SOON)
+        assert residents.standing(str(built.result / "alpha")).state == "ready"
+        until_ = time.monotonic() + SOON
+        output = residents.run(
+            residents.find("alpha"), "alpha", REQUEST.encode(), until_, max_output=1 << 20, log=lambda _line: None
+        )
         assert b'"mean":"2"' in output.stdout
-        assert "alpha: a waiting process takes this request" in caplog.messages
     finally:
-        pool.close()
-        until(lambda: "prefork" not in [thread.name for thread in threading.enumerate()], "the end of the server")
+        residents.close()
 
 
 def test_nri_check_finds_nothing_wrong_with_it(built: Built, host: Host) -> None:

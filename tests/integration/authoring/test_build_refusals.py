@@ -25,7 +25,6 @@ class Case(NamedTuple):
     words: tuple[str, ...] = ()
 
 
-UNFIT = "authored can't be preforked, so it would be slow: it has"
 LIST_SCHEMA = 'conf_schema = {"properties": {"cpus": {"type": "string"}}}'
 CASES = {
     "a syntax error": Case("x = 1\ndef f(:\n", "{file}:2: SyntaxError: invalid syntax"),
@@ -57,10 +56,6 @@ CASES = {
         plugin("authored", more=LIST_SCHEMA),
         "the conf of authored: conf.cpus: found the number 2",
         ("--conf", '{"cpus": 2}'),
-    ),
-    "an open file": Case(plugin("authored", top="x = open('/dev/null')"), f"{UNFIT} a file open when it is loaded"),
-    "a directory of its own": Case(
-        plugin("authored", top="import tempfile; x = tempfile.TemporaryDirectory()"), f"{UNFIT} a weakref.finalize"
     ),
     "a name that is a path": Case(plugin("authored"), "--name: found '../x', expected a name", ("--name", "../x")),
     "two of one type": Case(plugin("authored"), "its type 'authored' is that of another plugin", ("plugin.py",)),
@@ -167,11 +162,12 @@ def test_a_file_beside_the_plugin_that_is_not_packed_is_found_when_it_is_tried(f
     assert sorted(os.listdir(folder)) == ["plugin.py", "table"]
 
 
-def test_no_prefork_accepts_a_plugin_that_is_started_for_each_request(folder: Path) -> None:
-    (folder / "plugin.py").write_text(plugin("authored", top="x = open('/dev/null')"))
-    ran = build(folder, "plugin.py", "--no-prefork")
-    assert ran.status == 0, ran.stderr
-    assert os.listdir(folder / "dist/authored") != []
+def test_a_resident_that_does_not_become_ready_is_refused(folder: Path) -> None:
+    top = "import sys\nif 'serve' in sys.argv: sys.exit('no licence')"
+    (folder / "plugin.py").write_text(plugin("authored", top=top, more="resident = True"))
+    ran = build(folder, "plugin.py")
+    assert ran.status == 1
+    assert ran.stderr.startswith("authored serve: it ends while it is loaded: no licence; change what it does when")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

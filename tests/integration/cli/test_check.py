@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-import threading
 from pathlib import Path
 
 import pytest
 
 from nri.cli import check
+from nri.client import resident
 from nri.config.entries import PluginEntry
 from tests.integration.cli.running import SOURCE, command
 from tests.support.host import Host, plugin
@@ -22,7 +22,7 @@ INVOKE = "    def invoke(self, request):\n        return request.new_result(self
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """No verdict depends on how fast a plugin answers."""
     monkeypatch.setattr(check, "ANSWER_WITHIN", 60.0)
-    monkeypatch.setattr("nri.prefork.pool.eligibility.ANSWER_WITHIN", 60.0)
+    monkeypatch.setattr(resident, "ANSWER_WITHIN", 60.0)
 
 
 def answering(host: Host, type_: str, version: str = "", schema: str = "echo true") -> None:
@@ -337,29 +337,25 @@ def test_a_file_that_is_not_executable_is_not_said_to_be_missing(host: Host) -> 
     assert "not found" not in command(host, "check").stdout
 
 
-# Plugins that can be forked ahead of requests
+# Residents
 
-PREFORK = {
+OPTS_IN = "    resident = True\n"
+RESIDENTS = {
     "fit": ("", ""),
-    "unfit": ("import tempfile; D = tempfile.TemporaryDirectory()", "it has a weakref.finalize when it is loaded: t"),
-    "ends": ("if 'prefork' in sys.argv: sys.exit('no licence')", "it ends while it is loaded: no licence"),
-    "hangs": ("import time\nif 'prefork' in sys.argv: time.sleep(1000)", "it does not become ready"),
-    "starts a process": (
-        "import os\nif 'prefork' in sys.argv: os.spawnv(os.P_NOWAIT, '/bin/sleep', [__file__, '1000'])",
-        "it has a child process when it is loaded",
-    ),
+    "ends": ("if 'serve' in sys.argv: sys.exit('no licence')", "it ends while it is loaded: no licence"),
+    "hangs": ("import time\nif 'serve' in sys.argv: time.sleep(1000)", "it does not become ready"),
 }
 
 
-@pytest.mark.parametrize("name", PREFORK)
+@pytest.mark.parametrize("name", RESIDENTS)
 def test_the_reason_why_a_plugin_is_started_for_each_request_is_a_note_and_no_fault(
     host: Host, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(resident, "COMPILED", b"")
     if name == "hangs":
-        monkeypatch.setattr("nri.prefork.pool.eligibility.ANSWER_WITHIN", 0.3)
-        monkeypatch.setattr("nri.prefork.pool.server_process.END_WITHIN", 0.1)
-    begin, reason = PREFORK[name]
-    path = host.script("mine", skel_plugin(begin=begin))
+        monkeypatch.setattr(resident, "ANSWER_WITHIN", 2.0)
+    begin, reason = RESIDENTS[name]
+    path = host.script("mine", skel_plugin(OPTS_IN + INVOKE, begin=begin))
     host.configure(PluginEntry(type="mine"))
     ran = command(host, "check", "--json")
     assert (ran.status, ran.json["ok"]) == (0, True)
@@ -367,14 +363,15 @@ def test_the_reason_why_a_plugin_is_started_for_each_request_is_a_note_and_no_fa
     assert entry["note"].startswith(f"{path} is started for each request: {reason}" if reason else "")
     assert bool(entry["note"]) == bool(reason)
     assert entry["version"] is not None
-    assert not [thread for thread in threading.enumerate() if thread.name == "prefork"]
     assert wait_until(lambda: not host.processes(), SOON)
 
 
-def test_a_plugin_with_prefork_never_is_not_tried(host: Host) -> None:
+def test_a_plugin_that_must_not_be_a_resident_is_not_tried(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resident, "COMPILED", b"")
     tried = host.root / "tried"
-    host.script("mine", skel_plugin(begin=f"if 'prefork' in sys.argv: open({str(tried)!r}, 'w').close()"))
-    host.configure(PluginEntry(type="mine", prefork="never"))
+    begin = f"if 'serve' in sys.argv: open({str(tried)!r}, 'w').close()"
+    host.script("mine", skel_plugin(OPTS_IN + INVOKE, begin=begin))
+    host.configure(PluginEntry(type="mine", resident=False))
     (entry,) = command(host, "check", "--json").json["plugins"]
     assert entry["note"] == ""
     assert not tried.exists()

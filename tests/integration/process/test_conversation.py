@@ -35,7 +35,7 @@ class Run:
         if script:
             host.script("noop", f"#!/bin/sh\n{script}\n")
         self.lines: list[str] = []
-        self._is_waiting = unread
+        self._host, self._is_waiting = host, unread
         self._result: Result | None = None
         self.failure = ""
         client = host.client(plugin("noop", *do), log=self.log, **options)
@@ -54,7 +54,7 @@ class Run:
         self.lines.append(line)
         if self._is_waiting:
             self._is_waiting = False
-            assert wait_until(has_zombie)
+            assert wait_until(lambda: has_zombie() or not self._host.processes())
 
 
 # stdout
@@ -161,7 +161,9 @@ def test_pipe_that_is_refilled_all_the_time_is_not_read_for_ever(monkeypatch: py
     monkeypatch.setattr(conversation, "os", refilled)
     try:
         lines = Lines(launch.MAX_OUTPUT, lambda _line: None)
-        output = conversation.Conversation(pid, pipes, b"", lines, launch.MAX_OUTPUT).run(deadline)
+        output = conversation.Conversation(conversation.Asked(pid), pipes, b"", lines, launch.MAX_OUTPUT).run(
+            deadline
+        )
     finally:
         refilled.close_writer()
     assert refilled.reads > 1

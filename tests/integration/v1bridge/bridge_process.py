@@ -32,10 +32,12 @@ places.DEFAULT_RECORD_FILE = os.path.abspath("v1bridge.record")
 from nri.v1bridge import journal, logs, rotating
 journal.SOCKET = logs.SYSLOG = "/nonexistent"
 rotating.DIRECTORY = os.path.abspath("var-log")
+from nri.client import resident
+resident.COMPILED = b""
 from nri.cli.bridge_entry import main
 main()
 """
-"""The executable, which without a setting uses neither the machine's own record nor its logs."""
+"""The executable, which keeps scripts running, too, and by default uses neither the machine's record nor its logs."""
 COMMAND = [sys.executable, "-c", START]
 AS_THREE = """
 import os, sys

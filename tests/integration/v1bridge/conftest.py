@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from nri.client import resident
 from tests.integration.v1bridge.bridge_process import a_bridge
 from tests.integration.v1bridge.session import Connected
 from tests.support.connected import at_work
@@ -16,6 +17,12 @@ if TYPE_CHECKING:
 
     from tests.integration.v1bridge.bridge_process import BridgeProcess
     from tests.support.host import Host
+
+
+@pytest.fixture(autouse=True)
+def scripts_are_residents(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep scripts running, too: the plugins of these tests are not compiled."""
+    monkeypatch.setattr(resident, "COMPILED", b"")
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """The bridge on an embedded runtime, and a plugin that does what a test tells it to, started each way that there is.
 
-A way is ``cold`` (started for each request), ``warm`` (built with nri.skel, and forked by its server), ``foreign``
-(any program, started for each request) or ``prestarted`` (any program with ``"prefork": "always"``).
+A way is ``cold`` (started for each request), ``warm`` (a resident) or ``foreign`` (any program, started for each
+request).
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ from nri import skel
 {noting}
 class Rude(skel.Plugin):
     type = "rude"
+    resident = True
 
     def invoke(self, request):
         result = request.new_result(self.type)
@@ -75,9 +76,6 @@ if conf:
 say(b'{{"plugin": "rude", "version": "0.1", "error": ""}}')
 """
 
-WAITING = {"warm": 3, "prestarted": 2}
-"""Processes of a plugin that is ready: a server and two workers, or two standby processes."""
-
 
 def install(host: Host, way: str, *, reads: bool = True) -> Path:
     """Install the plugin ``rude`` that is started this way."""
@@ -88,8 +86,6 @@ def install(host: Host, way: str, *, reads: bool = True) -> Path:
 
 def entry(way: str, do: str = "", **options: Any) -> PluginEntry:
     """An entry for it that has it do this; nothing at all by default."""
-    if way == "prestarted":
-        options["prefork"] = "always"
     return PluginEntry(type="rude", conf={"do": do} if do else None, **options)
 
 
@@ -105,9 +101,9 @@ def start_error(runtime: adaptation.Runtime, **changes: Any) -> str:
 class Attached:
     """A bridge in this process, and an embedded runtime that it serves."""
 
-    def __init__(self, host: Host, *, prefork: bool) -> None:
+    def __init__(self, host: Host, *, resident: bool) -> None:
         self.host = host
-        self._prefork = prefork
+        self._resident = resident
         self.bridge = Bridge(self._options(), lambda _text: self._options())
         host.closing.append(self.bridge.close)
         self.runtime = adaptation.Runtime(request_timeout=AMPLE)
@@ -122,17 +118,17 @@ class Attached:
         return self.runtime.plugins == ["10-v1bridge"]
 
     def _options(self) -> BridgeOptions:
-        return bridge_options(self.host, prefork=self._prefork, plugin_timeout=AMPLE)
+        return bridge_options(self.host, resident=self._resident, plugin_timeout=AMPLE)
 
     def close(self) -> None:
         self.end()
         assert wait_until(lambda: not at_work())
-        assert wait_until(lambda: not [each for each in threading.enumerate() if each.name.startswith("prefork")])
+        assert wait_until(lambda: not [each for each in threading.enumerate() if each.name == "resident"])
         assert wait_until(lambda: not self.host.processes())
 
     def end(self) -> None:
         """End the session and what waits for requests."""
-        self._prefork = False
+        self._resident = False
         self.bridge.configure("", stub.RuntimeInfo(name="over", version="1.0"))
         self.runtime.close()
         self._session.join(SOON)
@@ -147,7 +143,7 @@ class Site(Attached):
         self.notes = host.root / "notes"
         install(host, way)
         host.configure(entry(way))
-        super().__init__(host, prefork=way in WAITING)
+        super().__init__(host, resident=way == "warm")
 
     def install(self) -> Path:
         return install(self.host, self.way)
@@ -161,13 +157,16 @@ class Site(Attached):
         return start_error(self.runtime, **changes)
 
     def make_ready(self) -> set[int]:
-        """Have processes wait, where there are any that do; returns their numbers."""
-        if self.way not in WAITING:
+        """Wait for the resident, where there is one; returns its number."""
+        if self.way != "warm":
             return set()
         self.configure()
+        path = str(self.host.bin / "rude")
 
         def is_ready() -> bool:
-            return self.start() == "" and wait_until(lambda: len(self.host.processes()) >= WAITING[self.way], 1)
+            return self.start() == "" and wait_until(
+                lambda: self.bridge._clients.residents.standing(path).state == "ready", 1
+            )
 
         assert wait_until(is_ready, SOON)
         return set(self.host.processes())

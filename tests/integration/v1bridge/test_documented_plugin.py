@@ -85,21 +85,22 @@ def has_refused(runtime: adaptation.Runtime) -> bool:
     return False
 
 
-def test_the_documented_plugin_is_preforked_and_the_log_names_a_module_that_this_needs_and_lacks(
+def test_the_documented_plugin_is_a_resident_and_the_log_names_a_module_that_this_needs_and_lacks(
     host: Host, tmp_path: Path
 ) -> None:
     executable = build(tmp_path)
     with bridged(host, executable) as (runtime, log):
 
         def is_taken(before: int) -> bool:
-            """Start a container; return whether a worker took its request. A worker may not be ready yet."""
+            """Start a container; return whether the resident answered. It may not be ready yet."""
             runtime.start_container(pod(), container())
-            return log().count("batch: a waiting process takes this request") > before
+            return log().count("batch: its resident answers this request") > before
 
-        assert wait_until(lambda: len(processes(executable)) == 3), log()  # a server and two workers
+        assert wait_until(lambda: len(processes(executable)) == 1), log()
+        (resident,) = processes(executable)
         for taken in range(3):
             assert wait_until(lambda: is_taken(taken)), log()  # noqa: B023
-            assert wait_until(lambda: len(processes(executable)) == 3)
+        assert processes(executable) == {resident}
         assert has_refused(runtime)
         assert "for each request" not in log()
 
@@ -113,4 +114,4 @@ def test_the_documented_plugin_is_preforked_and_the_log_names_a_module_that_this
             runtime.start_container(pod(), container())
         assert log().count("for each request") == 1
         assert log().count("batch: starting a process for this request") == 2
-        assert processes(executable) == set()
+        assert wait_until(lambda: processes(executable) == set())

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from nri.client import resident
 from nri.v1bridge import bridge
 from tests.integration.v1bridge.site import Attached, entry, install, start_error
 from tests.support.host import plugin
@@ -28,20 +29,19 @@ def attached(host: Host, caplog: pytest.LogCaptureFixture) -> Iterator[list[Atta
         each.close()
 
 
-@pytest.mark.parametrize("way", ["warm", "prestarted"])
 def test_the_first_event_finds_its_plugin_loaded(
     host: Host,
     attached: list[Attached],
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
-    way: str,
 ) -> None:
     monkeypatch.setattr(bridge, "PLUGINS_WITHIN", SOON)  # a machine may be busy
-    install(host, way)
-    host.configure(entry(way))
-    attached.append(Attached(host, prefork=True))
+    monkeypatch.setattr(resident, "READY_WITHIN", SOON)
+    install(host, "warm")
+    host.configure(entry("warm"))
+    attached.append(Attached(host, resident=True))
     assert start_error(attached[0].runtime) == ""
-    assert "rude: a waiting process takes this request" in caplog.text
+    assert "rude: its resident answers this request" in caplog.text
     assert "starting a process" not in caplog.text
 
 
@@ -57,7 +57,7 @@ def test_a_plugin_that_is_not_loaded_soon_does_not_keep_the_bridge_from_being_re
         'sys.stdin.read()\nprint(\'{"plugin": "slow", "version": "0.1"}\')\n',
     )
     host.configure(plugin("slow"))
-    attached.append(Attached(host, prefork=True))
+    attached.append(Attached(host, resident=True))
     assert attached[0].keeps_the_bridge()
     assert start_error(attached[0].runtime) == ""
     assert "slow: starting a process for this request" in caplog.text

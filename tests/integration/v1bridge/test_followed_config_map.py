@@ -272,7 +272,7 @@ def test_no_event_is_without_a_configuration_while_config_maps_are_exchanged(nod
     node.volume.write(naming("a"))
     node.run("once")
     node.follow()
-    site = Attached(node.host, prefork=False)
+    site = Attached(node.host, resident=False)
     try:
         seen: set[tuple[str, ...]] = set()
         exchanges = 0

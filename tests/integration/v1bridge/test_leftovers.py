@@ -43,6 +43,7 @@ from nri import skel
 
 class Hanging(skel.Plugin):
     type = "hanging"
+    resident = True
 
     def invoke(self, request):
         if request.id == "hang":
@@ -90,15 +91,17 @@ def pids_in(file: Path, count: int) -> list[int]:
     return [int(pid) for pid in file.read_text().split()]
 
 
-@pytest.mark.parametrize(("how", "prefork"), [("launched", ""), ("outside", "never"), ("in a shell", "")])
-def test_a_bridge_that_is_killed_leaves_no_process(host: Host, bridge: BridgeProcess, how: str, prefork: str) -> None:
+@pytest.mark.parametrize(("how", "resident"), [("launched", True), ("outside", False), ("in a shell", True)])
+def test_a_bridge_that_is_killed_leaves_no_process(
+    host: Host, bridge: BridgeProcess, how: str, resident: bool
+) -> None:
     pids = host.root / "pids"
     host.script("hanging", HANGING.format(python=sys.executable, source=SOURCE, pids=str(pids)))
-    host.configure(PluginEntry(type="hanging", prefork=prefork))
+    host.configure(PluginEntry(type="hanging", resident=resident))
     runtime = serve(host, bridge, how)
     start_container(runtime)
-    if not prefork:
-        assert wait_until(lambda: host.processes() and len(loaded(host)) > 0, SOON)
+    if resident:
+        assert wait_until(lambda: len(residents(host)) > 0, SOON)
         start_container(runtime)
     asking = in_background(runtime, "hang")
     hanging = pids_in(pids, 2)
@@ -109,9 +112,9 @@ def test_a_bridge_that_is_killed_leaves_no_process(host: Host, bridge: BridgePro
     assert not asking.is_alive()  # the runtime has seen that the bridge is gone
 
 
-def loaded(host: Host) -> list[int]:
+def residents(host: Host) -> list[int]:
     mark = os.fsencode(host.root) + b"/"
-    return [pid for pid, line in command_lines() if mark in line and b"\0prefork\0" in line]
+    return [pid for pid, line in command_lines() if mark in line and b"\0serve\0" in line]
 
 
 def children(bridge: BridgeProcess) -> list[int]:
@@ -146,7 +149,7 @@ def test_the_watchdog_holds_one_pipe_and_ends_with_the_bridge(host: Host, bridge
 def test_the_watchdog_is_deaf_to_what_ends_a_service_and_does_its_work(host: Host, bridge: BridgeProcess) -> None:
     pids = host.root / "pids"
     host.script("hanging", HANGING.format(python=sys.executable, source=SOURCE, pids=str(pids)))
-    host.configure(PluginEntry(type="hanging", prefork="never"))
+    host.configure(PluginEntry(type="hanging", resident=False))
     asking = in_background(serve(host, bridge, "launched"), "hang")
     hanging = pids_in(pids, 2)
     watchdog = watchdog_of(bridge)

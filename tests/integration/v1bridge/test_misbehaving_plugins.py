@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
+from nri.client import resident
 from nri.process import conversation, launch, wait
 from nri.stub.session import ANSWER_EARLY
 from nri.v1bridge.served import MARGIN
@@ -26,8 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-ANY = ("cold", "warm", "foreign", "prestarted")
-FOREIGN = ("foreign", "prestarted")
+ANY = ("cold", "warm", "foreign")
 
 CLEAN = b'{"plugin": "rude", "version": "0.1", "error": ""}'
 FLOOD = "x" * 65536
@@ -73,18 +73,16 @@ CASES = {
         "import threading\nthreading.Thread(target=time.sleep, args=(1000,)).start()", ("cold",), KILLED
     ),
     "hangs at its exit": Case("import atexit\natexit.register(time.sleep, 1000)", ("warm",), KILLED),
-    "writes its result and hangs": Case(f"say({CLEAN!r}); time.sleep(1000)", ("prestarted",), KILLED),
+    "writes its result and hangs": Case(f"say({CLEAN!r}); time.sleep(1000)", ("foreign",), KILLED),
     "leaves its group and hangs": Case(
         "pid = os.fork() or time.sleep(1000)\nos.setpgid(pid, pid)\nos.setpgid(0, pid)\nos.kill(pid, 9)\n"
         "time.sleep(1000)",
         ("warm",),
         KILLED,
     ),
-    # It ends, or what started it.
-    "kills its server": Case("os.getppid() == {host} or os.kill(os.getppid(), signal.SIGKILL)", ("warm",), ""),
-    "stops its server": Case("os.getppid() == {host} or os.kill(os.getppid(), signal.SIGSTOP)", ("warm",), ""),
-    "is killed": Case("os.kill(os.getpid(), signal.SIGKILL)", ("prestarted",), f"{NOTHING}; ended by signal 9"),
-    "closes all that is open and exits": Case("os.closerange(0, 1000)\nos._exit(0)", ("prestarted",), NOTHING),
+    # It ends.
+    "is killed": Case("os.kill(os.getpid(), signal.SIGKILL)", ("foreign",), f"{NOTHING}; ended by signal 9"),
+    "closes all that is open and exits": Case("os.closerange(0, 1000)\nos._exit(0)", ("foreign",), NOTHING),
     "exits without a result": Case("os._exit(3)", ("warm",), f"{NOTHING}; exit status 3"),
     "exits with 0 without a result": Case("os._exit(0)", ("cold",), NOTHING),
     "is clean and exits with 3": Case(
@@ -110,7 +108,7 @@ CASES = {
     ),
     "writes something before its result": Case("say(b'ready!')", ("foreign",), "no valid result: .*: ready!{"),
     "writes something after its result": Case(
-        f"say({CLEAN!r} + b'bye'); os._exit(0)", ("prestarted",), r"no valid result: .*bye"
+        f"say({CLEAN!r} + b'bye'); os._exit(0)", ("foreign",), r"no valid result: .*bye"
     ),
     "answers twice": Case(f"say({CLEAN!r} + {CLEAN!r}); os._exit(0)", ("foreign",), r"no valid result: .*\}\{.*"),
     "forks and answers twice": Case(
@@ -146,7 +144,10 @@ def sites(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sites]:
             made[way] = Site(Host(tmp_path_factory.mktemp(way)), way)
         return made[way]
 
-    yield site_of
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(resident, "LONGEST_PAUSE", 0.05)
+        patched.setattr(resident, "COMPILED", b"")
+        yield site_of
     for site in made.values():
         site.end()
     for site in made.values():  # no thread and no process of any may be left
@@ -179,13 +180,17 @@ def asked(site: Site, do: str, seconds: float = AMPLE, **options: Any) -> tuple[
 def test_fault_names_its_plugin_leaves_nothing_and_spares_the_next_request(sites: Sites, name: str, way: str) -> None:
     site, case = sites(way), CASES[name]
     child = site.host.root / "child"
-    do = case.do.replace("{root}", str(site.host.root)).replace("{host}", str(os.getpid()))
+    do = case.do.replace("{root}", str(site.host.root))
     error, served_by = asked(site, do, SHORT if case.error == KILLED else AMPLE)
     if case.error:
         assert re.search(f"plugin rude: {case.error}", error), error
     else:
         assert error == ""
-    gone = {served_by, *([int(pid) for pid in child.read_text().split()] if "child" in case.do else [])}
+    stays = way == "warm" and case.error != KILLED
+    gone = {
+        *([] if stays else [served_by]),
+        *([int(pid) for pid in child.read_text().split()] if "child" in case.do else []),
+    }
     assert wait_until(lambda: not gone & set(site.host.processes()))
     serves_well(site)
 
@@ -197,12 +202,12 @@ def serves_well(site: Site) -> None:
     assert site.start() == ""
     assert well.read_text() == "well\n"
     well.unlink()
+    site.configure()
 
 
-@pytest.mark.parametrize("way", FOREIGN)
-def test_plugin_may_close_its_stdin_unread_while_a_megabyte_is_sent(sites: Sites, way: str) -> None:
-    site = sites(way)
-    install(site.host, way, reads=False)
+def test_plugin_may_close_its_stdin_unread_while_a_megabyte_is_sent(sites: Sites) -> None:
+    site = sites("foreign")
+    install(site.host, "foreign", reads=False)
     site.configure()
     for _ in range(3):
         assert site.start(annotations={"large": "x" * (1 << 20)}) == ""
@@ -222,11 +227,11 @@ def test_killed_plugin_that_does_not_end_delays_no_answer_and_is_reaped_later(
     """As one in an uninterruptible system call: here it is not killed at all."""
     site = sites(way)
     with monkeypatch.context() as patched:
-        patched.setattr(conversation.Conversation, "_kill", lambda _self: None)
+        patched.setattr(conversation, "kill_group", lambda _pid: None)
+        patched.setattr(resident, "kill_group", lambda _pid: None)
         error, stuck = asked(site, "time.sleep(1000)", SHORT, failure_policy="ignore")
         assert error == ""
-    if way != "warm":  # its server is replaced, and kills once more what it has made
-        assert stuck in site.host.processes()
+    assert stuck in site.host.processes()
     for pid in set(site.host.processes()) & set(site.served()):
         kill(pid)
     site.configure()
@@ -272,7 +277,7 @@ SPOILT: list[tuple[Callable[[Path], None], tuple[str, ...], str]] = [
     (make_directory, ("cold",), "not run: .* is a directory; expected an executable file"),
     (take_permission, ("warm",), r"not run: .* is not executable \(mode 0644\); expected one like 0755"),
     (break_interpreter, ("warm",), "cannot be started: .*: its interpreter '.*' does not exist"),
-    (forget_interpreter, ("prestarted",), "cannot be started: .*Exec format error; expected a program for this"),
+    (forget_interpreter, ("foreign",), "cannot be started: .*Exec format error; expected a program for this"),
     (empty, ("foreign",), "cannot be started: .*Exec format error; expected a program for this machine"),
     (link_to_nothing, ("cold",), "not run: .* is a link to nowhere, which does not exist"),
 ]
@@ -335,7 +340,7 @@ def test_file_that_is_being_written_is_waited_for(
     serves_well(site)
 
 
-@pytest.mark.parametrize("way", ["cold", "warm", "prestarted"])
+@pytest.mark.parametrize("way", ["cold", "warm", "foreign"])
 def test_plugin_replaced_while_it_works_ends_its_work_and_the_next_request_is_for_the_new_one(
     sites: Sites, way: str, tmp_path: Path
 ) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -13,11 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from harness.processes import command_line, descendants
 from nri import api
 from nri.build import describe
 from nri.errors import NRIError
-from nri.process import time_slice
 from nri.ttrpc import StatusError
 from tests.integration.v1bridge.bridge_process import COMMAND, SOURCE, slow, start_container
 from tests.support.host import plugin
@@ -160,24 +157,6 @@ def test_a_plugin_that_runs_when_the_runtime_dies_does_not_outlive_its_deadline(
     assert [line for line in bridge.log.splitlines() if failed in line and ' plugins="hang killed ' in line]
 
 
-@pytest.mark.skipif(time_slice.slice_of(0) <= time_slice.SHORT, reason="needs Linux 6.12, and the default time slice")
-def test_its_threads_have_short_time_slices_and_its_plugins_the_default(host: Host, bridge: BridgeProcess) -> None:
-    default = time_slice.slice_of(0)
-    host.configure(slow(host))
-    runtime = bridge.launch()
-    runtime.start(config=bridge.settings())
-    thread = threading.Thread(target=start_container, args=(runtime,))
-    thread.start()
-    assert wait_until((host.root / "begun").exists)
-    assert bridge.child is not None
-    threads = os.listdir(f"/proc/{bridge.child.pid}/task")
-    assert {time_slice.slice_of(int(each)) for each in threads} == {time_slice.SHORT}
-    [plugin_, *_] = [pid for pid in descendants(bridge.child.pid) if b"slow\0invoke" in command_line(pid)]
-    assert wait_until(lambda: time_slice.slice_of(plugin_) == default)
-    (host.root / "go").touch()
-    thread.join()
-
-
 def test_a_plugin_that_others_can_write_to_is_not_run_and_the_container_does_not_start(
     host: Host, bridge: BridgeProcess
 ) -> None:
@@ -236,10 +215,10 @@ def test_debug_logs_what_info_does_and_more(host: Host, bridge: BridgeProcess) -
         host.script(
             name,
             f"#!{sys.executable}\nimport sys\nsys.path.insert(0, {SOURCE!r})\nfrom nri import skel\n"
-            f"skel.main(type('Quick', (skel.Plugin,), {{'type': {name!r}, 'invoke': {body}}})())\n",
+            f"skel.main(type('Quick', (skel.Plugin,), {{'type': {name!r}, 'resident': True, 'invoke': {body}}})())\n",
         )
     other = plugin("other", states=["update"], failure_policy="ignore")
-    host.configure(plugin("quick"), plugin("cold", prefork="never"), other)
+    host.configure(plugin("quick"), plugin("cold", resident=False), other)
     logs = []
     for level in ("debug", "info"):
         bridge.log_file.unlink(missing_ok=True)
@@ -253,8 +232,8 @@ def test_debug_logs_what_info_does_and_more(host: Host, bridge: BridgeProcess) -
         runtime = bridge.accept()
         runtime.start()
         start_container(runtime)
-        if level == "debug":  # until a worker serves it
-            assert wait_until(lambda: start_container(runtime) is not None and "a waiting process" in bridge.log)  # noqa: B023
+        if level == "debug":  # until a resident serves it
+            assert wait_until(lambda: start_container(runtime) is not None and "its resident answers" in bridge.log)  # noqa: B023
         bridge.signal(signal.SIGTERM)
         assert bridge.wait() == 0
         logs.append(bridge.log)
@@ -266,7 +245,7 @@ def test_debug_logs_what_info_does_and_more(host: Host, bridge: BridgeProcess) -
         "debug configuration unchanged (",
         "debug event state=create container=default/web/app id=1f92 chain=quick,cold,other ms_left=",
         "debug cold: starting a process for this request\n",
-        "debug quick: a waiting process takes this request\n",
+        "debug quick: its resident answers this request\n",
     ):
         assert part in debug
         assert part not in info

@@ -155,14 +155,16 @@ def test_a_broken_file_is_noticed_without_an_event(
 
 def test_it_says_how_a_plugin_is_started(host: Host, bridge: BridgeProcess, runtime: Runtime, path: Path) -> None:
     host.script("foreign", "#!/bin/sh\necho '{}'\n")
-    host.script("old", '#!/bin/sh\n# from nri import skel\necho \'{"version": "0.7", "prefork": 1}\'\n')
-    host.configure(bridge.node.keeper(prefork="never"), plugin("foreign"), plugin("old"))
+    answer = '{"version": "0.7", "resident": 1}'
+    host.script("ends", f"#!/bin/sh\n# nri.skel\n[ $1 = serve ] && exit 3\necho '{answer}'\n")
+    host.configure(bridge.node.keeper(resident=False), plugin("foreign"), plugin("ends"))
     start_container(runtime)
-    assert wait_until(lambda: all(entry["prefork"]["state"] != "loading" for entry in status_of(path)["plugins"]))
-    keeper, foreign, old = status_of(path)["plugins"]
-    assert [entry["prefork"]["state"] for entry in (keeper, foreign, old)] == ["off", "foreign", "failed"]
-    assert "another version of nri.skel" in old["prefork"]["reason"]
-    assert old["build"] == "0.7"
+    assert wait_until(lambda: all(entry["resident"]["state"] != "starting" for entry in status_of(path)["plugins"]))
+    keeper, foreign, ends = status_of(path)["plugins"]
+    assert [entry["resident"]["state"] for entry in (keeper, foreign, ends)] == ["off", "off", "failed"]
+    assert foreign["resident"]["reason"] == "it was not built with nri.skel"
+    assert ends["resident"]["reason"] == "it ends while it is loaded"
+    assert ends["build"] == "0.7"
 
 
 def test_a_plugin_with_much_metadata_is_kept_in_part(

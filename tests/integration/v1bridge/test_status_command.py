@@ -32,7 +32,7 @@ def check(bridge: BridgeProcess, *words: str) -> tuple[int, str]:
 @pytest.fixture
 def runtime(host: Host, bridge: BridgeProcess) -> Runtime:
     """The runtime of a bridge from outside, with a plugin."""
-    host.configure(bridge.node.keeper(prefork="never"))
+    host.configure(bridge.node.keeper(resident=False))
     bridge.listen()
     bridge.outside()
     runtime = bridge.accept()
@@ -75,12 +75,12 @@ def test_a_plugin_that_is_missing_degrades_it(host: Host, bridge: BridgeProcess,
     assert check(bridge)[1].startswith("degraded: absent: not found")
 
 
-def test_a_plugin_that_cannot_be_preforked_degrades_it(host: Host, bridge: BridgeProcess, runtime: Runtime) -> None:
-    host.script("old", '#!/bin/sh\n# from nri import skel\necho \'{"version": "0.7", "prefork": 1}\'\n')
+def test_a_plugin_that_cannot_be_a_resident_degrades_it(host: Host, bridge: BridgeProcess, runtime: Runtime) -> None:
+    host.script("old", "#!/bin/sh\n# from nri import skel\n[ $1 = invoke ] && echo '{}'\n")
     host.configure(plugin("old"), name="20.conf")
     start_container(runtime)
     assert wait_until(lambda: check(bridge)[0] == 1)
-    assert check(bridge)[1].startswith("degraded: old: not preforked: ")
+    assert check(bridge)[1].startswith("degraded: old: started for each request: ")
 
 
 def test_a_plugin_whose_last_run_failed_degrades_it(host: Host, bridge: BridgeProcess, runtime: Runtime) -> None:

@@ -41,7 +41,7 @@ SAID = {
 class Reserving(Attached):
     """A bridge with konfine on a runtime, and a made-up tree with one container."""
 
-    def __init__(self, host: Host, *, prefork: bool) -> None:
+    def __init__(self, host: Host, *, resident: bool) -> None:
         self.tree = CgroupFiles(host.folder("cgroup"), "v2", "0-7")
         self.tree.make(CONTAINER)
         self.tree.put("/kubepods", "cpuset.cpus.effective", "0-7\n")
@@ -50,20 +50,20 @@ class Reserving(Attached):
         host.compiled("nri.plugins.konfine")
         conf = {"systemReserved": [0, 1], "mountinfo": str(mountinfo), "allow": {"class": ["kube-system"]}}
         host.configure(PluginEntry(type="konfine", states=["update"], failure_policy="ignore", conf=conf))
-        super().__init__(host, prefork=prefork)
+        super().__init__(host, resident=resident)
 
     def cpus(self) -> str:
         return self.tree.get(CONTAINER, "cpuset.cpus")
 
 
-PREFORKED = ("reserved CPUs", "the costliest list", "a hundred thousand")
+RESIDENT = ("reserved CPUs", "the costliest list", "a hundred thousand")
 
 
 @pytest.mark.parametrize(
-    ("prefork", "names"), [(False, SAID), (True, PREFORKED)], ids=["for each request", "prefork"]
+    ("resident", "names"), [(False, SAID), (True, RESIDENT)], ids=["for each request", "resident"]
 )
-def test_the_reserved_cpus_are_kept_whatever_a_pod_says(host: Host, prefork: bool, names: Iterable[str]) -> None:
-    site = Reserving(host, prefork=prefork)
+def test_the_reserved_cpus_are_kept_whatever_a_pod_says(host: Host, resident: bool, names: Iterable[str]) -> None:
+    site = Reserving(host, resident=resident)
     try:
         for said in names:
             about = pod(annotations=SAID[said], labels={})

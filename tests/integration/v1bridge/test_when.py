@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from nri import api
-from tests.integration.v1bridge.site import WAITING, Attached, entry, install
+from tests.integration.v1bridge.site import Attached, entry, install
 from tests.support.node import Node, call
 from tests.support.pods import container, pod
 from tests.support.waiting import wait_until
@@ -29,7 +29,7 @@ class Conditional(Attached):
         self._node = Node.__new__(Node)  # for its plugin alone
         self._node.host, self._node._kept = host, host.root / "kept"
         host.configure(self._node.keeper(states=["setup", "update"], when=when))
-        super().__init__(host, prefork=False)
+        super().__init__(host, resident=False)
 
     def live(self, **changes: Any) -> list[tuple[str, str]]:
         """Have a pod with one container live; return the states and ids of the plugin's requests."""
@@ -126,13 +126,13 @@ def test_changed_condition_takes_effect_with_the_next_event_and_a_broken_one_doe
     assert node.steps == [("create", CONTAINER)]
 
 
-def test_a_condition_decides_whether_a_plugin_runs_not_whether_it_is_preforked(host: Host) -> None:
+def test_a_condition_decides_whether_a_plugin_runs_not_whether_it_is_resident(host: Host) -> None:
     install(host, "warm")
     do = f"note({str(host.root / 'ran')!r}, 'ran')"
     host.configure(entry("warm", do, when={"namespaces": ["none"]}))
-    site = Attached(host, prefork=True)
+    site = Attached(host, resident=True)
     try:
-        assert wait_until(lambda: len(host.processes()) == WAITING["warm"])
+        assert wait_until(lambda: len(host.processes()) == 1)
         site.runtime.start_container(pod(), container())
         assert not (host.root / "ran").exists()
         site.runtime.start_container(pod(namespace="none"), container())

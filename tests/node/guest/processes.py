@@ -24,18 +24,13 @@ def command_lines() -> dict[int, str]:
 
 def bridges() -> list[int]:
     """Return the processes of a bridge, registered or a unit, without the watchdog that each has as a child."""
-    ours = {pid: line for pid, line in command_lines().items() if " prefork-server " not in line}
-    found = [pid for pid, line in ours.items() if _executable(pid) == "v1bridge" or _is_unit(pid, line)]
+    found = [pid for pid, line in command_lines().items() if _executable(pid) == "v1bridge" or _is_unit(pid, line)]
     return [pid for pid in found if _parent(pid) not in found]
 
 
 def servers() -> list[int]:
-    """Return the processes of plugins that are loaded ahead, and the workers that they have forked."""
-    found = []
-    for pid, line in command_lines().items():
-        if _executable(pid) in ("clearcfs", "konfine") or " prefork-server " in line:
-            found.append(pid)
-    return found
+    """Return the processes of residents."""
+    return [pid for pid in command_lines() if _executable(pid) in ("clearcfs", "konfine")]
 
 
 def kill(pids: list[int]) -> None:

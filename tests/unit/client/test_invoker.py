@@ -2,30 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-from nri.client import DirectInvoker, Invoker, PluginError, PoolInvoker
-from tests.unit.client.fake_invoker import output
+from nri.client import DirectInvoker, Invoker, PluginError
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-
-class FakePool:
-    """Notes what it is asked for."""
-
-    def __init__(self) -> None:
-        self.launched: list[Any] = []
-        self.prepared: list[tuple[str, str]] = []
-
-    def launch(self, *arguments: Any, **options: Any) -> Any:
-        self.launched.append((arguments, options))
-        return output()
-
-    def prepare(self, path: str, plugin: str) -> None:
-        self.prepared.append((path, plugin))
 
 
 @pytest.fixture
@@ -50,13 +34,3 @@ def test_owners_are_checked_unless_the_option_says_otherwise(folder: Path) -> No
     assert lax.find("b") == f"{folder}/b"
     with pytest.raises(PluginError, match="not run: "):
         strict.find("b")
-
-
-def test_pool_loads_the_plugins_that_are_found_and_runs_them(folder: Path) -> None:
-    pool: Any = FakePool()
-    invoker = PoolInvoker(pool, [str(folder)])
-    invoker.prepare(["a", "missing", "b"])
-    assert pool.prepared == [(f"{folder}/a", "a"), (f"{folder}/b", "b")]
-    options: Any = {"max_output": 7, "log": lambda _line: None}
-    invoker.run(invoker.find("a"), "a", b"{}", 1.5, **options)
-    assert pool.launched == [((f"{folder}/a", ["a", "invoke"], b"{}", 1.5), options)]

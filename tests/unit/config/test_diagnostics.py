@@ -69,7 +69,8 @@ FAULTS: list[tuple[str | bytes, list[Any]]] = [
     (plugin('{"type":"a","timeout":0}'), ["found the number 0, expected a number greater than 0 (seconds that"]),
     (plugin('{"type":"a","timeout":3601}'), ["expected a number that is at most 3600"]),
     (plugin('{"type":"a","timeout":true}'), ["1:51: plugins[0].timeout: found the boolean true, expected a number"]),
-    (plugin('{"type":"a","prefork":true}'), ["1:51: plugins[0].prefork: found the boolean true"]),
+    (plugin('{"type":"a","resident":1}'), ["1:52: plugins[0].resident: found the number 1, expected true or false"]),
+    (plugin('{"type":"a","prefork":"never"}'), ['prefork: unknown key, expected "resident": false, or nothing']),
     (plugin('{"type":"a","failurePolicy":"Ignore"}'), [('"fail", "ignore" (what a', 'did you mean "ignore"?')]),
     (plugin('{"type":"a","states":["setup","creat",5]}'), [
         f"states[1]: found the string 'creat', expected one of {STATES}; did you mean \"create\"?",

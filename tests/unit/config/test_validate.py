@@ -23,7 +23,7 @@ from nri.config.validate import HOST_CONFIG
 from tests.unit.types.mutations import mutated, values
 
 VALIDATOR = json_schemas.validator("host-config")
-KEYS = ["type", "states", "failurePolicy", "timeout", "prefork", "conf", "when"]
+KEYS = ["type", "states", "failurePolicy", "timeout", "resident", "conf", "when"]
 FULL: dict[str, Any] = {
     "$schema": "urn:nri:v0.1:host-config",
     "version": "0.1",
@@ -35,7 +35,7 @@ FULL: dict[str, Any] = {
             "states": ["setup", "update"],
             "failurePolicy": "fail",
             "timeout": 1.5,
-            "prefork": "always",
+            "resident": False,
         },
         {"type": "b-1.0_c", "x-": None},
         {

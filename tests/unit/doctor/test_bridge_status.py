@@ -54,7 +54,7 @@ def test_each_fault_of_a_bridge_is_one_without_the_texts_of_plugins(tmp_path: Pa
     document["plugins"][0]["lastError"]["error"] = "hunter2"
     findings = asked(tmp_path, document)
     assert of_level(findings, FAULT) == ["configuration", "plugin-fails", "plugin-missing"]
-    assert of_level(findings, NOTE) == ["not-preforked", "late", "lost"]
+    assert of_level(findings, NOTE) == ["not-resident", "late", "lost"]
     assert "hunter2" not in repr(findings)
 
 

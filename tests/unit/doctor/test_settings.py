@@ -220,7 +220,6 @@ def test_the_watchdog_of_a_bridge_is_no_bridge(node: ScratchNode) -> None:
         (["nri", "bridge", "--probe"], False),
         (["nri", "status", "--watch"], False),
         (["/opt/nri/plugins/10-v1bridge"], False),
-        (["v1bridge", "prefork-server", "5e0c"], False),
         (["python3", "-m", "nri.cli.entry", "doctor"], False),
     ],
 )

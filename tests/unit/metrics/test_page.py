@@ -56,13 +56,13 @@ def test_runs_are_counted_by_state_and_outcome_from_zero() -> None:
     assert found == {key: create[key[1]] if key[0] == "create" else 0 for key in found}
 
 
-def test_prefork_is_a_state_set() -> None:
-    plugin = documents.plugin(prefork={"state": "failed", "reason": "it holds a thread"})
+def test_resident_is_a_state_set() -> None:
+    plugin = documents.plugin(resident={"state": "failed", "reason": "it holds a thread"})
     series = of(documents.healthy(plugins=[plugin]))
 
     of_it = {"plugin": "clearcfs", "source": "10-clearcfs.conf"}
-    states = ("ready", "loading", "off", "foreign", "failed")
-    found = {state: value(series, "plugin_prefork_state", **of_it, prefork=state) for state in states}
+    states = ("ready", "starting", "off", "failed")
+    found = {state: value(series, "plugin_resident_state", **of_it, resident=state) for state in states}
     assert found == {**dict.fromkeys(states, 0), "failed": 1}
 
 

@@ -1,4 +1,4 @@
-"""The exchange with a process, where the test plays the process's side of the pipes or of the socket.
+"""The exchange with a process, where the test plays the process's side of the pipes.
 
 A process that sleeps stands for the one that is killed and reaped.
 """
@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import os
 import select
-import socket
+import threading
 import time
 from typing import TYPE_CHECKING
 
 import pytest
 
-from nri.process import conversation
-from nri.process.conversation import BrokenOffError, Conversation
+from nri.process.conversation import Asked, BrokenOffError, Conversation
 from nri.process.launch import start
 from nri.process.lines import Lines
 from nri.process.wait import end_child
@@ -22,7 +21,7 @@ from tests.support.processes import has_zombie, is_running, open_fds
 from tests.support.waiting import SOON
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
 LIMIT = 1000
 
@@ -46,37 +45,22 @@ class Peer:
         self.close()
         os.kill(self.pid, 9)
 
-    def over_pipes(self, data: bytes = b"", log: Callable[[str], None] | None = None) -> Conversation:
-        """Return a conversation over pipes; ``fds`` are the process's stdin, stdout and stderr."""
-        stdin, stdout, stderr = os.pipe(), os.pipe(), os.pipe()
-        self.fds = [stdin[0], stdout[1], stderr[1]]
-        return self._conversation([stdin[1], stdout[0], stderr[0]], data, log=log)
-
-    def over_socket(
+    def talk(
         self,
         data: bytes = b"",
-        decoder: conversation.StdoutDecoder | None = None,
-        pauses: list[tuple[float, Callable[[], None]]] | None = None,
-    ) -> Conversation:
-        """Return a conversation over a socket; ``fds`` are the process's socket and stderr."""
-        ours, theirs = socket.socketpair()
-        stderr = os.pipe()
-        self.fds = [theirs.detach(), stderr[1]]
-        channel = ours.detach()
-        return self._conversation([channel, channel, stderr[0]], data, decoder, pauses)
-
-    def _conversation(
-        self,
-        pipes: list[int],
-        data: bytes,
-        decoder: conversation.StdoutDecoder | None = None,
-        pauses: list[tuple[float, Callable[[], None]]] | None = None,
+        *,
         log: Callable[[str], None] | None = None,
+        asked: Asked | None = None,
+        meanwhile: tuple[float, Callable[[], None]] | None = None,
     ) -> Conversation:
+        """Return a conversation; ``fds`` are the process's stdin, stdout and stderr."""
+        stdin, stdout, stderr = os.pipe(), os.pipe(), os.pipe()
+        self.fds = [stdin[0], stdout[1], stderr[1]]
+        pipes = [stdin[1], stdout[0], stderr[0]]
         for fd in pipes:
             os.set_blocking(fd, False)
         lines = Lines(LIMIT, log or self.logged.append)
-        return Conversation(self.pid, pipes, data, lines, LIMIT, decoder=decoder, pauses=pauses)
+        return Conversation(asked or Asked(self.pid), pipes, data, lines, LIMIT, meanwhile=meanwhile)
 
 
 @pytest.fixture
@@ -95,7 +79,7 @@ def soon() -> float:
 
 
 def test_stdin_is_closed_after_the_data(peer: Peer) -> None:
-    talk = peer.over_pipes(b"request")
+    talk = peer.talk(b"request")
     os.write(peer.fds[1], b"result")
     os.write(peer.fds[2], b"one\ntwo")
     stdin = os.dup(peer.fds[0])
@@ -108,17 +92,16 @@ def test_stdin_is_closed_after_the_data(peer: Peer) -> None:
     assert peer.logged == ["one", "two"]
 
 
-def test_process_that_closes_its_pipe_unread_has_not_refused(peer: Peer) -> None:
-    talk = peer.over_pipes(b"request")
+def test_process_may_close_its_stdin_unread(peer: Peer) -> None:
+    talk = peer.talk(b"request")
     os.close(peer.fds.pop(0))
     os.write(peer.fds[0], b"result")
     peer.exit()
     assert talk.run(soon()).stdout == b"result"
-    assert not talk.was_refused
 
 
 def test_process_is_killed_at_the_deadline_and_its_output_is_kept(peer: Peer) -> None:
-    talk = peer.over_pipes()
+    talk = peer.talk()
     os.write(peer.fds[1], b"half")
     output = talk.run(time.monotonic() + 0.05)
     assert (output.stdout, output.stopped, output.status) == (b"half", "deadline", -9)
@@ -127,77 +110,103 @@ def test_process_is_killed_at_the_deadline_and_its_output_is_kept(peer: Peer) ->
 
 @pytest.mark.parametrize(("size", "stopped"), [(LIMIT, ""), (LIMIT + 1, "output")])
 def test_more_output_than_the_limit_ends_the_exchange(peer: Peer, size: int, stopped: str) -> None:
-    talk = peer.over_pipes()
+    talk = peer.talk()
     os.write(peer.fds[1], bytes(size))
     if not stopped:
         peer.exit()
     assert talk.run(soon()).stopped == stopped
 
 
-class UntilDot:
-    """Decodes stdout in upper case, until a dot."""
+class Staying(Asked):
+    """A process that stays: one byte on a pipe says that it has answered; its end says that nothing follows."""
 
-    def __init__(self) -> None:
-        self.stdout = bytearray()
-        self.is_over = False
+    is_quick = True
 
-    def feed(self, data: bytes) -> None:
-        self.stdout += data.upper()
-        self.is_over = b"." in data
+    def __init__(self, pid: int) -> None:
+        super().__init__(pid)
+        self.says, self.peer = os.pipe()
+        self._is_open = True
+
+    @property
+    def ends(self) -> Sequence[int]:
+        return [*super().ends, *([self.says] if self._is_open else [])]
+
+    def has_ended(self) -> bool:
+        if select.select([self.says], [], [], 0)[0]:
+            if os.read(self.says, 1):
+                return True
+            self._is_open = False
+        return super().has_ended()
+
+    def finish(self, stopped: str, give_up: float) -> int:
+        os.close(self.says)
+        return super().finish(stopped, give_up) if stopped or not self._is_open else 5
 
 
-def test_decoder_ends_the_exchange_while_the_process_runs(peer: Peer) -> None:
-    talk = peer.over_socket(b"request", UntilDot())
-    os.write(peer.fds[0], b"res")
-    os.write(peer.fds[0], b"ult.")
-    output = talk.hold(soon())
-    assert (output.stdout, output.stopped) == (b"RESULT.", "")
+@pytest.fixture
+def staying(peer: Peer) -> Iterator[Staying]:
+    staying = Staying(peer.pid)
+    yield staying
+    os.close(staying.peer)
+    if is_running(peer.pid):
+        Asked.finish(staying, "", soon())
+
+
+def test_process_that_stays_ends_its_answer_by_a_word(peer: Peer, staying: Staying) -> None:
+    talk = peer.talk(b"request", asked=staying)
+    os.write(peer.fds[1], b"result")
+    os.write(peer.fds[2], b"line\n")
+    os.write(staying.peer, b".")
+    output = talk.run(soon())
+    assert (output.stdout, output.stderr, output.stopped, output.status) == (b"result", "line", "", 5)
     assert os.read(peer.fds[0], 100) == b"request"
-    talk.end()
+    assert staying.sent == len(b"request")
+    assert is_running(peer.pid)
 
 
-def test_more_data_than_a_socket_holds_is_written_while_it_is_read(peer: Peer) -> None:
+def test_process_that_closes_its_control_is_waited_for(peer: Peer, staying: Staying) -> None:
+    def end() -> None:
+        os.write(peer.fds[1], b"result")
+        peer.exit()
+
+    talk = peer.talk(asked=staying, meanwhile=(0.05, end))
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, staying.peer)  # the last writing end of the pipe is closed
+    os.close(null)
+    output = talk.run(soon())
+    assert (output.stdout, output.status) == (b"result", -9)
+
+
+def test_more_data_than_a_pipe_holds_is_written_while_it_is_read(peer: Peer) -> None:
     data = bytes(1 << 20)
-    talk = peer.over_socket(data, UntilDot(), [(0.01, lambda: received.append(read_all())) for _ in range(100)])
     received: list[int] = []
 
-    def read_all() -> int:
-        size = 0
-        while select.select([peer.fds[0]], [], [], 0)[0]:
-            size += len(os.read(peer.fds[0], 65536))
-        if sum(received) + size == len(data):
-            os.write(peer.fds[0], b".")
-        return size
+    def read_all() -> None:
+        stdin = peer.fds[0]
+        while sum(received) < len(data):
+            received.append(len(os.read(stdin, 65536)))
+        peer.exit()
 
-    assert talk.hold(soon()).stdout == b"."
+    talk = peer.talk(data)
+    reader = threading.Thread(target=read_all)
+    reader.start()
+    assert talk.run(soon()).stdout == b""
+    reader.join()
     assert sum(received) == len(data)
-    talk.end()
 
 
-@pytest.mark.parametrize("is_closed_before", [True, False], ids=["before it is sent", "before it is read"])
-def test_process_that_closes_its_socket_unread_has_refused(peer: Peer, is_closed_before: bool) -> None:
-    close = peer.close if not is_closed_before else lambda: None
-    talk = peer.over_socket(b"request", None, [(0.01, close)])
-    if is_closed_before:
-        peer.close()
-    assert talk.hold(soon()).stdout == b""
-    assert talk.was_refused
-    talk.end()
-
-
-def test_each_pause_counts_once_and_in_order(peer: Peer) -> None:
+def test_function_is_called_once_when_nothing_happens(peer: Peer) -> None:
     calls: list[str] = []
-    talk = peer.over_socket(pauses=[(0.01, lambda: calls.append("first")), (0.02, lambda: calls.append("second"))])
-    assert talk.hold(time.monotonic() + 0.2).stopped == "deadline"
-    assert calls == ["first", "second"]
-    talk.end()
+    talk = peer.talk(meanwhile=(0.01, lambda: calls.append("called")))
+    assert talk.run(time.monotonic() + 0.2).stopped == "deadline"
+    assert calls == ["called"]
 
 
 def test_failing_exchange_is_broken_off_and_the_process_reaped(peer: Peer) -> None:
     def fail(_line: str) -> None:
         raise OSError(5, "Input/output error")
 
-    talk = peer.over_pipes(log=fail)
+    talk = peer.talk(log=fail)
     os.write(peer.fds[2], b"line\n")
     with pytest.raises(BrokenOffError, match="Input/output error"):
         talk.run(soon())

@@ -11,7 +11,6 @@ import pytest
 from nri import skel
 from nri.build import describe
 from nri.errors import NRIError
-from nri.prefork import protocol
 from nri.skel import process
 from nri.types.v1 import Request, Result, State
 
@@ -278,7 +277,7 @@ def test_a_change_that_this_host_would_drop_is_an_error() -> None:
 
 
 def test_version_is_json() -> None:
-    about = {"type": "fake", "version": "1.2", "nri": "0.1", "extensions": {"adjust": 1}, "prefork": protocol.VERSION}
+    about = {"type": "fake", "version": "1.2", "nri": "0.1", "extensions": {"adjust": 1}}
     for verb in ("version", "--version"):
         assert Process(Fake(), verb).result == about | {"build": describe()}
 

@@ -122,7 +122,7 @@ def changed(value: Any, where: tuple[Any, ...], new: Any) -> Any:
         (("plugins", 0, "runs", "create"), 3, "plugins[0].runs.create: found 3, expected an object"),
         (("plugins", 0, "seconds", "counts"), [1], "plugins[0].seconds.counts: found 1, expected 13"),
         (("plugins", 0, "seconds", "bounds"), [2, 1], "plugins[0].seconds.bounds: they do not ascend"),
-        (("plugins", 0, "prefork"), {"state": "ready"}, "plugins[0].prefork.reason: missing"),
+        (("plugins", 0, "resident"), {"state": "ready"}, "plugins[0].resident.reason: missing"),
         (("events", 0, "late"), 1.5, "events[0].late: found 1.5, expected an integer from 0"),
         (("log", "lost"), None, "log.lost: found null, expected an integer from 0"),
     ],

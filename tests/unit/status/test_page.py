@@ -45,9 +45,9 @@ def test_the_page_of_a_bridge_that_is_well() -> None:
         "late creates   0 waiting, 0 running, 0 succeeded, 0 failed\n"
         "log            to the journal; 0 lines lost\n"
         "\n"
-        "PLUGIN    PREFORK   OK  ERROR  KILLED  PASSED   MEDIAN      P99\n"
-        "clearcfs    ready  120      0       0       0  <= 1 ms  <= 5 ms\n"
-        "konfine     ready  120      0       0       0  <= 1 ms  <= 5 ms\n"
+        "PLUGIN    RESIDENT   OK  ERROR  KILLED  PASSED   MEDIAN      P99\n"
+        "clearcfs     ready  120      0       0       0  <= 1 ms  <= 5 ms\n"
+        "konfine      ready  120      0       0       0  <= 1 ms  <= 5 ms\n"
         "\n"
         "EVENT           ANSWERED  ERRORS  LATE  NEAR   MEDIAN      P99  WAIT P99\n"
         "RunPodSandbox        100       0     0     0  <= 1 ms  <= 5 ms   <= 1 ms\n"
@@ -64,13 +64,13 @@ def test_the_page_of_one_that_is_not_begins_with_the_reasons() -> None:
         "  /etc/nri/resource.d/10-clearcfs.conf:4:7: plugins[0].type: missing",
         "- clearcfs: its last run failed: /sys/fs/cgroup/kubepods/cpu.max: Permission",
         "  denied",
-        "- konfine: not preforked: it holds a thread",
+        "- konfine: started for each request: it holds a thread",
         "- absent: not found in /opt/nri/bin",
     ]
     assert "configuration  NOT VALID since 2025-11-22 08:50:00 UTC (10 min ago)" in lines
     assert "late creates   1 waiting, 0 running, 3 succeeded, 2 failed" in lines
-    assert "clearcfs    ready  110      7       3       0  <= 1 ms  <= 5 ms" in lines
-    assert "absent        off    0      0       0       0        -        -" in lines
+    assert "clearcfs     ready  110      7       3       0  <= 1 ms  <= 5 ms" in lines
+    assert "absent         off    0      0       0       0        -        -" in lines
     at = lines.index("last errors")
     assert lines[at + 1] == "- 2025-11-22 08:59:00 UTC clearcfs: create of default/web/app:"
 
@@ -145,8 +145,8 @@ def test_no_text_breaks_a_page(text: str) -> None:
 @pytest.mark.parametrize(
     ("state", "shown"), [("\ud800", r"\ud800"), ("\x1b[2J", r"\x1b[2J"), ("\n" * 3000, r"\n" * 4)]
 )
-def test_a_state_of_prefork_that_is_not_known_fits_its_column(state: str, shown: str) -> None:
-    plugin = documents.plugin("clearcfs", prefork={"state": state, "reason": None})
+def test_a_state_of_a_resident_that_is_not_known_fits_its_column(state: str, shown: str) -> None:
+    plugin = documents.plugin("clearcfs", resident={"state": state, "reason": None})
     (row,) = [line for line in lines_of(documents.healthy(plugins=[plugin])) if line.startswith("clearcfs ")]
     assert row.split()[1] == shown
 

@@ -103,7 +103,7 @@ MESSAGES: list[Any] = [
     Result(plugin="a", error="b", metadata={"c": "d"}, cgroups_path="e", extra={"f": 1}),
     Request(state="create", id="a", sandbox_id="b", pid=1, spec=Spec(), labels={"a": "b"}, conf=1, results=[]),
     PluginEntry(type="a", conf={}, states=["setup"], failure_policy="fail", timeout=1.5, source="f", source_index=2),
-    PluginEntry(type="a", prefork="never"),
+    PluginEntry(type="a", resident=False),
     ConfigList(plugins=[PluginEntry(type="a")]),
 ]
 

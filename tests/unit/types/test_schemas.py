@@ -50,7 +50,7 @@ REQUEST = {
 CONFIG = {
     "version": "0.1",
     "plugins": [
-        {"type": "a", "conf": {}, "states": ["setup"], "failurePolicy": "fail", "timeout": 1.5, "prefork": "never"},
+        {"type": "a", "conf": {}, "states": ["setup"], "failurePolicy": "fail", "timeout": 1.5, "resident": False},
         {"type": "b", "when": {"namespaces": ["c*"], "labels": {"d": {"present": True}}, "sandbox": False}},
     ],
 }

@@ -1,4 +1,4 @@
-"""The bridge's clients: made for a configuration and options, not for an event; and what the pool is told."""
+"""The bridge's clients: made for a configuration and options, not for an event; and what the residents are told."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from nri.client import PoolInvoker
+from nri.client import DirectInvoker
 from nri.config.entries import ConfigList, PluginEntry
 from nri.v1bridge import clients as module
 from nri.v1bridge import configuration
@@ -17,31 +17,29 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-class FakePool:
+class FakeResidents:
     """Notes what it is asked for."""
 
-    made: list[FakePool]
+    made: list[FakeResidents]
 
-    def __init__(self) -> None:
-        self.kept: list[list[tuple[str, str]]] = []
+    def __init__(self, bin_dirs: tuple[str, ...], *, check_owner: bool) -> None:
+        self.bin_dirs, self.check_owner = bin_dirs, check_owner
+        self.kept: list[list[tuple[str, bool]]] = []
         self.is_closed = False
         self.made.append(self)
 
-    def keep(self, plugins: list[tuple[str, str]]) -> None:
+    def keep(self, plugins: list[tuple[str, bool]]) -> None:
         self.kept.append(plugins)
 
     def close(self) -> None:
         self.is_closed = True
 
-    def launch(self, *_arguments: object, **_options: object) -> None:
-        raise AssertionError("no request is made here")
-
 
 @pytest.fixture(autouse=True)
-def pools(monkeypatch: pytest.MonkeyPatch) -> list[FakePool]:
-    FakePool.made = []
-    monkeypatch.setattr(module, "Pool", FakePool)
-    return FakePool.made
+def residents(monkeypatch: pytest.MonkeyPatch) -> list[FakeResidents]:
+    FakeResidents.made = []
+    monkeypatch.setattr(module, "Residents", FakeResidents)
+    return FakeResidents.made
 
 
 @pytest.fixture
@@ -94,26 +92,28 @@ def test_options_with_another_path_have_the_configuration_read_from_there(conf: 
     assert types(clients) == ["b"]
 
 
-def test_the_pool_is_told_of_each_configuration_once(conf: Path, pools: list[FakePool]) -> None:
+def test_the_residents_are_told_of_each_configuration_once(conf: Path, residents: list[FakeResidents]) -> None:
     clients = Clients(options(conf))
     for _ in range(3):
         clients.current()
-    configure(conf, PluginEntry(type="a", prefork="always"), PluginEntry(type="b"))
+    configure(conf, PluginEntry(type="a", resident=False), PluginEntry(type="b"))
     for _ in range(3):
         clients.current()
         clients.current(without_containerds=True)
-    assert [pool.kept for pool in pools] == [[[], [("a", "always"), ("b", "")]]]
+    assert [each.kept for each in residents] == [[[], [("a", False), ("b", True)]]]
 
 
-def test_a_pool_comes_and_goes_with_the_option(conf: Path, pools: list[FakePool]) -> None:
+def test_residents_come_and_go_with_the_options(conf: Path, residents: list[FakeResidents]) -> None:
     configure(conf, PluginEntry(type="a"))
-    clients = Clients(options(conf, prefork=False))
-    assert (pools, isinstance(clients.current().invoker, PoolInvoker)) == ([], False)
-    clients.use(options(conf, prefork=True))
-    assert isinstance(clients.current().invoker, PoolInvoker)
-    (pool,) = pools
-    assert pool.kept == [[("a", "")]]
-    clients.use(options(conf, prefork=False))
-    assert pool.is_closed
-    assert clients.pool is None
-    assert not isinstance(clients.current().invoker, PoolInvoker)
+    clients = Clients(options(conf, resident=False))
+    assert isinstance(clients.current().invoker, DirectInvoker)
+    assert [each.kept for each in residents] == [[]]
+    clients.use(options(conf))
+    assert clients.residents is clients.current().invoker
+    assert residents[0].kept == [[("a", True)]]
+    clients.use(options(conf, bin_dirs=("/other",)))
+    assert clients.residents is clients.current().invoker
+    assert (residents[0].is_closed, residents[1].bin_dirs) == (True, ("/other",))
+    clients.use(options(conf, bin_dirs=("/other",), resident=False))
+    assert isinstance(clients.current().invoker, DirectInvoker)
+    assert residents[1].is_closed

@@ -1,0 +1,531 @@
+"""Residents: plugins that a host keeps running, and asks request after request (docs/spec.md, "Residents").
+
+A plugin opts in (``resident = True`` on its class), and ``TYPE version`` says so. Only a compiled plugin becomes a
+resident: the code of a script may change without its file. In every other case, and whenever a resident is not ready,
+the request gets a process of its own.
+
+- A resident answers one request at a time. A request that finds it at work is not kept waiting.
+- A request is never run twice. If the resident has read nothing of it, it gets a process of its own; if the resident
+  dies after that, the plugin has failed.
+- A resident is used only while the plugin's path leads to the file that it was started from, unchanged.
+- Residents are started in the background. One that ends has been changed by a request, or is old; it is replaced
+  after the answer. After two failures in a row there is a growing pause.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import select
+import threading
+import time
+from _socket import AF_UNIX, MSG_DONTWAIT, SCM_RIGHTS, SOCK_SEQPACKET, SOL_SOCKET, socketpair
+from array import array
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from nri.client.invoker import DirectInvoker, PluginError
+from nri.places import DEFAULT_BIN_DIRS
+from nri.process.conversation import Asked, Conversation, Output, unread
+from nri.process.launch import Pipes, launch
+from nri.process.lines import MAX_LINE, Lines, readable
+from nri.process.spawn import pipe, spawn
+from nri.process.wait import SIGKILL, await_end, has_exited, kill_group, pidfd_or_none
+from nri.types import gojson
+from nri.types.gojson import shorten
+from nri.types.serve import CHANGED, ENDED, INVOKE, MAX_MESSAGE, READY, REFUSED, VERSION
+
+if TYPE_CHECKING:
+    from nri.client.invoker import Log
+
+ANSWER_WITHIN = 10.0
+"""Seconds that a plugin has to answer ``version``, and then to become ready."""
+
+READY_WITHIN = 0.02
+"""Seconds that a request waits for a resident that is about to be ready; starting a process takes as long."""
+
+STUCK_AFTER = 2.0
+"""Seconds after an answer in which a resident must be ready again; then it is replaced."""
+
+BEGUN_WITHIN = 0.5
+"""Seconds after which a resident that has not begun to read its request is killed: it was stopped."""
+
+PAUSE, LONGEST_PAUSE = 1.0, 600.0
+"""Seconds until a third attempt to start a resident; doubled after each failure."""
+
+PROVEN = 10
+"""Answers after which the end of a resident is no failure."""
+
+MAX_FILE = 64 * 1024 * 1024
+"""Bytes of a file that are searched for :data:`MARKS`."""
+
+MARKS = (b"nri.skel", b"nri import skel")
+"""Text in the file of a plugin that was built with :mod:`nri.skel`. No other plugin is asked for its version."""
+
+COMPILED = b"\x7fELF"
+"""The beginning of the file of a compiled plugin."""
+
+MAX_VERSION = 100  # characters of a plugin's version that are kept
+
+_logger = logging.getLogger("nri.client")
+
+Identity = tuple[str, int, int, int, int, int]
+
+
+class NotBegunError(Exception):
+    """A resident has ended, and has read nothing of its request."""
+
+
+class Standing(NamedTuple):
+    """How a plugin is asked."""
+
+    state: str
+    """``ready``: it is a resident; ``starting``; ``off``: it is started for each request, because it, its entry or
+    the options say so; ``failed``: because it could not become a resident."""
+    reason: str = ""
+    build: str = ""
+    """The version that it reports; "" if it was not asked."""
+
+
+class Resident:
+    """A started resident. Its owner calls one method at a time.
+
+    :raises OSError: when it cannot be started.
+    """
+
+    def __init__(self, path: str, plugin: str) -> None:
+        self.answers, self._plugin = 0, plugin
+        self.changed = ""
+        """What the last request has changed, if the resident ended for that."""
+        self._stderr, their_stderr = pipe()
+        self._control, theirs = socketpair(AF_UNIX, SOCK_SEQPACKET)
+        try:
+            os.set_blocking(self._stderr, False)
+            self.pid = spawn(path, [plugin, "serve"], (theirs.fileno(), their_stderr, their_stderr))
+        except BaseException:
+            self._control.close()
+            os.close(self._stderr)
+            raise
+        finally:
+            theirs.close()
+            os.close(their_stderr)
+        self.pidfd = pidfd_or_none(self.pid)
+        self.is_alive = True
+        self._is_ready, self._ready_by = False, 0.0
+        self._poll = select.poll()
+        self._poll.register(self._control, select.POLLIN)
+
+    @property
+    def ends(self) -> list[int]:
+        """Descriptors that become readable when it says something, or ends."""
+        control = [self._control.fileno()] if self.is_alive else []
+        return control if self.pidfd is None else [*control, self.pidfd]
+
+    def start(self, until: float) -> str:
+        """Wait until it is ready for the first time; return "", or the reason why it is of no use.
+
+        :param until: of :func:`time.monotonic`.
+        """
+        if self._await_ready(until):
+            os.close(self._stderr)
+            self._stderr = -1
+            return ""
+        if self.changed:
+            return self.changed
+        try:
+            lines = os.read(self._stderr, 1 << 20)[-MAX_LINE:].strip().splitlines()
+        except BlockingIOError:
+            lines = []
+        if lines and (stated := readable(lines[-1])).startswith(f"{self._plugin} serve: "):
+            return shorten(stated.removeprefix(f"{self._plugin} serve: "), 500)
+        what = "it does not become ready" if time.monotonic() >= until else "it ends while it is loaded"
+        return f"{what}: {shorten(readable(lines[-1]), 500)}" if lines else what
+
+    def is_ready(self) -> bool:
+        """Return whether it waits for a request, or does so in a moment."""
+        return self._await_ready(time.monotonic() + READY_WITHIN)
+
+    def look(self) -> None:
+        """Take in what it has said, without waiting."""
+        while self.is_alive and self._poll.poll(0):
+            self.receive()
+        self.is_alive = self.is_alive and (self._is_ready or time.monotonic() < self._ready_by)
+
+    def ask(self, request: bytes, deadline: float, lines: Lines, max_output: int) -> Output:
+        """Have it answer a request, when it is ready.
+
+        :raises NotBegunError: when the request must be run by another process.
+        :raises BrokenOffError: when the exchange fails.
+        """
+        started = time.monotonic()
+        pipes = Pipes()
+        stdin, stdout, stderr = pipes.theirs
+        try:
+            try:
+                rights = memoryview(array("i", pipes.theirs)).cast("B")
+                self._control.sendmsg([INVOKE], [(SOL_SOCKET, SCM_RIGHTS, rights)], MSG_DONTWAIT)
+            finally:
+                os.close(stdout)
+                os.close(stderr)
+        except OSError as error:
+            for fd in (stdin, *pipes.ours):
+                os.close(fd)
+            self.end()
+            raise NotBegunError from error
+        self._is_ready = False
+        self.answers += 1
+        try:
+            asked = _AskedResident(self, stdin)
+            pause = BEGUN_WITHIN, asked.kill_if_unread
+            output = Conversation(asked, pipes.ours, request, lines, max_output, meanwhile=pause).run(deadline)
+        finally:
+            os.close(stdin)
+        now = time.monotonic()
+        self._ready_by, output.seconds = now + STUCK_AFTER, now - started
+        return output
+
+    def receive(self) -> tuple[bytes, bytes]:
+        """Return the next word that it has said, and its argument; both are empty without one, and at its end."""
+        try:
+            word, _, argument = self._control.recv(MAX_MESSAGE, MSG_DONTWAIT).partition(b" ")
+        except BlockingIOError:
+            return b"", b""
+        except OSError:
+            word, argument = b"", b""
+        if not word:
+            self.is_alive = False
+        elif word == READY:
+            self._is_ready = True
+        elif word in (CHANGED, REFUSED):
+            self.changed, self.is_alive = argument.decode("utf-8", "backslashreplace"), False
+        return word, argument
+
+    def end(self, give_up: float | None = None) -> int:
+        """Kill it with its process group, and return its exit status: it has nothing to lose."""
+        if self.pid == 0:
+            return 0
+        self.is_alive = False
+        pid, self.pid = self.pid, 0
+        kill_group(pid)
+        try:
+            return await_end(pid, self.pidfd, give_up)
+        finally:
+            self._control.close()
+            for fd in (self.pidfd, self._stderr):
+                if fd is not None and fd >= 0:
+                    os.close(fd)
+
+    def _await_ready(self, until: float) -> bool:
+        while self.is_alive and not self._is_ready:
+            if not self._poll.poll(max(0.0, until - time.monotonic()) * 1000):
+                break
+            self.receive()
+        return self.is_alive and self._is_ready
+
+
+class _AskedResident(Asked):
+    """A resident that answers one request: it says that it has ended, or its end is the end of the answer.
+
+    :param stdin: the resident's end of the request's stdin, which shows whether it was read.
+    """
+
+    is_quick = True
+
+    def __init__(self, resident: Resident, stdin: int) -> None:
+        self.pid, self.sent = resident.pid, 0
+        self._resident, self._stdin = resident, stdin
+        self._status: int | None = None
+
+    @property
+    def ends(self) -> Sequence[int]:
+        return self._resident.ends
+
+    def has_ended(self) -> bool:
+        while self._resident.is_alive:
+            word, argument = self._resident.receive()
+            if word == ENDED:
+                self._status = int(argument) & 0xFF if argument.isdigit() else 1
+                return True
+            if not word:
+                break
+        return has_exited(self.pid)
+
+    def kill_if_unread(self) -> None:
+        """Kill a resident that has read nothing. It may begin at this moment: what it has read decides."""
+        if unread(self._stdin) == self.sent:
+            os.kill(self.pid, SIGKILL)
+
+    def finish(self, stopped: str, give_up: float) -> int:
+        if self._status is not None and not stopped:
+            return self._status
+        status = self._resident.end(give_up)
+        if not stopped and unread(self._stdin) == self.sent:
+            raise NotBegunError
+        return status
+
+
+class _Known:
+    """What is known of the file at a plugin's path. The lock of its owner protects it."""
+
+    def __init__(self, plugin: str, identity: Identity) -> None:
+        self.plugin, self.identity = plugin, identity
+        self.resident: Resident | None = None
+        self.is_busy = self.is_starting = False
+        self.retry_at = 0.0  # of time.monotonic()
+        self.failures = 0  # in a row
+        self.standing = Standing("starting")
+        self._logged: set[str] = set()  # kinds of reasons
+
+    def failed(self, why: str) -> None:
+        """Note that it could not become a resident, or did not remain one."""
+        kind = why.partition(":")[0]
+        if kind not in self._logged:
+            self._logged.add(kind)
+            _logger.warning("%s is started for each request: %s", self.plugin, why)
+        self.failures += 1
+        pause = PAUSE * 2 ** min(self.failures - 2, 10) if self.failures > 1 else 0.0
+        self.retry_at = time.monotonic() + min(pause, LONGEST_PAUSE)
+        self.standing = self.standing._replace(state="failed", reason=why)
+
+
+class Residents(DirectInvoker):
+    """Asks the plugins that have opted in as residents, and starts any other. Any thread may call its methods.
+
+    The parameters are those of :class:`nri.client.DirectInvoker`.
+    """
+
+    def __init__(self, bin_dirs: Sequence[str] = DEFAULT_BIN_DIRS, *, check_owner: bool = True) -> None:
+        super().__init__(bin_dirs, check_owner=check_owner)
+        self._wanted: frozenset[str] = frozenset()
+        self._known: dict[str, _Known] = {}
+        self._leaving: list[Resident] = []  # to be ended
+        self._changed = threading.Condition(threading.Lock())
+
+    def keep(self, plugins: Iterable[tuple[str, bool]]) -> None:
+        """Have residents for these plugins only.
+
+        :param plugins: types, each with whether its entry allows it; one that does not counts for all of its type.
+        """
+        allowed: dict[str, bool] = {}
+        for plugin, is_allowed in plugins:
+            allowed[plugin] = allowed.get(plugin, True) and is_allowed
+        with self._changed:
+            self._wanted = frozenset([plugin for plugin, is_allowed in allowed.items() if is_allowed])
+            for path in [path for path, known in self._known.items() if known.plugin not in self._wanted]:
+                self._forget(path)
+            self._changed.notify_all()
+        self._end_leaving()
+
+    def prepare(self, within: float) -> None:
+        """Start the residents, and wait at most so many seconds until they are ready."""
+        for plugin in self._wanted:
+            try:
+                self._look(self.find(plugin), plugin)
+            except PluginError:
+                continue  # a request reports it
+        self.tidy()
+        with self._changed:
+            self._changed.wait_for(lambda: not any(known.is_starting for known in self._known.values()), within)
+
+    def run(self, path: str, plugin: str, request: bytes, deadline: float, *, max_output: int, log: Log) -> Output:
+        """Ask the resident if there is one that waits, else start a process for the request."""
+        known = self._look(path, plugin)
+        resident = None if known is None else self._take(known)
+        if known is not None and resident is not None:
+            try:
+                if resident.is_ready():
+                    _logger.debug("%s: its resident answers this request", plugin)
+                    return resident.ask(request, deadline, Lines(max_output, log), max_output)
+            except NotBegunError:
+                pass
+            finally:
+                self._give_back(path, known)
+        _logger.debug("%s: starting a process for this request", plugin)
+        return launch(path, [plugin, "invoke"], request, deadline, max_output=max_output, log=log)
+
+    def tidy(self) -> None:
+        """Do the work that no answer waits for: end and start residents."""
+        due = []
+        with self._changed:
+            for path, known in self._known.items():
+                if not known.is_busy and known.resident is not None:
+                    known.resident.look()
+                    self._drop_if_dead(known)
+                is_due = known.resident is None and not known.is_starting and known.standing.state != "off"
+                if is_due and time.monotonic() >= known.retry_at:
+                    known.is_starting = True
+                    due.append((path, known))
+        self._end_leaving()
+        for path, known in due:
+            try:
+                threading.Thread(target=self._start, args=(path, known), name="resident", daemon=True).start()
+            except RuntimeError as error:  # the limit of threads is reached
+                with self._changed:
+                    known.is_starting = False
+                    known.failed(f"no thread can be started: {error}")
+
+    def standing(self, path: str) -> Standing:
+        """Return how the plugin at a path is asked."""
+        with self._changed:
+            known = self._known.get(path)
+            return Standing("off", "its entry or the options say so") if known is None else known.standing
+
+    def close(self) -> None:
+        """End all residents."""
+        self.keep(())
+
+    def _look(self, path: str, plugin: str) -> _Known | None:
+        """Return what is known of the file that is at the path now; None if there is nothing to know."""
+        identity = _identity(path)
+        if identity is None:
+            return None
+        with self._changed:
+            known = self._known.get(path)
+            if known is not None and known.identity == identity:
+                return known
+            if known is not None:
+                self._forget(path)
+            if plugin not in self._wanted:
+                return None
+            known = self._known[path] = _Known(plugin, identity)
+            return known
+
+    def _take(self, known: _Known) -> Resident | None:
+        with self._changed:
+            if known.is_busy or known.resident is None:
+                return None
+            known.is_busy = True
+            return known.resident
+
+    def _give_back(self, path: str, known: _Known) -> None:
+        with self._changed:
+            known.is_busy = False
+            if self._known.get(path) is not known and known.resident is not None:
+                self._leaving.append(known.resident)
+                known.resident = None
+            self._drop_if_dead(known)
+
+    def _drop_if_dead(self, known: _Known) -> None:
+        resident = known.resident
+        if resident is None or resident.is_alive:
+            return
+        known.resident = None
+        self._leaving.append(resident)
+        known.standing = known.standing._replace(state="starting")
+        if resident.answers >= PROVEN:
+            known.failures, known.retry_at = 0, 0.0
+        else:
+            known.failed(
+                f"a request changes its process: {resident.changed}"
+                if resident.changed
+                else "a request ends its process"
+            )
+
+    def _forget(self, path: str) -> None:
+        known = self._known.pop(path)
+        if known.resident is not None and not known.is_busy:
+            self._leaving.append(known.resident)
+            known.resident = None
+
+    def _end_leaving(self) -> None:
+        with self._changed:
+            leaving, self._leaving = self._leaving, []
+        for resident in leaving:
+            resident.end()
+
+    def _start(self, path: str, known: _Known) -> None:
+        """Ask the plugin whether it can be a resident, and start it."""
+        resident, standing = None, known.standing
+        try:
+            self.find(known.plugin)  # its owner may have changed
+            standing = about(path, known.plugin)
+            if standing.state == "ready":
+                resident = Resident(path, known.plugin)
+                if why := resident.start(time.monotonic() + ANSWER_WITHIN):
+                    standing = standing._replace(state="failed", reason=why)
+        except PluginError as error:
+            standing = standing._replace(state="failed", reason=error.reason)
+        except OSError as error:
+            standing = standing._replace(state="failed", reason=f"it cannot be started: {error.strerror}")
+        with self._changed:
+            known.is_starting = False
+            is_known = self._known.get(path) is known
+            if is_known and _identity(path) != known.identity:
+                del self._known[path]  # the next request sees another file
+            elif standing.state == "failed":
+                known.standing = known.standing._replace(build=standing.build)
+                known.failed(standing.reason)
+            else:
+                known.standing = standing
+                if is_known:
+                    known.resident, resident = resident, None
+            if resident is not None:
+                self._leaving.append(resident)
+            self._changed.notify_all()
+        self._end_leaving()
+
+
+def about(path: str, plugin: str) -> Standing:
+    """Return whether a plugin can be a resident: its state is then ``ready``, else ``off`` or ``failed``.
+
+    A plugin that was not built with :mod:`nri.skel` is not run.
+
+    :raises OSError: when it cannot be read or started.
+    """
+    if not is_built_with_skel(path):
+        return Standing("off", "it was not built with nri.skel")
+    output = launch(path, [plugin, "version"], b"", time.monotonic() + ANSWER_WITHIN, log=lambda _line: None)
+    try:
+        answer = gojson.loads(output.stdout)
+    except ValueError:
+        said = f": {shorten(output.stderr, 200)}" if output.stderr else ""
+        return Standing("failed", f"it does not answer 'version'{said}")
+    answer = answer if isinstance(answer, dict) else {}
+    version = answer.get("version")
+    build = shorten(version, MAX_VERSION) if isinstance(version, str) else ""
+    number = answer.get("resident")
+    if number is None:
+        return Standing("off", "it does not opt in (resident = True)", build)
+    if number != VERSION:
+        found = gojson.describe(number)
+        return Standing("off", f"its nri.skel has another version of serve: found {found}, expected {VERSION}", build)
+    with open(path, "rb") as file:
+        is_compiled = file.read(len(COMPILED)) == COMPILED
+    if not is_compiled:
+        return Standing("off", "it is a script, whose code may change without its file", build)
+    return Standing("ready", build=build)
+
+
+def try_resident(path: str, plugin: str) -> str:
+    """Start and end a resident; return the reason why a plugin that opts in cannot be one, or ""."""
+    try:
+        standing = about(path, plugin)
+        if standing.state != "ready":
+            return standing.reason if standing.state == "failed" else ""
+        resident = Resident(path, plugin)
+        try:
+            return resident.start(time.monotonic() + ANSWER_WITHIN)
+        finally:
+            resident.end()
+    except OSError as error:
+        return f"it cannot be started: {error.strerror}"
+
+
+def is_built_with_skel(path: str) -> bool:
+    """Return whether the file shows that the plugin was built with :mod:`nri.skel`.
+
+    :raises OSError: when it cannot be read.
+    """
+    with open(path, "rb") as file:
+        content = file.read(MAX_FILE)
+    return any(mark in content for mark in MARKS)
+
+
+def _identity(path: str) -> Identity | None:
+    """Return what tells one executable from another; None for a file that cannot be looked at."""
+    try:
+        status = os.stat(path)
+        target = os.readlink(path) if os.path.islink(path) else path
+    except OSError:
+        return None
+    return target, status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns

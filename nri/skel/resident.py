@@ -1,0 +1,227 @@
+"""``TYPE serve``: a plugin that stays, and answers request after request, one at a time, as FastCGI is to CGI.
+
+docs/spec.md specifies it. Each request brings a stdin, a stdout and a stderr of its own, and finds a process as
+``TYPE invoke`` would: after each answer this process compares what a request could have changed, and ends if anything
+has. A request that leaves something to the end of its process, such as a thread or an open file, is answered by that
+end, with the interpreter's own exit.
+
+``TYPE invoke`` does not load this module.
+"""
+
+from __future__ import annotations
+
+import _thread
+import gc
+import os
+import sys
+from _signal import getitimer  # type: ignore[import-not-found] # the signal module would import enum
+from _socket import CMSG_SPACE, MSG_CMSG_CLOEXEC, SO_TYPE, SOCK_SEQPACKET, SOL_SOCKET, socket
+
+from nri.errors import escape
+from nri.interpreter_end import flush_files
+from nri.types.gojson import shorten
+from nri.types.serve import CHANGED, ENDED, INVOKE, MAX_MESSAGE, READY, REFUSED
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, NoReturn
+
+    from nri.skel.plugin import Plugin
+
+    Answer = Callable[[Plugin, Any, Any], "tuple[int, bool]"]
+
+MOST = 10_000
+"""Requests that one process answers."""
+
+GROWTH = 1.5
+"""How much larger the memory may be than after the first answer."""
+
+_MEMORY = "memory"
+_OF_THE_C_LIBRARY = 0b11 << 31  # signals 32 and 33, which it handles from the first thread on
+_COMPARED = (
+    *(b"Umask", b"Uid", b"Gid", b"Groups", b"Threads", b"SigBlk", b"CapInh", b"CapPrm", b"CapEff", b"CapBnd"),
+    *(b"CapAmb", b"NoNewPrivs", b"Seccomp", b"Cpus_allowed", b"Mems_allowed"),
+)
+"""The lines of /proc/self/status, proc_pid_status(5), that a request must not change, beside SigIgn and SigCgt."""
+
+
+class _File:
+    """A descriptor as the unbuffered file that :func:`nri.skel.run` reads or writes."""
+
+    __slots__ = ("_fd",)
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    def read(self, size: int) -> bytes:
+        return os.read(self._fd, size)
+
+    def write(self, data: bytes) -> int:
+        return os.write(self._fd, data)
+
+    def flush(self) -> None:
+        pass
+
+
+def serve(plugin: Plugin, answer: Answer) -> NoReturn:
+    """Answer requests until the host closes the control socket, which is stdin.
+
+    :param plugin: each request gets a copy of it.
+    :param answer: answers one request with the plugin, a stdin and a stdout; returns the exit status, and whether
+        nothing unexpected has happened.
+    """
+    control = _take_control(plugin.type)
+    try:
+        import copy
+
+        copy.deepcopy(plugin)
+        for module in plugin.uses:
+            __import__(module)
+    except Exception as error:
+        _refuse(plugin.type, control, f"{type(error).__name__}: {error}")
+    null = os.open(os.devnull, os.O_RDWR)
+    _be_idle(null)
+    sys.argv[1:] = ["invoke"]
+    own, stderr = os.getpid(), sys.stderr
+    gc.collect()
+    gc.freeze()
+    unfinished, before, memory = _unfinished(), _state(), 0
+    control.send(READY)
+    for _ in range(MOST):
+        stdout = _receive(control)
+        status, is_clean = answer(copy.deepcopy(plugin), _File(0), _File(stdout))
+        os.close(stdout)
+        flush_files()
+        if not is_clean or sys.stderr is not stderr or os.getpid() != own or _differs(unfinished):
+            sys.exit(status)  # the end of this process is the end of the answer
+        try:
+            control.send(b"%s %d" % (ENDED, status))
+        except OSError:  # the plugin has closed it
+            sys.exit(status)
+        _be_idle(null)
+        after = _state()
+        grown = after.pop(_MEMORY, 0)
+        memory = memory or grown * GROWTH
+        changed = [f"{name}: {before[name]}, then {value}" for name, value in after.items() if value != before[name]]
+        if changed or grown > memory:
+            control.send(_message(CHANGED, changed[0] if changed else f"{_MEMORY}: {grown} KiB"))
+            os._exit(0)
+        control.send(READY)
+    os._exit(0)
+
+
+def _take_control(name: str) -> socket:
+    """Return the control socket, which is stdin, or exit."""
+    try:
+        control = socket(fileno=os.dup(0))
+        if control.getsockopt(SOL_SOCKET, SO_TYPE) != SOCK_SEQPACKET:
+            raise OSError(0, "it is of another type")
+        control.getpeername()
+    except OSError as error:
+        _refuse(name, None, f"stdin is no connected socket: {error.strerror}; this is for hosts")
+    return control
+
+
+def _refuse(name: str, control: socket | None, why: str) -> NoReturn:
+    """Report why no request is answered, to the host and on stderr, and exit."""
+    if control is not None:
+        control.send(_message(REFUSED, why))
+    sys.stderr.write(escape(f"{name} serve: {why}") + "\n")
+    sys.exit(2)
+
+
+def _message(word: bytes, argument: str) -> bytes:
+    return b"%s %s" % (word, escape(shorten(argument, MAX_MESSAGE // 8)).encode())
+
+
+def _receive(control: socket) -> int:
+    """Wait for a request; put its stdin and stderr into their places, and return its stdout."""
+    data, ancillary, _, _ = control.recvmsg(MAX_MESSAGE, CMSG_SPACE(12), MSG_CMSG_CLOEXEC)
+    numbers = [number for _, _, rights in ancillary for number in memoryview(rights).cast("i")]
+    if data != INVOKE or len(numbers) != 3:
+        os._exit(0)  # the host has closed the socket
+    stdin, stdout, stderr = numbers
+    os.dup2(stdin, 0)
+    os.dup2(stderr, 1)  # what a plugin prints is not its result
+    os.dup2(stderr, 2)
+    os.close(stdin)
+    os.close(stderr)
+    return stdout
+
+
+def _be_idle(null: int) -> None:
+    """Close the files of a request."""
+    for number in (0, 1, 2):
+        os.dup2(null, number)
+
+
+def _differs(unfinished: tuple[object, ...]) -> bool:
+    """Return whether a request has left something that the end of its process would finish."""
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        pass
+    else:
+        return True
+    if _unfinished() == unfinished:
+        return False
+    gc.collect()  # a file or a finalizer may be part of a cycle
+    return _unfinished() != unfinished
+
+
+def _unfinished() -> tuple[object, ...]:
+    """Return what the end of a process finishes: threads, exit functions, finalizers, handlers of logging, files."""
+    at_exit, threading = sys.modules.get("atexit"), sys.modules.get("threading")
+    weakref, logging = sys.modules.get("weakref"), sys.modules.get("logging")
+    return (
+        _thread._count(),
+        at_exit and at_exit._ncallbacks(),
+        threading and len(getattr(threading, "_threading_atexits", ())),
+        weakref and len(weakref.finalize._registry),
+        logging and len(logging._handlerList),
+        sorted(os.listdir("/proc/self/fd")),
+    )
+
+
+def _state() -> dict[str, Any]:
+    """Return what a request must leave as it was, by name, and the memory of this process in KiB."""
+    state: dict[str, Any] = {
+        "environment": dict(os.environ),
+        "process group": (os.getpgrp(), os.getsid(0)),
+        "timers": ([getitimer(which)[0] > 0 for which in (0, 1, 2)], _content("timers")),
+        "limits": _content("limits"),
+        "cgroup": _content("cgroup"),
+        "descriptors": _links("fd"),
+        "namespaces": _links("ns"),
+        "directory": _link("cwd"),
+        "root": _link("root"),
+    }
+    for line in _content("status").splitlines():
+        key, _, value = line.partition(b":")
+        if key in (b"SigIgn", b"SigCgt"):
+            state[key.decode()] = f"{int(value, 16) & ~_OF_THE_C_LIBRARY:016x}"
+        elif key in _COMPARED:
+            state[key.decode()] = value.strip().decode()
+        elif key == b"RssAnon":
+            state[_MEMORY] = int(value.split()[0])
+    return state
+
+
+def _content(name: str) -> bytes:
+    try:
+        with open(f"/proc/self/{name}", "rb", buffering=0) as file:
+            return file.readall()
+    except OSError:
+        return b""  # a kernel without this file
+
+
+def _links(name: str) -> dict[str, str]:
+    return {each: _link(f"{name}/{each}") for each in os.listdir(f"/proc/self/{name}")}
+
+
+def _link(name: str) -> str:
+    try:
+        return os.readlink(f"/proc/self/{name}")
+    except OSError:
+        return ""  # the descriptor of the listing itself
