@@ -16,7 +16,6 @@ chains.
 \b
 Examples:
   nri bridge
-  nri bridge --probe
   nri bridge --idx 20 --config /etc/nri/v1bridge.json
 """
 """The help of the command. ``v1bridge`` is compiled without docstrings, which a bridge would keep in its memory."""
@@ -26,15 +25,10 @@ Examples:
 @options.path("--socket", "path", default=DEFAULT_SOCKET, metavar="PATH", help="The runtime's socket.")
 @click.option("--idx", "index", default="10", show_default=True, metavar="NN", help="The plugin's index, two digits.")
 @options.path("--config", "options_file", default="", show_default=False, help="The bridge's options, JSON.")
-@click.option("--probe", is_flag=True, help="Print whether the bridge of this node is connected; exit with 0 or 1.")
 @click.version_option(describe(), message="v1bridge %(version)s")
 @options.plain_errors
-def bridge(path: str, index: str, options_file: str, probe: bool) -> None:
+def bridge(path: str, index: str, options_file: str) -> None:
     """Run the bridge."""
-    if probe:
-        from nri import presence
-
-        raise SystemExit(presence.probe(options_file))
     from nri.process import watchdog
 
     watchdog.start(make_session=False)

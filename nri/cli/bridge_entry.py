@@ -10,10 +10,6 @@ import sys
 
 def main() -> None:
     """Run the bridge."""
-    if sys.argv[1:] == ["--probe"]:
-        from nri.presence import probe
-
-        sys.exit(probe())
     if len(sys.argv) > 1:
         from nri.cli.bridge import bridge
 

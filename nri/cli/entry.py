@@ -31,11 +31,7 @@ def main() -> None:
         if arguments is not None:
             # All output is written; the interpreter's shutdown would take some more milliseconds.
             os._exit(hook.main(arguments, started))
-    if sys.argv[1:] == ["bridge", "--probe"]:  # it is run every few seconds
-        from nri.presence import probe
-
-        sys.exit(probe())
-    if sys.argv[1:2] == ["status"] and "--check" in sys.argv:  # so is this
+    if sys.argv[1:2] == ["status"] and "--check" in sys.argv:  # it is run every few seconds
         from nri.status import probe as status_probe
 
         asked = status_probe.parse(sys.argv[2:])

@@ -16,7 +16,7 @@ from nri.status import client
 from nri.status.judging import NO_BRIDGE, THRESHOLDS, Thresholds, Verdict, judge
 from nri.status.page import page
 from nri.status.pod_page import pod_page
-from nri.status.probe import Probe, socket_path, without_socket
+from nri.status.probe import Probe, socket_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -142,7 +142,7 @@ def _status(path: str, host: options.Host, thresholds: Thresholds) -> tuple[dict
         document = client.status(path) if path else look(host)
     except client.NoBridgeError as error:
         document = look(host)
-        return document, Verdict(NO_BRIDGE, [without_socket(path, error), *judge(document, thresholds).faults])
+        return document, Verdict(NO_BRIDGE, [str(error), *judge(document, thresholds).faults])
     return document, judge(document, thresholds)
 
 

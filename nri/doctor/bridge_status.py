@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from nri import presence
 from nri.doctor.bridges import SERVICE, Bridges
 from nri.doctor.finding import Findings
 from nri.doctor.node import LookError, Node
@@ -42,23 +41,19 @@ def look(node: Node, bridges: Bridges, all_settings: list[Settings]) -> tuple[st
 
 def _without(node: Node, bridges: Bridges, all_settings: list[Settings], error: AskError, found: Findings) -> None:
     """Add what can be said of a bridge that does not answer."""
-    state_file = beside(bridges.record_file, ".state")
-    is_connected, line = presence.judge(state_file)
-    if is_connected:
-        found.ok("connected", line)
-        found.unseen("not-answering", str(error))
-        return
-    if not isinstance(error, NoBridgeError) or _is_hidden(node, state_file):
+    socket = beside(bridges.record_file, ".sock")
+    line = f"no bridge answers: {error}"
+    if not isinstance(error, NoBridgeError) or _is_hidden(node, socket):
         found.unseen("not-answering", str(error))
         return
     if bridges.outside:
-        text = f"{line}, though process {bridges.outside[0].pid} is a bridge"
+        text = f"{line}, but process {bridges.outside[0].pid} is a bridge"
         found.fault("not-connected", text, f"journalctl -u {SERVICE} says why")
     elif bridges.is_enabled:
         found.fault("not-running", f"{SERVICE} is enabled, and {line}", f"systemctl start {SERVICE}")
     elif bridges.launched and (serving := [each for each in all_settings if each.serves and each.engine.process]):
         if serving[0].enabled is not False:
-            text = f"{line}, though {serving[0].about} launches {bridges.launched[0]}"
+            text = f"{line}, but {serving[0].about} launches {bridges.launched[0]}"
             found.fault("not-running", text, serving[0].restart)
     else:
         found.ok("none", "no bridge runs")
@@ -76,7 +71,7 @@ def _is_hidden(node: Node, path: str) -> bool:
 def _bridge(document: dict[str, Any], found: Findings) -> None:
     bridge, runtime = document["bridge"], document["runtime"]
     about = f"v1bridge {bridge['version']} (commit {bridge['commit'] or 'unknown'}), process {bridge['pid']}"
-    if bridge["state"] == presence.CONNECTED:
+    if bridge["state"] == shape.CONNECTED:
         nri = f", NRI {runtime['nri']}" if runtime["nri"] else ""
         found.ok("connected", f"{about}, connected to {runtime['name']} {runtime['version']}{nri}")
     else:

@@ -118,7 +118,7 @@ def _is_outside(process: Process) -> bool:
     words = [os.path.basename(word) for word in process.arguments[:6]]
     if process.name == watchdog.NAME:
         return False
-    if "--probe" in process.arguments or "--help" in process.arguments:
+    if "--help" in process.arguments:
         return False
     if name == "nri" or name.startswith("python"):
         return "nri" in words and "bridge" in words[words.index("nri") + 1 :][:1]

@@ -7,8 +7,7 @@ Counters never go down while a bridge runs, so they are judged only against thre
 from __future__ import annotations
 
 from nri.errors import bounded, escape
-from nri.presence import CONNECTED
-from nri.status.shape import OK, OUTCOMES
+from nri.status.shape import CONNECTED, OK, OUTCOMES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

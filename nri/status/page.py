@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from nri.errors import escape
-from nri.presence import CONNECTED
 from nri.status.judging import WELL, Verdict
 from nri.status.layout import date, labelled, number, quantile, since, table, wrapped
-from nri.status.shape import OUTCOMES
+from nri.status.shape import CONNECTED, OUTCOMES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

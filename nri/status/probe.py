@@ -6,11 +6,11 @@ same options, handles all others.
 
 from __future__ import annotations
 
+import json
 import os
 
-from nri import presence
 from nri.errors import NRIError
-from nri.places import beside
+from nri.places import DEFAULT_RECORD_FILE, beside
 from nri.status import client
 from nri.status.judging import NO_BRIDGE, THRESHOLDS, Thresholds, Verdict, judge
 
@@ -18,6 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+_MAX_OPTIONS = 64 * 1024  # bytes
 _NUMBERS = {f"--{name.replace('_', '-')}": name for name in THRESHOLDS}
 
 
@@ -44,16 +45,8 @@ class Probe:
         try:
             path = socket_path(self.socket, self.options_file)
             return judge(client.status(path), self.thresholds)
-        except client.NoBridgeError as error:
-            return Verdict(NO_BRIDGE, [without_socket(path, error)])
         except client.AskError as error:
             return Verdict(NO_BRIDGE, [str(error)])
-
-
-def without_socket(path: str, error: client.NoBridgeError) -> str:
-    """Return why no bridge answers at ``path``. A bridge of a version without this socket is still named."""
-    is_connected, line = presence.judge(path.removesuffix(".sock") + ".state")
-    return f"{error}, but a bridge is {line}: is it of an earlier version?" if is_connected else str(error)
 
 
 def socket_path(socket: str, options_file: str) -> str:
@@ -66,10 +59,30 @@ def socket_path(socket: str, options_file: str) -> str:
     if not options_file:
         return client.DEFAULT_STATUS_SOCKET
     try:
-        return beside(presence.record_file(options_file), ".sock")
+        return beside(_record_file(options_file), ".sock")
     except (OSError, NRIError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)
         raise client.AskError(f"{options_file} cannot be used: {why}; expected the bridge options") from None
+
+
+def _record_file(options_file: str) -> str:
+    """Return the path of the record that a file of bridge options names, or the default.
+
+    :raises OSError: the file cannot be read.
+    :raises NRIError: it is not a JSON object, or its ``recordFile`` is not a string.
+    """
+    with open(options_file, "rb") as file:
+        document = file.read(_MAX_OPTIONS)
+    try:
+        value = json.loads(document)
+    except (ValueError, RecursionError):
+        raise NRIError("it is not JSON") from None
+    if not isinstance(value, dict):
+        raise NRIError("it is not a JSON object")
+    path = value.get("recordFile") or DEFAULT_RECORD_FILE
+    if not isinstance(path, str):
+        raise NRIError(f"recordFile is {path!r}, expected an absolute path")
+    return path
 
 
 def parse(words: Sequence[str]) -> Probe | None:

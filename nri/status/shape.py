@@ -20,6 +20,9 @@ OUTCOMES = ("ok", "error", "killed", "passedOver")
 
 OK, ERROR, KILLED, PASSED_OVER = OUTCOMES
 
+CONNECTED = "connected"
+"""The state of a bridge that has a runtime; otherwise it is ``connecting``."""
+
 MAX_TIME = 253402300799
 """Seconds since 1970 until the end of the year 9999: what can be written as a date."""
 

@@ -13,7 +13,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, TypeVar
 
-from nri import api, presence, stub
+from nri import api, stub
 from nri.adjust import Changes
 from nri.api import events
 from nri.errors import escape
@@ -26,7 +26,7 @@ from nri.v1bridge.clients import Clients
 from nri.v1bridge.deferred import in_background
 from nri.v1bridge.ledger import Ledger
 from nri.v1bridge.served import Served
-from nri.v1bridge.status import Status
+from nri.v1bridge.status import CONNECTED, CONNECTING, Status
 from nri.v1bridge.status_socket import StatusSocket
 
 if TYPE_CHECKING:
@@ -76,11 +76,7 @@ class Bridge(stub.V2Plugin):
         self._status_socket = StatusSocket(self._status.answer)
         self._pods = requests.Pods()
         self._synchronized = threading.Event()
-        self._announcing = threading.Lock()  # the events of a connection and its end come in different threads
-        self._is_closed = False
-        self._runtime = ("", "")
         self._abilities = adjusting.BridgeAbilities("this runtime", (0, 2))
-        self._unannounced = ""  # why the log says that others cannot see its state
 
     def configure(self, config: str, runtime: RuntimeInfo) -> None:
         """Take the options and the runtime's identity. Refuse nothing: see :meth:`BridgeOptions.read`."""
@@ -90,13 +86,12 @@ class Bridge(stub.V2Plugin):
             log.warning("ignoring the options that the runtime hands over: those of --config apply")
         major = re.match(r"v?([0-9]{1,4})\.", runtime.version)
         runs_pods = runtime.name == "containerd" and major is not None and int(major[1]) >= 2
-        self._runtime = runtime.name, runtime.version
         self._abilities = adjusting.abilities(runtime, check_owner=self._clients.options.check_owner)
         self._status.configured(runtime)
         log.info("serving %s %s", escape(runtime.name), escape(runtime.version))
         self._served.configure(runtime_runs_pods=runs_pods)
         if self._launched:
-            self.announce(presence.CONNECTED)
+            self.announce(CONNECTED)
             self.open_status()
         self._clients.prepare(min(PLUGINS_WITHIN, (runtime.request_timeout or PLUGINS_WITHIN * 4) / 4))
         in_background(self._preload, "preload")
@@ -114,13 +109,13 @@ class Bridge(stub.V2Plugin):
 
     def after_synchronize(self) -> None:
         """Begin with the late creates: the runtime does not wait for them."""
-        self.announce(presence.CONNECTED)
+        self.announce(CONNECTED)
         self._served.start()
 
     def disconnected(self) -> None:
         """Begin no more late creates."""
         self._served.stop()
-        self.announce(presence.CONNECTING)
+        self.announce(CONNECTING)
 
     def run_pod_sandbox(self, request: api.RunPodSandboxRequest, call: Call) -> None:
         """Run ``create`` for the sandbox."""
@@ -199,35 +194,14 @@ class Bridge(stub.V2Plugin):
         self._status_socket.open(beside(self._clients.options.record_file, ".sock"))
 
     def announce(self, state: str) -> None:
-        """Write the state of the bridge to its file, for probes: one of :mod:`nri.presence`."""
-        with self._announcing:
-            if not self._is_closed:
-                self._announce(state)
+        """Note the state of the bridge for its status."""
+        self._status.is_in(state)
 
     def close(self) -> None:
-        """Close the record's file, remove the state's, and answer no more: no event follows."""
+        """Close the record's file, end the residents, and answer no more: no event follows."""
         self._status_socket.close()
         self._served.close()
         self._clients.residents.close()
-        with self._announcing:
-            self._is_closed = True
-            presence.remove(self._state_file)
-
-    @property
-    def _state_file(self) -> str:
-        return beside(self._clients.options.record_file, ".state")
-
-    def _announce(self, state: str) -> None:
-        self._status.is_in(state)
-        name, version = self._runtime if state == presence.CONNECTED else ("", "")
-        reason = ""
-        try:
-            presence.write(self._state_file, state, runtime=name, version=version)
-        except OSError as error:
-            reason = error.strerror or str(error)
-            if reason != self._unannounced:
-                log.info("no probe can see that it is %s: %s: %s", state, self._state_file, reason)
-        self._unannounced = reason
 
     def _preload(self) -> None:
         """Preload modules for faults. containerd 1.7 does not synchronize with a plugin that it launches."""

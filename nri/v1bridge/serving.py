@@ -9,7 +9,7 @@ import signal
 import threading
 from typing import TYPE_CHECKING
 
-from nri import presence, stub, trust
+from nri import stub, trust
 from nri.api.names import SOCKET_VARIABLE
 from nri.build import describe
 from nri.errors import NRIError
@@ -21,6 +21,7 @@ from nri.process.subreaper import Subreaper
 from nri.v1bridge.bridge import Bridge
 from nri.v1bridge.logs import set_up
 from nri.v1bridge.options import BridgeOptions, OptionsError
+from nri.v1bridge.status import CONNECTING
 from nri.v1bridge.stderr import replace_stderr
 from nri.v1bridge.turn import Turn
 
@@ -95,7 +96,7 @@ def serve(*, path: str = stub.DEFAULT_SOCKET, index: str = "", options_file: str
     if launched:
         runner.run()
     elif turns[0].stand_by():
-        bridge.announce(presence.CONNECTING)
+        bridge.announce(CONNECTING)
         bridge.open_status()
         runner.run()
     # The runtime may have gone in the middle of a chain; only the bridge still enforces the plugin's deadline.

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from nri.v1bridge.ledger import Ledger
     from nri.v1bridge.served import Served
 
+CONNECTED, CONNECTING = "connected", "connecting"
+"""The states of a bridge: it has a runtime, or looks for one."""
+
 PROTOCOL = 1
 """The number of the protocol; it changes when a key gets another meaning."""
 
@@ -55,7 +58,7 @@ class Status:
         self._runtime = {"name": runtime.name, "version": runtime.version, "nri": nri, "since": time.time()}
 
     def is_in(self, state: str) -> None:
-        """Note the state of the bridge: one of :mod:`nri.presence`."""
+        """Note the state of the bridge: :data:`CONNECTED` or :data:`CONNECTING`."""
         self._state = state
 
     def answer(self, line: bytes) -> Iterator[bytes]:

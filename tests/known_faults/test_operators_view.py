@@ -222,11 +222,6 @@ def test_a_bridge_without_a_status_socket_logs_that_as_an_error(bridge: BridgePr
     assert [line for line in lines() if " error " in line]
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=AssertionError,
-    reason="nri status guesses that a bridge without a socket is an earlier version",
-)
 def test_status_does_not_guess_the_version_of_a_bridge_without_a_socket(
     bridge: BridgeProcess, open_run: Path
 ) -> None:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from nri import presence
 from nri.config.entries import PluginEntry
 from tests.integration.cli.running import COMMAND, SOURCE, Ran, command, process
 from tests.support import status_documents as documents
@@ -216,13 +215,6 @@ def test_the_page_without_a_bridge_says_so_and_shows_what_is_known(host: Host, p
     assert ran.stdout.startswith("no bridge\n- ")
     assert f"-{path}doesnotexist-absent:notfound" in shown
     assert f"{host.bin}/clearcfs" in shown
-
-
-def test_a_bridge_without_this_socket_is_named(host: Host, path: Path) -> None:
-    presence.write(str(path.with_suffix(".state")), presence.CONNECTED, runtime="containerd", version="v2.1.9")
-    ran = both_ways(host, "--check", "--socket", str(path))
-    assert ran.status == 2
-    assert ran.stdout.startswith(f"no bridge: {path} does not exist, but a bridge is connected to containerd v2.1.9 ")
 
 
 class Watching:

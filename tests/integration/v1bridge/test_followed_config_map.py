@@ -212,7 +212,7 @@ def test_an_uninstallation_leaves_the_node_as_it_was(node: FollowedNode, what: s
     assert "moved the node's own resource.d" in node.run("once").stdout
     run = node.root / "run/nri"
     run.mkdir(parents=True)
-    for name in ("nri.sock", "v1bridge.record", "v1bridge.lock", "v1bridge.state", "v1bridge.sock"):
+    for name in ("nri.sock", "v1bridge.record", "v1bridge.lock", "v1bridge.sock"):
         (run / name).touch()
     logs = node.root / "var/log/nri"
     logs.mkdir(parents=True)

@@ -60,7 +60,7 @@ def test_the_second_one_stands_by_and_connects_when_the_first_one_ends(
     host.configure(bridge.node.keeper())
     start_container(first)
     assert "connected as" not in second.log
-    bridge.signal(signal.SIGTERM)  # test_presence.py kills it
+    bridge.signal(signal.SIGTERM)
     bridge.wait()
     runtime = bridge.accept()
     runtime.start()

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from nri import presence
 from nri.doctor import FAULT, NOTE, UNSEEN, Node, NodeFinding, bridge_status
 from nri.doctor.bridges import Bridges
 from nri.doctor.engines import Engine
@@ -67,14 +66,6 @@ def test_an_answer_that_cannot_be_used_is_unseen(tmp_path: Path, answer: bytes) 
     findings = asked(tmp_path, answer)
     assert of_level(findings, UNSEEN) == ["not-answering"]
     assert of_level(findings, FAULT) == []
-
-
-def test_a_bridge_without_a_status_socket_is_known_by_its_state_file(tmp_path: Path) -> None:
-    tmp_path.chmod(0o700)
-    presence.write(str(tmp_path / "v1bridge.state"), presence.CONNECTED, runtime="containerd", version="2.1.9")
-    (finding, _) = look(bridges(tmp_path, outside=True))
-    assert finding.code == "connected"
-    assert finding.text.startswith("connected to containerd 2.1.9 since ")
 
 
 @pytest.mark.parametrize(

@@ -217,7 +217,7 @@ def test_the_watchdog_of_a_bridge_is_no_bridge(node: ScratchNode) -> None:
         (["/usr/bin/python3", "/usr/local/bin/nri", "bridge"], True),
         (["nri", "bridge", "--config", "/etc/nri/v1bridge.json"], True),
         (["/srv/v1bridge"], True),
-        (["nri", "bridge", "--probe"], False),
+        (["nri", "bridge", "--help"], False),
         (["nri", "status", "--watch"], False),
         (["/opt/nri/plugins/10-v1bridge"], False),
         (["python3", "-m", "nri.cli.entry", "doctor"], False),

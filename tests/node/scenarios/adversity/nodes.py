@@ -42,9 +42,7 @@ def restarted(**options: object) -> Iterator[None]:
 def _restart(options: dict[str, object]) -> None:
     Path("/etc/nri/v1bridge.json").write_text(json.dumps({"logLevel": "debug", **options}))
     run("systemctl", "restart", "nri-v1bridge")
-    wait_until(
-        "the bridge is connected", lambda: run("nri", "bridge", "--probe", status=None).startswith("connected")
-    )
+    wait_until("the bridge is connected", lambda: run("nri", "status", "--check", status=None).startswith("well"))
 
 
 @contextmanager
@@ -68,7 +66,7 @@ def test_a_root_that_is_read_only(cri: Cri) -> None:
         with pytest.raises(OSError, match="Read-only"):
             Path("/opt/nri/x").touch()
         run("systemctl", "restart", "nri-v1bridge")
-        wait_until("connected", lambda: run("nri", "bridge", "--probe", status=None).startswith("connected"))
+        wait_until("connected", lambda: run("nri", "status", "--check", status=None).startswith("well"))
         _serves(cri, "read-only")
 
 
