@@ -1,88 +1,139 @@
 """Runs the plugins of this very build in forked processes, and starts all others.
 
 Starting a plugin costs more than its work: the kernel loads a program, the interpreter starts and loads modules. A
-host such as ``nri hook`` has loaded most of them already. So this invoker forks for a plugin whose code this process
-has itself (:mod:`nri.client.own_build`). The process has all that the contract says: see :mod:`nri.process.forked`.
+host such as ``nri hook`` has loaded most of them already, so it forks. A plugin is of this build if its executable is
+in the folder that this process was started from, and its mark (:mod:`nri.build_mark`) names the build of this
+process's own executable. A copy, a script or another build in the place of a plugin is started.
 
-The process of the next plugin is forked while one runs. It waits for its request, which has the results of those
-before it. If there is no request, it is killed.
+The process has what the contract names: arguments, pipes, environment, a process group of its own, no other
+descriptor, default signal handling. Its memory, ``/proc/PID/exe`` and ``/proc/PID/cmdline`` are the host's.
 """
 
 from __future__ import annotations
 
-from nri.client.invoker import DirectInvoker, PluginError
-from nri.client.own_build import find_program
-from nri.places import DEFAULT_BIN_DIRS
-from nri.process.forked import ForkedProgram
+import _signal  # type: ignore[import-not-found] # the signal module would import enum
+import os
+import sys
+import time
+
+from nri import build_mark
+from nri.client.invoker import DirectInvoker
+from nri.process import children
+from nri.process.conversation import Asked, Conversation
+from nri.process.inherit import SIGNALS
+from nri.process.launch import Pipes
+from nri.process.lines import Lines
+from nri.process.spawn import PLUGIN_ENVIRONMENT
+from nri.process_name import set_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Sequence
+    from typing import NoReturn
 
     from nri.client.invoker import Log
-    from nri.process.afresh import LoadedProgram
-    from nri.process.launch import Output
+    from nri.process.conversation import Output
+
+_STATEFUL = ("atexit", "logging", "multiprocessing", "random", "threading")
+"""Modules whose state a fork shares or loses. No host that uses this invoker loads them."""
+
+_IGNORED = (_signal.SIGPIPE, _signal.SIGXFSZ)  # by the interpreter, at its start
+_LAST_FD = 1 << 20
+_PAUSE = 0.0005  # seconds between looks at a child that is about to lead its session
 
 
 class ForkingInvoker(DirectInvoker):
     """Forks for a plugin of this build, and starts any other.
 
-    For a process with one thread that does nothing but run chains. The parameters are those of
-    :class:`DirectInvoker`.
+    For a process with one thread that does nothing but run chains: a lock that another thread holds would never be
+    released in the child. The parameters are those of :class:`DirectInvoker`.
     """
 
-    def __init__(self, bin_dirs: Sequence[str] = DEFAULT_BIN_DIRS, *, check_owner: bool = True) -> None:
-        super().__init__(bin_dirs, check_owner=check_owner)
-        self._expected: list[tuple[str, str, LoadedProgram]] = []  # the next plugins: path, type, and what it runs
-        self._waiting: tuple[str, str, ForkedProgram] | None = None
-
-    def expect(self, plugins: Iterable[str]) -> None:
-        """Load those of the next plugins, in the order in which they will run, that are of this build.
-
-        A plugin that cannot be run is left to its request, which reports it. Call :meth:`dismiss` after the chain.
-        """
-        for plugin in plugins:
-            try:
-                path = self.find(plugin)
-            except PluginError:
-                continue
-            if (program := find_program(path, [plugin, "invoke"])) is not None:
-                self._expected.append((path, plugin, program))
-
-    def dismiss(self) -> None:
-        """Expect no plugin any more; end the process that waits for a request."""
-        self._expected.clear()
-        if self._waiting is not None:
-            waiting, self._waiting = self._waiting[2], None
-            waiting.end()
-
     def run(self, path: str, plugin: str, request: bytes, deadline: float, *, max_output: int, log: Log) -> Output:
-        """Run it in a forked process if it is expected, else start it."""
-        if self._waiting is None:
-            self._fork_next(deadline, path, plugin)
-        if self._waiting is None or self._waiting[:2] != (path, plugin):
+        """Run it in a forked process if it is of this build, else start it."""
+        main = own_plugin(path)
+        if main is None:
             return super().run(path, plugin, request, deadline, max_output=max_output, log=log)
-        forked, self._waiting = self._waiting[2], None
-        return forked.converse(
-            request, deadline, max_output=max_output, log=log, meanwhile=lambda: self._fork_ahead(deadline)
-        )
+        started = time.monotonic()
+        with Pipes() as pipes:
+            pid = _fork(main, plugin, pipes.theirs, deadline)
+        lines = Lines(max_output, log)
+        output = Conversation(Asked(pid), pipes.ours, request, lines, max_output).run(deadline)
+        output.seconds = time.monotonic() - started
+        return output
 
-    def _fork_next(self, deadline: float, path: str, plugin: str) -> None:
-        """Fork for a plugin if it is expected; those before it did not run.
 
-        :raises OSError: when no process can be forked.
-        """
-        names = [expected[:2] for expected in self._expected]
-        if (path, plugin) in names:
-            del self._expected[: names.index((path, plugin))]
-            self._waiting = (path, plugin, ForkedProgram(self._expected.pop(0)[2], deadline))
+def own_plugin(path: str) -> Callable[[], object] | None:
+    """Return the function that runs the plugin of an executable of this build; None for any other executable."""
+    if not getattr(sys, "frozen", False) or not sys.modules.keys().isdisjoint(_STATEFUL):
+        return None
+    _, module = build_mark.read_own_plugin(path)
+    if not module:
+        return None
+    try:
+        __import__(module)
+    except ImportError:
+        return None
+    main: Callable[[], object] = sys.modules[module].main
+    return main
 
-    def _fork_ahead(self, deadline: float) -> None:
-        if not self._expected:
-            return
-        path, plugin, program = self._expected[0]
+
+def _fork(main: Callable[[], object], plugin: str, descriptors: Sequence[int], deadline: float) -> int:
+    """Fork a process that runs a plugin, and return its pid. It leads a group or session as with ``spawn``.
+
+    :raises OSError: when no process can be forked.
+    """
+    children.reap_late()
+    with children.Starting(descriptors) as child:
+        before = _signal.pthread_sigmask(_signal.SIG_BLOCK, SIGNALS)  # our handlers must not run in the child
         try:
-            self._waiting = (path, plugin, ForkedProgram(program, deadline))
+            pid = os.fork()
+            if pid == 0:
+                _become(main, plugin, descriptors, own_session=child.is_reported)
+        finally:
+            _signal.pthread_sigmask(_signal.SIG_SETMASK, before)
+        child.pid = pid
+        try:
+            if not child.is_reported:
+                os.setpgid(pid, pid)  # by both processes, so that it is done when either continues
+            while child.is_reported and os.getsid(pid) != pid and time.monotonic() < deadline:
+                time.sleep(_PAUSE)  # the watchdog would find nothing in a session that does not exist yet
         except OSError:
-            return  # its request tries it again, and reports the error
-        del self._expected[0]
+            pass  # it has ended
+    return pid
+
+
+def _become(main: Callable[[], object], plugin: str, descriptors: Sequence[int], *, own_session: bool) -> NoReturn:
+    """Be the child: run the plugin, and exit."""
+    status = 1
+    try:
+        if own_session:
+            os.setsid()
+        else:
+            os.setpgid(0, 0)
+        for number, fd in enumerate(descriptors):
+            os.dup2(fd, number)
+        os.closerange(len(descriptors), _LAST_FD)
+        for signal in SIGNALS:
+            _signal.signal(signal, _signal.SIG_IGN if signal in _IGNORED else _signal.SIG_DFL)
+        _signal.signal(_signal.SIGINT, _signal.default_int_handler)
+        _signal.pthread_sigmask(_signal.SIG_SETMASK, ())
+        has_zone = "TZ" in os.environ
+        os.environ.clear()
+        os.environ.update(PLUGIN_ENVIRONMENT)
+        if has_zone:
+            time.tzset()
+        sys.argv[:] = [plugin, "invoke"]
+        # The host's objects stay, in sys.__stdin__ and so on: a file that is freed writes its buffer.
+        sys.stdin = open(0, encoding="utf-8", errors="surrogateescape", closefd=False)  # noqa: SIM115
+        sys.stdout = sys.stderr = open(  # noqa: SIM115
+            2, "w", encoding="utf-8", errors="backslashreplace", closefd=False, buffering=1
+        )
+        set_name(plugin)
+        main()
+    except SystemExit as exit_:
+        status = exit_.code if isinstance(exit_.code, int) else 1
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+    finally:
+        os._exit(status & 0xFF)

@@ -98,10 +98,10 @@ class _Hook:
         self._reporter.log_file = _absolute(arguments.log_file) if arguments.log_file else ""
         bin_dirs = [_absolute(directory) for directory in arguments.bin_dirs]
         deadline.doing = f"it was reading the configuration, {arguments.conf_dir} or {arguments.conf_file}"
-        forking = ForkingInvoker(bin_dirs, check_owner=arguments.check_owner) if self._has_own_process else None
+        invoker = ForkingInvoker if self._has_own_process else DirectInvoker
         client = Client(
             config.load(arguments.conf_dir, arguments.conf_file, check_owner=arguments.check_owner),
-            forking or DirectInvoker(bin_dirs, check_owner=arguments.check_owner),
+            invoker(bin_dirs, check_owner=arguments.check_owner),
             timeout=arguments.timeout,
             failure_policy=arguments.failure_policy,
         )
@@ -121,8 +121,6 @@ class _Hook:
         if not plugins:
             return
         deadline.doing = f"it was running {', '.join([plugin.type for plugin in plugins])}"
-        if forking is not None:
-            forking.expect([plugin.type for plugin in plugins])
         prepare_process()
         try:
             watcher = watchdog.start(make_session=True) if self._has_own_process else None
@@ -138,8 +136,6 @@ class _Hook:
             )
             may_leave_processes = any(step.error for step in steps)
         finally:
-            if forking is not None:
-                forking.dismiss()
             if watcher is not None:
                 (watcher.sweep if may_leave_processes else watcher.dismiss)()
 

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from nri.adjust import Changes
-    from nri.config.entries import PluginEntry
     from nri.runtime.options import WrapperOptions
     from nri.runtime.report import Report
     from nri.types.v1 import Request
@@ -96,7 +95,7 @@ class HostChains:
         deadline.enforce(on_late or self._report.error)
         try:
             with Surroundings():
-                self._run(client, request, plugins, changes, deadline)
+                self._run(client, request, changes, deadline)
         except ChainError as error:
             if deadline.left() == 0:
                 raise NRIError(deadline.passed(str(error))) from error
@@ -111,11 +110,9 @@ class HostChains:
         self,
         client: Client,
         request: Request,
-        plugins: list[PluginEntry],
         changes: Changes | None,
         deadline: Deadline,
     ) -> None:
-        self._invoker.expect([plugin.type for plugin in plugins])
         prepare_process()
         watcher = watchdog.start(make_session=False, shares_session=True)
         may_leave_processes = True
@@ -129,7 +126,6 @@ class HostChains:
             )
             may_leave_processes = any(step.error for step in steps)
         finally:
-            self._invoker.dismiss()
             (watcher.sweep if may_leave_processes else watcher.dismiss)()
 
     def _client_for(self, state: str) -> Client:

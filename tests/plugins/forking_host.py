@@ -1,8 +1,7 @@
 """A host that forks for a program, as a process with one thread: `forking_host.py JOB`, for tests.
 
-A job is JSON: `script` (the path of the program), `argv`, `stdin` (null: it is ended while it waits for one),
-`seconds` (to the deadline), and `watchdog`: is one told of the children? Before that the host makes itself different
-from a new process in every way it can.
+A job is JSON: `script` (its path), `type`, `stdin`, `seconds` (to the deadline), and `watchdog` (whether
+one is told of the children). Before it forks, the host makes itself different from a new process.
 """
 
 from __future__ import annotations
@@ -13,13 +12,10 @@ import signal
 import sys
 import time
 from functools import partial
-from types import ModuleType
 from typing import Any
 
+from nri.client import forking
 from nri.process import children, watchdog
-from nri.process.afresh import LoadedProgram
-from nri.process.forked import ForkedProgram
-from nri.process.spawn import PLUGIN_ENVIRONMENT
 
 
 def be_different() -> None:
@@ -34,47 +30,27 @@ def be_different() -> None:
     signal.setitimer(signal.ITIMER_REAL, 1000)
     os.set_inheritable(os.open("/dev/null", os.O_RDONLY), True)
     os.dup2(os.open("/dev/null", os.O_RDONLY), 200)
-    sys.excepthook = lambda *_: os.write(2, b"the host's excepthook\n")
     assert sys.__stderr__ is not None
     sys.__stderr__.reconfigure(line_buffering=False)
     sys.__stderr__.write("in the host's buffer")
 
 
-def program(script: str, argv: list[str]) -> LoadedProgram:
-    """The script as a program that is loaded."""
-    with open(script, "rb") as file:
-        code = compile(file.read(), script, "exec")
-    module = ModuleType("loaded")
-    module.__file__ = script
-    return LoadedProgram(
-        partial(exec, code, module.__dict__),
-        module,
-        path=script,
-        executable=sys.executable,
-        argv=argv,
-        environment=PLUGIN_ENVIRONMENT,
-    )
-
-
 def run(job: dict[str, Any]) -> dict[str, Any]:
     """Do a job; return what came of it."""
     lines: list[str] = []
+    with open(job["script"], "rb") as file:
+        code = compile(file.read(), job["script"], "exec")
+    forking.own_plugin = lambda _path: partial(exec, code, {"__name__": "__main__"})  # type: ignore[assignment]
     deadline = time.monotonic() + job["seconds"]
-    forked = ForkedProgram(program(job["script"], job["argv"]), deadline)
-    try:
-        os.write(1, f"{forked.pid}\n".encode())  # the test may look at it
-        if job["stdin"] is None:
-            forked.end()
-            return {}
-        output = forked.converse(job["stdin"].encode(), deadline, max_output=1 << 20, log=lines.append)
-    finally:
-        handlers = [signal.getsignal(signal.SIGUSR2) == signal.SIG_IGN, len(signal.pthread_sigmask(0, []))]
+    output = forking.ForkingInvoker().run(
+        job["script"], job["type"], job["stdin"].encode(), deadline, max_output=1 << 20, log=lines.append
+    )
     return {
         "stdout": output.stdout.decode(errors="backslashreplace"),
         "stderr": "\n".join(lines),
         "status": output.status,
         "stopped": output.stopped,
-        "host": handlers,
+        "host": [signal.getsignal(signal.SIGUSR2) == signal.SIG_IGN, len(signal.pthread_sigmask(0, []))],
         "children": len(children.started),
     }
 

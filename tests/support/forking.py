@@ -19,10 +19,10 @@ NAME = "a-program-with-a-long-name"
 
 
 def start_host(
-    script: Path, *, stdin: str | None = "", seconds: float = SOON, watchdog: bool = False
+    script: Path, *, stdin: str = "", seconds: float = SOON, watchdog: bool = False
 ) -> subprocess.Popen[bytes]:
     """The host, which forks for a script."""
-    job = {"script": str(script), "argv": [NAME, "invoke"], "stdin": stdin, "seconds": seconds, "watchdog": watchdog}
+    job = {"script": str(script), "type": NAME, "stdin": stdin, "seconds": seconds, "watchdog": watchdog}
     return subprocess.Popen(
         [sys.executable, str(HOST), json.dumps(job)],
         stdin=subprocess.DEVNULL,

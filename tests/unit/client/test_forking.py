@@ -1,119 +1,98 @@
-"""In which order plugins are forked for: the next one while one runs, and none that is not expected."""
+"""Which executables are plugins of this build: all others are started."""
 
 from __future__ import annotations
 
-import errno
-from types import ModuleType
+import os
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from nri.client import DirectInvoker, PluginError, forking
-from nri.process.afresh import LoadedProgram
-from tests.unit.client.fake_invoker import output
+from nri import build_mark
+from nri.client import forking
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from nri.process.launch import Output
+BUILD, OTHER = "a" * 32, "b" * 32
+MODULE = "nri.plugins.clearcfs.__main__"
 
 
-class Story:
-    """What the invoker does: the plugins ``a``, ``b`` and ``c`` are of this build, ``missing`` is not found.
-
-    :ivar refused: the plugin for which no process can be forked.
-    """
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.did: list[str] = []
-        self.refused = ""
-        self.invoker = forking.ForkingInvoker()
-        story = self
-
-        class Forked:
-            def __init__(self, program: LoadedProgram, deadline: float) -> None:
-                self.name = program.argv[0]
-                if self.name == story.refused:
-                    raise BlockingIOError(errno.EAGAIN, "no process is left")
-                story.did.append(f"fork {self.name}")
-
-            def converse(self, stdin: bytes, deadline: float, *, meanwhile: Callable[[], None], **_: Any) -> Output:
-                story.did.append(f"ask {self.name} {stdin.decode()}")
-                meanwhile()
-                return output()
-
-            def end(self) -> None:
-                story.did.append(f"end {self.name}")
-
-        def program(path: str, argv: list[str]) -> LoadedProgram | None:
-            options: Any = {"path": path, "executable": path, "argv": argv, "environment": {}}
-            return LoadedProgram(print, ModuleType("x"), **options) if argv[0] in ("a", "b", "c") else None
-
-        def find(_self: object, plugin: str) -> str:
-            if plugin == "missing":
-                raise PluginError(plugin, "not found")
-            return f"/bin/{plugin}"
-
-        def start(_self: object, path: str, plugin: str, request: bytes, deadline: float, **_: Any) -> Output:
-            story.did.append(f"start {plugin} {request.decode()}")
-            return output()
-
-        monkeypatch.setattr(forking, "ForkedProgram", Forked)
-        monkeypatch.setattr(forking, "find_program", program)
-        monkeypatch.setattr(DirectInvoker, "find", find)
-        monkeypatch.setattr(DirectInvoker, "run", start)
-
-    def run(self, *plugins: str, folder: str = "/bin") -> list[str]:
-        for number, plugin in enumerate(plugins):
-            self.invoker.run(
-                f"{folder}/{plugin}", plugin, str(number).encode(), 0.0, max_output=1, log=lambda _line: None
-            )
-        return self.did
+def executable(path: Path, build: str = BUILD, module: str = MODULE, *, mode: int = 0o755) -> Path:
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(b"\x7fELF" + bytes(1000) + build_mark.encode(build, module))
+    path.chmod(mode)
+    return path
 
 
 @pytest.fixture
-def story(monkeypatch: pytest.MonkeyPatch) -> Story:
-    return Story(monkeypatch)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder that this process was started from, as it seems."""
+    folder = tmp_path / "lib"
+    own = executable(folder / "nri", module="nri.cli.entry")
+    monkeypatch.setattr(build_mark, "OWN", str(own))
+    monkeypatch.setattr(forking, "_STATEFUL", ())  # pytest loads them
+    monkeypatch.setattr(sys, "frozen", True, raising=False)
+    return folder
+
+
+def found(path: Path) -> Callable[[], object] | None:
+    return forking.own_plugin(str(path))
+
+
+def test_link_to_a_plugin_of_this_build_is_loaded(folder: Path, tmp_path: Path) -> None:
+    executable(folder / "clearcfs")
+    (tmp_path / "current").symlink_to("lib")
+    link = tmp_path / "clearcfs2"
+    link.symlink_to("current/clearcfs")
+    assert found(link) is sys.modules[MODULE].main
+
+
+def test_copy_in_another_folder_is_started(folder: Path, tmp_path: Path) -> None:
+    assert found(executable(tmp_path / "bin/clearcfs")) is None
+
+
+def test_file_without_a_mark_is_started(folder: Path) -> None:
+    script = folder / "clearcfs"
+    for text in ("", "#!/bin/sh\nexit 1\n", "#!/bin/sh\n" + "#" * 500):
+        script.write_text(text)
+        assert found(script) is None
+
+
+def test_host_without_a_mark_starts_all(folder: Path) -> None:
+    (folder / "nri").write_bytes(bytes(1000))
+    assert found(executable(folder / "clearcfs")) is None
+    (folder / "clearcfs").write_bytes(bytes(1000))
+    assert found(folder / "clearcfs") is None
 
 
 @pytest.mark.parametrize(
-    ("expected", "run", "did"),
+    "options",
     [
-        ("a b", "a b", "fork a, ask a 0, fork b, ask b 1"),
-        ("x a y b z", "x a y b z", "start x 0, fork a, ask a 1, fork b, start y 2, ask b 3, start z 4"),
-        ("a a", "a a", "fork a, ask a 0, fork a, ask a 1"),
-        ("", "a", "start a 0"),
-        ("missing a", "a", "fork a, ask a 0"),
-        ("a b c", "c", "fork c, ask c 0"),
+        {"build": OTHER},
+        *({"module": module} for module in ("nri.cli.entry", "os.path", "nri.plugins.missing.__main__")),
+        *({"mode": mode} for mode in (0o4755, 0o2755)),
     ],
-    ids=["next", "other builds", "twice", "unexpected", "missing", "skipped"],
+    ids=str,
 )
-def test_next_expected_plugin_is_forked_while_one_runs_and_others_are_started(
-    story: Story, expected: str, run: str, did: str
-) -> None:
-    story.invoker.expect(expected.split())
-    assert story.did == []
-    assert story.run(*run.split()) == did.split(", ")
+def test_other_builds_other_modules_and_setuid_executables_are_started(folder: Path, options: dict[str, Any]) -> None:
+    assert found(executable(folder / "clearcfs", **options)) is None
 
 
-def test_waiting_process_is_ended_when_no_plugin_is_expected_any_more(story: Story) -> None:
-    story.invoker.expect(["a", "b", "c"])
-    story.run("a")
-    story.invoker.dismiss()
-    story.invoker.dismiss()
-    assert story.did == ["fork a", "ask a 0", "fork b", "end b"]
-    assert story.run("c")[4:] == ["start c 0"]
+def test_missing_file_and_fifo_are_left_to_the_start(folder: Path) -> None:
+    assert found(folder / "clearcfs") is None
+    os.mkfifo(folder / "clearcfs")
+    assert found(folder / "clearcfs") is None
 
 
-def test_file_of_another_folder_is_started(story: Story) -> None:
-    story.invoker.expect(["a"])
-    assert story.run("a", folder="/other") == ["start a 0"]
+def test_host_that_is_not_compiled_starts_all(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(sys, "frozen")
+    assert found(executable(folder / "clearcfs")) is None
 
 
-def test_failed_fork_is_tried_again_for_the_request_and_then_reported(story: Story) -> None:
-    story.invoker.expect(["a", "b"])
-    story.refused = "b"
-    story.run("a")
-    with pytest.raises(BlockingIOError):
-        story.run("b")
-    assert story.did == ["fork a", "ask a 0"]
+def test_host_with_state_that_a_fork_shares_starts_all(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forking, "_STATEFUL", ("threading",))
+    import threading  # noqa: F401
+
+    assert found(executable(folder / "clearcfs")) is None
