@@ -14,11 +14,11 @@ import _thread
 import gc
 import os
 import sys
+from _io import _IOBase
 from _signal import getitimer  # type: ignore[import-not-found] # the signal module would import enum
 from _socket import CMSG_SPACE, MSG_CMSG_CLOEXEC, SO_TYPE, SOCK_SEQPACKET, SOL_SOCKET, socket
 
 from nri.errors import escape
-from nri.interpreter_end import flush_files
 from nri.types.gojson import shorten
 from nri.types.serve import CHANGED, ENDED, INVOKE, MAX_MESSAGE, READY, REFUSED
 
@@ -92,7 +92,7 @@ def serve(plugin: Plugin, answer: Answer) -> NoReturn:
         stdout = _receive(control)
         status, is_clean = answer(copy.deepcopy(plugin), _File(0), _File(stdout))
         os.close(stdout)
-        flush_files()
+        _flush_files()
         if not is_clean or sys.stderr is not stderr or os.getpid() != own or _differs(unfinished):
             sys.exit(status)  # the end of this process is the end of the answer
         try:
@@ -154,6 +154,17 @@ def _be_idle(null: int) -> None:
     """Close the files of a request."""
     for number in (0, 1, 2):
         os.dup2(null, number)
+
+
+def _flush_files() -> None:
+    """Write the buffers of all files that are still open, without those that were open before ``gc.freeze``."""
+    new = [each for each in gc.get_objects() if issubclass(type(each), _IOBase)]  # without frozen objects
+    for file in (*new, sys.__stdout__, sys.stderr):
+        try:
+            if file is not None and not file.closed and file.writable():
+                file.flush()
+        except (OSError, ValueError):
+            pass
 
 
 def _differs(unfinished: tuple[object, ...]) -> bool:

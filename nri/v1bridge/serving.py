@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING
 from nri import stub, trust
 from nri.api.names import SOCKET_VARIABLE
 from nri.build import describe
-from nri.errors import NRIError
 from nri.places import beside
 from nri.process.inherit import prepare_process
-from nri.process.libc_spawn import LibcSpawn
+from nri.process.libc_spawn import spawn_unlocked
 from nri.process.spawn import use
 from nri.process.subreaper import Subreaper
 from nri.v1bridge.bridge import Bridge
@@ -57,7 +56,7 @@ def serve(*, path: str = stub.DEFAULT_SOCKET, index: str = "", options_file: str
     prepare_process()
     replace_stderr()
     _limit_heaps()
-    _spawn_unlocked()
+    use(spawn_unlocked)  # other threads go on while a plugin is started
 
     begun: set[str] = set()  # the log files whose first line, which names the build, is written
 
@@ -119,14 +118,6 @@ def _limit_heaps() -> None:
         return  # another C library
     mallopt(_M_ARENA_MAX, 1)
     mallopt(_M_MMAP_THRESHOLD, _LARGE)
-
-
-def _spawn_unlocked() -> None:
-    """Let other threads go on while a plugin is started."""
-    try:
-        use(LibcSpawn())
-    except NRIError as error:
-        log.info("other events wait while a plugin is started: %s", error)
 
 
 def _end(runner: stub.Runner, bridge: Bridge, turns: Sequence[Turn]) -> None:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from nri.process import libc_spawn
 from nri.process import spawn as module
-from nri.process.libc_spawn import LibcSpawn
 from nri.process.spawn import PLUGIN_ENVIRONMENT, pipe, spawn, use
 from nri.process.wait import end_child
 from tests.support.processes import open_fds
@@ -22,13 +22,12 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(autouse=True, params=["os", "libc", "libc without closefrom"])
-def way(request: pytest.FixtureRequest) -> Iterator[None]:
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     before = module._start
     if request.param != "os":
-        libc = LibcSpawn()
         if request.param == "libc without closefrom":  # an old C library
-            libc._close_from = None
-        use(libc)
+            monkeypatch.setattr(libc_spawn, "_add_close_from", None)
+        use(libc_spawn.spawn_unlocked)
     yield
     use(before)
 
