@@ -9,12 +9,14 @@ from __future__ import annotations
 import logging
 import os
 import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 
 from nri.errors import escape
 from nri.process import children
 from nri.process.wait import SIGKILL, ends, pidfd_or_none
 
-ENDS_WITHIN = 0.1  # seconds to wait for all orphans: the next event may be waiting. The rest is checked after it
+ENDS_WITHIN = 0.1  # seconds to wait for all orphans; the rest is checked after the next event
 _PAUSE = 0.0005  # seconds between looks whether a child has been started
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -36,13 +38,21 @@ class Subreaper:
             time.sleep(_PAUSE)
         return self.is_subreaper and not children.started.issuperset(_children())
 
-    def end_orphans(self) -> None:
-        """Kill and reap all orphans. Not while a plugin is running: it may still use its children."""
-        if not self.is_subreaper:
-            return
+    def end_orphans(
+        self, lock: AbstractContextManager[object] | None = None, is_busy: Callable[[], bool] = lambda: False
+    ) -> None:
+        """Kill and reap all orphans.
+
+        :param lock: held for each look, and not while an orphan is waited for.
+        :param is_busy: called with the lock: whether a plugin is running, which may still use its children.
+        """
         until = time.monotonic() + ENDS_WITHIN
-        while new := self._kill_new():  # the orphans' children become orphans
-            for pid in new:
+        while self.is_subreaper:
+            with lock or nullcontext():
+                new = [] if is_busy() else self._kill_new()
+            if not new:
+                return
+            for pid in new:  # the orphans' children become orphans
                 _await(pid, until)
             if time.monotonic() >= until:
                 log.warning(

@@ -93,9 +93,7 @@ class Chains:
         children.reap_late()
         self._clients.residents.tidy()
         if self._subreaper is not None and self._subreaper.may_have_orphans():
-            with self._lock:
-                if self._busy == 0:
-                    self._subreaper.end_orphans()
+            self._subreaper.end_orphans(self._lock, lambda: self._busy > 0)
         self._log.write()
         self._clients.configuration.explain()
         self._ledger.enter()
