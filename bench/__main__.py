@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench import (
+    against,
     bursts,
     calls,
     conf_class,
@@ -38,11 +39,16 @@ def main() -> None:
         "--only", default="", help="measure only the parts whose titles begin like this: calls,events"
     )
     parser.add_argument("--fast", action="store_true", help="a tenth of the runs, to try the benchmark itself")
+    parser.add_argument("--against", type=Path, metavar="DIR", help="measure another build in turns with this one")
     parser.add_argument("--json", default=str(ROOT / "build/bench.json"), help="the file for the figures")
     arguments = parser.parse_args()
     divisor = 10 if arguments.fast else 1
     with tempfile.TemporaryDirectory(prefix="nri-bench-") as folder:
         scratch = Path(folder)
+        if arguments.against is not None:
+            rows = against.measure(scratch, arguments.against.resolve(), events=400 // divisor)
+            print(report.machine(), "", *report.lines("This build beside another one", rows), sep="\n")
+            return
         binaries = executables.binaries(scratch)
         parts: dict[str, Callable[[], list[Row]]] = {
             "Calls: multiplex, ttrpc, stub": lambda: calls.measure(calls=5000 // divisor),

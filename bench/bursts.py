@@ -96,7 +96,7 @@ def _rounds(one: TimedNode, c: TimedNode, rounds: int) -> list[Row]:
         node.warm_up()
     for _ in range(rounds):
         for node, taken in times.items():
-            taken.extend(_at_once(node, AT_A_TIME))
+            taken.extend(at_once(node, AT_A_TIME))
     name = f"{AT_A_TIME} pods at a time, {rounds} rounds, resident, an event's"
     return [
         compared(f"{name} median", times[one], times[c], "C plugin"),
@@ -106,11 +106,11 @@ def _rounds(one: TimedNode, c: TimedNode, rounds: int) -> list[Row]:
 
 def _burst(node: TimedNode) -> float:
     started = time.perf_counter()
-    _at_once(node, PODS)
+    at_once(node, PODS)
     return (time.perf_counter() - started) * 1000
 
 
-def _at_once(node: TimedNode, pods: int) -> list[float]:
+def at_once(node: TimedNode, pods: int) -> list[float]:
     """Send events at once, each from a thread; return their durations in milliseconds."""
     times: list[float] = []
     threads = [
