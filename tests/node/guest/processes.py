@@ -28,8 +28,8 @@ def bridges() -> list[int]:
     return [pid for pid in found if _parent(pid) not in found]
 
 
-def servers() -> list[int]:
-    """Return the processes of residents."""
+def residents() -> list[int]:
+    """Return the processes of residents; and for a moment those of plugins that are asked for their version."""
     return [pid for pid in command_lines() if _executable(pid) in ("clearcfs", "konfine")]
 
 

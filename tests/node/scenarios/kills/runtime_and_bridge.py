@@ -13,7 +13,7 @@ from tests.node.guest.shell import run, wait_until
 
 @pytest.fixture(autouse=True)
 def nothing_is_left(cri: Cri) -> Iterator[None]:
-    """One bridge, and only its plugins, before and after."""
+    """One bridge, and only its residents, before and after."""
     _wait_for_one_bridge()
     yield
     _wait_for_one_bridge()
@@ -21,8 +21,7 @@ def nothing_is_left(cri: Cri) -> Iterator[None]:
 
 def _wait_for_one_bridge() -> None:
     wait_until("one bridge runs", lambda: len(processes.bridges()) == 1)
-    # Two plugins: a server that they share, or one each, and their waiting workers, at most two of each.
-    wait_until("only its plugins run", lambda: 2 <= len(processes.servers()) <= 6)
+    wait_until("only its two residents run", lambda: len(processes.residents()) == 2)
 
 
 def _serves(name: str) -> None:
@@ -56,16 +55,15 @@ def test_a_kill_of_containerd(cri: Cri) -> None:
     _serves("after-kill")
 
 
-def test_a_kill_of_a_plugin_that_is_loaded_ahead(cri: Cri) -> None:
-    wait_until("the plugins are loaded ahead", lambda: len(processes.servers()) >= 2)
-    processes.kill(processes.servers())
+def test_a_kill_of_the_residents(cri: Cri) -> None:
+    processes.kill(processes.residents())
     _serves("after-plugins")
 
 
 @pytest.mark.core
 def test_a_kill_of_a_registered_bridge_lasts_until_the_runtime_is_restarted(cri: Cri) -> None:
     processes.kill(processes.bridges())
-    wait_until("its plugins have ended", lambda: not processes.servers())
+    wait_until("its residents have ended", lambda: not processes.residents())
     pod = node.Pod(cri, "without")
     assert pod.knob("cpu.max") == "50000 100000"  # the runtime starts a plugin only when it starts itself
     run("systemctl", "restart", "containerd")
