@@ -39,8 +39,8 @@ def test_the_help_of_every_command_has_its_line_of_the_list_and_examples() -> No
 
 @pytest.mark.parametrize("command", ["hook", "runtime"])
 def test_the_help_of_a_command_that_starts_without_click_is_the_same(command: str) -> None:
-    wide = {"COLUMNS": "200"}  # a narrow terminal cuts long words
-    ours, theirs = inside(command, "--help", **wide), process(command, "--help", **wide)
+    # A narrow terminal cuts long words.
+    ours, theirs = inside(command, "--help", COLUMNS="200"), process(command, "--help", COLUMNS="200")
     assert (theirs.status, theirs.stdout.split()) == (0, ours.stdout.split())
 
 
