@@ -96,7 +96,7 @@ class Resident:
     def __init__(self, path: str, plugin: str) -> None:
         self.answers, self._plugin = 0, plugin
         self.changed = ""
-        """What the last request has changed, if the resident ended for that."""
+        """The change of its process for which it ended, as it stated it; "" without one."""
         self._stderr, their_stderr = pipe()
         self._control, theirs = socketpair(AF_UNIX, SOCK_SEQPACKET)
         try:
@@ -158,18 +158,12 @@ class Resident:
         :raises BrokenOffError: when the exchange fails.
         """
         started = time.monotonic()
-        pipes = Pipes()
-        stdin, stdout, stderr = pipes.theirs
         try:
-            try:
+            with Pipes() as pipes:
                 rights = memoryview(array("i", pipes.theirs)).cast("B")
                 self._control.sendmsg([INVOKE], [(SOL_SOCKET, SCM_RIGHTS, rights)], MSG_DONTWAIT)
-            finally:
-                os.close(stdout)
-                os.close(stderr)
+                stdin = os.dup(pipes.theirs[0])  # it shows whether the resident has read the request
         except OSError as error:
-            for fd in (stdin, *pipes.ours):
-                os.close(fd)
             self.end()
             raise NotBegunError from error
         self._is_ready = False
@@ -265,7 +259,7 @@ class _AskedResident(Asked):
 
 
 class _Known:
-    """What is known of the file at a plugin's path. The lock of its owner protects it."""
+    """The executable at a plugin's path, and its resident. The lock of :class:`Residents` protects it."""
 
     def __init__(self, plugin: str, identity: Identity) -> None:
         self.plugin, self.identity = plugin, identity
@@ -472,7 +466,8 @@ def about(path: str, plugin: str) -> Standing:
 
     :raises OSError: when it cannot be read or started.
     """
-    if not is_built_with_skel(path):
+    content = _content(path)
+    if not _has_marks(content):
         return Standing("off", "it was not built with nri.skel")
     output = launch(path, [plugin, "version"], b"", time.monotonic() + ANSWER_WITHIN, log=lambda _line: None)
     try:
@@ -489,9 +484,7 @@ def about(path: str, plugin: str) -> Standing:
     if number != VERSION:
         found = gojson.describe(number)
         return Standing("off", f"its nri.skel has another version of serve: found {found}, expected {VERSION}", build)
-    with open(path, "rb") as file:
-        is_compiled = file.read(len(COMPILED)) == COMPILED
-    if not is_compiled:
+    if not content.startswith(COMPILED):
         return Standing("off", "it is a script, whose code may change without its file", build)
     return Standing("ready", build=build)
 
@@ -516,8 +509,15 @@ def is_built_with_skel(path: str) -> bool:
 
     :raises OSError: when it cannot be read.
     """
+    return _has_marks(_content(path))
+
+
+def _content(path: str) -> bytes:
     with open(path, "rb") as file:
-        content = file.read(MAX_FILE)
+        return file.read(MAX_FILE)
+
+
+def _has_marks(content: bytes) -> bool:
     return any(mark in content for mark in MARKS)
 
 

@@ -59,8 +59,7 @@ class PluginEntry(JSONObject):
     timeout: float
     """Seconds; 0 for the default of the program that runs the chain."""
     resident: bool | None
-    """Whether a host may keep the plugin running, if it has opted in (None: it may); else it is started for each
-    request."""
+    """False: the plugin is started for each request, even if it has opted in as a resident. None is True."""
     when: Condition | None
     """The containers that the plugin runs for; None for all."""
     source: str

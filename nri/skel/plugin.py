@@ -37,8 +37,8 @@ class Plugin:
     ``nri check`` reports an entry that gets none of them. Empty for a plugin that is asked in every state."""
 
     resident: bool = False
-    """Whether a host may keep the compiled plugin running, and have one process answer request after request
-    (docs/writing-a-plugin.md, "Residents"). A request must leave nothing behind that another one would notice: no
+    """Whether one process of the compiled plugin may answer request after request (docs/writing-a-plugin.md,
+    "Residents"). A request must leave nothing behind that another one would notice: no
     changed globals, modules or attributes of a class. Each request gets a copy of the plugin."""
 
     uses: tuple[str, ...] = ()

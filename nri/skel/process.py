@@ -72,7 +72,7 @@ def _serve(plugin: Plugin) -> NoReturn:
 def _answer(plugin: Plugin, stdin: Any, stdout: Any) -> tuple[int, bool]:
     """Run ``plugin`` once with the process's command line; its prints go to stderr.
 
-    :returns: the exit status, and False after an exception that is no :class:`NRIError`.
+    :returns: the exit status, and whether the process may go on: False after any exception but an :class:`NRIError`.
     """
     sys.stdout = sys.stderr
     unexpected: list[BaseException] = []

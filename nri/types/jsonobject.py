@@ -67,7 +67,7 @@ def opaque(value: object, where: str) -> object:
 
 
 def choice(value: object, where: str) -> bool | None:
-    """Return true or false; None for null, where neither is said."""
+    """Return a boolean; None for null."""
     return None if value is None else boolean(value, where)
 
 
