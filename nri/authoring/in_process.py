@@ -26,6 +26,7 @@ from nri.types.gojson import describe, shorten
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from nri.process.conversation import Stop
     from nri.types.v1 import Request
 
 
@@ -120,7 +121,17 @@ class InThisProcess(Invoker):
         """Return the name: there is no executable."""
         return plugin
 
-    def run(self, path: str, plugin: str, request: bytes, deadline: float, *, max_output: int, log: Any) -> Output:
+    def run(
+        self,
+        path: str,
+        plugin: str,
+        request: bytes,
+        deadline: float,
+        *,
+        max_output: int,
+        log: Any,
+        stop: Stop | None = None,
+    ) -> Output:
         """Call the plugin, whatever time it takes: its author may be in a debugger."""
         started = time.monotonic()
         stdout, stderr, before = io.BytesIO(), io.StringIO(), len(self._cgroups.writes)

@@ -35,8 +35,12 @@ if TYPE_CHECKING:
     from nri.adjust import Changes
     from nri.client.invoker import Invoker
     from nri.config.entries import ConfigList, PluginEntry
+    from nri.process.conversation import Stop
 
     Log = Callable[[str, str], None]
+
+STOPPED = "the runtime has abandoned the event"
+"""The reason for ending a plugin that a :class:`nri.process.conversation.Stop` has ended."""
 
 
 class Task:
@@ -90,6 +94,7 @@ class Client:
         log: Log | None = None,
         on_step: Callable[[Step], None] | None = None,
         changes: Changes | None = None,
+        stop: Stop | None = None,
     ) -> list[Step]:
         """Run the chain for one state of a container.
 
@@ -100,6 +105,7 @@ class Client:
         :param on_step: called as each plugin ends, to show progress.
         :param changes: takes what the results ask for; None for a host that can apply nothing. For ``setup`` its
             configuration is what the plugins see.
+        :param stop: ends the plugin that runs; no other is started.
         :returns: a step for each plugin that was to run, in order; :func:`results_of` takes the results from them.
         :raises ChainError: if a plugin fails; it has the steps too.
         :raises DecodeError: if the task's specification is not an OCI configuration.
@@ -112,7 +118,7 @@ class Client:
         for plugin in self.chain(state, request):
             shown = request if changes is None else as_shown(request, changes)
             step = Step(plugin, shown.replace(conf=plugin.conf, results=tuple(results)).to_json())
-            self._run(step, deadline, log)
+            self._run(step, deadline, log, stop)
             if step.result is not None and _asks_for_changes(step.result, changes):
                 _take(step, request, step.result, changes, log)
             steps.append(step)
@@ -160,16 +166,16 @@ class Client:
             request = Request(version=version, state=state, id=task.id, pid=task.pid, spec=spec)
         return request if sandbox is None else request.replace(sandbox_id=sandbox.id, labels=sandbox.labels)
 
-    def _run(self, step: Step, deadline: float | None, log: Log) -> None:
+    def _run(self, step: Step, deadline: float | None, log: Log, stop: Stop | None) -> None:
         started = time.monotonic()
         try:
             step.binary = self.invoker.find(step.plugin.type)
-            step.result = self._ask(step, deadline, log)
+            step.result = self._ask(step, deadline, log, stop)
         except PluginError as error:
             step.error = error
         step.seconds = time.monotonic() - started
 
-    def _ask(self, step: Step, deadline: float | None, log: Log) -> Result:
+    def _ask(self, step: Step, deadline: float | None, log: Log, stop: Stop | None) -> Result:
         plugin, limit = step.plugin.type, self.max_output
         seconds = step.plugin.timeout or self.timeout
         until = time.monotonic() + seconds
@@ -178,10 +184,14 @@ class Client:
             seconds = deadline - time.monotonic()
             if seconds <= 0:  # a plugin that is killed right after its start may be in the middle of its work
                 raise PluginError(plugin, "not started: no time is left")
+        if stop is not None and stop.is_set:
+            raise PluginError(plugin, f"not started: {STOPPED}")
+
+        def say(line: str) -> None:
+            log(plugin, line)
+
         try:
-            output = self.invoker.run(
-                step.binary, plugin, step.request, until, max_output=limit, log=lambda line: log(plugin, line)
-            )
+            output = self.invoker.run(step.binary, plugin, step.request, until, max_output=limit, log=say, stop=stop)
         except launch.BrokenOffError as error:
             why = f"it could not be waited for or read: {error.strerror}"
             raise PluginError(plugin, why, killed=True) from error
@@ -201,6 +211,8 @@ def _result(plugin: str, binary: str, output: launch.Output, seconds: float, max
         stderr += f"; {unstartable.WINDOWS}"
     if output.stopped == "deadline":
         raise PluginError(plugin, f"no result after {seconds:.3g} s{stderr}", killed=True)
+    if output.stopped == "stop":
+        raise PluginError(plugin, f"{STOPPED}{stderr}", killed=True)
     if output.stopped:
         what = f"it wrote more than {max_output} bytes to stdout, expected one result"
         raise PluginError(plugin, what + stderr, killed=True)

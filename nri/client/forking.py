@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
     from nri.client.invoker import Log
-    from nri.process.conversation import Output
+    from nri.process.conversation import Output, Stop
 
 _STATEFUL = ("atexit", "logging", "multiprocessing", "random", "threading")
 """Modules whose state a fork shares or loses. No host that uses this invoker loads them."""
@@ -49,16 +49,26 @@ class ForkingInvoker(DirectInvoker):
     released in the child. The parameters are those of :class:`DirectInvoker`.
     """
 
-    def run(self, path: str, plugin: str, request: bytes, deadline: float, *, max_output: int, log: Log) -> Output:
+    def run(
+        self,
+        path: str,
+        plugin: str,
+        request: bytes,
+        deadline: float,
+        *,
+        max_output: int,
+        log: Log,
+        stop: Stop | None = None,
+    ) -> Output:
         """Run it in a forked process if it is of this build, else start it."""
         main = own_plugin(path)
         if main is None:
-            return super().run(path, plugin, request, deadline, max_output=max_output, log=log)
+            return super().run(path, plugin, request, deadline, max_output=max_output, log=log, stop=stop)
         started = time.monotonic()
         with Pipes() as pipes:
             pid = _fork(main, plugin, pipes.theirs, deadline)
         lines = Lines(max_output, log)
-        output = Conversation(Asked(pid), pipes.ours, request, lines, max_output).run(deadline)
+        output = Conversation(Asked(pid), pipes.ours, request, lines, max_output, stop=stop).run(deadline)
         output.seconds = time.monotonic() - started
         return output
 

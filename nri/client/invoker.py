@@ -19,7 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from nri.process.launch import Output
+    from nri.process.conversation import Output, Stop
 
     Log = Callable[[str], None]
 
@@ -49,12 +49,23 @@ class Invoker:
         """
         raise NotImplementedError
 
-    def run(self, path: str, plugin: str, request: bytes, deadline: float, *, max_output: int, log: Log) -> Output:
+    def run(
+        self,
+        path: str,
+        plugin: str,
+        request: bytes,
+        deadline: float,
+        *,
+        max_output: int,
+        log: Log,
+        stop: Stop | None = None,
+    ) -> Output:
         """Run ``path`` as ``plugin invoke`` with ``request`` on its stdin.
 
         :param deadline: when the process is killed, a time of :func:`time.monotonic`.
         :param max_output: bytes of stdout beyond which the process is killed.
         :param log: called with each line of its stderr.
+        :param stop: ends it before its deadline.
         :raises OSError: if it cannot be started; BrokenOffError if it was started and could not be read.
         """
         raise NotImplementedError
@@ -75,9 +86,19 @@ class DirectInvoker(Invoker):
         """As :func:`nri.client.find`."""
         return find(plugin, self.bin_dirs, check_owner=self.check_owner)
 
-    def run(self, path: str, plugin: str, request: bytes, deadline: float, *, max_output: int, log: Log) -> Output:
+    def run(
+        self,
+        path: str,
+        plugin: str,
+        request: bytes,
+        deadline: float,
+        *,
+        max_output: int,
+        log: Log,
+        stop: Stop | None = None,
+    ) -> Output:
         """Run it as :func:`nri.process.launch.launch` does."""
-        return launch(path, [plugin, "invoke"], request, deadline, max_output=max_output, log=log)
+        return launch(path, [plugin, "invoke"], request, deadline, max_output=max_output, log=log, stop=stop)
 
 
 def find(plugin_type: str, bin_dirs: Sequence[str] = DEFAULT_BIN_DIRS, *, check_owner: bool = True) -> str:

@@ -14,6 +14,7 @@ the request gets a process of its own.
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 import select
@@ -24,6 +25,7 @@ from array import array
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from nri.background import in_background
 from nri.client.invoker import DirectInvoker, PluginError
 from nri.places import DEFAULT_BIN_DIRS
 from nri.process.conversation import Asked, Conversation, Output, unread
@@ -37,6 +39,7 @@ from nri.types.serve import CHANGED, ENDED, INVOKE, MAX_MESSAGE, READY, REFUSED,
 
 if TYPE_CHECKING:
     from nri.client.invoker import Log
+    from nri.process.conversation import Stop
 
 ANSWER_WITHIN = 10.0
 """Seconds that a plugin has to answer ``version``, and then to become ready."""
@@ -151,7 +154,7 @@ class Resident:
             self.receive()
         self.is_alive = self.is_alive and (self._is_ready or time.monotonic() < self._ready_by)
 
-    def ask(self, request: bytes, deadline: float, lines: Lines, max_output: int) -> Output:
+    def ask(self, request: bytes, deadline: float, lines: Lines, max_output: int, stop: Stop | None = None) -> Output:
         """Have it answer a request, when it is ready.
 
         :raises NotBegunError: when the request must be run by another process.
@@ -171,7 +174,8 @@ class Resident:
         try:
             asked = _AskedResident(self, stdin)
             pause = BEGUN_WITHIN, asked.kill_if_unread
-            output = Conversation(asked, pipes.ours, request, lines, max_output, meanwhile=pause).run(deadline)
+            conversation = Conversation(asked, pipes.ours, request, lines, max_output, stop=stop, meanwhile=pause)
+            output = conversation.run(deadline)
         finally:
             os.close(stdin)
         now = time.monotonic()
@@ -321,7 +325,17 @@ class Residents(DirectInvoker):
         with self._changed:
             self._changed.wait_for(lambda: not any(known.is_starting for known in self._known.values()), within)
 
-    def run(self, path: str, plugin: str, request: bytes, deadline: float, *, max_output: int, log: Log) -> Output:
+    def run(
+        self,
+        path: str,
+        plugin: str,
+        request: bytes,
+        deadline: float,
+        *,
+        max_output: int,
+        log: Log,
+        stop: Stop | None = None,
+    ) -> Output:
         """Ask the resident if there is one that waits, else start a process for the request."""
         known = self._look(path, plugin)
         resident = None if known is None else self._take(known)
@@ -329,13 +343,13 @@ class Residents(DirectInvoker):
             try:
                 if resident.is_ready():
                     _logger.debug("%s: its resident answers this request", plugin)
-                    return resident.ask(request, deadline, Lines(max_output, log), max_output)
+                    return resident.ask(request, deadline, Lines(max_output, log), max_output, stop)
             except NotBegunError:
                 pass
             finally:
                 self._give_back(path, known)
         _logger.debug("%s: starting a process for this request", plugin)
-        return launch(path, [plugin, "invoke"], request, deadline, max_output=max_output, log=log)
+        return launch(path, [plugin, "invoke"], request, deadline, max_output=max_output, log=log, stop=stop)
 
     def tidy(self) -> None:
         """Do the work that no answer waits for: end and start residents."""
@@ -351,12 +365,10 @@ class Residents(DirectInvoker):
                     due.append((path, known))
         self._end_leaving()
         for path, known in due:
-            try:
-                threading.Thread(target=self._start, args=(path, known), name="resident", daemon=True).start()
-            except RuntimeError as error:  # the limit of threads is reached
+            if why := in_background(functools.partial(self._start, path, known), "resident"):
                 with self._changed:
                     known.is_starting = False
-                    known.failed(f"no thread can be started: {error}")
+                    known.failed(why)
 
     def standing(self, path: str) -> Standing:
         """Return how the plugin at a path is asked."""

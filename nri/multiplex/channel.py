@@ -9,7 +9,7 @@ from typing import Protocol
 from nri.errors import NRIError
 
 Job = Callable[[], object]
-"""A unit of work for a reading thread. Its result is ignored; it must not raise."""
+"""A unit of work for the event thread. Its result is ignored; it must not raise."""
 
 
 class ClosedError(NRIError):
@@ -21,7 +21,7 @@ class ProtocolError(NRIError):
 
 
 class Receiver:
-    """Receives the bytes of a channel or connection. This base class drops them."""
+    """Receives the bytes of a channel. This base class drops them."""
 
     def receive(self, data: bytes) -> Sequence[Job] | None:
         """Take the next bytes without blocking; return jobs for work that may block.
@@ -33,17 +33,14 @@ class Receiver:
         """Take note that the connection is closed. Called once."""
 
     def due(self) -> float | None:
-        """Return the time of :func:`time.monotonic` at which to call :meth:`expire`; None for never.
-
-        Asked when reading begins, after each :meth:`receive` that returns jobs, and after each :meth:`expire`.
-        """
+        """Return the time of :func:`time.monotonic` at which to call :meth:`expire`; None for never."""
 
     def expire(self) -> None:
-        """Do the work that is due."""
+        """Do what is due, while a job runs that takes long."""
 
 
 class Channel(Protocol):
-    """One stream of messages in each direction: a channel of a Mux, or a Connection of its own."""
+    """One stream of messages in each direction."""
 
     def attach(self, receiver: Receiver) -> None:
         """Pass the received bytes to ``receiver``. Do it before the connection runs: earlier bytes are dropped."""
@@ -52,6 +49,12 @@ class Channel(Protocol):
         """Send one whole message. Any thread may call this.
 
         :raises ClosedError: when the connection is closed, or closes because the message cannot be sent.
+        """
+
+    def later(self, function: Job) -> None:
+        """Call a function when no event keeps the event thread busy; once, if it is given several times until then.
+
+        Only the event thread may call this.
         """
 
     def wait(self, done: threading.Lock, timeout: float | None = None) -> bool:

@@ -10,6 +10,7 @@ import os
 import select
 import sys
 import time
+from _thread import allocate_lock
 
 from nri.process.wait import (
     POLL_WITHOUT_PIDFD,
@@ -43,7 +44,7 @@ class Output:
     stdout: bytes
     stderr: str  # the end of its stderr, control characters escaped
     status: int  # the exit status; a negative number is the signal that ended it
-    stopped: str  # the reason for killing it: `deadline` or `output`; "" when it ended by itself
+    stopped: str  # the reason for killing it: `deadline`, `output` or `stop`; "" when it ended by itself
     seconds: float
 
     @property
@@ -52,6 +53,36 @@ class Output:
         if self.status < 0:
             return f"ended by signal {-self.status}"
         return f"exit status {self.status}" if self.status else ""
+
+
+class Stop:
+    """Ends exchanges at once. Any thread may set it, and one closes it when no other exchange follows."""
+
+    def __init__(self) -> None:
+        self._lock = allocate_lock()
+        self._fd = -1
+        self.is_set = False
+
+    def set(self) -> None:
+        """End the exchange that runs now, and those that follow."""
+        with self._lock:
+            self.is_set = True
+            if self._fd >= 0:
+                os.eventfd_write(self._fd, 1)
+
+    def fileno(self) -> int:
+        """Return a descriptor that is readable when it is set."""
+        with self._lock:
+            if self._fd < 0:
+                self._fd = os.eventfd(self.is_set, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+            return self._fd
+
+    def close(self) -> None:
+        """Close the descriptor."""
+        with self._lock:
+            if self._fd >= 0:
+                os.close(self._fd)
+            self._fd = -1
 
 
 class Asked:
@@ -99,6 +130,7 @@ class Conversation:
     :param pipes: our ends of stdin, stdout and stderr, non-blocking.
     :param data: the bytes for stdin.
     :param limit: bytes of stdout at most.
+    :param stop: ends the exchange before its deadline.
     :param meanwhile: seconds, and a function that is called once if nothing happens for so long.
     """
 
@@ -110,6 +142,7 @@ class Conversation:
         lines: Lines,
         limit: int,
         *,
+        stop: Stop | None = None,
         meanwhile: tuple[float, Callable[[], None]] | None = None,
     ) -> None:
         self._asked = asked
@@ -119,7 +152,9 @@ class Conversation:
         self._written = bytearray()  # what was read from stdout
         self._open = set(pipes)
         self._poll = select.poll()
-        for fd in (self._stdout, self._stderr, *asked.ends):
+        self._stop = -1 if stop is None else stop.fileno()
+        stops = () if stop is None else (self._stop,)
+        for fd in (self._stdout, self._stderr, *asked.ends, *stops):
             self._poll.register(fd, select.POLLIN)
         # Nearly always the next event is the end. A look at the output would wake this thread for each of its pieces
         # and ends, perhaps on the CPU where the process is at work.
@@ -129,7 +164,7 @@ class Conversation:
         self._ends_within = asked.is_quick * 5 * _ENDS_SOON
 
     def run(self, deadline: float) -> Output:
-        """Write and read until the answer ends, is too long, or ``deadline``; then end the process if it must end.
+        """Write and read until the answer ends, or must end; then end the process if it must end.
 
         :raises BrokenOffError: when a system call of the exchange fails.
         """
@@ -156,7 +191,7 @@ class Conversation:
         return output
 
     def _exchange(self, deadline: float) -> str:
-        """Return the reason for ending the process: ``deadline``, ``output``, or "" if the answer has ended."""
+        """Return the reason for ending the process, as in :class:`Output`; "" if the answer has ended."""
         self._write()
         while True:
             left = deadline - time.monotonic()
@@ -165,6 +200,8 @@ class Conversation:
             for fd, _ in self._wait(left):
                 if fd == self._stdin:
                     self._write()
+                elif fd == self._stop:
+                    return "stop"
                 elif fd in self._open:
                     if 0 < self._read(fd) < _CHUNK and fd == self._stdout:
                         self._ends_within = _ENDS_SOON

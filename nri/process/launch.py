@@ -19,6 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from nri.process.conversation import Stop
     from nri.process.lines import Log
 
 __all__ = ["MAX_OUTPUT", "BrokenOffError", "Output", "Pipes", "launch", "start"]
@@ -37,17 +38,19 @@ def launch(
     *,
     max_output: int = MAX_OUTPUT,
     log: Log,
+    stop: Stop | None = None,
 ) -> Output:
     """Run ``path`` until it exits, or until ``deadline`` (of :func:`time.monotonic`, in seconds).
 
     :param stdin: the bytes for its stdin; it need not read them.
     :param log: called with each line of its stderr when it arrives, control characters escaped.
+    :param stop: ends it before its deadline.
     :raises BrokenOffError: when it was started, and could not be waited for or read.
     :raises OSError: when it cannot be started.
     """
     started = time.monotonic()
     pid, pipes = start(path, argv, deadline)
-    output = Conversation(Asked(pid), pipes, stdin, Lines(max_output, log), max_output).run(deadline)
+    output = Conversation(Asked(pid), pipes, stdin, Lines(max_output, log), max_output, stop=stop).run(deadline)
     output.seconds = time.monotonic() - started
     return output
 

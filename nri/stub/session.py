@@ -54,13 +54,12 @@ class Session:
             self._methods(),
             early=ANSWER_EARLY,
             max_request=MAX_REQUEST,
+            one_at_a_time=True,
             answered=self._answered,
         )
         self._pods: list[api.PodSandbox] = []
         self._containers: list[api.Container] = []
         self._registration_over = threading.Event()  # also when it failed
-        self._ending = threading.Lock()
-        self._is_over = False
         self.synchronized = False
         self.runtime: RuntimeInfo | None = None
 
@@ -73,8 +72,6 @@ class Session:
         finally:
             self._registration_over.set()
             registering.join()
-            with self._ending:
-                self._is_over = True
             self._plugin.disconnected()
 
     def close(self, reason: str, *, grace: float = 0.0) -> None:
@@ -158,10 +155,8 @@ class Session:
         return response
 
     def _after_synchronize(self) -> None:
-        """Tell the plugin, unless the connection has ended meanwhile: to the plugin the end is always the last."""
-        with self._ending:
-            if not self._is_over:
-                self._plugin.after_synchronize()
+        if self._mux.reason is None:
+            self._plugin.after_synchronize()
 
     def _answered(self, call: Call) -> None:
         name = call.event or call.method  # the method's, if no handler has had it in time

@@ -19,7 +19,7 @@ Out = TypeVar("Out", bound="Message")
 
 
 class _PendingCall:
-    """A call that waits for its answer. The thread that reads only wakes the caller, which decodes the answer."""
+    """A call that waits for its answer. The thread that reads wakes the caller, which decodes the answer."""
 
     def __init__(self) -> None:
         self.done = threading.Lock()  # a threading.Event would be three objects, and slower

@@ -1,8 +1,8 @@
 """The server's end of a ttRPC channel.
 
-Each call is a job of its own for the threads that read the channel, so that calls don't wait for each other. Each is
-answered once. A call that is not finished at its deadline is answered ``DEADLINE_EXCEEDED``, and its result is
-discarded. A peer that breaks the rules is answered so:
+Calls are handled in order, one after the other, in the event thread of the connection. Each is answered once. A call
+that is not finished at its deadline is answered ``DEADLINE_EXCEEDED``, and its result is discarded; one that has not
+begun by then never begins. A peer that breaks the rules is answered so:
 
 | input | answer |
 | --- | --- |
@@ -18,8 +18,8 @@ discarded. A peer that breaks the rules is answered so:
 
 from __future__ import annotations
 
+import functools
 import logging
-import os
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -30,7 +30,6 @@ from google.protobuf.message import DecodeError, Message
 from nri.errors import NRIError, bounded, escape
 from nri.multiplex import Channel, Job, Receiver
 from nri.ttrpc import codec
-from nri.ttrpc.reply_queue import ReplyQueue
 from nri.ttrpc.status import Code, StatusError
 from nri.ttrpc.ttrpc_pb2 import Request, Response
 
@@ -40,7 +39,6 @@ In = TypeVar("In", bound="Message")
 MAX_MESSAGE = 65536
 """Bytes of the longest error message that is sent."""
 
-_making_event = threading.Lock()
 log = logging.getLogger("nri.ttrpc")
 
 
@@ -67,27 +65,21 @@ class Call:
         """Time at which the server answers for a handler that has not finished."""
         self.metadata: Mapping[str, str] = {pair.key: pair.value for pair in request.metadata}
         self.is_cancelled = False
-        """True when no answer is expected any more: the deadline has passed, or the connection is closed."""
-        self._event: threading.Event | None = None
+        """True when no answer is expected any more: the deadline has passed, the connection is closed, or the call is
+        abandoned."""
+        self.is_abandoned = False
+        """True when the client has made another call before this one was answered: see :class:`RPCServer`."""
+        self.on_abandoned: Callable[[], object] | None = None
+        """Called when ``is_abandoned`` becomes true, in another thread than the handler's."""
         self.afterwards: list[Callable[[], object]] = []
-        """Functions to call in the handler's thread after the answer has been sent. They must not raise."""
+        """Functions to call in the handler's thread when the answer has been sent and nothing else is to be done.
+        Each is called once, even if several calls have it. They must not raise."""
 
-    @property
-    def cancelled(self) -> threading.Event:
-        """``is_cancelled`` as an event that a handler can wait for; made on first use."""
-        with _making_event:
-            if self._event is None:
-                self._event = threading.Event()
-                if self.is_cancelled:
-                    self._event.set()
-            return self._event
-
-    def cancel(self) -> None:
-        """Set ``is_cancelled``. Only the server calls this."""
-        with _making_event:
-            self.is_cancelled = True
-            if self._event is not None:
-                self._event.set()
+    def abandon(self) -> None:
+        """Set ``is_abandoned``. Only the server calls this."""
+        self.is_cancelled = self.is_abandoned = True
+        if (function := self.on_abandoned) is not None:
+            function()
 
     def remaining(self) -> float | None:
         """Return the seconds until the deadline; None without one."""
@@ -101,6 +93,8 @@ class RPCServer(Receiver):
     :param early: seconds before a call's deadline at which the server answers for its handler, so that the answer
         arrives in time; at most half of the call's timeout.
     :param max_request: bytes of the longest request that is accepted; by default :data:`nri.ttrpc.MAX_DATA`.
+    :param one_at_a_time: the client makes a call when the one before has returned: if that is not answered, the
+        client has abandoned it.
     :param answered: called with each call after its answer, in the thread of its handler. It must not raise.
     """
 
@@ -111,24 +105,23 @@ class RPCServer(Receiver):
         *,
         early: float = 0.0,
         max_request: int | None = None,
+        one_at_a_time: bool = False,
         answered: Callable[[Call], object] | None = None,
     ) -> None:
         self._channel, self._answered = channel, answered
         self._handlers = handlers
-        self._replies = ReplyQueue()
-        self._early = early
+        self._early, self._is_one_at_a_time = early, one_at_a_time
         self._max_request = codec.MAX_DATA if max_request is None else max_request
         self._decoder = codec.MessageDecoder(self._max_request)
         self._last_stream = -1
         self._calls: dict[int, Call] = {}
-        self._lock = threading.Lock()  # taken directly: through the condition it would take four calls of Python
-        self._changed = threading.Condition(self._lock)
+        self._changed = threading.Condition(threading.Lock())
         self._begun = 0
         self._closed = False
         channel.attach(self)
 
     def receive(self, data: bytes) -> list[Job]:
-        """Take a piece of the channel's bytes; returns a job for each call to serve."""
+        """Take a piece of the channel's bytes; returns a job for each call, and for each refusal."""
         jobs: list[Job] = []
         for message in self._decoder.feed(data):
             if message.type != codec.REQUEST:
@@ -139,42 +132,43 @@ class RPCServer(Receiver):
                     jobs.append(job)
             except StatusError as error:
                 log.warning("refused: %s", escape(error.message[:500]))
-                self._reply(message.stream, error.code, error.message)
+                refusal = _failure(error.code, error.message)
+                jobs.append(functools.partial(self._respond, message.stream, refusal))
         return jobs
 
     def closed(self, reason: NRIError) -> None:
-        """Cancel every call, and send nothing more."""
-        with self._lock:
+        """Cancel every call."""
+        with self._changed:
             self._closed = True
             self._changed.notify_all()
             calls, self._calls = self._calls, {}
         for call in calls.values():
-            call.cancel()
-        self._replies.end()
+            call.is_cancelled = True
 
     def wait_until_answered(self, timeout: float) -> bool:
         """Wait until no handler is at work and every answer is sent, or the connection is closed.
 
         A handler must not call this. Returns False when ``timeout`` seconds pass before that.
         """
-        with self._lock:
+        with self._changed:
             return self._changed.wait_for(lambda: self._begun == 0 or self._closed, timeout)
 
     def due(self) -> float | None:
         """Return the time at which the server must answer for the next handler."""
-        with self._lock:
+        with self._changed:
             return min([call.answer_by for call in self._calls.values() if call.answer_by is not None], default=None)
 
     def expire(self) -> None:
         """Answer for the handlers whose time is over."""
         now = time.monotonic()
-        with self._lock:
+        with self._changed:
             late = [call for call in self._calls.values() if call.answer_by is not None and call.answer_by <= now]
         for call in late:
-            call.cancel()
+            call.is_cancelled = True
             if self._take(call):
                 call.is_late = call.has_failed = True
-                self._reply(call.stream, Code.DEADLINE_EXCEEDED, f"{call.method} was not done within its deadline")
+                what = f"{call.method} was not done within its deadline"
+                self._respond(call.stream, _failure(Code.DEADLINE_EXCEEDED, what))
 
     def _job_of(self, message: codec.MessageFrame | codec.Oversized) -> Job | None:
         """Return the job that serves a request; None when the connection is closed.
@@ -200,30 +194,31 @@ class RPCServer(Receiver):
         if message.flags & codec.FLAG_REMOTE_OPEN:
             raise StatusError(Code.UNIMPLEMENTED, f"/{request.service}/{request.method} is no streaming call")
         call = Call(stream, request, self._early)
-        with self._lock:
+        with self._changed:
             if self._closed:  # by another thread meanwhile
                 return None
+            abandoned = list(self._calls.values()) if self._is_one_at_a_time else []
             self._calls[stream] = call
             self._begun += 1
-        return lambda: self._serve(handler, request.payload, call)
+        for each in abandoned:
+            each.abandon()
+        return functools.partial(self._serve, handler, request.payload, call)
 
     def _serve(self, handler: MethodHandler, payload: bytes, call: Call) -> None:
         try:
             call.begun = time.monotonic()
-            if not call.is_cancelled:  # while the call waited for a thread
+            if call.stream in self._calls:  # it was not answered while it waited
                 response = self._handle(handler, payload, call)
                 if self._take(call):
                     self._respond(call.stream, response)
                     call.has_failed = response.status.code != 0
             call.answered = time.monotonic()
-            if self._begun == 1:
-                os.sched_yield()  # the kernel may have woken the peer on this CPU: what follows can wait
             if self._answered is not None:
                 self._answered(call)
             for function in call.afterwards:
-                function()
+                self._channel.later(function)
         finally:
-            with self._lock:
+            with self._changed:
                 self._begun -= 1
                 self._changed.notify_all()
 
@@ -234,17 +229,16 @@ class RPCServer(Receiver):
             return _failure(error.code, error.message)
         except NRIError as error:
             return _failure(Code.UNKNOWN, escape(str(error)))
+        except KeyboardInterrupt:
+            raise
         except BaseException as error:  # also sys.exit(), which would end the thread without an answer
             log.exception("%s failed", call.method)
             return _failure(Code.UNKNOWN, escape(str(error)) or type(error).__name__)
 
     def _take(self, call: Call) -> bool:
         """Return whether the caller must answer: no other thread has, and the connection is open."""
-        with self._lock:
+        with self._changed:
             return self._calls.pop(call.stream, None) is not None
-
-    def _reply(self, stream: int, code: int, message: str) -> None:
-        self._replies.send(lambda: self._respond(stream, _failure(code, message)))
 
     def _respond(self, stream: int, response: Response) -> None:
         data = response.SerializeToString()

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 from nri import api, stub
 from nri.adjust import Changes
 from nri.api import events
+from nri.background import in_background
 from nri.errors import escape
 from nri.places import beside
 from nri.stub.plugin import handlers
@@ -23,7 +24,6 @@ from nri.ttrpc import Code, StatusError
 from nri.types.v1 import State
 from nri.v1bridge import adjusting, preload, requests
 from nri.v1bridge.clients import Clients
-from nri.v1bridge.deferred import in_background
 from nri.v1bridge.ledger import Ledger
 from nri.v1bridge.served import Served
 from nri.v1bridge.status import CONNECTED, CONNECTING, Status

@@ -14,6 +14,7 @@ from nri.v1bridge.event_log import EventLog
 
 if TYPE_CHECKING:
     from nri.adjust import Changes
+    from nri.process.conversation import Stop
     from nri.process.subreaper import Subreaper
     from nri.types.v1 import Request
     from nri.v1bridge.clients import Clients
@@ -34,10 +35,9 @@ class Chains:
         self._clients, self._ledger, self._subreaper = clients, ledger, subreaper
         self._log = EventLog(self._note)
         self._busy = 0
-        self._lock = (
-            threading.Lock()
-        )  # protects _busy; taken directly: through the condition it would take four calls
+        self._lock = threading.Lock()  # protects _busy
         self._idle = threading.Condition(self._lock)
+        self._tidying = threading.Lock()
 
     def run(
         self,
@@ -48,6 +48,7 @@ class Chains:
         event: str = "",
         without_containerds: bool = False,
         changes: Changes | None = None,
+        stop: Stop | None = None,
     ) -> None:
         """Run the chain for a request, and log it.
 
@@ -56,6 +57,7 @@ class Chains:
         :param event: the runtime's event; "" for a late create.
         :param without_containerds: see :meth:`nri.v1bridge.clients.Clients.current`.
         :param changes: takes what the results ask for.
+        :param stop: ends it.
         :raises StatusError: a plugin has failed; its text is fit for the runtime.
         """
         client = self._clients.current(without_containerds=without_containerds)
@@ -72,6 +74,7 @@ class Chains:
                 log=lines.says,
                 on_step=lines.step,
                 changes=changes,
+                stop=stop,
             )
         except ChainError as error:
             message = bounded(escape(f"nri v0.1: {error}"), MAX_ERROR)
@@ -90,13 +93,14 @@ class Chains:
 
     def tidy(self) -> None:
         """Do the work of chains that no event waits for."""
-        children.reap_late()
-        self._clients.residents.tidy()
-        if self._subreaper is not None and self._subreaper.may_have_orphans():
-            self._subreaper.end_orphans(self._lock, lambda: self._busy > 0)
-        self._log.write()
-        self._clients.configuration.explain()
-        self._ledger.enter()
+        with self._tidying:
+            children.reap_late()
+            self._clients.residents.tidy()
+            if self._subreaper is not None and self._subreaper.may_have_orphans():
+                self._subreaper.end_orphans(self._lock, lambda: self._busy > 0)
+            self._log.write()
+            self._clients.configuration.explain()
+            self._ledger.enter()
 
     def wait_until_idle(self, timeout: float) -> bool:
         """Wait until no chain is running and the log has all faults of the configuration, at most *timeout* seconds.

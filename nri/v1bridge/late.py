@@ -18,6 +18,7 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING
 
+from nri.background import in_background
 from nri.errors import escape
 from nri.ttrpc import StatusError
 from nri.v1bridge.event_log import late_line
@@ -66,11 +67,8 @@ class LateCreates:
                 self._before = self._before[0] + self._succeeded, self._before[1] + self._failed
                 self._begun, self._succeeded, self._failed = time.monotonic(), 0, 0
             while self._threads < min(THREADS, len(self._queue)):
-                thread = threading.Thread(target=self._work, name=f"late-{self._threads}", daemon=True)
-                try:
-                    thread.start()
-                except RuntimeError as error:  # the limit of threads is reached
-                    log.error("late: a thread cannot be started: %s", error)
+                if why := in_background(self._work, f"late-{self._threads}"):
+                    log.error("late: %s", why)
                     break
                 self._threads += 1
             if self._threads:

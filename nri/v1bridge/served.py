@@ -11,12 +11,13 @@ import logging
 import time
 from typing import TYPE_CHECKING
 
+from nri.client.chain import STOPPED
 from nri.errors import escape
+from nri.process.conversation import Stop
 from nri.ttrpc import Code, StatusError
 from nri.types.v1 import State
 from nri.v1bridge import missed
 from nri.v1bridge.chains import Chains
-from nri.v1bridge.deferred import Deferred
 from nri.v1bridge.late import LateCreates
 from nri.v1bridge.record import Record
 
@@ -46,7 +47,6 @@ class Served:
         self._chains = Chains(clients, ledger, subreaper)
         self._record = Record()
         self._late = LateCreates(self._run_late, self._record)
-        self._deferred = Deferred(self._tidy)
         self._unproven: dict[str, list[Missed]] = {}
         self._is_ending = False
         self._runtime_runs_pods = False
@@ -125,10 +125,13 @@ class Served:
         :param changes: takes what the results ask for.
         :raises StatusError: a plugin has failed.
         """
-        call.afterwards.append(self._after)
+        call.afterwards.append(self._tidy)
+        if call.is_abandoned and request.state != State.DELETE:
+            log.warning("%s: nri v0.1: %s: not started: %s", escape(name), request.state, STOPPED)
+            raise StatusError(Code.ABORTED, f"nri v0.1: {request.state}: not started: {STOPPED}")
         deadline = None if call.deadline is None else call.deadline - MARGIN
         if request.state == State.CREATE:
-            self._create(request, name, deadline, call.event)
+            self._create(request, name, deadline, call)
         elif request.state == State.DELETE:
             self._wait_for_late(request, name, call, lambda: self._delete_after_create(request, name))
             try:
@@ -136,16 +139,32 @@ class Served:
             finally:
                 self._record.discard(request.id)
         else:
-            self._chain(request, name, deadline, changes, event=call.event)
+            self._until_abandoned(request, name, deadline, call, changes)
 
-    def _create(self, request: Request, name: str, deadline: float | None, event: str) -> None:
+    def _create(self, request: Request, name: str, deadline: float | None, call: Call) -> None:
         self._late.begin(request.id)
         try:
-            self._chain(request, name, deadline, event=event)
+            self._until_abandoned(request, name, deadline, call)
             if self._clients.configuration.is_known:
                 self._record.add(request.id)
         finally:
             self._late.end(request.id)
+
+    def _until_abandoned(
+        self, request: Request, name: str, deadline: float | None, call: Call, changes: Changes | None = None
+    ) -> None:
+        """Run a chain that ends at once when the runtime does not wait for it any more.
+
+        Its container is not started or changed then. A ``delete`` gives back what a ``create`` has taken: it goes on.
+        """
+        stop = Stop()
+        call.on_abandoned = stop.set
+        if call.is_abandoned:
+            stop.set()
+        try:
+            self._chain(request, name, deadline, changes, event=call.event, stop=stop)
+        finally:
+            stop.close()
 
     def _wait_for_late(self, request: Request, name: str, call: Call, delete: Callable[[], object]) -> None:
         """Withdraw the late ``create``, or wait for it for half of the call's time: the chain needs the rest.
@@ -168,24 +187,30 @@ class Served:
             pass  # the log has it
         finally:
             self._record.discard(request.id)
-            self._after()
+            self._tidy()
 
     def _run_late(self, each: Missed) -> None:
         try:
             self._chain(each.request, each.name, None)
         finally:
-            self._after()
+            self._tidy()
 
     def _chain(
-        self, request: Request, name: str, deadline: float | None, changes: Changes | None = None, *, event: str = ""
+        self,
+        request: Request,
+        name: str,
+        deadline: float | None,
+        changes: Changes | None = None,
+        *,
+        event: str = "",
+        stop: Stop | None = None,
     ) -> None:
         without = self._runtime_runs_pods and request.is_sandbox
-        self._chains.run(request, name, deadline, event=event, without_containerds=without, changes=changes)
-
-    def _after(self) -> None:
-        """Do what can wait until the runtime has its answer."""
-        self._deferred.put()
+        self._chains.run(
+            request, name, deadline, event=event, without_containerds=without, changes=changes, stop=stop
+        )
 
     def _tidy(self) -> None:
+        """Do what no event waits for."""
         self._chains.tidy()
         self._record.tidy()

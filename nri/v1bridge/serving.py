@@ -36,6 +36,8 @@ ENDING = (signal.SIGTERM, signal.SIGINT)
 LAST_CALLS = 5.0
 """Seconds that running chains have when the bridge ends."""
 
+STILL_RUNNING = f"exiting after {LAST_CALLS:g} s while a chain is still running"
+
 _M_ARENA_MAX, _M_MMAP_THRESHOLD = -8, -3
 _LARGE = 128 * 1024  # bytes
 
@@ -91,16 +93,17 @@ def serve(*, path: str = stub.DEFAULT_SOCKET, index: str = "", options_file: str
     for number in ENDING:
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
-    threading.Thread(target=_end, args=(runner, bridge, turns), name="end", daemon=True).start()
+    over = threading.Event()
+    threading.Thread(target=_end, args=(runner, bridge, turns, over), name="end", daemon=True).start()
     if launched:
         runner.run()
     elif turns[0].stand_by():
         bridge.announce(CONNECTING)
         bridge.open_status()
         runner.run()
-    # The runtime may have gone in the middle of a chain; only the bridge still enforces the plugin's deadline.
-    if not bridge.wait_until_idle(LAST_CALLS):
-        log.warning("exiting after %g s while a chain is still running", LAST_CALLS)
+    over.set()
+    if not bridge.wait_until_idle(LAST_CALLS):  # a late create may be running
+        log.warning(STILL_RUNNING)
     bridge.close()
     for turn in turns:
         turn.release()
@@ -120,12 +123,15 @@ def _limit_heaps() -> None:
     mallopt(_M_MMAP_THRESHOLD, _LARGE)
 
 
-def _end(runner: stub.Runner, bridge: Bridge, turns: Sequence[Turn]) -> None:
+def _end(runner: stub.Runner, bridge: Bridge, turns: Sequence[Turn], over: threading.Event) -> None:
     log.info("ending: %s", signal.Signals(signal.sigwait(ENDING)).name)
     bridge.stop_late_creates()
     for turn in turns:
         turn.stop()
     runner.stop(grace=LAST_CALLS)
+    if not over.wait(1.0):
+        log.warning(STILL_RUNNING)
+        os._exit(0)  # the watchdog kills what is left; the kernel closes the rest
 
 
 def _read(path: str) -> BridgeOptions:

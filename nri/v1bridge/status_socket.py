@@ -7,6 +7,7 @@ an answer is made when the one before it is sent.
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import os
 import selectors
@@ -16,6 +17,7 @@ import time
 from typing import TYPE_CHECKING
 
 from nri import peer, trust
+from nri.background import in_background
 from nri.errors import NRIError, escape
 from nri.v1bridge.explaining import considerate
 from nri.v1bridge.status import refusal
@@ -76,11 +78,8 @@ class StatusSocket:
             status = os.lstat(path)
             self._path, self._identity = path, (status.st_dev, status.st_ino)
             self._wake, theirs = socket.socketpair()
-            thread = threading.Thread(target=self._serve, args=(listener, theirs), name="status", daemon=True)
-            try:
-                thread.start()
-            except RuntimeError as error:  # the limit of threads is reached
-                log.info("no status socket: %s", error)
+            if why := in_background(functools.partial(self._serve, listener, theirs), "status"):
+                log.info("no status socket: %s", why)
                 listener.close()
                 theirs.close()
                 self._close()

@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from nri.api import PodSandbox
-from nri.multiplex import ClosedError, Connection, Job, Mux, Receiver
+from nri.multiplex import ClosedError, Job, Mux, Receiver
+from nri.multiplex.codec import FrameDecoder, encode
 from nri.ttrpc import RPCClient, RPCServer, codec
 from nri.ttrpc.server import unary
 from nri.ttrpc.ttrpc_pb2 import Request, Response
@@ -17,8 +18,8 @@ SERVICE = "test.Service"
 
 
 def at_work() -> list[str]:
-    """The names of this process's threads that read connections, serve calls, or send answers."""
-    return sorted(thread.name for thread in threading.enumerate() if thread.name.startswith(("connection", "ttrpc")))
+    """The names of this process's threads that read connections."""
+    return sorted(thread.name for thread in threading.enumerate() if thread.name.startswith("relief"))
 
 
 class Recorder(Receiver):
@@ -37,7 +38,7 @@ class Recorder(Receiver):
 
 
 @contextmanager
-def running(*ends: Connection | Mux) -> Iterator[None]:
+def running(*ends: Mux) -> Iterator[None]:
     """Each end's reader in a thread of its own; afterwards they are closed, and the threads are gone."""
     threads = [threading.Thread(target=end.run, name="test-reader") for end in ends]
     for thread in threads:
@@ -66,26 +67,22 @@ class Wire:
     def send(self, message: bytes) -> None:
         self._send(message)
 
+    def later(self, function: Job) -> None:
+        function()
+
     def wait(self, done: threading.Lock, timeout: float | None = None) -> bool:
         return done.acquire(timeout=-1 if timeout is None else max(0.0, timeout))
 
 
 @contextmanager
-def serving(handlers: Any, *, mux: bool = True, **options: Any) -> Iterator[RPCClient]:
-    """A client of a server with ``handlers``, on a channel of a mux or on a connection of their own."""
+def serving(handlers: Any, **options: Any) -> Iterator[RPCClient]:
+    """A client of a server with ``handlers``."""
     ours, theirs = socket.socketpair()
-    if mux:
-        muxes = Mux(ours), Mux(theirs)
-        client = RPCClient(muxes[0].open(1))
-        RPCServer(muxes[1].open(1), handlers, **options)
-        with running(*muxes):
-            yield client
-    else:
-        connections = Connection(ours), Connection(theirs)
-        client = RPCClient(connections[0])
-        RPCServer(connections[1], handlers, **options)
-        with running(*connections):
-            yield client
+    muxes = Mux(ours), Mux(theirs)
+    client = RPCClient(muxes[0].open(1))
+    RPCServer(muxes[1].open(1), handlers, **options)
+    with running(*muxes):
+        yield client
 
 
 class PeerByHand:
@@ -94,20 +91,24 @@ class PeerByHand:
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
         self.sock.settimeout(TIMEOUT)
-        self._decoder = codec.MessageDecoder()
+        self._frames, self._decoder = FrameDecoder(), codec.MessageDecoder()
         self._found: list[codec.MessageFrame | codec.Oversized] = []
 
     def request(
         self, stream: int, method: str = "Echo", payload: bytes = b"", *, flags: int = 0, **rest: Any
     ) -> None:
         data = Request(service=SERVICE, method=method, payload=payload, **rest).SerializeToString()
-        self.sock.sendall(codec.encode(stream, codec.REQUEST, data, flags))
+        self.send(codec.encode(stream, codec.REQUEST, data, flags))
+
+    def send(self, data: bytes) -> None:
+        self.sock.sendall(encode(1, data))
 
     def message(self) -> codec.MessageFrame | codec.Oversized:
         while not self._found:
             data = self.sock.recv(1 << 20)
             assert data, "the server has closed the connection"
-            self._found += self._decoder.feed(data)
+            for _, piece in self._frames.feed(data):
+                self._found += self._decoder.feed(piece)
         return self._found.pop(0)
 
     def answer(self) -> tuple[int, int, str, bytes]:
@@ -120,12 +121,12 @@ class PeerByHand:
 
 
 @contextmanager
-def by_hand(handlers: Any) -> Iterator[PeerByHand]:
-    """The raw peer of a server with ``handlers``, which is on a connection of its own."""
+def by_hand(handlers: Any, **options: Any) -> Iterator[PeerByHand]:
+    """The raw peer of a server with ``handlers``."""
     ours, theirs = socket.socketpair()
-    connection = Connection(theirs)
-    RPCServer(connection, handlers)
-    with ours, running(connection):
+    mux = Mux(theirs)
+    RPCServer(mux.open(1), handlers, **options)
+    with ours, running(mux):
         yield PeerByHand(ours)
 
 

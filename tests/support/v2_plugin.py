@@ -13,6 +13,7 @@ from nri.api.events import PLUGIN, RUNTIME
 from nri.multiplex import PLUGIN_SERVICE, RUNTIME_SERVICE, Mux
 from nri.ttrpc import Call, RPCClient, RPCServer
 from nri.ttrpc.server import unary
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -103,8 +104,7 @@ class Plugin:
 
     def gone(self, timeout: float = 5) -> bool:
         """Wait until the connection is closed."""
-        self._thread.join(timeout)
-        return not self._thread.is_alive()
+        return wait_until(lambda: self._mux.reason is not None, timeout)
 
     def _answering(self, method: str, answer: Any) -> Callable[[bytes, Call], bytes]:
         requests: dict[str, type[Message]] = {

@@ -22,11 +22,14 @@ class Connected(Node):
 
     def __init__(self, host: Host, **changes: Any) -> None:
         super().__init__(host, **changes)
+        self.connect()
+
+    def connect(self) -> None:
         ours, theirs = socket.socketpair()
         self.socket = ours
         self.fake = Runtime(theirs)
-        session = Session(self.bridge, Identity(name="v1bridge", index="10"), ours)
-        self.thread = threading.Thread(target=session.run)
+        self.session = Session(self.bridge, Identity(name="v1bridge", index="10"), ours)
+        self.thread = threading.Thread(target=self.session.run)
         self.thread.start()
 
     def close(self) -> None:

@@ -338,21 +338,19 @@ def test_what_is_running_when_it_is_told_to_end_is_answered(host: Host, bridge: 
     runtime = bridge.accept()
     runtime.start()
     answers: list[Any] = []
-    threads = [threading.Thread(target=lambda: answers.append(start_container(runtime))) for _ in range(10)]
-    for thread in threads:
-        thread.start()
-    assert wait_until(lambda: len(host.processes()) >= 10)
+    thread = threading.Thread(target=lambda: answers.append(start_container(runtime)))
+    thread.start()
+    assert wait_until(lambda: len(host.processes()) >= 1)
     for _ in range(3):
         bridge.signal(signal.SIGTERM)
         assert wait_until(lambda: "info ending: SIGTERM\n" in bridge.log)
     assert bridge.child is not None
     assert bridge.child.poll() is None
     (host.root / "go").touch()
-    for thread in threads:
-        thread.join()
-    assert answers == [api.StartContainerResponse()] * 10
+    thread.join()
+    assert answers == [api.StartContainerResponse()]
     assert bridge.wait() == 0
-    assert bridge.node.steps == [("create", "1f92")] * 10
+    assert bridge.node.steps == [("create", "1f92")]
 
 
 def test_an_error_is_an_answer_too(host: Host, bridge: BridgeProcess) -> None:

@@ -181,7 +181,7 @@ def test_a_chain_goes_on_to_its_end_when_the_runtime_is_gone(host: Host, connect
     thread = threading.Thread(target=asked)
     thread.start()
     assert wait_until((host.root / "begun").exists)
-    connected.close()
+    connected.fake.close()
     thread.join()
     assert not connected.bridge.wait_until_idle(0)
     (host.root / "go").touch()

@@ -63,6 +63,7 @@ class FakeInvoker(Invoker):
         *,
         max_output: int,
         log: Callable[[str], None],
+        stop: Any = None,
     ) -> Output:
         assert path == f"/bin/{plugin}"
         self.ran.append(plugin)

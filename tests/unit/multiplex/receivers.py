@@ -1,27 +1,27 @@
-"""Receivers that tests script, and a connection with one."""
+"""Receivers that tests script."""
 
 import socket
-import threading
 import time
+from collections.abc import Sequence
 
-from nri.multiplex import Connection, Receiver
+from nri.multiplex import Job
 from tests.support.connected import Recorder
 
 Pair = tuple[socket.socket, socket.socket]
 
 
-def connected(sock: socket.socket, receiver: Receiver) -> Connection:
-    connection = Connection(sock)
-    connection.attach(receiver)
-    return connection
+class Asking(Recorder):
+    """A receiver that returns a job for each byte: the one that ``jobs`` has for it; and that may have work due."""
 
-
-class Due(Recorder):
-    """A receiver that wants to be called at a time."""
-
-    def __init__(self, when: float | None) -> None:
+    def __init__(self, jobs: dict[bytes, Job]) -> None:
         super().__init__()
-        self.when, self.expired = when, 0
+        self.jobs = jobs
+        self.when: float | None = None
+        self.expired = 0
+
+    def receive(self, data: bytes) -> Sequence[Job]:
+        super().receive(data)
+        return [self.jobs[bytes([byte])] for byte in data]
 
     def due(self) -> float | None:
         return self.when
@@ -31,18 +31,8 @@ class Due(Recorder):
             self.when, self.expired = None, self.expired + 1
 
 
-class Releasing(Recorder):
-    """A receiver that releases a lock when all has come that is waited for."""
-
-    def __init__(self, expected: bytes) -> None:
-        super().__init__()
-        self.expected = expected
-        self.readers: list[threading.Thread] = []
-        self.done = threading.Lock()
-        self.done.acquire()
+class Broken(Recorder):
+    """A receiver with a bug."""
 
     def receive(self, data: bytes) -> None:
-        super().receive(data)
-        self.readers.append(threading.current_thread())
-        if self.data == self.expected:
-            self.done.release()
+        raise RuntimeError("a bug")

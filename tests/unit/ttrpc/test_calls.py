@@ -11,15 +11,14 @@ from nri.ttrpc import MAX_DATA, Call, Code, StatusError
 from tests.support.connected import SERVICE, call, echo, methods, serving
 
 
-@pytest.mark.parametrize("mux", [True, False], ids=["on a trunk", "on a connection"])
-def test_a_call_is_answered(mux: bool) -> None:
+def test_a_call_is_answered() -> None:
     seen: list[tuple[Any, ...]] = []
 
     def take(request: PodSandbox, call: Call) -> PodSandbox:
         seen.append((call.service, call.method, call.stream % 2, call.metadata, call.remaining(), call.deadline))
         return request
 
-    with serving(methods(Echo=take), mux=mux) as client:
+    with serving(methods(Echo=take)) as client:
         assert call(client, "Echo", "pod-1").name == "pod-1"
         assert call(client, "Echo", "pod-2", timeout=300, metadata={"trace": "4f", "": "ü"}).name == "pod-2"
     (*first, none, nothing), (*second, left, deadline) = seen

@@ -2,6 +2,7 @@
 
 import threading
 import time
+from typing import Any
 
 import pytest
 
@@ -41,10 +42,10 @@ def test_handler_that_hangs_is_answered_for_at_the_deadline_and_cancelled() -> N
         what = "Hang was not done within its deadline"
         assert peer.answer() == (1, Code.DEADLINE_EXCEEDED, what, b"")
         assert time.monotonic() - started >= 0.3
-        if calls:  # a thread took it in time
-            assert calls[0].cancelled.is_set()
-            release.set()  # its result is discarded
-            assert finished.wait(TIMEOUT)
+        assert calls[0].is_cancelled
+        assert not calls[0].is_abandoned
+        release.set()  # its result is discarded
+        assert finished.wait(TIMEOUT)
         peer.request(3)
         assert peer.answer()[:2] == (3, 0)
 
@@ -74,9 +75,9 @@ def test_deadline_in_ages_does_no_harm_and_a_negative_timeout_is_none() -> None:
     with by_hand(methods(Echo=echo, Wait=wait)) as peer:
         peer.request(1, "Wait", timeout_nano=2**63 - 1)
         peer.request(3, timeout_nano=10**18)
-        assert peer.answer()[:2] == (3, 0)
         release.set()
         assert peer.answer()[:2] == (1, 0)
+        assert peer.answer()[:2] == (3, 0)
         peer.request(5, timeout_nano=-5)
         assert peer.answer() == (5, 0, "", b"")
 
@@ -138,7 +139,7 @@ def test_a_payload_that_is_none_is_an_invalid_argument() -> None:
 
 def test_what_a_peer_must_not_send_is_refused_or_dropped_and_the_connection_lives_on() -> None:
     with by_hand(methods(Echo=echo)) as peer:
-        peer.sock.sendall(codec.encode(1, codec.REQUEST, b"\xff\xff"))
+        peer.send(codec.encode(1, codec.REQUEST, b"\xff\xff"))
         assert peer.answer() == (1, Code.INVALID_ARGUMENT, "the request is not a ttrpc.Request", b"")
         for stream in (1, 4):
             peer.request(stream)
@@ -151,8 +152,8 @@ def test_what_a_peer_must_not_send_is_refused_or_dropped_and_the_connection_live
         peer.request(3)  # below the last
         assert peer.answer()[:2] == (3, Code.INVALID_ARGUMENT)
         for kind in (codec.RESPONSE, codec.DATA, 0, 4, 255):
-            peer.sock.sendall(codec.encode(7, kind, b"dropped", 255))
-        peer.sock.sendall(codec.HEADER.pack(MAX_DATA + 1, 7, codec.DATA, 0) + bytes(MAX_DATA + 1))
+            peer.send(codec.encode(7, kind, b"dropped", 255))
+        peer.send(codec.HEADER.pack(MAX_DATA + 1, 7, codec.DATA, 0) + bytes(MAX_DATA + 1))
         peer.request(7, flags=codec.FLAG_REMOTE_CLOSED)
         assert peer.answer()[:2] == (7, 0)
         peer.request(0xFFFFFFFF)
@@ -161,10 +162,10 @@ def test_what_a_peer_must_not_send_is_refused_or_dropped_and_the_connection_live
 
 def test_a_request_that_is_too_long_is_refused_before_it_has_come_and_the_next_is_served() -> None:
     with by_hand(methods(Echo=echo)) as peer:
-        peer.sock.sendall(codec.HEADER.pack(MAX_DATA + 1, 1, codec.REQUEST, 0))
+        peer.send(codec.HEADER.pack(MAX_DATA + 1, 1, codec.REQUEST, 0))
         what = "a request of 4194305 bytes, at most 4194304 are taken"
         assert peer.answer()[:3] == (1, Code.RESOURCE_EXHAUSTED, what)
-        peer.sock.sendall(bytes(MAX_DATA + 1))
+        peer.send(bytes(MAX_DATA + 1))
         peer.request(1)  # its number is used
         assert peer.answer()[:2] == (1, Code.INVALID_ARGUMENT)
         peer.request(3)
@@ -175,12 +176,46 @@ def test_a_request_that_is_handed_out_after_the_end_is_not_served() -> None:
     served = []
     server = RPCServer(Wire(), methods(Echo=lambda request, call: served.append(call)))
     server.closed(NRIError("over"))
-    request = codec.encode(1, codec.REQUEST, b"")
-    assert server.receive(request) == []
-    again = codec.encode(3, codec.REQUEST, Request(service=SERVICE, method="Echo").SerializeToString())
-    assert server.receive(again) == []
+    request = Request(service=SERVICE, method="Echo").SerializeToString()
+    assert server.receive(codec.encode(1, codec.REQUEST, request)) == []
     assert served == []
     assert server.due() is None
+
+
+def test_a_call_before_the_last_is_answered_means_that_the_client_has_abandoned_it() -> None:
+    began, calls, found = threading.Event(), [], []
+
+    def hang(request: PodSandbox, call: Call) -> PodSandbox:
+        abandoned = threading.Event()
+        call.on_abandoned = abandoned.set
+        began.set()
+        assert abandoned.wait(TIMEOUT)
+        calls.append(call)
+        return request
+
+    def note(request: PodSandbox, call: Call) -> PodSandbox:
+        found.append((call.stream, call.is_abandoned, call.is_cancelled))
+        return request
+
+    with by_hand(methods(Hang=hang, Note=note), one_at_a_time=True) as peer:
+        peer.request(1, "Hang")
+        assert began.wait(TIMEOUT)
+        peer.request(3, "Note")
+        assert [peer.answer()[0] for _ in range(2)] == [1, 3]
+        peer.request(5, "Note")
+        assert peer.answer()[0] == 5
+    assert calls[0].is_abandoned
+    assert calls[0].is_cancelled
+    assert found == [(3, False, False), (5, False, False)]
+
+
+def test_of_calls_that_arrive_together_all_but_the_last_are_abandoned_before_they_begin() -> None:
+    found, wire = [], Wire()
+    server = RPCServer(wire, methods(Note=lambda request, call: found.append(call.is_abandoned)), one_at_a_time=True)
+    data = Request(service=SERVICE, method="Note").SerializeToString()
+    for job in server.receive(b"".join([codec.encode(stream, codec.REQUEST, data) for stream in (1, 3, 5)])):
+        job()
+    assert found == [True, True, False]
 
 
 def test_a_call_whose_deadline_passes_before_a_thread_takes_it_does_not_reach_its_handler() -> None:
@@ -202,29 +237,36 @@ def test_a_call_whose_deadline_passes_before_a_thread_takes_it_does_not_reach_it
     server.closed(NRIError("over"))
 
 
-def test_the_thread_that_reads_never_waits_for_the_peer_to_read() -> None:
-    release, sent, serving_now = threading.Event(), [], threading.Event()
+def test_the_thread_that_reads_sends_no_refusal_itself() -> None:
+    wire = Wire()
+    server = RPCServer(wire, {})
+    jobs = server.receive(codec.encode(2, codec.REQUEST, b"") + codec.encode(3, codec.REQUEST, b"\xff"))
+    assert wire.sent == []
+    for job in jobs:
+        job()
+    assert len(wire.sent) == 2
 
-    def send(data: bytes) -> None:
-        assert release.wait(TIMEOUT)
-        sent.append(data)
 
-    def hang(request: PodSandbox, call: Call) -> PodSandbox:
-        serving_now.set()
-        assert release.wait(TIMEOUT)
-        return request
+def test_what_follows_an_answer_waits_until_it_is_quiet_and_is_done_once_for_several_calls() -> None:
+    done, later = [], []
 
-    server = RPCServer(Wire(send), methods(Hang=hang))
-    request = Request(service=SERVICE, method="Hang", timeout_nano=1).SerializeToString()
-    (job,) = server.receive(codec.encode(1, codec.REQUEST, request))
-    serving = threading.Thread(target=job)
-    serving.start()
-    assert serving_now.wait(TIMEOUT)
-    server.expire()
-    assert server.due() is None
-    server.receive(codec.encode(2, codec.REQUEST, b"") + codec.encode(3, codec.REQUEST, b"\xff"))
-    assert sent == []
-    release.set()
-    until(lambda: len(sent) == 3)
-    server.closed(NRIError("over"))
-    serving.join()
+    class Channel(Wire):
+        def later(self, function: Any) -> None:
+            later.append(function)
+
+    class Handlers:
+        def follow(self, request: PodSandbox, call: Call) -> PodSandbox:
+            call.afterwards.append(self.tidy)
+            return request
+
+        def tidy(self) -> None:
+            done.append(1)
+
+    server = RPCServer(Channel(), methods(Follow=Handlers().follow))
+    data = Request(service=SERVICE, method="Follow").SerializeToString()
+    for job in server.receive(b"".join([codec.encode(stream, codec.REQUEST, data) for stream in (1, 3)])):
+        job()
+    assert done == []
+    for function in dict.fromkeys(later):
+        function()
+    assert done == [1]
