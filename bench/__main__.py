@@ -51,7 +51,7 @@ def main() -> None:
             return
         binaries = executables.binaries(scratch)
         parts: dict[str, Callable[[], list[Row]]] = {
-            "Calls: multiplex, ttrpc, stub": lambda: calls.measure(calls=5000 // divisor),
+            "Calls: mux, ttrpc, stub": lambda: calls.measure(calls=5000 // divisor),
             "Cold: one run of a compiled plugin, whole process": lambda: plugin_start.measure(
                 scratch, binaries, runs=100 // divisor
             ),

@@ -1,4 +1,4 @@
-"""The cost of a call without v0.1 plugins: multiplex, ttrpc and stub, between two processes.
+"""The cost of a call without v0.1 plugins: mux, ttrpc and stub, between two processes.
 
 The handler is empty. The reference, measured in turns with it, sends the same number of bytes over a socketpair to
 another process and back without a protocol: the cost of kernel and interpreter alone.
@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING
 
 from bench.node import pod_number
 from bench.report import Row
-from nri import adaptation, api, stub
+from nri import adaptation
+from nri.v2 import api, stub
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from nri.ttrpc import Call
+    from nri.v2.ttrpc import Call
 
 WARM_UP = 100
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from harness.node import BridgeNode
 from harness.processes import command_line, descendants
-from nri import adaptation, api
+from nri import adaptation
+from nri.v2 import api
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -1,7 +1,7 @@
 """The scopes of an annotation's key: one key for a pod or for one of its containers.
 
 The convention is that of NRI's v2 plugins: ``KEY/container.NAME`` overrides ``KEY/pod``, which overrides ``KEY``
-alone. v0.1 plugins look keys up with :func:`nri.skel.scoped`, v2 plugins with :func:`nri.api.scoped`.
+alone. v0.1 plugins look keys up with :func:`nri.skel.scoped`, v2 plugins with :func:`nri.v2.api.scoped`.
 
 Source: ``GetEffectiveAnnotation`` in pkg/plugin/annotations.go of containerd/nri.
 """

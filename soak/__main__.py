@@ -22,7 +22,8 @@ from collections import Counter
 from pathlib import Path
 
 from harness.node import BINARIES
-from nri import adaptation, api
+from nri import adaptation
+from nri.v2 import api
 from soak.faults import FAULTS, choose, node
 from soak.figures import BRIDGE, Row, resident, rows, settled
 

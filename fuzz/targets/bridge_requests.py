@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from google.protobuf.message import DecodeError
 
-from nri.api import Container, PodSandbox
 from nri.types.v1 import Request, State
 from nri.v1bridge.requests import of_container, of_pod
+from nri.v2.api import Container, PodSandbox
 
 
 def check(data: bytes) -> None:

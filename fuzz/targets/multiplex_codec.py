@@ -8,8 +8,8 @@ from __future__ import annotations
 import struct
 
 from fuzz.cutting import LIMIT, held, limited, ways
-from nri.multiplex import codec
-from nri.multiplex.codec import FrameDecoder, FrameError, encode
+from nri.v2 import frames as codec
+from nri.v2.frames import FrameDecoder, ProtocolError, encode
 
 _HEADER = struct.Struct(">II")
 
@@ -39,7 +39,7 @@ def _decode(pieces: list[bytes]) -> tuple[dict[int, bytes], bool, FrameDecoder]:
     for piece in pieces:
         try:
             found = decoder.feed(piece)
-        except FrameError:
+        except ProtocolError:
             failed = True
             continue
         assert not (failed and found), "a failed mux goes on"

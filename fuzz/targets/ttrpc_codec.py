@@ -8,8 +8,8 @@ from __future__ import annotations
 import struct
 
 from fuzz.cutting import LIMIT, held, limited, ways
-from nri.ttrpc import codec
-from nri.ttrpc.codec import MessageDecoder, MessageFrame, Oversized
+from nri.v2.ttrpc import codec
+from nri.v2.ttrpc.codec import MessageDecoder, MessageFrame, Oversized
 
 _HEADER = struct.Struct(">IIBB")
 

@@ -1,6 +1,6 @@
 """The server's end of a ttRPC connection: no input in any pieces raises an exception. Every request gets exactly one
 answer, on its stream. A complete request without a deadline, on an odd stream above all earlier ones, gets the status
-in the table of :mod:`nri.ttrpc.server`. After the last answer nothing more is sent.
+in the table of :mod:`nri.v2.ttrpc.server`. After the last answer nothing more is sent.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from google.protobuf.message import DecodeError
 
 from fuzz.cutting import limited, ways
 from nri.errors import NRIError
-from nri.ttrpc import Code, RPCServer, StatusError, codec
-from nri.ttrpc.codec import MessageDecoder, MessageFrame, Oversized
-from nri.ttrpc.ttrpc_pb2 import Request, Response
+from nri.v2.ttrpc import Code, RPCServer, StatusError, codec
+from nri.v2.ttrpc.codec import MessageDecoder, MessageFrame, Oversized
+from nri.v2.ttrpc.ttrpc_pb2 import Request, Response
 
 if TYPE_CHECKING:
     import threading
 
-    from nri.multiplex import Job, Receiver
-    from nri.ttrpc import Call
+    from nri.v2.mux import Job, Receiver
+    from nri.v2.ttrpc import Call
 
 LIMIT = 1000
 """The maximum size of a message in bytes; the server's own errors must fit."""

@@ -18,10 +18,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from nri import api
 from nri.adaptation.fields import ADDED, FIELDS, LIST, MAP, MergeRule, put, put_key, reach, set_fields
 from nri.adaptation.owners import Owners
-from nri.api.removal import is_marked, mark, unmarked
+from nri.v2 import api
+from nri.v2.api.removal import is_marked, mark, unmarked
 
 _HIDDEN = ("CDI_devices", "linux.rdt.", "linux.memory_policy")  # from later plugins
 

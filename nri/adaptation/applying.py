@@ -12,9 +12,9 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from nri import api
 from nri.adaptation.fields import ADDED, FIELDS, LIST, MAP, RESOURCES, MergeRule, get, put, put_key, reach, set_fields
-from nri.api.removal import is_marked, unmarked
+from nri.v2 import api
+from nri.v2.api.removal import is_marked, unmarked
 
 _RESOURCES = "linux.resources."
 _NOT_SHOWN = ("CDI_devices", "linux.rdt.", "linux.memory_policy", _RESOURCES)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from google.protobuf.message import Message
 
-from nri import api
+from nri.v2 import api
 
 VALUE, MAP, LIST, ADDED = "value", "map", "list", "added"
 """The kinds of fields: set as a whole; merged by keys; merged by a field of the elements; appended."""

@@ -18,11 +18,11 @@ import threading
 from collections.abc import Callable
 
 from nri.adaptation.errors import AdaptationError
-from nri.api import names
-from nri.api.names import INDEX_VARIABLE, NAME_VARIABLE, SOCKET_VARIABLE
 from nri.errors import escape
 from nri.process.spawn import spawn
 from nri.process.wait import end_child, has_exited, kill_group
+from nri.v2.api import names
+from nri.v2.api.names import INDEX_VARIABLE, NAME_VARIABLE, SOCKET_VARIABLE
 
 SOCKET = 3
 """The descriptor of the plugin's end of the connection."""

@@ -14,8 +14,8 @@ from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 
-from nri import api
-from nri.api import Event
+from nri.v2 import api
+from nri.v2.api import Event
 
 NO_PROCESS = 1 << 22
 """The first process number that Linux does not give to any process (``PID_MAX_LIMIT``)."""

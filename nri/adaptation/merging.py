@@ -15,12 +15,12 @@ from typing import Any, TypeVar
 from google.protobuf import json_format
 from google.protobuf.message import Message
 
-from nri import api
 from nri.adaptation.adjusting import AdjustmentMerger
 from nri.adaptation.errors import AdaptationError
 from nri.adaptation.owners import Owners
 from nri.adaptation.updating import UpdateMerger
 from nri.errors import escape
+from nri.v2 import api
 
 Response = api.CreateContainerResponse | api.UpdateContainerResponse | api.StopContainerResponse
 

@@ -9,10 +9,10 @@ Source: pkg/api/owners.go of containerd/nri.
 
 from __future__ import annotations
 
-from nri import api
 from nri.adaptation.errors import ConflictError
 from nri.adaptation.fields import FIELDS
-from nri.api.removal import mark, unmarked
+from nri.v2 import api
+from nri.v2.api.removal import mark, unmarked
 
 _PATHS = {rule.owner: path for path, rule in FIELDS.items()}
 _RDT = (api.Field.RdtClosID, api.Field.RdtSchemata, api.Field.RdtEnableMonitoring)

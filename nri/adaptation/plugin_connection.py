@@ -24,18 +24,19 @@ from typing import TypeVar
 
 from google.protobuf.message import Message
 
-from nri import api
 from nri.adaptation.errors import AdaptationError, EventError
 from nri.adaptation.launched import LaunchedPlugin
 from nri.adaptation.runtime_options import Exchange, RuntimeOptions
 from nri.adaptation.store import MAX_PART, parts
-from nri.api import events, names
-from nri.api.events import PLUGIN, RUNTIME
-from nri.api.runtimes import MAX_REQUEST, SPLITS_SYNCHRONIZE
 from nri.errors import NRIError, escape
-from nri.multiplex import OLD_MAX_PAYLOAD, PLUGIN_SERVICE, RUNTIME_SERVICE, Mux
-from nri.ttrpc import Call, Code, RPCClient, RPCServer, StatusError
-from nri.ttrpc.server import unary
+from nri.v2 import api
+from nri.v2.api import events, names
+from nri.v2.api.events import PLUGIN, RUNTIME
+from nri.v2.api.runtimes import MAX_REQUEST, SPLITS_SYNCHRONIZE
+from nri.v2.frames import OLD_MAX_PAYLOAD, PLUGIN_SERVICE, RUNTIME_SERVICE
+from nri.v2.mux import Mux
+from nri.v2.ttrpc import Call, Code, RPCClient, RPCServer, StatusError
+from nri.v2.ttrpc.server import unary
 
 Answer = TypeVar("Answer", bound="Message")
 log = logging.getLogger("nri.adaptation")

@@ -14,13 +14,13 @@ import time
 from collections.abc import Callable
 from typing import Self
 
-from nri import api
 from nri.adaptation.errors import AdaptationError
 from nri.adaptation.launched import LaunchedPlugin, configuration, discover
 from nri.adaptation.listener import Listener
 from nri.adaptation.plugin_connection import PluginConnection
 from nri.adaptation.runtime_options import Exchange, RuntimeOptions
 from nri.adaptation.store import Store
+from nri.v2 import api
 
 UpdateHandler = Callable[[str, api.UpdateContainersRequest], list[api.ContainerUpdate]]
 

@@ -16,13 +16,13 @@ from typing import Any, TextIO
 from google.protobuf import json_format
 from google.protobuf.message import Message
 
-from nri import api
 from nri.adaptation import applying
 from nri.adaptation.errors import AdaptationError, EventError
 from nri.adaptation.lifecycle import LifecycleEvent
 from nri.adaptation.runtime import Outcome, Runtime
-from nri.api import Event, events
 from nri.errors import escape
+from nri.v2 import api
+from nri.v2.api import Event, events
 
 MAX_LINE = 4 * 1024 * 1024
 """Characters of the longest line; an event has to fit into a message of 4 MiB anyway."""

@@ -22,14 +22,14 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from nri import api
 from nri.adaptation import applying
 from nri.adaptation.errors import EventError
 from nri.adaptation.merging import Merger
 from nri.adaptation.plugin_set import PluginSet, UpdateHandler
 from nri.adaptation.runtime_options import Exchange, RuntimeOptions
-from nri.api import events
 from nri.errors import escape
+from nri.v2 import api
+from nri.v2.api import events
 
 Style = Literal["rpc", "state-change"]
 STYLES: dict[Style, events.Version] = {"rpc": (0, 12), "state-change": (0, 11)}

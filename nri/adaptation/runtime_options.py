@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from google.protobuf.message import Message
 
-from nri import api
-from nri.api.events import Version
 from nri.errors import NRIError
-from nri.ttrpc import DeadlineError, StatusError
+from nri.v2 import api
+from nri.v2.api.events import Version
+from nri.v2.ttrpc import DeadlineError, StatusError
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from copy import deepcopy
 
-from nri import api
 from nri.adaptation import applying
-from nri.ttrpc import MAX_DATA
+from nri.v2 import api
+from nri.v2.ttrpc import MAX_DATA
 
 MAX_PART = MAX_DATA - 1024
 """Bytes of the longest part of a Synchronize: a message frame without its envelope."""

@@ -18,10 +18,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from copy import deepcopy
 
-from nri import api
 from nri.adaptation.errors import ConflictError, EventError
 from nri.adaptation.fields import LIST, MAP, RESOURCES, get, put, put_key, reach
 from nri.adaptation.owners import Owners
+from nri.v2 import api
 
 _MERGED = {path: rule for path, rule in RESOURCES.items() if path != "devices"}
 

@@ -13,14 +13,14 @@ import tempfile
 import threading
 from typing import TYPE_CHECKING, Any
 
-from nri import stub
 from nri.adaptation import EventError, Runtime
 from nri.adaptation.lifecycle import PodTemplate
 from nri.adaptation.recording import Replayer
-from nri.api import Event
 from nri.authoring.in_process import InThisProcess, TryError
 from nri.cgroups.paths import expand
 from nri.v1bridge import Bridge, BridgeOptions
+from nri.v2 import stub
+from nri.v2.api import Event
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -140,7 +140,7 @@ class _Show:
     def event(self, item: LifecycleEvent, outcome: Outcome | None, error: EventError | None) -> None:
         found = error or (outcome.error if outcome is not None else None)
         if found is not None:
-            from nri.api import events
+            from nri.v2.api import events
 
             self.failed = True
             click.secho(escape(f"  {events.BY_EVENT[item.event].rpc} fails: {found.message}"), fg="red")

@@ -13,15 +13,15 @@ from typing import NamedTuple
 import click
 from google.protobuf.message import Message
 
-from nri import api
 from nri.adaptation import EventError, Exchange, Outcome
 from nri.adaptation.fields import changed_fields
 from nri.adaptation.lifecycle import LifecycleEvent
-from nri.api import events
 from nri.cli import output
 from nri.errors import escape
 from nri.status import layout
-from nri.ttrpc import StatusError
+from nri.v2 import api
+from nri.v2.api import events
+from nri.v2.ttrpc import StatusError
 
 WIDTHS = {"EVENT": 20, "POD": 11, "PLUGIN": 12, "RESULT": 20, "TIME": 9}
 """The columns with their widths: 80 with the blanks between them."""

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nri import api
 from nri.adjust import NRIAbilities
-from nri.api import from_oci
-from nri.api.runtimes import nri_version
 from nri.cgroups.paths import expand
 from nri.errors import NRIError, escape
 from nri.types.gojson import shorten
+from nri.v2 import api
+from nri.v2.api import from_oci
+from nri.v2.api.runtimes import nri_version
 
 if TYPE_CHECKING:
     from typing import Any
 
     from nri.adjust import Changes
-    from nri.stub import RuntimeInfo
+    from nri.v2.stub import RuntimeInfo
 
 
 class BridgeAbilities(NRIAbilities):

@@ -13,14 +13,10 @@ import threading
 import time
 from typing import TYPE_CHECKING, TypeVar
 
-from nri import api, stub
 from nri.adjust import Changes
-from nri.api import events
 from nri.background import in_background
 from nri.errors import escape
 from nri.places import beside
-from nri.stub.plugin import handlers
-from nri.ttrpc import Code, StatusError
 from nri.types.v1 import State
 from nri.v1bridge import adjusting, preload, requests
 from nri.v1bridge.clients import Clients
@@ -28,15 +24,19 @@ from nri.v1bridge.ledger import Ledger
 from nri.v1bridge.served import Served
 from nri.v1bridge.status import CONNECTED, CONNECTING, Status
 from nri.v1bridge.status_socket import StatusSocket
+from nri.v2 import api, stub
+from nri.v2.api import events
+from nri.v2.stub.plugin import handlers
+from nri.v2.ttrpc import Code, StatusError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from nri.client import Invoker
     from nri.process.subreaper import Subreaper
-    from nri.stub import RuntimeInfo
-    from nri.ttrpc import Call
     from nri.v1bridge.options import BridgeOptions
+    from nri.v2.stub import RuntimeInfo
+    from nri.v2.ttrpc import Call
 
 PLUGINS_WITHIN = 0.3
 """Seconds that the residents have to be ready before the runtime is told that the bridge is."""

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from nri.client import ChainError
 from nri.errors import bounded, escape
 from nri.process import children
-from nri.ttrpc import Code, StatusError
 from nri.v1bridge.event_log import EventLog
+from nri.v2.ttrpc import Code, StatusError
 
 if TYPE_CHECKING:
     from nri.adjust import Changes

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING
 
 from nri.background import in_background
 from nri.errors import escape
-from nri.ttrpc import StatusError
 from nri.v1bridge.event_log import late_line
+from nri.v2.ttrpc import StatusError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

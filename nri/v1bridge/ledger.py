@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from nri.client import Step
-    from nri.ttrpc import Call
     from nri.types.v1 import Request
+    from nri.v2.ttrpc import Call
 
 MAX_NAME = 1024
 """Bytes of the name of a pod and container that are kept."""

@@ -16,9 +16,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from nri import api
 from nri.types.v1 import State
 from nri.v1bridge import requests
+from nri.v2 import api
 
 if TYPE_CHECKING:
     from collections.abc import Container, Sequence

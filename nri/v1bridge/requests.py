@@ -11,18 +11,18 @@ import threading
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from nri.api import PodSandbox
-from nri.api.convert import namespaces_to_paths, resources_of, resources_to_oci
-from nri.api.oci_config import container_to_oci
 from nri.client.facts import KnownRequest
 from nri.config.when import Facts
 from nri.types.v1 import Request, Spec, State
+from nri.v2.api import PodSandbox
+from nri.v2.api.convert import namespaces_to_paths, resources_of, resources_to_oci
+from nri.v2.api.oci_config import container_to_oci
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any
 
-    from nri.api import Container, LinuxContainer, LinuxPodSandbox, LinuxResources
+    from nri.v2.api import Container, LinuxContainer, LinuxPodSandbox, LinuxResources
 
 MAX_PODS = 20_000
 """Pods that are remembered; beyond that the oldest one is forgotten. A node has some hundreds."""

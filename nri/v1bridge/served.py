@@ -14,24 +14,24 @@ from typing import TYPE_CHECKING
 from nri.client.chain import STOPPED
 from nri.errors import escape
 from nri.process.conversation import Stop
-from nri.ttrpc import Code, StatusError
 from nri.types.v1 import State
 from nri.v1bridge import missed
 from nri.v1bridge.chains import Chains
 from nri.v1bridge.late import LateCreates
 from nri.v1bridge.record import Record
+from nri.v2.ttrpc import Code, StatusError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from nri import api
     from nri.adjust import Changes
     from nri.process.subreaper import Subreaper
-    from nri.ttrpc import Call
     from nri.types.v1 import Request
     from nri.v1bridge.clients import Clients
     from nri.v1bridge.ledger import Ledger
     from nri.v1bridge.missed import Missed
+    from nri.v2 import api
+    from nri.v2.ttrpc import Call
 
 MARGIN = 0.1
 """Seconds between the chain's deadline and the request's: to kill a plugin, and to send the response."""

@@ -9,8 +9,7 @@ import signal
 import threading
 from typing import TYPE_CHECKING
 
-from nri import stub, trust
-from nri.api.names import SOCKET_VARIABLE
+from nri import trust
 from nri.build import describe
 from nri.places import beside
 from nri.process.inherit import prepare_process
@@ -23,6 +22,8 @@ from nri.v1bridge.options import BridgeOptions, OptionsError
 from nri.v1bridge.status import CONNECTING
 from nri.v1bridge.stderr import replace_stderr
 from nri.v1bridge.turn import Turn
+from nri.v2 import stub
+from nri.v2.api.names import SOCKET_VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

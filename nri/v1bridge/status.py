@@ -8,21 +8,21 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from nri import __commit__, __date__, __version__
-from nri.api.runtimes import nri_version
 from nri.client import PluginError
 from nri.errors import NRIError
 from nri.types import DecodeError, gojson
 from nri.v1bridge import logs
+from nri.v2.api.runtimes import nri_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from nri.client import Invoker
     from nri.config.entries import PluginEntry
-    from nri.stub import RuntimeInfo
     from nri.v1bridge.clients import Clients
     from nri.v1bridge.ledger import Ledger
     from nri.v1bridge.served import Served
+    from nri.v2.stub import RuntimeInfo
 
 CONNECTED, CONNECTING = "connected", "connecting"
 """The states of a bridge: it has a runtime, or looks for one."""

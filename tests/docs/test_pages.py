@@ -4,14 +4,14 @@ import re
 from pathlib import Path
 
 from nri.adjust.fields import FIELDS, NEVER
-from nri.api.events import METHODS
-from nri.api.runtimes import RELEASES
 from nri.cgroups import keyed
 from nri.cgroups.knob_table import TABLE as KNOBS
 from nri.metrics.series import series
 from nri.metrics.table import TABLE as METRICS
 from nri.metrics.table import UP, UP_HELP
 from nri.testing.conformance import CHECKS
+from nri.v2.api.events import METHODS
+from nri.v2.api.runtimes import RELEASES
 from tests.support import prometheus
 
 ROOT = Path(__file__).parents[2]

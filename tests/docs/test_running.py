@@ -9,8 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from nri import adaptation, api
+from nri import adaptation
 from nri.testing.cgroup_files import CgroupFiles
+from nri.v2 import api
 from tests.support.waiting import SOON, wait_until
 
 ROOT = Path(__file__).parent.parent.parent

@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 from google.protobuf.message import Message
 
-from nri import api, stub
-from nri.api.events import PLUGIN, RUNTIME
-from nri.multiplex.codec import encode
-from nri.stub import Session
-from nri.ttrpc import Call, Code, StatusError, codec
-from nri.ttrpc.ttrpc_pb2 import Request, Response
+from nri.v2 import api, stub
+from nri.v2.api.events import PLUGIN, RUNTIME
+from nri.v2.frames import encode
+from nri.v2.stub import Session
+from nri.v2.ttrpc import Call, Code, StatusError, codec
+from nri.v2.ttrpc.ttrpc_pb2 import Request, Response
 from tests.support.waiting import SOON
 
 PAGE = Path(__file__).parent.parent.parent / "docs/wire.md"

@@ -27,7 +27,7 @@ SIGNS = ("x", "é", "€", "𝄞")
 ADJUSTING = f"""#!{sys.executable}
 import sys
 sys.path.insert(0, {str(ROOT)!r})
-from nri import api, stub
+from nri.v2 import api, stub
 
 class Adjusting(stub.V2Plugin):
     def synchronize(self, pods, containers):

@@ -1,4 +1,4 @@
-"""What nri.stub offers to authors of v2 plugins, beside a real containerd 1.7 and 2.x.
+"""What nri.v2.stub offers to authors of v2 plugins, beside a real containerd 1.7 and 2.x.
 
 The plugins run in the test's process: it connects to the socket in the runtime's mount namespace, and gives the stub
 the connections.
@@ -21,9 +21,9 @@ from harness.containerd.bridged import SOCKET, create, knob
 from harness.containerd.cri import Cri
 from harness.containerd.enclosure import Enclosure
 from harness.containerd.instance import Containerd, Release
-from nri import api, stub
-from nri.api.runtimes import nri_version
-from nri.stub.plugin import HANDLERS
+from nri.v2 import api, stub
+from nri.v2.api.runtimes import nri_version
+from nri.v2.stub.plugin import HANDLERS
 from tests.support.v2_template import filled, launchable
 from tests.support.waiting import SOON, until
 

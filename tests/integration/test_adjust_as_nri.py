@@ -7,11 +7,12 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nri import adaptation, api
+from nri import adaptation
 from nri.adjust import AdjustError, Changes, NRIAbilities
-from nri.api import from_oci
 from nri.types import DecodeError
 from nri.types.v1 import Request, Result
+from nri.v2 import api
+from nri.v2.api import from_oci
 
 SETUP = Request(state="setup", id="ctr0")
 CONTAINER = api.Container(id="ctr0", env=["A=1"], args=["sh"], mounts=[{"destination": "/a"}])

@@ -23,11 +23,11 @@ from nri.adaptation.lifecycle import PodTemplate
 from nri.errors import NRIError
 from nri.hook import Arguments
 from nri.hook import run as run_hook
-from nri.stub import RuntimeInfo
-from nri.ttrpc import StatusError
 from nri.types.v1 import Request, Result
 from nri.v1bridge import BridgeOptions, logs
 from nri.v1bridge.serving import serve
+from nri.v2.stub import RuntimeInfo
+from nri.v2.ttrpc import StatusError
 from tests.integration.adaptation.starting import SERVE, STUB, install
 from tests.integration.cli.running import inside, process
 from tests.support.host import OCI_CONFIG, Host, plugin

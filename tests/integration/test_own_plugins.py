@@ -11,8 +11,8 @@ import pytest
 
 from harness.node import BINARIES, BridgeNode
 from harness.processes import command_line, descendants, name
-from nri import api
 from nri.status import client
+from nri.v2 import api
 from tests.support.processes import is_running
 from tests.support.waiting import SOON, wait_until
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from nri import api
-from nri.ttrpc import StatusError
+from nri.v2 import api
+from nri.v2.ttrpc import StatusError
 from tests.integration.cli.running import process
 from tests.integration.v1bridge.bridge_process import BridgeProcess, start_container
 from tests.known_faults.node import PATIENCE, install_own, require

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from nri import api
+from nri.v2 import api
 from tests.integration.cli.running import process
 from tests.integration.v1bridge.bridge_process import BridgeProcess, start_container
 from tests.integration.v1bridge.site import Attached

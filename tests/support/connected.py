@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from nri.api import PodSandbox
-from nri.multiplex import ClosedError, Job, Mux, Receiver
-from nri.multiplex.codec import FrameDecoder, encode
-from nri.ttrpc import RPCClient, RPCServer, codec
-from nri.ttrpc.server import unary
-from nri.ttrpc.ttrpc_pb2 import Request, Response
+from nri.v2.api import PodSandbox
+from nri.v2.frames import FrameDecoder, encode
+from nri.v2.mux import ClosedError, Job, Mux, Receiver
+from nri.v2.ttrpc import RPCClient, RPCServer, codec
+from nri.v2.ttrpc.server import unary
+from nri.v2.ttrpc.ttrpc_pb2 import Request, Response
 from tests.support.waiting import TIMEOUT
 
 SERVICE = "test.Service"

@@ -13,7 +13,7 @@ from __future__ import annotations
 import struct
 from collections import deque
 
-from nri.ttrpc.codec import MessageFrame
+from nri.v2.ttrpc.codec import MessageFrame
 
 QUEUE = 256
 BUFFER = 4096

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from nri import api
-from nri.stub import RuntimeInfo
-from nri.ttrpc import Call
-from nri.ttrpc.ttrpc_pb2 import Request
 from nri.v1bridge import Bridge, BridgeOptions
+from nri.v2 import api
+from nri.v2.stub import RuntimeInfo
+from nri.v2.ttrpc import Call
+from nri.v2.ttrpc.ttrpc_pb2 import Request
 from tests.support.host import plugin
 from tests.support.pods import container, pod
 from tests.support.waiting import SOON

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nri import api
+from nri.v2 import api
 
 POD: dict[str, Any] = {
     "id": "6efd",

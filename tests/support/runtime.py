@@ -5,12 +5,13 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from nri import api
-from nri.api import events
-from nri.api.events import PLUGIN, RUNTIME
-from nri.multiplex import PLUGIN_SERVICE, RUNTIME_SERVICE, Mux
-from nri.ttrpc import RPCClient, RPCServer
-from nri.ttrpc.server import unary
+from nri.v2 import api
+from nri.v2.api import events
+from nri.v2.api.events import PLUGIN, RUNTIME
+from nri.v2.frames import PLUGIN_SERVICE, RUNTIME_SERVICE
+from nri.v2.mux import Mux
+from nri.v2.ttrpc import RPCClient, RPCServer
+from nri.v2.ttrpc.server import unary
 from tests.support.waiting import TIMEOUT
 
 NEW: dict[str, Any] = {"NRI_version": "v0.12.2", "registration_timeout": 5000, "request_timeout": 2500}

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from nri.multiplex import mux
-from nri.multiplex.codec import encode
+from nri.v2 import mux
+from nri.v2.frames import encode
 from tests.support.go_reader import ConnectionOverError, GoReader
 
-RAW = "tests/unit/multiplex/"
+RAW = "tests/unit/v2/mux/"
 """Tests of muxes without messages of ttRPC; single tests elsewhere have the mark ``raw``."""
 
 

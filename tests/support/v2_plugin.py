@@ -1,4 +1,4 @@
-"""A v2 plugin made by hand: a test gives its answers, and it uses nothing of nri.stub."""
+"""A v2 plugin made by hand: a test gives its answers, and it uses nothing of nri.v2.stub."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import socket
 import threading
 from typing import TYPE_CHECKING, Any, Self
 
-from nri import api
 from nri.adaptation import Runtime
-from nri.api import events
-from nri.api.events import PLUGIN, RUNTIME
-from nri.multiplex import PLUGIN_SERVICE, RUNTIME_SERVICE, Mux
-from nri.ttrpc import Call, RPCClient, RPCServer
-from nri.ttrpc.server import unary
+from nri.v2 import api
+from nri.v2.api import events
+from nri.v2.api.events import PLUGIN, RUNTIME
+from nri.v2.frames import PLUGIN_SERVICE, RUNTIME_SERVICE
+from nri.v2.mux import Mux
+from nri.v2.ttrpc import Call, RPCClient, RPCServer
+from nri.v2.ttrpc.server import unary
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:

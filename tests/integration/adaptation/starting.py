@@ -18,7 +18,7 @@ SOURCE = os.path.dirname(os.path.dirname(nri.__file__))
 STUB = f"""#!{sys.executable}
 import os, sys
 sys.path.insert(0, {SOURCE!r})
-from nri import stub
+from nri.v2 import stub
 
 class Plugin(stub.V2Plugin):
     def configure(self, config, runtime):

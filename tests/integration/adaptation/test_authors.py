@@ -1,4 +1,4 @@
-"""What an author writes with nri.stub and the builders of nri.api, and what the embedded runtime makes of it."""
+"""What an author writes with nri.v2.stub and the builders of nri.api, and what the embedded runtime makes of it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from nri import api, stub
 from nri.adaptation import Runtime
-from nri.stub.plugin import HANDLERS
+from nri.v2 import api, stub
+from nri.v2.stub.plugin import HANDLERS
 from tests.support.v2_plugin import container, pod
 from tests.support.waiting import SOON
 

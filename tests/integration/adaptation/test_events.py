@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from nri import api, stub
 from nri.adaptation import AdaptationError, ConflictError, EventError, Exchange, Runtime
 from nri.adaptation.lifecycle import PodTemplate
 from nri.adaptation.recording import Replayer
-from nri.api import Event, events
-from nri.ttrpc import Code, StatusError
+from nri.v2 import api, stub
+from nri.v2.api import Event, events
+from nri.v2.ttrpc import Code, StatusError
 from tests.support.v2_plugin import ALL, Plugin, adjusts, container, pod, quota, updates
 from tests.support.waiting import SOON
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nri import api
 from nri.adaptation import AdaptationError, Runtime
-from nri.ttrpc import StatusError
+from nri.v2 import api
+from nri.v2.ttrpc import StatusError
 from tests.integration.adaptation.starting import install, outside
 from tests.support.v2_plugin import Plugin, pod
 from tests.support.waiting import SOON, wait_until

@@ -25,7 +25,7 @@ LOGGER = STUB + "    def create_container(self, request, call):\n        print(r
 SETTER = (
     STUB
     + "    def create_container(self, request, call):\n"
-    + "        from nri import api\n"
+    + "        from nri.v2 import api\n"
     + "        return api.CreateContainerResponse(adjust={'annotations': {'a': '1', 'b': '2'}})\n"
 )
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nri import api, stub
 from nri.adaptation import AdaptationError, Exchange, Runtime
 from nri.adaptation.lifecycle import PodTemplate
 from nri.adaptation.store import MAX_PART, parts
-from nri.ttrpc import MAX_DATA
+from nri.v2 import api, stub
+from nri.v2.ttrpc import MAX_DATA
 from tests.support.v2_plugin import Plugin, container, pod
 from tests.support.waiting import SOON
 

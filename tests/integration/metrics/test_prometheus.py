@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nri import api
-from nri.ttrpc import StatusError
+from nri.v2 import api
+from nri.v2.ttrpc import StatusError
 from tests.integration.v1bridge.bridge_process import a_bridge
 from tests.support import prometheus
 from tests.support.host import plugin

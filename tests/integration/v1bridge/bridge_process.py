@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nri import api
+from nri.v2 import api
 from tests.support.host import plugin
 from tests.support.node import Node
 from tests.support.pods import container, pod

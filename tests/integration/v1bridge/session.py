@@ -6,8 +6,8 @@ import socket
 import threading
 from typing import TYPE_CHECKING, Any
 
-from nri import api
-from nri.stub import Identity, Session
+from nri.v2 import api
+from nri.v2.stub import Identity, Session
 from tests.support.node import Node
 from tests.support.pods import container, pod
 from tests.support.runtime import Runtime

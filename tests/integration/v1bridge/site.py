@@ -12,10 +12,11 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nri import adaptation, stub
+from nri import adaptation
 from nri.config.entries import PluginEntry
-from nri.stub import Identity, Session
 from nri.v1bridge import Bridge
+from nri.v2 import stub
+from nri.v2.stub import Identity, Session
 from tests.support.connected import at_work
 from tests.support.node import bridge_options
 from tests.support.pods import container, pod

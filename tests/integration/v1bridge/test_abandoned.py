@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from nri import api
 from nri.errors import NRIError
+from nri.v2 import api
 from tests.integration.v1bridge.session import Connected
 from tests.support.host import plugin
 from tests.support.pods import container, pod

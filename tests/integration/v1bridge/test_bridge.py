@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from nri import api
-from nri.stub import RuntimeInfo
-from nri.stub.plugin import handlers
-from nri.ttrpc import Code, StatusError
 from nri.v1bridge import Bridge, BridgeOptions
+from nri.v2 import api
+from nri.v2.stub import RuntimeInfo
+from nri.v2.stub.plugin import handlers
+from nri.v2.ttrpc import Code, StatusError
 from tests.support.host import plugin
 from tests.support.node import Node, call
 from tests.support.pods import pod

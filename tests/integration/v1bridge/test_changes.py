@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from nri import api
 from nri.adjust import cdi
-from nri.ttrpc import StatusError
+from nri.v2 import api
+from nri.v2.ttrpc import StatusError
 from tests.support.host import Host, plugin
 from tests.support.node import Node, call
 from tests.support.pods import container, pod

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nri import api
-from nri.stub import RuntimeInfo
-from nri.ttrpc import StatusError
 from nri.v1bridge import Bridge, BridgeOptions, clients
+from nri.v2 import api
+from nri.v2.stub import RuntimeInfo
+from nri.v2.ttrpc import StatusError
 from tests.support.node import Node, bridge_options
 from tests.support.pods import container, pod
 from tests.support.waiting import SOON, wait_until

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nri import config
-from nri.ttrpc import StatusError
+from nri.v2.ttrpc import StatusError
 from tests.integration.cli.running import inside
 from tests.integration.v1bridge.bridge_process import start_container
 from tests.integration.v1bridge.site import Attached, start_error

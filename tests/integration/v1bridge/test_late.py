@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from nri import api
 from nri.errors import NRIError
-from nri.ttrpc import StatusError
+from nri.v2 import api
+from nri.v2.ttrpc import StatusError
 from tests.integration.v1bridge.bridge_process import COMMAND, BridgeProcess, slow, start_container
 from tests.support.host import plugin
 from tests.support.node import Node

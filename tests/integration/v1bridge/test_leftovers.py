@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nri import api
 from nri.config.entries import PluginEntry
 from nri.errors import NRIError
+from nri.v2 import api
 from tests.integration.v1bridge.bridge_process import BridgeProcess, slow, start_container
 from tests.support.host import plugin
 from tests.support.pods import container, pod

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from harness.node import PLUGIN
-from nri import api
 from nri.errors import NRIError
-from nri.multiplex import codec as frames
-from nri.multiplex import mux as mux_module
-from nri.stub import runner
-from nri.ttrpc import Code, StatusError, codec
-from nri.ttrpc.ttrpc_pb2 import Request
+from nri.v2 import api, frames
+from nri.v2 import mux as mux_module
+from nri.v2.stub import runner
+from nri.v2.ttrpc import Code, StatusError, codec
+from nri.v2.ttrpc.ttrpc_pb2 import Request
 from tests.integration.v1bridge.bridge_process import start_container
 from tests.integration.v1bridge.session import Connected, ask
 from tests.integration.v1bridge.site import AMPLE

@@ -16,8 +16,8 @@ import pytest
 
 from nri.client import resident
 from nri.process import conversation, launch, wait
-from nri.stub.session import ANSWER_EARLY
 from nri.v1bridge.served import MARGIN
+from nri.v2.stub.session import ANSWER_EARLY
 from tests.integration.v1bridge.site import AMPLE, SHORT, Site, install
 from tests.support.host import Host
 from tests.support.processes import all_reaped, kill, open_fds

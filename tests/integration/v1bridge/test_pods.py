@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nri import api
+from nri.v2 import api
 from tests.support.node import Node, call
 from tests.support.pods import container
 

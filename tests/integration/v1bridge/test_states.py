@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 import nri
-from nri import api
 from nri.errors import NRIError
+from nri.v2 import api
 from tests.integration.v1bridge.session import Connected
 from tests.support.connected import at_work
 from tests.support.host import Host, plugin

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from harness.node import ROOT
-from nri import api
 from nri.errors import NRIError
-from nri.ttrpc import StatusError
+from nri.v2 import api
+from nri.v2.ttrpc import StatusError
 from tests.integration.v1bridge.bridge_process import BridgeProcess, slow, start_container
 from tests.support.host import plugin
 from tests.support.pods import container, pod

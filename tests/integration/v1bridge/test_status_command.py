@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nri.status import client
-from nri.ttrpc import StatusError
+from nri.v2.ttrpc import StatusError
 from tests.integration.cli.running import Ran, inside
 from tests.integration.v1bridge.bridge_process import BridgeProcess, start_container
 from tests.support.host import plugin

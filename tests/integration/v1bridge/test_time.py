@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from nri import api
 from nri.errors import NRIError
-from nri.stub.session import ANSWER_EARLY
-from nri.ttrpc import Code, StatusError
 from nri.v1bridge import served as module
+from nri.v2 import api
+from nri.v2.stub.session import ANSWER_EARLY
+from nri.v2.ttrpc import Code, StatusError
 from tests.integration.v1bridge.session import Connected, ask
 from tests.support.host import plugin
 from tests.support.node import Node

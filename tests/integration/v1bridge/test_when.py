@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from nri import api
+from nri.v2 import api
 from tests.integration.v1bridge.site import Attached, entry, install
 from tests.support.node import Node, call
 from tests.support.pods import container, pod

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from google.protobuf import json_format
 
-from nri import api
 from nri.adaptation.applying import adjust, update
+from nri.v2 import api
 
 
 def as_dict(message: Any) -> dict[str, Any]:

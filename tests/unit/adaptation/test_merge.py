@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from google.protobuf.descriptor import FieldDescriptor
 
-from nri import api
 from nri.adaptation import ConflictError
 from nri.adaptation.fields import ADDED, FIELDS, LIST, MAP, changed_fields
 from nri.adaptation.merging import Merger
+from nri.v2 import api
 
 SETTABLE = [path for path, rule in FIELDS.items() if rule.kind != ADDED and rule.owner]
 REMOVABLE = [path for path, rule in FIELDS.items() if rule.removable]

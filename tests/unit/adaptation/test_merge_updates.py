@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from google.protobuf import json_format
 
-from nri import api
 from nri.adaptation import AdaptationError, ConflictError, EventError, merge
 from nri.adaptation.fields import FIELDS, LIST, MAP, changed_fields
+from nri.v2 import api
 from tests.unit.adaptation.test_merge import SETTABLE, message
 
 RESOURCES = "linux.resources."

@@ -10,9 +10,9 @@ import pytest
 import yaml
 
 from nri import config
-from nri.stub import DEFAULT_SOCKET
 from nri.v1bridge import BridgeOptions
 from nri.v1bridge.serving import LAST_CALLS
+from nri.v2.stub import DEFAULT_SOCKET
 from tests.support import kustomize
 from tests.support.installing import DEPLOY, ROOT
 

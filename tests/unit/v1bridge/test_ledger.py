@@ -19,7 +19,7 @@ from nri.v1bridge.ledger import Ledger
 from tests.support.node import call
 
 if TYPE_CHECKING:
-    from nri.ttrpc import Call
+    from nri.v2.ttrpc import Call
 
 CONF = "/etc/nri/resource.d/10.conf"
 

@@ -138,7 +138,7 @@ def test_a_plugins_line_differs_from_the_bridges_own(log: Log) -> None:
 
 
 def test_lines_below_the_level_are_left_out(log: Log) -> None:
-    logger = logging.getLogger("nri.stub")
+    logger = logging.getLogger("nri.v2.stub")
     for level in ("debug", "info", "warning", "error"):
         log.set_up(log_level=level)
         for text, each in (("d", 10), ("i", 20), ("w", 30), ("e", 40)):
@@ -152,7 +152,7 @@ def test_a_traceback_stays_in_its_line(log: Log, log_format: str) -> None:
     try:
         raise ValueError("a\nb")
     except ValueError:
-        logging.getLogger("nri.ttrpc").exception("it failed")
+        logging.getLogger("nri.v2.ttrpc").exception("it failed")
     (line,) = log.lines
     assert "it failed" in line
     assert "ValueError" in line

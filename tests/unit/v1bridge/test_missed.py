@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from nri import api
 from nri.v1bridge import missed
+from nri.v2 import api
 from tests.support.pods import container, pod
 
 STATES = api.ContainerState

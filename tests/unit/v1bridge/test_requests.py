@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from nri import api
 from nri.testing import recorded, recordings
 from nri.types.v1 import Request, State
 from nri.v1bridge import requests
 from nri.v1bridge.requests import Pods
+from nri.v2 import api
 
 GOLDEN = recordings("*adapter*")
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from nri.api import LinuxResources, PodSandbox
 from nri.v1bridge import requests as module
 from nri.v1bridge.requests import Pods
+from nri.v2.api import LinuxResources, PodSandbox
 
 WHOLE: dict[str, Any] = {
     "id": "6efd",

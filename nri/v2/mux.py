@@ -1,0 +1,351 @@
+"""A mux: one socket that carries several channels, and the two threads that read it.
+
+- **The event thread**, which calls :meth:`Mux.run`, reads, hands the bytes to the receivers, and does the jobs that
+  they return, in order. An NRI runtime sends the next event when it has the answer of the last one, so nobody waits
+  meanwhile, and no thread has to wake another.
+- **The relief thread** sleeps on a timer that the event thread sets before each job. It takes over when a job lasts
+  longer than :data:`RELIEVED_AFTER`: it reads, so that the jobs which arrive wait in the queue with the times of
+  their arrival, and has the receivers do what is due, until the job has ended.
+
+One thread at a time reads and calls the receivers. Any thread may send. ``send`` blocks until the kernel has taken
+all, at most :data:`SEND_TIMEOUT` seconds; a peer that takes nothing for longer loses the connection, because half of
+a message may have been sent. The first reason to close is kept.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import os
+import select
+import socket
+import struct
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from nri.errors import NRIError
+from nri.v2.frames import FrameDecoder, ProtocolError, encode
+
+RELIEVED_AFTER = 0.02
+"""Seconds after which a job does not keep the connection from being read."""
+
+SEND_TIMEOUT = 10
+"""Seconds that the peer has to take what is sent."""
+
+QUIET, QUIET_WITHIN = 0.002, 0.05
+"""Seconds without input after which the event thread does what can wait, and after which it does so anyway."""
+
+_CHUNK = 64 * 1024
+_LONGEST_WAIT = 3600.0  # seconds; a peer's deadline may lie further ahead than poll can count
+
+_CLOCK_MONOTONIC = 1
+_TFD_CLOEXEC = 0o2000000
+_NS = 1_000_000_000
+
+_libc = ctypes.PyDLL(None, use_errno=True)  # no call blocks, so none gives up the interpreter's lock
+_Spec = ctypes.c_long * 4  # struct itimerspec: seconds and nanoseconds of the interval, and of the time
+
+log = logging.getLogger("nri.v2.mux")
+
+Job = Callable[[], object]
+"""A unit of work for the event thread. Its result is ignored; it must not raise."""
+
+
+class ClosedError(NRIError):
+    """The connection is closed; ``str()`` is the reason. Expected whenever a peer goes away."""
+
+
+class Receiver:
+    """Receives the bytes of a channel. This base class drops them."""
+
+    def receive(self, data: bytes) -> Sequence[Job] | None:
+        """Take the next bytes without blocking; return jobs for work that may block.
+
+        :raises ProtocolError: when the connection can no longer be used.
+        """
+
+    def closed(self, reason: ClosedError) -> None:
+        """Take note that the connection is closed. Called once."""
+
+    def due(self) -> float | None:
+        """Return the time of :func:`time.monotonic` at which to call :meth:`expire`; None for never."""
+
+    def expire(self) -> None:
+        """Do what is due, while a job runs that takes long."""
+
+
+class Channel(Protocol):
+    """One stream of messages in each direction."""
+
+    def attach(self, receiver: Receiver) -> None:
+        """Pass the received bytes to ``receiver``. Do it before the connection runs: earlier bytes are dropped."""
+
+    def send(self, message: bytes) -> None:
+        """Send one whole message. Any thread may call this.
+
+        :raises ClosedError: when the connection is closed, or closes because the message cannot be sent.
+        """
+
+    def later(self, function: Job) -> None:
+        """Call a function when no event keeps the event thread busy; once, if it is given several times until then.
+
+        Only the event thread may call this.
+        """
+
+    def wait(self, done: threading.Lock, timeout: float | None = None) -> bool:
+        """Acquire ``done``, which the receiver releases when the awaited bytes have arrived.
+
+        Returns False when ``timeout`` seconds pass before that; None waits without a limit.
+        """
+
+
+class Mux:
+    """A connected stream socket, which it owns, that carries several channels.
+
+    Data for a channel that is not open are dropped.
+
+    :param max_payload: bytes of the longest payload in either direction; by default
+        :data:`nri.v2.frames.MAX_PAYLOAD`.
+    """
+
+    def __init__(self, sock: socket.socket, *, max_payload: int | None = None) -> None:
+        sock.setblocking(True)
+        timeout = struct.pack("ll", int(SEND_TIMEOUT), int(SEND_TIMEOUT % 1 * 1e6))  # struct timeval
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, timeout)
+        self._socket = sock
+        self._decoder = FrameDecoder(max_payload)
+        self._max_payload = max_payload
+        self._receivers: dict[int, Receiver] = {}
+        self._buffer = memoryview(bytearray(_CHUNK))
+        self._timer = _Timer()
+        self._jobs: deque[Job] = deque()
+        self._later: dict[Job, None] = {}  # in order
+        self._later_by = 0.0
+        self._event_thread = 0
+        self._turn = threading.Lock()  # held while a job begins or the queue is left, and while it is relieved
+        self._job = 0  # the number of the job that runs; 0 while the event thread reads
+        self._count = 0
+        self._sending, self._closing = threading.Lock(), threading.Lock()
+        self._has_notified = False
+        self.reason: ClosedError | None = None
+        """The reason for which it is closed; None while it is open."""
+
+    def open(self, number: int) -> Channel:
+        """Open a channel. Attach its receiver before :meth:`run`: data that arrive earlier are dropped."""
+        return _MuxChannel(self, number)
+
+    def run(self) -> ClosedError:
+        """Read, and do the jobs, until the connection is closed, by the peer or by us; returns the reason.
+
+        It returns when the job that runs then has ended; those that have not begun are dropped.
+        """
+        self._event_thread = threading.get_ident()
+        relief = threading.Thread(target=self._relieve, name="relief", daemon=True)
+        try:
+            relief.start()
+        except RuntimeError as error:  # the limit of threads is reached
+            self.close(f"a thread cannot be started: {error}")
+        input_ = select.poll()
+        input_.register(self._socket, select.POLLIN)
+        try:
+            while self.reason is None:
+                if self._later and (time.monotonic() >= self._later_by or not input_.poll(QUIET * 1000)):
+                    later, self._later = self._later, {}
+                    self._jobs += later
+                else:
+                    self._read()
+                self._work()
+        finally:
+            reason = self.close("the event thread was interrupted")
+            if relief.ident is not None:
+                relief.join()
+            with self._sending:  # a closed descriptor's number may be reused
+                self._timer.close()
+                self._socket.close()
+            for function in self._later:
+                _do(function)
+        return reason
+
+    def close(self, reason: str) -> ClosedError:
+        """Close the connection, unless it is closed already; returns the first reason."""
+        with self._closing:
+            if self.reason is None:
+                self.reason = ClosedError(reason)
+            has_notified, self._has_notified = self._has_notified, True
+            if not has_notified:
+                self._timer.set(0)
+                try:
+                    self._socket.shutdown(socket.SHUT_RDWR)  # wakes the threads that read and send
+                except OSError:
+                    pass  # the peer was faster
+        if not has_notified:
+            for receiver in list(self._receivers.values()):
+                receiver.closed(self.reason)
+        return self.reason
+
+    def send(self, number: int, message: bytes) -> None:
+        """Send one whole message on a channel, as :meth:`Channel.send`."""
+        data = encode(number, message, self._max_payload)
+        with self._sending:
+            if self.reason is not None:
+                raise self.reason.with_traceback(None)  # the traceback would grow with every send
+            try:
+                self._socket.sendall(data)
+            except OSError as error:
+                stalled = isinstance(error, BlockingIOError)
+                why = f"it took nothing for {SEND_TIMEOUT} s" if stalled else error.strerror or str(error)
+            else:
+                return
+        raise self.close(f"sending to the peer failed: {why}").with_traceback(None)
+
+    def wait(self, done: threading.Lock, timeout: float | None = None) -> bool:
+        """Acquire ``done``, as :meth:`Channel.wait`."""
+        if threading.get_ident() == self._event_thread:
+            self._timer.set(0)  # nobody else reads
+        return done.acquire(timeout=-1 if timeout is None else min(max(0.0, timeout), threading.TIMEOUT_MAX))
+
+    def attach(self, number: int, receiver: Receiver) -> None:
+        """Pass the bytes of a channel to ``receiver``."""
+        self._receivers[number] = receiver
+
+    def later(self, function: Job) -> None:
+        """Call a function when it is quiet, as :meth:`Channel.later`."""
+        if not self._later:
+            self._later_by = time.monotonic() + QUIET_WITHIN
+        self._later[function] = None
+
+    def _work(self) -> None:
+        """Do the jobs that have arrived, and those that arrive meanwhile."""
+        while True:
+            with self._turn:
+                self._job = 0
+                if self.reason is not None:
+                    self._jobs.clear()
+                if not self._jobs:
+                    return
+                job = self._jobs.popleft()
+                self._count += 1
+                self._job = self._count
+            self._timer.set(RELIEVED_AFTER)
+            _do(job)
+
+    def _relieve(self) -> None:
+        """Read in place of the event thread, for each job that lasts long."""
+        poll = select.poll()
+        poll.register(self._socket, select.POLLIN)
+        while True:
+            self._timer.wait()
+            job = self._job
+            while self.reason is None and job == self._job != 0:
+                try:
+                    for receiver in self._receivers.values():
+                        receiver.expire()
+                    due = [at for receiver in self._receivers.values() if (at := receiver.due()) is not None]
+                    left = max(0.0, min([_LONGEST_WAIT, *[at - time.monotonic() for at in due]]))
+                    has_input = poll.poll(left * 1000)
+                    with self._turn:
+                        if has_input and job == self._job:
+                            self._read(socket.MSG_DONTWAIT)
+                except Exception:
+                    log.exception("a deadline could not be handled")
+                    self.close("a deadline could not be handled")
+            if self.reason is not None:
+                return
+
+    def _read(self, flags: int = 0) -> None:
+        """Read once, and put the jobs that follow into the queue."""
+        try:
+            size = self._socket.recv_into(self._buffer, 0, flags)
+            if not size:
+                self.close("the peer closed the connection")
+            for number, piece in self._decoder.feed(bytes(self._buffer[:size])):
+                if (receiver := self._receivers.get(number)) is not None:
+                    self._jobs += receiver.receive(piece) or ()
+        except BlockingIOError:
+            pass
+        except ProtocolError as error:
+            self.close(f"the peer broke the protocol: {error}")
+        except OSError as error:
+            self.close(f"reading failed: {error.strerror or error}")
+        except Exception:  # the bytes that were read are lost
+            log.exception("what was read could not be handled")
+            self.close("what was read could not be handled")
+
+
+class _MuxChannel:
+    """One channel of a mux. A Go peer reads no other frames than :func:`nri.v2.frames.encode` makes."""
+
+    def __init__(self, mux: Mux, number: int) -> None:
+        self._mux, self._number = mux, number
+
+    def later(self, function: Job) -> None:
+        self._mux.later(function)
+
+    def wait(self, done: threading.Lock, timeout: float | None = None) -> bool:
+        return self._mux.wait(done, timeout)
+
+    def attach(self, receiver: Receiver) -> None:
+        self._mux.attach(self._number, receiver)
+
+    def send(self, message: bytes) -> None:
+        self._mux.send(self._number, message)
+
+
+def _do(job: Job) -> None:
+    """Do a job. One that raises is a bug, and must not end the event thread."""
+    try:
+        job()
+    except Exception:
+        log.exception("a job has failed")
+
+
+def inherited_socket(descriptor: int) -> socket.socket:
+    """Return the connected socket that this process inherited as ``descriptor``.
+
+    :raises NRIError: when it is not a connected socket; it stays open then.
+    """
+    sock = None
+    try:
+        sock = socket.socket(fileno=descriptor)
+        sock.getpeername()
+        sock.set_inheritable(False)
+    except OSError as error:
+        if sock is not None:
+            sock.detach()  # do not close a descriptor that is not ours
+        raise NRIError(f"descriptor {descriptor} is not a connected socket: {error.strerror}") from error
+    return sock
+
+
+class _Timer:
+    """A timer as a file descriptor: timerfd(2), which Python has from 3.13 only.
+
+    It is set again without waking the thread that waits for it.
+
+    :raises OSError: when the kernel gives no descriptor.
+    """
+
+    def __init__(self) -> None:
+        self._fd: int = _libc.timerfd_create(_CLOCK_MONOTONIC, _TFD_CLOEXEC)
+        if self._fd < 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
+
+    def set(self, seconds: float) -> None:
+        """Expire once, in so many seconds, instead of at any time set before. Any thread may call this."""
+        ns = max(1, int(seconds * _NS))  # 0 would disarm it
+        _libc.timerfd_settime(self._fd, 0, _Spec(0, 0, ns // _NS, ns % _NS), None)
+
+    def wait(self) -> None:
+        """Wait until it expires."""
+        os.read(self._fd, 8)
+
+    def close(self) -> None:
+        """Close the descriptor."""
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    __del__ = close

@@ -1,0 +1,202 @@
+"""Keep a plugin connected: to the runtime that launched it, or to any runtime that listens.
+
+A plugin that a runtime launches inherits a connected socket, with its number in the environment, and ends with it. A
+plugin that is given a connected socket ends with that one. A plugin from outside connects again whenever the
+connection ends: a runtime may restart, and must find its plugins.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import socket
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
+
+from nri.errors import NRIError, escape
+from nri.places import DEFAULT_SOCKET
+from nri.v2.api import ContainerUpdate
+from nri.v2.api.names import SOCKET_VARIABLE
+from nri.v2.mux import ClosedError, inherited_socket
+from nri.v2.stub.plugin import Identity, RuntimeInfo, V2Plugin, handlers
+from nri.v2.stub.session import REGISTRATION_TIMEOUT, REQUEST_TIMEOUT, Session
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.05, 0.8
+"""Seconds between attempts to connect: doubled each time, with jitter so that plugins don't connect all at once."""
+
+log = logging.getLogger("nri.v2.stub")
+
+
+class Runner:
+    """Keeps a plugin connected.
+
+    :param path: the runtime's socket, for a plugin that no runtime has launched.
+    :param sock: a connected stream socket to use instead of the environment's and of ``path``. It belongs to the
+        runner, which closes it, and does not connect again.
+    :param connect: called with ``path`` for each connection to a runtime, in place of connecting to a Unix socket. It
+        returns a connected stream socket, or raises an OSError; then it is called again after a pause.
+    :param build: the plugin's build, which the log shows beside its name.
+    :raises NRIError: when the name or index is unknown, the plugin handles no event, or a socket is not connected.
+    """
+
+    def __init__(
+        self,
+        plugin: V2Plugin,
+        *,
+        name: str = "",
+        index: str = "",
+        path: str = DEFAULT_SOCKET,
+        sock: socket.socket | None = None,
+        connect: Callable[[str], socket.socket] | None = None,
+        environment: Mapping[str, str] = os.environ,
+        executable: str = "",
+        build: str = "",
+    ) -> None:
+        handlers(plugin)  # raises early
+        self.identity = Identity.find(environment, executable or sys.argv[0], name=name, index=index)
+        self._plugin, self._path, self._build = plugin, path, build
+        self._connect = connect or _connect_unix
+        self._connected = _inherited(environment) if sock is None else _given(sock)
+        self._stopped = threading.Event()
+        self._session: Session | None = None
+        self._latest: Session | None = None
+
+    @property
+    def runtime(self) -> RuntimeInfo | None:
+        """The runtime of the current connection, else of the last one; None until it has configured the plugin."""
+        return None if self._latest is None else self._latest.runtime
+
+    @property
+    def registration_timeout(self) -> float:
+        """Seconds that the plugin has to register; runtimes' default until a runtime has sent its own."""
+        return (self.runtime and self.runtime.registration_timeout) or REGISTRATION_TIMEOUT
+
+    @property
+    def request_timeout(self) -> float:
+        """Seconds that the plugin has to answer a request; runtimes' default until a runtime has sent its own."""
+        return (self.runtime and self.runtime.request_timeout) or REQUEST_TIMEOUT
+
+    def run(self) -> ClosedError | None:
+        """Serve the given or inherited connection until it is closed; otherwise connect, repeatedly, until stopped.
+
+        Returns the reason why the last connection was closed; None without a connection.
+        """
+        if self._connected is not None:
+            return self._serve(Session(self._plugin, self.identity, self._connected))
+        reason = None
+        pause, reported = FIRST_PAUSE, ""
+        while not self._stopped.is_set():
+            log.debug("connecting to %s", self._path)
+            try:
+                sock = _connected(self._connect(self._path))
+            except OSError as error:
+                failure = f"no runtime at {self._path}: {error.strerror or error}"
+            else:
+                session = Session(self._plugin, self.identity, sock)
+                reason = self._serve(session)
+                failure = "" if session.synchronized else f"not accepted at {self._path}: {reason}"
+            if not failure:
+                pause = FIRST_PAUSE
+            elif failure != reported and not self._stopped.is_set():  # a runtime may be away for hours
+                log.warning("%s; retrying until a runtime accepts the connection", failure)
+            reported = failure
+            wait = pause * random.uniform(0.5, 1.0)  # noqa: S311 - not a secret
+            log.debug("%s; next attempt in %.2f s", failure or "disconnected", wait)
+            self._stopped.wait(wait)
+            pause = min(2 * pause, LONGEST_PAUSE)
+        return reason
+
+    def stop(self, *, grace: float = 0.0) -> None:
+        """Close the connection as :meth:`Session.close`, and make :meth:`run` return. Another thread calls this."""
+        self._stopped.set()
+        if (session := self._session) is not None:
+            session.close("the plugin was stopped", grace=grace)
+
+    def update_containers(
+        self, updates: Sequence[ContainerUpdate], *, timeout: float | None = None
+    ) -> list[ContainerUpdate]:
+        """Call :meth:`Session.update_containers` on the current connection.
+
+        :raises NRIError: also when the plugin is not connected.
+        """
+        if (session := self._session) is None:
+            raise NRIError("not connected to a runtime")
+        return session.update_containers(updates, timeout=timeout)
+
+    def _serve(self, session: Session) -> ClosedError:
+        self._session = self._latest = session
+        if self._stopped.is_set():
+            session.close("the plugin was stopped")
+        log.info("connected as %s", f"{self.identity} {self._build}".rstrip())
+        try:
+            reason = session.run()
+        finally:
+            self._session = None
+        log.info("disconnected: %s", reason)
+        return reason
+
+
+def run(
+    plugin: V2Plugin,
+    *,
+    name: str = "",
+    index: str = "",
+    path: str = DEFAULT_SOCKET,
+    sock: socket.socket | None = None,
+    connect: Callable[[str], socket.socket] | None = None,
+) -> None:
+    """Serve ``plugin``: until its connection is closed, if a runtime launched it or ``sock`` is given; else for ever.
+
+    The parameters are those of :class:`Runner`.
+
+    :raises NRIError: when its name or index is unknown, it handles no event, or a socket is not connected.
+    """
+    Runner(plugin, name=name, index=index, path=path, sock=sock, connect=connect).run()
+
+
+def _inherited(environment: Mapping[str, str]) -> socket.socket | None:
+    if (number := environment.get(SOCKET_VARIABLE)) is None:
+        return None
+    if not number.isascii() or not number.isdigit() or len(number) > 6:
+        raise NRIError(f"{SOCKET_VARIABLE} is {number!r}, expected the number of a descriptor")
+    return inherited_socket(int(number))
+
+
+def _given(sock: Any) -> socket.socket:
+    """Return the connected socket that an author gives; it stays open on an error."""
+    try:
+        _check(sock)
+    except OSError as error:
+        raise NRIError(f"the given socket is not connected: {error.strerror or error}") from error
+    return cast(socket.socket, sock)
+
+
+def _connected(sock: Any) -> socket.socket:
+    """Return what an author's ``connect`` has returned; it is closed on an error."""
+    try:
+        _check(sock)
+    except BaseException:
+        if isinstance(sock, socket.socket):
+            sock.close()
+        raise
+    return cast(socket.socket, sock)
+
+
+def _check(sock: Any) -> None:
+    if not isinstance(sock, socket.socket) or sock.type != socket.SOCK_STREAM:
+        raise NRIError(f"found {escape(f'{sock!r:.120}')}, expected a connected stream socket")
+    sock.getpeername()
+
+
+def _connect_unix(path: str) -> socket.socket:
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        sock.setblocking(False)  # a local connect() succeeds at once or, when the backlog is full, fails at once
+        sock.connect(path)
+    except BaseException:
+        sock.close()
+        raise
+    return sock

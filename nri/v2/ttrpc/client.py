@@ -1,0 +1,136 @@
+"""The client's end of a ttRPC channel: any thread calls, and waits for its answer until its deadline."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from typing import TypeVar
+
+from google.protobuf.message import DecodeError, Message
+
+from nri.errors import NRIError
+from nri.v2.mux import Channel, Receiver
+from nri.v2.ttrpc import codec
+from nri.v2.ttrpc.status import Code, DeadlineError, StatusError
+from nri.v2.ttrpc.ttrpc_pb2 import Request, Response
+
+Out = TypeVar("Out", bound="Message")
+
+
+class _PendingCall:
+    """A call that waits for its answer. The thread that reads wakes the caller, which decodes the answer."""
+
+    def __init__(self) -> None:
+        self.done = threading.Lock()  # a threading.Event would be three objects, and slower
+        self.done.acquire()
+        self.result: codec.MessageFrame | codec.Oversized | NRIError | None = None
+
+
+class RPCClient(Receiver):
+    """Calls the methods of the server at the other end of ``channel``.
+
+    :param max_request: bytes of the longest request that is sent; by default :data:`nri.v2.ttrpc.MAX_DATA`.
+    """
+
+    def __init__(self, channel: Channel, *, max_request: int | None = None) -> None:
+        self._channel = channel
+        self._max_request = codec.MAX_DATA if max_request is None else max_request
+        self._decoder = codec.MessageDecoder()
+        self._pending: dict[int, _PendingCall] = {}
+        self._next_stream = 1
+        self._sending, self._lock = threading.Lock(), threading.Lock()
+        self._closed: NRIError | None = None
+        channel.attach(self)
+
+    def call(
+        self,
+        service: str,
+        method: str,
+        request: Message,
+        response: type[Out],
+        *,
+        timeout: float | None = None,
+        metadata: Mapping[str, str] | None = None,
+    ) -> Out:
+        """Call a method and wait for its answer.
+
+        :param timeout: seconds, which are sent to the server; None waits as long as the connection lives.
+        :raises StatusError: with the server's status when it is not OK; INTERNAL when its answer can't be decoded;
+            RESOURCE_EXHAUSTED for a message that is too long; a DeadlineError when it does not answer in time.
+        :raises NRIError: when the connection is closed.
+        """
+        envelope = Request(service=service, method=method, payload=request.SerializeToString())
+        if timeout is not None:
+            envelope.timeout_nano = max(1, int(timeout * 1e9))
+        for key, value in (metadata or {}).items():
+            envelope.metadata.add(key=key, value=value)
+        data = envelope.SerializeToString()
+        if len(data) > self._max_request:
+            what = f"a request of {len(data)} bytes, at most {self._max_request} can be sent"
+            raise StatusError(Code.RESOURCE_EXHAUSTED, what)
+        started = time.monotonic()
+        stream, pending = self._send(data)
+        left = None if timeout is None else timeout - (time.monotonic() - started)
+        if not self._channel.wait(pending.done, left):
+            with self._lock:
+                self._pending.pop(stream, None)
+            raise DeadlineError(f"{method}: no answer within {timeout:g} s")
+        if isinstance(pending.result, NRIError):
+            raise pending.result.with_traceback(None)
+        try:
+            return response.FromString(_payload(pending.result))
+        except DecodeError:
+            what = f"the answer to {method} is not a {response.DESCRIPTOR.full_name}"
+            raise StatusError(Code.INTERNAL, what) from None
+
+    def receive(self, data: bytes) -> None:
+        """Take a piece of the channel's bytes."""
+        for message in self._decoder.feed(data):
+            if message.type != codec.RESPONSE:
+                continue  # a client serves no requests
+            with self._lock:
+                pending = self._pending.pop(message.stream, None)
+            if pending is not None:  # otherwise it came after its deadline
+                pending.result = message
+                pending.done.release()
+
+    def closed(self, reason: NRIError) -> None:
+        """End every pending call with ``reason``."""
+        with self._lock:
+            self._closed = self._closed or reason
+            pending, self._pending = self._pending, {}
+        for call in pending.values():
+            call.result = reason
+            call.done.release()
+
+    def _send(self, data: bytes) -> tuple[int, _PendingCall]:
+        pending = _PendingCall()
+        # Send in the order of the numbers: a server refuses a stream that is not above the last.
+        with self._sending:
+            stream = self._next_stream
+            self._next_stream += 2
+            with self._lock:
+                if self._closed is not None:
+                    raise self._closed.with_traceback(None)  # the traceback would grow with every call
+                self._pending[stream] = pending
+            try:
+                self._channel.send(codec.encode(stream, codec.REQUEST, data))
+            except NRIError:
+                with self._lock:
+                    self._pending.pop(stream, None)
+                raise
+        return stream, pending
+
+
+def _payload(answer: codec.MessageFrame | codec.Oversized | None) -> bytes:
+    if isinstance(answer, codec.Oversized):
+        what = f"an answer of {answer.length} bytes, at most {codec.MAX_DATA} are taken"
+        raise StatusError(Code.RESOURCE_EXHAUSTED, what)
+    try:
+        response = Response.FromString(b"" if answer is None else answer.data)
+    except DecodeError:
+        raise StatusError(Code.INTERNAL, "the answer is not a ttrpc.Response") from None
+    if response.HasField("status") and response.status.code != Code.OK:
+        raise StatusError(response.status.code, response.status.message)
+    return response.payload

@@ -1,0 +1,83 @@
+"""The table of events, and the masks made from it."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nri.v2 import api
+from nri.v2.api import events, runtime_pb2
+
+PLUGIN = runtime_pb2.DESCRIPTOR.services_by_name["Plugin"].methods_by_name
+
+
+def test_table_has_every_event_in_order_with_the_messages_of_its_call() -> None:
+    values = api.Event.values()
+    assert [method.event for method in events.METHODS] == values[1:-1]
+    assert (values[0], values[-1]) == (api.Event.UNKNOWN, api.Event.LAST)
+    assert set(events.BY_RPC) == set(PLUGIN) - {"Configure", "Synchronize", "Shutdown", "StateChange"}
+    for method in events.METHODS:
+        assert method.request.DESCRIPTOR is PLUGIN[method.rpc].input_type
+        assert method.response.DESCRIPTOR is PLUGIN[method.rpc].output_type
+        assert events.BY_EVENT[method.event] is events.BY_RPC[method.rpc] is method
+        assert api.Event.Name(method.event).replace("_", "") == method.rpc.upper()
+
+
+def test_state_change_brings_what_has_no_call_of_its_own_up_to_nri_0_11() -> None:
+    own = {method.rpc for method in events.METHODS if not method.state_change}
+    answered = {"CreateContainer", "UpdateContainer", "StopContainer"}
+    assert own == answered | {"UpdatePodSandbox", "ValidateContainerAdjustment"}
+    for method in events.METHODS:
+        if method.state_change:  # a StateChangeEvent has nothing else to fill a request from
+            assert {field.name for field in method.request.DESCRIPTOR.fields} <= {"pod", "container"}
+            assert not method.response.DESCRIPTOR.fields
+
+
+@pytest.mark.parametrize(
+    ("wanted", "mask"),
+    [
+        ([], 0),
+        ([api.Event.REMOVE_CONTAINER, api.Event.RUN_POD_SANDBOX, api.Event.RUN_POD_SANDBOX], 0x401),
+        ([api.Event.VALIDATE_CONTAINER_ADJUSTMENT], 0x2000),
+    ],
+)
+def test_mask_has_bit_n_minus_1_for_event_n(wanted: Any, mask: int) -> None:
+    assert events.mask(wanted) == mask
+    assert events.in_mask(mask) == tuple(sorted(set(wanted)))
+
+
+@given(st.sets(st.sampled_from(sorted(events.BY_EVENT))))
+def test_events_of_a_mask_are_those_that_it_was_made_of(wanted: Any) -> None:
+    assert set(events.in_mask(events.mask(wanted))) == wanted
+
+
+@pytest.mark.parametrize("number", [-1, 0, 15])
+def test_number_of_no_event_gets_no_bit(number: int) -> None:
+    with pytest.raises(ValueError, match=rf"^{number} is not the number of an event; those are 1 to 14$"):
+        events.mask([number])
+
+
+@pytest.mark.parametrize(("mask", "bits"), [(0x4001, "0x4000"), (-1, "0xffffc000")])
+def test_bit_that_stands_for_no_event_is_refused(mask: int, bits: str) -> None:
+    with pytest.raises(ValueError, match=rf"bits that stand for no event: {bits}$"):
+        events.in_mask(mask)
+
+
+def test_event_is_found_by_number_and_by_name_in_any_case() -> None:
+    for method in events.METHODS:
+        for event in (method.event, method.rpc, method.rpc.upper(), f" {method.rpc} "):
+            assert events.find(event) is method
+
+
+@pytest.mark.parametrize("event", ["", "Configure", 0, 15, True, 1.0, None, [], b"RunPodSandbox"])
+def test_unknown_event_is_refused_with_the_names_of_all(event: object) -> None:
+    with pytest.raises(ValueError) as caught:
+        events.find(event)
+    assert str(caught.value) == f"found {event!r}, expected one of {', '.join(events.BY_RPC)}"
+
+
+def test_events_that_a_runtime_knows_depend_on_its_nri() -> None:
+    masks = [events.valid((0, minor)) for minor in (2, 6, 8, 9, 10, 12)]
+    assert masks == [0x7FF] * 4 + [0x3FFF] * 2
+    assert events.VALID == 0x3FFF

@@ -1,0 +1,64 @@
+"""The NRI of a runtime, from what it says of itself."""
+
+import pytest
+
+from nri.v2.api import events
+from nri.v2.api.runtimes import RELEASES, nri_version
+from nri.v2.stub import RuntimeInfo
+
+OLD, NEW = events.valid((0, 9)), events.VALID
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "expected"),
+    [
+        ("containerd", "v1.7.0", (0, 3)),
+        ("containerd", "1.7.24~ds1", (0, 6)),
+        ("containerd", "v1.7.30", (0, 8)),
+        ("containerd", "v2.1.4-k3s1", (0, 8)),
+        ("containerd", "v2.2.0-rc.1", (0, 10)),
+        ("containerd", "v2.2", (0, 10)),
+        ("containerd", "v2.2.5", (0, 11)),
+        ("cri-o", "1.33.4", (0, 9)),
+        ("cri-o", "1.34.0", (0, 10)),
+        ("cri-o", "1.35.1", (0, 11)),
+        ("cri-o", "1.36.3", (0, 11)),
+        ("cri-o", "1.25.0", (0, 9)),
+        ("containerd", "", (0, 9)),
+        ("containerd", "(devel)", (0, 9)),
+        ("containerd", "9" * 100, (0, 9)),
+        ("docker", "99.0.0", (0, 9)),
+    ],
+)
+def test_one_that_says_nothing_of_its_nri_is_looked_up(name: str, version: str, expected: events.Version) -> None:
+    assert nri_version(name, version) == expected
+    assert RuntimeInfo(name=name, version=version).knows == events.valid(expected)
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ("v0.12.0", (0, 12)),
+        ("0.13.1", (0, 13)),
+        ("v1.0.0", (1, 0)),
+        ("0.0.0-unknown", (0, 12)),
+        ("v0.0.0-20260101000000-0123456789ab", (0, 12)),
+        ("v0.11.1-0.20260101000000-0123456789ab", (0, 11)),
+        ("v" + "9" * 5000, (0, 12)),
+    ],
+)
+def test_one_that_says_of_its_nri_what_is_no_version_has_0_12_or_newer(said: str, expected: events.Version) -> None:
+    assert nri_version("containerd", "v1.7.24", said) == expected
+    assert RuntimeInfo(name="containerd", version="v1.7.24", nri_version=said).knows == NEW
+
+
+def test_only_nri_0_10_and_newer_are_told_of_events_that_older_ones_refuse() -> None:
+    assert RuntimeInfo(name="cri-o", version="1.36.3").knows == NEW != OLD
+    assert RuntimeInfo(name="containerd", version="v2.1.9").knows == OLD
+
+
+@pytest.mark.parametrize("name", RELEASES)
+def test_the_table_is_in_order(name: str) -> None:
+    releases = RELEASES[name]
+    assert [first for first, _ in releases] == sorted({first for first, _ in releases})
+    assert [nri for _, nri in releases] == sorted(nri for _, nri in releases)

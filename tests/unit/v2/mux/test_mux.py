@@ -1,0 +1,414 @@
+"""Muxes over socketpairs: their channels, the order of jobs, who reads meanwhile, and how they end."""
+
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from nri.errors import NRIError
+from nri.v2 import frames as codec
+from nri.v2 import mux
+from nri.v2.frames import encode
+from nri.v2.mux import ClosedError, Job, Mux, Receiver, inherited_socket
+from tests.support.connected import Recorder, running
+from tests.support.waiting import TIMEOUT, until
+from tests.unit.v2.mux.receivers import Asking, Broken, Pair
+
+
+def attached(sock: socket.socket, receiver: Receiver) -> Mux:
+    """A mux with a receiver on channel 1."""
+    mux = Mux(sock)
+    mux.open(1).attach(receiver)
+    return mux
+
+
+def peer(pair: Pair, data: bytes) -> None:
+    """Send data on channel 1 as the peer does."""
+    pair[0].sendall(encode(1, data))
+
+
+def test_channels_of_a_mux_do_not_mix(pair: Pair) -> None:
+    ours, theirs = Mux(pair[0]), Mux(pair[1])
+    here = {number: Recorder() for number in (1, 2, 77)}
+    there = {number: Recorder() for number in here}
+    for number, receiver in here.items():
+        ours.open(number).attach(receiver)
+        theirs.open(number).attach(there[number])
+    with running(ours, theirs):
+        for number in (1, 2, 77, 2, 1):
+            ours.open(number).send(b"to %d;" % number)
+            theirs.open(number).send(b"from %d;" % number)
+        until(lambda: here[1].data == b"from 1;from 1;" and there[1].data == b"to 1;to 1;")
+        assert (here[77].data, there[77].data) == (b"from 77;", b"to 77;")
+        assert (here[2].data, there[2].data) == (b"from 2;from 2;", b"to 2;to 2;")
+
+
+def test_frames_of_a_channel_that_is_not_open_are_dropped(pair: Pair) -> None:
+    known = Recorder()
+    mux = attached(pair[1], known)
+    with running(mux):
+        pair[0].sendall(encode(3, b"lost") + encode(0, b"lost") + encode(0xFFFFFFFF, b"lost") + encode(1, b"kept"))
+        until(lambda: known.data == b"kept")
+        assert mux.reason is None
+
+
+def test_what_is_longer_than_a_frame_arrives_whole(pair: Pair) -> None:
+    there = Recorder()
+    ours, theirs = Mux(pair[0]), attached(pair[1], there)
+    data = os.urandom(codec.MAX_PAYLOAD + 100)
+    with running(ours, theirs):
+        ours.open(1).send(data)
+        until(lambda: len(there.data) >= len(data))
+    assert there.data == data
+
+
+def test_what_several_threads_send_is_not_interleaved(pair: Pair) -> None:
+    receiver = Recorder()
+    ours, theirs = Mux(pair[0]), attached(pair[1], receiver)
+    size = 300_000  # more than a socket's buffer
+    with running(ours, theirs):
+        send = ours.open(1).send
+        threads = [threading.Thread(target=send, args=(bytes([letter]) * size,)) for letter in b"abcdefgh"]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        until(lambda: len(receiver.data) == 8 * size)
+    assert sorted({receiver.data[at : at + size] for at in range(0, 8 * size, size)}) == sorted(
+        bytes([letter]) * size for letter in b"abcdefgh"
+    )
+
+
+# jobs
+
+
+def test_jobs_are_done_in_order_in_the_thread_that_runs_the_mux(pair: Pair) -> None:
+    done: list[tuple[str, str]] = []
+
+    def note(name: str) -> Callable[[], None]:
+        return lambda: done.append((name, threading.current_thread().name))
+
+    receiver = Asking({b"a": note("a"), b"b": note("b"), b"c": note("c")})
+    with running(attached(pair[1], receiver)):
+        peer(pair, b"ab")
+        peer(pair, b"c")
+        until(lambda: len(done) == 3)
+    assert done == [(name, "test-reader") for name in "abc"]
+
+
+def test_while_a_job_hangs_another_thread_reads_and_does_what_is_due(pair: Pair) -> None:
+    release, done = threading.Event(), []
+    threads: set[str] = set()
+
+    class Slow(Asking):
+        def receive(self, data: bytes) -> Sequence[Job]:
+            if self.data:
+                threads.add(threading.current_thread().name)
+                self.when = time.monotonic() + 0.01
+            return super().receive(data)
+
+    receiver = Slow({b"h": release.wait, b"n": lambda: done.append("next")})
+    with running(attached(pair[1], receiver)):
+        for letter in b"hnnn":
+            peer(pair, bytes([letter]))
+            until(lambda: receiver.data.endswith(bytes([letter])))  # noqa: B023
+        until(lambda: receiver.expired > 0)
+        assert done == []
+        release.set()
+        until(lambda: done == ["next"] * 3)
+    assert threads == {"relief"}
+
+
+def test_after_a_job_that_was_relieved_the_event_thread_reads_again(pair: Pair) -> None:
+    release, readers = threading.Event(), []
+
+    class Noting(Asking):
+        def receive(self, data: bytes) -> Sequence[Job]:
+            readers.append(threading.current_thread().name)
+            return super().receive(data)
+
+    receiver = Noting({b"h": release.wait, b"q": lambda: None})
+    with running(attached(pair[1], receiver)):
+        peer(pair, b"h")
+        until(lambda: receiver.data == b"h")
+        peer(pair, b"q")
+        until(lambda: receiver.data == b"hq")
+        release.set()
+        for number in range(3, 6):
+            time.sleep(0.03)
+            peer(pair, b"q")
+            until(lambda: len(receiver.data) == number)  # noqa: B023
+    assert readers[:2] == ["test-reader", "relief"]
+    assert readers[-1] == "test-reader"
+
+
+def test_a_job_can_wait_for_an_answer_that_comes_on_the_same_mux(pair: Pair) -> None:
+    done = threading.Lock()
+    done.acquire()
+    waited = []
+
+    def wait() -> None:
+        waited.append(ours.open(1).wait(done, TIMEOUT))
+
+    receiver = Asking({b"w": wait, b"a": lambda: None})
+    ours = attached(pair[1], receiver)
+    ours.open(2).attach(type("Releasing", (Receiver,), {"receive": lambda self, data: done.release()})())
+    with running(ours):
+        peer(pair, b"w")
+        until(lambda: receiver.data == b"w")
+        pair[0].sendall(encode(2, b"!"))
+        until(lambda: waited == [True])
+        assert not ours.open(1).wait(done, 0.01)
+        assert not ours.open(1).wait(done, -1)
+
+
+def test_a_job_that_raises_is_logged_and_the_next_is_done(pair: Pair, caplog: pytest.LogCaptureFixture) -> None:
+    done = []
+
+    def fail() -> None:
+        raise RuntimeError("a bug")
+
+    with running(attached(pair[1], Asking({b"f": fail, b"n": lambda: done.append(1)}))):
+        peer(pair, b"fn")
+        until(lambda: done == [1])
+    assert "RuntimeError: a bug" in caplog.text
+
+
+def test_what_can_wait_is_done_once_when_it_is_quiet_in_the_event_thread(pair: Pair) -> None:
+    done: list[str] = []
+
+    def tidy() -> None:
+        done.append(threading.current_thread().name)
+
+    ours = Mux(pair[1])
+    channel = ours.open(1)
+
+    def ask() -> None:
+        channel.later(tidy)
+        assert done == []
+
+    channel.attach(Asking({b"a": ask}))
+    with running(ours):
+        peer(pair, b"aaaa")
+        until(lambda: done != [])
+    assert done == ["test-reader"]
+
+
+def test_what_can_wait_does_not_wait_for_ever(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mux, "QUIET", TIMEOUT)
+    monkeypatch.setattr(mux, "QUIET_WITHIN", 0.0)
+    done: list[bool] = []
+    ours = Mux(pair[1])
+    channel = ours.open(1)
+    channel.attach(Asking({b"a": lambda: channel.later(lambda: done.append(True))}))
+    with running(ours):
+        peer(pair, b"a")
+        until(lambda: done == [True])
+
+
+def test_what_waits_when_the_connection_ends_is_done(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mux, "QUIET", TIMEOUT)
+    monkeypatch.setattr(mux, "QUIET_WITHIN", TIMEOUT)
+    done: list[bool] = []
+    ours = Mux(pair[1])
+    channel = ours.open(1)
+    channel.attach(Asking({b"a": lambda: channel.later(lambda: done.append(True))}))
+    peer(pair, b"a")
+    pair[0].close()
+    ours.run()
+    assert done == [True]
+
+
+# the end
+
+
+@pytest.mark.parametrize("sent", [b"", b"\0\0\0\1\0\0\0\5half"])
+def test_peer_that_goes_away_even_within_a_frame_closes(pair: Pair, sent: bytes) -> None:
+    mux, receivers = Mux(pair[1]), [Recorder(), Recorder()]
+    for number, receiver in enumerate(receivers):
+        mux.open(number).attach(receiver)
+    pair[0].sendall(sent)
+    pair[0].close()
+    assert str(mux.run()) == "the peer closed the connection"
+    assert [receiver.reasons for receiver in receivers] == [["the peer closed the connection"]] * 2
+
+
+def test_a_peer_that_breaks_the_protocol_is_closed_and_told_from_one_that_went_away(pair: Pair) -> None:
+    receiver = Recorder()
+    mux = attached(pair[1], receiver)
+    pair[0].sendall(b"\0\0\0\1\xff\xff\xff\xff")
+    expected = "the peer broke the protocol: a frame of channel 1 says it has 4294967295 bytes, "
+    assert str(mux.run()).startswith(expected)
+    assert pair[0].recv(1) == b""
+    assert receiver.reasons == [str(mux.reason)]
+
+
+def test_first_of_many_reasons_to_close_is_kept_and_reported_once(pair: Pair) -> None:
+    receiver = Recorder()
+    end = attached(pair[1], receiver)
+    assert end.reason is None
+    given, start = [], threading.Barrier(8)
+
+    def close(number: int) -> None:
+        start.wait()
+        given.append(end.close(f"reason {number}"))
+
+    with running(end):
+        threads = [threading.Thread(target=close, args=(number,)) for number in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        pair[0].close()
+    assert len(given) == 8
+    assert {id(reason) for reason in given} == {id(end.reason)}
+    assert receiver.reasons == [str(end.reason)]
+    depths = []
+    for _ in range(3):  # the error does not grow when it is raised again
+        with pytest.raises(ClosedError, match=f"^{end.reason}$") as caught:
+            end.send(1, b"x")
+        depths.append(len(caught.traceback))
+    assert depths == [2, 2, 2]
+
+
+def test_jobs_that_have_not_begun_at_the_end_are_dropped_and_the_one_that_runs_ends(pair: Pair) -> None:
+    began, release, done = threading.Event(), threading.Event(), []
+
+    def hang() -> None:
+        began.set()
+        assert release.wait(TIMEOUT)
+        done.append("hang")
+
+    end = attached(pair[1], Asking({b"h": hang, b"n": lambda: done.append("next")}))
+    with running(end):
+        peer(pair, b"hn")
+        assert began.wait(TIMEOUT)
+        end.close("it is enough")
+        release.set()
+    assert done == ["hang"]
+
+
+def test_a_peer_that_takes_nothing_loses_the_connection(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mux, "SEND_TIMEOUT", 0.1)
+    pair[1].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+    receiver = Recorder()
+    end = attached(pair[1], receiver)
+    with running(end):
+        with pytest.raises(ClosedError, match=r"^sending to the peer failed: it took nothing for 0\.1 s$"):
+            end.send(1, bytes(10_000_000))
+        assert receiver.reasons == [str(end.reason)]
+
+
+def test_closing_wakes_a_thread_that_sends_to_a_peer_that_takes_nothing(pair: Pair) -> None:
+    pair[1].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+    end, failed = attached(pair[1], Recorder()), []
+
+    def send() -> None:
+        try:
+            end.send(1, bytes(10_000_000))
+        except ClosedError as error:
+            failed.append(str(error))
+
+    sender = threading.Thread(target=send)
+    with running(end):
+        sender.start()
+        assert pair[0].recv(1)  # it has begun
+        end.close("it is enough")
+        sender.join()
+    assert failed == ["it is enough"]
+
+
+def test_a_send_to_a_peer_that_went_away_says_so(pair: Pair) -> None:
+    end = attached(pair[1], Recorder())
+    pair[0].close()
+    with pytest.raises(ClosedError, match=r"^sending to the peer failed: Broken pipe$"):
+        end.send(1, b"x")
+    assert str(end.run()) == "sending to the peer failed: Broken pipe"
+
+
+def test_what_is_due_in_a_thousand_years_does_no_harm(pair: Pair) -> None:
+    release = threading.Event()
+
+    class Late(Asking):
+        def due(self) -> float:
+            return time.monotonic() + 3e10
+
+    receiver = Late({b"h": release.wait, b"n": lambda: None})
+    with running(attached(pair[1], receiver)):
+        peer(pair, b"h")
+        until(lambda: receiver.data == b"h")
+        peer(pair, b"n")
+        until(lambda: receiver.data == b"hn")
+        release.set()
+
+
+def test_receiver_that_fails_closes_the_connection(pair: Pair, caplog: pytest.LogCaptureFixture) -> None:
+    receiver = Broken()
+    end = attached(pair[1], receiver)
+    peer(pair, b"x")
+    assert str(end.run()) == "what was read could not be handled"
+    assert "RuntimeError: a bug" in caplog.text
+    assert receiver.reasons == ["what was read could not be handled"]
+    assert pair[0].recv(1) == b""
+
+
+def test_deadline_that_fails_closes_the_connection(pair: Pair, caplog: pytest.LogCaptureFixture) -> None:
+    release = threading.Event()
+
+    class Failing(Asking):
+        def expire(self) -> None:
+            release.set()
+            raise RuntimeError("a bug")
+
+    end = attached(pair[1], Failing({b"h": release.wait}))
+    peer(pair, b"h")
+    assert str(end.run()) == "a deadline could not be handled"
+    assert "RuntimeError: a bug" in caplog.text
+
+
+def test_without_a_thread_the_connection_is_closed_and_says_so(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    receiver = Recorder()
+    end = attached(pair[1], receiver)
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", start)
+        assert str(end.run()) == "a thread cannot be started: can't start new thread"
+    assert receiver.reasons == [str(end.reason)]
+    assert pair[0].recv(1) == b""
+
+
+def test_an_interrupt_ends_the_connection(pair: Pair) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    end = attached(pair[1], Asking({b"i": interrupt}))
+    peer(pair, b"i")
+    with pytest.raises(KeyboardInterrupt):
+        end.run()
+    assert str(end.reason) == "the event thread was interrupted"
+    assert pair[0].recv(1) == b""
+
+
+def test_a_socket_that_was_left_to_us_is_ours_and_not_our_childrens(pair: Pair) -> None:
+    number = os.dup(pair[1].fileno())
+    os.set_inheritable(number, True)
+    with inherited_socket(number) as sock:
+        assert not os.get_inheritable(sock.fileno())
+        pair[0].sendall(b"x")
+        assert sock.recv(1) == b"x"
+
+
+def test_a_descriptor_that_is_no_connected_socket_is_refused_and_left_alone(tmp_path: Path) -> None:
+    with open(tmp_path / "file", "w") as file, socket.socket(socket.AF_UNIX) as unconnected:
+        for descriptor, why in ((file.fileno(), "Socket operation on non-socket"), (unconnected.fileno(), "T")):
+            with pytest.raises(NRIError, match=rf"^descriptor {descriptor} is not a connected socket: {why}"):
+                inherited_socket(descriptor)
+            os.fstat(descriptor)
+    with pytest.raises(NRIError, match=r"^descriptor 999999 is not a connected socket: Bad file descriptor$"):
+        inherited_socket(999999)

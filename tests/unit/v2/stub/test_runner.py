@@ -1,0 +1,411 @@
+"""A plugin that a runtime launched, and one that connects from outside."""
+
+import logging
+import os
+import random
+import socket
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from nri.errors import NRIError
+from nri.v2 import api, stub
+from nri.v2.api.names import INDEX_VARIABLE, NAME_VARIABLE, SOCKET_VARIABLE
+from nri.v2.mux import ClosedError
+from nri.v2.stub import runner as runner_module
+from nri.v2.ttrpc import Call
+from tests.support.runtime import Runtime
+from tests.support.waiting import TIMEOUT, until, until_there_are
+
+
+class Plugin(stub.V2Plugin):
+    def __init__(self) -> None:
+        self.pods: list[str] = []
+        self.synchronizations: list[int] = []
+
+    def synchronize(self, pods: Sequence[api.PodSandbox], containers: Sequence[api.Container]) -> None:
+        self.synchronizations.append(len(pods))
+
+    def run_pod_sandbox(self, request: Any, call: Call) -> None:
+        self.pods.append(request.pod.id)
+
+
+class Runner(stub.Runner):
+    """A runner that shows its plugin to a test."""
+
+    def __init__(self, plugin: Plugin, **options: Any) -> None:
+        super().__init__(plugin, **options)
+        self.plugin = plugin
+
+
+class Listener:
+    """A runtime's socket for plugins from outside."""
+
+    def __init__(self, path: str, backlog: int = 8) -> None:
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(TIMEOUT)
+        self.sock.bind(path)
+        self.sock.listen(backlog)
+        self.path = path
+        self.runtimes: list[Runtime] = []
+
+    def accept(self, **options: Any) -> Runtime:
+        sock, _ = self.sock.accept()
+        self.runtimes.append(Runtime(sock, **options))
+        return self.runtimes[-1]
+
+    def close(self) -> None:
+        for runtime in self.runtimes:
+            runtime.close()
+        self.sock.close()
+        if os.path.exists(self.path):
+            os.unlink(self.path)
+
+
+Start = Callable[..., tuple[Any, threading.Thread, list[ClosedError | None]]]
+Listen = Callable[..., Listener]
+
+
+@pytest.fixture
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(tmp_path)  # a socket's path is short
+    return "nri.sock"
+
+
+@pytest.fixture
+def listen(path: str) -> Iterator[Listen]:
+    made: list[Listener] = []
+
+    def make(**options: Any) -> Listener:
+        made.append(Listener(path, **options))
+        return made[-1]
+
+    yield make
+    for listener in made:
+        listener.close()
+
+
+@pytest.fixture
+def start(path: str) -> Iterator[Start]:
+    """Starts runners in threads; sees to it that they have ended."""
+    made = []
+
+    def make(**options: Any) -> Any:
+        runner = Runner(Plugin(), **{"name": "tester", "index": "42", "path": path, "environment": {}} | options)
+        reasons = []
+        thread = threading.Thread(target=lambda: reasons.append(runner.run()), name="test-runner")
+        made.append((runner, thread))
+        thread.start()
+        return runner, thread, reasons
+
+    yield make
+    for runner, thread in made:
+        runner.stop()
+        thread.join(TIMEOUT)
+        assert not thread.is_alive()
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+def test_one_that_was_launched_serves_its_socket_and_ends_with_it(start: Start) -> None:
+    ours, theirs = socket.socketpair()
+    environment = {NAME_VARIABLE: "launched", INDEX_VARIABLE: "07", SOCKET_VARIABLE: str(ours.detach())}
+    runner, thread, reasons = start(environment=environment, path="/nowhere")
+    runtime = Runtime(theirs)
+    runtime.start()
+    assert (runtime.registration.plugin_name, runtime.registration.plugin_idx) == ("launched", "07")
+    runtime.event(api.Event.RUN_POD_SANDBOX, api.RunPodSandboxRequest(pod={"id": "pod-1"}))
+    assert runner.plugin.pods == ["pod-1"]
+    runtime.close()
+    thread.join(TIMEOUT)
+    assert [str(reason) for reason in reasons] == ["the peer closed the connection"]
+
+
+def test_given_socket_goes_before_that_of_the_environment() -> None:
+    ours, theirs = socket.socketpair()
+    plugin, environment = Plugin(), {SOCKET_VARIABLE: "999999"}
+    runner = stub.Runner(plugin, name="given", index="10", sock=ours, environment=environment, path="/nowhere")
+    serving = threading.Thread(target=runner.run)
+    serving.start()
+    runtime = Runtime(theirs)
+    runtime.start()
+    assert plugin.synchronizations == [0]
+    assert runtime.registration.plugin_name == "given"
+    runtime.close()
+    serving.join(TIMEOUT)
+    assert not serving.is_alive()
+    assert ours.fileno() == -1
+
+
+def test_run_serves_a_given_socket_until_it_is_closed(path: str) -> None:
+    ours, theirs = socket.socketpair()
+    serving = threading.Thread(target=lambda: stub.run(Plugin(), name="given", index="10", path=path, sock=ours))
+    serving.start()
+    runtime = Runtime(theirs)
+    runtime.start()
+    runtime.close()
+    serving.join(TIMEOUT)
+    assert not serving.is_alive()
+
+
+def test_a_given_socket_that_cannot_serve_is_refused_and_stays_open(tmp_path: Path) -> None:
+    ours, theirs = socket.socketpair(type=socket.SOCK_DGRAM)
+    closed, _other = socket.socketpair()
+    closed.close()
+    with socket.socket(socket.AF_UNIX) as alone, ours, theirs, _other:
+        for sock, said in [
+            (alone, "the given socket is not connected: Transport endpoint is not connected"),
+            (closed, "the given socket is not connected: Bad file descriptor"),
+            (ours, "found <socket.socket .*>, expected a connected stream socket"),
+            (ours.fileno(), r"found \d+, expected a connected stream socket"),
+            ("/run/nri.sock", "found '/run/nri.sock', expected a connected stream socket"),
+        ]:
+            with pytest.raises(NRIError, match=f"^{said}$"):
+                stub.Runner(Plugin(), name="a", index="10", environment={}, sock=cast(socket.socket, sock))
+        assert alone.fileno() != -1
+        assert ours.fileno() != -1
+
+
+def test_a_connect_of_ones_own_is_called_for_each_connection(start: Start, caplog: pytest.LogCaptureFixture) -> None:
+    theirs: list[socket.socket] = []
+    asked: list[str] = []
+
+    def connect(path: str) -> socket.socket:
+        asked.append(path)
+        if len(asked) == 2:
+            raise TimeoutError("no route to the node")
+        if len(asked) == 3:
+            return socket.socket(socket.AF_UNIX)  # not connected
+        ours, other = socket.socketpair()
+        theirs.append(other)
+        return ours
+
+    runner, _, reasons = start(connect=connect, path="node-7")
+    for number in range(2):
+        until(lambda number=number: len(theirs) > number)  # type: ignore[misc]
+        runtime = Runtime(theirs[number])
+        runtime.start()
+        until_there_are(number + 1, runner.plugin.synchronizations)
+        runtime.close()
+    until(lambda: len(theirs) == 3)
+    assert set(asked) == {"node-7"}
+    why = "retrying until a runtime accepts the connection"
+    assert warnings(caplog) == [
+        f"no runtime at node-7: no route to the node; {why}",
+        f"no runtime at node-7: Transport endpoint is not connected; {why}",
+    ]
+    assert reasons == []
+    theirs[2].close()
+
+
+def test_a_connect_that_returns_no_socket_ends_the_run() -> None:
+    ours, theirs = socket.socketpair(type=socket.SOCK_DGRAM)
+    runner = stub.Runner(Plugin(), name="a", index="10", environment={}, connect=lambda path: ours)
+    with theirs, pytest.raises(NRIError, match=r"expected a connected stream socket$"):
+        runner.run()
+    assert ours.fileno() == -1
+    nothing = stub.Runner(Plugin(), name="a", index="10", environment={}, connect=cast(Any, lambda path: None))
+    with pytest.raises(NRIError, match=r"^found None, expected a connected stream socket$"):
+        nothing.run()
+
+
+def test_timeouts_are_the_runtimes_and_until_it_sends_some_the_defaults(start: Start) -> None:
+    for sent, expected in [({"registration_timeout": 7000, "request_timeout": 3500}, (7.0, 3.5)), ({}, (5.0, 2.0))]:
+        ours, theirs = socket.socketpair()
+        runner, thread, _ = start(sock=ours)
+        assert (runner.runtime, runner.registration_timeout, runner.request_timeout) == (None, 5.0, 2.0)
+        runtime = Runtime(theirs)
+        runtime.start(**sent)
+        assert (runner.registration_timeout, runner.request_timeout) == expected
+        runtime.close()
+        thread.join(TIMEOUT)
+        assert (runner.runtime.name, runner.runtime.version) == ("fake", "1.2")  # known after the connection, too
+
+
+@pytest.mark.parametrize("value", ["", "-1", "٣", "1234567"])
+def test_a_socket_number_that_is_none_is_refused(value: str) -> None:
+    with pytest.raises(NRIError, match=f"^{SOCKET_VARIABLE} is {value!r}, expected the number of a descriptor$"):
+        stub.Runner(Plugin(), name="a", index="10", environment={SOCKET_VARIABLE: value})
+
+
+def test_what_can_never_serve_is_refused_at_once() -> None:
+    with pytest.raises(NRIError, match=r"^V2Plugin handles no event"):
+        stub.Runner(stub.V2Plugin(), name="a", index="10", environment={})
+    with pytest.raises(stub.IdentityError):
+        stub.Runner(Plugin(), executable="plugin", environment={})
+
+
+def test_one_from_outside_connects_again_when_the_runtime_is_back(
+    start: Start, listen: Listen, caplog: pytest.LogCaptureFixture
+) -> None:
+    first = listen()
+    runner, _, reasons = start()
+    runtime = first.accept()
+    runtime.start()
+    until(lambda: len(runner.plugin.synchronizations) == 1)
+    first.close()
+    until(lambda: len(warnings(caplog)) == 1)  # it has looked for it in vain
+    second = listen()
+    runtime = second.accept()
+    runtime.start()
+    assert runtime.registration.plugin_name == "tester"
+    runtime.event(api.Event.RUN_POD_SANDBOX, api.RunPodSandboxRequest(pod={"id": "pod-2"}))
+    assert runner.plugin.pods == ["pod-2"]
+    assert len(runner.plugin.synchronizations) == 2
+    assert reasons == []
+
+
+def test_one_that_finds_no_runtime_says_so_once(
+    start: Start, listen: Listen, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner_module, "LONGEST_PAUSE", 0.01)
+    attempts: list[str] = []
+    connect = runner_module._connect_unix
+
+    def counted(path: str) -> socket.socket:
+        attempts.append(path)
+        return connect(path)
+
+    monkeypatch.setattr(runner_module, "_connect_unix", counted)
+    start()
+    until(lambda: len(attempts) > 5)
+    why = "retrying until a runtime accepts the connection"
+    assert warnings(caplog) == [f"no runtime at nri.sock: No such file or directory; {why}"]
+    listener = listen()
+    runtime = listener.accept()
+    runtime.start()
+    listener.sock.close()
+    runtime.close()
+    until(lambda: len(warnings(caplog)) == 2)  # another complaint, once more
+    seen = len(attempts)
+    until(lambda: len(attempts) > seen + 5)
+    assert warnings(caplog)[1:] == [f"no runtime at nri.sock: Connection refused; {why}"]
+
+
+def test_one_that_is_refused_tries_again_and_says_so_once(
+    start: Start, listen: Listen, caplog: pytest.LogCaptureFixture
+) -> None:
+    listener = listen()
+    runner, *_ = start()
+    for _ in range(3):
+        runtime = listener.accept(refuse=lambda: NRIError("not you"))
+        until(runtime.is_closed)
+    listener.accept().start()
+    until(lambda: len(runner.plugin.synchronizations) == 1)
+    assert warnings(caplog) == [
+        (
+            "not accepted at nri.sock: the runtime did not register 42-tester: UNKNOWN: not you; "
+            "retrying until a runtime accepts the connection"
+        )
+    ]
+
+
+def test_one_whose_runtime_goes_away_before_it_has_synchronized_pauses_longer_and_longer(
+    start: Start, listen: Listen, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level(logging.DEBUG, "nri.v2.stub")
+    monkeypatch.setattr(runner_module, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(runner_module, "LONGEST_PAUSE", 0.08)
+    monkeypatch.setattr(random, "uniform", lambda low, high: high)
+    listener = listen()
+    start()
+    for _ in range(6):
+        runtime = listener.accept()
+        runtime.configure()
+        runtime.close()
+    runtime = listener.accept()
+    assert runtime.registered.wait(TIMEOUT)
+    said = [text.rpartition(" in ")[2] for text in caplog.messages if "; next attempt in " in text]
+    assert said == ["0.01 s", "0.02 s", "0.04 s", "0.08 s", "0.08 s", "0.08 s"]
+
+
+@pytest.mark.parametrize("phase", ["looking", "connected", "registered", "configured", "serving", "refused", "full"])
+def test_stopping_ends_it_in_every_phase(
+    start: Start, listen: Listen, phase: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    listener = None if phase == "looking" else listen(backlog=0)
+    waiting = socket.socket(socket.AF_UNIX)
+    if phase == "full":  # others wait to be accepted, and there is no room for one more
+        assert listener is not None
+        waiting.connect(listener.path)
+    runner, thread, reasons = start()
+    if phase in ("looking", "full"):
+        until(lambda: warnings(caplog))
+    elif listener is not None and phase == "refused":
+        runtime = listener.accept(refuse=lambda: NRIError("not you"))
+        until(runtime.is_closed)
+    elif listener is not None and phase != "connected":
+        runtime = listener.accept()
+        assert runtime.registered.wait(TIMEOUT)
+        if phase == "configured":
+            runtime.configure()
+        elif phase == "serving":
+            runtime.start()
+    else:
+        until(lambda: runner._session)
+    runner.stop()
+    thread.join(TIMEOUT)
+    assert not thread.is_alive()
+    if phase in ("registered", "configured", "serving"):
+        assert [str(reason) for reason in reasons] == ["the plugin was stopped"]
+    waiting.close()
+
+
+def test_one_that_is_stopped_before_it_runs_does_not_connect(listen: Listen, path: str) -> None:
+    listener = listen()
+    runner = stub.Runner(Plugin(), name="a", index="10", path=path, environment={})
+    runner.stop()
+    assert runner.run() is None
+    listener.sock.setblocking(False)
+    with pytest.raises(BlockingIOError):
+        listener.sock.accept()
+
+
+def test_one_that_is_stopped_while_it_connects_does_not_serve(
+    start: Start, listen: Listen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = stub.Session
+
+    def connected(*arguments: Any) -> stub.Session:
+        runner.stop()  # there is no session yet that it could close
+        return session(*arguments)
+
+    monkeypatch.setattr(runner_module, "Session", connected)
+    runner, thread, reasons = start()
+    listen()
+    thread.join(TIMEOUT)
+    assert not thread.is_alive()
+    assert [str(reason) for reason in reasons] == ["the plugin was stopped"]
+
+
+def test_updates_go_to_the_runtime_that_there_is(start: Start, listen: Listen) -> None:
+    listener = listen()
+    runner, *_ = start()
+    runtime = listener.accept()
+    runtime.start()
+    gone = api.ContainerUpdate(container_id="gone")
+    assert runner.update_containers([gone], timeout=TIMEOUT) == [gone]
+    listener.close()
+    until(lambda: runner._session is None)
+    with pytest.raises(NRIError, match=r"^not connected to a runtime$"):
+        runner.update_containers([gone])
+
+
+def test_no_descriptor_and_no_thread_is_left(start: Start, listen: Listen) -> None:
+    listener = listen()
+    before = len(os.listdir("/proc/self/fd"))
+    runner, thread, _ = start()
+    for number in range(3):
+        runtime = listener.accept()
+        runtime.start()
+        until_there_are(number + 1, runner.plugin.synchronizations)
+        runtime.close()
+    runner.stop()
+    thread.join(TIMEOUT)
+    until(lambda: len(os.listdir("/proc/self/fd")) <= before)
+    assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("register-")]

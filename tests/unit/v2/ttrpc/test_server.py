@@ -1,0 +1,272 @@
+"""A server's answers: to handlers that fail or hang, and to peers that break the rules."""
+
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from nri.errors import NRIError, bounded
+from nri.v2.api import PodSandbox
+from nri.v2.ttrpc import MAX_DATA, Call, Code, RPCServer, StatusError, codec
+from nri.v2.ttrpc.codec import MessageFrame
+from nri.v2.ttrpc.ttrpc_pb2 import Request, Response
+from tests.support.connected import SERVICE, Wire, by_hand, call, echo, methods, serving
+from tests.support.waiting import TIMEOUT, until
+
+
+@pytest.mark.raw
+def test_a_server_takes_requests_up_to_its_own_limit() -> None:
+    with serving(methods(Echo=lambda request, call: PodSandbox()), max_request=MAX_DATA + 100) as client:
+        client._max_request = 2 * MAX_DATA
+        assert call(client, "Echo", "x" * MAX_DATA) == PodSandbox()
+        with pytest.raises(
+            StatusError, match=rf"RESOURCE_EXHAUSTED: a request of .* at most {MAX_DATA + 100} are taken"
+        ):
+            call(client, "Echo", "x" * (MAX_DATA + 100))
+        assert call(client, "Echo", "x") == PodSandbox()
+
+
+def test_handler_that_hangs_is_answered_for_at_the_deadline_and_cancelled() -> None:
+    release, finished, calls = threading.Event(), threading.Event(), []
+
+    def hang(request: PodSandbox, call: Call) -> PodSandbox:
+        calls.append(call)
+        assert release.wait(TIMEOUT)
+        finished.set()
+        return request
+
+    with by_hand(methods(Echo=echo, Hang=hang)) as peer:
+        started = time.monotonic()
+        peer.request(1, "Hang", timeout_nano=300_000_000)
+        what = "Hang was not done within its deadline"
+        assert peer.answer() == (1, Code.DEADLINE_EXCEEDED, what, b"")
+        assert time.monotonic() - started >= 0.3
+        assert calls[0].is_cancelled
+        assert not calls[0].is_abandoned
+        release.set()  # its result is discarded
+        assert finished.wait(TIMEOUT)
+        peer.request(3)
+        assert peer.answer()[:2] == (3, 0)
+
+
+@pytest.mark.parametrize(("early", "kept"), [(5, 5), (1e6, 150)])
+def test_time_is_kept_for_the_answer_but_at_most_half_of_the_timeout(early: float, kept: float) -> None:
+    found = []
+
+    def note(request: PodSandbox, call: Call) -> PodSandbox:
+        assert call.answer_by is not None
+        assert call.deadline is not None
+        found.append(call.deadline - call.answer_by)
+        return request
+
+    with serving(methods(Echo=note), early=early) as client:
+        assert call(client, "Echo", "x", timeout=300).name == "x"
+    assert found == [pytest.approx(kept)]
+
+
+def test_deadline_in_ages_does_no_harm_and_a_negative_timeout_is_none() -> None:
+    release = threading.Event()
+
+    def wait(request: PodSandbox, call: Call) -> PodSandbox:
+        release.wait(TIMEOUT)
+        return request
+
+    with by_hand(methods(Echo=echo, Wait=wait)) as peer:
+        peer.request(1, "Wait", timeout_nano=2**63 - 1)
+        peer.request(3, timeout_nano=10**18)
+        release.set()
+        assert peer.answer()[:2] == (1, 0)
+        assert peer.answer()[:2] == (3, 0)
+        peer.request(5, timeout_nano=-5)
+        assert peer.answer() == (5, 0, "", b"")
+
+
+def test_a_handlers_failure_becomes_its_status_and_the_connection_lives_on(caplog: pytest.LogCaptureFixture) -> None:
+    failures = {
+        "Refuse": (StatusError(Code.FAILED_PRECONDITION, "not now"), Code.FAILED_PRECONDITION, "not now"),
+        "Ours": (NRIError("the chain failed"), Code.UNKNOWN, "the chain failed"),
+        "Bug": (ValueError("a bug"), Code.UNKNOWN, "a bug"),
+        "Mute": (ValueError(), Code.UNKNOWN, "ValueError"),
+        "Exit": (SystemExit(3), Code.UNKNOWN, "3"),
+        "Long": (ValueError("é" * 70_000), Code.UNKNOWN, bounded("é" * 70_000, 65536)),
+        "Surrogate": (StatusError(Code.ABORTED, "file \udcff"), Code.ABORTED, "file ?"),
+        "Fine": (StatusError(Code.OK, "not an error"), Code.UNKNOWN, "not an error"),
+        "Huge": (StatusError(2**40, "which code"), Code.UNKNOWN, "which code"),
+        "Odd": (StatusError(77, "odd"), 77, "odd"),
+    }
+
+    def fail(request: PodSandbox, call: Call) -> None:
+        raise failures[call.method][0]
+
+    with serving(methods(Echo=echo, **dict.fromkeys(failures, fail))) as client:
+        for method, (_, code, message) in failures.items():
+            with pytest.raises(StatusError) as caught:
+                call(client, method, timeout=TIMEOUT)
+            assert (caught.value.code, caught.value.message) == (code, message)
+        assert call(client, "Echo", "alive").name == "alive"
+    assert [record.message for record in caplog.records] == [
+        "Bug failed", "Mute failed", "Exit failed", "Long failed"
+    ]  # fmt: skip
+
+
+def test_what_a_handler_returns_by_mistake_is_a_status(caplog: pytest.LogCaptureFixture) -> None:
+    why = r"^UNKNOWN: 'NoneType' object has no attribute 'SerializeToString'$"
+    with serving(methods(Nothing=lambda request, call: None)) as client, pytest.raises(StatusError, match=why):
+        call(client, "Nothing")
+    assert [record.message for record in caplog.records] == ["Nothing failed"]
+
+
+def test_method_without_a_handler_is_unimplemented() -> None:
+    with serving(methods(Echo=echo)) as client:
+        for service, method in ((SERVICE, "Nothing"), ("nobody", "Echo")):
+            what = f"^UNIMPLEMENTED: /{service}/{method} is not implemented$"
+            with pytest.raises(StatusError, match=what) as caught:
+                client.call(service, method, PodSandbox(), PodSandbox)
+            assert caught.value.code == Code.UNIMPLEMENTED
+        assert call(client, "Echo", "alive").name == "alive"
+
+
+def test_a_payload_that_is_none_is_an_invalid_argument() -> None:
+    with by_hand(methods(Echo=echo)) as peer:
+        peer.request(1, payload=b"\xff")
+        assert peer.answer()[:3] == (
+            1, Code.INVALID_ARGUMENT, "the payload of Echo is not a nri.pkg.api.v1alpha1.PodSandbox"
+        )  # fmt: skip
+        peer.request(3)
+        assert peer.answer()[:2] == (3, 0)
+
+
+def test_what_a_peer_must_not_send_is_refused_or_dropped_and_the_connection_lives_on() -> None:
+    with by_hand(methods(Echo=echo)) as peer:
+        peer.send(codec.encode(1, codec.REQUEST, b"\xff\xff"))
+        assert peer.answer() == (1, Code.INVALID_ARGUMENT, "the request is not a ttrpc.Request", b"")
+        for stream in (1, 4):
+            peer.request(stream)
+            what = f"a request on stream {stream}, expected an odd number above 1"
+            assert peer.answer()[:3] == (stream, Code.INVALID_ARGUMENT, what)
+        peer.request(0)
+        assert peer.answer()[:2] == (0, Code.INVALID_ARGUMENT)
+        peer.request(5, flags=codec.FLAG_REMOTE_OPEN)
+        assert peer.answer()[:3] == (5, Code.UNIMPLEMENTED, f"/{SERVICE}/Echo is no streaming call")
+        peer.request(3)  # below the last
+        assert peer.answer()[:2] == (3, Code.INVALID_ARGUMENT)
+        for kind in (codec.RESPONSE, codec.DATA, 0, 4, 255):
+            peer.send(codec.encode(7, kind, b"dropped", 255))
+        peer.send(codec.HEADER.pack(MAX_DATA + 1, 7, codec.DATA, 0) + bytes(MAX_DATA + 1))
+        peer.request(7, flags=codec.FLAG_REMOTE_CLOSED)
+        assert peer.answer()[:2] == (7, 0)
+        peer.request(0xFFFFFFFF)
+        assert peer.answer()[:2] == (0xFFFFFFFF, 0)
+
+
+def test_a_request_that_is_too_long_is_refused_before_it_has_come_and_the_next_is_served() -> None:
+    with by_hand(methods(Echo=echo)) as peer:
+        peer.send(codec.HEADER.pack(MAX_DATA + 1, 1, codec.REQUEST, 0))
+        what = "a request of 4194305 bytes, at most 4194304 are taken"
+        assert peer.answer()[:3] == (1, Code.RESOURCE_EXHAUSTED, what)
+        peer.send(bytes(MAX_DATA + 1))
+        peer.request(1)  # its number is used
+        assert peer.answer()[:2] == (1, Code.INVALID_ARGUMENT)
+        peer.request(3)
+        assert peer.answer()[:2] == (3, 0)
+
+
+def test_a_request_that_is_handed_out_after_the_end_is_not_served() -> None:
+    served = []
+    server = RPCServer(Wire(), methods(Echo=lambda request, call: served.append(call)))
+    server.closed(NRIError("over"))
+    request = Request(service=SERVICE, method="Echo").SerializeToString()
+    assert server.receive(codec.encode(1, codec.REQUEST, request)) == []
+    assert served == []
+    assert server.due() is None
+
+
+def test_a_call_before_the_last_is_answered_means_that_the_client_has_abandoned_it() -> None:
+    began, calls, found = threading.Event(), [], []
+
+    def hang(request: PodSandbox, call: Call) -> PodSandbox:
+        abandoned = threading.Event()
+        call.on_abandoned = abandoned.set
+        began.set()
+        assert abandoned.wait(TIMEOUT)
+        calls.append(call)
+        return request
+
+    def note(request: PodSandbox, call: Call) -> PodSandbox:
+        found.append((call.stream, call.is_abandoned, call.is_cancelled))
+        return request
+
+    with by_hand(methods(Hang=hang, Note=note), one_at_a_time=True) as peer:
+        peer.request(1, "Hang")
+        assert began.wait(TIMEOUT)
+        peer.request(3, "Note")
+        assert [peer.answer()[0] for _ in range(2)] == [1, 3]
+        peer.request(5, "Note")
+        assert peer.answer()[0] == 5
+    assert calls[0].is_abandoned
+    assert calls[0].is_cancelled
+    assert found == [(3, False, False), (5, False, False)]
+
+
+def test_of_calls_that_arrive_together_all_but_the_last_are_abandoned_before_they_begin() -> None:
+    found, wire = [], Wire()
+    server = RPCServer(wire, methods(Note=lambda request, call: found.append(call.is_abandoned)), one_at_a_time=True)
+    data = Request(service=SERVICE, method="Note").SerializeToString()
+    for job in server.receive(b"".join([codec.encode(stream, codec.REQUEST, data) for stream in (1, 3, 5)])):
+        job()
+    assert found == [True, True, False]
+
+
+def test_a_call_whose_deadline_passes_before_a_thread_takes_it_does_not_reach_its_handler() -> None:
+    served, wire = [], Wire()
+    server = RPCServer(wire, methods(Echo=lambda request, call: served.append(call)))
+    request = Request(service=SERVICE, method="Echo", timeout_nano=1)
+    (job,) = server.receive(codec.encode(1, codec.REQUEST, request.SerializeToString()))
+    due = server.due()
+    assert due is not None
+    until(lambda: due <= time.monotonic())
+    server.expire()
+    until(lambda: wire.sent)
+    job()
+    assert served == []
+    (answer,) = codec.MessageDecoder().feed(b"".join(wire.sent))
+    assert isinstance(answer, MessageFrame)
+    assert Response.FromString(answer.data).status.code == Code.DEADLINE_EXCEEDED
+    assert server.wait_until_answered(0)
+    server.closed(NRIError("over"))
+
+
+def test_the_thread_that_reads_sends_no_refusal_itself() -> None:
+    wire = Wire()
+    server = RPCServer(wire, {})
+    jobs = server.receive(codec.encode(2, codec.REQUEST, b"") + codec.encode(3, codec.REQUEST, b"\xff"))
+    assert wire.sent == []
+    for job in jobs:
+        job()
+    assert len(wire.sent) == 2
+
+
+def test_what_follows_an_answer_waits_until_it_is_quiet_and_is_done_once_for_several_calls() -> None:
+    done, later = [], []
+
+    class Channel(Wire):
+        def later(self, function: Any) -> None:
+            later.append(function)
+
+    class Handlers:
+        def follow(self, request: PodSandbox, call: Call) -> PodSandbox:
+            call.afterwards.append(self.tidy)
+            return request
+
+        def tidy(self) -> None:
+            done.append(1)
+
+    server = RPCServer(Channel(), methods(Follow=Handlers().follow))
+    data = Request(service=SERVICE, method="Follow").SerializeToString()
+    for job in server.receive(b"".join([codec.encode(stream, codec.REQUEST, data) for stream in (1, 3)])):
+        job()
+    assert done == []
+    for function in dict.fromkeys(later):
+        function()
+    assert done == [1]
