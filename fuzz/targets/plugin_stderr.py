@@ -7,8 +7,8 @@ from __future__ import annotations
 from unittest import mock
 
 from fuzz.cutting import ways
-from nri.process import lines
-from nri.process.lines import Lines, readable
+from nri.process import conversation
+from nri.process.conversation import Lines, readable
 
 LONGEST = 40
 """The maximum size of a line in bytes while this runs."""
@@ -19,7 +19,7 @@ SCARCE = 300
 
 def check(data: bytes) -> None:
     """Read the bytes after the first, cut in several ways."""
-    with mock.patch.object(lines, "MAX_LINE", LONGEST):
+    with mock.patch.object(conversation, "MAX_LINE", LONGEST):
         stream, cuts = ways(data)
         *whole, rest = stream.split(b"\n")
         expected = [readable(line[:LONGEST]) for line in [*whole, *([rest] if rest else [])]]

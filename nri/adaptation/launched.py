@@ -19,8 +19,8 @@ from collections.abc import Callable
 
 from nri.adaptation.errors import AdaptationError
 from nri.errors import escape
+from nri.process.children import end_child, has_exited, kill_group
 from nri.process.spawn import spawn
-from nri.process.wait import end_child, has_exited, kill_group
 from nri.v2.api import names
 from nri.v2.api.names import INDEX_VARIABLE, NAME_VARIABLE, SOCKET_VARIABLE
 

@@ -12,7 +12,7 @@ from nri.client import DirectInvoker
 from nri.config.entries import is_type_name
 from nri.errors import NRIError, escape
 from nri.places import DEFAULT_BIN_DIRS
-from nri.process.inherit import prepare_process
+from nri.process.spawn import prepare_process
 from nri.testing.conformance import CHECKS, FAILS, CheckOutcome, check, report
 
 

@@ -21,8 +21,8 @@ from nri.client.chain import as_shown
 from nri.client.oci import oci_from_spec
 from nri.config.entries import ConfigList
 from nri.errors import escape
-from nri.process.inherit import prepare_process
-from nri.process.lines import readable
+from nri.process.conversation import readable
+from nri.process.spawn import prepare_process
 from nri.runtime.config_file import ConfigFile
 from nri.types.v1 import Request, State
 

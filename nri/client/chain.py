@@ -22,7 +22,7 @@ from nri.client.step import ChainError, Step
 from nri.config.entries import DEFAULT_TIMEOUT
 from nri.errors import NRIError
 from nri.process import launch, unstartable
-from nri.process.lines import readable
+from nri.process.conversation import readable
 from nri.types import DecodeError
 from nri.types.gojson import shorten
 from nri.types.v1 import EXTENSIONS, Request, Result, Spec, State

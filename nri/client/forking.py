@@ -19,11 +19,9 @@ import time
 from nri import build_mark
 from nri.client.invoker import DirectInvoker
 from nri.process import children
-from nri.process.conversation import Asked, Conversation
-from nri.process.inherit import SIGNALS
+from nri.process.conversation import Asked, Conversation, Lines
 from nri.process.launch import Pipes
-from nri.process.lines import Lines
-from nri.process.spawn import PLUGIN_ENVIRONMENT
+from nri.process.spawn import PLUGIN_ENVIRONMENT, SIGNALS
 from nri.process_name import set_name
 
 TYPE_CHECKING = False

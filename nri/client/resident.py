@@ -28,11 +28,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from nri.background import in_background
 from nri.client.invoker import DirectInvoker, PluginError
 from nri.places import DEFAULT_BIN_DIRS
-from nri.process.conversation import Asked, Conversation, Output, unread
+from nri.process.children import SIGKILL, await_end, has_exited, kill_group, pidfd_or_none
+from nri.process.conversation import MAX_LINE, Asked, Conversation, Lines, Output, readable, unread
 from nri.process.launch import Pipes, launch
-from nri.process.lines import MAX_LINE, Lines, readable
 from nri.process.spawn import pipe, spawn
-from nri.process.wait import SIGKILL, await_end, has_exited, kill_group, pidfd_or_none
 from nri.types import gojson
 from nri.types.gojson import shorten
 from nri.types.serve import CHANGED, ENDED, INVOKE, MAX_MESSAGE, READY, REFUSED, VERSION

@@ -20,8 +20,8 @@ from nri.errors import NRIError
 from nri.hook.streams import read_state
 from nri.process import watchdog
 from nri.process.deadline import Deadline
-from nri.process.inherit import prepare_process
 from nri.process.reporter import Reporter
+from nri.process.spawn import prepare_process
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

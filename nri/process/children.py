@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import os
+import select
+import time
 from _thread import allocate_lock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+SIGKILL = 9  # the signal's number; the signal module would import enum
+POLL_WITHOUT_PIDFD = 0.01  # seconds between looks at a process on kernels before Linux 5.3, which have no pidfd
+REAP_WITHIN = 1.0  # seconds to wait for a killed process, which in an uninterruptible system call may never end
+REAP_LATE = 0.03  # the same after the deadline: a caller such as the bridge must answer soon after it
 
 started: set[int] = set()  # the children that were started and are not reaped; a subreaper kills all others
 lock = allocate_lock()  # held while `started` or `coming` is changed, and from before a child is reaped
@@ -118,3 +125,93 @@ def report(sign: str, what: object = "") -> None:
             os.write(_reports, f"{sign}{what}\n".encode())
         except OSError:
             pass  # the watchdog is gone or stopped
+
+
+def pidfd_or_none(pid: int) -> int | None:
+    """Return a new pidfd of a process, or None where the kernel gives none."""
+    try:
+        return os.pidfd_open(pid)
+    except OSError:  # ENOSYS before Linux 5.3, EPERM under some seccomp filters
+        return None
+
+
+def has_exited(pid: int) -> bool:
+    """Return whether a child has ended. It is not reaped, so no other process gets its number."""
+    try:
+        return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    except ChildProcessError:
+        return True  # the caller ignores SIGCHLD, and the kernel has reaped it
+
+
+def ends(pidfd: int, within: float) -> bool:
+    """Wait at most ``within`` seconds for the end of a process; return whether it has ended."""
+    poll = select.poll()
+    poll.register(pidfd, select.POLLIN)
+    return bool(poll.poll(max(0.0, within) * 1000 + 1))
+
+
+def give_up_at(deadline: float) -> float:
+    """Return the time until which to wait for a process that is killed at its ``deadline`` or before."""
+    now = time.monotonic()
+    return min(now + REAP_WITHIN, max(now, deadline) + REAP_LATE)
+
+
+def kill_group(pid: int, number: int = SIGKILL) -> None:
+    """Send a signal to the process group ``pid`` and to its leader, which may have left the group.
+
+    The leader must not be reaped yet: then neither number can belong to another process.
+    """
+    for kill in (os.killpg, os.kill):
+        try:
+            kill(pid, number)
+        except (ProcessLookupError, PermissionError):
+            pass  # they have ended, or have changed their user, and this process may not signal them
+
+
+def await_end(pid: int, pidfd: int | None, give_up: float | None = None) -> int:
+    """Reap a child that has exited or was killed, and return its exit status; a negative one is a signal.
+
+    A child that has not ended at ``give_up``, by default in REAP_WITHIN seconds, is left to ``children.reap_late``.
+    """
+    give_up = time.monotonic() + REAP_WITHIN if give_up is None else give_up
+    while (status := reap(pid)) is None:
+        left = give_up - time.monotonic()
+        if left <= 0:
+            late.append(pid)
+            return -SIGKILL
+        _pause(pidfd, left)
+    return status
+
+
+def end_child(pid: int, within: float) -> int:
+    """Wait at most ``within`` seconds for a child to end, kill the rest of its group, reap it; return its status."""
+    pidfd = pidfd_or_none(pid)
+    until = time.monotonic() + within
+    try:
+        while not has_exited(pid) and (left := until - time.monotonic()) > 0:
+            _pause(pidfd, left)
+        kill_group(pid)
+        return await_end(pid, pidfd)
+    finally:
+        if pidfd is not None:
+            os.close(pidfd)
+
+
+def _pause(pidfd: int | None, left: float) -> None:
+    """Wait for the end of a process, at most ``left`` seconds; for a moment where it cannot be waited for."""
+    try:
+        if pidfd is not None:
+            ends(pidfd, left)
+            return
+    except OSError:
+        pass  # such as ENOMEM: it must be killed or reaped in any case
+    time.sleep(POLL_WITHOUT_PIDFD)
+
+
+def stat_fields(pid: int | str) -> list[bytes]:
+    """Return the fields of /proc/PID/stat after the name: index 0 is the state, field 3 of proc(5).
+
+    :raises OSError: when the process does not exist.
+    """
+    with open(f"/proc/{pid}/stat", "rb") as file:
+        return file.read().rpartition(b")")[2].split()

@@ -11,16 +11,14 @@ import errno
 import os
 import time
 
-from nri.process.conversation import Asked, BrokenOffError, Conversation, Output
-from nri.process.lines import Lines
+from nri.process.conversation import Asked, BrokenOffError, Conversation, Lines, Output
 from nri.process.spawn import PLUGIN_ENVIRONMENT, pipe, spawn
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from nri.process.conversation import Stop
-    from nri.process.lines import Log
+    from nri.process.conversation import Log, Stop
 
 __all__ = ["MAX_OUTPUT", "BrokenOffError", "Output", "Pipes", "launch", "start"]
 

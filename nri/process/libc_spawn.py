@@ -11,7 +11,7 @@ import ctypes
 import os
 from typing import TYPE_CHECKING
 
-from nri.process.inherit import SIGNALS, inheritable
+from nri.process.spawn import SIGNALS, inheritable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

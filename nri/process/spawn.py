@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 
 from nri.process import children
-from nri.process.inherit import SIGNALS, inheritable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,6 +21,12 @@ PLUGIN_ENVIRONMENT = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 }
 """The whole environment of a v0.1 plugin."""
+
+SIGNALS = tuple([number for number in range(1, 65) if number not in (9, 19, 32, 33, 34)])
+"""The signals that are reset to their defaults in a child, since an ignored signal stays ignored across exec.
+
+Python ignores SIGPIPE and SIGXFSZ, and our caller may ignore any. SIGKILL and SIGSTOP cannot be ignored; C libraries
+reserve 32 to 34. (``signal.valid_signals`` would import enum.)"""
 
 
 def spawn(
@@ -81,6 +86,19 @@ def _with_os(
 _start: Start = _with_os
 
 
+def inheritable() -> list[int]:
+    """Return the descriptors above 2 that a child would inherit: our caller left them open."""
+    found = []
+    for name in os.listdir("/proc/self/fd"):
+        fd = int(name)
+        try:
+            if fd > 2 and os.get_inheritable(fd):
+                found.append(fd)
+        except OSError:
+            pass  # the descriptor of this listing, or one that another thread has closed
+    return found
+
+
 def pipe() -> tuple[int, int]:
     """Return the ends of a pipe, both above 2: a lower number would be one of the standard files of this process."""
     ends = os.pipe2(os.O_CLOEXEC)
@@ -107,3 +125,23 @@ def _copies(descriptors: Sequence[int]) -> list[int]:
             os.close(fd)
         raise
     return copies
+
+
+def prepare_process() -> None:
+    """Prepare a process of our own whose children are plugins: directory, umask, no core dumps, open 0 to 2.
+
+    A core dump would contain a request with all annotations of a pod. Where the caller ignores SIGCHLD, the kernel
+    would keep no exit status of a child, so its default is restored.
+    """
+    import _signal  # type: ignore[import-not-found] # the signal module would import enum
+    import resource
+
+    if _signal.getsignal(_signal.SIGCHLD) == _signal.SIG_IGN:
+        _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
+
+    while (fd := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(fd, True)
+    os.close(fd)
+    os.chdir("/")
+    os.umask(0o022)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))

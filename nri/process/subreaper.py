@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 from nri.errors import escape
 from nri.process import children
-from nri.process.wait import SIGKILL, ends, pidfd_or_none
+from nri.process.children import SIGKILL, ends, pidfd_or_none
 
 ENDS_WITHIN = 0.1  # seconds to wait for all orphans; the rest is checked after the next event
 _PAUSE = 0.0005  # seconds between looks whether a child has been started

@@ -14,8 +14,8 @@ import os
 import time
 
 from nri.process import children
+from nri.process.children import SIGKILL, stat_fields
 from nri.process.spawn import pipe
-from nri.process.wait import SIGKILL, stat_fields
 from nri.process_name import set_name
 
 NAME = "nri-watchdog"

@@ -16,7 +16,7 @@ from nri.errors import NRIError
 from nri.places import CONTAINERD_CONF_FILE
 from nri.process import watchdog
 from nri.process.deadline import Deadline
-from nri.process.inherit import prepare_process
+from nri.process.spawn import prepare_process
 from nri.types.v1 import State
 
 TYPE_CHECKING = False

@@ -136,9 +136,8 @@ class Real:
         :param deadline: a time of :func:`time.monotonic`, when it is killed.
         :raises NRIError: if it cannot be run.
         """
-        from nri.process.conversation import Asked, Conversation
+        from nri.process.conversation import Asked, Conversation, Lines
         from nri.process.launch import MAX_OUTPUT, start
-        from nri.process.lines import Lines
 
         try:
             pid, pipes = start(self.path, [self.path, *words], deadline, self._environment)

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 from nri import trust
 from nri.build import describe
 from nri.places import beside
-from nri.process.inherit import prepare_process
 from nri.process.libc_spawn import spawn_unlocked
-from nri.process.spawn import use
+from nri.process.spawn import prepare_process, use
 from nri.process.subreaper import Subreaper
 from nri.v1bridge.bridge import Bridge
 from nri.v1bridge.logs import set_up

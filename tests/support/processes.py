@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nri.process import children
-from nri.process.wait import stat_fields
+from nri.process.children import stat_fields
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import signal
 import time
 
 from nri.errors import escape
-from nri.process.wait import stat_fields
+from nri.process.children import stat_fields
 
 MARK = "NRI_CONFORMANCE"
 """The variable that every run of a plugin has, and that its descendants inherit."""

@@ -12,11 +12,10 @@ import select
 import time
 from typing import TYPE_CHECKING
 
-from nri.process.conversation import Asked, Conversation
+from nri.process.children import POLL_WITHOUT_PIDFD, await_end, has_exited, kill_group, pidfd_or_none
+from nri.process.conversation import Asked, Conversation, Lines
 from nri.process.launch import MAX_OUTPUT, BrokenOffError, start
-from nri.process.lines import Lines
 from nri.process.spawn import PLUGIN_ENVIRONMENT
-from nri.process.wait import POLL_WITHOUT_PIDFD, await_end, has_exited, kill_group, pidfd_or_none
 from nri.testing.conformance import remains
 from nri.testing.conformance.errors import BrokenRuleError
 from nri.testing.conformance.replies import Reply, not_started

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nri.client import ChainError, invoker
-from nri.process import conversation, inherit, launch, spawn, wait
+from nri.process import children, conversation, launch, spawn
 from tests.support.host import Host, plugin, request
 from tests.support.processes import all_reaped, open_fds
 from tests.support.system_faults import Failing
@@ -38,9 +38,9 @@ FAULTS = [
     (spawn, "pipe2", 1, errno.ENFILE, NOT_STARTED),
     (spawn, "pipe2", 2, errno.ENOMEM, NOT_STARTED),
     (launch, "set_blocking", 1, errno.EIO, NOT_STARTED),
-    (inherit, "listdir", 0, errno.EMFILE, NOT_STARTED),
+    (spawn, "listdir", 0, errno.EMFILE, NOT_STARTED),
     (spawn, "posix_spawn", 0, errno.EAGAIN, NOT_STARTED),
-    (wait, "pidfd_open", 0, errno.EMFILE, ""),
+    (children, "pidfd_open", 0, errno.EMFILE, ""),
     (conversation, "read", 0, errno.EIO, BROKEN_OFF),
     (conversation, "read", 1, errno.ENOMEM, BROKEN_OFF),
     (conversation, "read", 0, errno.EAGAIN, ""),  # tried again when there is something

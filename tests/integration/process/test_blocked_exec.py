@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from nri.process.children import end_child
 from nri.process.libc_spawn import spawn_unlocked
-from nri.process.wait import end_child
 from tests.support.waiting import SOON
 
 if TYPE_CHECKING:

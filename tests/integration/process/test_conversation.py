@@ -11,8 +11,8 @@ import pytest
 
 from nri.client import ChainError
 from nri.process import conversation, launch
-from nri.process.lines import MAX_LINE, Lines
-from nri.process.wait import has_exited
+from nri.process.children import has_exited
+from nri.process.conversation import MAX_LINE, Lines
 from tests.support.host import Host, plugin, request
 from tests.support.processes import has_zombie
 from tests.support.waiting import SOON, wait_until

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from nri.client import ChainError
-from nri.process import children, wait
+from nri.process import children
 from nri.process.launch import launch
 from tests.support.host import Host, plugin, request
 from tests.support.processes import all_reaped, has_zombie, is_running, kill, open_fds
@@ -112,7 +112,7 @@ for fd in closed:
     os.close(int(fd))
 from nri.client import Client, DirectInvoker
 from nri.config.entries import ConfigList, PluginEntry
-from nri.process.inherit import prepare_process
+from nri.process.spawn import prepare_process
 from nri.process.spawn import pipe
 from nri.types.v1 import Request
 ends = pipe()
@@ -221,7 +221,7 @@ class Powerless:
 def test_process_that_ends_late_is_reaped_when_the_next_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
     before = set(children.started)
     with monkeypatch.context() as patch:
-        patch.setattr(wait, "os", Powerless())
+        patch.setattr(children, "os", Powerless())
         output = launch("/bin/sleep", ["sleep", "1000"], b"", time.monotonic() + 0.1, log=ignore)
     assert (output.stopped, output.status) == ("deadline", -signal.SIGKILL)
     (late,) = children.started - before

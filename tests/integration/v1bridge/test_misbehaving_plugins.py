@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 from nri.client import resident
-from nri.process import conversation, launch, wait
+from nri.process import children, conversation, launch
 from nri.v1bridge.served import MARGIN
 from nri.v2.stub.session import ANSWER_EARLY
 from tests.integration.v1bridge.site import AMPLE, SHORT, Site, install
@@ -217,7 +217,7 @@ def test_plugin_may_close_its_stdin_unread_while_a_megabyte_is_sent(sites: Sites
 
 
 def test_margin_of_the_bridge_is_enough_to_reap_a_killed_plugin() -> None:
-    assert wait.REAP_LATE < MARGIN - ANSWER_EARLY
+    assert children.REAP_LATE < MARGIN - ANSWER_EARLY
 
 
 @pytest.mark.parametrize("way", ["cold", "warm"])

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nri.process import children
+from nri.process.children import has_exited
 from nri.process.spawn import spawn
-from nri.process.wait import has_exited
 from tests.support.processes import children_reported
 from tests.support.waiting import wait_until
 

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nri.process.conversation import Asked, BrokenOffError, Conversation
+from nri.process.children import end_child
+from nri.process.conversation import Asked, BrokenOffError, Conversation, Lines
 from nri.process.launch import start
-from nri.process.lines import Lines
-from nri.process.wait import end_child
 from tests.support.processes import has_zombie, is_running, open_fds
 from tests.support.waiting import SOON
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nri.process.lines import MAX_LINE, Lines, readable
+from nri.process.conversation import MAX_LINE, Lines, readable
 from tests.support.cutting import every_way
 
 TOO_LONG = "(the rest of its stderr is too long, and is left out)"

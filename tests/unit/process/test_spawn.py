@@ -11,8 +11,8 @@ import pytest
 
 from nri.process import libc_spawn
 from nri.process import spawn as module
+from nri.process.children import end_child
 from nri.process.spawn import PLUGIN_ENVIRONMENT, pipe, spawn, use
-from nri.process.wait import end_child
 from tests.support.processes import open_fds
 from tests.support.waiting import SOON
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nri.process import children, wait
+from nri.process import children
 from nri.process.spawn import spawn
 from tests.support.processes import is_running, kill
 from tests.support.waiting import SOON, wait_until
@@ -47,33 +47,33 @@ def nothing_left() -> Iterator[None]:
 
 
 def test_pidfd_is_none_where_the_kernel_has_none(kernel: str) -> None:
-    pidfd = wait.pidfd_or_none(os.getpid())
+    pidfd = children.pidfd_or_none(os.getpid())
     assert (pidfd is None) == (kernel == "no pidfd")
     if pidfd is not None:
-        assert not wait.ends(pidfd, 0)
+        assert not children.ends(pidfd, 0)
         os.close(pidfd)
 
 
 def test_exited_process_can_be_reaped_at_any_time() -> None:
     pid = shell("exit 3")
-    assert wait_until(lambda: wait.has_exited(pid))
-    assert wait.has_exited(pid)
-    assert wait.await_end(pid, None) == 3
-    assert wait.end_child(shell("exit 3"), SOON) == 3
+    assert wait_until(lambda: children.has_exited(pid))
+    assert children.has_exited(pid)
+    assert children.await_end(pid, None) == 3
+    assert children.end_child(shell("exit 3"), SOON) == 3
 
 
 def test_child_that_does_not_end_in_time_is_killed_with_its_group() -> None:
     pid = shell("sleep 1000 & sleep 1000")
     assert wait_until(lambda: len(group(pid)) == 3)
     started = time.monotonic()
-    assert wait.end_child(pid, 0.05) == -wait.SIGKILL
+    assert children.end_child(pid, 0.05) == -children.SIGKILL
     assert time.monotonic() - started >= 0.05
     assert wait_until(lambda: group(pid) == [])
 
 
 def test_rest_of_the_group_of_an_ended_child_is_killed() -> None:
     pid = shell("sleep 1000 & exit 0")
-    assert wait.end_child(pid, SOON) == 0
+    assert children.end_child(pid, SOON) == 0
     assert wait_until(lambda: group(pid) == [])
 
 
@@ -91,12 +91,12 @@ def group(leader: int) -> list[int]:
 
 def test_child_that_does_not_end_when_killed_is_reaped_late() -> None:
     pid = shell("exec sleep 1000")  # it is not killed, as if that had no effect yet
-    pidfd = wait.pidfd_or_none(pid)
-    assert wait.await_end(pid, pidfd, time.monotonic() + 0.02) == -wait.SIGKILL
+    pidfd = children.pidfd_or_none(pid)
+    assert children.await_end(pid, pidfd, time.monotonic() + 0.02) == -children.SIGKILL
     children.reap_late()
     assert pid in children.started
     kill(pid)
-    assert wait_until(lambda: wait.has_exited(pid))
+    assert wait_until(lambda: children.has_exited(pid))
     children.reap_late()
     assert pid not in children.started
     assert not os.path.exists(f"/proc/{pid}")
@@ -105,12 +105,12 @@ def test_child_that_does_not_end_when_killed_is_reaped_late() -> None:
 
 
 def test_killed_process_is_waited_for_until_a_moment_after_its_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wait, "time", SimpleNamespace(monotonic=lambda: 100.0))
-    assert [wait.give_up_at(deadline) for deadline in (0.0, 100.0, 200.0)] == [100.03, 100.03, 101.0]
+    monkeypatch.setattr(children, "time", SimpleNamespace(monotonic=lambda: 100.0))
+    assert [children.give_up_at(deadline) for deadline in (0.0, 100.0, 200.0)] == [100.03, 100.03, 101.0]
 
 
 def test_fields_of_stat_begin_with_the_state_whatever_the_name() -> None:
-    assert wait.stat_fields(os.getpid())[:4] == [
+    assert children.stat_fields(os.getpid())[:4] == [
         b"R",
         *[b"%d" % number for number in (os.getppid(), os.getpgrp(), os.getsid(0))],
     ]
@@ -118,9 +118,9 @@ def test_fields_of_stat_begin_with_the_state_whatever_the_name() -> None:
         name = file.read().rstrip()
         file.write("a) Z (b")
     try:
-        assert wait.stat_fields("self")[1] == b"%d" % os.getppid()
+        assert children.stat_fields("self")[1] == b"%d" % os.getppid()
     finally:
         with open("/proc/self/comm", "w", encoding="ascii") as file:
             file.write(name)
     with pytest.raises(FileNotFoundError):
-        wait.stat_fields(1 << 30)
+        children.stat_fields(1 << 30)
