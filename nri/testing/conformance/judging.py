@@ -12,6 +12,7 @@ from nri.testing.conformance import (
     of_documents,
     of_processes,
     of_requests,
+    of_residents,
     of_results,
     of_states,
     of_verbs,
@@ -32,6 +33,7 @@ GROUPS = (
     of_processes.GROUP,
     of_changes.GROUP,
     of_verbs.GROUP,
+    of_residents.GROUP,
 )
 
 CHECKS: tuple[Check, ...] = tuple(check for group in GROUPS for check in group.checks)

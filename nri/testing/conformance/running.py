@@ -10,8 +10,10 @@ import os
 import secrets
 import select
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from nri.client.resident import NotBegunError, Resident
 from nri.process.children import POLL_WITHOUT_PIDFD, await_end, has_exited, kill_group, pidfd_or_none
 from nri.process.conversation import Asked, Conversation, Lines
 from nri.process.launch import MAX_OUTPUT, BrokenOffError, start
@@ -21,7 +23,9 @@ from nri.testing.conformance.errors import BrokenRuleError
 from nri.testing.conformance.replies import Reply, not_started
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+_READY = "a resident that is ready before each request, and as it was before the last"
 
 _PAUSE = 0.005  # seconds between the pieces of a request that arrives slowly
 
@@ -90,6 +94,35 @@ class PluginRunner:
                 os.close(fd)
             await_end(pid, None)
             remains.end_all(mark)
+
+    @contextmanager
+    def resident(self) -> Iterator[Callable[[bytes], Reply]]:
+        """Run ``TYPE serve``, and yield a function that returns what the resident leaves for one request.
+
+        :raises BrokenRuleError: if it cannot be started, or is not ready for a request.
+        """
+        until = self._deadline()
+        try:
+            resident = Resident(self._binary, self._type)
+        except OSError as error:
+            raise not_started(self._binary, error) from None
+
+        def ask(stdin: bytes) -> Reply:
+            while not resident.is_ready():
+                if not resident.is_alive or time.monotonic() >= until:
+                    raise BrokenRuleError(_READY, resident.changed or "its end, or no word from it")
+            lines = Lines(MAX_OUTPUT, lambda line: None)
+            try:
+                return Reply(resident.ask(stdin, self._deadline(), lines, MAX_OUTPUT), self._timeout)
+            except (NotBegunError, BrokenOffError):
+                raise BrokenRuleError("an answer to each request", "its end") from None
+
+        try:
+            if why := resident.start(until):
+                raise BrokenRuleError(_READY, why)
+            yield ask
+        finally:
+            resident.end()
 
     def end(self) -> None:
         """Kill all processes that the runs have left."""

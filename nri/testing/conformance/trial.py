@@ -147,7 +147,10 @@ class Trial:
         :param what: the difference between the two requests, for the error.
         """
         self.must_answer()
-        reply = self.invoke(value, **how)
+        self.same_as_create(self.invoke(value, **how), container, what)
+
+    def same_as_create(self, reply: Reply, container: str, what: str) -> None:
+        """Compare the result in a reply with that of an ordinary ``create``, as :meth:`same_answer`."""
         result = reply.result()
         if self._steady is not None and _form(reply, container) != self._steady:
             raise BrokenRuleError(f"the same result as {what}", gojson.shorten(gojson.dumps(result).decode()))

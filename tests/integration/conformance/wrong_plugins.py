@@ -126,6 +126,7 @@ exit $status""",
     "help": '[ "$1" = -h ] && exit 1\nright "$@"',
     "version": edits('s/"type":"class-c"/"type":"other"/'),
     "schema": """[ "$1" = schema ] && echo '{"type":5}' && exit\nright "$@\"""",
+    "resident": edits('s/"states":/"resident":1,"states":/'),
     "schema-conf": """[ "$1" = schema ] && echo '{"type":"string"}' && exit\nright "$@\"""",
 }
 """By the id of the check that catches it: the rest of the plugin's script."""
