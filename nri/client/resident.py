@@ -375,6 +375,13 @@ class Residents(DirectInvoker):
             known = self._known.get(path)
             return Standing("off", "its entry or the options say so") if known is None else known.standing
 
+    def rest(self) -> None:
+        """End all residents; one is started again when its plugin has been asked."""
+        with self._changed:
+            for path in list(self._known):
+                self._forget(path)
+        self._end_leaving()
+
     def close(self) -> None:
         """End all residents."""
         self.keep(())

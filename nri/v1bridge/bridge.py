@@ -201,7 +201,7 @@ class Bridge(stub.V2Plugin):
         """Close the record's file, end the residents, and answer no more: no event follows."""
         self._status_socket.close()
         self._served.close()
-        self._clients.residents.close()
+        self._clients.close()
 
     def _preload(self) -> None:
         """Preload modules for faults. containerd 1.7 does not synchronize with a plugin that it launches."""

@@ -14,6 +14,7 @@ from nri.v2.ttrpc import Code, StatusError
 
 if TYPE_CHECKING:
     from nri.adjust import Changes
+    from nri.client import Client
     from nri.process.conversation import Stop
     from nri.process.subreaper import Subreaper
     from nri.types.v1 import Request
@@ -41,26 +42,25 @@ class Chains:
 
     def run(
         self,
+        client: Client,
         request: Request,
         name: str,
         deadline: float | None,
         *,
         event: str = "",
-        without_containerds: bool = False,
         changes: Changes | None = None,
         stop: Stop | None = None,
     ) -> None:
         """Run the chain for a request, and log it.
 
+        :param client: has the chain.
         :param name: ``NAMESPACE/POD[/CONTAINER]``, for the log.
         :param deadline: a time of :func:`time.monotonic`; None if only the timeouts of the plugins apply.
         :param event: the runtime's event; "" for a late create.
-        :param without_containerds: see :meth:`nri.v1bridge.clients.Clients.current`.
         :param changes: takes what the results ask for.
         :param stop: ends it.
         :raises StatusError: a plugin has failed; its text is fit for the runtime.
         """
-        client = self._clients.current(without_containerds=without_containerds)
         started = time.monotonic()
         lines = self._log.begin(request, name, client, deadline and deadline - started, event)
         message = ""
@@ -95,7 +95,7 @@ class Chains:
         """Do the work of chains that no event waits for."""
         with self._tidying:
             children.reap_late()
-            self._clients.residents.tidy()
+            self._clients.tidy()
             if self._subreaper is not None and self._subreaper.may_have_orphans():
                 self._subreaper.end_orphans(self._lock, lambda: self._busy > 0)
             self._log.write()

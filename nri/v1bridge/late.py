@@ -39,10 +39,13 @@ class LateCreates:
     """The late creates of a bridge. All methods may be called from any thread.
 
     :param run: runs the chain for one of them; it raises StatusError when a plugin fails.
+    :param ended: called when none is left.
     """
 
-    def __init__(self, run: Callable[[Missed], object], record: Record) -> None:
-        self._run, self._record = run, record
+    def __init__(
+        self, run: Callable[[Missed], object], record: Record, ended: Callable[[], object] = lambda: None
+    ) -> None:
+        self._run, self._record, self._ended = run, record, ended
         self._lock = threading.Lock()  # taken directly: through the condition it would take four calls
         self._changed = threading.Condition(self._lock)
         self._queue: deque[Sequence[Missed]] = deque()
@@ -137,6 +140,8 @@ class LateCreates:
                 pod = self._queue.popleft()
             for missed in pod:
                 self._serve(missed)
+        if is_last:
+            self._ended()
         if is_last and (self._succeeded or self._failed):
             level = logging.WARNING if self._failed else logging.INFO
             took = time.monotonic() - self._begun

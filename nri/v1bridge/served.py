@@ -46,7 +46,7 @@ class Served:
         self._clients = clients
         self._chains = Chains(clients, ledger, subreaper)
         self._record = Record()
-        self._late = LateCreates(self._run_late, self._record)
+        self._late = LateCreates(self._run_late, self._record, clients.end_late)
         self._unproven: dict[str, list[Missed]] = {}
         self._is_ending = False
         self._runtime_runs_pods = False
@@ -191,7 +191,7 @@ class Served:
 
     def _run_late(self, each: Missed) -> None:
         try:
-            self._chain(each.request, each.name, None)
+            self._chain(each.request, each.name, None, is_late=True)
         finally:
             self._tidy()
 
@@ -204,11 +204,11 @@ class Served:
         *,
         event: str = "",
         stop: Stop | None = None,
+        is_late: bool = False,
     ) -> None:
         without = self._runtime_runs_pods and request.is_sandbox
-        self._chains.run(
-            request, name, deadline, event=event, without_containerds=without, changes=changes, stop=stop
-        )
+        client = self._clients.current(without_containerds=without, is_late=is_late)
+        self._chains.run(client, request, name, deadline, event=event, changes=changes, stop=stop)
 
     def _tidy(self) -> None:
         """Do what no event waits for."""

@@ -26,10 +26,14 @@ class FakeResidents:
         self.bin_dirs, self.check_owner = bin_dirs, check_owner
         self.kept: list[list[tuple[str, bool]]] = []
         self.is_closed = False
+        self.rests = 0
         self.made.append(self)
 
     def keep(self, plugins: list[tuple[str, bool]]) -> None:
         self.kept.append(plugins)
+
+    def rest(self) -> None:
+        self.rests += 1
 
     def close(self) -> None:
         self.is_closed = True
@@ -100,20 +104,34 @@ def test_the_residents_are_told_of_each_configuration_once(conf: Path, residents
     for _ in range(3):
         clients.current()
         clients.current(without_containerds=True)
-    assert [each.kept for each in residents] == [[[], [("a", False), ("b", True)]]]
+    assert [each.kept for each in residents] == [[[], [("a", False), ("b", True)]]] * 2
 
 
 def test_residents_come_and_go_with_the_options(conf: Path, residents: list[FakeResidents]) -> None:
     configure(conf, PluginEntry(type="a"))
     clients = Clients(options(conf, resident=False))
     assert isinstance(clients.current().invoker, DirectInvoker)
-    assert [each.kept for each in residents] == [[]]
+    assert [each.kept for each in residents] == [[], []]
     clients.use(options(conf))
     assert clients.residents is clients.current().invoker
-    assert residents[0].kept == [[("a", True)]]
+    assert [each.kept for each in residents] == [[[("a", True)]]] * 2
     clients.use(options(conf, bin_dirs=("/other",)))
     assert clients.residents is clients.current().invoker
-    assert (residents[0].is_closed, residents[1].bin_dirs) == (True, ("/other",))
+    assert [each.is_closed for each in residents] == [True, True, False, False]
+    assert residents[2].bin_dirs == residents[3].bin_dirs == ("/other",)
     clients.use(options(conf, bin_dirs=("/other",), resident=False))
     assert isinstance(clients.current().invoker, DirectInvoker)
-    assert residents[1].is_closed
+    assert residents[2].is_closed
+    assert residents[3].is_closed
+
+
+def test_late_creates_have_residents_of_their_own_that_end_with_the_batch(
+    conf: Path, residents: list[FakeResidents]
+) -> None:
+    configure(conf, PluginEntry(type="a"))
+    clients = Clients(options(conf))
+    assert clients.current().invoker is clients.residents
+    assert clients.current(is_late=True).invoker is clients.late_residents
+    assert clients.current(is_late=True, without_containerds=True).invoker is clients.late_residents
+    clients.end_late()
+    assert [each.rests for each in residents] == [0, 1]

@@ -30,8 +30,9 @@ class Runs:
 
     def __init__(self) -> None:
         self.record = Record()
-        self.late = LateCreates(self._run, self.record)
+        self.late = LateCreates(self._run, self.record, lambda: self.batches.append(len(self.steps)))
         self.steps: list[str] = []
+        self.batches: list[int] = []  # steps until the end of each
         self.held: set[str] = set()
         self.failing: dict[str, Exception] = {}
         self.recorded: list[bool] = []
@@ -91,6 +92,7 @@ def test_nothing_begins_before_the_start_and_each_is_on_record_before_it_begins(
     runs.late.start()
     ended(runs)
     assert sorted(runs.steps) == ["begin a", "begin b", "end a", "end b"]
+    assert runs.batches == [4]
     assert runs.recorded == [True, True]
     assert "late: create succeeded for 2, failed for 0, in " in caplog.text
     assert caplog.text.count("late: it started while no bridge was connected") == 2
