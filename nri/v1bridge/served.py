@@ -36,6 +36,13 @@ if TYPE_CHECKING:
 MARGIN = 0.1
 """Seconds between the chain's deadline and the request's: to kill a plugin, and to send the response."""
 
+REFUSABLE = (State.SETUP, State.CREATE, State.RESIZE)
+"""States whose events an error refuses: if the runtime abandons one, nothing comes of it, and its chain ends.
+
+A container's ``update`` comes when its new limits are in force, and its ``delete`` gives back what ``create`` has
+taken: both go on.
+"""
+
 log = logging.getLogger("nri.v1bridge")
 
 
@@ -126,7 +133,7 @@ class Served:
         :raises StatusError: a plugin has failed.
         """
         call.afterwards.append(self._tidy)
-        if call.is_abandoned and request.state != State.DELETE:
+        if call.is_abandoned and request.state in REFUSABLE:
             log.warning("%s: nri v0.1: %s: not started: %s", escape(name), request.state, STOPPED)
             raise StatusError(Code.ABORTED, f"nri v0.1: {request.state}: not started: {STOPPED}")
         deadline = None if call.deadline is None else call.deadline - MARGIN
@@ -138,8 +145,10 @@ class Served:
                 self._chain(request, name, deadline, changes, event=call.event)
             finally:
                 self._record.discard(request.id)
-        else:
+        elif request.state in REFUSABLE:
             self._until_abandoned(request, name, deadline, call, changes)
+        else:
+            self._chain(request, name, deadline, changes, event=call.event)
 
     def _create(self, request: Request, name: str, deadline: float | None, call: Call) -> None:
         self._late.begin(request.id)
@@ -153,10 +162,7 @@ class Served:
     def _until_abandoned(
         self, request: Request, name: str, deadline: float | None, call: Call, changes: Changes | None = None
     ) -> None:
-        """Run a chain that ends at once when the runtime does not wait for it any more.
-
-        Its container is not started or changed then. A ``delete`` gives back what a ``create`` has taken: it goes on.
-        """
+        """Run a chain that ends at once when the runtime does not wait for it any more."""
         stop = Stop()
         call.on_abandoned = stop.set
         if call.is_abandoned:

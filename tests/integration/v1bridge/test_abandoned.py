@@ -28,7 +28,7 @@ def slow(host: Host) -> Any:
         f'#!/bin/sh\nsed \'s/.*"id":"\\([^"]*\\)".*/\\1 /\' >>{host.root}/begun\n'
         f"while [ ! -e {host.root}/go ]; do sleep 0.01; done\necho '{{}}'\n",
     )
-    return plugin("slow", states=["setup"])
+    return plugin("slow", states=["setup", "update"])
 
 
 class Asking:
@@ -82,10 +82,18 @@ def test_its_plugin_is_killed_at_once_and_the_next_event_is_served(
     assert not host.processes()
 
 
-def test_a_chain_that_has_not_begun_never_begins(host: Host, connected: Connected, asking: Asking) -> None:
-    host.configure(slow(host), connected.keeper())
-    delete = api.StopContainerRequest(pod=pod(), container=container(id="last"))
-    asking.send("delete", api.Event.STOP_CONTAINER, delete)  # nothing ends it early
+@pytest.mark.parametrize(
+    ("state", "event", "request_"),
+    [
+        ("delete", api.Event.STOP_CONTAINER, api.StopContainerRequest),
+        ("update", api.Event.POST_UPDATE_CONTAINER, api.PostUpdateContainerRequest),
+    ],
+)
+def test_what_an_error_does_not_refuse_goes_on_and_a_chain_behind_it_that_is_abandoned_never_begins(
+    host: Host, connected: Connected, asking: Asking, state: str, event: int, request_: Callable[..., Any]
+) -> None:
+    host.configure(slow(host), connected.keeper(states=["update"]))
+    asking.send("first", event, request_(pod=pod(), container=container(id="last")))
     assert asking.begins("last")
     queue = connected.session._mux._jobs
     for number, name in enumerate(("second", "third"), 1):
@@ -93,10 +101,10 @@ def test_a_chain_that_has_not_begun_never_begins(host: Host, connected: Connecte
         assert wait_until(lambda: len(queue) == number)  # noqa: B023
     (host.root / "go").touch()
     asking.end()
-    assert asking.answers["delete"] == ""
+    assert asking.answers["first"] == ""
     assert asking.answers["second"].endswith(f"create: not started: {ABANDONED}")
     assert asking.answers["third"] == ""
-    assert connected.steps == [("delete", "last"), ("create", "third")]
+    assert connected.steps == [(state, "last"), ("create", "third")]
 
 
 @pytest.mark.parametrize(
