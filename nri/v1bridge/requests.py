@@ -7,7 +7,6 @@ pod's start, and the new ones are in UpdatePodSandbox.
 
 from __future__ import annotations
 
-import threading
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -116,21 +115,19 @@ def _plain(messages_map: Mapping[str, str]) -> dict[str, str]:
 
 
 class Pods:
-    """The known pods of a node, by id."""
+    """The known pods of a node, by id. Only the event thread uses them."""
 
     def __init__(self) -> None:
         self._pods: dict[str, PodSandbox] = {}
         self._resizes: dict[str, LinuxResources] = {}
-        self._lock = threading.Lock()
 
     def __len__(self) -> int:
         return len(self._pods)
 
     def replace(self, pods: Iterable[PodSandbox]) -> None:
         """Remember these pods only: a runtime synchronizes with all pods that exist."""
-        with self._lock:
-            self._pods.clear()
-            self._resizes.clear()
+        self._pods.clear()
+        self._resizes.clear()
         for pod in pods:
             self.remember(pod)
 
@@ -140,31 +137,26 @@ class Pods:
         kept.annotations.MergeFrom(pod.annotations)
         if pod.HasField("linux"):
             kept.linux.CopyFrom(pod.linux)
-        with self._lock:
-            _put(self._pods, pod.id, kept)
+        _put(self._pods, pod.id, kept)
 
     def forget(self, pod: PodSandbox) -> None:
         """Forget a pod that was removed."""
-        with self._lock:
-            self._pods.pop(pod.id, None)
-            self._resizes.pop(pod.id, None)
+        self._pods.pop(pod.id, None)
+        self._resizes.pop(pod.id, None)
 
     def resize(self, pod: PodSandbox, resources: LinuxResources) -> None:
         """Remember the resources that an update of ``pod`` asks for, until :meth:`resized`."""
-        with self._lock:
-            _put(self._resizes, pod.id, resources)
+        _put(self._resizes, pod.id, resources)
 
     def resized(self, pod: PodSandbox) -> PodSandbox:
         """Return ``pod`` with its missing facts, and with the resources of its update, if they are known."""
-        with self._lock:
-            resources = self._resizes.pop(pod.id, None)
+        resources = self._resizes.pop(pod.id, None)
         pod = self.complete(pod)
         return pod if resources is None else with_resources(pod, resources)
 
     def complete(self, pod: PodSandbox) -> PodSandbox:
         """Return ``pod`` with its missing facts filled in from memory."""
-        with self._lock:
-            known = self._pods.get(pod.id)
+        known = self._pods.get(pod.id)
         if known is None:
             return pod
         whole = PodSandbox()

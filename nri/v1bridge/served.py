@@ -8,15 +8,18 @@ synchronization shows what lives without being on record (:mod:`nri.v1bridge.mis
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from typing import TYPE_CHECKING
 
+from nri.client import ChainError
 from nri.client.chain import STOPPED
-from nri.errors import escape
+from nri.errors import bounded, escape
+from nri.process import children
 from nri.process.conversation import Stop
 from nri.types.v1 import State
 from nri.v1bridge import missed
-from nri.v1bridge.chains import Chains
+from nri.v1bridge.event_log import EventLog
 from nri.v1bridge.late import LateCreates
 from nri.v1bridge.record import Record
 from nri.v2.ttrpc import Code, StatusError
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
     from nri.process.subreaper import Subreaper
     from nri.types.v1 import Request
     from nri.v1bridge.clients import Clients
+    from nri.v1bridge.event_log import EventLines
     from nri.v1bridge.ledger import Ledger
     from nri.v1bridge.missed import Missed
     from nri.v2 import api
@@ -35,6 +39,9 @@ if TYPE_CHECKING:
 
 MARGIN = 0.1
 """Seconds between the chain's deadline and the request's: to kill a plugin, and to send the response."""
+
+MAX_ERROR = 4096
+"""Bytes of an error, in one line, that the runtime shows to the pod's owner; a plugin may write a megabyte."""
 
 REFUSABLE = (State.SETUP, State.CREATE, State.RESIZE)
 """States whose events an error refuses: if the runtime abandons one, nothing comes of it, and its chain ends.
@@ -47,11 +54,18 @@ log = logging.getLogger("nri.v1bridge")
 
 
 class Served:
-    """Runs the chains of events, and those that were missed. All methods may be called from any thread."""
+    """Runs the chains of events, and those that were missed. All methods may be called from any thread.
+
+    :param subreaper: see :class:`nri.v1bridge.bridge.Bridge`.
+    """
 
     def __init__(self, clients: Clients, ledger: Ledger, subreaper: Subreaper | None) -> None:
-        self._clients = clients
-        self._chains = Chains(clients, ledger, subreaper)
+        self._clients, self._ledger, self._subreaper = clients, ledger, subreaper
+        self._log = EventLog(self._note)
+        self._busy = 0  # chains that run
+        self._lock = threading.Lock()  # protects _busy
+        self._idle = threading.Condition(self._lock)
+        self._tidying = threading.Lock()
         self._record = Record()
         self._late = LateCreates(self._run_late, self._record, clients.end_late)
         self._unproven: dict[str, list[Missed]] = {}
@@ -113,10 +127,19 @@ class Served:
             call.afterwards.append(self._late.start)
 
     def wait_until_idle(self, timeout: float) -> bool:
-        """Wait as :meth:`nri.v1bridge.chains.Chains.wait_until_idle`, and for what follows a late create."""
+        """Wait until no chain is running and the log has all faults of the configuration, at most *timeout* seconds.
+
+        Return whether no chain is running, nor what follows a late create.
+        """
         until = time.monotonic() + timeout
         is_idle = self._late.wait_until_idle(timeout)
-        return self._chains.wait_until_idle(max(0.0, until - time.monotonic())) and is_idle
+        with self._lock:
+            is_idle = self._idle.wait_for(lambda: self._busy == 0, max(0.0, until - time.monotonic())) and is_idle
+        self._log.finish()
+        configuration = self._clients.configuration
+        configuration.explain()
+        configuration.is_explained(max(0.0, until - time.monotonic()))
+        return is_idle
 
     def late_counts(self) -> dict[str, int]:
         """Return what the status says of the late creates."""
@@ -212,11 +235,53 @@ class Served:
         stop: Stop | None = None,
         is_late: bool = False,
     ) -> None:
+        """Run the chain for a request, and log it.
+
+        :param name: ``NAMESPACE/POD[/CONTAINER]``, for the log.
+        :param deadline: a time of :func:`time.monotonic`; None if only the timeouts of the plugins apply.
+        :param event: the runtime's event; "" for a late create.
+        :raises StatusError: a plugin has failed; its text is fit for the runtime.
+        """
         without = self._runtime_runs_pods and request.is_sandbox
         client = self._clients.current(without_containerds=without, is_late=is_late)
-        self._chains.run(client, request, name, deadline, event=event, changes=changes, stop=stop)
+        started = time.monotonic()
+        lines = self._log.begin(request, name, client, deadline and deadline - started, event)
+        message = ""
+        with self._lock:
+            self._busy += 1
+        try:
+            client.invoke(
+                request,
+                request.state,
+                deadline=deadline,
+                log=lines.says,
+                on_step=lines.step,
+                changes=changes,
+                stop=stop,
+            )
+        except ChainError as error:
+            message = bounded(escape(f"nri v0.1: {error}"), MAX_ERROR)
+            raise StatusError(Code.ABORTED, message) from None
+        except BaseException as error:
+            message = escape(f"{type(error).__name__}: {error}")
+            raise
+        finally:
+            lines.end(time.monotonic() - started, message)
+            with self._lock:
+                self._busy -= 1
+                self._idle.notify_all()
+
+    def _note(self, lines: EventLines, seconds: float, error: str) -> None:
+        self._ledger.ran(lines.name, lines.request, lines.event, lines.steps, seconds, error)
 
     def _tidy(self) -> None:
         """Do what no event waits for."""
-        self._chains.tidy()
-        self._record.tidy()
+        with self._tidying:
+            children.reap_late()
+            self._clients.tidy()
+            if self._subreaper is not None and self._subreaper.may_have_orphans():
+                self._subreaper.end_orphans(self._lock, lambda: self._busy > 0)
+            self._log.write()
+            self._clients.configuration.explain()
+            self._ledger.enter()
+            self._record.tidy()

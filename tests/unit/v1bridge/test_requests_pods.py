@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-import threading
 from typing import Any
 
 import pytest
@@ -125,35 +123,6 @@ def test_the_number_of_pods_is_bounded_and_the_oldest_goes_first(monkeypatch: py
     memory = knowing(*[PodSandbox(id=str(number), pid=number) for number in range(1, 6)])
     assert len(memory) == 3
     assert [memory.complete(PodSandbox(id=str(number))).pid for number in range(1, 6)] == [0, 0, 3, 4, 5]
-
-
-def test_threads_may_use_it_at_once() -> None:
-    memory = Pods()
-    failed: list[Exception] = []
-
-    def use(seed: int) -> None:
-        numbers = random.Random(seed)
-        try:
-            for _ in range(100):
-                pod = PodSandbox(id=str(numbers.randrange(20)), pid=7)
-                match numbers.randrange(4):
-                    case 0:
-                        memory.forget(pod)
-                    case 1:
-                        memory.replace([pod])
-                    case 2:
-                        memory.remember(pod)
-                    case _:
-                        assert memory.complete(PodSandbox(id=pod.id)).pid in {0, 7}
-        except Exception as error:
-            failed.append(error)
-
-    threads = [threading.Thread(target=use, args=(seed,)) for seed in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failed == []
 
 
 def resources(shares: int) -> LinuxResources:
