@@ -2,6 +2,7 @@
 
 import json
 import os
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from harness.containerd.bridged import configure, create, knob, log, prepared, s
 from harness.containerd.cri import Cri
 from harness.containerd.instance import Containerd, Release
 from tests.e2e.standin import StandIn
+from tests.support.waiting import SOON, until
 
 pytestmark = pytest.mark.runtime
 
@@ -48,6 +50,30 @@ def test_a_plugin_that_fails_makes_the_start_fail_with_its_message(containerd: C
         cri.start(container)
 
     assert "nri v0.1: plugin konfine: no CPU is left for" in refused.value.details()
+
+
+def test_an_event_whose_call_is_cancelled_ends_and_the_next_one_is_served(
+    containerd: Containerd, cri: Cri, tmp_path: Path
+) -> None:
+    """As when the kubelet is restarted: NRI sends the next event while the bridge is still at the first."""
+    first, second = [create(cri, cri.run_pod(name)) for name in ("first", "second")]
+    begun = tmp_path / "begun"
+    hang = f"*create*{first}*) : >{begun}; exec sleep 1000 ;;"
+    script(containerd, "slow", f"case $(cat) in {hang} esac\necho '{{}}'")
+    configure(containerd, {"type": "slow"})
+
+    def start() -> None:
+        with pytest.raises((grpc.RpcError, ValueError)):  # the latter if the channel is closed first
+            kubelet.start(first)
+
+    with containerd.cri() as kubelet:
+        cancelled = threading.Thread(target=start)
+        cancelled.start()
+        until(begun.exists, "the plugin", SOON)
+    cancelled.join()
+    cri.start(second)
+
+    assert "slow: killed: the runtime has abandoned the event" in log(containerd)
 
 
 def test_each_plugin_runs_once_for_each_step(containerd: Containerd, cri: Cri, tmp_path: Path) -> None:
