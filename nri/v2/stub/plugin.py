@@ -18,7 +18,9 @@ a ``StateChange``. It returns the event's response, or None for an empty one:
 | ``validate_container_adjustment`` | pod, container, adjust, update, owners, plugins | reject, … |
 
 A handler that raises refuses: the runtime gets the exception's message, and its operation fails. A handler has
-``call.remaining()`` seconds; a runtime that gets no answer in time drops the plugin, and goes on without it.
+``call.remaining()`` seconds; a runtime that gets no answer in time drops the plugin, and goes on without it. Handlers
+are called one after the other, in the thread that runs the session. A runtime sends an event before the last one is
+answered only if it has abandoned that one (``call.is_abandoned``).
 """
 
 from __future__ import annotations
@@ -135,7 +137,7 @@ class V2Plugin:
         """Take note that the runtime is about to close the connection."""
 
     def disconnected(self) -> None:
-        """Take note that the connection is closed; requests that came before may still be at work."""
+        """Take note that the connection is closed, after the last handler has ended."""
 
 
 def handlers(plugin: V2Plugin) -> dict[int, EventHandler]:

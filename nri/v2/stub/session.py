@@ -75,7 +75,10 @@ class Session:
             self._plugin.disconnected()
 
     def close(self, reason: str, *, grace: float = 0.0) -> None:
-        """Close the connection, so that :meth:`run` returns; wait ``grace`` seconds for handlers that are at work."""
+        """Close the connection, so that :meth:`run` returns when the handler that is at work has ended.
+
+        :param grace: seconds to wait for its answer before that.
+        """
         if grace > 0:
             self._server.wait_until_answered(grace)
         self._mux.close(reason)
