@@ -9,10 +9,9 @@ has neither configuration files (:mod:`nri.config`) nor anything specific to one
 container's start and waits for every import here, so this package imports neither ``subprocess`` nor ``logging``.
 """
 
-from nri.client.chain import Client, Sandbox, Task
+from nri.client.chain import ChainError, Client, Sandbox, Step, Task, results_of
 from nri.client.invoker import DirectInvoker, Invoker, PluginError, find
 from nri.client.oci import read_config, spec_from_oci
-from nri.client.step import ChainError, Step, results_of
 from nri.places import DEFAULT_BIN_DIRS
 
 __all__ = [

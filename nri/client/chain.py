@@ -18,7 +18,6 @@ import time
 
 from nri.client.invoker import DirectInvoker, PluginError
 from nri.client.oci import spec_from_oci
-from nri.client.step import ChainError, Step
 from nri.config.entries import DEFAULT_TIMEOUT
 from nri.errors import NRIError
 from nri.process import launch, unstartable
@@ -29,7 +28,7 @@ from nri.types.v1 import EXTENSIONS, Request, Result, Spec, State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any
 
     from nri.adjust import Changes
@@ -41,6 +40,9 @@ if TYPE_CHECKING:
 
 STOPPED = "the runtime has abandoned the event"
 """The reason for ending a plugin that a :class:`nri.process.conversation.Stop` has ended."""
+
+OUTCOMES = ("ok", "error", "killed", "passedOver")
+"""What became of a plugin's run. ``passedOver``: it failed, and its ``failurePolicy`` is ``ignore``."""
 
 
 class Task:
@@ -60,6 +62,49 @@ class Sandbox:
     def __init__(self, id: str, labels: Mapping[str, str] | None = None) -> None:
         self.id = id
         self.labels = dict(labels or {})
+
+
+class Step:
+    """One plugin's part of a chain. Either ``result`` or ``error`` is set.
+
+    ``request`` is the JSON that was sent, ``binary`` the path of the executable, "" if none was found. ``is_ignored``
+    says that the chain went on after the error.
+    """
+
+    __slots__ = ("binary", "error", "is_ignored", "plugin", "request", "result", "seconds", "stdout")
+
+    def __init__(self, plugin: PluginEntry, request: bytes) -> None:
+        self.plugin, self.request = plugin, request
+        self.binary, self.stdout, self.seconds = "", b"", 0.0
+        self.result: Result | None = None
+        self.error: PluginError | None = None
+        self.is_ignored = False
+
+    @property
+    def outcome(self) -> str:
+        """One of :data:`OUTCOMES`."""
+        if self.error is None:
+            return "ok"
+        if self.is_ignored:
+            return "passedOver"
+        return "killed" if self.error.killed else "error"
+
+
+def results_of(steps: Iterable[Step]) -> list[Result]:
+    """Return the results of the steps that succeeded, in order."""
+    return [step.result for step in steps if step.result is not None]
+
+
+class ChainError(NRIError):
+    """A chain failed.
+
+    ``errors`` are those that are not ignored: one, or for ``delete`` any number. ``steps`` are all, also those that
+    succeeded: nothing undoes the work of their plugins.
+    """
+
+    def __init__(self, errors: Sequence[PluginError], steps: Sequence[Step]) -> None:
+        super().__init__("; ".join([f"plugin {error}" for error in errors]))
+        self.errors, self.steps = tuple(errors), tuple(steps)
 
 
 class Client:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     Rule = Callable[[Any, str], str]
 
 OUTCOMES = ("ok", "error", "killed", "passedOver")
-"""The outcomes of a plugin's run, as the bridge writes them (:mod:`nri.client.step`)."""
+"""The outcomes of a plugin's run, as the bridge writes them (:mod:`nri.client.chain`)."""
 
 OK, ERROR, KILLED, PASSED_OVER = OUTCOMES
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import TYPE_CHECKING, Any
 
-from nri.client.step import OUTCOMES
+from nri.client.chain import OUTCOMES
 from nri.errors import bounded, escape
 
 if TYPE_CHECKING:

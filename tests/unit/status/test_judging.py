@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from nri.client import step
+from nri.client import chain
 from nri.status import shape
 from nri.status.judging import DEGRADED, MAX_LINE, NO_BRIDGE, WELL, Thresholds, Verdict, judge
 from tests.support import status_documents as documents
@@ -35,7 +35,7 @@ def with_configuration(**changes: Any) -> Callable[[], dict[str, Any]]:
 
 
 def test_outcomes_are_those_of_the_bridge() -> None:
-    assert shape.OUTCOMES == step.OUTCOMES
+    assert shape.OUTCOMES == chain.OUTCOMES
 
 
 def reconnecting() -> dict[str, Any]:
