@@ -1,7 +1,7 @@
 """The lines of an event: one with the part of each of its plugins, and what the plugins wrote to stderr.
 
-What a run of a plugin wrote is logged when the run has ended, or counted if it is known
-(:mod:`nri.v1bridge.repeats`).
+What a run of a plugin wrote is logged when the run has ended: at most :data:`LINES` lines of a plugin a minute. The
+others are counted.
 
 An event that went well is logged when the runtime has its answer, so that no container waits for that. One in which a
 plugin failed is logged before its answer: a bridge that ends in between has not lost the error.
@@ -10,24 +10,27 @@ plugin failed is logged before its answer: a bridge that ends in between has not
 from __future__ import annotations
 
 import logging
+import threading
+import time
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from nri.types.gojson import shorten
-from nri.v1bridge.repeats import Repeats
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from nri.client import Client, Step
     from nri.types.v1 import Request
-    from nri.v1bridge.repeats import Repeated
 
 MAX_TEXT = 4096
 """Maximum length of an event's errors, or a plugin's line, in characters. Syslog takes no datagram of a megabyte."""
 
 MAX_METADATA, MAX_VALUE = 32, 256
 """Maximum number of keys of metadata in a line, and maximum length of each key and value in characters."""
+
+LINES, INTERVAL = 60, 60.0
+"""Lines of a plugin's stderr that are logged within so many seconds."""
 
 _MAX_WAITING = 64  # lines that wait for their answer; a runtime has fewer events at a time
 
@@ -43,7 +46,7 @@ class EventLog:
     def __init__(self, ended: Callable[[EventLines, float, str], object] = lambda *_: None) -> None:
         self.ended = ended
         self._answered: deque[tuple[EventLines, float]] = deque()
-        self._repeats = Repeats()
+        self._stderr = _StderrLimit()
 
     def begin(
         self, request: Request, name: str, client: Client, seconds: float | None, event: str = ""
@@ -68,21 +71,19 @@ class EventLog:
             self.write()
 
     def said(self, request: Request, name: str, plugin: str, lines: list[str]) -> None:
-        """Log what a run of a plugin wrote to stderr, unless it is known."""
-        is_new, repeated = self._repeats.add(plugin, lines, lambda line: shorten(line, MAX_VALUE))
-        _count(repeated)
-        if is_new:
-            for line in lines:
-                plugin_line(name, request, plugin, line)
+        """Log what a run of a plugin wrote to stderr, within the limit."""
+        _report(self._stderr.over())
+        for line in lines[: self._stderr.room(plugin, len(lines))]:
+            plugin_line(name, request, plugin, line)
 
     def finish(self) -> None:
         """Write what :meth:`write` would write, now or later: no event follows."""
         self.write()
-        _count(self._repeats.rest())
+        _report(self._stderr.over(is_last=True))
 
     def write(self) -> None:
-        """Write the lines of events that are answered, and how often plugins have repeated themselves."""
-        _count(self._repeats.due())
+        """Write the lines of events that are answered, and the number of lines that were left out."""
+        _report(self._stderr.over())
         while self._answered:
             try:
                 lines, seconds = self._answered.popleft()
@@ -168,10 +169,35 @@ class EventLines:
         return part
 
 
-def _count(repeated: list[Repeated]) -> None:
-    for each in repeated:
-        fields = {"plugin": each.plugin, "times": each.times, "line": each.line}
-        log.warning("says the same", extra={"fields": fields})
+class _StderrLimit:
+    """Counts the lines that plugins write to stderr, in intervals. All methods may be called from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counts: dict[str, tuple[float, int]] = {}  # by plugin: when its interval began, and lines
+
+    def room(self, plugin: str, lines: int) -> int:
+        """Count lines; return how many of them are to be logged."""
+        with self._lock:
+            begun, count = self._counts.get(plugin, (time.monotonic(), 0))
+            self._counts[plugin] = begun, count + lines
+            return max(0, LINES - count)
+
+    def over(self, *, is_last: bool = False) -> list[tuple[str, int]]:
+        """Forget the intervals that are over; return the plugins that have written more, and how many lines more.
+
+        :param is_last: all are over.
+        """
+        until = time.monotonic() - INTERVAL
+        with self._lock:
+            over = [plugin for plugin, (begun, _) in self._counts.items() if is_last or begun <= until]
+            counts = [(plugin, self._counts.pop(plugin)[1] - LINES) for plugin in over]
+        return [(plugin, count) for plugin, count in counts if count > 0]
+
+
+def _report(left_out: list[tuple[str, int]]) -> None:
+    for plugin, lines in left_out:
+        log.warning("left out", extra={"fields": {"plugin": plugin, "lines": lines}})
 
 
 def late_line(name: str, request: Request, error: str) -> None:

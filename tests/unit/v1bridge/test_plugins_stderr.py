@@ -1,0 +1,88 @@
+"""What plugins write to stderr: so many lines of each in a minute, and the number of the others."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from nri.client import Client
+from nri.config.entries import ConfigList
+from nri.v1bridge import event_log as module
+from nri.v1bridge.event_log import INTERVAL, LINES, EventLog
+from tests.unit.v1bridge.log_lines import CONTAINER, Log, request, step
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=clock.monotonic))
+    return clock
+
+
+@pytest.fixture
+def events(clock: Clock, log: Log) -> EventLog:
+    log.set_up(log_format="json")
+    return EventLog()
+
+
+def run(events: EventLog, lines: int, plugin: str = "konfine") -> None:
+    """An event whose plugin writes so many lines and fails."""
+    made = events.begin(request(), CONTAINER, Client(ConfigList()), None)
+    for number in range(lines):
+        made.says(plugin, f"line {number}")
+    made.step(step(plugin=plugin, error="no"))
+    made.end(0.1, "no")
+
+
+def said(log: Log) -> list[Any]:
+    """The number of lines of plugins, then what was left out."""
+    lines = [value for value in log.objects if value["message"] == "says"]
+    return [len(lines), *[(each["plugin"], each["lines"]) for each in log.objects if each["message"] == "left out"]]
+
+
+def test_a_plugin_has_so_many_lines_a_minute_and_the_others_are_counted(
+    events: EventLog, log: Log, clock: Clock
+) -> None:
+    for _ in range(5):
+        run(events, LINES // 2)
+    assert said(log) == [LINES]
+    clock.now += INTERVAL
+    run(events, 1)
+    assert said(log) == [LINES + 1, ("konfine", 3 * (LINES // 2))]
+    assert len([value for value in log.objects if value["message"] == "failed"]) == 6
+
+
+def test_each_plugin_has_its_own(events: EventLog, log: Log) -> None:
+    run(events, LINES + 2)
+    run(events, 3, plugin="clearcfs")
+    events.finish()
+    assert said(log) == [LINES + 3, ("konfine", 2)]
+
+
+def test_what_was_left_out_is_reported_without_another_line(events: EventLog, log: Log, clock: Clock) -> None:
+    run(events, LINES + 2)
+    events.write()
+    assert said(log) == [LINES]
+    clock.now += INTERVAL
+    events.write()
+    assert said(log) == [LINES, ("konfine", 2)]
+    events.finish()
+    assert said(log) == [LINES, ("konfine", 2)]
+
+
+def test_what_is_not_more_is_not_reported(events: EventLog, log: Log, clock: Clock) -> None:
+    run(events, LINES)
+    clock.now += INTERVAL
+    run(events, LINES)
+    events.finish()
+    assert said(log) == [2 * LINES]
