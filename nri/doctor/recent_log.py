@@ -9,7 +9,7 @@ from nri.doctor.node import LookError, Node
 from nri.doctor.redaction import without_secrets
 from nri.errors import escape
 from nri.types.gojson import shorten
-from nri.v1bridge.datagrams import IDENTIFIER
+from nri.v1bridge.syslog import IDENTIFIER
 
 SUBJECT = "log"
 

@@ -1,7 +1,7 @@
 """The handlers of the bridge's log: standard error, a file, and what all handlers share.
 
-None ever blocks (docs/decisions/0010). Those of sockets are in :mod:`nri.v1bridge.datagrams` and
-:mod:`nri.v1bridge.journal`, the one of a file that bounds itself in :mod:`nri.v1bridge.rotating`.
+None ever blocks (docs/decisions/0010). That of syslog is in :mod:`nri.v1bridge.syslog`, the one of a file that bounds
+itself in :mod:`nri.v1bridge.rotating`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """The bridge's log: where it goes. What its lines say is in :mod:`nri.v1bridge.event_log`.
 
 It goes to the file of ``logFile``. Without one, the log of a bridge that a runtime launched, whose stderr is
-discarded, goes to the first of these that there is: the journal, syslog at ``/dev/log``, a file that keeps its own
-size (:mod:`nri.v1bridge.rotating`), stderr. Any other bridge logs to stderr, or to the journal if that is its stderr.
+discarded, goes to the first of these that there is: syslog at ``/dev/log``, where journald listens as well; a file
+that keeps its own size (:mod:`nri.v1bridge.rotating`); stderr. Any other bridge logs to stderr, or to syslog if its
+stderr is the journal: there each line has its priority.
 
 A log that cannot be written never blocks a pod or fails it (:mod:`nri.v1bridge.handlers`). When a file begins to lose
 lines, the bridge reports it in the log that it would use without a file.
@@ -11,20 +12,24 @@ lines, the bridge reports it in the log that it would use without a file.
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from typing import TYPE_CHECKING
 
-from nri.v1bridge import journal, rotating
-from nri.v1bridge.datagrams import DatagramHandler, SyslogHandler
+from nri.v1bridge import rotating
 from nri.v1bridge.formats import JSONFormatter, TextFormatter
 from nri.v1bridge.handlers import LogFile, LossyHandler, StderrHandler, complaint
 from nri.v1bridge.rotating import HeldLines, RotatingFile
+from nri.v1bridge.syslog import SyslogHandler
 
 if TYPE_CHECKING:
     from nri.v1bridge.options import BridgeOptions
 
 SYSLOG = "/dev/log"
 """The socket of syslog."""
+
+STREAM = "JOURNAL_STREAM"
+"""The variable that systemd sets for a service whose stderr is the journal: device and inode, systemd.exec(5)."""
 
 log = logging.getLogger("nri.v1bridge")
 _lost_before = [0]  # lines that replaced handlers have lost
@@ -60,13 +65,13 @@ def set_up(options: BridgeOptions, *, launched: bool, is_final: bool = True) -> 
     if fault:
         log.error("%s", fault)
     if isinstance(handler, RotatingFile):
-        _to_stderr(logging.INFO, f"neither the journal nor syslog is there: logging to {handler.to}")
+        _to_stderr(logging.INFO, f"syslog is not there: logging to {handler.to}")
 
 
 def destination() -> tuple[str, int]:
     """Return where the log goes, and the number of lines that it has lost since the bridge was started.
 
-    :returns: ``the journal``, ``syslog``, ``stderr`` or the path of a file; ``memory`` until a runtime has configured
+    :returns: ``syslog``, ``stderr`` or the path of a file; ``memory`` until a runtime has configured
         a bridge that it launched, on a node where the log then goes to a file.
     """
     lost = _lost_before[0]
@@ -81,16 +86,20 @@ def destination() -> tuple[str, int]:
 def without_file(*, launched: bool) -> logging.Handler | None:
     """Return a handler for the log of a bridge without a file; None for a discarded stderr if no other is there."""
     try:
-        if launched or journal.is_stderr():
-            return journal.JournalHandler(journal.SOCKET)
+        if launched or _is_journal():
+            return SyslogHandler(SYSLOG)
     except OSError:
-        pass  # systemd does not run here, or its sockets are not in this container
-    if not launched:
-        return _stderr()
+        pass  # there is no syslog, or its socket is not in this container
+    return None if launched else _stderr()
+
+
+def _is_journal() -> bool:
+    """Return whether descriptor 2 is a stream to the journal."""
     try:
-        return SyslogHandler(SYSLOG)
+        status = os.fstat(2)
     except OSError:
-        return None  # there is no syslog
+        return False
+    return os.environ.get(STREAM) == f"{status.st_dev}:{status.st_ino}"
 
 
 def _held(options: BridgeOptions) -> logging.Handler:
@@ -120,7 +129,7 @@ def _stderr() -> logging.Handler:
 def _formatter(handler: logging.Handler, log_format: str) -> logging.Formatter:
     if log_format == "json":
         return JSONFormatter()
-    return TextFormatter(stamped=not isinstance(handler, DatagramHandler))
+    return TextFormatter(stamped=not isinstance(handler, SyslogHandler))
 
 
 def _report(text: str, *, launched: bool) -> None:

@@ -41,8 +41,8 @@ def on(disk: Path, *command: str) -> subprocess.CompletedProcess[str]:
 def test_the_bridges_log_goes_on_when_the_disk_is_full_and_tells_what_it_lost(disk: Path) -> None:
     code = """
 import logging, os
-from nri.v1bridge import BridgeOptions, journal, logs
-logs.SYSLOG = journal.SOCKET = "/nonexistent"
+from nri.v1bridge import BridgeOptions, logs
+logs.SYSLOG = "/nonexistent"
 logs.set_up(BridgeOptions(log_file=os.path.abspath("log")), launched=True)
 log = logging.getLogger("nri.v1bridge")
 log.info("before")

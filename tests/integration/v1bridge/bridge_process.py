@@ -29,8 +29,8 @@ START = """
 import os
 from nri import places
 places.DEFAULT_RECORD_FILE = os.path.abspath("v1bridge.record")
-from nri.v1bridge import journal, logs, rotating
-journal.SOCKET = logs.SYSLOG = "/nonexistent"
+from nri.v1bridge import logs, rotating
+logs.SYSLOG = "/nonexistent"
 rotating.DIRECTORY = os.path.abspath("var-log")
 from nri.client import resident
 resident.COMPILED = b""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from nri import config
-from nri.v1bridge import BridgeOptions, journal, logs
+from nri.v1bridge import BridgeOptions, logs
 from nri.v1bridge import configuration as module
 from tests.unit.v1bridge.configured import Node
 from tests.unit.v1bridge.log_lines import Log
@@ -45,7 +45,6 @@ def syslog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nri_logger: logging.
         sock.bind("log")
         sock.settimeout(60)
         monkeypatch.setattr(logs, "SYSLOG", "log")
-        monkeypatch.setattr(journal, "SOCKET", "no-journal")
         yield sock
         logs.set_up(BridgeOptions(), launched=False)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nri.places import DEFAULT_RECORD_FILE
-from nri.v1bridge import BridgeOptions, journal, logs, rotating
+from nri.v1bridge import BridgeOptions, logs, rotating
 from nri.v1bridge.rotating import HeldLines, RotatingFile
 from tests.unit.v1bridge.log_lines import STAMP, Log, event, step
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 @pytest.fixture
 def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nri_logger: logging.Logger) -> Iterator[Path]:
     """A node without journal and syslog: its /var/log."""
-    monkeypatch.setattr(journal, "SOCKET", str(tmp_path / "none"))
     monkeypatch.setattr(logs, "SYSLOG", str(tmp_path / "none"))
     monkeypatch.setattr(rotating, "DIRECTORY", str(tmp_path / "var/log/nri"))
     (tmp_path / "var/log").mkdir(parents=True)
@@ -177,7 +176,7 @@ def test_a_launched_bridge_without_journal_and_syslog_logs_to_a_file_and_says_so
     path = bare / "nri/v1bridge.log"
     assert logs.destination()[0] == str(path)
     assert ends(path) == ["one"]
-    assert capsys.readouterr().err.endswith(f" info neither the journal nor syslog is there: logging to {path}\n")
+    assert capsys.readouterr().err.endswith(f" info syslog is not there: logging to {path}\n")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
     before = len(os.listdir("/proc/self/fd"))

@@ -1,4 +1,4 @@
-"""The log on a datagram socket: syslog. The journal's own protocol is in :mod:`nri.v1bridge.journal`."""
+"""The log in syslog, which journald reads as well where it runs: one datagram for each line."""
 
 from __future__ import annotations
 
@@ -23,22 +23,23 @@ FACILITY = 3
 _SEVERITY = {logging.DEBUG: 7, logging.INFO: 6, logging.WARNING: 4, logging.ERROR: 3}
 
 
-def severity(record: logging.LogRecord) -> int:
-    """Return the priority of a record, syslog(3)."""
-    return _SEVERITY.get(record.levelno, 2)
+class SyslogHandler(LossyHandler):
+    """Send each line as a datagram to ``path``, in syslog's first form: RFC 3164 without time and host.
 
-
-class DatagramHandler(LossyHandler):
-    """Send each line as a datagram to the socket ``path``. It is connected again if its reader was restarted.
+    The socket is connected again if its reader was restarted.
 
     :raises OSError: the socket does not exist, or has no reader.
     """
 
-    def __init__(self, to: str, path: str) -> None:
-        super().__init__(to, lambda _why: None, (errno.EMSGSIZE, os.strerror(errno.EMSGSIZE)))
+    def __init__(self, path: str) -> None:
+        super().__init__("syslog", lambda _why: None, (errno.EMSGSIZE, os.strerror(errno.EMSGSIZE)))
         self._path = path
         self._backoff_until = 0.0
         self._socket: socket.socket | None = self._connect()
+
+    def _encode(self, record: logging.LogRecord) -> bytes:
+        priority = FACILITY << 3 | _SEVERITY.get(record.levelno, 2)
+        return f"<{priority}>{IDENTIFIER}[{os.getpid()}]: {self.format(record)}".encode("utf-8", "backslashreplace")
 
     def _put(self, data: bytes) -> None:
         if time.monotonic() < self._backoff_until:
@@ -47,9 +48,9 @@ class DatagramHandler(LossyHandler):
         for _ in range(2):
             try:
                 self._socket = self._socket or self._connect()
-                self._transmit(self._socket, data)
+                self._socket.send(data)
             except TimeoutError:
-                failure = OSError(errno.EAGAIN, f"{self.to} took no more")
+                failure = OSError(errno.EAGAIN, "syslog took no more")
                 break
             except OSError as error:
                 failure = error
@@ -60,9 +61,6 @@ class DatagramHandler(LossyHandler):
                 return
         self._backoff_until = time.monotonic() + BACKOFF
         raise failure or OSError(errno.EIO, os.strerror(errno.EIO))
-
-    def _transmit(self, sock: socket.socket, data: bytes) -> None:
-        sock.send(data)
 
     def _connect(self) -> socket.socket:
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -78,14 +76,3 @@ class DatagramHandler(LossyHandler):
         if self._socket is not None:
             self._socket.close()
             self._socket = None
-
-
-class SyslogHandler(DatagramHandler):
-    """Send each line to syslog, in its first form: RFC 3164 without time and host."""
-
-    def __init__(self, path: str) -> None:
-        super().__init__("syslog", path)
-
-    def _encode(self, record: logging.LogRecord) -> bytes:
-        priority = FACILITY << 3 | severity(record)
-        return f"<{priority}>{IDENTIFIER}[{os.getpid()}]: {self.format(record)}".encode("utf-8", "backslashreplace")
