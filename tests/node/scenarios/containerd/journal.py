@@ -41,8 +41,10 @@ def _is_found(cri: Cri) -> None:
         return [text for _, text in entries(name) if text.startswith("info answered state=delete ")]
 
     wait_until("all events are there", lambda: len(deletes()) == 2)
-    (create,) = [each for each in entries(name) if f"state=create container=default/{name}/app " in each[1]]
-    assert create[0] == "6"
-    assert 'plugins="clearcfs ok' in create[1]
-    assert "konfine ok" in create[1]
-    assert {priority for priority, _ in entries(name)} == {"6"}
+    answered = f"info answered state=create container=default/{name}/app "
+    ((priority, text),) = [each for each in entries(name) if each[1].startswith(answered)]
+    assert priority == "6"
+    assert 'plugins="clearcfs ok' in text
+    assert "konfine ok" in text
+    names = {"6": "info ", "7": "debug "}
+    assert all(text.startswith(names[priority]) for priority, text in entries(name))
