@@ -122,7 +122,10 @@ class Turn:
         threading.Thread(target=self._wait, name="turn", daemon=True).start()
 
     def _wait(self) -> None:
-        fd = os.dup(self._fd)  # ours may be closed meanwhile, and its number be another file's
+        with self._lock:
+            if self._fd < 0:
+                return  # it was released at once
+            fd = os.dup(self._fd)  # ours may be closed meanwhile, and its number be another file's
         try:
             fcntl.flock(fd, fcntl.LOCK_EX)
             with self._lock:

@@ -194,3 +194,16 @@ def test_the_grace_is_longer_than_a_bridge_needs_for_its_end() -> None:
     from nri.v1bridge.serving import LAST_CALLS
 
     assert module.GRACE > LAST_CALLS
+
+
+def test_a_turn_that_is_released_before_its_thread_has_begun_is_not_waited_for(
+    turn: Callable[..., Turn], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert turn().stand_by()
+    second, started = turn(), []
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", lambda self: started.append(self._target))
+        second.take_in_background()
+    second.release()
+    for function in started:
+        function()
