@@ -164,7 +164,7 @@ class Resident:
             with Pipes() as pipes:
                 rights = memoryview(array("i", pipes.theirs)).cast("B")
                 self._control.sendmsg([INVOKE], [(SOL_SOCKET, SCM_RIGHTS, rights)], MSG_DONTWAIT)
-                stdin = os.dup(pipes.theirs[0])  # it shows whether the resident has read the request
+                stdin = pipes.theirs.pop(0)  # it shows whether the resident has read the request
         except OSError as error:
             self.end()
             raise NotBegunError from error

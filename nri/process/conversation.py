@@ -60,33 +60,26 @@ class Output:
 
 
 class Stop:
-    """Ends exchanges at once. Any thread may set it, and one closes it when no other exchange follows."""
+    """Ends exchanges at once. Any thread may set it."""
 
     def __init__(self) -> None:
         self._lock = allocate_lock()
-        self._fd = -1
+        self._kill: Callable[[], None] | None = None
         self.is_set = False
 
     def set(self) -> None:
         """End the exchange that runs now, and those that follow."""
         with self._lock:
             self.is_set = True
-            if self._fd >= 0:
-                os.eventfd_write(self._fd, 1)
+            if self._kill is not None:
+                self._kill()
 
-    def fileno(self) -> int:
-        """Return a descriptor that is readable when it is set."""
+    def ends(self, kill: Callable[[], None] | None) -> None:
+        """Have this function called when it is set, at once if it is; None: an exchange is over."""
         with self._lock:
-            if self._fd < 0:
-                self._fd = os.eventfd(self.is_set, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
-            return self._fd
-
-    def close(self) -> None:
-        """Close the descriptor."""
-        with self._lock:
-            if self._fd >= 0:
-                os.close(self._fd)
-            self._fd = -1
+            self._kill = kill
+            if self.is_set and kill is not None:
+                kill()
 
 
 class Asked:
@@ -108,6 +101,10 @@ class Asked:
         Others than at first if :meth:`has_ended` has returned False.
         """
         return () if self._pidfd is None else (self._pidfd,)
+
+    def kill(self) -> None:
+        """Kill it with its process group. Any thread may call this until :meth:`finish`."""
+        kill_group(self.pid)
 
     def has_ended(self) -> bool:
         """Return whether the answer has ended. Called when one of ``ends`` is readable, or again and again."""
@@ -156,9 +153,8 @@ class Conversation:
         self._written = bytearray()  # what was read from stdout
         self._open = set(pipes)
         self._poll = select.poll()
-        self._stop = -1 if stop is None else stop.fileno()
-        stops = () if stop is None else (self._stop,)
-        for fd in (self._stdout, self._stderr, *asked.ends, *stops):
+        self._stop = stop
+        for fd in (self._stdout, self._stderr, *asked.ends):
             self._poll.register(fd, select.POLLIN)
         # Nearly always the next event is the end. A look at the output would wake this thread for each of its pieces
         # and ends, perhaps on the CPU where the process is at work.
@@ -175,7 +171,8 @@ class Conversation:
         output = Output()
         try:
             try:
-                output.stopped = self._exchange(deadline)
+                stop = self._stop
+                output.stopped = self._exchange(deadline) if stop is None else self._until_stop(stop, deadline)
             except BaseException:
                 self._asked.finish("broken off", give_up_at(deadline))
                 raise
@@ -194,6 +191,14 @@ class Conversation:
         output.stderr = self._lines.tail()
         return output
 
+    def _until_stop(self, stop: Stop, deadline: float) -> str:
+        stop.ends(self._asked.kill)
+        try:
+            stopped = self._exchange(deadline)
+        finally:
+            stop.ends(None)  # before it is reaped: then its number may be another process's
+        return "stop" if stop.is_set else stopped
+
     def _exchange(self, deadline: float) -> str:
         """Return the reason for ending the process, as in :class:`Output`; "" if the answer has ended."""
         self._write()
@@ -204,8 +209,6 @@ class Conversation:
             for fd, _ in self._wait(left):
                 if fd == self._stdin:
                     self._write()
-                elif fd == self._stop:
-                    return "stop"
                 elif fd in self._open:
                     if 0 < self._read(fd) < _CHUNK and fd == self._stdout:
                         self._ends_within = _ENDS_SOON

@@ -190,10 +190,7 @@ class Served:
         call.on_abandoned = stop.set
         if call.is_abandoned:
             stop.set()
-        try:
-            self._chain(request, name, deadline, changes, event=call.event, stop=stop)
-        finally:
-            stop.close()
+        self._chain(request, name, deadline, changes, event=call.event, stop=stop)
 
     def _wait_for_late(self, request: Request, name: str, call: Call, delete: Callable[[], object]) -> None:
         """Withdraw the late ``create``, or wait for it for half of the call's time: the chain needs the rest.
