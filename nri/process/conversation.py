@@ -116,7 +116,7 @@ class Asked:
         :param stopped: the reason for killing it, as in :class:`Output`; "" if the answer has ended.
         :param give_up: when to leave a process that does not end, a time of :func:`time.monotonic`.
         """
-        kill_group(self.pid)
+        self.kill()
         try:
             return await_end(self.pid, self._pidfd, give_up)
         finally:

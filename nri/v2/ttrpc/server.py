@@ -58,7 +58,7 @@ class Call:
         self.is_late = False
         """Whether the server has answered for the handler, at :attr:`answer_by`."""
         self.event = ""
-        """What the caller of a plugin reports; set by :mod:`nri.v2.stub`."""
+        """The name of the event, which :mod:`nri.v2.stub` sets."""
         self.deadline = None if seconds <= 0 else self.received + seconds
         """None where the client set no timeout."""
         self.answer_by = None if self.deadline is None else self.deadline - min(early, seconds / 2)

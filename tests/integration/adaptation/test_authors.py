@@ -1,4 +1,4 @@
-"""What an author writes with nri.v2.stub and the builders of nri.api, and what the embedded runtime makes of it."""
+"""What an author writes with nri.v2.stub and the builders of nri.v2.api, and the answers of the embedded runtime."""
 
 from __future__ import annotations
 
