@@ -15,17 +15,29 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
 NEVER_USED = (
-    *("_hashlib", "_ssl", "ssl", "unittest", "tkinter", "pydoc", "doctest", "asyncio", "multiprocessing"),
+    *("_hashlib", "unittest", "tkinter", "pydoc", "doctest", "asyncio", "multiprocessing"),
     *("_multiprocessing", "_posixshmem", "_uuid", "bz2", "_bz2", "lzma", "_lzma", "pyexpat", "xml"),
     *("_multibytecodec", "_codecs_cn", "_codecs_hk", "_codecs_iso2022", "_codecs_jp", "_codecs_kr", "_codecs_tw"),
     *("jsonschema.benchmarks", "jsonschema.tests"),
 )
-"""Optional modules of libraries that this project never uses. OpenSSL is 5 MB; hashlib has its own algorithms."""
+"""Optional modules of libraries that this project never uses. hashlib has its own algorithms."""
 
 NOT_IN_PLUGINS = (
     *NEVER_USED,
     *("inspect", "pkgutil", "dataclasses", "argparse", "ctypes", "email", "hashlib", "http", "logging", "pathlib"),
-    *("pickle", "random", "socket", "statistics", "subprocess", "tempfile", "threading", "urllib", "zipfile"),
+    *(
+        "_ssl",
+        "pickle",
+        "random",
+        "socket",
+        "ssl",
+        "statistics",
+        "subprocess",
+        "tempfile",
+        "threading",
+        "urllib",
+        "zipfile",
+    ),
     *("click", "jsonschema", "google", "nri.config", "nri.client", "nri.hook", "nri.runtime", "nri.cli"),
 )
 """Modules that no plugin of this project needs. linecache and tokenize are not among them: a plugin that fails prints

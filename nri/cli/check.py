@@ -13,8 +13,10 @@ from nri.client import Invoker, PluginError
 from nri.client.resident import is_built_with_skel, try_resident
 from nri.config import Fault, when_notes
 from nri.config.entries import PluginEntry
+from nri.config.loading import unread
 from nri.config.plugin_conf import check_conf, fault_at, openness_note
 from nri.errors import escape
+from nri.places import DEFAULT_CONF_DIR
 from nri.process.launch import Output, launch
 from nri.process.unstartable import NOT_RUN, WINDOWS, explain, has_windows_ends
 from nri.types import DecodeError, gojson
@@ -151,7 +153,10 @@ class Checked:
 @click.command()
 @options.host
 @options.as_json
-def check(host: options.Host, as_json: bool) -> None:
+@click.option(
+    "--hash", "hash_only", is_flag=True, help="Print the hash of the configuration's content, and check no plugin."
+)
+def check(host: options.Host, as_json: bool, hash_only: bool) -> None:
     """Check the host configuration and its plugins.
 
     Lists all faults of all files as FILE:LINE:COLUMN: PATH: what was found, what was expected. Asks each plugin for
@@ -163,26 +168,33 @@ def check(host: options.Host, as_json: bool) -> None:
       nri check
       nri check --conf-dir ./resource.d --bin-dir ./dist/nri
       nri check --json | jq '.faults'
+      nri check --hash
     """
     try:
-        plugins = host.load().plugins
+        loaded = host.load()
+        plugins = loaded.plugins
         faults: tuple[Fault, ...] = ()
+        if hash_only:
+            click.echo(loaded.content_hash())
+            return
     except config.ConfigError as error:
         plugins, faults = (), error.faults
     checked = [Checked(plugin, host.invoker, host.conf_file) for plugin in plugins]
     faults += tuple(fault for entry in checked for fault in entry.faults)
+    notes = unread(host.conf_dir, is_standard=host.conf_dir == DEFAULT_CONF_DIR)
     if as_json:
         listed = [entry.to_value() for entry in checked]
-        output.print_json({"ok": not faults, "faults": [_fault_value(fault) for fault in faults], "plugins": listed})
+        values = [_fault_value(fault) for fault in faults]
+        output.print_json({"ok": not faults, "faults": values, "notes": notes, "plugins": listed})
     else:
-        _print(checked, faults, host)
+        _print(checked, faults, notes, host)
     raise click.exceptions.Exit(1 if faults else 0)
 
 
-def _print(checked: list[Checked], faults: tuple[Fault, ...], host: options.Host) -> None:
+def _print(checked: list[Checked], faults: tuple[Fault, ...], notes: list[str], host: options.Host) -> None:
     rows = [(c.plugin.type, c.version or "unknown", c.conf, c.place, c.plugin.source) for c in checked]
     output.print_table(("PLUGIN", "VERSION", "CONF", "BINARY", "CONFIGURED IN"), rows)
-    for note in [note for entry in checked for note in entry.notes]:
+    for note in notes + [note for entry in checked for note in entry.notes]:
         click.echo(escape(f"note: {note}"), err=True)
     for fault in faults:
         click.secho(str(fault), fg="red", err=True)

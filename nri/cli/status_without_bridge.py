@@ -17,15 +17,17 @@ def look(host: Host) -> dict[str, Any]:
     """Return the status of a node without a bridge. Each plugin is run once or twice, for its version and schema."""
     invoker = host.invoker
     try:
-        plugins = host.load().plugins
+        loaded = host.load()
+        plugins, content = loaded.plugins, loaded.content_hash()
         faults: tuple[config.Fault, ...] = ()
     except config.ConfigError as error:
-        plugins, faults = (), error.faults
+        plugins, content, faults = (), None, error.faults
     checked = [Checked(plugin, invoker, host.conf_file) for plugin in plugins]
     files = dict.fromkeys([plugin.source for plugin in plugins] + [fault.file for fault in faults])
     return without_bridge.document(
         time=time.time(),
         files=[*files],
+        hash=content,
         faults=[str(fault) for fault in faults],
         plugins=[_plugin(each) for each in checked],
     )

@@ -129,3 +129,9 @@ class ConfigList(JSONObject):
 
     def __init__(self, *, plugins: Iterable[PluginEntry] = (), version: str = VERSION) -> None:
         self._set(version=version, plugins=tuple(plugins))
+
+    def content_hash(self) -> str:
+        """Return a hash of the content, whatever the names of the files: the same on all nodes of a fleet."""
+        import hashlib
+
+        return hashlib.sha256(self.to_json()).hexdigest()[:12]

@@ -1,12 +1,11 @@
-"""Looks at a node for ``nri doctor``: versions, runtimes, settings, files, the bridge. It changes nothing.
+"""``nri doctor``: why do the plugins not run on this node?
 
-Each subject is a module with a function that returns its findings; :mod:`nri.doctor.examination` runs them. A finding
-that is wrong has the line that mends it. Values of configurations that are not this project's are never part of a
-finding, except for the keys that are listed in the module that reads them.
+It looks at the engines, the bridge, the configuration, files and owners, and the log, as an operator would, and names
+for each cause the command that mends it. It changes nothing. What other programs know it asks them: ``containerd
+config dump``, ``crio config``, ``journalctl``.
 """
 
-from nri.doctor.examination import Examination, examine
-from nri.doctor.finding import FAULT, NOTE, OK, UNSEEN, NodeFinding
-from nri.doctor.node import Node
+from nri.doctor.examination import examine
+from nri.doctor.node import FAULT, NOTE, OK, UNSEEN, Finding, Node
 
-__all__ = ["FAULT", "NOTE", "OK", "UNSEEN", "Examination", "Node", "NodeFinding", "examine"]
+__all__ = ["FAULT", "NOTE", "OK", "UNSEEN", "Finding", "Node", "examine"]

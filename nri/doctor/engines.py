@@ -1,174 +1,302 @@
-"""The container engines and OCI runtimes of a node: where they are, which of them run, and their versions."""
+"""The container engines of a node, and what their configuration says of NRI, hooks and ``nri-runc``.
+
+Sources: docs/NRI.md and containerd-config.toml(5) of containerd 1.7 and 2.x; crio.conf(5) and pkg/config of CRI-O;
+containers.conf(5), oci-hooks(5), dockerd(8).
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import re
-from typing import NamedTuple
+import tomllib
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from nri.doctor.finding import Findings
-from nri.doctor.node import LookError, Node, Process
+from nri.doctor.node import FAULT, NOTE, OK, UNSEEN, LookError, table, texts
+from nri.places import DEFAULT_SOCKET
 
-SUBJECT = "runtimes"
+if TYPE_CHECKING:
+    from nri.doctor.node import Findings, Node, Process
 
-_SERVICE = re.compile(r"/system\.slice/([\w.@-]{1,100})\.service$", re.MULTILINE)
-_VERSION = re.compile(r"(?<![\w.])v?(\d{1,5})\.(\d{1,5})\.(\d{1,5})[\w.~+-]{0,40}")
+PLUGIN_DIR, PLUGIN_CONF_DIR = "/opt/nri/plugins", "/etc/nri/conf.d"
+"""Where every runtime looks for v2 plugins and for their configuration, unless it is told otherwise."""
 
+HOOKS = ("/usr/share/containers/oci/hooks.d", "/etc/containers/oci/hooks.d")
+"""Directories of OCI hooks by default; podman from 5.0 on and CRI-O read only the first one."""
 
-class EngineKind(NamedTuple):
-    """A program that is looked for."""
+FIRST_WITH_V2 = (1, 7)
+"""The first containerd with NRI v2."""
 
-    name: str
-    programs: tuple[str, ...]  # the first that exists is asked for its version
-    answers: str  # the beginning of its answer
-    is_daemon: bool = False
+CONTAINERD_CONFIG, DOCKER_CONFIG = "/etc/containerd/config.toml", "/etc/docker/daemon.json"
+PODMAN_CONFIGS = ("/usr/share/containers/containers.conf", "/etc/containers/containers.conf")
 
-
-KINDS = (
-    EngineKind("containerd", ("containerd",), "containerd ", is_daemon=True),
-    EngineKind("CRI-O", ("crio",), "crio version", is_daemon=True),
-    EngineKind("docker", ("dockerd", "docker"), "Docker version", is_daemon=True),
-    EngineKind("podman", ("podman",), "podman version"),
-    EngineKind("runc", ("runc",), "runc version"),
-    EngineKind("crun", ("crun",), "crun version"),
-)
-"""What is looked for, in the order of the report."""
-
-SERVING = ("containerd", "CRI-O")
-"""The engines with NRI."""
+_NRI, _CRI, _CRI_RUNTIME = "io.containerd.nri.v1.nri", "io.containerd.grpc.v1.cri", "io.containerd.cri.v1.runtime"
+_SECTION = f'[plugins."{_NRI}"]'
+_OTHER_COMMANDS = {"config", "publish", "oci-hook", "--version", "-v", "version", "status", "--help"}
+_VERSION = re.compile(r"(?<![\w.])v?(\d{1,5})\.(\d{1,5})\.(\d{1,5})")
+_PLACE = re.compile(r"line \d+,? column \d+|end of document")
+_CRIO_KEY = re.compile(r'^(?:# )?(enable_nri|nri_[a-z_]+) = "?([^"\n]*)"?$', re.MULTILINE)  # "# ": it is the default
 
 
 class Engine(NamedTuple):
-    """An engine or OCI runtime of the node.
+    """An engine that is in use.
 
-    :ivar program: the path of its executable, "" if only its process was found.
     :ivar version: three numbers, () if it is not known.
-    :ivar process: the running daemon, if there is one and it can be seen.
-    :ivar service: the systemd service that it runs in, "" if that is not known.
+    :ivar pid: of its daemon; 0 if it does not run, or is none.
+    :ivar nri: whether NRI v2 is on; None if it is not known, or it has none.
+    :ivar accepts: whether plugins may connect from outside.
+    :ivar serves: whether Kubernetes can use it: otherwise it has no NRI events.
+    :ivar switch_on: how NRI is switched on.
+    :ivar file: the file to change.
+    :ivar runtimes: executables of ``nri-runc`` and its kind that it uses.
+    :ivar hooks: files of OCI hooks that run ``nri hook``.
     """
 
     name: str
-    program: str
     version: tuple[int, ...]
-    process: Process | None = None
-    service: str = ""
+    pid: int = 0
+    nri: bool | None = None
+    accepts: bool = True
+    serves: bool = False
+    socket: str = DEFAULT_SOCKET
+    plugin_dir: str = PLUGIN_DIR
+    conf_dir: str = PLUGIN_CONF_DIR
+    switch_on: str = ""
+    file: str = ""
+    restart: str = ""
+    runtimes: tuple[str, ...] = ()
+    hooks: tuple[str, ...] = ()
+
+    @property
+    def about(self) -> str:
+        """Its name with its version, as far as that is known."""
+        return f"{self.name} {'.'.join(map(str, self.version))}".strip()
+
+    @property
+    def is_native(self) -> bool:
+        """Whether it is a containerd without NRI v2, which runs v0.1 plugins itself."""
+        return self.name == "containerd" and () < self.version < FIRST_WITH_V2
 
 
-class Engines:
-    """All that was found.
-
-    :ivar found: the engines; a daemon that runs twice is there twice.
-    :ivar processes: all processes, None if they can't be seen.
-    """
-
-    def __init__(self, found: list[Engine], processes: list[Process] | None) -> None:
-        self.found, self.processes = found, processes
-
-    def in_use(self, name: str) -> list[Engine]:
-        """Return the daemons of this name that run; if neither containerd nor CRI-O runs, what is installed."""
-        serving = [engine for engine in self.found if engine.name in SERVING]
-        has_running = any(engine.process is not None for engine in serving)
-        named = [engine for engine in serving if engine.name == name]
-        return [engine for engine in named if engine.process is not None or not has_running]
-
-    def has(self, name: str) -> bool:
-        """Return whether an engine of this name is installed or runs."""
-        return any(engine.name == name for engine in self.found)
-
-
-def look(node: Node) -> tuple[Engines, Findings]:
-    """Return the engines of the node, and the findings of this subject."""
-    found = Findings(SUBJECT)
-    processes: list[Process] | None
-    try:
-        processes = node.processes()
-    except LookError as error:
-        processes = None
-        found.unseen("processes", f"{error}: what is installed counts as in use")
-    engines = [engine for kind in KINDS for engine in _engines(node, kind, processes or [], found)]
-    if not any(engine.name in ("containerd", "CRI-O", "docker", "podman") for engine in engines):
-        found.note("no-engine", "found none of containerd, CRI-O, docker and podman")
-    return Engines(engines, processes), found
-
-
-def _engines(node: Node, kind: EngineKind, processes: list[Process], found: Findings) -> list[Engine]:
-    running = [process for process in processes if kind.is_daemon and _is_daemon(process, kind.programs[0])]
-    for each in [each for each in running if each.is_here is False]:
-        text = f"{kind.name}, process {each.pid}: it sees other files than this command"
-        mend = f"run this command on the host, or look at its files: nri doctor --root /proc/{each.pid}/root"
-        found.unseen("elsewhere", text, mend)
-    here = [each for each in running if each.is_here is not False]
-    installed = next(filter(None, map(node.find, kind.programs)), "")
-    if not here and not installed:
-        return []
-    engines = []
-    daemons: list[Process | None] = [*here] or [None]
-    for process in daemons:
-        program = _program(process, found) or installed
-        text, version = _version(node, kind, program, found)
-        about = f"{kind.name} {text or 'of an unknown version'}"
-        if process is not None:
-            about += f", running as process {process.pid}"
-        about = f"{about}: {program or 'its executable is not known'}"
-        if process is None and kind.is_daemon and not running and not _are_unseen(found):
-            found.note("not-running", f"{about}; it does not run")
-        else:
-            found.ok("found", about)
-        engines.append(Engine(kind.name, program, version, process, _service(node, process)))
+def look(node: Node, processes: list[Process], found: Findings) -> list[Engine]:
+    """Return the engines in use: what runs, podman and docker; if no runtime runs, what is installed."""
+    engines: list[Engine] = []
+    for name, program, read in (("containerd", "containerd", _containerd), ("CRI-O", "crio", _crio)):
+        running = [each for each in processes if _is_daemon(each, program)]
+        for each in [each for each in running if not each.is_here]:
+            text = f"{name}, process {each.pid}: it sees other files than this command"
+            found.add(
+                UNSEEN, "elsewhere", text, "run this command on the host: nsenter -t 1 -m /opt/nri/lib/nri doctor"
+            )
+        engines += [read(node, *_identified(node, name, each, found), found) for each in running if each.is_here]
+        path = node.find(program)
+        if path and not running:
+            found.add(NOTE, "not-running", f"{name} is installed ({path}) and does not run")
+    if not any(engine.serves for engine in engines):
+        for program, read in (("containerd", _containerd), ("crio", _crio)):
+            if path := node.find(program):
+                engines.append(read(node, path, _version(node, path, program, found), None, found))
+    if node.find("podman"):
+        engines.append(_podman(node, found))
+    if node.find("dockerd") or node.mode(DOCKER_CONFIG):
+        engines.append(_docker(node, found))
+    for engine in engines:
+        found.add(OK, "engine", f"{engine.about}{f', process {engine.pid}' if engine.pid else ''}")
+        for path in engine.runtimes:
+            if path.startswith("/") and not node.mode(path):
+                text = f"{path}, which {engine.file} names, does not exist: no container starts with it"
+                found.add(FAULT, "no-program", text, f"install it, or correct {engine.file}")
+    if not engines:
+        found.add(NOTE, "no-engine", "found none of containerd, CRI-O, docker and podman")
     return engines
 
 
-def _are_unseen(found: Findings) -> bool:
-    return any(finding.code == "processes" for finding in found)
-
-
 def _is_daemon(process: Process, program: str) -> bool:
-    """Return whether a process is the daemon, and not another command of its program, like ``containerd config``."""
-    if os.path.basename(process.arguments[0]) != program:
-        return False
-    return not set(process.arguments[1:2]) & {"config", "publish", "oci-hook", "--version", "-v", "version", "status"}
+    return os.path.basename(process.arguments[0]) == program and not _OTHER_COMMANDS & set(process.arguments[1:])
 
 
-def _program(process: Process | None, found: Findings) -> str:
-    """Return the path of a process's executable, "" if it is not known or was replaced."""
-    if process is None:
-        return ""
-    path, is_replaced, _ = process.executable.partition(" (deleted)")
+def _identified(node: Node, name: str, process: Process, found: Findings) -> tuple[str, tuple[int, ...], Process]:
+    """Return a daemon's program, its version, and itself."""
+    path, is_replaced, _ = process.program.partition(" (deleted)")
     if is_replaced:
-        text = f"process {process.pid} runs a {path} that has been replaced: another version may be running"
-        found.note("replaced", text, f"systemctl restart {os.path.basename(path)}")
-    return path
+        text = f"process {process.pid} runs a {path} that was replaced: another version may be running"
+        found.add(NOTE, "replaced", text, f"systemctl restart {os.path.basename(path)}")
+    program = os.path.basename(process.arguments[0])
+    path = path or node.find(program)
+    return path, _version(node, path, program, found), process
 
 
-def _service(node: Node, process: Process | None) -> str:
-    """Return the name of the service in whose cgroup a daemon is, as ``containerd``."""
-    if process is None:
-        return ""
+def _version(node: Node, path: str, name: str, found: Findings) -> tuple[int, ...]:
     try:
-        match = _SERVICE.search(node.read(f"/proc/{process.pid}/cgroup", 64 * 1024).decode("utf-8", "replace"))
-    except LookError:
-        return ""
-    return match[1] if match is not None else ""
-
-
-def _version(node: Node, kind: EngineKind, program: str, found: Findings) -> tuple[str, tuple[int, ...]]:
-    """Return a program's version, as it prints it and as numbers; "" and () if it can't be asked."""
-    if not program or not node.runs:
-        return "", ()
-    try:
-        output = node.run(program, "--version", name=_called(kind, program))
+        match = _VERSION.search(node.run(path or name, "--version", name=name))
     except LookError as error:
-        found.unseen("version", str(error))
-        return "", ()
-    text = output.stdout.decode("utf-8", "replace")
-    match = _VERSION.search(text)
-    if match is None or not text.startswith(kind.answers):
-        found.unseen("version", f"{program}: no version of {kind.name} in the output of --version")
-        return "", ()
-    return match[0], tuple(map(int, match.groups()))
+        found.add(UNSEEN, "version", str(error))
+        return ()
+    return tuple(map(int, match.groups())) if match is not None else ()
 
 
-def _called(kind: EngineKind, program: str) -> str:
-    """Return the name to call a program by: some executables, as k3s, are several programs."""
-    name = os.path.basename(program)
-    return name if name in kind.programs else kind.programs[0]
+def _toml(node: Node, path: str, text: str | None = None) -> dict[str, Any]:
+    """Return the table of a TOML file, or of a text from there; messages quote nothing of it.
+
+    :raises LookError: it can't be read.
+    """
+    try:
+        return tomllib.loads(node.read(path) if text is None else text)
+    except (ValueError, RecursionError) as error:
+        place = _PLACE.search(str(error))
+        raise LookError(path, f"it is not TOML{f': see {place[0]}' if place else ''}") from None
+
+
+def _containerd(
+    node: Node, program: str, version: tuple[int, ...], process: Process | None, found: Findings
+) -> Engine:
+    main = (process.option("--config", "-c") if process is not None else "") or CONTAINERD_CONFIG
+    restart = "systemctl restart containerd"
+    document: dict[str, Any] = {}
+    in_file: dict[str, Any] = {}
+    try:
+        in_file = _toml(node, main)
+    except LookError as error:
+        if error.reason.startswith("it is not TOML"):
+            found.add(
+                FAULT, "refused", f"containerd refuses its configuration: {error}", f"correct {main}; {restart}"
+            )
+        elif not error.is_absent:
+            found.add(UNSEEN, "unreadable", str(error))
+    try:
+        option = ("--config", main) if in_file else ()
+        dumped = node.run(program or "containerd", *option, "config", "dump", name="containerd")
+        document = _toml(node, f"{program} config dump", dumped)
+    except LookError as error:
+        document = in_file
+        if in_file and "exit status" in error.reason:
+            text = f"containerd refuses {main}: `{program} --config {main} config dump` says why"
+            found.add(FAULT, "refused", text, f"correct {main}; {restart}")
+        elif in_file:
+            found.add(UNSEEN, "dump", f"{error}; the settings are those in {main} alone")
+    plugins, disabled = table(document, "plugins"), texts(document.get("disabled_plugins"))
+    nri, mine = table(plugins, _NRI), table(in_file, "plugins", _NRI)
+    is_on: bool | None = None
+    is_refused = any(finding.code == "refused" for finding in found)
+    if not is_refused and (not version or version >= FIRST_WITH_V2):
+        is_on = not nri["disable"] if isinstance(nri.get("disable"), bool) else (version >= (2,) if version else None)
+        is_on = False if _NRI in disabled else is_on
+    if _NRI in disabled:
+        switch_on = f'take "{_NRI}" out of disabled_plugins in {main}; {restart}'
+    elif mine.get("disable") is False and not in_file.get("version"):
+        switch_on = f"write version = 2 as the first line of {main}, which ignores {_SECTION} without it; {restart}"
+    else:
+        file = f"{main} or of a file that it imports" if in_file.get("imports") else main
+        switch_on = f"set disable = false in {_SECTION} of {file}; {restart}"
+    handlers = table(plugins, _CRI, "containerd", "runtimes") | table(plugins, _CRI_RUNTIME, "containerd", "runtimes")
+    programs = [table(each, "options").get("BinaryName") for each in handlers.values()]
+    return Engine(
+        "containerd",
+        version,
+        process.pid if process is not None else 0,
+        is_on,
+        accepts=nri.get("disable_connections") is not True,
+        serves=not {"cri", _CRI} & set(disabled),
+        socket=str(nri.get("socket_path") or DEFAULT_SOCKET),
+        plugin_dir=str(nri.get("plugin_path") or PLUGIN_DIR),
+        conf_dir=str(nri.get("plugin_config_path") or PLUGIN_CONF_DIR),
+        switch_on=switch_on,
+        file=main,
+        restart=restart,
+        runtimes=_ours(programs),
+    )
+
+
+def _crio(node: Node, program: str, version: tuple[int, ...], process: Process | None, found: Findings) -> Engine:
+    """Read ``crio config``, where a line of a setting that has its default is a comment."""
+    file, restart = "/etc/crio/crio.conf.d/99-nri.conf", "systemctl restart crio"
+    options: list[str] = []
+    for name in ("--config", "--config-dir"):
+        if process is not None and (value := process.option(name, {"--config": "-c"}.get(name, "-d"))):
+            options += [name, value]
+    text, document = "", {}
+    try:
+        text = node.run(program or "crio", *options, "config", name="crio")
+        document = _toml(node, f"{program} config", text)
+    except LookError as error:
+        found.add(UNSEEN, "unreadable", f"`crio config` does not say how NRI is set: {error}")
+    nri, runtime = dict(_CRIO_KEY.findall(text)), table(document, "crio", "runtime")
+    programs = [table(each).get("runtime_path") for each in table(runtime, "runtimes").values()]
+    return Engine(
+        "CRI-O",
+        version,
+        process.pid if process is not None else 0,
+        nri["enable_nri"] == "true" if "enable_nri" in nri else None,
+        accepts=nri.get("nri_disable_connections") != "true",
+        serves=True,
+        socket=nri.get("nri_listen") or DEFAULT_SOCKET,
+        plugin_dir=nri.get("nri_plugin_dir") or PLUGIN_DIR,
+        conf_dir=nri.get("nri_plugin_config_dir") or PLUGIN_CONF_DIR,
+        switch_on=f"set enable_nri = true in [crio.nri] of {file}; {restart}",
+        file=file,
+        restart=restart,
+        runtimes=_ours(programs),
+        hooks=_hooks(node, texts(runtime.get("hooks_dir")) or [HOOKS[0]]),
+    )
+
+
+def _podman(node: Node, found: Findings) -> Engine:
+    engine: dict[str, Any] = {}
+    runtimes: dict[str, Any] = {}
+    version = _version(node, "", "podman", found)
+    for path in PODMAN_CONFIGS:
+        try:
+            names = [name for name in node.names(f"{path}.d") if name.endswith(".conf")]
+        except LookError:
+            names = []
+        for file in (path, *(f"{path}.d/{name}" for name in names)):
+            try:
+                part = table(_toml(node, file), "engine")
+            except LookError as error:
+                if not error.is_absent:
+                    found.add(UNSEEN, "unreadable", str(error))
+                continue
+            engine |= part
+            runtimes |= table(part, "runtimes")
+    places = texts(runtimes.get(str(engine.get("runtime"))))
+    used = next((place for place in places if node.mode(place)), "".join(places[:1]))
+    directories = texts(engine.get("hooks_dir")) or HOOKS[: 1 if version >= (5,) else 2]
+    file = f"{PODMAN_CONFIGS[1]}.d"
+    return Engine("podman", version, file=file, runtimes=_ours([used]), hooks=_hooks(node, directories))
+
+
+def _docker(node: Node, found: Findings) -> Engine:
+    document: Any = {}
+    try:
+        document = json.loads(node.read(DOCKER_CONFIG))
+    except LookError as error:
+        if not error.is_absent:
+            found.add(UNSEEN, "unreadable", str(error))
+    except (ValueError, RecursionError):
+        text = f"{DOCKER_CONFIG} is not JSON: docker does not start"
+        found.add(FAULT, "refused", text, f"correct {DOCKER_CONFIG}; systemctl restart docker")
+    used = table(document, "runtimes", str(table(document).get("default-runtime")))
+    return Engine("docker", (), file=DOCKER_CONFIG, runtimes=_ours([used.get("path")]))
+
+
+def _ours(programs: list[Any]) -> tuple[str, ...]:
+    """Return those that are ``nri-runc``, ``nri-crun`` and so on."""
+    return tuple([each for each in programs if isinstance(each, str) and os.path.basename(each).startswith("nri-")])
+
+
+def _hooks(node: Node, directories: Any) -> tuple[str, ...]:
+    """Return the files of OCI hooks that run ``nri hook``."""
+    found = []
+    for directory in directories:
+        try:
+            paths = [f"{directory}/{name}" for name in node.names(directory) if name.endswith(".json")]
+        except LookError:
+            continue
+        for path in paths:
+            try:
+                hook = table(json.loads(node.read(path)), "hook")
+            except (LookError, ValueError, RecursionError):
+                continue  # the engine's own affair
+            if os.path.basename(str(hook.get("path"))) == "nri" and "hook" in texts(hook.get("args"))[:2]:
+                found.append(path)
+    return tuple(found)

@@ -1,161 +1,508 @@
-"""Looks at all subjects, one after the other. A subject that fails or hangs costs only its own findings."""
+"""What is looked at, subject by subject. One cause is one finding, with the command that mends it."""
 
 from __future__ import annotations
 
-import functools
-import threading
-from typing import TYPE_CHECKING, Any, TypeVar
+import os
+import platform
+import re
+import stat
+from typing import TYPE_CHECKING, Any
 
-from nri.doctor import (
-    bridge_status,
-    bridges,
-    cgroup_setup,
-    containerd,
-    crio,
-    engines,
-    host_configuration,
-    other_engines,
-    owners,
-    recent_log,
-    versions,
-    ways,
+from nri import __commit__, __version__, build, trust
+from nri.cgroups import CgroupError, Mounts
+from nri.config import ConfigError, load_files
+from nri.config.loading import InvalidFile, unread
+from nri.doctor import engines
+from nri.doctor.engines import PLUGIN_CONF_DIR, PLUGIN_DIR
+from nri.doctor.node import (
+    FAULT,
+    MAX_LINE,
+    NOTE,
+    OK,
+    UNSEEN,
+    Findings,
+    LookError,
+    same_path,
+    without_secrets,
+    without_values,
 )
-from nri.doctor.finding import FAULT, Findings, NodeFinding
-from nri.doctor.node import Node
+from nri.errors import escape
+from nri.places import CONTAINERD_CONF_FILE, DEFAULT_SOCKET, RUNTIME_OPTIONS_FILE, beside
+from nri.process import watchdog
+from nri.runtime.options import load as load_runtime_options
+from nri.status import AskError, NoBridgeError, judge, status
+from nri.types.gojson import shorten
+from nri.v1bridge.log import IDENTIFIER
 from nri.v1bridge.options import BridgeOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from nri.config.entries import PluginEntry
     from nri.doctor.engines import Engine
-    from nri.doctor.other_engines import Configured
-    from nri.doctor.settings import Settings
-    from nri.doctor.ways import Plugins
+    from nri.doctor.node import Node, Process
 
-_T = TypeVar("_T")
+SERVICE = "nri-v1bridge.service"
+WANTED = f"/etc/systemd/system/multi-user.target.wants/{SERVICE}"
+OUTSIDE_OPTIONS = "/etc/nri/v1bridge.json"
+"""The options that the systemd unit of this project names."""
 
-SUBJECT_WITHIN = 60.0
-"""Seconds that one subject has, more than its programs have together: only a file system that hangs takes longer."""
+LINES, KERNEL_LINES = 20, 5000
+"""Lines of the bridge's log that are shown, and lines of the kernel's that are searched."""
 
-
-class Examination:
-    """The result.
-
-    :ivar findings: of all subjects, in the order of the report.
-    :ivar log: the last lines of the bridge's log.
-    :ivar hangs: subjects that were not done in time; their threads still run.
-    """
-
-    def __init__(self) -> None:
-        self.findings: list[NodeFinding] = []
-        self.log: list[str] = []
-        self.hangs: list[str] = []
-
-    @property
-    def is_well(self) -> bool:
-        """Whether nothing is wrong."""
-        return not any(finding.level == FAULT for finding in self.findings)
-
-
-class _Subjects:
-    """Runs the subjects."""
-
-    def __init__(self, within: float, on_subject: Callable[[str], None]) -> None:
-        self.result = Examination()
-        self._within, self._on_subject = within, on_subject
-
-    def plain(self, subject: str, look: Callable[[], Findings]) -> None:
-        """Run a subject that has nothing for the others."""
-        self.subject(subject, lambda: (None, look()), None)
-
-    def subject(self, subject: str, look: Callable[[], tuple[_T, Findings]], default: _T) -> _T:
-        """Run a subject; return what it has for the others."""
-        self._on_subject(subject)
-        done: list[tuple[_T, Findings]] = []
-        failed: list[str] = []
-
-        def run() -> None:
-            try:
-                done.append(look())
-            except Exception as error:  # whatever the node has: the other subjects count
-                failed.append(f"{type(error).__name__} in {_place(error)}")
-
-        thread = threading.Thread(target=run, name=f"doctor: {subject}", daemon=True)
-        thread.start()
-        thread.join(self._within)
-        if done:
-            self.result.findings += done[0][1]
-            return done[0][0]
-        if failed:
-            text = f"nri doctor failed here: {failed[0]}"
-            self.result.findings.append(_unseen(subject, "failed", text, "please report this as a bug"))
-        else:
-            self.result.hangs.append(subject)
-            text = f"not done within {self._within:g} s: a file or directory hangs"
-            self.result.findings.append(_unseen(subject, "hangs", text))
-        return default
-
-
-def _settings(
-    look: Callable[[Node, Engine], tuple[Settings, Findings]], node: Node, engine: Engine
-) -> tuple[list[Settings], Findings]:
-    settings, found = look(node, engine)
-    return [settings], found
-
-
-def _unseen(subject: str, code: str, text: str, mend: str = "") -> NodeFinding:
-    found = Findings(subject)
-    found.unseen(code, text, mend)
-    return found[0]
-
-
-def _place(error: BaseException) -> str:
-    """Return the module and line where an error arose. Its text may quote a file."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    return (
-        f"{trace.tb_frame.f_globals.get('__name__')}:{trace.tb_lineno}" if trace is not None else "an unknown place"
-    )
+_NAME = re.compile(r"\d\d-.")
+_DENIED = re.compile(r"(?:apparmor=\"DENIED\"|avc: +denied).*(?:nri|v1bridge)", re.IGNORECASE)
+_OF_PLUGIN = re.compile(r"(?:; the end of its stderr:|; it wrote |: its last run failed:).*", re.DOTALL)
 
 
 def examine(
     node: Node,
-    check: Callable[[BridgeOptions], Callable[[PluginEntry], host_configuration.PluginCheck]] | None = None,
-    *,
-    within: float = SUBJECT_WITHIN,
+    check: Callable[[BridgeOptions], Callable[[PluginEntry], Any]],
     on_subject: Callable[[str], None] = lambda _: None,
-) -> Examination:
-    """Return all findings about a node.
+) -> tuple[Findings, list[str]]:
+    """Return all findings about a node, and the last lines of the bridge's log.
 
-    :param check: returns a function that asks a plugin, for the options of the bridge. Without it no plugin is run.
-    :param within: seconds that one subject has.
+    :param check: returns, for the options of the bridge, what asks a plugin as ``nri check`` does: its ``faults``,
+        ``notes`` and ``version``.
     :param on_subject: is called with each subject before it is looked at.
     """
-    run = _Subjects(within, on_subject)
-    run.plain(versions.SUBJECT, lambda: versions.findings(node))
-    nothing: Any = engines.Engines([], None)
-    found = run.subject(engines.SUBJECT, lambda: engines.look(node), nothing)
-    settings: list[Settings] = []
-    for name, module in (("containerd", containerd), ("CRI-O", crio)):
-        for engine in found.in_use(name):
-            settings += run.subject(name, functools.partial(_settings, module.look, node, engine), [])
-    no_engines: list[Configured] = []
-    configured = run.subject(other_engines.SUBJECT, lambda: other_engines.look(node, found), no_engines)
-    none = bridges.Bridges([], [], False, BridgeOptions(), is_unseen=True)
-    bridge = run.subject(bridges.SUBJECT, lambda: bridges.look(node, settings, found.processes), none)
-    asks = check(bridge.options) if check is not None else None
-    no_plugins: Plugins | None = None
-    plugins = run.subject(
-        host_configuration.SUBJECT, lambda: host_configuration.look(node, bridge.options, asks), no_plugins
-    )
-    run.plain(ways.SUBJECT, lambda: ways.findings(node, settings, configured, bridge, plugins))
-    log_to = run.subject(bridge_status.SUBJECT, lambda: bridge_status.look(node, bridge, settings), "")
-    run.plain(cgroup_setup.SUBJECT, lambda: cgroup_setup.findings(node, found, settings))
-    more = (bridge.options.conf_dir, *bridge.options.bin_dirs)
-    run.plain(owners.SUBJECT, lambda: owners.findings(node, more))
-    log_file = bridge.options.log_file or recent_log.file_in(log_to)
-    no_lines: list[str] = []
-    run.result.log = run.subject(recent_log.SUBJECT, lambda: recent_log.look(node, log_file), no_lines)
-    return run.result
+    examination = _Examination(node, check)
+    for subject, look in (
+        ("versions", examination.versions),
+        ("engines", examination.engines),
+        ("bridge", examination.bridge),
+        ("files and owners", examination.files),
+        ("configuration", examination.configuration),
+        ("what runs the plugins", examination.ways),
+        ("status of the bridge", examination.status),
+        ("log", examination.last_lines),
+    ):
+        on_subject(subject)
+        examination.found.subject = subject
+        try:
+            look()
+        except Exception as error:  # the other subjects count
+            trace = error.__traceback__
+            while trace is not None and trace.tb_next is not None:
+                trace = trace.tb_next
+            where = f"{trace.tb_frame.f_globals.get('__name__')}:{trace.tb_lineno}" if trace is not None else "?"
+            text = f"nri doctor failed here: {type(error).__name__} in {where}"  # its text may quote a file
+            examination.found.add(UNSEEN, "failed", text, "please report this as a bug")
+    return examination.found, examination.log
+
+
+class _Examination:
+    """One run; each method is a subject, and uses what those before it have found."""
+
+    def __init__(self, node: Node, check: Callable[[BridgeOptions], Callable[[PluginEntry], Any]]) -> None:
+        self.node, self._check = node, check
+        self.found = Findings()
+        self.log: list[str] = []
+        self._processes: list[Process] = []
+        self._engines: list[Engine] = []
+        self._launched: list[str] = []  # bridges that a runtime launches
+        self._outside: list[Process] = []  # bridges that were started otherwise
+        self._options = BridgeOptions()
+        self._in_directory: list[str] = []  # types of plugins
+        self._in_file: list[str] = []  # the same, in conf.json
+        self._not_roots: list[str] = []  # files and directories that others can change
+        self._is_valid = True
+        self._log_file = ""
+
+    def _add(self, level: str, code: str, text: str, mend: str = "") -> None:
+        self.found.add(level, code, text, mend)
+
+    def versions(self) -> None:
+        """This build, Python, the kernel, the distribution, cgroups."""
+        system = os.uname()
+        self._add(OK, "nri", f"nri {build.describe()}, Python {platform.python_version()}")
+        self._add(OK, "kernel", f"{system.sysname} {system.release} {system.machine}")
+        name = re.search(r"^PRETTY_NAME=[\"']?([^\"'\n]{1,100})", self._text("/etc/os-release"), re.MULTILINE)
+        self._add(OK, "distribution", name[1] if name else "unknown distribution: no name in /etc/os-release")
+        try:
+            mounts = Mounts.parse(self._text("/proc/self/mountinfo"))
+        except CgroupError as error:
+            self._add(UNSEEN, "cgroups", f"the version of cgroups is not known: {error}")
+        else:
+            if mounts.version == "none":
+                text = "no cgroup hierarchy with controllers is mounted: plugins find no cgroup"
+                self._add(FAULT, "no-cgroups", text, "run this command on the host; mount cgroups at /sys/fs/cgroup")
+            else:
+                self._add(OK, "cgroups", f"cgroup {mounts.version}")
+        if os.geteuid() != 0:
+            text = f"run as user {os.geteuid()}: processes, logs and files of root are seen in part or not at all"
+            self._add(UNSEEN, "not-root", text, "sudo nri doctor")
+
+    def engines(self) -> None:
+        """containerd, CRI-O, podman and docker, and how they are set."""
+        try:
+            self._processes = self.node.processes()
+        except LookError as error:
+            self._add(UNSEEN, "processes", f"{error}: what is installed counts as in use")
+        self._engines = engines.look(self.node, self._processes, self.found)
+
+    def bridge(self) -> None:
+        """The bridges that a runtime launches, those from outside, their options, and the runtimes' sockets."""
+        serving = [engine for engine in self._engines if engine.serves]
+        for directory in dict.fromkeys([engine.plugin_dir for engine in serving] or [PLUGIN_DIR]):
+            for name in self._names(directory):
+                self._look_at_plugin(f"{directory}/{name}", name)
+        self._outside = [each for each in self._processes if _is_bridge(each)]
+        for process in self._outside:
+            self._add(OK, "outside", f"process {process.pid} runs from outside")
+        self._read_options(serving)
+        for engine in [each for each in serving if each.nri and each.accepts and each.pid]:
+            self._look_at_socket(engine)
+
+    def _look_at_plugin(self, path: str, name: str) -> None:
+        """Look at a file in a runtime's directory of v2 plugins."""
+        mode = self.node.mode(path)
+        if not mode:
+            text = f"{path} is a link to a file that does not exist: the runtime can't launch it"
+            self._add(FAULT, "dangling", text, f"install it again, or rm {path}")
+        elif stat.S_ISDIR(mode):
+            return
+        elif not _NAME.match(name):
+            if mode & 0o111:
+                text = f"{path}: a name without two digits and a dash in front keeps containerd from starting"
+                self._add(FAULT, "plugin-name", text, f"move {path} away")
+        elif not stat.S_ISREG(mode) or not mode & 0o111:
+            self._add(FAULT, "not-executable", f"{path} is not an executable file", f"chmod 0755 {path}")
+        elif name[3:] == "v1bridge":
+            self._launched.append(path)
+            self._add(OK, "launched", f"{path} is launched by the runtime")
+        else:
+            self._add(OK, "other-plugin", f"{path}: another v2 plugin")
+
+    def _read_options(self, serving: list[Engine]) -> None:
+        """Read the options of the bridge that runs, else of the one that would be launched."""
+        here = [process for process in self._outside if process.is_here]
+        if self._outside and not here:
+            text = (
+                f"the options of process {self._outside[0].pid} are not seen: it sees other files than this command"
+            )
+            self._add(UNSEEN, "options", text)
+            return
+        paths = [next(filter(None, [process.option("--config") for process in here]), OUTSIDE_OPTIONS)]
+        if self._launched and not here:
+            name = os.path.basename(self._launched[0])
+            directory = next((engine.conf_dir for engine in serving), PLUGIN_CONF_DIR)
+            paths = [f"{directory}/{name}.conf", f"{directory}/{name[3:]}.conf"]
+        for path in paths:
+            try:
+                self._options, faults = BridgeOptions.read(self.node.read(path))
+            except LookError as error:
+                if not error.is_absent:
+                    self._add(FAULT, "options", str(error), f"correct {path}")
+                continue
+            for fault in faults:
+                self._add(FAULT, "options", f"{path}: {without_values(fault)}", f"correct {path}")
+            return
+
+    def _look_at_socket(self, engine: Engine) -> None:
+        if not stat.S_ISSOCK(self.node.mode(engine.socket)):
+            text = f"{engine.about} has NRI on, and {engine.socket} is no socket: it was not restarted since"
+            self._add(FAULT, "no-socket", text, engine.restart)
+            return
+        listeners = self.node.listeners(engine.socket)
+        others = [each for each in self._processes if each.pid in (listeners or []) and each.pid != engine.pid]
+        if listeners == []:
+            self._add(FAULT, "no-socket", f"nobody listens on {engine.socket} any more", engine.restart)
+        elif listeners and engine.pid not in listeners:
+            who = f"process {others[0].pid} ({others[0].name})" if others else f"process {listeners[0]}"
+            text = f"{who} listens on {engine.socket}, and not {engine.about}"
+            self._add(FAULT, "other-listener", text, f"end that process; {engine.restart}")
+        else:
+            self._add(OK, "socket", f"{engine.about} listens on {engine.socket}")
+        for process in [each for each in self._outside if each.is_here]:
+            wanted = process.option("--socket") or DEFAULT_SOCKET
+            if same_path(wanted) != same_path(engine.socket):
+                text = f"process {process.pid} connects to {wanted}, and {engine.about} listens on {engine.socket}"
+                self._add(FAULT, "other-socket", text, f"start the bridge with --socket {engine.socket}")
+
+    def configuration(self) -> None:
+        """What ``nri check`` finds, without the values that it quotes."""
+        root, options = self.node.root, self._options
+        directory, file = root + options.conf_dir, root + options.conf_file
+        for note in unread(directory, is_standard=options.conf_dir == BridgeOptions().conf_dir):
+            self._add(NOTE, "unread", note.replace(root, "") if root else note, f"move it to {options.conf_dir}")
+        try:
+            files = load_files(directory, file, check_owner=False)  # files() judges owners
+            alone = {file: files[file]} if file in files else load_files("", file, check_owner=False)
+        except ConfigError as error:
+            self._is_valid = False
+            for fault in error.faults:
+                for each in fault.explain(20):
+                    message = without_values(each.message) if isinstance(fault, InvalidFile) else each.message
+                    text = f"{each.file.removeprefix(root)}:{each.line}:{each.column}: {each.path}: {message}"
+                    self._add(FAULT, "invalid", text, "nri check shows what was found; correct the file")
+            return
+        self._in_file = [plugin.type for plugins in alone.values() for plugin in plugins]
+        entries = [plugin for plugins in files.values() for plugin in plugins]
+        self._in_directory = [] if list(files) == [file] else [plugin.type for plugin in entries]
+        check = self._check(options)
+        for entry in entries:
+            checked = check(entry)
+            for fault in [each for each in checked.faults if not self._is_of_owner(each.message)]:
+                where = f"{fault.file.removeprefix(root)}:{fault.line}:{fault.column}: {fault.path}"
+                message = (
+                    without_values(fault.message) if ".conf" in fault.path else _OF_PLUGIN.sub("", fault.message)
+                )
+                self._add(FAULT, "plugin", f"{where}: {message}", "nri check shows what was found")
+            for note in checked.notes:
+                self._add(NOTE, "plugin", _OF_PLUGIN.sub("", note))
+            if not checked.faults:
+                self._add(OK, "plugin", f"{entry.type}: version {checked.version or 'unknown'}")
+        if fault_ := load_runtime_options(root + RUNTIME_OPTIONS_FILE).fault:
+            text = without_values(fault_.removeprefix(root))
+            self._add(FAULT, "runtime-options", text, f"correct {RUNTIME_OPTIONS_FILE}")
+
+    def ways(self) -> None:
+        """What runs the plugins: nothing, or two for the same containers."""
+        ways: list[str] = []
+        faults = len(self.found)
+        for engine in self._engines:
+            of_engine = [f"nri-runc ({path})" for path in engine.runtimes]
+            of_engine += [f"OCI hooks ({path})" for path in engine.hooks[:1]]
+            if engine.serves and (served := self._served(engine)):
+                of_engine.append(served)
+            if len(of_engine) > 1:
+                text = f"{engine.about}: {' and '.join(of_engine)} run every plugin twice"
+                mend = (
+                    f"rm {' '.join(engine.hooks)}" if engine.hooks else f"name runc in place of it in {engine.file}"
+                )
+                self._add(FAULT, "twice", text, mend)
+            elif engine.name == "containerd" and (native := self._native(engine, bool(of_engine))):
+                of_engine.append(native)
+            ways += [f"{engine.about}: {way}" for way in of_engine]
+        for way in ways:
+            self._add(OK, "way", way)
+        configured = self._in_directory or self._in_file
+        if self._is_valid and not configured:
+            self._add(NOTE, "no-plugins", "no plugin is configured")
+        elif self._is_valid and not ways and all(each.level != FAULT for each in self.found[faults:]):
+            text = f"plugins are configured ({_listed(configured)}), and nothing runs them"
+            self._add(FAULT, "no-way", text, self._way())
+
+    def _served(self, engine: Engine) -> str:
+        """Return how the bridge serves a runtime, "" if it does not; add what keeps it from that."""
+        is_enabled = bool(self.node.mode(WANTED))
+        launched = [path for path in self._launched if path.startswith(f"{engine.plugin_dir}/")]
+        if not launched and not self._outside and not is_enabled:
+            if engine.nri is False:
+                self._add(NOTE, "nri-off", f"{engine.about}: NRI is off", engine.switch_on)
+            return ""
+        if engine.is_native:
+            text = f"{engine.about} has no NRI v2, so the bridge can't serve it"
+            mend = f"name the plugins in {CONTAINERD_CONF_FILE}, or use nri-runc: docs/running.md"
+            self._add(FAULT, "no-v2", text, mend)
+        elif engine.nri is False:
+            self._add(FAULT, "nri-off", f"{engine.about}: NRI is off, so no bridge can serve it", engine.switch_on)
+        elif launched and (self._outside or is_enabled):
+            which = f"process {self._outside[0].pid}" if self._outside else SERVICE
+            text = f"{engine.about} launches {launched[0]}, and {which} runs from outside: one of them is too many"
+            mend = f"systemctl disable --now {SERVICE}; or rm {launched[0]}, then {engine.restart}"
+            self._add(FAULT, "two-bridges", text, mend)
+        elif not launched and not engine.accepts:
+            text = f"{engine.about} accepts no connections, so a bridge from outside can't serve it"
+            mend = f"set disable_connections (nri_disable_connections in CRI-O) to false in {engine.file}"
+            self._add(FAULT, "connections-off", text, f"{mend}; {engine.restart}")
+        else:
+            return f"the bridge, launched as {launched[0]}" if launched else "the bridge, from outside"
+        return ""
+
+    def _native(self, engine: Engine, has_way: bool) -> str:
+        """Return how containerd itself runs plugins of conf.json; add those that run twice, or never."""
+        if engine.is_native:
+            if self._in_file:
+                return f"containerd itself, {CONTAINERD_CONF_FILE}"
+            if self._in_directory and not has_way and not self._launched:
+                text = (
+                    f"{engine.about} does not read {self._options.conf_dir}: {_listed(self._in_directory)} never run"
+                )
+                mend = f"name them in {CONTAINERD_CONF_FILE}, or use nri-runc: docs/running.md"
+                self._add(FAULT, "directory-unread", text, mend)
+        elif engine.version >= (2,) and self._in_file:
+            both = [plugin for plugin in self._in_file if plugin in self._in_directory]
+            if both and has_way:
+                text = f"{_listed(both)} run twice for each pod: {engine.about} itself runs those of"
+                self._add(
+                    FAULT, "twice", f"{text} {CONTAINERD_CONF_FILE} for the sandbox", f"rm {CONTAINERD_CONF_FILE}"
+                )
+            elif not has_way:
+                return f"containerd itself, for the sandbox only, {CONTAINERD_CONF_FILE}"
+        return ""
+
+    def _way(self) -> str:
+        serving = [engine for engine in self._engines if engine.serves and not engine.is_native]
+        if not serving:
+            return "choose a way: docs/running.md"
+        first = f"{serving[0].switch_on}; " if serving[0].nri is False else ""
+        return f"{first}ln -s ../lib/v1bridge {PLUGIN_DIR}/10-v1bridge; {serving[0].restart}"
+
+    def status(self) -> None:
+        """What the bridge says of itself; without an answer, whether one is expected."""
+        try:
+            document = status(self.node.root + beside(self._options.record_file, ".sock"))
+        except NoBridgeError as error:
+            self._without_bridge(str(error).removeprefix(self.node.root))
+            return
+        except AskError as error:
+            level = FAULT if self._outside or self._launched else UNSEEN
+            self._add(level, "hangs", f"the bridge does not answer: {error}", self._restart())
+            return
+        bridge = document["bridge"]
+        self._log_file = str(document["log"]["to"] or "")
+        self._add(OK, "answers", f"process {bridge['pid']} is v1bridge {bridge['version']}: {bridge['state']}")
+        if (bridge["version"], bridge["commit"] or "") != (__version__, __commit__):
+            text = f"it is v1bridge {bridge['version']} (commit {bridge['commit'] or 'unknown'}), and this is nri"
+            self._add(NOTE, "old-bridge", f"{text} {build.describe()}: it was not restarted since", self._restart())
+        is_known = {each.code for each in self.found if each.level == FAULT} & {"invalid", "plugin", "not-roots"}
+        for fault in judge(document).faults:
+            text = without_values(_OF_PLUGIN.sub(": its last run failed", fault))
+            if is_known:
+                self._add(NOTE, "degraded", text)
+            elif bridge["state"] != "connected":
+                self._add(FAULT, "not-connected", f"process {bridge['pid']}: {text}", "the log has the reason")
+            else:
+                self._add(FAULT, "degraded", text, "nri status; nri status --pod NAMESPACE/NAME shows its error")
+        late, lost = document["lateCreates"], document["log"]["lost"]
+        if late["failed"]:
+            text = f"{late['failed']} late creates failed: these containers run without their plugins"
+            self._add(NOTE, "late", text, "start them anew")
+        if lost:
+            self._add(NOTE, "lost", f"the log has lost {lost} lines")
+
+    def _without_bridge(self, why: str) -> None:
+        launching = [engine for engine in self._engines if engine.serves and engine.pid and engine.nri]
+        if self._outside:
+            text = f"process {self._outside[0].pid} is a bridge, and {why}"
+            self._add(FAULT, "not-answering", text, self._restart())
+        elif self.node.mode(WANTED):
+            self._add(FAULT, "not-running", f"{SERVICE} is enabled, and no bridge runs: {why}", self._restart())
+        elif self._launched and launching:
+            text = f"{launching[0].about} should have launched {self._launched[0]}, and no bridge runs: {why}"
+            self._add(FAULT, "not-running", text, launching[0].restart)
+        else:
+            self._add(OK, "none", "no bridge runs")
+
+    def _restart(self) -> str:
+        if self._launched and not self._outside:
+            return next((engine.restart for engine in self._engines if engine.serves), "restart the runtime")
+        return f"systemctl restart {SERVICE}"
+
+    def files(self) -> None:
+        """Who can change what runs as root, and whether the file systems allow what is needed."""
+        options, node = self._options, self.node
+        programs = [*options.bin_dirs, PLUGIN_DIR]
+        directories = ["/etc/nri", "/opt/nri", options.conf_dir, PLUGIN_CONF_DIR, *programs]
+        paths = [*directories, CONTAINERD_CONF_FILE, RUNTIME_OPTIONS_FILE, OUTSIDE_OPTIONS]
+        for directory in directories[2:]:
+            paths += [f"{directory}/{name}" for name in self._names(directory) if not name.startswith(".")]
+        for path in dict.fromkeys(paths):
+            self._judge(path, is_program=os.path.dirname(path) in programs)
+        for directory in programs:
+            self._look_at_file_system(directory, os.ST_NOEXEC, "noexec", "is mounted noexec: nothing in it can run")
+        run = os.path.dirname(options.record_file)
+        self._look_at_file_system(run, os.ST_RDONLY, "read-only", "is read-only: the bridge can't keep its record")
+        try:
+            space = os.statvfs(node.root + run)
+            if space.f_blocks and (not space.f_bavail or (space.f_files and not space.f_favail)):
+                text = f"{run} is full: the bridge can't keep its record, so a restart serves containers again"
+                self._add(FAULT, "full", text, f"df {run}; remove what fills it")
+        except OSError:
+            pass  # it does not exist as long as no bridge has run
+        if all(each.subject != self.found.subject for each in self.found):
+            self._add(OK, "trusted", "only root can change what runs here")
+
+    def _judge(self, path: str, *, is_program: bool) -> None:
+        real = os.path.realpath(self.node.root + path)
+        for place, is_end in ((real, True), (os.path.dirname(real), False)):
+            try:
+                status = os.stat(place)
+            except FileNotFoundError:
+                if is_end and os.path.islink(self.node.root + path):
+                    self._add(FAULT, "dangling", f"{path} is a link to a file that does not exist", f"rm {path}")
+                return
+            except OSError as error:
+                self._add(UNSEEN, "status", f"{path}: {error.strerror}")
+                return
+            if wrong := trust.judge(status):
+                name = place.removeprefix(self.node.root) or "/"
+                is_executable = not is_end or stat.S_ISDIR(status.st_mode) or is_program
+                mend = f"chown root:root {name}; chmod {'0755' if is_executable else '0644'} {name}"
+                self._not_roots.append(name)
+                self._add(FAULT, "not-roots", f"{name} {wrong}: it is not used", mend)
+
+    def _is_of_owner(self, message: str) -> bool:
+        """Return whether a fault of a plugin has a cause that has its finding."""
+        return any(f"{self.node.root}{name} " in message for name in self._not_roots)
+
+    def _look_at_file_system(self, path: str, flag: int, code: str, text: str) -> None:
+        try:
+            if os.statvfs(self.node.root + path).f_flag & flag:
+                option = {"noexec": "exec", "read-only": "rw"}[code]
+                self._add(
+                    FAULT, code, f"{path} {text}", f"mount -o remount,{option} its file system; findmnt -T {path}"
+                )
+        except OSError:
+            pass  # it does not exist
+
+    def last_lines(self) -> None:
+        """The end of the bridge's log, and what SELinux or AppArmor has denied."""
+        name = self._options.log_file or (self._log_file if self._log_file.startswith("/var/") else "")
+        for where in [name] if name else ("the journal", "/var/log/syslog", "/var/log/messages"):
+            try:
+                lines = self._lines_of(where, is_own=bool(name))[-LINES:]
+            except LookError as error:
+                if not error.is_absent and "not installed" not in error.reason:
+                    self._add(UNSEEN, "log", str(error))
+                continue
+            if lines:
+                self._add(OK, "lines", f"the last {len(lines)} lines of {where}")
+                self.log = [escape(shorten(without_secrets(each.replace("\t", " ")), MAX_LINE)) for each in lines]
+                break
+        else:
+            self._add(NOTE, "no-lines", f"no line of {IDENTIFIER} in {name or 'the journal, nor in syslog'}")
+        try:
+            kernel = self.node.run("journalctl", "-k", "-n", str(KERNEL_LINES), "-o", "cat", "--no-pager", "-q")
+        except LookError:
+            return
+        for line in [line for line in kernel.splitlines() if _DENIED.search(line)][-3:]:
+            mend = "allow it in the policy: `ausearch -m avc` or `aa-logprof` help"
+            self._add(FAULT, "denied", f"the kernel's security module has denied: {shorten(line, MAX_LINE)}", mend)
+
+    def _lines_of(self, where: str, *, is_own: bool) -> list[str]:
+        if where == "the journal":
+            text = self.node.run("journalctl", "-t", IDENTIFIER, "-n", str(LINES), "--no-pager", "-q")
+        else:
+            text = self.node.read(where, is_end=True)
+        return [line for line in text.splitlines() if line.strip() and (is_own or IDENTIFIER in line)]
+
+    def _text(self, path: str) -> str:
+        try:
+            return self.node.read(path)
+        except LookError:
+            return ""
+
+    def _names(self, directory: str) -> list[str]:
+        try:
+            return self.node.names(directory)
+        except LookError as error:
+            self._add(UNSEEN, "directory", str(error))
+            return []
+
+
+def _is_bridge(process: Process) -> bool:
+    """Return whether a process is ``nri bridge``, or a ``v1bridge`` that a runtime did not launch as NN-v1bridge."""
+    words = [os.path.basename(word) for word in process.arguments[:6]]
+    if process.name == watchdog.NAME or "--help" in process.arguments:
+        return False
+    if words[0] == "nri" or words[0].startswith("python"):
+        return "nri" in words and words[words.index("nri") + 1 :][:1] == ["bridge"]
+    return words[0] == "v1bridge"
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+    return ", ".join(names[:5]) + more

@@ -1,285 +1,257 @@
-"""The node that is looked at: its files, processes and programs, below a root directory.
-
-Links are followed as from inside of that root, so nothing outside of it is read. A file is read only if it is a
-regular one, and up to a limit. Programs run only where the root is ``/``, with a time limit and an empty environment.
-"""
+"""The node that is examined: what was found, and how its files, processes and programs are looked at."""
 
 from __future__ import annotations
 
-import errno
 import os
+import re
 import stat
 import time
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from nri import trust
-from nri.errors import NRIError
+from nri.errors import NRIError, escape
 from nri.filekind import describe
-from nri.process.conversation import Output
 from nri.process.launch import launch
+from nri.types.gojson import shorten
+
+OK, NOTE, FAULT, UNSEEN = "ok", "note", "fault", "unseen"
+"""The levels of a finding: as it should be; worth knowing; wrong; it could not be looked at."""
+
+MAX_TEXT, MAX_LINE = 2000, 500
+"""Characters of a finding, and of a line of the log."""
 
 MAX_FILE = 1024 * 1024
-"""Bytes of a file that is read as a whole."""
+"""Bytes of a file, or of its end, that are read."""
 
-MAX_NAMES = 10_000
+MAX_NAMES = 1000
 """Names of one directory that are looked at."""
 
-WITHIN = 5.0
-"""Seconds that a program has by default."""
+WITHIN = 10.0
+"""Seconds that a program has."""
 
 PROGRAMS = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
-"""Directories in which a program is looked up. No ``PATH``: the caller's may be another one than the runtime's."""
+"""Directories in which a program is looked up; ``PATH`` of the caller may be another one than the runtime's."""
 
-_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
+HIDDEN = "(not shown)"
+
+_FOUND = re.compile(r"found .*?(, expected |$)", re.DOTALL)
+_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
+_SECRET = re.compile(
+    r"(?i)(\b[\w.-]*(?:passw|token|secret|credential|private|api_?-?key|auth|cookie|bearer|passphrase)[\w.-]*[\"']?)"
+    r"(\s*[=:]\s*|\s+)(?:(?:bearer|basic)\s+)?(\"[^\"]*\"?|'[^']*'?|[^\s,;\"']+)"
+)
+_URL = re.compile(r"(://)[^/@\s]*:[^/@\s]*@")
+
+
+class Finding(NamedTuple):
+    """One sentence about the node.
+
+    :ivar subject: the heading that it stands under, such as ``containerd``.
+    :ivar level: one of the constants above.
+    :ivar code: names the kind of finding, for programs; it stays when the text changes.
+    :ivar mend: what a person does about it; "" if nothing needs to be done.
+    """
+
+    subject: str
+    level: str
+    code: str
+    text: str
+    mend: str = ""
+
+
+class Findings(list[Finding]):
+    """What was found, in the order of the page; texts are fit for a terminal.
+
+    :ivar subject: the heading of what is added next.
+    """
+
+    subject = ""
+
+    def add(self, level: str, code: str, text: str, mend: str = "") -> None:
+        """Add a finding; the same text is not added twice."""
+        finding = Finding(self.subject, level, code, *(escape(shorten(each, MAX_TEXT)) for each in (text, mend)))
+        if finding not in self:
+            self.append(finding)
+
+    @property
+    def is_well(self) -> bool:
+        """Whether nothing is wrong."""
+        return not any(finding.level == FAULT for finding in self)
 
 
 class LookError(NRIError):
-    """Something could not be looked at; the message has the path and the reason.
+    """Something could not be looked at.
 
     :ivar is_absent: there is no such file.
-    :ivar is_denied: our user may not look at it.
     """
 
-    def __init__(self, path: str, reason: str, *, is_absent: bool = False, is_denied: bool = False) -> None:
+    def __init__(self, path: str, why: str | OSError) -> None:
+        reason = why if isinstance(why, str) else (why.strerror or str(why)).lower()
         super().__init__(f"{path}: {reason}")
-        self.path, self.reason, self.is_absent, self.is_denied = path, reason, is_absent, is_denied
-
-    @classmethod
-    def of(cls, path: str, error: OSError, before: str = "") -> LookError:
-        """Return the error for an OSError.
-
-        :param before: what the reason begins with.
-        """
-        is_absent = isinstance(error, FileNotFoundError | NotADirectoryError)
-        reason = before + (error.strerror or str(error)).lower()
-        return cls(path, reason, is_absent=is_absent, is_denied=isinstance(error, PermissionError))
+        self.reason, self.is_absent = reason, isinstance(why, FileNotFoundError | NotADirectoryError)
 
 
 class Process(NamedTuple):
-    """A process with its command line, and the path of its executable ("" if it can't be seen)."""
+    """A process.
+
+    :ivar program: the path of its executable, "" if it can't be seen; `` (deleted)`` follows if it was replaced.
+    :ivar name: its name for the kernel, which it may have chosen itself.
+    :ivar is_here: whether it sees the files that we see, as far as we know.
+    """
 
     pid: int
     arguments: list[str]
-    executable: str
-    is_here: bool | None
-    """Whether it sees the files that we see; None if that can't be seen."""
-    name: str = ""
-    """Its name for the kernel, which it may have chosen itself."""
+    program: str
+    name: str
+    is_here: bool
 
     def option(self, *names: str) -> str:
         """Return the value of an option, as ``--config FILE`` or ``--config=FILE``; "" without it."""
-        found = ""
         for number, argument in enumerate(self.arguments):
             name, equals, value = argument.partition("=")
             if name in names:
-                found = value if equals else "".join(self.arguments[number + 1 : number + 2])
-        return found
+                return value if equals else "".join(self.arguments[number + 1 : number + 2])
+        return ""
 
 
 class Node:
     """A node.
 
-    :param root: the directory that stands for ``/``.
-    :param runs: whether its programs may be run; by default only those of ``/``.
+    :param root: a directory whose files stand for those of ``/``, for tests.
     """
 
-    def __init__(self, root: str = "/", *, runs: bool | None = None) -> None:
-        self.root = os.path.abspath(root)  # not the real path: /proc/PID/root is a link to / by its text
-        self.is_own = self.root == "/"
-        self.runs = self.is_own if runs is None else runs
+    def __init__(self, root: str = "") -> None:
+        self.root = root
 
-    # Files
+    def read(self, path: str, *, is_end: bool = False) -> str:
+        """Return the text of a regular file, or of its end.
 
-    def real(self, path: str) -> str:
-        """Return the path outside of the root to which ``path`` leads, all links followed. It need not exist.
-
-        :raises LookError: a directory can't be looked at, or there are too many links.
-        """
-        left, place, links = _parts(path), "", 0
-        while left:
-            part = left.pop()
-            if part == "..":
-                place = os.path.dirname(place)
-                continue
-            here = f"{place}/{part}"
-            try:
-                target = os.readlink(self._outside(here))
-            except FileNotFoundError:
-                target = ""
-            except ValueError as error:
-                raise LookError(path, str(error)) from None
-            except OSError as error:
-                if error.errno != errno.EINVAL:  # it is no link
-                    raise LookError.of(path, error) from None
-                target = ""
-            if not target:
-                place = here
-                continue
-            links += 1
-            if links > trust.MAX_LINKS:
-                raise LookError(path, "too many links")
-            place = "" if target.startswith("/") else place
-            left += _parts(target)
-        return self._outside(place or "/")
-
-    def inside(self, real: str) -> str:
-        """Return the path as it is below the root."""
-        return real if self.is_own else real.removeprefix(self.root) or "/"
-
-    def status(self, path: str) -> os.stat_result:
-        """Return the status of what ``path`` leads to.
-
-        :raises LookError: there is nothing, or it can't be looked at.
+        :raises LookError: it can't be read.
         """
         try:
-            return os.lstat(self.real(path))
-        except OSError as error:
-            raise LookError.of(path, error) from None
-
-    def exists(self, path: str) -> bool:
-        """Return whether ``path`` leads to something that we can see."""
-        try:
-            self.status(path)
-        except LookError:
-            return False
-        return True
-
-    def is_link(self, path: str) -> bool:
-        """Return whether the name itself is a link, wherever it leads."""
-        try:
-            parent = self.real(os.path.dirname(path))
-            return stat.S_ISLNK(os.lstat(os.path.join(parent, os.path.basename(path))).st_mode)
-        except (OSError, LookError):
-            return False
-
-    def read(self, path: str, limit: int = MAX_FILE) -> bytes:
-        """Return the content of a regular file.
-
-        :raises LookError: it has more than ``limit`` bytes, is no regular file, or can't be read.
-        """
-        data = self._read(path, limit + 1, from_end=False)
-        if len(data) > limit:
-            raise LookError(path, f"it has more than {limit} bytes")
-        return data
-
-    def end_of(self, path: str, limit: int) -> bytes:
-        """Return the last ``limit`` bytes of a regular file, and raise as :meth:`read` does."""
-        return self._read(path, limit, from_end=True)
+            fd = os.open(self.root + path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+            with open(fd, "rb") as file:
+                status = os.fstat(fd)
+                if not stat.S_ISREG(status.st_mode):
+                    raise LookError(path, f"found {describe(status.st_mode)}, expected a regular file")
+                if is_end:
+                    file.seek(max(0, status.st_size - MAX_FILE))
+                return file.read(MAX_FILE).decode("utf-8", "replace")
+        except (OSError, ValueError) as error:
+            raise LookError(path, error if isinstance(error, OSError) else str(error)) from None
 
     def names(self, path: str) -> list[str]:
         """Return the sorted names in a directory, [] if it does not exist.
 
         :raises LookError: it can't be listed.
         """
-        found: list[str] = []
         try:
-            with os.scandir(self.real(path)) as entries:
-                for entry in entries:
-                    found.append(entry.name)
-                    if len(found) >= MAX_NAMES:
-                        break
+            return sorted(os.listdir(self.root + path), key=os.fsencode)[:MAX_NAMES]
         except FileNotFoundError:
             return []
         except OSError as error:
-            raise LookError.of(path, error) from None
-        return sorted(found, key=os.fsencode)
+            raise LookError(path, error) from None
 
-    # Processes and programs
+    def mode(self, path: str) -> int:
+        """Return the mode of what a path leads to; 0 if it leads to nothing that we can see."""
+        try:
+            return os.stat(self.root + path).st_mode
+        except (OSError, ValueError):
+            return 0
 
     def processes(self) -> list[Process]:
-        """Return all processes that have a command line.
-
-        :raises LookError: there is no /proc.
-        """
-        pids = [int(name) for name in self.names("/proc") if name.isdigit()]
-        if not pids:
-            raise LookError("/proc", "no process can be seen")
-        ours = self._namespace("self")
+        """Return all processes that have a command line, and that we can see."""
+        ours = self._link("/proc/self/ns/mnt")
         found = []
-        for pid in pids:
+        for pid in [int(name) for name in self.names("/proc") if name.isdigit()]:
             try:
-                line = self.read(f"/proc/{pid}/cmdline", 64 * 1024)
+                arguments = self.read(f"/proc/{pid}/cmdline").rstrip("\0").split("\0")
+                name = self.read(f"/proc/{pid}/comm").strip()
             except LookError:
-                continue  # it has ended, or is another user's
-            arguments = os.fsdecode(line.rstrip(b"\0")).split("\0")
-            if arguments == [""]:
-                continue  # the kernel's own
+                continue  # it has ended
+            if arguments != [""]:
+                theirs, program = self._link(f"/proc/{pid}/ns/mnt"), self._link(f"/proc/{pid}/exe")
+                found.append(Process(pid, arguments, program, name, not ours or not theirs or ours == theirs))
+        return found
+
+    def listeners(self, path: str) -> list[int] | None:
+        """Return the processes that listen on a socket, by the kernel's tables: connecting would disturb them.
+
+        None if they can't be told, such as without /proc.
+        """
+        try:
+            lines = [line.split(maxsplit=7) for line in self.read("/proc/net/unix").splitlines()[1:]]
+        except LookError:
+            return None
+        listening = [each for each in lines if len(each) == 8 and each[3] == "00010000"]  # __SO_ACCEPTCON
+        sockets = {f"socket:[{each[6]}]" for each in listening if same_path(each[7]) == same_path(path)}
+        found = []
+        for process in self.processes() if sockets else []:
             try:
-                executable = os.readlink(self._outside(f"/proc/{pid}/exe"))
-            except OSError:
-                executable = ""
-            theirs = self._namespace(str(pid))
-            is_here = None if self.is_own and not (ours and theirs) else ours == theirs
-            found.append(Process(pid, arguments, executable, is_here, self._name(pid)))
+                descriptors = self.names(f"/proc/{process.pid}/fd")
+            except LookError:
+                return None  # such as another user's
+            if any(self._link(f"/proc/{process.pid}/fd/{fd}") in sockets for fd in descriptors):
+                found.append(process.pid)
         return found
 
     def find(self, program: str) -> str:
         """Return the path of a program, "" if there is none."""
-        for directory in PROGRAMS:
-            path = f"{directory}/{program}"
-            try:
-                mode = self.status(path).st_mode
-            except LookError:
-                continue
-            if stat.S_ISREG(mode) and mode & 0o111:
-                return path
-        return ""
+        paths = [f"{directory}/{program}" for directory in PROGRAMS]
+        return next((path for path in paths if stat.S_ISREG(mode := self.mode(path)) and mode & 0o111), "")
 
-    def run(self, path: str, *arguments: str, within: float = WITHIN, name: str = "") -> Output:
-        """Run a program to its end.
+    def run(self, program: str, *arguments: str, name: str = "") -> str:
+        """Run a program to its end; return what it has written to stdout.
 
-        :param name: the name that it is called by; by default its path.
-        :raises LookError: it may not be run, can't be started, or takes longer than ``within`` seconds.
+        :param name: by which it is called: k3s and others are several programs in one file.
+        :raises LookError: it is missing, others can write to it, it takes too long, or its exit status is not 0.
         """
-        if not self.runs:
-            raise LookError(path, "not run: programs of another root are not run")
-        real = self.real(path)
+        path = program if program.startswith("/") else self.find(program)
+        if not path:
+            raise LookError(program, "it is not installed")
+        real = os.path.realpath(self.root + path.removeprefix(self.root))
+        until = time.monotonic() + WITHIN
         try:
             if wrong := trust.judge_path(real, os.stat(real)):
                 raise LookError(path, f"not run: {wrong.removeprefix(real).strip()}")
-            output = launch(real, [name or path, *arguments], b"", time.monotonic() + within, log=lambda _: None)
+            output = launch(real, [name or os.path.basename(path), *arguments], b"", until, log=lambda _: None)
         except OSError as error:
-            raise LookError.of(path, error, "it can't be run: ") from None
-        if output.stopped:
-            why = f"not done within {within:g} s" if output.stopped == "deadline" else "it wrote too much"
-            raise LookError(path, f"killed: {why}")
-        return output
+            raise LookError(path, error) from None
+        if output.stopped or output.status:
+            raise LookError(path, output.ending or f"not done within {WITHIN:g} s")
+        return output.stdout.decode("utf-8", "replace")
 
-    def _name(self, pid: int) -> str:
+    def _link(self, path: str) -> str:
         try:
-            return os.fsdecode(self.read(f"/proc/{pid}/comm", 64)).strip()
-        except LookError:
-            return ""
-
-    def _namespace(self, pid: str) -> str:
-        try:
-            return os.readlink(self._outside(f"/proc/{pid}/ns/mnt"))
+            return os.readlink(self.root + path)
         except OSError:
             return ""
 
-    def _outside(self, path: str) -> str:
-        return path if self.is_own else self.root + path
 
-    def _read(self, path: str, limit: int, *, from_end: bool) -> bytes:
-        try:
-            descriptor = os.open(self.real(path), _FLAGS)
-        except OSError as error:
-            raise LookError.of(path, error) from None
-        try:
-            status = os.fstat(descriptor)
-            if not stat.S_ISREG(status.st_mode):
-                raise LookError(path, f"found {describe(status.st_mode)}, expected a regular file")
-            if from_end:
-                os.lseek(descriptor, max(0, status.st_size - limit), os.SEEK_SET)
-            data = b""
-            while len(data) < limit and (more := os.read(descriptor, limit - len(data))):
-                data += more
-        except OSError as error:
-            raise LookError.of(path, error) from None
-        finally:
-            os.close(descriptor)
-        return data
+def same_path(path: str) -> str:
+    """Return the path below /run: /var/run is a link to that on every node."""
+    return os.path.normpath(path).replace("/var/run/", "/run/", 1)
 
 
-def _parts(path: str) -> list[str]:
-    return [part for part in reversed(path.split("/")) if part not in ("", ".")]
+def table(value: Any, *keys: str) -> dict[str, Any]:
+    """Return the table at a path of keys in a document of another program, {} if there is none."""
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value if isinstance(value, dict) else {}
+
+
+def texts(value: object) -> list[str]:
+    """Return the strings in a list; [] for anything else."""
+    return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
+
+
+def without_values(message: str) -> str:
+    """Return a message about a configuration without the value that was found; what was expected stays."""
+    if _FOUND.search(message):
+        return _FOUND.sub(rf"found a value {HIDDEN}\1", message)
+    return message if re.search(r"unknown key|missing", message) else _QUOTED.sub(HIDDEN, message)
+
+
+def without_secrets(line: str) -> str:
+    """Return a line of a log without the values of keys that look like those of secrets, and without URLs' users."""
+    return _URL.sub(rf"\1{HIDDEN}@", _SECRET.sub(rf"\1\2{HIDDEN}", line))

@@ -19,6 +19,9 @@ WELL, DEGRADED, NO_BRIDGE = 0, 1, 2
 MAX_LINE = 1024
 """Bytes of a verdict's line: as many as Kubernetes shows of a probe's output."""
 
+HANGS_AFTER = 10.0
+"""Seconds that an event may take beyond its time: the bridge answers before that, whatever a plugin does."""
+
 FEW = 20
 """Runs or events that are too few for a rate: one failure of two is no rate of 50 %."""
 
@@ -90,8 +93,12 @@ def judge(document: dict[str, Any], thresholds: Thresholds | None = None) -> Ver
 
 
 def _of_bridge(document: dict[str, Any]) -> list[str]:
-    bridge = document["bridge"]
-    return ["the bridge looks for its runtime"] if bridge is not None and bridge["state"] != CONNECTED else []
+    bridge, now = document["bridge"], document["inProgress"]
+    if bridge is not None and bridge["state"] != CONNECTED:
+        return ["the bridge looks for its runtime"]
+    if now is not None and now["allowed"] is not None and now["seconds"] > now["allowed"] + HANGS_AFTER:
+        return [f"the bridge hangs: {now['event']} of {now['name']} has taken {now['seconds']:.0f} s"]
+    return []
 
 
 def _of_configuration(configuration: dict[str, Any]) -> list[str]:

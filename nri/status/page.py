@@ -12,8 +12,8 @@ from nri.status.shape import CONNECTED, OUTCOMES
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-MAX_FAULTS, MAX_FILES = 10, 5
-"""Faults of the configuration and names of its files that are shown; the others are counted."""
+MAX_FAULTS, MAX_FILES, MAX_WITHOUT = 10, 5, 20
+"""Faults, files, and containers without their plugins that are shown; the others are counted."""
 
 
 def page(document: dict[str, Any], verdict: Verdict) -> list[str]:
@@ -24,7 +24,7 @@ def page(document: dict[str, Any], verdict: Verdict) -> list[str]:
     lines = wrapped(verdict.line) if verdict.code == WELL else [verdict.word]
     if verdict.code != WELL:
         lines += [line for reason in verdict.reasons for line in wrapped(reason, "- ")]
-    for part in (_facts, _plugins, _errors, _events):
+    for part in (_facts, _plugins, _errors, _without, _events):
         if found := list(part(document)):
             lines += ["", *found]
     return lines
@@ -68,7 +68,7 @@ def _configuration(configuration: dict[str, Any], now: float) -> Iterator[str]:
         if len(faults) > MAX_FAULTS:
             yield f"- and {len(faults) - MAX_FAULTS} more: nri check"
     elif configuration["valid"]:
-        yield "valid"
+        yield f"valid, hash {configuration['hash'] or 'unknown'}"
     if configuration["since"] is not None:
         yield f"in use since {since(configuration['since'], now)}"
     yield from files[:MAX_FILES]
@@ -107,6 +107,16 @@ def _errors(document: dict[str, Any]) -> Iterator[str]:
         where = f"{error['pod'] or 'unknown pod'}{'/' + error['container'] if error['container'] else ''}"
         yield from wrapped(f"{date(error['time'])} {plugin}: {error['state']} of {where}:", "- ")
         yield from wrapped(error["error"] or "no reason is known", "  ")
+
+
+def _without(document: dict[str, Any]) -> Iterator[str]:
+    found = document["withoutPlugins"]
+    if found:
+        yield f"without their plugins ({len(found)})"
+    for each in found[-MAX_WITHOUT:]:
+        name = f"{each['pod']}{'/' + each['container'] if each['container'] else ''}"
+        plugin = f" {each['plugin']}:" if each["plugin"] else ""
+        yield from wrapped(f"{name}, since {date(each['since'])}:{plugin} {each['why']}", "- ", "  ")
 
 
 def _events(document: dict[str, Any]) -> Iterator[str]:

@@ -128,7 +128,12 @@ def _fault(value: Any, where: str, expected: str) -> str:
 _HISTOGRAM = record(bounds=array(seconds), counts=array(count), sum=seconds)
 
 _CONFIGURATION = record(
-    files=array(text), valid=or_null(flag), faults=array(text), since=or_null(moment), rejectedSince=or_null(moment)
+    files=array(text),
+    hash=or_null(text),
+    valid=or_null(flag),
+    faults=array(text),
+    since=or_null(moment),
+    rejectedSince=or_null(moment),
 )
 
 _PLUGIN = record(
@@ -176,6 +181,10 @@ STATUS = record(
     plugins=array(_PLUGIN),
     events=array(_EVENT),
     lateCreates=record(waiting=count, running=count, succeeded=count, failed=count),
+    withoutPlugins=array(
+        record(id=text, pod=text, container=or_null(text), plugin=or_null(text), since=moment, why=text)
+    ),
+    inProgress=or_null(record(event=text, name=text, seconds=seconds, allowed=or_null(seconds))),
     log=record(to=or_null(text), lost=count),
 )
 """The answer to ``{"get": "status"}``."""

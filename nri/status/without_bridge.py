@@ -16,17 +16,19 @@ if TYPE_CHECKING:
 
 
 def document(
-    *, time: float, files: Sequence[str], faults: Sequence[str], plugins: Sequence[dict[str, Any]]
+    *, time: float, files: Sequence[str], hash: str | None, faults: Sequence[str], plugins: Sequence[dict[str, Any]]
 ) -> dict[str, Any]:
     """Return a status whose ``bridge`` is null.
 
     :param time: seconds since 1970.
     :param files: the files of the configuration.
+    :param hash: of its content; None if it is not valid.
     :param faults: of the configuration; it is valid without one.
     :param plugins: of :func:`plugin`.
     """
     configuration = {
         "files": [*files],
+        "hash": hash,
         "valid": not faults,
         "faults": [*faults],
         "since": None,
@@ -41,6 +43,8 @@ def document(
         "plugins": [*plugins],
         "events": [],
         "lateCreates": None,
+        "withoutPlugins": [],
+        "inProgress": None,
         "log": None,
     }
 

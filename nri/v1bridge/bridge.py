@@ -9,16 +9,13 @@ from __future__ import annotations
 
 import logging
 import re
-import threading
-import time
 from typing import TYPE_CHECKING, TypeVar
 
 from nri.adjust import Changes
-from nri.background import in_background
 from nri.errors import escape
 from nri.places import beside
 from nri.types.v1 import State
-from nri.v1bridge import adjusting, preload, requests
+from nri.v1bridge import adjusting, requests
 from nri.v1bridge.clients import Clients
 from nri.v1bridge.ledger import Ledger
 from nri.v1bridge.served import Served
@@ -40,9 +37,6 @@ if TYPE_CHECKING:
 
 PLUGINS_WITHIN = 0.3
 """Seconds that the residents have to be ready before the runtime is told that the bridge is."""
-
-PRELOAD_AFTER, PRELOAD_PAUSE = 1.0, 0.5
-"""Seconds that a runtime has to synchronize before modules are preloaded, and then for its first events."""
 
 Identified = TypeVar("Identified", api.PodSandbox, api.Container)
 log = logging.getLogger("nri.v1bridge")
@@ -75,7 +69,6 @@ class Bridge(stub.V2Plugin):
         self._status = Status(self._clients, self._served, self._ledger)
         self._status_socket = StatusSocket(self._status.answer)
         self._pods = requests.Pods()
-        self._synchronized = threading.Event()
         self._abilities = adjusting.BridgeAbilities("this runtime", (0, 2))
 
     def configure(self, config: str, runtime: RuntimeInfo) -> None:
@@ -94,7 +87,6 @@ class Bridge(stub.V2Plugin):
             self.announce(CONNECTED)
             self.open_status()
         self._clients.prepare(min(PLUGINS_WITHIN, (runtime.request_timeout or PLUGINS_WITHIN * 4) / 4))
-        in_background(self._preload, "preload")
 
     def synchronize(
         self, pods: Sequence[api.PodSandbox], containers: Sequence[api.Container]
@@ -104,7 +96,6 @@ class Bridge(stub.V2Plugin):
         log.info("synchronized: %d pods, %d containers", len(pods), len(containers))
         self._clients.configuration.explain()
         self._served.synchronize(pods, containers)
-        self._synchronized.set()
         return None
 
     def after_synchronize(self) -> None:
@@ -202,12 +193,6 @@ class Bridge(stub.V2Plugin):
         self._status_socket.close()
         self._served.close()
         self._clients.close()
-
-    def _preload(self) -> None:
-        """Preload modules for faults. containerd 1.7 does not synchronize with a plugin that it launches."""
-        if self._synchronized.wait(PRELOAD_AFTER):
-            time.sleep(PRELOAD_PAUSE)
-        preload.load()
 
     def _run_sandbox(self, pod: api.PodSandbox, state: State, call: Call, changes: Changes | None = None) -> None:
         self._served.run(requests.of_pod(pod, state), requests.name_of(pod), call, changes)

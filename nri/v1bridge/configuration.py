@@ -95,6 +95,7 @@ class Configuration:
         self._absence = Absence(conf_file, clock)
         self._reported: list[str] = []  # missing files that the log has listed
         self._explainer = Explainer()
+        self._hash = ""  # of the configuration in use
         self._since: float | None = None  # when the configuration in use was read, in seconds since 1970
         self._rejected_since: float | None = None
         self._listed: object = None  # the directory's metadata when _paths was made
@@ -123,6 +124,7 @@ class Configuration:
         """Return what the status says of the configuration: docs/status.md."""
         return {
             "files": list(self._files),
+            "hash": self._hash or None,
             "valid": self._rejected_since is None and self._since is not None,
             "faults": list(self._explainer.faults),
             "since": self._since,
@@ -184,7 +186,9 @@ class Configuration:
         is_news = self._is_news or is_over or read != self._current
         self._files, self._current, self._is_news, self._is_known = files, read, False, True
         if is_news:
-            log.info("configuration: %s%s", self._names(), f"; gone: {_joined(gone)}" if gone else "")
+            self._hash = read.content_hash()
+            what = f"{self._names()}{f'; gone: {_joined(gone)}' if gone else ''}"
+            log.info("configuration: %s", what, extra={"fields": {"hash": self._hash}})
         new = [path for path in missing if path not in self._reported and files[path]]
         self._reported = [path for path in self._reported if path in missing] + new
         if new:

@@ -200,13 +200,14 @@ def _report(left_out: list[tuple[str, int]]) -> None:
         log.warning("left out", extra={"fields": {"plugin": plugin, "lines": lines}})
 
 
-def late_line(name: str, request: Request, error: str) -> None:
+def late_line(name: str, request: Request, error: str, *, is_final: bool = True) -> None:
     """Log the begin of a late ``create``, or its failure.
 
     :param error: the error; "" for the begin.
+    :param is_final: it is not tried again.
     """
     if error:
-        what = "late create failed: it runs without its plugins"
+        what = f"late create failed: {'it runs without its plugins' if is_final else 'trying again'}"
         log.error(what, extra=_about(name, request, error=shorten(error, MAX_TEXT)))
     else:
         log.info("late: it started while no bridge was connected", extra=_about(name, request))

@@ -1,13 +1,7 @@
-"""The last exchanges with pods: what was asked of the plugins of an event, and what they answered.
-
-Requests are long and like each other, so several exchanges together are kept compressed.
-"""
+"""The last exchanges with pods: what was asked of the plugins of an event, and what they answered."""
 
 from __future__ import annotations
 
-import marshal
-import zlib
-from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from nri.errors import bounded, escape
@@ -18,17 +12,18 @@ if TYPE_CHECKING:
     from nri.client import Step
     from nri.types.v1 import Request
 
-MOST, MAX_BYTES = 4096, 2 * 1024 * 1024
-"""Exchanges that are kept, and bytes that they take, compressed; the oldest are dropped."""
+MOST = 256
+"""Exchanges that are kept; the oldest are dropped."""
 
-TOGETHER = 8
-"""Exchanges that are compressed together."""
-
-MAX_TEXT = 4096
+MAX_TEXT = 2048
 """Bytes of a request, a result or an error that are kept."""
 
-OVERHEAD = 500
-"""Bytes that a group of exchanges is counted with beside its content."""
+
+def split_name(name: str) -> tuple[str, str]:
+    """Return ``NAMESPACE/POD`` and the container, "" for the sandbox, of ``NAMESPACE/POD[/CONTAINER]``."""
+    namespace, _, rest = name.partition("/")
+    pod, _, container = rest.partition("/")
+    return f"{namespace}/{pod}", container
 
 
 class PluginPart(NamedTuple):
@@ -85,11 +80,10 @@ class PodExchange(NamedTuple):
 
         :param name: ``NAMESPACE/POD[/CONTAINER]``.
         """
-        namespace, _, rest = name.partition("/")
-        pod, _, container = rest.partition("/")
+        pod, container = split_name(name)
         about = str(request.state), event, request.id, request.late
         parts = tuple([PluginPart.of(step) for step in steps])
-        return cls(f"{namespace}/{pod}", container, *about, time, seconds, error, parts)
+        return cls(pod, container, *about, time, seconds, error, parts)
 
     def to_value(self) -> dict[str, Any]:
         """Return it as an answer of the status socket has it."""
@@ -104,60 +98,3 @@ class PodExchange(NamedTuple):
             "error": self.error or None,
             "plugins": [part.to_value() for part in self.parts],
         }
-
-
-class Group(NamedTuple):
-    """Some exchanges, compressed."""
-
-    pods: frozenset[str]
-    number: int
-    data: bytes
-
-    @classmethod
-    def of(cls, exchanges: Sequence[PodExchange]) -> Self:
-        """Return the group of these exchanges."""
-        # marshal knows tuples alone, none of their subclasses.
-        plain = [(*each[:-1], [tuple(part) for part in each.parts]) for each in exchanges]
-        pods = frozenset([each.pod for each in exchanges])
-        return cls(pods, len(exchanges), zlib.compress(marshal.dumps(plain), 1))
-
-    def exchanges(self) -> list[PodExchange]:
-        """Return the exchanges."""
-        plain: list[tuple[Any, ...]] = marshal.loads(zlib.decompress(self.data))  # noqa: S302 - our own data
-        return [PodExchange._make((*each[:-1], tuple(map(PluginPart._make, each[-1])))) for each in plain]
-
-    @property
-    def size(self) -> int:
-        """About the bytes that it takes."""
-        return OVERHEAD + len(self.data) + sum([len(pod) for pod in self.pods])
-
-
-class PodExchanges:
-    """The last exchanges, bounded in number and bytes. One thread at a time may use it."""
-
-    def __init__(self, most: int = MOST, max_bytes: int = MAX_BYTES) -> None:
-        self._most, self._max_bytes = most, max_bytes
-        self._groups: deque[Group] = deque()
-        self._latest: list[PodExchange] = []  # not yet a group
-        self._number = self._bytes = 0  # of the groups
-        self.forgotten = 0
-
-    def add(self, exchange: PodExchange) -> None:
-        """Keep an exchange; drop the oldest as far as there is no room."""
-        self._latest.append(exchange)
-        if len(self._latest) < TOGETHER:
-            return
-        group = Group.of(self._latest)
-        self._latest = []
-        self._groups.append(group)
-        self._number += group.number
-        self._bytes += group.size
-        while self._number > self._most or self._bytes > self._max_bytes:
-            oldest = self._groups.popleft()
-            self._number -= oldest.number
-            self._bytes -= oldest.size
-            self.forgotten += oldest.number
-
-    def kept(self) -> tuple[list[Group], list[PodExchange]]:
-        """Return the groups, and the exchanges after them."""
-        return list(self._groups), list(self._latest)

@@ -2,7 +2,9 @@
 
 The bridge guarantees, for each sandbox and container:
 
-- it is noted on record before its late ``create`` begins, so that there is never a second one;
+- it is noted on record when its late ``create`` has ended without an error; so one that a killed bridge has cut off
+  is found again, and gets another (docs/spec.md allows that);
+- one that fails is tried three times;
 - ``create`` and ``delete`` never run at the same time, and ``delete`` is last: if it comes first, there is no late
   ``create``; if it comes meanwhile, it waits, and if that takes too long for the runtime, it runs afterwards;
 - what has not begun when the connection ends is dropped without a note; the next synchronization finds it again.
@@ -32,6 +34,9 @@ if TYPE_CHECKING:
 THREADS = 4
 """Pods that are served at a time: events that come meanwhile need the plugins, too."""
 
+PAUSES = (1.0, 5.0)
+"""Seconds after which one that has failed is tried again."""
+
 log = logging.getLogger("nri.v1bridge")
 
 
@@ -49,7 +54,9 @@ class LateCreates:
         self._lock = threading.Lock()  # taken directly: through the condition it would take four calls
         self._changed = threading.Condition(self._lock)
         self._queue: deque[Sequence[Missed]] = deque()
-        self._pending: dict[str, Missed] = {}
+        self._again: list[tuple[float, Missed]] = []  # that have failed: when to try again, and what
+        self._failures: dict[str, int] = {}  # by id of these
+        self._pending: dict[str, Missed] = {}  # until they have ended for good, are withdrawn or dropped
         self._running: dict[str, list[Callable[[], object]]] = {}  # what is to run after each
         self._events: set[str] = set()  # whose create runs for an event
         self._threads = 0
@@ -69,6 +76,7 @@ class LateCreates:
             if not self._threads:
                 self._before = self._before[0] + self._succeeded, self._before[1] + self._failed
                 self._begun, self._succeeded, self._failed = time.monotonic(), 0, 0
+            self._changed.notify_all()  # a thread that waits for what is tried again
             while self._threads < min(THREADS, len(self._queue)):
                 if why := in_background(self._work, f"late-{self._threads}"):
                     log.error("late: %s", why)
@@ -79,11 +87,14 @@ class LateCreates:
         self.drop()
 
     def drop(self) -> None:
-        """Drop what has not begun."""
+        """Drop what has not begun; what has begun is not tried again."""
         with self._lock:
-            dropped = len(self._pending)
+            dropped = len(self._pending.keys() - self._running)
             self._queue.clear()
+            self._again.clear()
+            self._failures.clear()
             self._pending.clear()
+            self._changed.notify_all()
         if dropped:
             log.warning("late: dropped %d that have not begun; the next synchronization finds them again", dropped)
 
@@ -91,7 +102,7 @@ class LateCreates:
         """Note that ``create`` runs for an event: there is no late one of this id before :meth:`end`."""
         with self._lock:
             self._events.add(id_)
-            self._pending.pop(id_, None)
+            self._withdraw(id_)
 
     def end(self, id_: str) -> None:
         """Note that the ``create`` of an event has ended."""
@@ -106,7 +117,7 @@ class LateCreates:
         :param until: a time of :func:`time.monotonic`; after that, *delete* is called when the ``create`` has ended.
         """
         with self._lock:
-            self._pending.pop(id_, None)
+            self._withdraw(id_)
             while id_ in self._running:
                 left = None if until is None else until - time.monotonic()
                 if left is not None and left <= 0:
@@ -119,7 +130,7 @@ class LateCreates:
         """Return what the status says of the late creates: docs/status.md."""
         succeeded, failed = self._before
         return {
-            "waiting": len(self._pending),
+            "waiting": len(self._pending.keys() - self._running),
             "running": len(self._running),
             "succeeded": succeeded + self._succeeded,
             "failed": failed + self._failed,
@@ -130,19 +141,19 @@ class LateCreates:
         with self._lock:
             return self._changed.wait_for(lambda: not self._running, timeout)
 
+    def _withdraw(self, id_: str) -> None:
+        self._pending.pop(id_, None)
+        if self._failures.pop(id_, 0):
+            self._again = [each for each in self._again if each[1].request.id != id_]
+            self._changed.notify_all()
+
     def _work(self) -> None:
-        while True:
-            with self._lock:
-                if not self._queue:
-                    self._threads -= 1
-                    is_last = not self._threads
-                    break
-                pod = self._queue.popleft()
+        while pod := self._next():
             for missed in pod:
                 self._serve(missed)
-        if is_last:
+        if pod is None:
             self._ended()
-        if is_last and (self._succeeded or self._failed):
+        if pod is None and (self._succeeded or self._failed):
             level = logging.WARNING if self._failed else logging.INFO
             took = time.monotonic() - self._begun
             log.log(
@@ -153,31 +164,57 @@ class LateCreates:
                 took,
             )
 
+    def _next(self) -> Sequence[Missed] | None:
+        """Return what is to be served next; nothing for a thread that ends, None for the last one.
+
+        The last thread waits for what is tried again.
+        """
+        with self._lock:
+            while not self._queue:
+                if not self._again or self._threads > 1:
+                    self._threads -= 1
+                    return () if self._threads else None
+                due, missed = min(self._again, key=lambda each: each[0])
+                if (left := due - time.monotonic()) <= 0:
+                    self._again.remove((due, missed))
+                    return (missed,)
+                self._changed.wait(left)
+            return self._queue.popleft()
+
     def _serve(self, missed: Missed) -> None:
         id_ = missed.request.id
         with self._lock:
             self._changed.wait_for(lambda: id_ not in self._events)
             if self._pending.get(id_) is not missed:
                 return  # it was withdrawn or dropped
-            del self._pending[id_]
-            if id_ in self._record or id_ in self._running:
+            if id_ in self._running:
+                return  # for the previous connection; if that fails, this one is tried
+            if id_ in self._record:
+                self._withdraw(id_)
                 return  # it was served for an event of the previous connection, or late
             self._running[id_] = []
-            self._record.add(id_)
         error = ""
         try:
             late_line(missed.name, missed.request, "")
             self._run(missed)
+            self._record.add(id_)
         except StatusError as failure:
             error = failure.message
         except Exception as failure:  # the others must be served
             log.exception("unexpected error")
             error = escape(f"{type(failure).__name__}: {failure}")
-        if error:
-            late_line(missed.name, missed.request, error)
         with self._lock:
-            self._failed += bool(error)
+            failures, again = self._failures.get(id_, 0), self._pending.get(id_)
+            is_final = not error or not again or failures >= len(PAUSES)
+            if again and not is_final:
+                self._failures[id_] = failures + 1
+                self._again.append((time.monotonic() + PAUSES[failures], again))
+            else:
+                self._withdraw(id_)
+            self._failed += bool(error) and is_final
             self._succeeded += not error
+        if error:
+            late_line(missed.name, missed.request, error, is_final=is_final)
         self._finish(id_)
 
     def _finish(self, id_: str) -> None:

@@ -11,12 +11,13 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from nri.errors import bounded
-from nri.v1bridge.counts import MAX_PLUGINS, EventCounts, PluginCounts
-from nri.v1bridge.exchanges import PodExchange, PodExchanges
+from nri.errors import bounded, escape
+from nri.types.v1 import State
+from nri.v1bridge.counts import MAX_ERROR, MAX_PLUGINS, EventCounts, PluginCounts
+from nri.v1bridge.exchanges import MOST, PodExchange, split_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from nri.client import Step
     from nri.types.v1 import Request
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
 MAX_NAME = 1024
 """Bytes of the name of a pod and container that are kept."""
+
+MAX_WITHOUT = 1000
+"""Pods and containers that run without their plugins, as the status lists them; the oldest are dropped."""
 
 
 class _Answered(NamedTuple):
@@ -60,7 +64,9 @@ class Ledger:
         self._entering = threading.Lock()
         self._events = {event: EventCounts() for event in events}
         self._plugins: dict[tuple[str, str], PluginCounts] = {}  # by type and file, the latest last
-        self._exchanges = PodExchanges()
+        self._exchanges: deque[PodExchange] = deque(maxlen=MOST)
+        self._forgotten = 0  # exchanges
+        self._without: dict[str, dict[str, Any]] = {}  # by id
 
     def answered(self, call: Call) -> None:
         """Note that an event has been answered."""
@@ -77,6 +83,47 @@ class Ledger:
         """
         if steps:
             self._notes.append(_Run(name, request, event, steps, time.time(), seconds, error))
+            if request.state == State.CREATE:
+                self._note_create(name, request, steps, error)
+
+    def runs_without(self, name: str, request: Request, why: str, plugin: str | None = None) -> None:
+        """Note that a pod or container runs without its plugins, or one of them; the first reason counts."""
+        pod, container = split_name(name)
+        self._without.setdefault(
+            request.id,
+            {
+                "id": request.id,
+                "pod": pod,
+                "container": container or None,
+                "plugin": plugin,
+                "since": round(time.time(), 3),
+                "why": bounded(escape(why), MAX_ERROR),
+            },
+        )
+        while len(self._without) > MAX_WITHOUT:
+            self._without.pop(next(iter(self._without)), None)
+
+    def forget(self, id_: str) -> None:
+        """Note that a pod or container has ended."""
+        self._without.pop(id_, None)
+
+    def keep(self, existing: Collection[str]) -> None:
+        """Forget all but the *existing* ids."""
+        self._without = {id_: each for id_, each in list(self._without.items()) if id_ in existing}
+
+    def without(self) -> list[dict[str, Any]]:
+        """Return the pods and containers that run without their plugins, as the status has them."""
+        return list(self._without.values())
+
+    def _note_create(self, name: str, request: Request, steps: Sequence[Step], error: str) -> None:
+        """Note a ``create`` after which a container runs; one that has failed for an event is refused."""
+        failed = [(step.plugin.type, step.error.reason) for step in steps if step.error is not None]
+        if not failed:
+            self.forget(request.id)
+        elif not error or request.late:
+            kind = "the late create has failed" if error else "its failure is ignored"
+            plugin, why = failed[-1]
+            self.runs_without(name, request, f"{kind}: {why}", plugin)
 
     def enter(self) -> None:
         """Enter the notes, unless another thread is at it."""
@@ -98,22 +145,14 @@ class Ledger:
             self._enter()
             return self._plugins.get((plugin, source), _NONE).to_value()
 
-    def exchanges(self, pod: str) -> tuple[Iterator[PodExchange], int]:
-        """Return the exchanges with a pod, which are looked for one by one, and how many of all pods are forgotten.
+    def exchanges(self, pod: str) -> tuple[list[PodExchange], int]:
+        """Return the exchanges with a pod, and how many of all pods are forgotten.
 
         :param pod: ``NAMESPACE/POD``.
         """
         with self._entering:
             self._enter()
-            (groups, latest), forgotten = self._exchanges.kept(), self._exchanges.forgotten
-
-        def found() -> Iterator[PodExchange]:
-            for group in groups:
-                if pod in group.pods:
-                    yield from group.exchanges()
-            yield from latest
-
-        return (each for each in found() if each.pod == pod), forgotten
+            return [each for each in self._exchanges if each.pod == pod], self._forgotten
 
     def _enter(self) -> None:
         while self._notes:
@@ -127,7 +166,8 @@ class Ledger:
     def _enter_run(self, note: _Run) -> None:
         name = note.name if len(note.name) < MAX_NAME // 4 else bounded(note.name, MAX_NAME)
         exchange = PodExchange.of(name, note.request, note.event, note.steps, note.time, note.seconds, note.error)
-        self._exchanges.add(exchange)
+        self._forgotten += len(self._exchanges) == MOST
+        self._exchanges.append(exchange)
         for part in exchange.parts:
             key = part.plugin, part.source
             counts = self._plugins.pop(key, None) or PluginCounts()

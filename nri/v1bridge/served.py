@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from nri.client import ChainError
 from nri.client.chain import STOPPED
@@ -71,6 +71,7 @@ class Served:
         self._unproven: dict[str, list[Missed]] = {}
         self._is_ending = False
         self._runtime_runs_pods = False
+        self._in_progress: tuple[str, Call] | None = None  # the name of the pod or container, and the event
 
     def configure(self, *, runtime_runs_pods: bool) -> None:
         """Prepare for a connection with the options of ``clients``.
@@ -82,7 +83,9 @@ class Served:
 
     def synchronize(self, pods: Sequence[api.PodSandbox], containers: Sequence[api.Container]) -> None:
         """Forget what does not exist any more, and queue what was missed; :meth:`start` begins with that."""
-        self._record.keep({each.id for each in pods} | {each.id for each in containers})
+        existing = {each.id for each in pods} | {each.id for each in containers}
+        self._record.keep(existing)
+        self._ledger.keep(existing)
         self._late.drop()
         self._unproven = {}
         found = missed.find(pods, containers, self._record)
@@ -93,6 +96,11 @@ class Served:
         level = logging.WARNING
         if not self._clients.options.late_create:
             means = 'no plugin runs for them ("lateCreate": false)'
+            if self._clients.current().config.plugins:
+                for each in [each for pod in found.missed for each in pod]:
+                    self._ledger.runs_without(
+                        each.name, each.request, 'it started without the bridge ("lateCreate": false)'
+                    )
         elif not self._clients.configuration.is_known:
             means = "no plugin runs for them without a valid configuration; the next synchronization finds them again"
             level = logging.ERROR
@@ -156,6 +164,22 @@ class Served:
         :raises StatusError: a plugin has failed.
         """
         call.afterwards.append(self._tidy)
+        self._in_progress = name, call
+        try:
+            self._run(request, name, call, changes)
+        finally:
+            self._in_progress = None
+
+    def in_progress(self) -> dict[str, Any] | None:
+        """Return the event that is handled now, as the status has it."""
+        if (now := self._in_progress) is None:
+            return None
+        name, call = now
+        seconds = time.monotonic() - call.received
+        allowed = None if call.deadline is None else round(call.deadline - call.received, 3)
+        return {"event": call.event, "name": escape(name), "seconds": round(seconds, 3), "allowed": allowed}
+
+    def _run(self, request: Request, name: str, call: Call, changes: Changes | None) -> None:
         if call.is_abandoned and request.state in REFUSABLE:
             log.warning("%s: nri v0.1: %s: not started: %s", escape(name), request.state, STOPPED)
             raise StatusError(Code.ABORTED, f"nri v0.1: {request.state}: not started: {STOPPED}")
@@ -168,6 +192,7 @@ class Served:
                 self._chain(request, name, deadline, changes, event=call.event)
             finally:
                 self._record.discard(request.id)
+                self._ledger.forget(request.id)
         elif request.state in REFUSABLE:
             self._until_abandoned(request, name, deadline, call, changes)
         else:
@@ -213,6 +238,7 @@ class Served:
             pass  # the log has it
         finally:
             self._record.discard(request.id)
+            self._ledger.forget(request.id)
             self._tidy()
 
     def _run_late(self, each: Missed) -> None:

@@ -15,11 +15,11 @@ from nri.places import beside
 from nri.process.libc_spawn import spawn_unlocked
 from nri.process.spawn import prepare_process, use
 from nri.process.subreaper import Subreaper
+from nri.v1bridge import ahead  # noqa: F401
+from nri.v1bridge import log as bridge_log
 from nri.v1bridge.bridge import Bridge
-from nri.v1bridge.logs import set_up
 from nri.v1bridge.options import BridgeOptions, OptionsError
 from nri.v1bridge.status import CONNECTING
-from nri.v1bridge.stderr import replace_stderr
 from nri.v1bridge.turn import Turn
 from nri.v2 import stub
 from nri.v2.api.names import SOCKET_VARIABLE
@@ -56,17 +56,23 @@ def serve(*, path: str = stub.DEFAULT_SOCKET, index: str = "", options_file: str
     path = os.path.abspath(path)  # before prepare_process changes the directory
     options = _read(options_file) if options_file else BridgeOptions()
     prepare_process()
-    replace_stderr()
     _limit_heaps()
     use(spawn_unlocked)  # other threads go on while a plugin is started
+    bridge_log.take_stderr()
+    try:
+        _serve(path, index, options, launched=launched, has_file=bool(options_file))
+    finally:
+        bridge_log.drain()
 
-    begun: set[str] = set()  # the log files whose first line, which names the build, is written
+
+def _serve(path: str, index: str, options: BridgeOptions, *, launched: bool, has_file: bool) -> None:
+    """Run the bridge.
+
+    :param has_file: the options are from a file, so those of the runtime do not count.
+    """
 
     def begin_log(options: BridgeOptions, *, is_final: bool = True) -> None:
-        set_up(options, launched=launched, is_final=is_final)
-        if options.log_file not in begun:
-            begun.add(options.log_file)
-            log.info("v1bridge %s", describe())
+        bridge_log.set_up(options, launched=launched, is_final=is_final)
         if not options.check_owner:
             log.warning('%s ("checkOwner": false)', trust.UNCHECKED)
 
@@ -82,11 +88,12 @@ def serve(*, path: str = stub.DEFAULT_SOCKET, index: str = "", options_file: str
             turns[0].take_in_background()
         return options
 
-    bridge = Bridge(options, None if options_file else adopt, Subreaper(), launched=launched)
+    bridge = Bridge(options, None if has_file else adopt, Subreaper(), launched=launched)
     # A launched bridge takes its name and index from the runtime. The executable's name may be just `nri`.
     name, index = ("", index) if launched else (NAME, index or INDEX)
     runner = stub.Runner(bridge, path=path, name=name, index=index, build=describe())
-    begin_log(options, is_final=not launched or bool(options_file))
+    begin_log(options, is_final=not launched or has_file)
+    log.info("v1bridge %s", describe())
 
     # A thread waits for these signals, and all others block them. A Python handler would run in this thread, and only
     # after its blocking read has returned, with the next event. Plugins start with the signals unblocked.
@@ -131,6 +138,7 @@ def _end(runner: stub.Runner, bridge: Bridge, turns: Sequence[Turn], over: threa
     runner.stop(grace=LAST_CALLS)
     if not over.wait(1.0):
         log.warning(STILL_RUNNING)
+        bridge_log.drain()
         os._exit(0)  # the watchdog kills what is left; the kernel closes the rest
 
 

@@ -11,7 +11,7 @@ from nri import __commit__, __date__, __version__
 from nri.client import PluginError
 from nri.errors import NRIError
 from nri.types import DecodeError, gojson
-from nri.v1bridge import logs
+from nri.v1bridge import log
 from nri.v2.api.runtimes import nri_version
 
 if TYPE_CHECKING:
@@ -87,8 +87,9 @@ class Status:
         yield _encoded(head)[:-1] + b', "plugins": ['
         for number, plugin in enumerate(client.config.plugins):
             yield (b", " if number else b"") + _encoded(self._plugin(plugin, client.invoker))
-        to, lost = logs.destination()
-        rest = {"events": self._ledger.events(), "lateCreates": self._served.late_counts()}
+        to, lost = log.destination()
+        rest: dict[str, Any] = {"events": self._ledger.events(), "lateCreates": self._served.late_counts()}
+        rest |= {"withoutPlugins": self._ledger.without(), "inProgress": self._served.in_progress()}
         yield b"], " + _encoded(rest | {"log": {"to": to, "lost": lost}})[1:] + b"\n"
 
     def _of_pod(self, namespace: str, name: str) -> Iterator[bytes]:

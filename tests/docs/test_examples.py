@@ -65,7 +65,7 @@ BLOCK = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 PLUGINS: list[type[Plugin]] = [ClearCFS, Konfine, Logger, DeviceInjector, HookInjector, UlimitAdjuster]
-NEEDED = {"doctor.md": {"jq": "jq"}, "other-languages.md": {"cc": "gcc", "jq": "jq"}}
+NEEDED = {"other-languages.md": {"cc": "gcc", "jq": "jq"}}
 """By page: the programs that its commands need, and the Debian package of each."""
 END = "--- end of this command's output, status"
 

@@ -24,7 +24,8 @@ from nri.errors import NRIError
 from nri.hook import Arguments
 from nri.hook import run as run_hook
 from nri.types.v1 import Request, Result
-from nri.v1bridge import BridgeOptions, logs
+from nri.v1bridge import BridgeOptions
+from nri.v1bridge import log as bridge_log
 from nri.v1bridge.serving import serve
 from nri.v2.stub import RuntimeInfo
 from nri.v2.ttrpc import StatusError
@@ -194,15 +195,15 @@ def test_nri_check_shows_what_a_plugin_says_of_itself(host: Host, what: str) -> 
 def bridge(host: Host, log_format: str) -> Iterator[tuple[Node, Path]]:
     """A bridge on the host, and its log."""
     logger = logging.getLogger("nri")
-    before = logger.handlers[:], logger.level, logger.propagate, logging.raiseExceptions
+    before = logger.handlers[:], logger.level, logger.propagate
     path = host.root / f"bridge.{log_format}"
-    logs.set_up(BridgeOptions(log_file=str(path), log_format=log_format, log_level="debug"), launched=True)
+    options = BridgeOptions(log_file=str(path), log_format=log_format, log_level="debug")
+    bridge_log.set_up(options, launched=True)
     try:
         yield Node(host), path
     finally:
-        for handler in logger.handlers:
-            handler.close()
-        logger.handlers, logger.propagate, logging.raiseExceptions = before[0], before[2], before[3]
+        bridge_log.drain()
+        logger.handlers[:], logger.propagate = before[0], before[2]
         logger.setLevel(before[1])
 
 
@@ -217,7 +218,7 @@ def test_the_bridge_logs_it_in_lines_of_its_own_and_so_answers_the_runtime(host:
                 except StatusError as error:
                     assert_fit(error.message)
             assert node.bridge.wait_until_idle(SOON)
-            logged = path.read_bytes().decode()
+        logged = path.read_bytes().decode()
         assert_fit(logged)
         if log_format == "json":
             assert all(isinstance(json.loads(line), dict) for line in logged.split("\n")[:-1])
@@ -232,7 +233,7 @@ def test_pods_and_runtimes_are_called_what_they_like(host: Host, log_format: str
         node.run_pod(name=EVIL, namespace=EVIL, id=EVIL, annotations={EVIL: EVIL})
         for event in (node.start, node.update, node.stop):
             event(name=EVIL, id=EVIL)
-        logged = path.read_bytes().decode()
+    logged = path.read_bytes().decode()
     assert logged.count("FORGED") >= 7
     assert_fit(logged)
 

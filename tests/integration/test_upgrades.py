@@ -62,10 +62,6 @@ class Installed:
         """Wait until the log says this; return whether it does."""
         return wait_until(lambda: what.encode() in self.log.read_bytes()[after:], SOON)
 
-    def has_loaded(self) -> bool:
-        """Return whether the bridge has loaded what it may need."""
-        return "debug preloaded modules" in self.log.read_text()
-
 
 @pytest.fixture
 def installed(binaries: Path, tmp_path: Path) -> Iterator[Installed]:
@@ -92,8 +88,6 @@ def test_two_upgrades_and_then_a_broken_file_and_every_pod_has_its_plugins(insta
 def test_its_own_folder_may_be_gone_and_faults_are_still_explained(installed: Installed) -> None:
     first = (installed.nri / "lib").resolve()
     assert installed.start_pod() == 1
-    assert wait_until(installed.has_loaded, SOON)
-    assert "cannot preload" not in installed.log.read_text()
     installed.upgrade("two")
     shutil.rmtree(first)
     runs = installed.start_pod()

@@ -7,7 +7,12 @@ import os
 import socket
 from typing import TYPE_CHECKING, Any
 
-from nri.doctor import FAULT, Examination, Node, NodeFinding, examine
+from nri.cli.check import Checked
+from nri.client import DirectInvoker
+from nri.doctor import FAULT, Finding, Node, examine
+from nri.doctor.node import Findings
+from tests.support import status_documents as documents
+from tests.support.status_server import serving
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -16,12 +21,19 @@ NRI = '[plugins."io.containerd.nri.v1.nri"]'
 MAINTAINED = f"version = 2\n\n{NRI}\n  disable = false\n"
 """A config.toml of containerd 1.7 with NRI."""
 
-CONFIG, CRIO = "/etc/containerd/config.toml", "/etc/crio/crio.conf.d/10.conf"
+CONFIG = "/etc/containerd/config.toml"
 PLUGINS = "/etc/nri/resource.d/10.conf"
 LAUNCHED = "/opt/nri/plugins/10-v1bridge"
 SERVICE = "nri-v1bridge.service"
 SOCKET = "/run/nri/nri.sock"
 _LISTENING = "Num RefCount Protocol Flags Type St Inode Path\n00: 00000002 00000000 00010000 0001 01 7 {}\n"
+_DUMP = """#!/bin/sh
+case $* in
+*dump*) file={root}/etc/containerd/config.toml; if grep -q refused $file; then exit 1; fi; cat $file ;;
+*config) cat {root}/crio-config ;;
+*) echo '{version}' ;;
+esac
+"""
 
 
 class ScratchNode:
@@ -29,12 +41,13 @@ class ScratchNode:
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self.status: Any = None  # what the bridge answers; None if none answers
         self.write("/etc/os-release", 'NAME=x\nPRETTY_NAME="Debian GNU/Linux 13 (trixie)"\n')
-        self.write("/proc/1/mountinfo", "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n")
+        self.write("/proc/self/mountinfo", "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n")
         self.process(1, "/sbin/init")
-        self.link("/proc/self", "1")
+        self.link("/proc/self/ns/mnt", "mnt:[1]")
         self.write("/run/keep", "")
-        self.link("/var/run", "/run")
+        self.link("/var/run", "../run")
 
     def path(self, path: str) -> Path:
         """The place of a path, whose directories are made."""
@@ -55,11 +68,9 @@ class ScratchNode:
         self.path(path).unlink(missing_ok=True)
         self.path(path).symlink_to(target)
 
-    def program(self, path: str, version: str, dump: str = "=") -> None:
-        """A program that prints its version, and for `config dump` a text; by default one that is not TOML."""
-        self.write("/dump", dump)
-        text = f"#!/bin/sh\ncase $* in *dump*) cat '{self.root}/dump';; *) echo '{version}';; esac\n"
-        self.write(path, text, 0o755)
+    def program(self, path: str, version: str) -> None:
+        """A program that prints its version; and its configuration, as containerd and CRI-O do."""
+        self.write(path, _DUMP.format(root=self.root, version=version), 0o755)
 
     def process(self, pid: int, *arguments: str, namespace: str = "mnt:[1]", name: str = "") -> None:
         self.write(f"/proc/{pid}/comm", f"{name}\n")
@@ -67,28 +78,34 @@ class ScratchNode:
         self.link(f"/proc/{pid}/exe", arguments[0])
         self.link(f"/proc/{pid}/ns/mnt", namespace)
 
-    def listen(self, path: str = SOCKET) -> None:
-        """Make a socket, and have the kernel's table say that a process listens on it."""
+    def listen(self, path: str = SOCKET, pid: int = 700) -> None:
+        """Make a socket, and have the kernel's tables say that a process listens on it."""
         place = self.path(path)
+        place.unlink(missing_ok=True)
         directory = os.open(place.parent, os.O_PATH)
         with socket.socket(socket.AF_UNIX) as listener:
             listener.bind(f"/proc/self/fd/{directory}/{place.name}")  # the whole path may be too long for an address
         os.close(directory)
         self.write("/proc/net/unix", _LISTENING.format(path))
+        self.path("/proc/700/fd/3").unlink(missing_ok=True)
+        self.link(f"/proc/{pid}/fd/3", "socket:[7]")
 
     # What a node has
 
-    def containerd(self, version: str = "1.7.24~ds1", config: str | None = MAINTAINED, dump: str = "=") -> None:
-        self.program("/usr/bin/containerd", f"containerd github.com/containerd/containerd {version} abc", dump)
+    def containerd(self, version: str = "1.7.24~ds1", config: str | None = MAINTAINED) -> None:
+        self.program("/usr/bin/containerd", f"containerd github.com/containerd/containerd {version} abc")
         self.process(700, "/usr/bin/containerd")
         if config is not None:
             self.write(CONFIG, config)
 
-    def crio(self, version: str = "1.31.2", config: str | None = None) -> None:
+    def crio(self, version: str = "1.31.2", config: str = "[crio.nri]\n# enable_nri = true\n") -> None:
+        """A CRI-O in place of containerd."""
+        self.path("/proc/700/cmdline").unlink(missing_ok=True)
+        self.path("/usr/bin/containerd").unlink(missing_ok=True)
         self.program("/usr/bin/crio", f"crio version {version}")
         self.process(710, "/usr/bin/crio")
-        if config is not None:
-            self.write(CRIO, config)
+        self.write("/crio-config", config)
+        self.listen(pid=710)
 
     def plugins(self, *types: str, path: str = PLUGINS) -> None:
         """Configure plugins, and install them."""
@@ -111,15 +128,23 @@ class ScratchNode:
         self.launched()
         self.plugins("clearcfs")
         self.listen()
+        self.status = documents.healthy()
         return self
 
     # What is found
 
-    def examine(self, **options: Any) -> Examination:
-        return examine(Node(str(self.root), runs=True), **options)
+    def examine(self) -> tuple[Findings, list[str]]:
+        def checks(options: Any) -> Any:
+            invoker = DirectInvoker([f"{self.root}{each}" for each in options.bin_dirs])
+            return lambda entry: Checked(entry, invoker, "")
 
-    def faults(self) -> list[NodeFinding]:
-        return [finding for finding in self.examine().findings if finding.level == FAULT]
+        if self.status is None:
+            return examine(Node(str(self.root)), checks)
+        with serving(self.path("/run/nri/v1bridge.sock"), self.status):
+            return examine(Node(str(self.root)), checks)
 
-    def found(self, code: str) -> list[NodeFinding]:
-        return [finding for finding in self.examine().findings if finding.code == code]
+    def faults(self) -> list[Finding]:
+        return [finding for finding in self.examine()[0] if finding.level == FAULT]
+
+    def found(self, code: str) -> list[Finding]:
+        return [finding for finding in self.examine()[0] if finding.code == code]

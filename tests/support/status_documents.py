@@ -73,6 +73,7 @@ def healthy(**changes: Any) -> dict[str, Any]:
         "runtime": {"name": "containerd", "version": "v2.1.9", "nri": "0.8", "since": NOW - 3598, "connections": 1},
         "configuration": {
             "files": ["/etc/nri/resource.d/10-clearcfs.conf", "/etc/nri/resource.d/20-konfine.conf"],
+            "hash": "1f0c5a7b9d21",
             "valid": True,
             "faults": [],
             "since": NOW - 3599,
@@ -81,6 +82,8 @@ def healthy(**changes: Any) -> dict[str, Any]:
         "plugins": [plugin("clearcfs"), plugin("konfine", source="/etc/nri/resource.d/20-konfine.conf")],
         "events": [event("RunPodSandbox"), event("StartContainer"), event("StopPodSandbox")],
         "lateCreates": {"waiting": 0, "running": 0, "succeeded": 0, "failed": 0},
+        "withoutPlugins": [],
+        "inProgress": None,
         "log": {"to": "the journal", "lost": 0},
     }
     return {**value, **changes}
@@ -118,6 +121,16 @@ def degraded() -> dict[str, Any]:
     ]
     value["events"] = [event("StartContainer", errors=10, late=1, nearDeadline=4)]
     value["lateCreates"] |= {"waiting": 1, "succeeded": 3, "failed": 2}
+    value["withoutPlugins"] = [
+        {
+            "id": "0123456789ab",
+            "pod": "default/web",
+            "container": "app",
+            "plugin": "clearcfs",
+            "since": NOW - 60,
+            "why": "its failure is ignored: Permission denied",
+        }
+    ]
     value["log"]["lost"] = 12
     return value
 

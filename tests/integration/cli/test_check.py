@@ -49,6 +49,19 @@ def faults(host: Host) -> list[str]:
 # The report
 
 
+def test_the_hash_is_that_of_the_content_whatever_the_names_of_the_files(host: Host) -> None:
+    host.install("a")
+    host.configure(plugin("a", timeout=2.0), name="10.conf")
+    first = command(host, "check", "--hash")
+    assert (first.status, len(first.stdout)) == (0, 13)
+    (host.conf / "10.conf").rename(host.conf / "20.conf")
+    assert command(host, "check", "--hash").stdout == first.stdout
+    host.configure(plugin("a", timeout=3.0), name="20.conf")
+    assert command(host, "check", "--hash").stdout != first.stdout
+    host.configure_text("{", name="30.conf")
+    assert command(host, "check", "--hash").status == 1
+
+
 def test_a_host_where_all_is_well(host: Host) -> None:
     for module in PLUGINS:
         host.compiled(module)
@@ -76,7 +89,7 @@ def test_a_host_without_configuration_is_well(host: Host) -> None:
     assert ran.stdout.startswith(
         f"no plugins: {host.conf} holds no *.conf with plugins, and there is no {host.root}/"
     )
-    assert command(host, "check", "--json").json == {"ok": True, "faults": [], "plugins": []}
+    assert command(host, "check", "--json").json == {"ok": True, "faults": [], "notes": [], "plugins": []}
 
 
 def test_all_faults_of_all_plugins_are_listed_with_their_count(host: Host) -> None:

@@ -29,9 +29,9 @@ START = """
 import os
 from nri import places
 places.DEFAULT_RECORD_FILE = os.path.abspath("v1bridge.record")
-from nri.v1bridge import logs, rotating
-logs.SYSLOG = "/nonexistent"
-rotating.DIRECTORY = os.path.abspath("var-log")
+from nri.v1bridge import log
+log.SYSLOG = "/nonexistent"
+log.DIRECTORY = os.path.abspath("var-log")
 from nri.client import resident
 resident.COMPILED = b""
 from nri.cli.bridge_entry import main

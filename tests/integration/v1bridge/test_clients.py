@@ -22,12 +22,6 @@ if TYPE_CHECKING:
     from tests.support.host import Host
 
 
-@pytest.fixture(autouse=True)
-def no_preload(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Preloading opens files in the background, which a test would count as left open."""
-    monkeypatch.setattr("nri.v1bridge.preload.load", lambda: None)
-
-
 @pytest.fixture
 def node(host: Host) -> Node:
     return Node(host)

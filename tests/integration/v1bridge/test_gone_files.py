@@ -1,7 +1,7 @@
 """A bridge whose own files are gone, as after two upgrades: it loads nothing any more, and needs nothing.
 
-PyInstaller ends a program that loads a module from a file that is gone. Here a finder does it, as soon as the bridge
-has loaded ahead what it may need; and none of the program's data can be opened.
+PyInstaller ends a program that loads a module from a file that is gone. Here a finder does it, as soon as a runtime
+has configured the bridge; and none of the program's data can be opened.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ import sys
 sys.path.insert(0, {source!r})
 from nri.cli import bridge_entry
 from nri.client import resident
-from nri.v1bridge import preload
+from nri.v1bridge import bridge, serving
 
 resident.COMPILED = b""
 
@@ -60,14 +60,14 @@ class Gone:
         with open({root!r} + "/late", "a") as file:
             file.write(what + " from " + " ".join(places[:9]) + "\\n")
 
-def load():
-    real()
+def configure(self, *arguments):
+    real(self, *arguments)
     gone = Gone()
     sys.addaudithook(gone.see)
     sys.meta_path.insert(0, gone)
     open({root!r} + "/closed", "w").close()
 
-real, preload.load = preload.load, load
+real, bridge.Bridge.configure = bridge.Bridge.configure, configure
 bridge_entry.main()
 """
 

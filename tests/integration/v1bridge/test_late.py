@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from nri.errors import NRIError
+from nri.status import status
 from nri.v2 import api
 from nri.v2.ttrpc import StatusError
 from tests.integration.v1bridge.bridge_process import COMMAND, BridgeProcess, slow, start_container
@@ -141,7 +142,7 @@ def test_one_that_was_refused_is_not_on_record(host: Host, bridge: BridgeProcess
     assert wait_until(lambda: bridge.node.steps == [("create", "1f92")])
 
 
-def test_a_late_create_that_fails_is_an_error_and_is_not_repeated(host: Host, bridge: BridgeProcess) -> None:
+def test_a_late_create_that_fails_is_tried_again_and_then_listed(host: Host, bridge: BridgeProcess) -> None:
     host.configure(bridge.node.keeper("keeper", ["error", "no such device"]))
     bridge.outside()
     runtime = connected(bridge, pod(), containers=[running()])
@@ -150,11 +151,21 @@ def test_a_late_create_that_fails_is_an_error_and_is_not_repeated(host: Host, br
         "error late create failed: it runs without its plugins state=create container=default/web/app id=1f92 "
         'late=true error="nri v0.1: plugin keeper: no such device"\n'
     ) in bridge.log
-    runtime.close()
-    runtime = connected(bridge, pod(), containers=[running()])
+    assert sorted(step[1] for step in bridge.node.steps) == ["1f92"] * 3 + ["6efd"] * 3
+
+    def listed() -> list[tuple[str, str]]:
+        found = status(str(host.root / "v1bridge.sock"))["withoutPlugins"]
+        return sorted((each["id"], each["why"]) for each in found)
+
+    why = "the late create has failed: no such device"
+    assert listed() == [("1f92", why), ("6efd", why)]
     with pytest.raises(StatusError, match="no such device"):
         stop_pod(runtime)
-    assert [step for step in bridge.node.steps if step[0] == "create"] == [("create", "6efd"), ("create", "1f92")]
+    assert listed() == [("1f92", why)]
+    runtime.close()
+    host.configure(bridge.node.keeper())
+    connected(bridge, pod(), containers=[running()])
+    assert wait_until(lambda: listed() == [])
 
 
 def test_a_delete_waits_for_a_running_late_create_and_is_refused_in_time_and_runs_after_it(
@@ -256,7 +267,7 @@ def test_a_record_that_others_can_write_to_counts_as_empty(host: Host, bridge: B
     bridge.outside()
     connected(bridge, pod(), containers=[running()])
     assert wait_until(lambda: bridge.node.steps == [("create", "6efd"), ("create", "1f92")])
-    assert file.read_text() == "6efd\n1f92\n"
+    assert wait_until(lambda: file.read_text() == "6efd\n1f92\n")
     assert "the record" in bridge.log
 
 

@@ -30,6 +30,7 @@ SOURCE = str(Path(nri.__file__).parents[1])
 ABANDONED = "the runtime has abandoned the event"
 
 PLUGIN = """#!/bin/sh
+[ "$1" = invoke ] || exit 1  # it may replace a plugin that was to be asked for its version
 set -- $(sed 's/.*"state":"\\([a-z]*\\)".*"id":"\\([^"]*\\)".*/\\1 \\2/')
 echo "$1 $2 {name}" >>{root}/begun
 while [ -e {root}/hold ] && [ $1 != delete ]; do sleep 0.01; done
@@ -101,6 +102,7 @@ class Bridge(RuleBasedStateMachine):
         for name in ("done", "begun"):
             (self.root / name).touch()
         self.build, self.is_resident, self.has_second = 0, False, False
+        self.may_stay = False  # a resident, until an event finds that its file is another
         self.expected: list[str] = []  # lines of the file `done`
         self.alive: list[str] = []  # containers that run
         self.count = 0
@@ -187,8 +189,7 @@ class Bridge(RuleBasedStateMachine):
     @rule(is_resident=st.booleans())
     def upgrade(self, is_resident: bool = False) -> None:
         self.build += 1
-        self.may_stay = self.is_resident or is_resident  # an event finds that the file is another
-        self.is_resident = is_resident
+        self.may_stay, self.is_resident = self.may_stay or is_resident, is_resident
         text = RESIDENT if is_resident else PLUGIN
         text = text.format(root=self.root, name=f"first{self.build}", python=sys.executable, source=SOURCE)
         new = self.host.script("first.new", text)

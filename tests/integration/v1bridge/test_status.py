@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,7 +18,7 @@ from tests.integration.v1bridge.bridge_process import BridgeProcess, slow, start
 from tests.support.host import plugin
 from tests.support.pods import container, pod
 from tests.support.status_asking import ask, connected, rest_of, status_of, told
-from tests.support.waiting import wait_until
+from tests.support.waiting import SOON, wait_until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -179,7 +180,7 @@ def test_a_plugin_with_much_metadata_is_kept_in_part(
         start_container(runtime)
     assert wait_until(lambda: len(ask(path, get="pod", namespace="default", name="web")["exchanges"]) == 20)
     exchanges = ask(path, get="pod", namespace="default", name="web")["exchanges"]
-    assert {len(each["plugins"][0]["result"]) for each in exchanges} == {4096}
+    assert {len(each["plugins"][0]["result"]) for each in exchanges} == {2048}
     assert status_of(path)["plugins"][0]["runs"]["create"]["ok"] == 20
 
 
@@ -299,3 +300,20 @@ def test_late_creates_are_counted(host: Host, bridge: BridgeProcess, path: Path)
         return [(each["late"], each["event"]) for each in found]
 
     assert wait_until(lambda: exchanges() == [(True, None), (True, None)])  # they are entered a moment later
+
+
+def test_the_event_that_is_handled_and_the_configuration_are_named(
+    host: Host, bridge: BridgeProcess, runtime: Runtime, path: Path
+) -> None:
+    host.configure(slow(host))
+    thread = threading.Thread(target=start_container, args=(runtime,))
+    thread.start()
+    assert wait_until((host.root / "begun").exists)
+    document = status_of(path)
+    now = document["inProgress"]
+    assert (now["event"], now["name"]) == ("StartContainer", "default/web/app")
+    assert now["seconds"] > 0
+    (host.root / "go").touch()
+    thread.join(SOON)
+    assert wait_until(lambda: status_of(path)["inProgress"] is None)
+    assert f" info configuration: slow hash={document['configuration']['hash']}\n" in bridge.log

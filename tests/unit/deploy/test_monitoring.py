@@ -10,9 +10,8 @@ import pytest
 import yaml
 
 from nri.cli.commands import COMMANDS
-from nri.metrics.server import LOOPBACK, parse_address
-from nri.metrics.table import HISTOGRAM, TABLE, UP
-from tests.support import prometheus
+from tests.support import exposition, prometheus
+from tests.support.exposition import UP
 from tests.support.prometheus import MONITORING, promtool
 from tests.support.systemd_units import read_unit
 
@@ -23,8 +22,10 @@ PANELS = [
 SHOWN = [expression for panel in prometheus.dashboard_expressions().values() for expression in panel]
 EXPRESSIONS = [*(rule["expr"] for rule in RULES), *SHOWN]
 PARTS = ("_bucket", "_sum", "_count")
-LABELS = {row.name: {*row.labels} for row in TABLE if row.kind != HISTOGRAM} | {UP: set()}
-LABELS |= {row.name + part: {*row.labels, "le"} for row in TABLE if row.kind == HISTOGRAM for part in PARTS}
+ALL = {exposition.name(metric): {*exposition.labels(metric)} for metric in exposition.metrics()}
+HISTOGRAMS = [metric.name for metric in exposition.metrics() if metric.type == "histogram"]
+LABELS: dict[str, set[str]] = {UP: set()} | {name: labels for name, labels in ALL.items() if name not in HISTOGRAMS}
+LABELS |= {name + part: {*ALL[name], "le"} for name in HISTOGRAMS for part in PARTS}
 OTHER_LABELS = {"instance", "job", "file"}
 OTHER_COMMANDS = {"systemctl status nri-metrics", "journalctl -t nri-v1bridge -n 100"}
 
@@ -37,7 +38,7 @@ def test_every_metric_is_used_and_every_used_one_exists() -> None:
     names = used(*EXPRESSIONS)
     assert names - set(LABELS) == set()
     bare = {re.sub(rf"({'|'.join(PARTS)})$", "", name) for name in names}
-    assert {UP, *(row.name for row in TABLE)} - bare - names == set()
+    assert {UP, *ALL} - bare - names == set()
 
 
 def test_only_labels_that_exist_are_used() -> None:
@@ -85,7 +86,7 @@ def test_unit_serves_loopback_and_has_nothing_of_root_but_the_user(installed: Pa
     program, *arguments = service["ExecStart"].split()
     assert (installed / program.lstrip("/")).resolve().name == "nri"
     assert arguments[:2] == ["metrics", "--listen"]
-    assert parse_address(arguments[2])[0] == LOOPBACK
+    assert arguments[2].startswith("127.0.0.1:")
     assert not {"User", "DynamicUser", "PrivateUsers"} & set(service)  # the socket is root's
     expected = {
         "CapabilityBoundingSet": "",

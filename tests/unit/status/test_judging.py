@@ -44,9 +44,17 @@ def reconnecting() -> dict[str, Any]:
     return value
 
 
+def in_progress(seconds: float, allowed: float | None) -> Callable[[], dict[str, Any]]:
+    now = {"event": "StartContainer", "name": "default/web/app", "seconds": seconds, "allowed": allowed}
+    return lambda: documents.healthy(inProgress=now)
+
+
 @pytest.mark.parametrize(
     ("make", "line"),
     [
+        (in_progress(11.9, 2.0), "well: connected to containerd v2.1.9, 2 plugins"),
+        (in_progress(60.0, None), "well: connected to containerd v2.1.9, 2 plugins"),
+        (in_progress(12.1, 2.0), "degraded: the bridge hangs: StartContainer of default/web/app has taken 12 s"),
         (documents.healthy, "well: connected to containerd v2.1.9, 2 plugins"),
         (lambda: documents.healthy(plugins=[]), "well: connected to containerd v2.1.9, no plugins"),
         (with_plugin(last=None), "well: connected to containerd v2.1.9, 1 plugin"),
@@ -80,7 +88,7 @@ def reconnecting() -> dict[str, Any]:
             "degraded: clearcfs: a; clearcfs: its last run failed",
         ),
     ],
-    ids=range(17),
+    ids=range(20),
 )
 def test_a_status_is_judged_by_what_is_now(make: Callable[[], dict[str, Any]], line: str) -> None:
     document = make()

@@ -38,7 +38,7 @@ def test_the_page_of_a_bridge_that_is_well() -> None:
         "               pid 812, started 2025-11-22 08:00:00 UTC (60 min ago)\n"
         "runtime        containerd v2.1.9, NRI 0.8\n"
         "               connected since 2025-11-22 08:00:02 UTC (59 min ago)\n"
-        "configuration  valid\n"
+        "configuration  valid, hash 1f0c5a7b9d21\n"
         "               in use since 2025-11-22 08:00:01 UTC (59 min ago)\n"
         "               /etc/nri/resource.d/10-clearcfs.conf\n"
         "               /etc/nri/resource.d/20-konfine.conf\n"
@@ -96,18 +96,20 @@ def test_a_node_without_a_bridge() -> None:
         build="0.9.0",
     )
     absent = {**found, "type": "absent", "binary": None, "problem": "not found", "build": None}
-    document = without_bridge.document(time=documents.NOW, files=["a.conf"], faults=[], plugins=[found, absent])
+    document = without_bridge.document(
+        time=documents.NOW, files=["a.conf"], hash="1f0c", faults=[], plugins=[found, absent]
+    )
     assert lines_of(document) == [
         "degraded",
         "- absent: not found",
         "",
-        "configuration  valid",
+        "configuration  valid, hash 1f0c",
         "               a.conf",
         "",
         "clearcfs 0.9.0: /opt/nri/bin/clearcfs",
         "absent: not found",
     ]
-    broken = without_bridge.document(time=documents.NOW, files=[], faults=["a.conf:1:1: bad"], plugins=[])
+    broken = without_bridge.document(time=documents.NOW, files=[], hash=None, faults=["a.conf:1:1: bad"], plugins=[])
     assert lines_of(broken)[:2] == [
         "degraded",
         "- the configuration is not valid, no plugin can run: a.conf:1:1: bad",

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from nri import config
-from nri.v1bridge import BridgeOptions, logs
 from nri.v1bridge import configuration as module
+from nri.v1bridge import log as bridge_log
 from tests.unit.v1bridge.configured import Node
 from tests.unit.v1bridge.log_lines import Log
 
@@ -20,15 +20,14 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def nri_logger() -> Iterator[logging.Logger]:
+def nri_logger(monkeypatch: pytest.MonkeyPatch) -> Iterator[logging.Logger]:
     """The parent of all ``nri`` loggers, restored afterwards."""
     logger = logging.getLogger("nri")
-    before = logger.handlers[:], logger.level, logger.propagate, logging.raiseExceptions
+    before = logger.handlers[:], logger.level, logger.propagate
+    monkeypatch.setattr(bridge_log, "_log", bridge_log.Log())
     yield logger
-    for handler in logger.handlers[:]:
-        logger.removeHandler(handler)
-        handler.close()
-    logger.handlers, logger.propagate, logging.raiseExceptions = before[0], before[2], before[3]
+    bridge_log.drain()
+    logger.handlers[:], logger.propagate = before[0], before[2]
     logger.setLevel(before[1])
 
 
@@ -44,9 +43,8 @@ def syslog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nri_logger: logging.
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
         sock.bind("log")
         sock.settimeout(60)
-        monkeypatch.setattr(logs, "SYSLOG", "log")
+        monkeypatch.setattr(bridge_log, "SYSLOG", "log")
         yield sock
-        logs.set_up(BridgeOptions(), launched=False)
 
 
 @pytest.fixture

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from nri.client import Client, PluginError, Step
 from nri.config.entries import ConfigList, PluginEntry
 from nri.types.v1 import Request, Result, Spec
-from nri.v1bridge import BridgeOptions, logs
+from nri.v1bridge import BridgeOptions
+from nri.v1bridge import log as bridge_log
 from nri.v1bridge.event_log import EventLog
 
 if TYPE_CHECKING:
@@ -25,11 +26,18 @@ class Log:
         self.path = path
 
     def set_up(self, **options: Any) -> None:
-        logs.set_up(BridgeOptions(log_file=str(self.path), **options), launched=True)
+        bridge_log.set_up(BridgeOptions(log_file=str(self.path), **options), launched=True)
+
+    @property
+    def text(self) -> str:
+        """What the file has when all lines are written."""
+        bridge_log.drain()
+        bridge_log._log.use(bridge_log._log._sinks)
+        return self.path.read_text(encoding="utf-8") if self.path.exists() else ""
 
     @property
     def lines(self) -> list[str]:
-        return self.path.read_text(encoding="utf-8").splitlines()
+        return self.text.splitlines()
 
     @property
     def objects(self) -> list[dict[str, Any]]:
@@ -39,7 +47,7 @@ class Log:
             assert len(dict(pairs)) == len(pairs)
             return dict(pairs)
 
-        return [json.loads(line, object_pairs_hook=unique) for line in self.path.read_text("utf-8").split("\n")[:-1]]
+        return [json.loads(line, object_pairs_hook=unique) for line in self.text.split("\n")[:-1]]
 
 
 def request(state: str = "create", *, sandbox: bool = False, id: str = "1f92344f3c93e2381e18c2b9d9ffb698") -> Request:

@@ -35,7 +35,6 @@ class Runs:
         self.batches: list[int] = []  # steps until the end of each
         self.held: set[str] = set()
         self.failing: dict[str, Exception] = {}
-        self.recorded: list[bool] = []
         self.most = 0
         self._now = 0
         self._changed = threading.Condition()
@@ -57,7 +56,6 @@ class Runs:
         with self._changed:
             self._now += 1
             self.most = max(self.most, self._now)
-            self.recorded.append(id_ in self.record)
             self.steps.append(f"begin {id_}")
             assert self._changed.wait_for(lambda: id_ not in self.held, SOON)
             self._now -= 1
@@ -84,7 +82,7 @@ def ended(runs: Runs) -> None:
     until(lambda: not threads(), "the end of the threads", SOON)
 
 
-def test_nothing_begins_before_the_start_and_each_is_on_record_before_it_begins(
+def test_nothing_begins_before_the_start_and_each_is_on_record_when_it_has_succeeded(
     runs: Runs, caplog: pytest.LogCaptureFixture
 ) -> None:
     runs.put("a", "b")
@@ -93,7 +91,7 @@ def test_nothing_begins_before_the_start_and_each_is_on_record_before_it_begins(
     ended(runs)
     assert sorted(runs.steps) == ["begin a", "begin b", "end a", "end b"]
     assert runs.batches == [4]
-    assert runs.recorded == [True, True]
+    assert {"a", "b"} <= {*runs.record._ids}
     assert "late: create succeeded for 2, failed for 0, in " in caplog.text
     assert caplog.text.count("late: it started while no bridge was connected") == 2
 
@@ -119,21 +117,87 @@ def test_two_hundred_pods_are_served_a_few_at_a_time(runs: Runs) -> None:
     assert runs.most <= module.THREADS
 
 
-def test_one_that_fails_is_an_error_and_the_others_are_served(runs: Runs, caplog: pytest.LogCaptureFixture) -> None:
+def test_one_that_fails_is_tried_three_times_and_the_others_are_served(
+    runs: Runs, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "PAUSES", (0.01, 0.02))
     runs.failing = {"a": StatusError(Code.ABORTED, "plugin x: no"), "b": KeyError("gone")}
     runs.late.put([[missed("a"), missed("b"), missed("c")]])
     runs.late.start()
     ended(runs)
-    assert runs.steps[-1] == "end c"
-    failed = [line for line in caplog.records if line.levelno == logging.ERROR and "late create" in line.message]
-    assert {line.message for line in failed} == {"late create failed: it runs without its plugins"}
+    assert [step for step in runs.steps if step.startswith("end")][:3] == ["end a", "end b", "end c"]
+    assert [runs.steps.count(f"end {id_}") for id_ in "abc"] == [3, 3, 1]
+    assert caplog.text.count("late create failed: trying again") == 4
+    failed = [line for line in caplog.records if line.levelno == logging.ERROR and "it runs without" in line.message]
     fields = [line.fields for line in failed]  # type: ignore[attr-defined]
     assert [(each["container"], each["late"], each["error"]) for each in fields] == [
         ("default/web/a", True, "plugin x: no"),
         ("default/web/b", True, "KeyError: 'gone'"),
     ]
     assert "late: create succeeded for 1, failed for 2, in " in caplog.text
-    assert "a" in runs.record  # and so never again
+    assert {*runs.record._ids} == {"c"}
+
+
+def test_what_comes_while_one_waits_for_its_next_try_is_served_at_once(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "PAUSES", (60.0, 60.0))
+    runs.failing = {"a": KeyError("gone")}
+    runs.put("a")
+    runs.late.start()
+    until(lambda: runs.late._again, "the first try", SOON)
+    runs.put("b")
+    runs.late.start()
+    until(lambda: "end b" in runs.steps, "the other", 30)
+    runs.late.drop()
+
+
+def test_one_that_is_tried_again_may_be_withdrawn_or_dropped(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PAUSES", (1000.0, 1000.0))
+    runs.failing = {"a": KeyError("gone"), "b": KeyError("gone")}
+    runs.put("a", "b")
+    runs.late.start()
+    until(lambda: len(runs.late._again) == 2, "the first tries", SOON)
+    assert runs.late.withdraw("a", None, lambda: None)
+    assert runs.late.counts()["waiting"] == 1
+    runs.late.drop()
+    ended(runs)
+    assert sorted(runs.steps) == ["begin a", "begin b", "end a", "end b"]
+    assert "a" not in runs.record
+
+
+def test_one_that_fails_after_it_was_withdrawn_or_dropped_is_not_tried_again(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "PAUSES", (0.0, 0.0))
+    runs.failing = {id_: KeyError("gone") for id_ in "abc"}
+    runs.held = {*"abc"}
+    runs.put("a", "b", "c")
+    runs.late.start()
+    until(lambda: len(runs.steps) == 3, "all to begin", SOON)
+    assert not runs.late.withdraw("a", time.monotonic(), lambda: runs.steps.append("delete a"))
+    runs.late.begin("b")
+    runs.late.drop()
+    runs.late.end("b")
+    runs.let("a", "b", "c")
+    ended(runs)
+    assert sorted(runs.steps) == ["begin a", "begin b", "begin c", "delete a", "end a", "end b", "end c"]
+    assert runs.late.counts() == {"waiting": 0, "running": 0, "succeeded": 0, "failed": 3}
+
+
+def test_one_that_is_found_again_while_it_fails_is_tried_again(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PAUSES", (0.0, 0.0))
+    runs.failing = {"a": KeyError("gone")}
+    runs.held = {"a"}
+    runs.put("a")
+    runs.late.start()
+    until(lambda: runs.steps, "it to begin", SOON)
+    runs.late.drop()
+    runs.put("a")
+    runs.late.start()
+    runs.let("a")
+    ended(runs)
+    assert runs.steps.count("end a") == 3
 
 
 def test_what_is_put_twice_runs_once(runs: Runs) -> None:

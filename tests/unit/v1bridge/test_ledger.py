@@ -14,8 +14,8 @@ from nri.config.entries import PluginEntry
 from nri.types.v1 import Request, Result
 from nri.v1bridge import counts
 from nri.v1bridge.counts import BOUNDS, MAX_PLUGINS, Histogram
-from nri.v1bridge.exchanges import MAX_TEXT, TOGETHER, PodExchange, PodExchanges
-from nri.v1bridge.ledger import Ledger
+from nri.v1bridge.exchanges import MAX_TEXT, MOST, PodExchange
+from nri.v1bridge.ledger import MAX_WITHOUT, Ledger
 from tests.support.node import call
 
 if TYPE_CHECKING:
@@ -130,8 +130,7 @@ def test_events_are_counted_by_name() -> None:
 def test_the_exchanges_with_a_pod_are_kept_in_order() -> None:
     ledger = Ledger()
     ran(ledger, step(), step("b", "no cgroup"), error="nri v0.1: plugin b: no cgroup")
-    for _ in range(TOGETHER):  # more than are kept uncompressed
-        ran(ledger, step(), name="kube-system/web/app")
+    ran(ledger, step(), name="kube-system/web/app")
     ran(ledger)  # without plugins: no exchange
     ledger.ran("default/web", Request(state="delete", id="p1"), "", [step()], 0.001, "")
     found, forgotten = ledger.exchanges("default/web")
@@ -157,39 +156,43 @@ def exchange(pod: str = "web", **about: Any) -> PodExchange:
     return PodExchange.of(f"default/{pod}/app", request, "StartContainer", [step(**about)], 0.0, 0.0, "")
 
 
-def every(kept: PodExchanges) -> list[PodExchange]:
-    groups, latest = kept.kept()
-    return [each for group in groups for each in group.exchanges()] + latest
-
-
-def test_an_exchange_is_the_same_after_its_compression() -> None:
-    kept, put = PodExchanges(), [exchange(f"web{number}", error="no" * number) for number in range(TOGETHER + 3)]
-    for each in put:
-        kept.add(each)
-    assert every(kept) == put
-    (group,), latest = kept.kept()
-    assert (group.number, len(latest)) == (TOGETHER, 3)
-    assert group.pods == {f"default/web{number}" for number in range(TOGETHER)}
-
-
-def test_the_number_of_exchanges_is_bounded_and_the_oldest_go_first() -> None:
-    kept = PodExchanges(most=3 * TOGETHER)
-    put = [exchange(f"web{number}") for number in range(5 * TOGETHER + 1)]
-    for each in put:
-        kept.add(each)
-    assert every(kept) == put[2 * TOGETHER :]
-    assert kept.forgotten == 2 * TOGETHER
-
-
-def test_their_bytes_are_bounded() -> None:
-    kept = PodExchanges(max_bytes=100_000)
-    for _ in range(100):
-        kept.add(exchange(request=os.urandom(20_000), stdout=os.urandom(20_000), error="e" * 20_000))
-    size = sum([group.size for group in kept.kept()[0]])
-    assert 100_000 - 3 * TOGETHER * MAX_TEXT < size <= 100_000
-    assert kept.forgotten == 100 - len(every(kept))
-    (part,) = every(kept)[0].parts
+def test_the_number_of_exchanges_and_their_bytes_are_bounded_and_the_oldest_go_first() -> None:
+    ledger = Ledger()
+    for number in range(MOST + 10):
+        ran(ledger, step(request=os.urandom(20_000), stdout=os.urandom(20_000), error=f"{number} " + "e" * 20_000))
+    found, forgotten = ledger.exchanges("default/web")
+    assert (len(found), forgotten) == (MOST, 10)
+    (part,) = found[0].parts
+    assert part.error.startswith("10 ")
     assert [len(text) for text in (part.request, part.result, part.error.encode())] == [MAX_TEXT] * 3
+
+
+def test_who_runs_without_plugins_is_listed_until_the_end() -> None:
+    ledger = Ledger()
+    ran(ledger, step(), step("b", "no cgroup", ignored=True))
+    ledger.ran("default/db", Request(state="create", id="p2", late=True), "", [step(error="no")], 0.1, "failed")
+    ledger.ran("default/x", Request(state="create", id="p3"), "", [step(error="no")], 0.1, "it does not start")
+    ledger.runs_without("default/db", Request(state="create", id="p2"), "another reason")
+    found = {each["id"]: each for each in ledger.without()}
+    assert found["c1"].pop("since") > 0
+    assert found["c1"] == {
+        "id": "c1",
+        "pod": "default/web",
+        "container": "app",
+        "plugin": "b",
+        "why": "its failure is ignored: no cgroup",
+    }
+    assert (found["p2"]["container"], found["p2"]["why"]) == (None, "the late create has failed: no")
+    assert len(found) == 2
+    ran(ledger, step())  # a create that succeeds
+    ledger.keep({"c1"})
+    assert ledger.without() == []
+    ran(ledger, step(error="no", ignored=True))
+    ledger.forget("c1")
+    assert ledger.without() == []
+    for number in range(MAX_WITHOUT + 5):
+        ledger.runs_without("default/web", Request(state="create", id=str(number)), "it")
+    assert [each["id"] for each in ledger.without()] == [str(number) for number in range(5, MAX_WITHOUT + 5)]
 
 
 def test_a_text_that_is_cut_within_a_character_can_be_told() -> None:

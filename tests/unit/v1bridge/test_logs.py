@@ -53,7 +53,7 @@ def test_the_failures_of_an_event_are_told_apart(log: Log) -> None:
 def test_an_event_without_plugins_is_a_line_at_debug_only(log: Log) -> None:
     log.set_up()
     event()
-    assert log.path.read_text() == ""
+    assert log.text == ""
     log.set_up(log_level="debug")
     event()
     assert [line.partition(" ")[2] for line in log.lines] == [
@@ -68,7 +68,7 @@ def test_an_event_that_went_well_is_logged_after_its_answer_and_a_failure_before
     for number, failure in enumerate(["", "", "no"]):
         lines = events.begin(request(), f"default/web/{number}", Client(ConfigList()), None)
         lines.step(step(error=failure))
-        assert log.path.read_text() == ""
+        assert log.text == ""
         lines.end(0.1, failure)
     assert [line.split()[2:5:2] for line in log.lines] == [
         ["answered", "container=default/web/0"],
@@ -183,7 +183,7 @@ def test_no_text_leaves_its_field(log: Log, evil: str) -> None:
     about = request(sandbox=True, id=f"{evil}-id")
     event(step(error=f"x{evil}"), name="default/web", about=about, error=evil or "e")
     plugin_line(f"default/{evil}/app", request(), "konfine", evil)
-    lines = log.path.read_text("utf-8").split("\n")
+    lines = log.text.split("\n")
     assert lines.pop() == ""
     assert len(lines) == 3
     assert all(line.isprintable() for line in lines)

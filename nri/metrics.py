@@ -1,0 +1,219 @@
+"""The bridge of a node as metrics for Prometheus: what it answers on its status socket, one scrape at a time.
+
+``nri metrics`` is a process of its own, so a scrape is never in the way of an event. docs/status.md describes the
+document, docs/monitoring.md the metrics. Labels are bounded: a plugin's type, the base name of the file that
+configures it, a state, an outcome, an event, a version. A pod or a container is never one, as each would leave series
+behind.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from prometheus_client.metrics_core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+from prometheus_client.registry import Collector
+
+from nri.errors import escape
+from nri.status.client import AskError, status
+from nri.status.shape import CONNECTED, ERROR, KILLED, OK, PASSED_OVER
+
+PREFIX = "nri_v1bridge_"
+
+OUTCOMES = {OK: "ok", ERROR: "error", KILLED: "killed", PASSED_OVER: "passed_over"}
+"""The label's value for each outcome of a run."""
+
+RESIDENT_STATES = ("ready", "starting", "off", "failed")
+"""The states of a resident; one that a later bridge adds has no series."""
+
+MAX_LABEL = 128
+"""Characters of a label's value; versions are texts of other programs."""
+
+_PLUGIN = ("plugin", "source")
+
+Document = dict[str, Any]
+Samples = Iterable[tuple[tuple[object, ...], Any]]
+
+
+class BridgeCollector(Collector):
+    """Asks the bridge at a socket for each scrape. One that does not answer is ``nri_v1bridge_up 0``.
+
+    :param path: the bridge's status socket.
+    :param report: takes a line for people: the reason for no answer, once for as long as it lasts, and its end.
+    """
+
+    def __init__(self, path: str, report: Callable[[str], None]) -> None:
+        self._path, self._report, self._reason = path, report, ""
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the metrics; those without a sample are left out."""
+        document: Document | None = None
+        reason = ""
+        try:
+            document = status(self._path)
+        except AskError as error:
+            reason = str(error)
+        if reason != self._reason:
+            self._reason = reason
+            self._report(reason or "the bridge answers again")
+        help_text = "1 if the bridge has answered on its status socket, else 0; then this is its only series."
+        yield GaugeMetricFamily(PREFIX + "up", help_text, float(document is not None))
+        if document is not None:
+            yield from (family for family in families(document) if family.samples)
+
+
+def families(document: Document) -> Iterator[Metric]:
+    """Yield the metrics of a status, in the order of docs/monitoring.md."""
+    bridge, runtime, configuration = document["bridge"], document["runtime"], document["configuration"]
+    build = [(tuple(bridge[key] for key in ("version", "commit", "date")), 1)]
+    yield _gauge("build_info", "1; its labels are the bridge's version.", build, ("version", "commit", "date"))
+    yield _number(
+        "start_time_seconds", "When the bridge's process started, in seconds since 1970.", bridge["started"]
+    )
+    text = "1 if a runtime is connected, 0 if the bridge looks for one."
+    yield _number("connected", text, bridge["state"] == CONNECTED)
+    names = [(tuple(runtime[key] for key in ("name", "version", "nri")), 1)] if runtime["name"] is not None else []
+    text = "1; its labels are the runtime's name, its version, and its version of NRI."
+    yield _gauge("runtime_info", text, names, ("name", "version", "nri"))
+    text = "When the runtime connected last, in seconds since 1970."
+    yield _number("runtime_connected_timestamp_seconds", text, runtime["since"])
+    text = "How often a runtime has configured this bridge: one more than the reconnects."
+    known = [] if runtime["connections"] is None else [((), runtime["connections"])]
+    yield _counter("runtime_connections_total", text, known)
+    text = "1 if the files of the host configuration are valid, 0 if the last valid configuration is used, or none."
+    yield _number("configuration_valid", text, configuration["valid"])
+    text = "1; its label is the hash of the content of the configuration in use, as `nri check --hash` prints it."
+    known_hash = [((configuration["hash"],), 1)] if configuration["hash"] else []
+    yield _gauge("configuration_info", text, known_hash, ("hash",))
+    text = "Faults in the files of the host configuration."
+    yield _number("configuration_faults", text, len(configuration["faults"]))
+    text = "Since when the configuration in use counts, in seconds since 1970; absent if there has been no valid one."
+    yield _number("configuration_last_valid_timestamp_seconds", text, configuration["since"])
+    text = "Since when the files have been invalid, in seconds since 1970; absent while they are valid."
+    yield _number("configuration_rejected_timestamp_seconds", text, configuration["rejectedSince"])
+    yield from _of_plugins(document["plugins"])
+    yield from _of_events(document["events"])
+    late = document["lateCreates"]
+    pending, ended = (
+        [((key,), late[key]) for key in keys] for keys in (("waiting", "running"), ("succeeded", "failed"))
+    )
+    yield _gauge("late_creates_pending", "Late creates that are waiting or running.", pending, ("state",))
+    text = "Late creates that have ended, by outcome: succeeded, failed."
+    yield _counter("late_creates_total", text, ended, ("outcome",))
+    text = "Pods and containers that run without their plugins, or without one of them."
+    yield _number("without_plugins", text, len(document["withoutPlugins"]))
+    yield _counter("log_lines_lost_total", "Lines that the log could not take.", [((), document["log"]["lost"])])
+
+
+def _of_plugins(plugins: list[Document]) -> Iterator[Metric]:
+    """Yield the metrics of the plugins. Entries of one type and file share counts, and their series."""
+    entries: dict[tuple[str, str], list[Document]] = {}
+    for plugin in plugins:
+        entries.setdefault((plugin["type"], os.path.basename(plugin["source"])), []).append(plugin)
+    counted = {key: list({each["source"]: each for each in of_it}.values()) for key, of_it in entries.items()}
+    builds = [
+        ((*key, build), 1)
+        for key, of_it in entries.items()
+        for build in dict.fromkeys([each["build"] for each in of_it])
+    ]
+    text = "1 for each plugin; its label is the build that the executable answered, empty if it was not asked."
+    yield _gauge("plugin_info", text, builds, (*_PLUGIN, "build"))
+    text = "1 if the plugin has an executable that can be run, else 0."
+    usable = [(key, all(each["problem"] is None for each in of_it)) for key, of_it in entries.items()]
+    yield _gauge("plugin_usable", text, usable, _PLUGIN)
+    states = [
+        ((*key, state), state in [each["resident"]["state"] for each in of_it])
+        for key, of_it in entries.items()
+        for state in RESIDENT_STATES
+    ]
+    text = "1 for the plugin's state as a resident, 0 for the other states: ready, starting, off, failed."
+    yield _gauge("plugin_resident_state", text, states, (*_PLUGIN, "resident"))
+    runs: dict[tuple[str, ...], float] = {}
+    for key, of_it in counted.items():
+        for each in of_it:
+            # A state that has not come yet has 0, so that its first run is an increase.
+            for state, (name, outcome) in itertools.product(
+                dict.fromkeys([*each["states"], *each["runs"]]), OUTCOMES.items()
+            ):
+                labels = (*key, state, outcome)
+                runs[labels] = runs.get(labels, 0) + each["runs"].get(state, {}).get(name, 0)
+    text = "Runs of the plugin by state of the request and outcome: ok, error, killed, passed_over."
+    yield _counter("plugin_runs_total", text, runs.items(), (*_PLUGIN, "state", "outcome"))
+    seconds = [(key, [each["seconds"] for each in of_it]) for key, of_it in counted.items()]
+    yield _histogram("plugin_duration_seconds", "Seconds that a run of the plugin took.", seconds, _PLUGIN)
+    last = {key: [each["last"] for each in of_it if each["last"] is not None] for key, of_it in entries.items()}
+    well = [(key, all(each == OK for each in known)) for key, known in last.items() if known]
+    text = "1 if the plugin's last run was ok, else 0; absent before its first run."
+    yield _gauge("plugin_last_run_ok", text, well, _PLUGIN)
+    errors = {
+        key: [each["lastError"]["time"] for each in of_it if each["lastError"]] for key, of_it in entries.items()
+    }
+    text = "When the plugin failed last, in seconds since 1970; absent if it has not."
+    times = [(key, max(known)) for key, known in errors.items() if known]
+    yield _gauge("plugin_last_error_timestamp_seconds", text, times, _PLUGIN)
+
+
+def _of_events(events: list[Document]) -> Iterator[Metric]:
+    for name, key, text in (
+        ("events_total", "answered", "Events of the runtime that were answered, also with an error."),
+        ("events_failed_total", "errors", "Events that were answered with an error."),
+        ("events_late_total", "late", "Events that were not answered before their deadline."),
+        (
+            "events_near_deadline_total",
+            "nearDeadline",
+            "Events that took more than half of the time that the runtime gives.",
+        ),
+    ):
+        yield _counter(name, text, [((each["event"],), each[key]) for each in events], ("event",))
+    text = "Seconds from the arrival of an event to its answer."
+    yield _histogram(
+        "event_duration_seconds", text, [((each["event"],), [each["seconds"]]) for each in events], ("event",)
+    )
+    waits = [((), [each["waiting"] for each in events])] if events else []
+    text = "Seconds from the arrival of an event until a handler takes it, of all events."
+    yield _histogram("event_waiting_seconds", text, waits)
+
+
+def _number(name: str, help: str, value: object) -> Metric:
+    """Return a gauge without labels; without a sample while its value is not known."""
+    return _gauge(name, help, [] if value is None else [((), value)])
+
+
+def _gauge(name: str, help: str, samples: Samples, labels: tuple[str, ...] = ()) -> Metric:
+    return _filled(GaugeMetricFamily(PREFIX + name, help, labels=labels), samples)
+
+
+def _counter(name: str, help: str, samples: Samples, labels: tuple[str, ...] = ()) -> Metric:
+    return _filled(CounterMetricFamily(PREFIX + name, help, labels=labels), samples)
+
+
+def _filled(family: Any, samples: Samples) -> Metric:
+    for labels, value in samples:
+        family.add_metric([_label(each) for each in labels], float(value))
+    return family  # type: ignore[no-any-return]
+
+
+def _histogram(name: str, help: str, samples: Samples, labels: tuple[str, ...] = ()) -> Metric:
+    """Return the histogram of values that the status counts once each, and Prometheus cumulatively.
+
+    :param samples: each with the histograms that are added up; all histograms of a bridge have the same bounds.
+    """
+    family = HistogramMetricFamily(PREFIX + name, help, labels=labels)
+    for labelled, parts in samples:
+        counts = itertools.accumulate(map(sum, zip(*[part["counts"] for part in parts], strict=True)))
+        bounds = [*(str(float(bound)) for bound in parts[0]["bounds"]), "+Inf"]
+        total = sum(part["sum"] for part in parts)
+        family.add_metric([_label(each) for each in labelled], list(zip(bounds, counts, strict=True)), total)
+    return family
+
+
+def _label(value: object) -> str:
+    """Return a label's value: printable, bounded, "" for a value that is not known."""
+    return "" if value is None else escape(str(value)[:MAX_LABEL])[:MAX_LABEL]

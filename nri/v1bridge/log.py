@@ -1,0 +1,342 @@
+"""The bridge's log: one writer thread behind a bounded queue. What its lines say is in :mod:`nri.v1bridge.event_log`.
+
+A line goes to the first of the sinks that takes it: the file of ``logFile``; then, for a bridge that a runtime
+launched, whose stderr is discarded, syslog at ``/dev/log`` (where journald listens as well), a file that keeps its
+own size, and stderr. Any other bridge logs to stderr, or to syslog if its stderr is the journal: there each line has
+its priority.
+
+A sink that blocks stops the writer, never an event: when the queue is full, lines are lost, and counted. The next
+line that gets through says so, and the status does.
+"""
+
+from __future__ import annotations
+
+import atexit
+import io
+import logging
+import os
+import queue
+import select
+import signal
+import stat
+import sys
+import threading
+import time
+from collections.abc import Callable
+from logging.handlers import RotatingFileHandler, SysLogHandler, WatchedFileHandler
+from typing import TYPE_CHECKING, Any
+
+from nri import trust
+from nri.places import DEFAULT_RECORD_FILE, beside
+from nri.v1bridge.formats import JSONFormatter, TextFormatter
+
+if TYPE_CHECKING:
+    from nri.v1bridge.options import BridgeOptions
+
+SYSLOG = "/dev/log"
+"""The socket of syslog."""
+
+IDENTIFIER = "nri-v1bridge"
+"""The name of the bridge's lines in syslog: ``journalctl -t nri-v1bridge``."""
+
+STREAM = "JOURNAL_STREAM"
+"""The variable that systemd sets for a service whose stderr is the journal: device and inode, systemd.exec(5)."""
+
+DIRECTORY = "/var/log/nri"
+"""The directory of the file that keeps its own size; if it cannot be used, the file is beside the record."""
+
+MAX_BYTES, MAX_BYTES_IN_MEMORY, OLD_FILES = 4 * 1024 * 1024, 1024 * 1024, 2
+"""Size at which that file is replaced, the second one in /run, which is memory; and how many older ones are kept."""
+
+MAX_LINES = 1000
+"""Lines that wait for the writer."""
+
+DRAINED_WITHIN = 0.5
+"""Seconds that the writer has for them when the bridge ends."""
+
+AGAIN_AFTER = 1.0
+"""Seconds after which a sink that has not taken a line is tried again."""
+
+Make = Callable[[], logging.Handler]
+
+
+class _Sink:
+    """A place for lines, which is opened when the first one comes."""
+
+    def __init__(self, name: str, make: Make, formatter: logging.Formatter) -> None:
+        self.name = name
+        self._make, self._formatter = make, formatter
+        self._handler: logging.Handler | None = None
+        self._again_at = 0.0
+        self.fault = ""
+        """Why it has not taken its last line."""
+
+    def take(self, record: logging.LogRecord) -> bool:
+        """Write a line; return whether it was taken. This may block."""
+        if time.monotonic() < self._again_at:
+            return False
+        try:
+            if self._handler is None:
+                self._handler = self._make()
+                self._handler.setFormatter(self._formatter)
+                setattr(self._handler, "handleError", _reraise)  # noqa: B010 - which counts the line
+            self._handler.handle(record)
+        except Exception as error:
+            self.fault = (
+                error.strerror if isinstance(error, OSError) else None
+            ) or f"{type(error).__name__}: {error}"
+            self._again_at = time.monotonic() + AGAIN_AFTER
+            self.close()
+            return False
+        self.fault = ""
+        return True
+
+    def close(self) -> None:
+        """Close it. What it has not written is lost."""
+        handler, self._handler = self._handler, None
+        if handler is not None:
+            try:
+                handler.close()
+            except OSError:
+                pass
+
+
+class Log(logging.Handler):
+    """The handler of all loggers of ``nri`` in a bridge's process. Until :meth:`use`, lines wait in the queue."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lost = 0
+        """The number of lines that were lost."""
+        self.to: str | None = None
+        """The sink that has taken the last line; None before the first."""
+        self._queue: queue.SimpleQueue[logging.LogRecord | None] = queue.SimpleQueue()
+        self._sinks: list[_Sink] = []
+        self._reported = 0  # of `lost`
+        self._why = ""
+        self._faults: dict[str, str] = {}  # by name of a sink, as they were reported
+        self._thread: threading.Thread | None = None
+
+    def use(self, sinks: list[_Sink]) -> None:
+        """Write to these sinks from now on, and start the writer."""
+        self._sinks = sinks
+        if self._thread is None or not self._thread.is_alive():
+            self._thread = threading.Thread(target=self._run, name="log", daemon=True)
+            self._thread.start()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Queue a line, or lose it."""
+        try:
+            record.msg, record.args = record.getMessage(), None
+        except Exception as error:  # its values do not fit
+            self._lose(f"{type(error).__name__}: {error}")
+            return
+        if self._queue.qsize() >= MAX_LINES:
+            self._lose("the log takes no more")
+        else:
+            self._queue.put(record)
+
+    def drain(self) -> None:
+        """Wait until all lines are written, at most :data:`DRAINED_WITHIN`; no line follows."""
+        self._queue.put(None)
+        if self._thread is not None:
+            self._thread.join(DRAINED_WITHIN)
+
+    def _lose(self, why: str) -> None:
+        self.lost += 1
+        self._why = why
+
+    def _run(self) -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # other threads handle signals
+        used: list[_Sink] = []
+        while (record := self._queue.get()) is not None:
+            if self._sinks is not used:
+                _close(used)
+                used = self._sinks
+            lost = self.lost
+            if lost > self._reported:
+                text = f"{lost - self._reported} lines before this one are lost: {self._why}"
+                if self._write(used, _complaint(text)):
+                    self._reported = lost
+            if not self._write(used, record):
+                self._lose("; ".join([f"{sink.name}: {sink.fault}" for sink in used]))
+        _close(used)
+
+    def _write(self, sinks: list[_Sink], record: logging.LogRecord) -> bool:
+        """Give a line to the first sink that takes it, after why those before it do not."""
+        for number, sink in enumerate(sinks):
+            for other in [each for each in sinks[:number] if self._faults.get(each.name) != each.fault]:
+                if sink.take(_complaint(f"the log cannot be written to {other.name}: {other.fault}")):
+                    self._faults[other.name] = other.fault
+            if sink.take(record):
+                self._faults.pop(sink.name, None)
+                self.to = sink.name
+                return True
+        return False
+
+
+def _close(sinks: list[_Sink]) -> None:
+    for sink in sinks:
+        sink.close()
+
+
+class _OfStderr(io.TextIOBase):
+    """In place of ``sys.stderr``: tracebacks and warnings that Python writes there are lines of the log."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._rest = ""
+
+    def write(self, text: str) -> int:
+        """Log the lines that are whole."""
+        *lines, self._rest = (self._rest + text).split("\n")
+        for line in lines:
+            if line.strip():
+                logging.getLogger("nri").error("%s", line)
+        return len(text)
+
+    def writable(self) -> bool:
+        """Return True."""
+        return True
+
+
+_log = Log()
+
+
+def set_up(options: BridgeOptions, *, launched: bool, is_final: bool = True) -> None:
+    """Send the records of all ``nri`` loggers to the sinks that the options name.
+
+    :param launched: a runtime launched the bridge; its stderr is discarded.
+    :param is_final: False if the runtime has yet to pass the options: lines wait for them.
+    """
+    logger = logging.getLogger("nri")
+    logger.setLevel(options.log_level.upper())
+    logger.propagate = False
+    logger.handlers[:] = [_log]
+    if is_final:
+        _log.use(_sinks(options, launched=launched))
+
+
+def take_stderr() -> None:
+    """Log what Python itself writes to ``sys.stderr``, until :func:`drain`; before any thread starts."""
+    sys.stderr = _OfStderr()
+    # A background process of a terminal with ``tostop`` must not be stopped when it writes.
+    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTTOU,))
+
+
+def destination() -> tuple[str | None, int]:
+    """Return where the log goes, and the number of lines that it has lost since the bridge was started.
+
+    :returns: ``syslog``, ``stderr`` or the path of a file; None before the first line is written.
+    """
+    return _log.to, _log.lost
+
+
+def drain() -> None:
+    """Write what waits, for a bounded time: the process ends."""
+    if not _log._sinks:  # a runtime has never passed the options
+        from nri.v1bridge.options import BridgeOptions
+
+        _log.use(_sinks(BridgeOptions(), launched=True))
+    _log.drain()
+    atexit.unregister(logging.shutdown)  # it would wait for a sink that blocks
+    sys.stderr = sys.__stderr__
+
+
+def _sinks(options: BridgeOptions, *, launched: bool) -> list[_Sink]:
+    plain, stamped = TextFormatter(stamped=False), TextFormatter(stamped=True)
+    if options.log_format == "json":
+        plain = stamped = JSONFormatter()  # type: ignore[assignment]
+    sinks = []
+    if options.log_file:
+        sinks.append(_Sink(options.log_file, lambda: _PrivateFile(options.log_file), stamped))
+    if launched or _is_journal():
+        sinks.append(_Sink("syslog", _syslog, plain))
+    if launched:
+        files = [(beside(options.record_file, ".log"), MAX_BYTES_IN_MEMORY)]
+        if options.record_file == DEFAULT_RECORD_FILE:  # another record is another bridge's
+            files.insert(0, (f"{DIRECTORY}/{os.path.basename(files[0][0])}", MAX_BYTES))
+        sinks += [_Sink(path, _own_file(path, size), stamped) for path, size in files]
+    return [*sinks, _Sink("stderr", _Stderr, stamped)]
+
+
+def _syslog() -> logging.Handler:
+    handler = SysLogHandler(SYSLOG, SysLogHandler.LOG_DAEMON)  # which does not fail without a socket
+    handler.ident, handler.append_nul = f"{IDENTIFIER}[{os.getpid()}]: ", False
+    try:
+        handler.socket.getpeername()  # type: ignore[attr-defined]
+    except OSError:
+        handler.close()
+        os.stat(SYSLOG)  # a better error, if there is no socket
+        raise
+    return handler
+
+
+class _Stderr(logging.Handler):
+    """Descriptor 2."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        data = f"{self.format(record)}\n".encode("utf-8", "backslashreplace")
+        while data:
+            try:
+                data = data[os.write(2, data) :]
+            except BlockingIOError:  # another process that shares it has made it non-blocking
+                select.select([], [2], [])
+
+
+def _own_file(path: str, size: int) -> Make:
+    """Return what opens a file that keeps its own size; nothing else rotates it. Root alone can read it."""
+
+    def make() -> logging.Handler:
+        directory = os.path.dirname(path)
+        os.makedirs(directory, mode=0o700, exist_ok=True)
+        status = os.lstat(directory)
+        if not stat.S_ISDIR(status.st_mode) or (wrong := trust.judge(status)):
+            raise PermissionError(1, f"its directory {wrong if stat.S_ISDIR(status.st_mode) else 'is no directory'}")
+        return _PrivateRotatingFile(path, maxBytes=size, backupCount=OLD_FILES)
+
+    return make
+
+
+class _Private(logging.FileHandler):
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
+
+    def _open(self) -> Any:
+        fd = os.open(self.baseFilename, self.flags, 0o600)
+        stream = open(fd, "a", encoding="utf-8", errors="backslashreplace")  # noqa: SIM115 - logging closes it
+        if os.fstat(stream.fileno()).st_size and not _ends_with_newline(self.baseFilename):
+            stream.write("\n")  # a full disk has taken a part of a line
+        return stream
+
+
+def _ends_with_newline(path: str) -> bool:
+    with open(path, "rb") as file:
+        file.seek(-1, os.SEEK_END)
+        return file.read() == b"\n"
+
+
+class _PrivateFile(_Private, WatchedFileHandler):
+    """A file that may be rotated or removed by others."""
+
+
+class _PrivateRotatingFile(_Private, RotatingFileHandler):
+    """A file that nobody else rotates."""
+
+    flags = _Private.flags | os.O_NOFOLLOW
+
+
+def _is_journal() -> bool:
+    """Return whether descriptor 2 is a stream to the journal."""
+    try:
+        status = os.fstat(2)
+    except OSError:
+        return False
+    return os.environ.get(STREAM) == f"{status.st_dev}:{status.st_ino}"
+
+
+def _complaint(text: str) -> logging.LogRecord:
+    return logging.LogRecord("nri.v1bridge", logging.WARNING, "", 0, text, None, None)
+
+
+def _reraise(_record: logging.LogRecord) -> None:
+    raise  # noqa: PLE0704 - logging calls this in its handler of an exception

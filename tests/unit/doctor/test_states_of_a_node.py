@@ -1,0 +1,488 @@
+"""States of a node, as an operator meets them: each cause is found once, with the command that mends it."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from nri.doctor.node import without_secrets
+from tests.support import status_documents as documents
+from tests.support.scratch_node import CONFIG, LAUNCHED, MAINTAINED, NRI, PLUGINS, SERVICE, SOCKET, ScratchNode
+
+HOOK = '{"version": "1.0.0", "hook": {"path": "/opt/nri/lib/nri", "args": ["nri", "hook", "create"]}}'
+HOOKS = "/usr/share/containers/oci/hooks.d/10-nri-create.json"
+RUNTIMES = '[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc'
+OURS = f'{RUNTIMES}]\n{RUNTIMES}.options]\n  BinaryName = "/opt/nri/sbin/nri-runc"\n'
+PODMAN = '[engine]\nruntime = "nri-crun"\n[engine.runtimes]\nnri-crun = ["/absent", "/opt/nri/sbin/nri-crun"]\n'
+RESTART = "systemctl restart containerd"
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> ScratchNode:
+    root = tmp_path / "root"
+    root.mkdir(mode=0o755)
+    return ScratchNode(root)
+
+
+class State(NamedTuple):
+    """A change to a node on which nothing is wrong, and the faults that are then found."""
+
+    name: str
+    change: Callable[[ScratchNode], object]
+    codes: str
+    text: str
+    mend: str
+
+
+def no_bridge(node: ScratchNode) -> None:
+    node.path(LAUNCHED).unlink()
+    node.status = None
+
+
+def dead(node: ScratchNode) -> None:
+    node.status = None
+
+
+def only_enabled(node: ScratchNode) -> None:
+    no_bridge(node)
+    node.write(f"/etc/systemd/system/multi-user.target.wants/{SERVICE}", "")
+
+
+def crio_with_hooks(node: ScratchNode) -> None:
+    node.crio()
+    node.write(HOOKS, HOOK)
+
+
+def other_listener(node: ScratchNode) -> None:
+    node.process(900, "/usr/bin/socat", name="socat")
+    node.listen(pid=900)
+
+
+def not_let_in(node: ScratchNode) -> None:
+    outside(node)
+    node.write(CONFIG, f"{MAINTAINED}  disable_connections = true\n")
+
+
+def native(node: ScratchNode) -> None:
+    no_bridge(node)
+    node.containerd("1.6.20~ds1", "version = 2\n")
+
+
+def outside(node: ScratchNode, *arguments: str) -> None:
+    node.path(LAUNCHED).unlink()
+    node.outside(*arguments)
+
+
+def hangs(node: ScratchNode) -> None:
+    node.status = b"no answer that is JSON"
+
+
+def twice_for_sandboxes(node: ScratchNode) -> None:
+    node.containerd("2.1.9", MAINTAINED)
+    node.plugins("konfine", "clearcfs", path="/etc/nri/conf.json")
+
+
+def podman_twice(node: ScratchNode) -> None:
+    node.program("/usr/bin/podman", "podman version 5.4.2")
+    node.write("/etc/containers/containers.conf", PODMAN)
+    node.write("/opt/nri/sbin/nri-crun", "", 0o755)
+    node.write(HOOKS, HOOK)
+
+
+def docker_without_ours(node: ScratchNode) -> None:
+    node.write(
+        "/etc/docker/daemon.json",
+        '{"default-runtime": "nri-runc", "runtimes": {"nri-runc": {"path": "/opt/nri/sbin/nri-runc"}}}',
+    )
+
+
+def refused_configuration(node: ScratchNode) -> None:
+    assert node.status is not None
+    node.status["configuration"] |= {"valid": False, "faults": ["10.conf: type: found 'hunter2', expected a name"]}
+
+
+STATES = [
+    State(
+        "NRI is off",
+        lambda node: node.write(CONFIG, MAINTAINED.replace("false", "true")),
+        "nri-off",
+        "containerd 1.7.24: NRI is off, so no bridge can serve it",
+        f"set disable = false in {NRI} of {CONFIG}; {RESTART}",
+    ),
+    State(
+        "NRI is a disabled plugin",
+        lambda node: node.write(CONFIG, f'disabled_plugins = ["io.containerd.nri.v1.nri"]\n{MAINTAINED}'),
+        "nri-off",
+        "containerd 1.7.24: NRI is off",
+        f'take "io.containerd.nri.v1.nri" out of disabled_plugins in {CONFIG}; {RESTART}',
+    ),
+    State(
+        "the configuration of containerd is not TOML",
+        lambda node: node.write(CONFIG, f"{MAINTAINED}password hunter2\n"),
+        "refused",
+        f"containerd refuses its configuration: {CONFIG}: it is not TOML: see line 5, column 10",
+        f"correct {CONFIG}; {RESTART}",
+    ),
+    State(
+        "containerd refuses its configuration",
+        lambda node: node.write(CONFIG, f"{MAINTAINED}# refused\n"),
+        "refused",
+        f"containerd refuses {CONFIG}: `/usr/bin/containerd --config {CONFIG} config dump` says why",
+        f"correct {CONFIG}; {RESTART}",
+    ),
+    State(
+        "a bridge from outside is not let in",
+        not_let_in,
+        "connections-off",
+        "containerd 1.7.24 accepts no connections, so a bridge from outside can't serve it",
+        f"set disable_connections (nri_disable_connections in CRI-O) to false in {CONFIG}; {RESTART}",
+    ),
+    State(
+        "a bridge from outside looks for another socket",
+        lambda node: outside(node, "--socket", "/run/other.sock"),
+        "other-socket",
+        "process 812 connects to /run/other.sock, and containerd 1.7.24 listens on /var/run/nri/nri.sock",
+        "start the bridge with --socket /var/run/nri/nri.sock",
+    ),
+    State(
+        "two bridges",
+        lambda node: node.outside(),
+        "two-bridges",
+        f"containerd 1.7.24 launches {LAUNCHED}, and process 812 runs from outside: one of them is too many",
+        f"systemctl disable --now {SERVICE}; or rm {LAUNCHED}, then {RESTART}",
+    ),
+    State(
+        "no bridge",
+        no_bridge,
+        "no-way",
+        "plugins are configured (clearcfs), and nothing runs them",
+        f"ln -s ../lib/v1bridge {LAUNCHED}; {RESTART}",
+    ),
+    State(
+        "a bridge that was launched is dead",
+        dead,
+        "not-running",
+        f"containerd 1.7.24 should have launched {LAUNCHED}, and no bridge runs: ",
+        RESTART,
+    ),
+    State(
+        "a service that is enabled does not run",
+        only_enabled,
+        "not-running",
+        f"{SERVICE} is enabled, and no bridge runs: ",
+        f"systemctl restart {SERVICE}",
+    ),
+    State("a bridge hangs", hangs, "hangs", "the bridge does not answer: ", RESTART),
+    State(
+        "a bridge looks for its runtime",
+        lambda node: setattr(node, "status", documents.connecting()),
+        "not-connected",
+        "process 812: the bridge looks for its runtime",
+        "the log has the reason",
+    ),
+    State(
+        "a bridge refuses its configuration",
+        refused_configuration,
+        "degraded",
+        "the configuration is not valid, the last valid one is in use: 10.conf: type: found a value (not shown), ",
+        "nri status; nri status --pod NAMESPACE/NAME shows its error",
+    ),
+    State(
+        "containerd 1.6 with a bridge",
+        lambda node: node.containerd("1.6.20~ds1", "version = 2\n"),
+        "no-v2",
+        "containerd 1.6.20 has no NRI v2, so the bridge can't serve it",
+        "name the plugins in /etc/nri/conf.json, or use nri-runc: docs/running.md",
+    ),
+    State(
+        "containerd 1.6 does not read the directory",
+        native,
+        "directory-unread",
+        "containerd 1.6.20 does not read /etc/nri/resource.d: clearcfs never run",
+        "name them in /etc/nri/conf.json, or use nri-runc: docs/running.md",
+    ),
+    State(
+        "plugins run twice for sandboxes",
+        twice_for_sandboxes,
+        "twice",
+        "clearcfs run twice for each pod: containerd 2.1.9 itself runs those of /etc/nri/conf.json for the sandbox",
+        "rm /etc/nri/conf.json",
+    ),
+    State(
+        "the bridge and nri-runc",
+        lambda node: (node.write(CONFIG, MAINTAINED + OURS), node.write("/opt/nri/sbin/nri-runc", "", 0o755)),
+        "twice",
+        f"containerd 1.7.24: nri-runc (/opt/nri/sbin/nri-runc) and the bridge, launched as {LAUNCHED} run",
+        f"name runc in place of it in {CONFIG}",
+    ),
+    State(
+        "the bridge and hooks, on CRI-O",
+        crio_with_hooks,
+        "twice",
+        f"CRI-O 1.31.2: OCI hooks ({HOOKS}) and the bridge",
+        f"rm {HOOKS}",
+    ),
+    State(
+        "NRI is off in CRI-O",
+        lambda node: node.crio("1.29.1", "[crio.nri]\n# enable_nri = false\n"),
+        "nri-off",
+        "CRI-O 1.29.1: NRI is off",
+        "set enable_nri = true in [crio.nri] of /etc/crio/crio.conf.d/99-nri.conf; systemctl restart crio",
+    ),
+    State(
+        "nri-runc and hooks, on podman",
+        podman_twice,
+        "twice",
+        f"podman 5.4.2: nri-runc (/opt/nri/sbin/nri-crun) and OCI hooks ({HOOKS}) run every plugin twice",
+        f"rm {HOOKS}",
+    ),
+    State(
+        "docker without the nri-runc that it names",
+        docker_without_ours,
+        "no-program",
+        "/opt/nri/sbin/nri-runc, which /etc/docker/daemon.json names, does not exist",
+        "install it, or correct /etc/docker/daemon.json",
+    ),
+    State(
+        "containerd was not restarted",
+        lambda node: node.path(SOCKET).unlink(),
+        "no-socket",
+        "containerd 1.7.24 has NRI on, and /var/run/nri/nri.sock is no socket",
+        RESTART,
+    ),
+    State(
+        "another process holds the socket",
+        other_listener,
+        "other-listener",
+        "process 900 (socat) listens on /var/run/nri/nri.sock, and not containerd 1.7.24",
+        f"end that process; {RESTART}",
+    ),
+    State(
+        "a v2 plugin without an index",
+        lambda node: node.write("/opt/nri/plugins/logger", "", 0o755),
+        "plugin-name",
+        "/opt/nri/plugins/logger: a name without two digits and a dash in front keeps containerd from starting",
+        "move /opt/nri/plugins/logger away",
+    ),
+    State(
+        "a v2 plugin that can't be run",
+        lambda node: node.write("/opt/nri/plugins/20-other", "", 0o644),
+        "not-executable",
+        "/opt/nri/plugins/20-other is not an executable file",
+        "chmod 0755 /opt/nri/plugins/20-other",
+    ),
+    State(
+        "options that are not valid",
+        lambda node: node.write("/etc/nri/conf.d/10-v1bridge.conf", '{"logLevel": "hunter2"}'),
+        "options",
+        "/etc/nri/conf.d/10-v1bridge.conf: logLevel: found a value (not shown), expected one of debug, ",
+        "correct /etc/nri/conf.d/10-v1bridge.conf",
+    ),
+    State(
+        "a configuration that is not valid",
+        lambda node: node.write(PLUGINS, '{"version": "0.1", "plugins": [{"type": 7}]}'),
+        "invalid",
+        f"{PLUGINS}:1:41: plugins[0].type: found a value (not shown), expected a string",
+        "nri check shows what was found; correct the file",
+    ),
+    State(
+        "a plugin is missing",
+        lambda node: node.path("/opt/nri/bin/clearcfs").unlink(),
+        "plugin",
+        f"{PLUGINS}:1:41: plugins[0].type: clearcfs: not found",
+        "nri check shows what was found",
+    ),
+    State(
+        "everybody can write to a plugin",
+        lambda node: node.path("/opt/nri/bin/clearcfs").chmod(0o777),
+        "not-roots",
+        "/opt/nri/bin/clearcfs is writable by others (mode 0777",
+        "chown root:root /opt/nri/bin/clearcfs; chmod 0755 /opt/nri/bin/clearcfs",
+    ),
+    State(
+        "everybody can write to a configuration",
+        lambda node: node.path(PLUGINS).chmod(0o666),
+        "not-roots",
+        f"{PLUGINS} is writable by others (mode 0666",
+        f"chown root:root {PLUGINS}; chmod 0644 {PLUGINS}",
+    ),
+    State(
+        "options of nri-runc that are not valid",
+        lambda node: node.write("/etc/nri/runtime.json", '{"deadline": "soon"}'),
+        "runtime-options",
+        "/etc/nri/runtime.json: deadline: found a value (not shown), expected ",
+        "correct /etc/nri/runtime.json",
+    ),
+    State(
+        "no cgroups",
+        lambda node: node.write("/proc/self/mountinfo", "30 23 0:26 / /sys rw - sysfs sysfs rw\n"),
+        "no-cgroups",
+        "no cgroup hierarchy with controllers is mounted: plugins find no cgroup",
+        "run this command on the host; mount cgroups at /sys/fs/cgroup",
+    ),
+]
+
+
+def test_nothing_is_wrong_with_a_node_that_is_well(node: ScratchNode) -> None:
+    found, _ = node.well().examine()
+    assert [finding for finding in found if finding.level in ("fault", "unseen")] == []
+    assert f"containerd 1.7.24: the bridge, launched as {LAUNCHED}" in [each.text for each in found]
+
+
+@pytest.mark.parametrize("state", STATES, ids=lambda state: state.name.replace(" ", "-"))
+def test_a_state_is_found_once_with_the_command_that_mends_it(node: ScratchNode, state: State) -> None:
+    node.well()
+    state.change(node)
+    faults = node.faults()
+    assert [fault.code for fault in faults] == state.codes.split()
+    assert faults[0].text.startswith(state.text)
+    assert faults[0].mend == state.mend
+    assert "hunter2" not in repr(node.examine())
+
+
+def test_a_plugin_that_cannot_be_executed_gets_a_mode_with_which_it_can(node: ScratchNode) -> None:
+    node.well().path("/opt/nri/bin/clearcfs").chmod(0o666)
+    mends = [fault.mend for fault in node.faults() if fault.code == "not-roots"]
+    assert mends == ["chown root:root /opt/nri/bin/clearcfs; chmod 0755 /opt/nri/bin/clearcfs"]
+
+
+def test_containerd_1_6_that_runs_the_plugins_itself_is_well(node: ScratchNode) -> None:
+    native(node.well())
+    node.path(PLUGINS).unlink()
+    node.plugins("clearcfs", path="/etc/nri/conf.json")
+    assert node.faults() == []
+    assert [each.text for each in node.found("way")] == ["containerd 1.6.20: containerd itself, /etc/nri/conf.json"]
+
+
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [
+        ("/etc/nri/resource.d/10.json", "its name does not end in .conf"),
+        ("/etc/nri/10.conf", "it is not in /etc/nri/resource.d"),
+        ("/etc/nri/conf.d/10.conf", "it is not in /etc/nri/resource.d"),
+        ("/etc/nri/resources.d/10.conf", "it is not in /etc/nri/resource.d"),
+    ],
+)
+def test_a_configuration_in_the_wrong_place_is_named(node: ScratchNode, path: str, why: str) -> None:
+    node.well().path(PLUGINS).rename(node.path(path))
+    (note,) = node.found("unread")
+    assert note.text == f"{path} is not read: {why}"
+    assert node.found("no-plugins")
+
+
+@pytest.mark.parametrize(
+    ("path", "figures", "code", "mend"),
+    [
+        (
+            "/run/nri",
+            {"f_flag": os.ST_RDONLY},
+            "read-only",
+            "mount -o remount,rw its file system; findmnt -T /run/nri",
+        ),
+        ("/run/nri", {"f_bavail": 0}, "full", "df /run/nri; remove what fills it"),
+        ("/run/nri", {"f_favail": 0}, "full", "df /run/nri; remove what fills it"),
+        (
+            "/opt/nri/bin",
+            {"f_flag": os.ST_NOEXEC},
+            "noexec",
+            "mount -o remount,exec its file system; findmnt -T /opt/nri/bin",
+        ),
+    ],
+)
+def test_a_file_system_that_does_not_allow_what_is_needed_is_found(
+    node: ScratchNode, monkeypatch: pytest.MonkeyPatch, path: str, figures: dict[str, int], code: str, mend: str
+) -> None:
+    node.well()
+    real = os.statvfs
+
+    def statvfs(name: str) -> Any:
+        found = real(name)
+        values = {key: getattr(found, key) for key in ("f_flag", "f_blocks", "f_bavail", "f_files", "f_favail")}
+        changed = values | (figures if name == str(node.root) + path else {})
+        return type("Figures", (), changed)
+
+    monkeypatch.setattr("nri.doctor.examination.os.statvfs", statvfs)
+    assert [(fault.code, fault.mend) for fault in node.faults()] == [(code, mend)]
+
+
+def test_what_the_kernel_has_denied_is_found(node: ScratchNode) -> None:
+    line = 'audit: type=1400 apparmor="DENIED" operation="exec" name="/opt/nri/bin/clearcfs" comm="v1bridge"'
+    node.well().write("/usr/bin/journalctl", f"#!/bin/sh\ncase $* in *-k*) echo '{line}' ;; esac\n", 0o755)
+    (fault,) = node.faults()
+    assert (fault.code, line in fault.text) == ("denied", True)
+
+
+@pytest.mark.parametrize("source", ["journal", "syslog", "file"])
+def test_the_end_of_the_log_has_no_secrets(node: ScratchNode, source: str) -> None:
+    line = "Nov 22 node1 nri-v1bridge: error failed pod=a/b token=hunter2 url=https://user:hunter2@host/"
+    node.well()
+    if source == "journal":
+        node.write("/usr/bin/journalctl", f"#!/bin/sh\ncase $* in *-k*) ;; *) echo '{line}' ;; esac\n", 0o755)
+    elif source == "syslog":
+        node.write("/var/log/syslog", f"Nov 22 node1 sshd: another\n{line}\n")
+    else:
+        node.write("/etc/nri/conf.d/10-v1bridge.conf", '{"logFile": "/var/log/nri.log"}')
+        node.write("/var/log/nri.log", f"{line}\n")
+    (shown,) = node.examine()[1]
+    assert shown == without_secrets(line)
+    assert "hunter2" not in shown
+    assert "pod=a/b" in shown
+
+
+def test_a_daemon_that_sees_other_files_is_not_judged_by_these(node: ScratchNode) -> None:
+    node.well().process(900, "/usr/bin/containerd", "--config", "/absent.toml", namespace="mnt:[9]")
+    assert node.faults() == []
+    (finding,) = node.found("elsewhere")
+    assert finding.level == "unseen"
+
+
+def test_an_old_bridge_beside_new_binaries_is_named(node: ScratchNode) -> None:
+    (note,) = node.well().found("old-bridge")
+    assert note.text.startswith("it is v1bridge 0.9.0 (commit 3f2c1ab), and this is nri ")
+    assert note.mend == RESTART
+
+
+@pytest.mark.parametrize(
+    ("command", "is_bridge"),
+    [
+        (["/usr/bin/python3", "/usr/local/bin/nri", "bridge"], True),
+        (["nri", "bridge", "--config", "/etc/nri/v1bridge.json"], True),
+        (["/srv/v1bridge"], True),
+        (["nri", "bridge", "--help"], False),
+        (["nri", "status", "--watch"], False),
+        (["/opt/nri/plugins/10-v1bridge"], False),
+    ],
+)
+def test_a_bridge_from_outside_is_known_by_its_command_line(
+    node: ScratchNode, command: list[str], is_bridge: bool
+) -> None:
+    node.process(812, *command)
+    assert bool(node.found("outside")) == is_bridge
+    node.process(812, *command, name="nri-watchdog")
+    assert not node.found("outside")
+
+
+@pytest.mark.parametrize(
+    "path", [CONFIG, "/etc/docker/daemon.json", "/etc/containers/containers.conf", HOOKS, "/proc/700/cmdline"]
+)
+@pytest.mark.parametrize(
+    "content", [b"\xff\x00", b"[[[[" * 20_000, b'{"a": 1}', b"plugins = 7\nversion = 'x'\n", b""]
+)
+def test_garbage_in_files_of_others_costs_no_other_finding(node: ScratchNode, path: str, content: bytes) -> None:
+    node.well().program("/usr/bin/podman", "podman version 5.4.2")
+    node.write(path, content)
+    found, _ = node.examine()
+    assert "failed" not in {finding.code for finding in found}
+    assert found[-1].subject == "log"
+
+
+def test_a_fifo_in_place_of_a_file_is_not_waited_for(node: ScratchNode) -> None:
+    node.well().path(CONFIG).unlink()
+    os.mkfifo(node.path(CONFIG))
+    assert stat.S_ISFIFO(os.stat(node.path(CONFIG)).st_mode)
+    assert "failed" not in {finding.code for finding in node.examine()[0]}

@@ -1,0 +1,293 @@
+"""Where the lines of the bridge go: the first sink that takes them, in order, and no event waits for one."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import socket
+import stat
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from nri.v1bridge import BridgeOptions
+from nri.v1bridge import log as bridge_log
+from tests.support.waiting import SOON, wait_until
+from tests.unit.v1bridge.log_lines import Log, event, step
+
+
+@pytest.fixture
+def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nri_logger: logging.Logger) -> Path:
+    """A node without journal and syslog: its /var/log."""
+    monkeypatch.setattr(bridge_log, "SYSLOG", str(tmp_path / "none"))
+    monkeypatch.setattr(bridge_log, "DIRECTORY", str(tmp_path / "var/log/nri"))
+    (tmp_path / "var/log").mkdir(parents=True)
+    return tmp_path / "var/log"
+
+
+def written() -> None:
+    """Wait until all lines are written."""
+    bridge_log.drain()
+    bridge_log._log.use(bridge_log._log._sinks)
+
+
+def ends(path: Path) -> list[str]:
+    """The last words of the lines of a file, when all lines are written."""
+    written()
+    return [line.split()[-1] for line in path.read_text().splitlines()]
+
+
+def used() -> str | None:
+    return bridge_log.destination()[0]
+
+
+def test_the_file_is_its_owners_and_lines_are_appended(log: Log, caplog: pytest.LogCaptureFixture) -> None:
+    for number in range(20):
+        log.set_up(log_format=("json", "text")[number % 2])
+        logging.getLogger("nri").info("%d", number)
+        assert len(log.lines) == number + 1
+    assert stat.S_IMODE(log.path.stat().st_mode) == 0o600
+    assert used() == str(log.path)
+    assert caplog.records == []  # the handlers of the root logger get nothing
+
+
+def test_a_moved_file_is_created_again(log: Log) -> None:
+    log.set_up()
+    logging.getLogger("nri").info("one")
+    assert len(log.lines) == 1
+    log.path.rename(log.path.with_suffix(".1"))
+    logging.getLogger("nri").info("two")
+    assert ends(log.path) == ["two"]
+
+
+def test_the_lines_that_a_file_does_not_take_go_to_syslog_with_the_reason(
+    log: Log, syslog: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bridge_log, "AGAIN_AFTER", 0.0)
+    log.path.mkdir()
+    log.set_up()
+    logging.getLogger("nri").error("one")
+    logging.getLogger("nri").info("two")
+    said = [syslog.recv(4096).decode() for _ in range(3)]
+    about = f"nri-v1bridge[{os.getpid()}]: "
+    fault = f"warning the log cannot be written to {log.path}: Is a directory"
+    assert said == [f"<28>{about}{fault}", f"<27>{about}error one", f"<30>{about}info two"]
+    assert used() == "syslog"
+    log.path.rmdir()
+    logging.getLogger("nri").info("three")
+    assert ends(log.path) == ["three"]
+    assert bridge_log.destination() == (str(log.path), 0)
+
+
+@pytest.mark.parametrize("stream", ["its stderr", "1:2", None])
+def test_a_service_whose_stderr_is_the_journal_logs_with_priorities(
+    syslog: socket.socket, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], stream: str | None
+) -> None:
+    status = os.fstat(2)
+    monkeypatch.delenv("JOURNAL_STREAM", raising=False)
+    if stream is not None:
+        value = f"{status.st_dev}:{status.st_ino}" if stream == "its stderr" else stream
+        monkeypatch.setenv("JOURNAL_STREAM", value)
+    bridge_log.set_up(BridgeOptions(), launched=False)
+    logging.getLogger("nri").warning("hello\nworld")
+    if stream == "its stderr":
+        assert syslog.recv(9999).decode() == rf"<28>nri-v1bridge[{os.getpid()}]: warning hello\nworld"
+    else:
+        written()
+        assert capfd.readouterr().err.endswith(" warning hello\\nworld\n")
+
+
+def test_in_json_and_with_long_texts_a_line_is_a_datagram(syslog: socket.socket) -> None:
+    bridge_log.set_up(BridgeOptions(log_format="json"), launched=True)
+    event(step(metadata={"k": "\udc80ü"}))
+    assert json.loads(syslog.recv(9999).partition(b": ")[2])["plugins"][0]["metadata"] == {"k": "\udc80ü"}
+    bridge_log.set_up(BridgeOptions(), launched=True)
+    event(step(error="\x01" * 100_000), error="x")
+    event(step(metadata={f"{n:0300}": "\x01" * 999 for n in range(99)}))
+    assert b"error failed state=create" in syslog.recv(999_999)
+    assert b"info answered state=create" in syslog.recv(999_999)
+
+
+def test_a_reader_of_syslog_that_was_restarted_is_found_again(
+    syslog: socket.socket, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(bridge_log, "AGAIN_AFTER", 0.0)
+    bridge_log.set_up(BridgeOptions(record_file="/dev/null/x.record"), launched=True)
+    logging.getLogger("nri").info("one")
+    assert syslog.recv(4096).endswith(b" one")
+    syslog.close()
+    os.unlink("log")
+    logging.getLogger("nri").info("two")
+    written()
+    assert capfd.readouterr().err.endswith(" info two\n")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as again:
+        again.bind("log")
+        again.settimeout(SOON)
+        logging.getLogger("nri").info("three")
+        assert again.recv(4096).endswith(b" three")
+
+
+def test_a_sink_that_blocks_stops_the_writer_alone_and_what_is_lost_is_counted(
+    syslog: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bridge_log, "MAX_LINES", 50)
+    bridge_log.set_up(BridgeOptions(), launched=True)
+    for number in range(2000):  # more than socket and queue take
+        logging.getLogger("nri").info("%d", number)
+    said: list[str] = []
+    while not said or said[-1] != "info 1999":
+        if len(said) == 20:  # the reader reads again, and there is room
+            assert wait_until(lambda: bridge_log._log._queue.qsize() < 50)
+            logging.getLogger("nri").info("1999")
+        said.append(syslog.recv(4096).decode().partition(": ")[2])
+    lines = [line for line in said if line.startswith("info ")]
+    losses = [
+        int(line.split()[1]) for line in said if line.endswith("before this one are lost: the log takes no more")
+    ]
+    assert 0 < sum(losses) == bridge_log.destination()[1] == 2001 - len(lines)
+    assert len(said) == len(lines) + len(losses)
+    assert lines == sorted(lines, key=lambda line: int(line.split()[1]))
+
+
+def test_the_end_waits_for_a_sink_that_blocks_for_a_bounded_time(
+    syslog: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bridge_log, "DRAINED_WITHIN", 0.05)
+    bridge_log.set_up(BridgeOptions(), launched=True)
+    for number in range(900):
+        logging.getLogger("nri").info("%d", number)
+    bridge_log.drain()
+    assert syslog.recv(4096)  # it was not closed
+
+
+def test_a_line_that_was_cut_short_does_not_run_into_the_next(log: Log) -> None:
+    log.path.write_text("a part of a li")
+    log.set_up()
+    logging.getLogger("nri").info("one")
+    logging.getLogger("nri").info("two")
+    assert [line.split()[-1] for line in log.lines] == ["li", "one", "two"]
+
+
+def test_a_message_that_cannot_be_formatted_is_counted(log: Log) -> None:
+    log.set_up()
+    logging.getLogger("nri").info("%d plugins", "no")
+    logging.getLogger("nri").info("next")
+    lost, following = log.lines
+    assert " warning 1 lines before this one are lost: TypeError: " in lost
+    assert following.endswith(" info next")
+
+
+@pytest.mark.parametrize("name", ["none/bridge.log", "."])
+def test_a_file_that_cannot_be_written_is_replaced_by_stderr(
+    tmp_path: Path, name: str, nri_logger: logging.Logger, capfd: pytest.CaptureFixture[str]
+) -> None:
+    bridge_log.set_up(BridgeOptions(log_file=f"{tmp_path}/{name}"), launched=False)
+    nri_logger.info("more")
+    written()
+    fault, more = capfd.readouterr().err.splitlines()
+    assert f" warning the log cannot be written to {tmp_path}/{name}: " in fault
+    assert more.endswith(" info more")
+
+
+def test_a_launched_bridge_without_journal_and_syslog_logs_to_a_file_that_keeps_its_size(
+    bare: Path, nri_logger: logging.Logger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bridge_log, "MAX_BYTES", 4096)
+    bridge_log.set_up(BridgeOptions(), launched=True)
+    path = bare / "nri/v1bridge.log"
+    for number in range(500):
+        nri_logger.info("%d", number)
+    assert ends(path)[-1] == "499"
+    assert used() == str(path)
+    names = ["v1bridge.log", "v1bridge.log.1", "v1bridge.log.2"]
+    assert sorted(os.listdir(path.parent)) == names
+    assert all((path.parent / name).stat().st_size <= 4096 for name in names)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+
+
+def test_the_file_of_a_bridge_with_a_record_of_its_own_is_beside_that(
+    bare: Path, tmp_path: Path, nri_logger: logging.Logger
+) -> None:
+    bridge_log.set_up(BridgeOptions(record_file=f"{tmp_path}/run/other.record"), launched=True)
+    nri_logger.info("one")
+    assert ends(tmp_path / "run/other.log")[-1] == "one"
+    assert list(bare.iterdir()) == []
+
+
+@pytest.mark.parametrize("has_file", [True, False])
+def test_lines_from_before_the_options_wait_for_them(
+    bare: Path, tmp_path: Path, nri_logger: logging.Logger, has_file: bool
+) -> None:
+    bridge_log.set_up(BridgeOptions(), launched=True, is_final=False)
+    nri_logger.info("early")
+    assert (used(), list(bare.iterdir())) == (None, [])
+    path = tmp_path / "asked.log" if has_file else bare / "nri/v1bridge.log"
+    if has_file:
+        bridge_log.set_up(BridgeOptions(log_file=str(path)), launched=True)
+    else:  # the runtime has never passed any, and the bridge ends
+        bridge_log.drain()
+    assert ends(path)[-1] == "early"
+
+
+def test_neither_links_nor_fifos_nor_directories_of_others_are_used(
+    bare: Path, tmp_path: Path, nri_logger: logging.Logger, capfd: pytest.CaptureFixture[str]
+) -> None:
+    folder, target = bare / "nri", tmp_path / "target"
+
+    def is_refused() -> bool:
+        bridge_log.set_up(BridgeOptions(record_file=f"{folder}/v1bridge.record"), launched=True)
+        nri_logger.info("x")
+        written()
+        return capfd.readouterr().err.endswith(" info x\n") and used() == "stderr"
+
+    folder.mkdir(mode=0o777)
+    folder.chmod(0o777)
+    assert is_refused()
+    folder.chmod(0o700)
+    (folder / "v1bridge.log").symlink_to(target)
+    assert is_refused()
+    assert not target.exists()
+    (folder / "v1bridge.log").unlink()
+    os.mkfifo(folder / "v1bridge.log")
+    assert is_refused()
+    (folder / "v1bridge.log").unlink()
+    folder.rmdir()
+    target.mkdir()
+    folder.symlink_to(target)
+    assert is_refused()
+    assert list(target.iterdir()) == []
+
+
+def test_what_python_itself_writes_to_stderr_is_in_the_log(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", sys.stderr)
+    monkeypatch.setattr(sys, "__stderr__", sys.stderr)
+    monkeypatch.setattr(threading, "excepthook", threading.__excepthook__)
+    log.set_up(log_format="json")
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    bridge_log.take_stderr()
+
+    def fail() -> None:
+        raise ValueError("no such thing")
+
+    thread = threading.Thread(target=fail)
+    thread.start()
+    thread.join()
+    bridge_log.drain()
+    assert signal.SIGTTOU in signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+    said = [json.loads(line)["message"] for line in log.path.read_text().splitlines()]
+    assert said[-1] == "ValueError: no such thing"
+
+
+def test_a_thousand_lines_are_in_order(log: Log) -> None:
+    log.set_up()
+    for number in range(1000):
+        if number % 100 == 99:
+            time.sleep(0.01)
+        logging.getLogger("nri").info("%d", number)
+    assert [line.split()[-1] for line in log.lines] == [str(number) for number in range(1000)]
