@@ -33,7 +33,7 @@ def measure(scratch: Path, binaries: Path, *, events: int, growth: int) -> list[
 
 
 def _at_rest(pid: int) -> float:
-    """Return the memory of a bridge after it has preloaded its modules: when it is constant for a second."""
+    """Return the memory of a bridge at rest: when it is constant for a second."""
     samples = [processes.resident(pid)]
     while len(samples) < 5 or samples[-5] != samples[-1]:
         time.sleep(0.25)

@@ -25,12 +25,11 @@ NEVER_USED = (
 NOT_IN_PLUGINS = (
     *NEVER_USED,
     *("inspect", "pkgutil", "dataclasses", "argparse", "ctypes", "email", "hashlib", "http", "logging", "pathlib"),
+    *("_ssl", "ssl"),
     *(
-        "_ssl",
         "pickle",
         "random",
         "socket",
-        "ssl",
         "statistics",
         "subprocess",
         "tempfile",

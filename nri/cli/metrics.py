@@ -60,9 +60,8 @@ def metrics(listen: str | None, textfile: str | None, every: float | None, socke
         return
     until_ended = listen is not None or every is not None
     if until_ended:
-        signal.pthread_sigmask(
-            signal.SIG_BLOCK, ENDING
-        )  # also in the threads; a signal before sigwait is kept for it
+        # Also in the threads to come; a signal before sigwait is kept for it.
+        signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
     if listen is not None:
         host, port = _address(listen)
         try:

@@ -81,7 +81,8 @@ class Engine(NamedTuple):
 def look(node: Node, processes: list[Process], found: Findings) -> list[Engine]:
     """Return the engines in use: what runs, podman and docker; if no runtime runs, what is installed."""
     engines: list[Engine] = []
-    for name, program, read in (("containerd", "containerd", _containerd), ("CRI-O", "crio", _crio)):
+    runtimes = (("containerd", "containerd", _containerd), ("CRI-O", "crio", _crio))
+    for name, program, read in runtimes:
         running = [each for each in processes if _is_daemon(each, program)]
         for each in [each for each in running if not each.is_here]:
             text = f"{name}, process {each.pid}: it sees other files than this command"
@@ -93,7 +94,7 @@ def look(node: Node, processes: list[Process], found: Findings) -> list[Engine]:
         if path and not running:
             found.add(NOTE, "not-running", f"{name} is installed ({path}) and does not run")
     if not any(engine.serves for engine in engines):
-        for program, read in (("containerd", _containerd), ("crio", _crio)):
+        for _, program, read in runtimes:
             if path := node.find(program):
                 engines.append(read(node, path, _version(node, path, program, found), None, found))
     if node.find("podman"):
@@ -154,13 +155,14 @@ def _containerd(
     restart = "systemctl restart containerd"
     document: dict[str, Any] = {}
     in_file: dict[str, Any] = {}
+    is_refused = False
     try:
         in_file = _toml(node, main)
     except LookError as error:
         if error.reason.startswith("it is not TOML"):
-            found.add(
-                FAULT, "refused", f"containerd refuses its configuration: {error}", f"correct {main}; {restart}"
-            )
+            is_refused = True
+            text = f"containerd refuses its configuration: {error}"
+            found.add(FAULT, "refused", text, f"correct {main}; {restart}")
         elif not error.is_absent:
             found.add(UNSEEN, "unreadable", str(error))
     try:
@@ -170,6 +172,7 @@ def _containerd(
     except LookError as error:
         document = in_file
         if in_file and "exit status" in error.reason:
+            is_refused = True
             text = f"containerd refuses {main}: `{program} --config {main} config dump` says why"
             found.add(FAULT, "refused", text, f"correct {main}; {restart}")
         elif in_file:
@@ -177,7 +180,6 @@ def _containerd(
     plugins, disabled = table(document, "plugins"), texts(document.get("disabled_plugins"))
     nri, mine = table(plugins, _NRI), table(in_file, "plugins", _NRI)
     is_on: bool | None = None
-    is_refused = any(finding.code == "refused" for finding in found)
     if not is_refused and (not version or version >= FIRST_WITH_V2):
         is_on = not nri["disable"] if isinstance(nri.get("disable"), bool) else (version >= (2,) if version else None)
         is_on = False if _NRI in disabled else is_on
@@ -211,9 +213,9 @@ def _crio(node: Node, program: str, version: tuple[int, ...], process: Process |
     """Read ``crio config``, where a line of a setting that has its default is a comment."""
     file, restart = "/etc/crio/crio.conf.d/99-nri.conf", "systemctl restart crio"
     options: list[str] = []
-    for name in ("--config", "--config-dir"):
-        if process is not None and (value := process.option(name, {"--config": "-c"}.get(name, "-d"))):
-            options += [name, value]
+    for long, short in (("--config", "-c"), ("--config-dir", "-d")):
+        if process is not None and (value := process.option(long, short)):
+            options += [long, value]
     text, document = "", {}
     try:
         text = node.run(program or "crio", *options, "config", name="crio")

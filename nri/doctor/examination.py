@@ -1,4 +1,4 @@
-"""What is looked at, subject by subject. One cause is one finding, with the command that mends it."""
+"""The examination of a node, subject by subject. Each cause is reported once, with the command that mends it."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ WANTED = f"/etc/systemd/system/multi-user.target.wants/{SERVICE}"
 OUTSIDE_OPTIONS = "/etc/nri/v1bridge.json"
 """The options that the systemd unit of this project names."""
 
-LINES, KERNEL_LINES = 20, 5000
-"""Lines of the bridge's log that are shown, and lines of the kernel's that are searched."""
+LINES, KERNEL_LINES, MAX_NAMES = 20, 5000, 1000
+"""Lines of the bridge's log that are shown, lines of the kernel's that are searched, and names of a directory."""
 
 _NAME = re.compile(r"\d\d-.")
 _DENIED = re.compile(r"(?:apparmor=\"DENIED\"|avc: +denied).*(?:nri|v1bridge)", re.IGNORECASE)
@@ -204,11 +204,13 @@ class _Examination:
             text = f"{engine.about} has NRI on, and {engine.socket} is no socket: it was not restarted since"
             self._add(FAULT, "no-socket", text, engine.restart)
             return
-        listeners = self.node.listeners(engine.socket)
+        listeners = self.node.listeners(engine.socket, engine.pid, self._processes)
         others = [each for each in self._processes if each.pid in (listeners or []) and each.pid != engine.pid]
-        if listeners == []:
+        if listeners is None:
+            self._add(OK, "socket", f"{engine.socket} of {engine.about} exists")
+        elif not listeners:
             self._add(FAULT, "no-socket", f"nobody listens on {engine.socket} any more", engine.restart)
-        elif listeners and engine.pid not in listeners:
+        elif engine.pid not in listeners:
             who = f"process {others[0].pid} ({others[0].name})" if others else f"process {listeners[0]}"
             text = f"{who} listens on {engine.socket}, and not {engine.about}"
             self._add(FAULT, "other-listener", text, f"end that process; {engine.restart}")
@@ -416,20 +418,21 @@ class _Examination:
             self._add(OK, "trusted", "only root can change what runs here")
 
     def _judge(self, path: str, *, is_program: bool) -> None:
-        real = os.path.realpath(self.node.root + path)
-        for place, is_end in ((real, True), (os.path.dirname(real), False)):
-            try:
-                status = os.stat(place)
-            except FileNotFoundError:
-                if is_end and os.path.islink(self.node.root + path):
-                    self._add(FAULT, "dangling", f"{path} is a link to a file that does not exist", f"rm {path}")
-                return
-            except OSError as error:
-                self._add(UNSEEN, "status", f"{path}: {error.strerror}")
-                return
-            if wrong := trust.judge(status):
+        here = self.node.root + path
+        try:
+            end, named_in = trust.follow(here)
+            judged = {place: os.stat(place) for place in (end, *named_in, os.path.dirname(end))}
+        except FileNotFoundError:
+            if os.path.islink(here):
+                self._add(FAULT, "dangling", f"{path} is a link to a file that does not exist", f"rm {path}")
+            return
+        except OSError as error:
+            self._add(UNSEEN, "status", f"{path}: {error.strerror}")
+            return
+        for place, at_place in judged.items():
+            if wrong := trust.judge(at_place):
                 name = place.removeprefix(self.node.root) or "/"
-                is_executable = not is_end or stat.S_ISDIR(status.st_mode) or is_program
+                is_executable = is_program or stat.S_ISDIR(at_place.st_mode)
                 mend = f"chown root:root {name}; chmod {'0755' if is_executable else '0644'} {name}"
                 self._not_roots.append(name)
                 self._add(FAULT, "not-roots", f"{name} {wrong}: it is not used", mend)
@@ -487,7 +490,7 @@ class _Examination:
 
     def _names(self, directory: str) -> list[str]:
         try:
-            return self.node.names(directory)
+            return self.node.names(directory)[:MAX_NAMES]
         except LookError as error:
             self._add(UNSEEN, "directory", str(error))
             return []

@@ -20,11 +20,8 @@ OK, NOTE, FAULT, UNSEEN = "ok", "note", "fault", "unseen"
 MAX_TEXT, MAX_LINE = 2000, 500
 """Characters of a finding, and of a line of the log."""
 
-MAX_FILE = 1024 * 1024
-"""Bytes of a file, or of its end, that are read."""
-
-MAX_NAMES = 1000
-"""Names of one directory that are looked at."""
+MAX_FILE, MAX_END = 32 * 1024 * 1024, 1024 * 1024
+"""Bytes of a file, such as /proc/net/unix of a large node, and of the end of a log."""
 
 WITHIN = 10.0
 """Seconds that a program has."""
@@ -135,8 +132,11 @@ class Node:
                 if not stat.S_ISREG(status.st_mode):
                     raise LookError(path, f"found {describe(status.st_mode)}, expected a regular file")
                 if is_end:
-                    file.seek(max(0, status.st_size - MAX_FILE))
-                return file.read(MAX_FILE).decode("utf-8", "replace")
+                    file.seek(max(0, status.st_size - MAX_END))
+                data = file.read(MAX_FILE + 1)
+                if len(data) > MAX_FILE:
+                    raise LookError(path, f"found more than {MAX_FILE >> 20} MiB, expected less")
+                return data.decode("utf-8", "replace")
         except (OSError, ValueError) as error:
             raise LookError(path, error if isinstance(error, OSError) else str(error)) from None
 
@@ -146,7 +146,7 @@ class Node:
         :raises LookError: it can't be listed.
         """
         try:
-            return sorted(os.listdir(self.root + path), key=os.fsencode)[:MAX_NAMES]
+            return sorted(os.listdir(self.root + path), key=os.fsencode)
         except FileNotFoundError:
             return []
         except OSError as error:
@@ -174,11 +174,14 @@ class Node:
                 found.append(Process(pid, arguments, program, name, not ours or not theirs or ours == theirs))
         return found
 
-    def listeners(self, path: str) -> list[int] | None:
-        """Return the processes that listen on a socket, by the kernel's tables: connecting would disturb them.
+    def listeners(self, path: str, engine: int, processes: list[Process]) -> list[int] | None:
+        """Return which of the processes listen on a socket, by the kernel's tables: connecting would disturb them.
 
-        None if they can't be told, such as without /proc.
+        None if they can't be told: without /proc, or in another network namespace than the engine's process, whose
+        sockets are in another table.
         """
+        if self._link(f"/proc/{engine}/ns/net") != self._link("/proc/self/ns/net"):
+            return None
         try:
             lines = [line.split(maxsplit=7) for line in self.read("/proc/net/unix").splitlines()[1:]]
         except LookError:
@@ -186,7 +189,7 @@ class Node:
         listening = [each for each in lines if len(each) == 8 and each[3] == "00010000"]  # __SO_ACCEPTCON
         sockets = {f"socket:[{each[6]}]" for each in listening if same_path(each[7]) == same_path(path)}
         found = []
-        for process in self.processes() if sockets else []:
+        for process in processes if sockets else []:
             try:
                 descriptors = self.names(f"/proc/{process.pid}/fd")
             except LookError:

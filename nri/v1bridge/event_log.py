@@ -4,7 +4,7 @@ What a run of a plugin wrote is logged when the run has ended: at most :data:`LI
 others are counted.
 
 An event that went well is logged when the runtime has its answer, so that no container waits for that. One in which a
-plugin failed is logged before its answer: a bridge that ends in between has not lost the error.
+plugin failed is queued for the log before its answer.
 """
 
 from __future__ import annotations

@@ -24,14 +24,12 @@ import threading
 import time
 from collections.abc import Callable
 from logging.handlers import RotatingFileHandler, SysLogHandler, WatchedFileHandler
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nri import trust
 from nri.places import DEFAULT_RECORD_FILE, beside
 from nri.v1bridge.formats import JSONFormatter, TextFormatter
-
-if TYPE_CHECKING:
-    from nri.v1bridge.options import BridgeOptions
+from nri.v1bridge.options import BridgeOptions
 
 SYSLOG = "/dev/log"
 """The socket of syslog."""
@@ -82,9 +80,7 @@ class _Sink:
                 setattr(self._handler, "handleError", _reraise)  # noqa: B010 - which counts the line
             self._handler.handle(record)
         except Exception as error:
-            self.fault = (
-                error.strerror if isinstance(error, OSError) else None
-            ) or f"{type(error).__name__}: {error}"
+            self.fault = getattr(error, "strerror", None) or f"{type(error).__name__}: {error}"
             self._again_at = time.monotonic() + AGAIN_AFTER
             self.close()
             return False
@@ -235,8 +231,6 @@ def destination() -> tuple[str | None, int]:
 def drain() -> None:
     """Write what waits, for a bounded time: the process ends."""
     if not _log._sinks:  # a runtime has never passed the options
-        from nri.v1bridge.options import BridgeOptions
-
         _log.use(_sinks(BridgeOptions(), launched=True))
     _log.drain()
     atexit.unregister(logging.shutdown)  # it would wait for a sink that blocks
@@ -291,8 +285,9 @@ def _own_file(path: str, size: int) -> Make:
         directory = os.path.dirname(path)
         os.makedirs(directory, mode=0o700, exist_ok=True)
         status = os.lstat(directory)
-        if not stat.S_ISDIR(status.st_mode) or (wrong := trust.judge(status)):
-            raise PermissionError(1, f"its directory {wrong if stat.S_ISDIR(status.st_mode) else 'is no directory'}")
+        wrong = trust.judge(status) if stat.S_ISDIR(status.st_mode) else "is no directory"
+        if wrong:
+            raise PermissionError(1, f"its directory {wrong}")
         return _PrivateRotatingFile(path, maxBytes=size, backupCount=OLD_FILES)
 
     return make

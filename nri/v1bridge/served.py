@@ -89,6 +89,7 @@ class Served:
         self._late.drop()
         self._unproven = {}
         found = missed.find(pods, containers, self._record)
+        each_missed = [each for pod in found.missed for each in pod]
         if self._is_ending:
             return
         what = f"late: {found.counted()} started while no bridge was connected"
@@ -97,17 +98,16 @@ class Served:
         if not self._clients.options.late_create:
             means = 'no plugin runs for them ("lateCreate": false)'
             if self._clients.current().config.plugins:
-                for each in [each for pod in found.missed for each in pod]:
-                    self._ledger.runs_without(
-                        each.name, each.request, 'it started without the bridge ("lateCreate": false)'
-                    )
+                for each in each_missed:
+                    why = 'it started without the bridge ("lateCreate": false)'
+                    self._ledger.runs_without(each.name, each.request, why)
         elif not self._clients.configuration.is_known:
             means = "no plugin runs for them without a valid configuration; the next synchronization finds them again"
             level = logging.ERROR
         elif not self._clients.current().config.plugins:
             means = "no plugin is configured for them"
             level = logging.INFO
-            for each in [each for pod in found.missed for each in pod]:
+            for each in each_missed:
                 self._record.add(each.request.id)
         else:
             self._unproven = found.unproven

@@ -441,6 +441,27 @@ def test_a_daemon_that_sees_other_files_is_not_judged_by_these(node: ScratchNode
     assert finding.level == "unseen"
 
 
+def test_a_socket_of_another_network_namespace_is_not_in_our_table(node: ScratchNode) -> None:
+    node.well().link("/proc/self/ns/net", "net:[1]")
+    node.link("/proc/700/ns/net", "net:[2]")
+    node.write("/proc/net/unix", "Num RefCount Protocol Flags Type St Inode Path\n")
+    assert node.faults() == []
+    assert [each.text for each in node.found("socket")] == ["/var/run/nri/nri.sock of containerd 1.7.24 exists"]
+
+
+def test_a_node_with_many_processes_sockets_and_mounts_is_seen_whole(node: ScratchNode) -> None:
+    node.well()
+    unix, mounts = node.path("/proc/net/unix"), node.path("/proc/self/mountinfo")
+    node.write(
+        "/proc/net/unix", "0000: 00000003 00000000 00000000 0001 03 9 /run/other\n" * 40_000 + unix.read_text()
+    )
+    node.write("/proc/self/mountinfo", "31 23 0:27 / /mnt rw - tmpfs tmpfs rw\n" * 40_000 + mounts.read_text())
+    for pid in range(1001, 2101):  # names that come before 700
+        node.path(f"/proc/{pid}").mkdir()
+    assert node.faults() == []
+    assert [each.text for each in node.found("socket")] == ["containerd 1.7.24 listens on /var/run/nri/nri.sock"]
+
+
 def test_an_old_bridge_beside_new_binaries_is_named(node: ScratchNode) -> None:
     (note,) = node.well().found("old-bridge")
     assert note.text.startswith("it is v1bridge 0.9.0 (commit 3f2c1ab), and this is nri ")
