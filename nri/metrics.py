@@ -22,8 +22,8 @@ from prometheus_client.metrics_core import (
 from prometheus_client.registry import Collector
 
 from nri.errors import escape
-from nri.status.client import AskError, status
-from nri.status.shape import CONNECTED, ERROR, KILLED, OK, PASSED_OVER
+from nri.status.client import UNUSABLE, AskError, status, unusable
+from nri.status.judging import CONNECTED, ERROR, KILLED, OK, PASSED_OVER
 
 PREFIX = "nri_v1bridge_"
 
@@ -54,19 +54,20 @@ class BridgeCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics; those without a sample are left out."""
-        document: Document | None = None
+        found: list[Metric] = []
         reason = ""
         try:
-            document = status(self._path)
+            found = [*families(status(self._path))]
         except AskError as error:
             reason = str(error)
+        except UNUSABLE as error:
+            reason = str(unusable(self._path, error))
         if reason != self._reason:
             self._reason = reason
             self._report(reason or "the bridge answers again")
         help_text = "1 if the bridge has answered on its status socket, else 0; then this is its only series."
-        yield GaugeMetricFamily(PREFIX + "up", help_text, float(document is not None))
-        if document is not None:
-            yield from (family for family in families(document) if family.samples)
+        yield GaugeMetricFamily(PREFIX + "up", help_text, float(not reason))
+        yield from (family for family in found if family.samples)
 
 
 def families(document: Document) -> Iterator[Metric]:

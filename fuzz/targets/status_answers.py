@@ -6,8 +6,7 @@ from __future__ import annotations
 
 import json
 
-from nri.status import shape
-from nri.status.client import AskError, read
+from nri.status.client import UNUSABLE, AskError, read, unusable
 from nri.status.judging import DEGRADED, MAX_LINE, WELL, Thresholds, judge
 from nri.status.layout import WIDTH
 from nri.status.page import page
@@ -26,14 +25,18 @@ def check(data: bytes) -> None:
         return
     assert document == json.loads(data)
     lines = []
-    if not shape.STATUS(document, ""):
+    try:
         verdict = judge(document, STRICT)
         assert verdict.code in (WELL, DEGRADED)
         assert verdict.line.isprintable()
         assert len(verdict.line.encode()) <= MAX_LINE
-        lines = page(document, verdict)
-    if not shape.EXCHANGES(document, ""):
+        lines += page(document, verdict)
+    except UNUSABLE as error:
+        assert str(unusable("/a.sock", error)).isprintable()
+    try:
         lines += pod_page(document)
+    except UNUSABLE as error:
+        assert str(unusable("/a.sock", error)).isprintable()
     for line in lines:
         assert len(line) <= WIDTH, line
         assert line.isprintable(), line
@@ -78,10 +81,19 @@ _STATUS = {
         "options": {},
     },
     "runtime": {"name": "containerd", "version": "v2", "nri": "0.8", "since": 1, "connections": 2},
-    "configuration": {"files": ["/a"], "valid": False, "faults": ["x"], "since": 1, "rejectedSince": 2},
+    "configuration": {
+        "files": ["/a"],
+        "hash": "abc",
+        "valid": False,
+        "faults": ["x"],
+        "since": 1,
+        "rejectedSince": 2,
+    },
     "plugins": [_PLUGIN],
     "events": [_EVENT],
     "lateCreates": {"waiting": 0, "running": 0, "succeeded": 0, "failed": 0},
+    "withoutPlugins": [{"id": "a", "pod": "a/b", "container": None, "plugin": None, "since": 1, "why": "e"}],
+    "inProgress": {"event": "StartContainer", "name": "a/b/c", "seconds": 1.5, "allowed": 2},
     "log": {"to": None, "lost": 0},
 }
 _PART = {

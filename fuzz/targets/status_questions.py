@@ -10,7 +10,9 @@ from typing import Any
 
 from nri.client import PluginError, Step
 from nri.config.entries import PluginEntry
-from nri.status import shape
+from nri.status.judging import judge
+from nri.status.page import page
+from nri.status.pod_page import pod_page
 from nri.types import gojson
 from nri.types.v1 import Request
 from nri.v1bridge.clients import Clients
@@ -45,8 +47,7 @@ def check(data: bytes) -> None:
         assert json.loads(refusal(str(error)))["protocol"] == PROTOCOL
         return
     asked: Any = gojson.loads(data)
-    expected = shape.EXCHANGES if asked["get"] == "pod" else shape.STATUS
-    assert expected(answer, "") == ""
+    assert pod_page(answer) if asked["get"] == "pod" else page(answer, judge(answer))
     if asked["get"] == "pod":
         assert (answer["namespace"], answer["name"]) == (asked["namespace"], asked["name"])
         is_served = (asked["namespace"], asked["name"]) == ("default", "web")

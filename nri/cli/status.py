@@ -121,6 +121,12 @@ def status(
     in_one_line = watch is not None
 
     def show() -> str:
+        try:
+            return shown()
+        except client.UNUSABLE as error:
+            raise client.unusable(path, error) from None
+
+    def shown() -> str:
         if pod is not None:
             answer = client.exchanges(*pod, path)
             return _json(answer, in_one_line) if as_json else "\n".join(pod_page(answer))

@@ -31,6 +31,7 @@ from nri.places import CONTAINERD_CONF_FILE, DEFAULT_SOCKET, RUNTIME_OPTIONS_FIL
 from nri.process import watchdog
 from nri.runtime.options import load as load_runtime_options
 from nri.status import AskError, NoBridgeError, judge, status
+from nri.status.client import UNUSABLE, unusable
 from nri.types.gojson import shorten
 from nri.v1bridge.log import IDENTIFIER
 from nri.v1bridge.options import BridgeOptions
@@ -344,15 +345,18 @@ class _Examination:
 
     def status(self) -> None:
         """What the bridge says of itself; without an answer, whether one is expected."""
+        path = self.node.root + beside(self._options.record_file, ".sock")
         try:
-            document = status(self.node.root + beside(self._options.record_file, ".sock"))
+            self._look_at_status(status(path))
+        except UNUSABLE as error:
+            self._add(NOTE, "unusable", str(unusable(path, error)).removeprefix(self.node.root), self._restart())
         except NoBridgeError as error:
             self._without_bridge(str(error).removeprefix(self.node.root))
-            return
         except AskError as error:
             level = FAULT if self._outside or self._launched else UNSEEN
             self._add(level, "hangs", f"the bridge does not answer: {error}", self._restart())
-            return
+
+    def _look_at_status(self, document: dict[str, Any]) -> None:
         bridge = document["bridge"]
         self._log_file = str(document["log"]["to"] or "")
         self._add(OK, "answers", f"process {bridge['pid']} is v1bridge {bridge['version']}: {bridge['state']}")

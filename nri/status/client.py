@@ -1,8 +1,9 @@
 """Asks the bridge of this node, on its status socket. The protocol: docs/status.md.
 
-It promises an answer that is complete, of this protocol and of the documented shape, or an error. It does not trust
-the peer: the socket must be root's or our own user's, in a place where no other user can put one, and so must be the
-process that listens; an answer is bounded in bytes and in time.
+It promises an answer that is complete and of this protocol, or an error. It does not trust the peer: the socket must
+be root's or our own user's, in a place where no other user can put one, and so must be the process that listens; an
+answer is bounded in bytes and in time. The bridge may be of another build than its reader: what lacks a documented
+key, or has another kind of value there, raises one of :data:`UNUSABLE` in the reader, which shows :func:`unusable`.
 
 A probe imports this module every few seconds: so ``_socket``, since ``socket`` would import ``enum``.
 """
@@ -20,7 +21,6 @@ from nri import peer, trust
 from nri.errors import NRIError, bounded, escape
 from nri.filekind import describe
 from nri.places import DEFAULT_RECORD_FILE, beside
-from nri.status import shape
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,6 +38,9 @@ TIMEOUT = 5.0
 MAX_ASKED, MAX_ANSWER = 4096, 32 * 1024 * 1024
 """Bytes of a request and of an answer. The exchanges that a bridge keeps, 4 MiB, can be six times that as JSON."""
 
+UNUSABLE = (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, OSError)
+"""What a reader of a document raises that is not as documented."""
+
 _CLOEXEC = 0o2000000  # SOCK_CLOEXEC
 _PIECE = 256 * 1024
 
@@ -51,19 +54,27 @@ class NoBridgeError(AskError):
 
 
 def status(path: str = DEFAULT_STATUS_SOCKET, timeout: float = TIMEOUT) -> dict[str, Any]:
-    """Return the status of the bridge. It has every documented key, of the documented type.
+    """Return the status of the bridge.
 
-    :raises AskError: see :func:`ask`; or the answer has another shape.
+    :raises AskError: see :func:`ask`.
     """
-    return _of_shape(shape.STATUS, ask(path, {"get": "status"}, timeout), path)
+    return ask(path, {"get": "status"}, timeout)
 
 
 def exchanges(
     namespace: str, name: str, path: str = DEFAULT_STATUS_SOCKET, timeout: float = TIMEOUT
 ) -> dict[str, Any]:
     """Return the last exchanges with a pod, as :func:`status` returns the status."""
-    request = {"get": "pod", "namespace": namespace, "name": name}
-    return _of_shape(shape.EXCHANGES, ask(path, request, timeout), path)
+    return ask(path, {"get": "pod", "namespace": namespace, "name": name}, timeout)
+
+
+def unusable(path: str, error: BaseException) -> AskError:
+    """Return the error for an answer that is not as documented.
+
+    :param error: one of :data:`UNUSABLE`.
+    """
+    why = escape(bounded(f"{type(error).__name__}: {error}", 200))
+    return AskError(f"{path}: the answer cannot be used ({why}): use the nri of the bridge's version")
 
 
 def ask(path: str, request: dict[str, Any], timeout: float = TIMEOUT) -> dict[str, Any]:
@@ -191,12 +202,6 @@ def _described(value: object) -> str:
 
 def _refuse(word: str) -> NoReturn:
     raise ValueError(word)
-
-
-def _of_shape(expected: shape.Rule, answer: dict[str, Any], path: str) -> dict[str, Any]:
-    if wrong := expected(answer, ""):
-        raise AskError(f"{path}: the answer cannot be used: {wrong}")
-    return answer
 
 
 def _reason(error: OSError | ValueError) -> str:

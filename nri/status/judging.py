@@ -7,11 +7,18 @@ Counters never go down while a bridge runs, so they are judged only against thre
 from __future__ import annotations
 
 from nri.errors import bounded, escape
-from nri.status.shape import CONNECTED, OK, OUTCOMES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+OUTCOMES = ("ok", "error", "killed", "passedOver")
+"""The outcomes of a plugin's run, as the bridge writes them (:mod:`nri.client.chain`)."""
+
+OK, ERROR, KILLED, PASSED_OVER = OUTCOMES
+
+CONNECTED = "connected"
+"""The state of a bridge that has a runtime; otherwise it is ``connecting``."""
 
 WELL, DEGRADED, NO_BRIDGE = 0, 1, 2
 """The codes of a verdict; exit statuses of ``nri status --check``."""

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from nri.errors import escape
-from nri.status.judging import WELL, Verdict
+from nri.status.judging import CONNECTED, OUTCOMES, WELL, Verdict
 from nri.status.layout import date, labelled, number, quantile, since, table, wrapped
-from nri.status.shape import CONNECTED, OUTCOMES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from nri.status.judging import ERROR, KILLED, OK, PASSED_OVER
 from nri.status.layout import date, milliseconds, wrapped
-from nri.status.shape import ERROR, KILLED, OK, PASSED_OVER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -42,11 +42,14 @@ class Probe:
 
     def judge(self) -> Verdict:
         """Ask the bridge, and return the verdict."""
+        path = ""
         try:
             path = socket_path(self.socket, self.options_file)
             return judge(client.status(path), self.thresholds)
         except client.AskError as error:
             return Verdict(NO_BRIDGE, [str(error)])
+        except client.UNUSABLE as error:
+            return Verdict(NO_BRIDGE, [str(client.unusable(path, error))])
 
 
 def socket_path(socket: str, options_file: str) -> str:

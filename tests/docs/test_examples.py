@@ -45,13 +45,12 @@ from nri.plugins.ulimit_adjuster import UlimitAdjuster
 from nri.runtime.options import load as load_runtime_options
 from nri.skel import Plugin
 from nri.skel.process import answer_of, schema_of
-from nri.status import shape
 from nri.status.judging import judge
 from nri.status.page import page as status_page
 from nri.status.pod_page import pod_page
 from nri.types.v1 import EXTENSIONS, Request, Result, Spec
 from nri.v1bridge import BridgeOptions, OptionsError
-from tests.support import page_examples
+from tests.support import page_examples, status_documents
 
 ROOT = Path(__file__).parent.parent.parent
 PAGES = [
@@ -214,8 +213,16 @@ def check_runtime_options(_: Any, file: Path) -> None:
 
 
 def check_status_document(value: Any, _: Path) -> None:
-    rule = shape.STATUS if "bridge" in value else shape.EXCHANGES
-    assert not (fault := rule(value, "")), fault
+    if "bridge" not in value:
+        assert pod_page(value)
+        return
+    expected = status_documents.healthy()
+    assert value.keys() == expected.keys()
+    for part in ("bridge", "runtime", "configuration", "lateCreates", "log"):
+        assert value[part].keys() == expected[part].keys(), part
+    for part in ("plugins", "events"):
+        assert value[part][0].keys() == expected[part][0].keys(), part
+    assert status_page(value, judge(value))
 
 
 KINDS = [

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from nri.client import chain
-from nri.status import shape
-from nri.status.judging import DEGRADED, MAX_LINE, NO_BRIDGE, WELL, Thresholds, Verdict, judge
+from nri.status.judging import DEGRADED, MAX_LINE, NO_BRIDGE, OUTCOMES, WELL, Thresholds, Verdict, judge
 from tests.support import status_documents as documents
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ def with_configuration(**changes: Any) -> Callable[[], dict[str, Any]]:
 
 
 def test_outcomes_are_those_of_the_bridge() -> None:
-    assert shape.OUTCOMES == chain.OUTCOMES
+    assert OUTCOMES == chain.OUTCOMES
 
 
 def reconnecting() -> dict[str, Any]:
@@ -92,7 +91,6 @@ def in_progress(seconds: float, allowed: float | None) -> Callable[[], dict[str,
 )
 def test_a_status_is_judged_by_what_is_now(make: Callable[[], dict[str, Any]], line: str) -> None:
     document = make()
-    assert shape.STATUS(document, "") == ""
     verdict = judge(document)
     assert verdict.line == line
     assert verdict.code == (WELL if line.startswith("well") else DEGRADED)
