@@ -14,7 +14,7 @@ import pytest
 from harness.containerd.bridged import configure, prepared
 from harness.containerd.enclosure import CommandFailedError
 from harness.containerd.instance import Containerd, Release
-from tests.support.waiting import wait_until
+from tests.support.waiting import SOON, wait_until
 
 pytestmark = pytest.mark.runtime
 
@@ -84,7 +84,7 @@ def test_a_node_with_a_bridge_that_containerd_has_launched_is_well(bridged: Cont
     name = f"containerd {version(bridged.release)}"
     assert f"{name}: the bridge, launched as /opt/nri/plugins/10-v1bridge" in texts(found, "way")
     assert f"{name} listens on /var/run/nri/nri.sock" in texts(found, "socket")
-    assert found["log"]
+    assert wait_until(lambda: diagnose(bridged)["log"], SOON)  # it has a thread of its own
 
 
 def test_nri_that_is_off_is_found(bridged: Containerd) -> None:

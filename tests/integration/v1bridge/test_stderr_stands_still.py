@@ -97,10 +97,21 @@ def test_pods_start_and_it_ends_when_it_is_told_to(
             node.close()
 
 
+def says(stderr: Ends, text: str) -> None:
+    """Wait for a text in the log, which has a thread of its own."""
+    said: list[str] = []
+
+    def is_there() -> bool:
+        said.append(stderr.read())
+        return text in "".join(said)
+
+    assert wait_until(is_there, SOON), "".join(said)
+
+
 def serves_and_ends(host: Host, node: Outside, stderr: Ends) -> None:
     chatty(host)
     assert node.start() == ""
-    assert "says state=create container=default/web/app id=1f92 plugin=chatty line=1\n" in stderr.read()
+    says(stderr, "says state=create container=default/web/app id=1f92 plugin=chatty line=1\n")
     stderr.fill()
     for _ in range(20):
         assert node.start() == ""
@@ -174,7 +185,7 @@ def test_in_the_background_of_a_terminal_that_lets_nobody_write_it_is_not_stoppe
         try:
             chatty(host)
             assert node.start() == ""
-            assert "says state=create" in stderr.read()
+            says(stderr, "says state=create")
             assert node.end() == 0
         finally:
             node.close()
