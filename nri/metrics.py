@@ -109,7 +109,7 @@ def families(document: Document) -> Iterator[Metric]:
     text = "Late creates that have ended, by outcome: succeeded, failed."
     yield _counter("late_creates_total", text, ended, ("outcome",))
     text = "Pods and containers that run without their plugins, or without one of them."
-    yield _number("without_plugins", text, len(document["withoutPlugins"]))
+    yield _number("without_plugins", text, len({each["id"] for each in document["withoutPlugins"]}))
     yield _counter("log_lines_lost_total", "Lines that the log could not take.", [((), document["log"]["lost"])])
 
 

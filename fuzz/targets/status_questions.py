@@ -16,6 +16,7 @@ from nri.status.pod_page import pod_page
 from nri.types import gojson
 from nri.types.v1 import Request
 from nri.v1bridge.clients import Clients
+from nri.v1bridge.event_log import EventLines, EventLog
 from nri.v1bridge.ledger import Ledger
 from nri.v1bridge.options import BridgeOptions
 from nri.v1bridge.served import Served
@@ -30,7 +31,9 @@ def _status() -> Status:
     clients, ledger = Clients(options), Ledger(["StartContainer"])
     step = Step(PluginEntry(type="clearcfs"), b'{"id": "a\xff"}')
     step.error = PluginError("clearcfs", "no cgroup")
-    ledger.ran("default/web/app", Request(state="create", id="a\x1b"), "StartContainer", [step], 0.1, "no cgroup")
+    lines = EventLines(EventLog(), Request(state="create", id="a\x1b"), "default/web/app", "StartContainer")
+    lines.steps.append(step)
+    ledger.ran(lines, 0.1, "no cgroup")
     return Status(clients, Served(clients, ledger, None), ledger)
 
 
@@ -40,7 +43,7 @@ STATUS = _status()
 def check(data: bytes) -> None:
     """Ask, and read the answer."""
     try:
-        answer = json.loads(b"".join(STATUS.answer(data)))
+        answer = json.loads(STATUS.answer(data))
     except QuestionError as error:
         assert "expected " in str(error)
         assert len(str(error)) < 500

@@ -40,6 +40,8 @@ def _facts(document: dict[str, Any]) -> Iterator[str]:
     if document["lateCreates"] is not None:
         late = [f"{count} {state}" for state, count in document["lateCreates"].items() if isinstance(count, int)]
         yield from labelled("late creates", ", ".join(late))
+    if document["record"] is not None and document["record"]["fault"] is not None:
+        yield from labelled("record", document["record"]["fault"])
     if document["log"] is not None:
         lost = document["log"]["lost"]
         yield from labelled("log", f"to {document['log']['to'] or 'nowhere'}; {lost} lines lost")
@@ -111,11 +113,12 @@ def _errors(document: dict[str, Any]) -> Iterator[str]:
 def _without(document: dict[str, Any]) -> Iterator[str]:
     found = document["withoutPlugins"]
     if found:
-        yield f"without their plugins ({len(found)})"
+        yield f"without their plugins ({len({each['id'] for each in found})})"
     for each in found[-MAX_WITHOUT:]:
         name = f"{each['pod']}{'/' + each['container'] if each['container'] else ''}"
         plugin = f" {each['plugin']}:" if each["plugin"] else ""
-        yield from wrapped(f"{name}, since {date(each['since'])}:{plugin} {each['why']}", "- ", "  ")
+        since_when = f"{each['state']} of {name}, since {date(each['since'])}"
+        yield from wrapped(f"{since_when}:{plugin} {each['why']}", "- ", "  ")
 
 
 def _events(document: dict[str, Any]) -> Iterator[str]:

@@ -43,6 +43,7 @@ def document(
         "plugins": [*plugins],
         "events": [],
         "lateCreates": None,
+        "record": None,
         "withoutPlugins": [],
         "inProgress": None,
         "log": None,

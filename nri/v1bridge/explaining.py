@@ -73,7 +73,7 @@ class Explainer:
         return self._thread is None
 
     def _run(self) -> None:
-        with considerate():
+        with _considerate():
             while True:
                 with self._lock:
                     if self._next is None:
@@ -92,7 +92,7 @@ class Explainer:
 
 
 @contextmanager
-def considerate() -> Iterator[None]:
+def _considerate() -> Iterator[None]:
     """Make this thread yield the interpreter more often while it computes, so that events are not delayed."""
     if not _interval.acquire(blocking=False):
         yield  # another thread has set the interval

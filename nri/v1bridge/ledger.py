@@ -1,129 +1,73 @@
-"""What the bridge has done, for those who ask over the status socket.
+"""What the bridge has done, for its status: counts of events and of runs, and the last exchanges with pods.
 
 An event leaves a note, which is one append to a list. Its thread enters the notes after the runtime has its answer,
-unless another thread is at it. So no event waits for a reader, and a reader waits for microseconds.
+unless another thread is at it. So no event waits for a reader. Counts and exchanges are kept as docs/status.md has
+them, and read under one lock.
 """
 
 from __future__ import annotations
 
 import threading
 import time
+from bisect import bisect_left
 from collections import deque
-from typing import TYPE_CHECKING, Any, NamedTuple
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
+from nri.client.chain import OUTCOMES
 from nri.errors import bounded, escape
-from nri.types.v1 import State
-from nri.v1bridge.counts import MAX_ERROR, MAX_PLUGINS, EventCounts, PluginCounts
-from nri.v1bridge.exchanges import MOST, PodExchange, split_name
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator
 
     from nri.client import Step
-    from nri.types.v1 import Request
+    from nri.v1bridge.event_log import EventLines
     from nri.v2.ttrpc import Call
 
-MAX_NAME = 1024
-"""Bytes of the name of a pod and container that are kept."""
+BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+"""Upper bounds of the histograms, in seconds: from a resident plugin to more than a runtime's timeout."""
 
-MAX_WITHOUT = 1000
-"""Pods and containers that run without their plugins, as the status lists them; the oldest are dropped."""
+MAX_EXCHANGES, MAX_TEXT = 256, 2048
+"""Exchanges that are kept, the oldest are dropped; and bytes of a request, a result or an error in one."""
 
+MAX_PLUGINS = 256
+"""Plugins, by type and file, whose runs are counted; the counts of the one that ran longest ago are dropped."""
 
-class _Answered(NamedTuple):
-    """The note of an event of the runtime."""
-
-    event: str
-    seconds: float
-    waiting: float
-    allowed: float | None
-    has_failed: bool
-    is_late: bool
-
-
-class _Run(NamedTuple):
-    """The note of a chain."""
-
-    name: str
-    request: Request
-    event: str
-    steps: Sequence[Step]
-    time: float
-    seconds: float
-    error: str
+MAX_ERROR, MAX_NAME = 1024, 1024
+"""Bytes of a plugin's last error, and of the name of a pod and container."""
 
 
 class Ledger:
-    """Counts events and runs, and keeps the last exchanges. All methods may be called from any thread.
+    """Counts events and runs, and keeps the last exchanges. Any thread may note; what is read needs :meth:`reading`.
 
     :param events: the names of the events to come, which are counted from 0.
     """
 
     def __init__(self, events: Iterable[str] = ()) -> None:
-        self._notes: deque[_Answered | _Run] = deque()
+        self._notes: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
         self._entering = threading.Lock()
-        self._events = {event: EventCounts() for event in events}
-        self._plugins: dict[tuple[str, str], PluginCounts] = {}  # by type and file, the latest last
-        self._exchanges: deque[PodExchange] = deque(maxlen=MOST)
-        self._forgotten = 0  # exchanges
-        self._without: dict[str, dict[str, Any]] = {}  # by id
+        self._events = {event: _event(event) for event in events}
+        self._plugins: dict[tuple[str, str], dict[str, Any]] = {}  # by type and file, the latest last
+        self._exchanges: deque[tuple[str, dict[str, Any]]] = deque(maxlen=MAX_EXCHANGES)  # each with NAMESPACE/POD
+        self.forgotten = 0
+        """Exchanges that are not kept any more."""
 
     def answered(self, call: Call) -> None:
         """Note that an event has been answered."""
         allowed = None if call.deadline is None else call.deadline - call.received
         seconds, waiting = call.answered - call.received, call.begun - call.received
-        self._notes.append(_Answered(call.event, seconds, waiting, allowed, call.has_failed, call.is_late))
+        self._notes.append(
+            (self._enter_event, (call.event, seconds, waiting, allowed, call.has_failed, call.is_late))
+        )
 
-    def ran(self, name: str, request: Request, event: str, steps: Sequence[Step], seconds: float, error: str) -> None:
-        """Note the outcome of a chain that had plugins.
+    def ran(self, lines: EventLines, seconds: float, error: str) -> None:
+        """Note the outcome of a chain.
 
-        :param name: ``NAMESPACE/POD[/CONTAINER]``.
-        :param event: the runtime's event; "" for a late create.
+        :param seconds: that all of its plugins took.
         :param error: what the runtime is answered, "" without an error.
         """
-        if steps:
-            self._notes.append(_Run(name, request, event, steps, time.time(), seconds, error))
-            if request.state == State.CREATE:
-                self._note_create(name, request, steps, error)
-
-    def runs_without(self, name: str, request: Request, why: str, plugin: str | None = None) -> None:
-        """Note that a pod or container runs without its plugins, or one of them; the first reason counts."""
-        pod, container = split_name(name)
-        self._without.setdefault(
-            request.id,
-            {
-                "id": request.id,
-                "pod": pod,
-                "container": container or None,
-                "plugin": plugin,
-                "since": round(time.time(), 3),
-                "why": bounded(escape(why), MAX_ERROR),
-            },
-        )
-        while len(self._without) > MAX_WITHOUT:
-            self._without.pop(next(iter(self._without)), None)
-
-    def forget(self, id_: str) -> None:
-        """Note that a pod or container has ended."""
-        self._without.pop(id_, None)
-
-    def keep(self, existing: Collection[str]) -> None:
-        """Forget all but the *existing* ids."""
-        self._without = {id_: each for id_, each in list(self._without.items()) if id_ in existing}
-
-    def without(self) -> list[dict[str, Any]]:
-        """Return the pods and containers that run without their plugins, as the status has them."""
-        return list(self._without.values())
-
-    def _note_create(self, name: str, request: Request, steps: Sequence[Step], error: str) -> None:
-        """Note a ``create`` after which a container runs; one that has failed for an event is refused."""
-        failed = [(step.plugin.type, step.error.reason) for step in steps if step.error is not None]
-        if not failed:
-            self.forget(request.id)
-        elif not error or request.late:
-            kind = "the late create has failed" if error else "its failure is ignored"
-            plugin, why = failed[-1]
-            self.runs_without(name, request, f"{kind}: {why}", plugin)
+        if lines.steps:
+            self._notes.append((self._enter_chain, (lines, time.time(), seconds, error)))
 
     def enter(self) -> None:
         """Enter the notes, unless another thread is at it."""
@@ -133,48 +77,105 @@ class Ledger:
             finally:
                 self._entering.release()
 
-    def events(self) -> list[dict[str, Any]]:
-        """Return the events as the status has them, by name."""
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Enter the notes, and hold the others back: what is read meanwhile fits together."""
         with self._entering:
             self._enter()
-            return [{"event": event, **counts.to_value()} for event, counts in sorted(self._events.items())]
+            yield
+
+    def events(self) -> list[dict[str, Any]]:
+        """Return the events as the status has them, by name."""
+        return [self._events[event] for event in sorted(self._events)]
 
     def runs(self, plugin: str, source: str) -> dict[str, Any]:
         """Return what is counted for a plugin, as the status has it."""
-        with self._entering:
-            self._enter()
-            return self._plugins.get((plugin, source), _NONE).to_value()
+        return self._plugins.get((plugin, source)) or _runs()
 
-    def exchanges(self, pod: str) -> tuple[list[PodExchange], int]:
-        """Return the exchanges with a pod, and how many of all pods are forgotten.
-
-        :param pod: ``NAMESPACE/POD``.
-        """
-        with self._entering:
-            self._enter()
-            return [each for each in self._exchanges if each.pod == pod], self._forgotten
+    def exchanges(self, pod: str) -> list[dict[str, Any]]:
+        """Return the exchanges with a pod, ``NAMESPACE/POD``, as the status has them."""
+        return [exchange for each, exchange in self._exchanges if each == pod]
 
     def _enter(self) -> None:
         while self._notes:
-            note = self._notes.popleft()
-            if isinstance(note, _Answered):
-                counts = self._events.setdefault(note.event, EventCounts())
-                counts.add(note.seconds, note.waiting, note.allowed, has_failed=note.has_failed, is_late=note.is_late)
-            else:
-                self._enter_run(note)
+            enter, arguments = self._notes.popleft()
+            enter(*arguments)
 
-    def _enter_run(self, note: _Run) -> None:
-        name = note.name if len(note.name) < MAX_NAME // 4 else bounded(note.name, MAX_NAME)
-        exchange = PodExchange.of(name, note.request, note.event, note.steps, note.time, note.seconds, note.error)
-        self._forgotten += len(self._exchanges) == MOST
-        self._exchanges.append(exchange)
-        for part in exchange.parts:
-            key = part.plugin, part.source
-            counts = self._plugins.pop(key, None) or PluginCounts()
-            self._plugins[key] = counts
-            counts.add(exchange, part.outcome, part.seconds, part.error)
+    def _enter_event(
+        self, event: str, seconds: float, waiting: float, allowed: float | None, has_failed: bool, is_late: bool
+    ) -> None:
+        counts = self._events.setdefault(event, _event(event))
+        counts["answered"] += 1
+        counts["errors"] += has_failed
+        counts["late"] += is_late
+        counts["nearDeadline"] += allowed is not None and seconds > allowed / 2
+        _add(counts["seconds"], seconds)
+        _add(counts["waiting"], waiting)
+
+    def _enter_chain(self, lines: EventLines, at: float, seconds: float, error: str) -> None:
+        request = lines.request
+        pod, container = split_name(bounded(lines.name, MAX_NAME))
+        exchange = {
+            "time": round(at, 3),
+            "state": str(request.state),
+            "event": lines.event or None,
+            "id": escape(request.id),
+            "container": container or None,
+            "late": request.late,
+            "seconds": round(seconds, 6),
+            "error": error or None,
+            "plugins": [_part(step) for step in lines.steps],
+        }
+        self.forgotten += len(self._exchanges) == MAX_EXCHANGES
+        self._exchanges.append((pod, exchange))
+        about = {"time": exchange["time"], "state": exchange["state"], "pod": pod, "container": container or None}
+        for step in lines.steps:
+            key = step.plugin.type, step.plugin.source
+            runs = self._plugins.pop(key, None) or _runs()
+            self._plugins[key] = runs
+            runs["runs"].setdefault(exchange["state"], dict.fromkeys(OUTCOMES, 0))[step.outcome] += 1
+            _add(runs["seconds"], step.seconds)
+            runs["last"] = step.outcome
+            if step.error is not None:
+                runs["lastError"] = about | {"error": bounded(escape(step.error.reason), MAX_ERROR)}
         while len(self._plugins) > MAX_PLUGINS:
             del self._plugins[next(iter(self._plugins))]
 
 
-_NONE = PluginCounts()
+def split_name(name: str) -> tuple[str, str]:
+    """Return ``NAMESPACE/POD`` and the container, "" for the sandbox, of ``NAMESPACE/POD[/CONTAINER]``."""
+    namespace, _, rest = name.partition("/")
+    pod, _, container = rest.partition("/")
+    return f"{namespace}/{pod}", container
+
+
+def _histogram() -> dict[str, Any]:
+    return {"bounds": BOUNDS, "counts": [0] * (len(BOUNDS) + 1), "sum": 0.0}
+
+
+def _add(histogram: dict[str, Any], seconds: float) -> None:
+    histogram["counts"][bisect_left(BOUNDS, seconds)] += 1
+    histogram["sum"] += seconds
+
+
+def _event(name: str) -> dict[str, Any]:
+    counts = dict.fromkeys(("answered", "errors", "late", "nearDeadline"), 0)
+    return {"event": name, **counts, "seconds": _histogram(), "waiting": _histogram()}
+
+
+def _runs() -> dict[str, Any]:
+    return {"runs": {}, "seconds": _histogram(), "last": None, "lastError": None}
+
+
+def _part(step: Step) -> dict[str, Any]:
+    """Return one plugin's part of an exchange. A text may be cut within a character."""
+    result = step.stdout[:MAX_TEXT].decode("utf-8", "replace")
+    return {
+        "plugin": step.plugin.type,
+        "binary": step.binary or None,
+        "seconds": round(step.seconds, 6),
+        "outcome": step.outcome,
+        "request": step.request[:MAX_TEXT].decode("utf-8", "replace"),
+        "result": result or None,
+        "error": None if step.error is None else bounded(step.error.reason, MAX_TEXT),
+    }

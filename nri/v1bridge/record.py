@@ -1,28 +1,34 @@
-"""The record of what was served: the ids of the sandboxes and containers whose ``create`` ended without an error.
+"""The record: which sandboxes and containers were served, and which of them run without their plugins.
 
-It is in memory, and in a file that outlives the bridge but not the machine: one id a line, appended with one write.
-An id is written after its chain has succeeded, so a bridge that is killed meanwhile leaves a container that counts as
-not served. The file is read with suspicion: it is bounded, belongs to root or to our user, and is no link; lines that
-are not ids are ignored. A file that cannot be read counts as empty, and one that cannot be written is reported once;
-neither is ever the error of an event.
+It is in memory, and in a file that outlives the bridge but not the machine. A line is appended with one write: the id
+whose ``create`` ended without an error; the id and ``.setup``, the same for ``setup``; or a JSON object, an entry of
+``withoutPlugins`` in docs/status.md. An id is written after its chain has succeeded, so a bridge that is killed
+meanwhile leaves a container that counts as not served. The file is read with suspicion: it is bounded, belongs to
+root or to our user, and is no link; other lines are ignored. A file that cannot be read counts as empty, and one that
+cannot be written is reported once, and in the status; neither is ever the error of an event.
 """
 
 from __future__ import annotations
 
 import errno
+import json
 import logging
 import os
 import re
 import stat
 import threading
-from typing import TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, Any
 
 from nri import trust
-from nri.errors import NRIError, escape
+from nri.errors import NRIError, bounded, escape
 from nri.filekind import describe
+from nri.v1bridge.ledger import MAX_ERROR, split_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
+
+    from nri.types.v1 import Request
 
 MAX_SIZE = 16 * 1024 * 1024
 """Bytes of a file that is read. It has 65 for each container, and is rewritten when most of them are gone."""
@@ -30,9 +36,14 @@ MAX_SIZE = 16 * 1024 * 1024
 MAX_IDS = 100_000
 """Ids that are remembered; beyond that the oldest one is forgotten. A node has some thousands."""
 
+MAX_WITHOUT = 1000
+"""Pods and containers that run without their plugins; beyond that the oldest one is forgotten."""
+
 SPARE = 5_000
 """Lines of ids that are forgotten, beyond which the file is rewritten."""
 
+_Key = tuple[str, str, str | None]
+_SETUP = ".setup"
 _ID = re.compile(rb"[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
 _APPEND = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
@@ -50,10 +61,11 @@ class Record:
     def __init__(self) -> None:
         self._path = ""
         self._ids: dict[str, None] = {}  # in the order in which they were served
+        self._without: dict[_Key, dict[str, Any]] = {}
         self._fd = -1
         self._lines = 0
         self._is_torn = False  # the file ends in the middle of a line
-        self._reported = ""
+        self._reported = self.fault = ""
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
@@ -72,32 +84,81 @@ class Record:
             self._close()
             lines = (self._attempt("read", self._read) or b"").split(b"\n")
             self._lines, self._is_torn = len(lines), lines[-1] != b""
-            known = self._ids
-            self._ids = {line.decode(): None for line in lines if _ID.fullmatch(line)}
-            self._ids.update(known)
+            self._ids = {line.decode(): None for line in lines if _ID.fullmatch(line)} | self._ids
+            entries = [entry for line in lines if line.startswith(b"{") and (entry := _entry(line))]
+            self._without = {_key(entry): entry for entry in entries} | self._without
             self._bound()
             if self._fd < 0:
                 self._attempt("written", self._rewrite)
 
-    def add(self, id_: str) -> None:
-        """Note that ``create`` ended without an error for the sandbox or container."""
+    def add(self, id_: str, *, is_setup: bool = False) -> None:
+        """Note that ``create``, or ``setup``, ended without an error for the sandbox or container."""
+        line = f"{id_}{_SETUP}" if is_setup else id_
         with self._lock:
-            if id_ in self._ids:
+            if line in self._ids:
                 return
-            self._ids[id_] = None
+            self._ids[line] = None
             self._bound()
-            if self._fd >= 0:
-                self._attempt("written", lambda: self._append(id_))
+            if self._fd >= 0 and _ID.fullmatch(os.fsencode(line)):
+                self._attempt("written", lambda: self._append(line))
+
+    def had_setup(self, id_: str) -> bool:
+        """Return whether ``setup`` ended without an error."""
+        return f"{id_}{_SETUP}" in self._ids
+
+    def runs_without(self, name: str, request: Request, why: str, plugin: str | None = None) -> None:
+        """Note that a pod or container runs without a plugin; the first reason counts.
+
+        :param name: ``NAMESPACE/POD[/CONTAINER]``.
+        :param request: what was to be done for it.
+        :param plugin: the plugin's type; None for all of them.
+        """
+        pod, container = split_name(name)
+        entry = {
+            "id": request.id,
+            "pod": pod,
+            "container": container or None,
+            "plugin": plugin,
+            "state": str(request.state),
+            "since": round(time.time(), 3),
+            "why": bounded(escape(why), MAX_ERROR),
+        }
+        with self._lock:
+            if _key(entry) not in self._without:
+                self._without[_key(entry)] = entry
+                self._bound()
+                if self._fd >= 0:
+                    self._attempt("written", lambda: self._append(json.dumps(entry)))
+
+    def has_run(self, request: Request, plugins: Collection[str]) -> None:
+        """Note which plugins have done what was to be done for a pod or container."""
+        with self._lock:
+            done = {(request.id, str(request.state), plugin) for plugin in (None, *plugins)}
+            left = {key: entry for key, entry in self._without.items() if key not in done}
+            if len(left) < len(self._without):
+                self._without = left
+                if self._path:
+                    self._attempt("written", self._rewrite)
+
+    def describe(self) -> dict[str, Any]:
+        """Return what the status says of the record, and of what runs without plugins: docs/status.md."""
+        with self._lock:
+            record = {"file": self._path or None, "fault": self.fault or None}
+            return {"record": record, "withoutPlugins": [*self._without.values()]}
 
     def discard(self, id_: str) -> None:
         """Forget an id: its ``delete`` has run. The line remains until the file is rewritten."""
         with self._lock:
-            self._ids.pop(id_, None)
+            for line in (id_, f"{id_}{_SETUP}"):
+                self._ids.pop(line, None)
+            if self._without:
+                self._without = {key: entry for key, entry in self._without.items() if key[0] != id_}
 
     def keep(self, existing: Collection[str]) -> None:
         """Forget all ids but the *existing* ones, and rewrite the file."""
         with self._lock:
-            self._ids = {id_: None for id_ in self._ids if id_ in existing}
+            self._ids = {id_: None for id_ in self._ids if id_.removesuffix(_SETUP) in existing}
+            self._without = {key: entry for key, entry in self._without.items() if key[0] in existing}
             if self._path:
                 self._attempt("written", self._rewrite)
 
@@ -116,14 +177,13 @@ class Record:
     def _bound(self) -> None:
         while len(self._ids) > MAX_IDS:
             del self._ids[next(iter(self._ids))]
+        while len(self._without) > MAX_WITHOUT:
+            del self._without[next(iter(self._without))]
 
-    def _append(self, id_: str) -> None:
-        line = os.fsencode(id_)
-        if not _ID.fullmatch(line):
-            return
-        line = (b"\n" if self._is_torn else b"") + line + b"\n"
+    def _append(self, line: str) -> None:
+        data = (b"\n" if self._is_torn else b"") + line.encode() + b"\n"
         self._is_torn = True
-        if os.write(self._fd, line) < len(line):
+        if os.write(self._fd, data) < len(data):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         self._is_torn = False
         self._lines += 1
@@ -184,8 +244,9 @@ class Record:
             pass
         fd = os.open(part, _NEW, 0o600)
         try:
-            ids = [line for id_ in self._ids if _ID.fullmatch(line := os.fsencode(id_))]
-            data = b"".join([line + b"\n" for line in ids])
+            lines = [line for id_ in self._ids if _ID.fullmatch(line := os.fsencode(id_))]
+            lines += [json.dumps(entry).encode() for entry in self._without.values()]
+            data = b"".join([line + b"\n" for line in lines])
             while data:
                 data = data[os.write(fd, data) :]
             os.rename(part, self._path)
@@ -194,7 +255,7 @@ class Record:
             os.unlink(part)
             raise
         self._close()
-        self._fd, self._lines, self._is_torn = fd, len(ids), False
+        self._fd, self._lines, self._is_torn = fd, len(lines), False
 
     def _attempt(self, what: str, function: Callable[[], bytes | None]) -> bytes | None:
         """Return the function's result, None if it fails; log a failure once until it changes or is over."""
@@ -205,13 +266,31 @@ class Record:
             if reason != self._reported:
                 self._reported = reason
                 means = "what was served is known only until the bridge ends"
-                log.warning("the record %s cannot be %s: %s; %s", self._path, what, escape(reason), means)
+                self.fault = f"the record {self._path} cannot be {what}: {escape(reason)}"
+                log.warning("%s; %s", self.fault, means)
             return None
         if what == "written":
-            self._reported = ""
+            self._reported = self.fault = ""
         return result
 
     def _close(self) -> None:
         if self._fd >= 0:
             os.close(self._fd)
         self._fd = -1
+
+
+def _key(entry: dict[str, Any]) -> _Key:
+    return entry["id"], entry["state"], entry["plugin"]
+
+
+def _entry(line: bytes) -> dict[str, Any] | None:
+    """Return the entry of ``withoutPlugins`` in a line of the file, None if it has none."""
+    try:
+        entry = json.loads(line)
+        texts = {key: entry[key] for key in ("id", "pod", "state", "why")}
+        maybe = {key: entry[key] for key in ("container", "plugin")}
+        since = float(entry["since"])
+    except (ValueError, TypeError, LookupError, RecursionError):
+        return None
+    is_right = all(isinstance(each, str) for each in [*texts.values(), *filter(None, maybe.values())])
+    return {**texts, **maybe, "since": since} if is_right else None

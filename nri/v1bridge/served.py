@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from nri.adjust import Changes
+    from nri.client import Step
     from nri.process.subreaper import Subreaper
     from nri.types.v1 import Request
     from nri.v1bridge.clients import Clients
@@ -85,7 +86,6 @@ class Served:
         """Forget what does not exist any more, and queue what was missed; :meth:`start` begins with that."""
         existing = {each.id for each in pods} | {each.id for each in containers}
         self._record.keep(existing)
-        self._ledger.keep(existing)
         self._late.drop()
         self._unproven = {}
         found = missed.find(pods, containers, self._record)
@@ -100,7 +100,7 @@ class Served:
             if self._clients.current().config.plugins:
                 for each in each_missed:
                     why = 'it started without the bridge ("lateCreate": false)'
-                    self._ledger.runs_without(each.name, each.request, why)
+                    self._record.runs_without(each.name, each.request, why)
         elif not self._clients.configuration.is_known:
             means = "no plugin runs for them without a valid configuration; the next synchronization finds them again"
             level = logging.ERROR
@@ -112,8 +112,18 @@ class Served:
         else:
             self._unproven = found.unproven
             self._late.put(found.missed)
+            self._note_missed_setups(each_missed)
         if found.missed:
             log.log(level, "%s; %s", what, means)
+
+    def _note_missed_setups(self, each_missed: Sequence[Missed]) -> None:
+        """Note which containers were created without a plugin of ``setup``, which can't be done late."""
+        client = self._clients.current()
+        for request, name in each_missed:
+            if not request.is_sandbox and not self._record.had_setup(request.id):
+                for plugin in client.chain(State.SETUP, request):
+                    why = "its setup was missed: it was created while no bridge was connected"
+                    self._record.runs_without(name, request.replace(state=State.SETUP), why, plugin.type)
 
     def start(self) -> None:
         """Begin with the late creates that are queued."""
@@ -149,9 +159,9 @@ class Served:
         configuration.is_explained(max(0.0, until - time.monotonic()))
         return is_idle
 
-    def late_counts(self) -> dict[str, int]:
-        """Return what the status says of the late creates."""
-        return self._late.counts()
+    def describe(self) -> dict[str, Any]:
+        """Return what the status says of the late creates, the record and the event in progress: docs/status.md."""
+        return {"lateCreates": self._late.counts(), **self._record.describe(), "inProgress": self._event_now()}
 
     def close(self) -> None:
         """Close the file of the record."""
@@ -170,8 +180,7 @@ class Served:
         finally:
             self._in_progress = None
 
-    def in_progress(self) -> dict[str, Any] | None:
-        """Return the event that is handled now, as the status has it."""
+    def _event_now(self) -> dict[str, Any] | None:
         if (now := self._in_progress) is None:
             return None
         name, call = now
@@ -192,9 +201,10 @@ class Served:
                 self._chain(request, name, deadline, changes, event=call.event)
             finally:
                 self._record.discard(request.id)
-                self._ledger.forget(request.id)
         elif request.state in REFUSABLE:
-            self._until_abandoned(request, name, deadline, call, changes)
+            steps = self._until_abandoned(request, name, deadline, call, changes)
+            if request.state == State.SETUP and steps:
+                self._record.add(request.id, is_setup=True)
         else:
             self._chain(request, name, deadline, changes, event=call.event)
 
@@ -209,13 +219,13 @@ class Served:
 
     def _until_abandoned(
         self, request: Request, name: str, deadline: float | None, call: Call, changes: Changes | None = None
-    ) -> None:
-        """Run a chain that ends at once when the runtime does not wait for it any more."""
+    ) -> Sequence[Step]:
+        """Run a chain that ends at once when the runtime does not wait for it any more; return its steps."""
         stop = Stop()
         call.on_abandoned = stop.set
         if call.is_abandoned:
             stop.set()
-        self._chain(request, name, deadline, changes, event=call.event, stop=stop)
+        return self._chain(request, name, deadline, changes, event=call.event, stop=stop)
 
     def _wait_for_late(self, request: Request, name: str, call: Call, delete: Callable[[], object]) -> None:
         """Withdraw the late ``create``, or wait for it for half of the call's time: the chain needs the rest.
@@ -238,7 +248,6 @@ class Served:
             pass  # the log has it
         finally:
             self._record.discard(request.id)
-            self._ledger.forget(request.id)
             self._tidy()
 
     def _run_late(self, each: Missed) -> None:
@@ -257,8 +266,8 @@ class Served:
         event: str = "",
         stop: Stop | None = None,
         is_late: bool = False,
-    ) -> None:
-        """Run the chain for a request, and log it.
+    ) -> Sequence[Step]:
+        """Run the chain for a request, and log it; return its steps.
 
         :param name: ``NAMESPACE/POD[/CONTAINER]``, for the log.
         :param deadline: a time of :func:`time.monotonic`; None if only the timeouts of the plugins apply.
@@ -293,9 +302,18 @@ class Served:
             with self._lock:
                 self._busy -= 1
                 self._idle.notify_all()
+        return lines.steps
 
     def _note(self, lines: EventLines, seconds: float, error: str) -> None:
-        self._ledger.ran(lines.name, lines.request, lines.event, lines.steps, seconds, error)
+        self._ledger.ran(lines, seconds, error)
+        request = lines.request
+        if not lines.steps or request.state not in REFUSABLE:
+            return
+        self._record.has_run(request, [step.plugin.type for step in lines.steps if step.error is None])
+        for step in lines.steps if not error or request.late else ():  # else it is refused
+            if step.error is not None:
+                kind = "its failure is ignored" if step.is_ignored else "the late create has failed"
+                self._record.runs_without(lines.name, request, f"{kind}: {step.error.reason}", step.plugin.type)
 
     def _tidy(self) -> None:
         """Do what no event waits for."""

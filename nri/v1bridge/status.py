@@ -15,8 +15,6 @@ from nri.v1bridge import log
 from nri.v2.api.runtimes import nri_version
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from nri.client import Invoker
     from nri.config.entries import PluginEntry
     from nri.v1bridge.clients import Clients
@@ -61,8 +59,8 @@ class Status:
         """Note the state of the bridge: :data:`CONNECTED` or :data:`CONNECTING`."""
         self._state = state
 
-    def answer(self, line: bytes) -> Iterator[bytes]:
-        """Return the answer to a request, in pieces: encoding one of them holds up no event.
+    def answer(self, line: bytes) -> bytes:
+        """Return the answer to a request.
 
         :raises QuestionError: the request is not one of those in docs/status.md.
         """
@@ -78,27 +76,33 @@ class Status:
             return self._of_pod(_name(question, "namespace"), _name(question, "name"))
         raise QuestionError(f"get: found {gojson.describe(question.get('get'))}, expected {_EXPECTED}")
 
-    def _whole(self) -> Iterator[bytes]:
-        head = {"protocol": PROTOCOL, "time": time.time(), "bridge": self._bridge()}
-        head |= {"runtime": {**self._runtime, "connections": self._connections}}
+    def _whole(self) -> bytes:
         client = self._clients.current()  # as an event does it, so that a broken file is noticed without one
-        self._clients.configuration.explain()
-        head |= {"configuration": self._clients.configuration.describe()}
-        yield _encoded(head)[:-1] + b', "plugins": ['
-        for number, plugin in enumerate(client.config.plugins):
-            yield (b", " if number else b"") + _encoded(self._plugin(plugin, client.invoker))
+        configuration = self._clients.configuration
+        configuration.explain()
         to, lost = log.destination()
-        rest: dict[str, Any] = {"events": self._ledger.events(), "lateCreates": self._served.late_counts()}
-        rest |= {"withoutPlugins": self._ledger.without(), "inProgress": self._served.in_progress()}
-        yield b"], " + _encoded(rest | {"log": {"to": to, "lost": lost}})[1:] + b"\n"
+        with self._ledger.reading():
+            return _encoded(
+                {
+                    "protocol": PROTOCOL,
+                    "time": time.time(),
+                    "bridge": self._bridge(),
+                    "runtime": {**self._runtime, "connections": self._connections},
+                    "configuration": configuration.describe(),
+                    "plugins": [self._plugin(plugin, client.invoker) for plugin in client.config.plugins],
+                    "events": self._ledger.events(),
+                    **self._served.describe(),
+                    "log": {"to": to, "lost": lost},
+                }
+            )
 
-    def _of_pod(self, namespace: str, name: str) -> Iterator[bytes]:
-        found, forgotten = self._ledger.exchanges(f"{namespace}/{name}")
-        head = {"protocol": PROTOCOL, "namespace": namespace, "name": name, "forgotten": forgotten}
-        yield _encoded(head)[:-1] + b', "exchanges": ['
-        for number, exchange in enumerate(found):
-            yield (b", " if number else b"") + _encoded(exchange.to_value())
-        yield b"]}\n"
+    def _of_pod(self, namespace: str, name: str) -> bytes:
+        head = {"protocol": PROTOCOL, "namespace": namespace, "name": name}
+        with self._ledger.reading():
+            # One at a time, as encoding holds up the event thread.
+            exchanges = [json.dumps(each) for each in self._ledger.exchanges(f"{namespace}/{name}")]
+            head |= {"forgotten": self._ledger.forgotten}
+        return f'{json.dumps(head)[:-1]}, "exchanges": [{", ".join(exchanges)}]}}\n'.encode()
 
     def _bridge(self) -> dict[str, Any]:
         build = {"version": __version__, "commit": __commit__ or None, "date": __date__ or None}
@@ -143,8 +147,8 @@ def _name(question: dict[str, Any], key: str) -> str:
 
 def refusal(error: str) -> bytes:
     """Return the answer to a request that cannot be answered."""
-    return _encoded({"protocol": PROTOCOL, "error": error}) + b"\n"
+    return _encoded({"protocol": PROTOCOL, "error": error})
 
 
 def _encoded(value: object) -> bytes:
-    return json.dumps(value).encode()
+    return json.dumps(value).encode() + b"\n"

@@ -1,7 +1,7 @@
 """The status socket: one request and one answer for each connection, all in one thread.
 
-No client can hold up the bridge, or another client: nothing blocks, a connection has :data:`SECONDS`, and a piece of
-an answer is made when the one before it is sent.
+No client can hold up the bridge, or another client: nothing blocks, a connection has :data:`SECONDS`, and if there
+are too many, the oldest one is dropped.
 """
 
 from __future__ import annotations
@@ -19,17 +19,16 @@ from typing import TYPE_CHECKING
 from nri import peer, trust
 from nri.background import in_background
 from nri.errors import NRIError, escape
-from nri.v1bridge.explaining import considerate
 from nri.v1bridge.status import refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 SECONDS = 5.0
 """Seconds that a connection has."""
 
-CLIENTS = 8
-"""Connections that are answered at a time."""
+CLIENTS = 64
+"""Connections at a time."""
 
 MAX_REQUEST = 4096
 """Bytes of a request."""
@@ -37,26 +36,13 @@ MAX_REQUEST = 4096
 log = logging.getLogger("nri.v1bridge")
 
 
-class _Connection:
-    """One client."""
-
-    __slots__ = ("answer", "received", "rest", "sock", "until")
-
-    def __init__(self, sock: socket.socket) -> None:
-        self.sock = sock
-        self.until = time.monotonic() + SECONDS
-        self.received = b""
-        self.answer: Iterator[bytes] | None = None
-        self.rest = b""  # of the piece that is being sent
-
-
 class StatusSocket:
     """Answers at a Unix socket. All methods may be called from any thread.
 
-    :param answer: returns the answer to a request in pieces, or raises an NRIError.
+    :param answer: returns the answer to a request, or raises an NRIError.
     """
 
-    def __init__(self, answer: Callable[[bytes], Iterator[bytes]]) -> None:
+    def __init__(self, answer: Callable[[bytes], bytes]) -> None:
         self._answer = answer
         self._lock = threading.Lock()
         self._path = ""
@@ -102,121 +88,93 @@ class StatusSocket:
             pass  # another bridge's, or removed
 
     def _serve(self, listener: socket.socket, stop: socket.socket) -> None:
+        clients: list[_Client] = []  # the oldest first
         with listener, stop, selectors.DefaultSelector() as selector:
-            loop = _Loop(self._answer, listener, selector)
             selector.register(stop, selectors.EVENT_READ)
-            while not loop.run_once(stop):
-                pass
-            loop.end()
+            selector.register(listener, selectors.EVENT_READ)
+            while True:
+                left = max(0.0, clients[0].until - time.monotonic()) if clients else None
+                for key, _ in selector.select(left):
+                    if key.fileobj is stop:
+                        for client in clients:
+                            client.sock.close()
+                        return
+                    if key.fileobj is listener:
+                        if (sock := _accepted(listener)) is not None:
+                            clients.append(_Client(sock))
+                            selector.register(sock, selectors.EVENT_READ, clients[-1])
+                    elif key.data.go_on(self._answered):
+                        selector.modify(key.fileobj, key.data.waits_for, key.data)
+                    else:
+                        key.data.until = 0.0
+                for client in clients[:-CLIENTS]:
+                    client.until = 0.0
+                now = time.monotonic()
+                for client in [each for each in clients if each.until <= now]:
+                    clients.remove(client)
+                    selector.unregister(client.sock)
+                    client.sock.close()
 
-
-class _Loop:
-    """The thread's work."""
-
-    def __init__(
-        self,
-        answer: Callable[[bytes], Iterator[bytes]],
-        listener: socket.socket,
-        selector: selectors.BaseSelector,
-    ) -> None:
-        self._answer, self._listener, self._selector = answer, listener, selector
-        self._open: set[_Connection] = set()
-        self._accepts = False
-
-    def run_once(self, stop: socket.socket) -> bool:
-        """Wait for something to do, and do it; return whether *stop* is readable."""
-        self._accept_or_not()
-        now = time.monotonic()
-        until = min([each.until for each in self._open], default=None)
-        for key, _ in self._selector.select(None if until is None else max(0.0, until - now)):
-            if key.fileobj is stop:
-                return True
-            if key.fileobj is self._listener:
-                self._accept()
-            else:
-                self._go_on(key.data)
-        now = time.monotonic()
-        for each in [each for each in self._open if each.until <= now]:
-            self._drop(each)
-        return False
-
-    def end(self) -> None:
-        """Close all connections."""
-        for each in list(self._open):
-            self._drop(each)
-
-    def _accept_or_not(self) -> None:
-        """Leave further clients in the kernel's queue."""
-        has_room = len(self._open) < CLIENTS
-        if has_room and not self._accepts:
-            self._selector.register(self._listener, selectors.EVENT_READ)
-        elif self._accepts and not has_room:
-            self._selector.unregister(self._listener)
-        self._accepts = has_room
-
-    def _accept(self) -> None:
+    def _answered(self, line: bytes) -> bytes:
         try:
-            sock, _ = self._listener.accept()
-        except OSError:
-            time.sleep(0.05)  # no descriptor is left, and the connection stays in the queue
-            return
-        if not peer.is_trusted(peer.credentials(sock)[1]):
-            sock.close()
-            return
-        sock.setblocking(False)
-        connection = _Connection(sock)
-        self._open.add(connection)
-        self._selector.register(sock, selectors.EVENT_READ, connection)
-
-    def _go_on(self, each: _Connection) -> None:
-        try:
-            if each.answer is None:
-                self._receive(each)
-            else:
-                self._send(each)
-        except BlockingIOError:
-            pass
-        except OSError:
-            self._drop(each)  # the client is gone
-
-    def _receive(self, each: _Connection) -> None:
-        data = each.sock.recv(MAX_REQUEST + 1)
-        each.received += data
-        line, newline, _ = each.received.partition(b"\n")
-        if len(line) > MAX_REQUEST:
-            each.answer = iter([refusal(f"found more than {MAX_REQUEST} bytes, expected a line with a request")])
-        elif not newline and data:
-            return  # the rest of the line comes
-        elif not line.strip():
-            self._drop(each)
-            return
-        else:
-            each.answer = self._answered(line)
-        self._selector.modify(each.sock, selectors.EVENT_WRITE, each)
-
-    def _answered(self, line: bytes) -> Iterator[bytes]:
-        try:
-            yield from self._answer(line)
+            return self._answer(line)
         except NRIError as error:
-            yield refusal(str(error))
+            return refusal(str(error))
         except (Exception, SystemExit):  # PyInstaller raises the latter when its files are gone
             log.exception("unexpected error")
-            yield b"\n"  # what was sent is no JSON, and neither is this
+            return b""
 
-    def _send(self, each: _Connection) -> None:
-        if not each.rest and each.answer is not None:
-            with considerate():
-                each.rest = next(each.answer, b"")
-            if not each.rest:
-                self._drop(each)
-                return
-        each.rest = each.rest[each.sock.send(each.rest) :]
 
-    def _drop(self, each: _Connection) -> None:
-        self._open.discard(each)
-        with contextlib.suppress(KeyError):
-            self._selector.unregister(each.sock)
-        each.sock.close()
+class _Client:
+    """One connection."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.sock = sock
+        self.until = time.monotonic() + SECONDS
+        self.waits_for = selectors.EVENT_READ
+        self._received = b""
+        self._rest = memoryview(b"")  # of the answer
+
+    def go_on(self, answer: Callable[[bytes], bytes]) -> bool:
+        """Read the request, or write the answer; return whether there is more to do."""
+        try:
+            if self.waits_for == selectors.EVENT_READ:
+                return self._receive(answer)
+            self._rest = self._rest[self.sock.send(self._rest) :]
+            return bool(self._rest)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False  # the client is gone
+
+    def _receive(self, answer: Callable[[bytes], bytes]) -> bool:
+        data = self.sock.recv(MAX_REQUEST + 1)
+        self._received += data
+        line, newline, _ = self._received.partition(b"\n")
+        if len(line) > MAX_REQUEST:
+            text = refusal(f"found more than {MAX_REQUEST} bytes, expected a line with a request")
+        elif not newline and data:
+            return True  # the rest of the line comes
+        elif not line.strip():
+            return False
+        else:
+            text = answer(line)
+        self.waits_for, self._rest = selectors.EVENT_WRITE, memoryview(text)
+        return bool(text)
+
+
+def _accepted(listener: socket.socket) -> socket.socket | None:
+    """Return the next connection of a client that may ask, if there is one."""
+    try:
+        sock, _ = listener.accept()
+    except OSError:
+        time.sleep(0.05)  # no descriptor is left, and the connection stays in the queue
+        return None
+    if not peer.is_trusted(peer.credentials(sock)[1]):
+        sock.close()
+        return None
+    sock.setblocking(False)
+    return sock
 
 
 def _listen(path: str) -> socket.socket:

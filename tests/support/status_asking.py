@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import struct
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +22,10 @@ def connected(path: Path) -> Iterator[socket.socket]:
     at = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
         with socket.socket(socket.AF_UNIX) as sock:
-            sock.settimeout(SOON)
+            # A connection with a Python timeout does not wait for room in the listener's queue.
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", int(SOON), 0))
             sock.connect(f"/proc/self/fd/{at}/{path.name}")
+            sock.settimeout(SOON)
             yield sock
     finally:
         os.close(at)

@@ -82,6 +82,7 @@ def healthy(**changes: Any) -> dict[str, Any]:
         "plugins": [plugin("clearcfs"), plugin("konfine", source="/etc/nri/resource.d/20-konfine.conf")],
         "events": [event("RunPodSandbox"), event("StartContainer"), event("StopPodSandbox")],
         "lateCreates": {"waiting": 0, "running": 0, "succeeded": 0, "failed": 0},
+        "record": {"file": "/run/nri/v1bridge.record", "fault": None},
         "withoutPlugins": [],
         "inProgress": None,
         "log": {"to": "the journal", "lost": 0},
@@ -127,6 +128,7 @@ def degraded() -> dict[str, Any]:
             "pod": "default/web",
             "container": "app",
             "plugin": "clearcfs",
+            "state": "create",
             "since": NOW - 60,
             "why": "its failure is ignored: Permission denied",
         }

@@ -168,6 +168,43 @@ def test_a_late_create_that_fails_is_tried_again_and_then_listed(host: Host, bri
     assert wait_until(lambda: listed() == [])
 
 
+def listed(bridge: BridgeProcess) -> list[tuple[str, str, str, str]]:
+    found = status(str(bridge.host.root / "v1bridge.sock"))["withoutPlugins"]
+    return [(each["id"], each["state"], each["plugin"], each["why"]) for each in found]
+
+
+def test_an_ignored_failure_is_listed_also_by_the_next_bridge(host: Host, bridge: BridgeProcess) -> None:
+    host.configure(bridge.node.keeper("keeper", ["error", "no such device"]).replace(failure_policy="ignore"))
+    bridge.outside()
+    start_container(connected(bridge))
+    expected = [("1f92", "create", "keeper", "its failure is ignored: no such device")]
+    assert listed(bridge) == expected
+    kill(bridge)
+    bridge.outside()
+    runtime = connected(bridge, containers=[running()])
+    assert listed(bridge) == expected
+    stop_container(runtime)
+    assert listed(bridge) == []
+
+
+@pytest.mark.parametrize("had_setup", [False, True])
+def test_a_missed_setup_is_listed_though_the_late_create_succeeds(
+    host: Host, bridge: BridgeProcess, had_setup: bool
+) -> None:
+    host.configure(bridge.node.keeper().replace(states=("setup", "create", "delete")))
+    bridge.outside()
+    runtime = connected(bridge)
+    if had_setup:
+        request = api.CreateContainerRequest(pod=pod(), container=container())
+        runtime.event(api.Event.CREATE_CONTAINER, request)
+    kill(bridge)
+    bridge.outside()
+    connected(bridge, pod(), containers=[running()])
+    assert wait_until(lambda: "late: create succeeded for 2," in bridge.log)
+    why = "its setup was missed: it was created while no bridge was connected"
+    assert listed(bridge) == ([] if had_setup else [("1f92", "setup", "keeper", why)])
+
+
 def test_a_delete_waits_for_a_running_late_create_and_is_refused_in_time_and_runs_after_it(
     host: Host, bridge: BridgeProcess, caplog: pytest.LogCaptureFixture
 ) -> None:

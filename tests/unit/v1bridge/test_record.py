@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import logging
 import os
 import threading
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from nri.types.v1 import Request
 from nri.v1bridge import record as module
 from nri.v1bridge.record import Record
 
@@ -76,6 +78,70 @@ def test_it_forgets_what_is_discarded_and_what_does_not_exist_any_more(
     assert lines(path) == ["bbb", "ddd"]
     assert len(loaded()) == 2
     assert [each.name for each in path.parent.iterdir()] == [path.name]
+
+
+def missed(id_: str, state: str = "create") -> Request:
+    return Request(state=state, id=id_, sandbox_id="p")
+
+
+def without(record: Record) -> list[tuple[str, str, str | None, str]]:
+    found = record.describe()["withoutPlugins"]
+    return [(each["id"], each["state"], each["plugin"], each["why"]) for each in found]
+
+
+def test_who_runs_without_plugins_is_known_until_its_end_also_to_the_next_bridge(
+    path: Path, loaded: Callable[[], Record]
+) -> None:
+    record = loaded()
+    record.add("aaa")
+    record.runs_without("default/web/app", missed("aaa"), "its failure is ignored: \x1b no", "x")
+    record.runs_without("default/web/app", missed("aaa"), "another reason", "x")
+    record.runs_without("default/web/app", missed("aaa", "setup"), "missed", "y")
+    record.runs_without("default/web", missed("bbb"), "off")
+    expected = [
+        ("aaa", "create", "x", "its failure is ignored: \\x1b no"),
+        ("aaa", "setup", "y", "missed"),
+        ("bbb", "create", None, "off"),
+    ]
+    assert without(record) == expected
+    again = loaded()
+    assert without(again) == expected
+    entry = again.describe()["withoutPlugins"][0]
+    assert (entry["pod"], entry["container"], entry["since"] > 0) == ("default/web", "app", True)
+    again.has_run(missed("aaa"), ["x"])
+    again.has_run(missed("bbb"), ["z"])
+    assert without(again) == without(loaded()) == expected[1:2]
+    again.runs_without("default/web", missed("bbb"), "off")
+    again.discard("aaa")
+    assert [each[0] for each in without(again)] == ["bbb"]
+    again.keep(["ccc"])
+    assert without(again) == without(loaded()) == []
+
+
+def test_entries_that_are_none_are_ignored_and_their_number_is_bounded(
+    path: Path, loaded: Callable[[], Record], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry = {"id": "a", "pod": "p", "container": None, "plugin": None, "state": "create", "since": 1, "why": "w"}
+    wrong = [entry | {"id": 1}, entry | {"plugin": 1}, entry | {"since": "x"}, {"id": "a"}, []]
+    lines = [json.dumps(each) for each in (*wrong, entry | {"id": "right"})]
+    write(path, "\n".join([*lines, "{", '{"id": ' * 20_000, ""]).encode())
+    monkeypatch.setattr(module, "MAX_WITHOUT", 2)
+    record = loaded()
+    assert [each[0] for each in without(record)] == ["right"]
+    for id_ in "xyz":
+        record.runs_without("default/web", missed(id_), "off")
+    assert [each[0] for each in without(record)] == ["y", "z"]
+
+
+def test_setup_is_known_by_itself(loaded: Callable[[], Record]) -> None:
+    record = loaded()
+    record.add("aaa", is_setup=True)
+    record.add("bbb")
+    again = loaded()
+    again.keep({"aaa", "bbb"})
+    assert [again.had_setup("aaa"), "aaa" in again, again.had_setup("bbb")] == [True, False, False]
+    again.discard("aaa")
+    assert not again.had_setup("aaa")
 
 
 def test_what_is_in_memory_stays_when_the_file_is_read_again_or_is_another(
@@ -190,6 +256,8 @@ def test_a_write_that_fails_is_logged_once_and_the_id_stays_in_memory(
         patch.setattr(os, "write", lambda fd, data: real(fd, data[:2]))
         record.add("half")
     means = "what was served is known only until the bridge ends"
+    fault = record.describe()["record"]["fault"]
+    assert fault == f"the record {path} cannot be written: No space left on device"
     assert caplog.messages == [f"the record {path} cannot be written: No space left on device; {means}"]
     assert [each.name for each in path.parent.iterdir()] == [path.name]
     record.add("ccc")
@@ -197,6 +265,7 @@ def test_a_write_that_fails_is_logged_once_and_the_id_stays_in_memory(
     assert "half" not in loaded()
     record.keep({"aaa", "ccc"})
     assert lines(path) == ["aaa", "ccc"]
+    assert record.describe()["record"] == {"file": str(path), "fault": None}
 
 
 def test_a_file_that_is_mostly_of_the_past_is_rewritten(
