@@ -7,6 +7,7 @@ them, and read under one lock.
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from bisect import bisect_left
@@ -32,6 +33,8 @@ MAX_EXCHANGES, MAX_TEXT = 256, 2048
 
 MAX_PLUGINS = 256
 """Plugins, by type and file, whose runs are counted; the counts of the one that ran longest ago are dropped."""
+
+HIDDEN = "(not shown)"
 
 MAX_ERROR, MAX_NAME = 1024, 1024
 """Bytes of a plugin's last error, and of the name of a pod and container."""
@@ -168,14 +171,29 @@ def _runs() -> dict[str, Any]:
 
 
 def _part(step: Step) -> dict[str, Any]:
-    """Return one plugin's part of an exchange. A text may be cut within a character."""
-    result = step.stdout[:MAX_TEXT].decode("utf-8", "replace")
+    """Return one plugin's part of an exchange."""
     return {
         "plugin": step.plugin.type,
         "binary": step.binary or None,
         "seconds": round(step.seconds, 6),
         "outcome": step.outcome,
-        "request": step.request[:MAX_TEXT].decode("utf-8", "replace"),
-        "result": result or None,
+        "request": _shown(step.request),
+        "result": _shown(step.stdout) or None,
         "error": None if step.error is None else bounded(step.error.reason, MAX_TEXT),
     }
+
+
+def _shown(text: bytes) -> str:
+    """Return the beginning of a request or result, without environment and arguments: they may have secrets."""
+    if b'"env"' in text or b'"args"' in text:
+        try:
+            text = json.dumps(_hidden(json.loads(text))).encode()
+        except (ValueError, RecursionError):
+            return HIDDEN
+    return text[:MAX_TEXT].decode("utf-8", "replace")
+
+
+def _hidden(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: HIDDEN if key in ("env", "args") else _hidden(each) for key, each in value.items()}
+    return [_hidden(each) for each in value] if isinstance(value, list) else value

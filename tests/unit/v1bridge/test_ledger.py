@@ -182,6 +182,18 @@ def test_the_number_of_exchanges_and_their_bytes_are_bounded_and_the_oldest_go_f
     assert (len(part["request"]), len(part["result"]), len(part["error"].encode())) <= (MAX_TEXT,) * 3
 
 
+def test_environment_and_arguments_are_not_shown() -> None:
+    ledger = Ledger()
+    request = {"spec": {"process": {"env": ["TOKEN=hunter2"], "args": ["--password", "hunter2"], "cwd": "/"}}}
+    ran(ledger, step(request=json.dumps(request).encode(), stdout=b'{"adjust": {"env": {"A": "hunter2"}}}'))
+    ran(ledger, step(request=b'{"env": "hunter2"', stdout=b'{"args": ' + b"[" * 100_000))
+    first, second = [exchange["plugins"][0] for exchange in exchanges_of(ledger)]
+    hidden = {"spec": {"process": {"env": "(not shown)", "args": "(not shown)", "cwd": "/"}}}
+    assert json.loads(first["request"]) == hidden
+    assert json.loads(first["result"]) == {"adjust": {"env": "(not shown)"}}
+    assert (second["request"], second["result"]) == ("(not shown)", "(not shown)")
+
+
 def test_a_text_that_is_cut_within_a_character_can_be_told() -> None:
     ledger = Ledger()
     ran(ledger, step(request="é".encode() * MAX_TEXT + b"\xff"))
