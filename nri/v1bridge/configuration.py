@@ -3,8 +3,8 @@
 A change takes effect with the next event. If the files are not valid or cannot be read, the last valid configuration
 stays in use, and the log reports it once; before the first valid one, no plugin runs. Missing files stay in use for a
 moment (:class:`Absence`). Every event gets one configuration, the old or the new: if files change while they are read
-(a directory is exchanged, a file is renamed), they are read again. The faults in a file are found after the event
-(:mod:`nri.v1bridge.explaining`).
+(a directory is exchanged, a file is renamed), they are read again. Deciding that a file is not valid is fast; finding
+its faults may take a second, so a thread of its own does that, one configuration at a time and then the newest one.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from nri import config, trust
+from nri.background import in_background
 from nri.config import ConfigError, ConfigList, Fault
 from nri.config.loading import InvalidFile
 from nri.types.gojson import shorten
 from nri.v1bridge.event_log import MAX_TEXT
-from nri.v1bridge.explaining import Explainer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -94,7 +94,10 @@ class Configuration:
         self._rejected: object = None
         self._absence = Absence(conf_file, clock)
         self._reported: list[str] = []  # missing files that the log has listed
-        self._explainer = Explainer()
+        self._faults: list[str] = []
+        self._unexplained: tuple[ConfigError, str] | None = None  # and the plugins that stay in use
+        self._is_explaining = False
+        self._explained = threading.Condition(threading.Lock())  # protects these three
         self._hash = ""  # of the configuration in use
         self._since: float | None = None  # when the configuration in use was read, in seconds since 1970
         self._rejected_since: float | None = None
@@ -122,22 +125,52 @@ class Configuration:
 
     def describe(self) -> dict[str, Any]:
         """Return what the status says of the configuration: docs/status.md."""
-        return {
-            "files": list(self._files),
-            "hash": self._hash or None,
-            "valid": self._rejected_since is None and self._since is not None,
-            "faults": list(self._explainer.faults),
-            "since": self._since,
-            "rejectedSince": self._rejected_since,
-        }
+        with self._lock:
+            return {
+                "files": list(self._files),
+                "hash": self._hash or None,
+                "valid": self._rejected_since is None and self._since is not None,
+                "faults": list(self._faults),
+                "since": self._since,
+                "rejectedSince": self._rejected_since,
+            }
 
     def explain(self) -> None:
         """Log the faults, if there are any: in the background, so that no answer is delayed."""
-        self._explainer.start()
+        with self._explained:
+            if self._unexplained is None or self._is_explaining:
+                return
+            self._is_explaining = True
+        if in_background(self._explain_all, "explain"):  # the limit of threads is reached
+            with self._explained:
+                unexplained, self._unexplained, self._is_explaining = self._unexplained, None, False
+            if unexplained is not None:
+                _log_faults(*unexplained)
 
     def is_explained(self, timeout: float) -> bool:
         """Wait until all faults are logged, at most *timeout* seconds; return whether they are."""
-        return self._explainer.join(timeout)
+        with self._explained:
+            return self._explained.wait_for(lambda: not self._is_explaining, timeout)
+
+    def _explain_all(self) -> None:
+        while True:
+            with self._explained:
+                if self._unexplained is None:
+                    self._is_explaining = False
+                    self._explained.notify_all()
+                    return
+                (error, kept), self._unexplained = self._unexplained, None
+            try:
+                explained = error.explained()
+            except (Exception, SystemExit) as failure:  # PyInstaller raises the latter when its files are gone
+                reason = f"it cannot be explained: {type(failure).__name__}: {failure}"
+                explained = ConfigError([*error.faults, Fault(file=error.faults[0].file, message=reason)])
+            with self._explained:
+                if not self._faults:
+                    continue  # there is a valid configuration
+                if self._unexplained is None:
+                    self._faults = [str(fault) for fault in explained.faults]
+            _log_faults(explained, kept)
 
     def _read(self, check_owner: bool) -> None:
         after, newest = self._look(check_owner)
@@ -171,11 +204,14 @@ class Configuration:
         rejected = [(str(fault), hash(fault)) for fault in error.faults]  # the hash differs if the content does
         if rejected != self._rejected:
             self._rejected = rejected
-            self._explainer.put(error, self._names())
+            with self._explained:
+                self._unexplained = error, self._names()
+                self._faults = [str(fault) for fault in error.faults]
 
     def _accept(self, found: Files) -> None:
         self._rejected = self._rejected_since = None
-        self._explainer.drop()
+        with self._explained:
+            self._unexplained, self._faults = None, []
         files = self._absence.in_use(self._files, found)
         missing = [path for path in files if path not in found]
         gone = [path for path in self._reported if path not in files]
@@ -233,6 +269,11 @@ class Configuration:
         except OSError:
             self._listed, self._paths = None, []
         return self._paths
+
+
+def _log_faults(error: ConfigError, kept: str) -> None:
+    for fault in error.faults:
+        log.error("invalid configuration; still using the last valid one (%s): %s", kept, fault)
 
 
 def _joined(names: Iterable[str]) -> str:
