@@ -11,6 +11,7 @@ from nri.build import describe
 from nri.types.v1 import VERSION
 
 COMMANDS = {
+    "apply": "Replace the host configuration, if the plugins accept it.",
     "bridge": "Run v0.1 plugins for a runtime that speaks NRI v2.",
     "build": "Build executables of v0.1 plugins.",
     "check": "Check the host configuration and its plugins.",

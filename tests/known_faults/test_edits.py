@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import subprocess
 import sys
 import time
@@ -13,10 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nri import config
 from tests.integration.v1bridge.bridge_process import START, start_container
 from tests.known_faults.node import require
-from tests.support.config_maps import ConfigMapVolume
 from tests.support.host import OCI_CONFIG
 from tests.support.processes import MEASURED
 from tests.support.waiting import SOON, until
@@ -107,57 +103,6 @@ def test_nri_runc_runs_the_plugins_of_a_configuration_that_is_edited_meanwhile(r
     ran = runtime.run("create", "--bundle", "bundle", "web", code=code, cwd=runtime.host.root)
     require(ran.returncode == 0 and (runtime.host.root / "begun").exists(), ran.stderr)
     assert has_run(runtime.host)
-
-
-# A ConfigMap on a node
-
-COPY = """#!/bin/sh
-# cp; after a file, the kubelet exchanges the ConfigMap if there is another one, and removes the old directory.
-{cp} "$@" || exit
-cd {mount} && [ -e ..next ] || exit 0
-old=$(readlink ..data)
-mv ..next ..last && ln -s ..last ..data_tmp && mv -T ..data_tmp ..data && rm -rf "$old"
-"""
-
-
-def set_of(*types: str, end: str = "") -> dict[str, str]:
-    """Return a file for each plugin."""
-    return {f"{type_}.conf": json.dumps({"version": "0.1", "plugins": [{"type": type_}]}) + end for type_ in types}
-
-
-@pytest.mark.xfail(
-    strict=True,
-    raises=AssertionError,
-    reason="half a ConfigMap comes into use when the kubelet removes its directory while it is copied",
-)
-def test_a_config_map_that_is_exchanged_while_it_is_copied_comes_into_use_as_a_whole(host: Host) -> None:
-    node = host.root / "node"
-    host.bin, conf = node / "opt/nri/bin", node / "etc/nri/resource.d"
-    for folder in (host.bin, node / "etc/nri"):
-        folder.mkdir(parents=True)
-    for type_ in ("a", "b"):
-        host.script(type_, "#!/bin/sh\nexit 3\n")
-    code = "from nri.cli.entry import main; main()"
-    nri = host.script("nri", f'#!/bin/sh\nexec "{sys.executable}" -c "{code}" "$@"\n', into=host.root)
-    volume = ConfigMapVolume(host.root / "mount")
-    copying = COPY.format(cp=shutil.which("cp"), mount=volume.path)
-    path = host.script("cp", copying, into=host.folder("path")).parent
-    environment = {**os.environ, "NRI": str(nri), "PYTHONPATH": str(ROOT), "PATH": f"{path}:{os.environ['PATH']}"}
-
-    def in_use_after_a_look() -> list[str]:
-        """Have the node look at the ConfigMap once; return the plugins in use."""
-        subprocess.run([FOLLOW, "once", volume.path, node], env=environment, capture_output=True, check=False)
-        return [plugin.type for plugin in config.load(str(conf), "/nonexistent").plugins]
-
-    volume.write(set_of("a", "b"))
-    require(in_use_after_a_look() == ["a", "b"], "the ConfigMap is in use")
-    volume.write(set_of("a", "b", end=" "))
-    (volume.path / "..next").mkdir()
-    for name, text in set_of("a", "b", end="  ").items():
-        (volume.path / "..next" / name).write_text(text)
-    used = in_use_after_a_look()
-    require((volume.path / "..last").exists(), "the ConfigMap was exchanged while it was copied")
-    assert used == ["a", "b"]
 
 
 # Time stamps

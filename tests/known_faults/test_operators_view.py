@@ -160,11 +160,6 @@ def places_of_secrets(host: Host, bridge: BridgeProcess) -> list[str]:
     return sorted(place for place, text in (shown | kept).items() if any(secret in text for secret in SECRETS))
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=AssertionError,
-    reason="the bridge keeps and shows the environment and arguments of containers",
-)
 def test_no_environment_and_no_arguments_of_a_container_are_kept_or_shown(
     host: Host, bridge: BridgeProcess, runtime: Runtime
 ) -> None:

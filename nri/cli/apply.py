@@ -1,0 +1,174 @@
+"""``nri apply``: replaces the host configuration as a whole, if the node's plugins accept it.
+
+/etc/nri/resource.d      becomes a link to sets/NAME; one rename exchanges it
+/etc/nri/sets/NAME/      a copy of the *.conf of the directory that was applied; the copy before it stays, too
+/etc/nri/before/         what the node had in place of the link
+"""
+
+from __future__ import annotations
+
+import fcntl
+import filecmp
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+import click
+
+from nri import config
+from nri.cli import options
+from nri.cli.check import Checked
+from nri.errors import NRIError, escape
+
+ATTEMPTS = 5
+"""How often a directory is copied that changes meanwhile."""
+
+
+@click.command()
+@click.argument("directory", metavar="DIR", type=click.Path(exists=True, file_okay=False))
+@options.path("--sets", default="", show_default=False, metavar="DIR", help="Directory of the copies.")
+@options.host
+@options.plain_errors
+def apply(host: options.Host, directory: str, sets: str) -> None:
+    """Make the *.conf of a directory the host configuration, at once and all together.
+
+    The files are copied to /etc/nri/sets, and checked as `nri check` does it. If there is a fault, nothing changes.
+    Otherwise one rename exchanges /etc/nri/resource.d, which is a link from then on; a bridge uses the files from the
+    next event on. A directory that the node has there is moved to /etc/nri/before.
+
+    \b
+    Examples:
+      nri apply ./resource.d
+      nri apply /etc/nri/before/resource.d
+    """
+    conf_dir = os.path.abspath(host.conf_dir)
+    sets = os.path.abspath(sets or os.path.join(os.path.dirname(conf_dir), "sets"))
+    try:
+        _apply(host, directory, conf_dir, sets)
+    except OSError as error:
+        path = error.filename or sets
+        raise NRIError(f"{path}: {error.strerror or error}; expected a directory that this user can change") from None
+
+
+def _apply(host: options.Host, directory: str, conf_dir: str, sets: str) -> None:
+    os.makedirs(sets, mode=0o755, exist_ok=True)
+    with _locked(sets):
+        current = os.path.basename(os.path.realpath(conf_dir)) if _is_ours(conf_dir, sets) else ""
+        new = tempfile.mkdtemp(dir=sets)
+        try:
+            names = _copied(directory, new)
+            if not names:
+                raise NRIError(f'{directory} has no *.conf; for no plugins, write one with "plugins": []')
+            if current and _is_same(new, conf_dir, names):
+                shutil.rmtree(new)
+                click.echo(escape(f"in use already: {' '.join(names)}"))
+                return
+            content = _check(host, new, conf_dir)
+            _exchange(new, conf_dir, sets)
+        except BaseException:
+            shutil.rmtree(new)
+            raise
+        for name in os.listdir(sets):
+            if name not in (os.path.basename(new), current):
+                shutil.rmtree(os.path.join(sets, name), ignore_errors=True)
+        click.echo(escape(f"now in use: {' '.join(names)}, hash {content}"))
+
+
+@contextmanager
+def _locked(sets: str) -> Iterator[None]:
+    """Hold a lock, so that no other ``nri apply`` removes what this one makes."""
+    fd = os.open(sets, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
+
+
+def _is_ours(conf_dir: str, sets: str) -> bool:
+    return os.path.islink(conf_dir) and os.path.dirname(os.path.realpath(conf_dir)) == os.path.realpath(sets)
+
+
+def _is_same(new: str, conf_dir: str, names: list[str]) -> bool:
+    if sorted(os.listdir(conf_dir)) != sorted(names):
+        return False
+    return filecmp.cmpfiles(new, conf_dir, names, shallow=False)[0] == names
+
+
+def _copied(directory: str, new: str) -> list[str]:
+    """Copy the files of a directory, as they were at one time; return their names.
+
+    A mounted ConfigMap has a link ``..data``, which the kubelet exchanges before it removes the files it led to.
+    """
+    for _ in range(ATTEMPTS):
+        try:
+            before = _state(directory)
+            names = [os.path.basename(path) for path in config.list_files(before[0])]
+            _copy(before[0], new, names)
+            if _state(directory) == before:
+                return names
+        except FileNotFoundError:
+            continue
+    raise NRIError(f"{directory} was changed each time that it was copied; expected a directory that stays as it is")
+
+
+def _state(directory: str) -> tuple[str, list[tuple[str, int, int, int]]]:
+    """Return the directory that has the files, and what changes with them."""
+    data = os.path.join(directory, "..data")
+    source = os.path.realpath(data if os.path.isdir(data) else directory)
+    status = {name: os.stat(os.path.join(source, name)) for name in sorted(os.listdir(source))}
+    return source, [(name, each.st_ino, each.st_size, each.st_mtime_ns) for name, each in status.items()]
+
+
+def _copy(source: str, new: str, names: list[str]) -> None:
+    """Copy files, and have them on the disk before a link leads to them."""
+    for name in os.listdir(new):
+        os.unlink(os.path.join(new, name))
+    os.chmod(new, 0o755)  # noqa: S103 - as any directory in /etc
+    for name in names:
+        path = os.path.join(new, name)
+        shutil.copyfile(os.path.join(source, name), path)
+        os.chmod(path, 0o644)
+    for path in (*[os.path.join(new, name) for name in names], new):
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+
+def _check(host: options.Host, new: str, conf_dir: str) -> str:
+    """Return the hash of the new configuration.
+
+    :raises NRIError: all its faults, in files as they will be named.
+    """
+    new_host = host._replace(conf_dir=new, conf_file=os.path.join(new, "none"))
+    try:
+        loaded = new_host.load()
+        checked = [Checked(plugin, host.invoker, host.conf_file) for plugin in loaded.plugins]
+        faults = [fault for entry in checked for fault in entry.faults]
+        for note in [note for entry in checked for note in entry.notes]:
+            click.echo(escape(f"note: {note}"), err=True)
+    except config.ConfigError as error:
+        faults = [*error.faults]
+    if faults:
+        raise NRIError("\n".join([str(fault) for fault in faults]).replace(f"{new}/", f"{conf_dir}/"))
+    return loaded.content_hash()
+
+
+def _exchange(new: str, conf_dir: str, sets: str) -> None:
+    if os.path.lexists(conf_dir) and not _is_ours(conf_dir, sets):
+        before = os.path.join(os.path.dirname(sets), "before", os.path.basename(conf_dir))
+        if os.path.lexists(before):
+            found = f"found {conf_dir}, which `nri apply` has not made, and an earlier one, {before}"
+            raise NRIError(f"{found}; remove one of them")
+        os.makedirs(os.path.dirname(before), mode=0o755, exist_ok=True)
+        os.rename(conf_dir, before)  # the bridge uses missing files for one second more
+        click.echo(escape(f"moved {conf_dir} to {before}"))
+    part = os.path.join(sets, ".part")
+    with suppress(FileNotFoundError):
+        os.unlink(part)
+    os.symlink(os.path.relpath(new, os.path.dirname(conf_dir)), part)
+    os.rename(part, conf_dir)

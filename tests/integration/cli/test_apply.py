@@ -1,0 +1,163 @@
+"""nri apply: all the files of a directory count at once, or none of them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from nri import config
+from tests.integration.cli.running import Ran, command, process
+from tests.support.config_maps import ConfigMapVolume
+from tests.support.host import Host
+
+ONE = '{"version": "0.1", "plugins": [{"type": "a"}]}'
+TWO = '{"version": "0.1", "plugins": [{"type": "b"}]}'
+
+
+@pytest.fixture
+def new(host: Host) -> Path:
+    """A directory to apply, on a host with the plugins a and b and no configuration."""
+    for name in ("a", "b"):
+        host.script(name, '#!/bin/sh\n[ "$1" = invoke ] || exit 3\ncat >/dev/null\necho "{}"\n')
+    new = host.folder("new")
+    (new / "10.conf").write_text(ONE)
+    (new / "10.conf").chmod(0o666)  # whose mode does not count
+    (new / "notes.txt").write_text("not a configuration")
+    return new
+
+
+def apply(host: Host, new: Path) -> Ran:
+    return command(host, "apply", str(new))
+
+
+def plugins(host: Host) -> list[str]:
+    """What a bridge would run; owners and modes are right."""
+    return [plugin.type for plugin in config.load(str(host.conf), f"{host.root}/none").plugins]
+
+
+def sets(host: Host) -> list[str]:
+    return sorted(each.name for each in (host.root / "sets").iterdir())
+
+
+def test_the_files_are_copied_and_one_link_leads_to_them(host: Host, new: Path) -> None:
+    done = apply(host, new)
+    (name,) = sets(host)
+    content = command(host, "check", "--hash").stdout.strip()
+    assert (done.status, done.stdout) == (0, f"now in use: 10.conf, hash {content}\n")
+    assert os.readlink(host.conf) == f"sets/{name}"
+    assert [each.name for each in host.conf.iterdir()] == ["10.conf"]
+    assert (host.conf / "10.conf").stat().st_mode & 0o777 == 0o644
+    assert plugins(host) == ["a"]
+    assert apply(host, new).stdout == "in use already: 10.conf\n"
+    assert sets(host) == [name]
+
+
+def test_the_copy_before_stays_and_older_ones_go(host: Host, new: Path) -> None:
+    apply(host, new)
+    first = os.readlink(host.conf)
+    (new / "10.conf").write_text(TWO)
+    (new / "20.conf").write_text(ONE)
+    assert apply(host, new).stdout.startswith("now in use: 10.conf 20.conf, hash ")
+    assert plugins(host) == ["b", "a"]
+    second = os.readlink(host.conf)
+    assert apply(host, host.root / first).status == 0
+    assert plugins(host) == ["a"]
+    third = os.readlink(host.conf)
+    assert sets(host) == sorted(os.path.basename(each) for each in (second, third))
+
+
+@pytest.mark.parametrize(
+    ("files", "why"),
+    [
+        ({"10.conf": "{"}, "resource.d/10.conf:1:2: (document): expecting"),
+        ({"10.conf": ONE.replace("type", "tpye")}, "resource.d/10.conf:1:33: plugins[0].tpye: unknown key"),
+        (
+            {"10.conf": ONE, "20.conf": ONE.replace('"a"', '"gone"')},
+            "resource.d/20.conf:1:41: plugins[0].type: gone: ",
+        ),
+        ({}, ' has no *.conf; for no plugins, write one with "plugins": []'),
+    ],
+)
+def test_nothing_changes_if_there_is_a_fault(host: Host, new: Path, files: dict[str, str], why: str) -> None:
+    apply(host, new)
+    before = os.readlink(host.conf)
+    (new / "10.conf").unlink()
+    for name, text in files.items():
+        (new / name).write_text(text)
+    done = apply(host, new)
+    assert (done.status, done.stdout) == (1, "")
+    assert why in done.stderr
+    assert "sets" not in done.stderr
+    assert (os.readlink(host.conf), plugins(host), len(sets(host))) == (before, ["a"], 1)
+
+
+def test_what_the_node_had_is_kept_beside_it_once(host: Host, new: Path) -> None:
+    host.configure_text(TWO, name="05.conf")
+    done = apply(host, new)
+    assert done.stdout.startswith(f"moved {host.conf} to {host.root}/before/resource.d\nnow in use: 10.conf")
+    assert (host.root / "before/resource.d/05.conf").read_text() == TWO
+    host.conf.unlink()
+    host.configure_text(TWO, name="06.conf")
+    done = apply(host, new)
+    assert (done.status, plugins(host)) == (1, ["b"])
+    assert done.stderr.endswith(f"and an earlier one, {host.root}/before/resource.d; remove one of them\n")
+
+
+def test_a_config_map_that_is_exchanged_while_it_is_copied_counts_as_a_whole(
+    host: Host, new: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    volume = ConfigMapVolume(host.root / "mount")
+    volume.write({"10.conf": ONE, "20.conf": ONE})
+    real = shutil.copyfile
+
+    def exchange(source: str, target: str) -> None:
+        real(source, target)
+        monkeypatch.setattr(shutil, "copyfile", real)
+        volume.write({"10.conf": TWO, "20.conf": TWO, "30.conf": TWO})
+
+    monkeypatch.setattr(shutil, "copyfile", exchange)
+    assert apply(host, volume.path).stdout.startswith("now in use: 10.conf 20.conf 30.conf, hash ")
+    assert plugins(host) == ["b", "b", "b"]
+
+
+def test_a_directory_that_changes_again_and_again_is_refused(
+    host: Host, new: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    apply(host, new)
+    real = shutil.copyfile
+    (new / "10.conf").write_text(TWO)
+
+    def edit(source: str, target: str) -> None:
+        real(source, target)
+        (new / f"x{len(os.listdir(new))}.conf").touch()
+
+    monkeypatch.setattr(shutil, "copyfile", edit)
+    done = apply(host, new)
+    assert (done.status, "was changed each time that it was copied" in done.stderr) == (1, True)
+    assert (plugins(host), len(sets(host))) == (["a"], 1)
+
+
+def test_what_a_killed_one_has_left_is_removed(host: Host, new: Path) -> None:
+    left = host.folder("sets") / "left"
+    left.mkdir()
+    (host.root / "sets/.part").symlink_to("sets/left")
+    assert apply(host, new).status == 0
+    assert len(sets(host)) == 1
+
+
+def test_a_directory_that_cannot_be_changed_is_named(host: Host, new: Path) -> None:
+    (host.root / "sets").write_text("")
+    done = apply(host, new)
+    assert (done.status, done.stderr) == (
+        1,
+        f"{host.root}/sets: File exists; expected a directory that this user can change\n",
+    )
+
+
+def test_it_is_a_command_whose_faults_are_lines(host: Host, new: Path) -> None:
+    assert process("apply", str(new), *host.options).status == 0
+    done = process("apply", str(host.root / "none"), *host.options)
+    assert (done.status, "does not exist" in done.stderr) == (2, True)
