@@ -116,9 +116,8 @@ def _without(document: dict[str, Any]) -> Iterator[str]:
         yield f"without their plugins ({len({each['id'] for each in found})})"
     for each in found[-MAX_WITHOUT:]:
         name = f"{each['pod']}{'/' + each['container'] if each['container'] else ''}"
-        plugin = f" {each['plugin']}:" if each["plugin"] else ""
-        since_when = f"{each['state']} of {name}, since {date(each['since'])}"
-        yield from wrapped(f"{since_when}:{plugin} {each['why']}", "- ", "  ")
+        since_when = f"{name} without {each['plugin'] or 'its plugins'} since {date(each['since'])}"
+        yield from wrapped(f"{since_when}: {each['state']}: {each['why']}", "- ", "  ")
 
 
 def _events(document: dict[str, Any]) -> Iterator[str]:

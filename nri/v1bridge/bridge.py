@@ -82,7 +82,7 @@ class Bridge(stub.V2Plugin):
         self._abilities = adjusting.abilities(runtime, check_owner=self._clients.options.check_owner)
         self._status.configured(runtime)
         log.info("serving %s %s", escape(runtime.name), escape(runtime.version))
-        self._served.configure(runtime_runs_pods=runs_pods)
+        self._served.configure(runtime_runs_pods=runs_pods, refuses_starts=runtime.name != "cri-o")
         if self._launched:
             self.announce(CONNECTED)
             self.open_status()

@@ -118,6 +118,19 @@ class Configuration:
                 self._reject(ConfigError([Fault(file=self._conf_dir, message=reason)]))
             return self._current
 
+    def settles_in(self) -> float:
+        """Return the seconds until the directory has been unchanged for :data:`GRACE`: it may be edited until then.
+
+        If it does not exist, such as between two renames, those of the directory above it.
+        """
+        for path in (self._conf_dir, os.path.dirname(self._conf_dir)):
+            try:
+                changed = os.stat(path).st_ctime
+            except OSError:
+                continue
+            return min(GRACE, max(0.0, changed + GRACE - time.time()))
+        return 0.0
+
     @property
     def is_known(self) -> bool:
         """Return whether there has been a valid configuration, be it an empty one."""

@@ -87,16 +87,20 @@ class LateCreates:
         self.drop()
 
     def drop(self) -> None:
-        """Drop what has not begun; what has begun is not tried again."""
+        """Drop what has not begun, and say so; what has begun is not tried again."""
+        if dropped := len(self.take()):
+            log.warning("late: dropped %d that have not begun; the next synchronization finds them again", dropped)
+
+    def take(self) -> Sequence[Missed]:
+        """Drop what has not begun, and return it; what has begun is not tried again."""
         with self._lock:
-            dropped = len(self._pending.keys() - self._running)
+            taken = [missed for id_, missed in self._pending.items() if id_ not in self._running]
             self._queue.clear()
             self._again.clear()
             self._failures.clear()
             self._pending.clear()
             self._changed.notify_all()
-        if dropped:
-            log.warning("late: dropped %d that have not begun; the next synchronization finds them again", dropped)
+        return taken
 
     def begin(self, id_: str) -> None:
         """Note that ``create`` runs for an event: there is no late one of this id before :meth:`end`."""

@@ -1,8 +1,8 @@
 """The record: which sandboxes and containers were served, and which of them run without their plugins.
 
 It is in memory, and in a file that outlives the bridge but not the machine. A line is appended with one write: the id
-whose ``create`` ended without an error; the id and ``.setup``, the same for ``setup``; or a JSON object, an entry of
-``withoutPlugins`` in docs/status.md. An id is written after its chain has succeeded, so a bridge that is killed
+whose ``create`` ended without an error; or a JSON object, which has the plugins whose ``setup`` did, or is an entry
+of ``withoutPlugins`` in docs/status.md. An id is written after its chain has succeeded, so a bridge that is killed
 meanwhile leaves a container that counts as not served. The file is read with suspicion: it is bounded, belongs to
 root or to our user, and is no link; other lines are ignored. A file that cannot be read counts as empty, and one that
 cannot be written is reported once, and in the status; neither is ever the error of an event.
@@ -43,7 +43,6 @@ SPARE = 5_000
 """Lines of ids that are forgotten, beyond which the file is rewritten."""
 
 _Key = tuple[str, str, str | None]
-_SETUP = ".setup"
 _ID = re.compile(rb"[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
 _APPEND = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
@@ -61,6 +60,7 @@ class Record:
     def __init__(self) -> None:
         self._path = ""
         self._ids: dict[str, None] = {}  # in the order in which they were served
+        self._setups: dict[str, list[str]] = {}  # types of plugins, by id
         self._without: dict[_Key, dict[str, Any]] = {}
         self._fd = -1
         self._lines = 0
@@ -86,25 +86,32 @@ class Record:
             self._lines, self._is_torn = len(lines), lines[-1] != b""
             self._ids = {line.decode(): None for line in lines if _ID.fullmatch(line)} | self._ids
             entries = [entry for line in lines if line.startswith(b"{") and (entry := _entry(line))]
-            self._without = {_key(entry): entry for entry in entries} | self._without
+            self._setups = {each["id"]: each["setup"] for each in entries if "setup" in each} | self._setups
+            self._without = {_key(each): each for each in entries if "setup" not in each} | self._without
             self._bound()
             if self._fd < 0:
                 self._attempt("written", self._rewrite)
 
-    def add(self, id_: str, *, is_setup: bool = False) -> None:
-        """Note that ``create``, or ``setup``, ended without an error for the sandbox or container."""
-        line = f"{id_}{_SETUP}" if is_setup else id_
+    def add(self, id_: str) -> None:
+        """Note that ``create`` ended without an error for the sandbox or container."""
         with self._lock:
-            if line in self._ids:
+            if id_ in self._ids:
                 return
-            self._ids[line] = None
+            self._ids[id_] = None
             self._bound()
-            if self._fd >= 0 and _ID.fullmatch(os.fsencode(line)):
-                self._attempt("written", lambda: self._append(line))
+            if _ID.fullmatch(os.fsencode(id_)):
+                self._put(id_)
 
-    def had_setup(self, id_: str) -> bool:
-        """Return whether ``setup`` ended without an error."""
-        return f"{id_}{_SETUP}" in self._ids
+    def add_setup(self, id_: str, plugins: list[str]) -> None:
+        """Note the plugins whose ``setup`` ended without an error, or with one that is ignored, for a container."""
+        with self._lock:
+            self._setups[id_] = plugins
+            self._bound()
+            self._put(json.dumps({"id": id_, "setup": plugins}))
+
+    def setups(self, id_: str) -> list[str]:
+        """Return the plugins of :meth:`add_setup`."""
+        return self._setups.get(id_, [])
 
     def runs_without(self, name: str, request: Request, why: str, plugin: str | None = None) -> None:
         """Note that a pod or container runs without a plugin; the first reason counts.
@@ -127,8 +134,7 @@ class Record:
             if _key(entry) not in self._without:
                 self._without[_key(entry)] = entry
                 self._bound()
-                if self._fd >= 0:
-                    self._attempt("written", lambda: self._append(json.dumps(entry)))
+                self._put(json.dumps(entry))
 
     def has_run(self, request: Request, plugins: Collection[str]) -> None:
         """Note which plugins have done what was to be done for a pod or container."""
@@ -149,22 +155,23 @@ class Record:
     def discard(self, id_: str) -> None:
         """Forget an id: its ``delete`` has run. The line remains until the file is rewritten."""
         with self._lock:
-            for line in (id_, f"{id_}{_SETUP}"):
-                self._ids.pop(line, None)
+            self._ids.pop(id_, None)
+            self._setups.pop(id_, None)
             if self._without:
                 self._without = {key: entry for key, entry in self._without.items() if key[0] != id_}
 
     def keep(self, existing: Collection[str]) -> None:
         """Forget all ids but the *existing* ones, and rewrite the file."""
         with self._lock:
-            self._ids = {id_: None for id_ in self._ids if id_.removesuffix(_SETUP) in existing}
+            self._ids = {id_: None for id_ in self._ids if id_ in existing}
+            self._setups = {id_: plugins for id_, plugins in self._setups.items() if id_ in existing}
             self._without = {key: entry for key, entry in self._without.items() if key[0] in existing}
             if self._path:
                 self._attempt("written", self._rewrite)
 
     def tidy(self) -> None:
         """Rewrite the file if most of its lines are forgotten ids. It needs no answer's time."""
-        if self._lines <= 2 * len(self._ids) + SPARE or self._fd < 0:
+        if self._lines <= 2 * (len(self._ids) + len(self._setups)) + SPARE or self._fd < 0:
             return
         with self._lock:
             self._attempt("written", self._rewrite)
@@ -175,10 +182,13 @@ class Record:
             self._close()
 
     def _bound(self) -> None:
-        while len(self._ids) > MAX_IDS:
-            del self._ids[next(iter(self._ids))]
-        while len(self._without) > MAX_WITHOUT:
-            del self._without[next(iter(self._without))]
+        _drop_oldest(self._ids, MAX_IDS)
+        _drop_oldest(self._setups, MAX_IDS)
+        _drop_oldest(self._without, MAX_WITHOUT)
+
+    def _put(self, line: str) -> None:
+        if self._fd >= 0:
+            self._attempt("written", lambda: self._append(line))
 
     def _append(self, line: str) -> None:
         data = (b"\n" if self._is_torn else b"") + line.encode() + b"\n"
@@ -245,7 +255,8 @@ class Record:
         fd = os.open(part, _NEW, 0o600)
         try:
             lines = [line for id_ in self._ids if _ID.fullmatch(line := os.fsencode(id_))]
-            lines += [json.dumps(entry).encode() for entry in self._without.values()]
+            entries = [{"id": id_, "setup": plugins} for id_, plugins in self._setups.items()]
+            lines += [json.dumps(entry).encode() for entry in (*entries, *self._without.values())]
             data = b"".join([line + b"\n" for line in lines])
             while data:
                 data = data[os.write(fd, data) :]
@@ -279,14 +290,22 @@ class Record:
         self._fd = -1
 
 
+def _drop_oldest(table: dict[Any, Any], most: int) -> None:
+    while len(table) > most:
+        del table[next(iter(table))]
+
+
 def _key(entry: dict[str, Any]) -> _Key:
     return entry["id"], entry["state"], entry["plugin"]
 
 
 def _entry(line: bytes) -> dict[str, Any] | None:
-    """Return the entry of ``withoutPlugins`` in a line of the file, None if it has none."""
+    """Return what a line of the file has of ``setup`` or ``withoutPlugins``, None if it has neither."""
     try:
         entry = json.loads(line)
+        if "setup" in entry:
+            names = [entry["id"], *entry["setup"]]
+            return {"id": names[0], "setup": names[1:]} if all(isinstance(each, str) for each in names) else None
         texts = {key: entry[key] for key in ("id", "pod", "state", "why")}
         maybe = {key: entry[key] for key in ("container", "plugin")}
         since = float(entry["since"])

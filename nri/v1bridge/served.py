@@ -7,11 +7,13 @@ synchronization shows what lives without being on record (:mod:`nri.v1bridge.mis
 
 from __future__ import annotations
 
+import functools
 import logging
 import threading
 import time
 from typing import TYPE_CHECKING, Any
 
+from nri.background import in_background
 from nri.client import ChainError
 from nri.client.chain import STOPPED
 from nri.errors import bounded, escape
@@ -29,12 +31,13 @@ if TYPE_CHECKING:
 
     from nri.adjust import Changes
     from nri.client import Step
+    from nri.config.entries import PluginEntry
     from nri.process.subreaper import Subreaper
     from nri.types.v1 import Request
     from nri.v1bridge.clients import Clients
     from nri.v1bridge.event_log import EventLines
     from nri.v1bridge.ledger import Ledger
-    from nri.v1bridge.missed import Missed
+    from nri.v1bridge.missed import Found, Missed
     from nri.v2 import api
     from nri.v2.ttrpc import Call
 
@@ -50,6 +53,8 @@ REFUSABLE = (State.SETUP, State.CREATE, State.RESIZE)
 A container's ``update`` comes when its new limits are in force, and its ``delete`` gives back what ``create`` has
 taken: both go on.
 """
+
+MISSED_SETUP = "its setup was missed: the container was created without it"
 
 log = logging.getLogger("nri.v1bridge")
 
@@ -69,17 +74,19 @@ class Served:
         self._tidying = threading.Lock()
         self._record = Record()
         self._late = LateCreates(self._run_late, self._record, clients.end_late)
+        self._found: Found | None = None  # by the synchronization, before the late creates begin
         self._unproven: dict[str, list[Missed]] = {}
         self._is_ending = False
-        self._runtime_runs_pods = False
+        self._runtime_runs_pods, self._refuses_starts = False, True
         self._in_progress: tuple[str, Call] | None = None  # the name of the pod or container, and the event
 
-    def configure(self, *, runtime_runs_pods: bool) -> None:
+    def configure(self, *, runtime_runs_pods: bool, refuses_starts: bool) -> None:
         """Prepare for a connection with the options of ``clients``.
 
         :param runtime_runs_pods: the runtime is a containerd 2.x, which runs some plugins for sandboxes itself.
+        :param refuses_starts: an error keeps the runtime from starting a container; CRI-O only logs it.
         """
-        self._runtime_runs_pods = runtime_runs_pods
+        self._runtime_runs_pods, self._refuses_starts = runtime_runs_pods, refuses_starts
         self._record.load(self._clients.options.record_file)
 
     def synchronize(self, pods: Sequence[api.PodSandbox], containers: Sequence[api.Container]) -> None:
@@ -87,47 +94,75 @@ class Served:
         existing = {each.id for each in pods} | {each.id for each in containers}
         self._record.keep(existing)
         self._late.drop()
-        self._unproven = {}
         found = missed.find(pods, containers, self._record)
-        each_missed = [each for pod in found.missed for each in pod]
-        if self._is_ending:
+        if not self._is_ending:
+            self._found, self._unproven = found, found.unproven
+            self._late.put(found.missed)
+
+    def start(self) -> None:
+        """Begin with the late creates that are queued: when the configuration is not being edited."""
+        left = self._clients.configuration.settles_in()
+        if not left or in_background(functools.partial(self._begin, left), "settle"):
+            self._begin()
+
+    def _begin(self, after: float = 0.0) -> None:
+        time.sleep(after)
+        found, self._found = self._found, None
+        if found is None or not found.missed:
+            self._late.start()
             return
-        what = f"late: {found.counted()} started while no bridge was connected"
-        means = "running create for them"
-        level = logging.WARNING
+        means, level = "running create for them", logging.WARNING
+        has_plugins = self._clients.current().config.plugins
         if not self._clients.options.late_create:
             means = 'no plugin runs for them ("lateCreate": false)'
-            if self._clients.current().config.plugins:
-                for each in each_missed:
+            for each in self._take_missed():
+                if has_plugins:
                     why = 'it started without the bridge ("lateCreate": false)'
                     self._record.runs_without(each.name, each.request, why)
         elif not self._clients.configuration.is_known:
             means = "no plugin runs for them without a valid configuration; the next synchronization finds them again"
             level = logging.ERROR
-        elif not self._clients.current().config.plugins:
-            means = "no plugin is configured for them"
-            level = logging.INFO
-            for each in each_missed:
+            self._take_missed()
+        elif not has_plugins:
+            means, level = "no plugin is configured for them", logging.INFO
+            for each in self._take_missed():
                 self._record.add(each.request.id)
         else:
-            self._unproven = found.unproven
-            self._late.put(found.missed)
-            self._note_missed_setups(each_missed)
-        if found.missed:
-            log.log(level, "%s; %s", what, means)
-
-    def _note_missed_setups(self, each_missed: Sequence[Missed]) -> None:
-        """Note which containers were created without a plugin of ``setup``, which can't be done late."""
-        client = self._clients.current()
-        for request, name in each_missed:
-            if not request.is_sandbox and not self._record.had_setup(request.id):
-                for plugin in client.chain(State.SETUP, request):
-                    why = "its setup was missed: it was created while no bridge was connected"
-                    self._record.runs_without(name, request.replace(state=State.SETUP), why, plugin.type)
-
-    def start(self) -> None:
-        """Begin with the late creates that are queued."""
+            for each in [each for pod in found.missed for each in pod]:
+                self._note_missed_setup(each.request, each.name, self._missed_setup(each.request))
+        log.log(level, "late: %s started while no bridge was connected; %s", found.counted(), means)
         self._late.start()
+
+    def _take_missed(self) -> Sequence[Missed]:
+        """Withdraw all late creates; return those that wait."""
+        self._unproven = {}
+        return self._late.take()
+
+    def _note_missed_setup(self, request: Request, name: str, plugins: Sequence[PluginEntry]) -> None:
+        for plugin in plugins:
+            self._record.runs_without(name, request.replace(state=State.SETUP), MISSED_SETUP, plugin.type)
+
+    def _missed_setup(self, request: Request) -> Sequence[PluginEntry]:
+        """Return the plugins of ``setup`` that a container was created without; it can't be done late."""
+        client = self._clients.current()
+        if request.is_sandbox or not client.chain(State.SETUP):
+            return []
+        done = self._record.setups(request.id)
+        return [plugin for plugin in client.chain(State.SETUP, request) if plugin.type not in done]
+
+    def _refuse_without_setup(self, request: Request, name: str) -> None:
+        """Refuse to start a container that a plugin's ``setup`` has missed, unless its failures are ignored.
+
+        :raises StatusError: with the plugins.
+        """
+        plugins = self._missed_setup(request)
+        policy = self._clients.options.failure_policy
+        if needed := [plugin.type for plugin in plugins if (plugin.failure_policy or policy) == "fail"]:
+            text = f"nri v0.1: create: plugin {', '.join(needed)}: {MISSED_SETUP}; create the container again"
+            log.error("%s: %s", escape(name), text)
+            if self._refuses_starts:
+                raise StatusError(Code.ABORTED, text)
+        self._note_missed_setup(request, name, plugins)
 
     def stop(self, *, for_good: bool = False) -> None:
         """Drop the late creates that have not begun.
@@ -135,7 +170,7 @@ class Served:
         :param for_good: the bridge ends.
         """
         self._is_ending = self._is_ending or for_good
-        self._unproven = {}
+        self._found, self._unproven = None, {}
         self._late.drop()
 
     def prove(self, sandbox: str, call: Call) -> None:
@@ -204,11 +239,12 @@ class Served:
         elif request.state in REFUSABLE:
             steps = self._until_abandoned(request, name, deadline, call, changes)
             if request.state == State.SETUP and steps:
-                self._record.add(request.id, is_setup=True)
+                self._record.add_setup(request.id, [step.plugin.type for step in steps])
         else:
             self._chain(request, name, deadline, changes, event=call.event)
 
     def _create(self, request: Request, name: str, deadline: float | None, call: Call) -> None:
+        self._refuse_without_setup(request, name)
         self._late.begin(request.id)
         try:
             self._until_abandoned(request, name, deadline, call)
@@ -310,10 +346,14 @@ class Served:
         if not lines.steps or request.state not in REFUSABLE:
             return
         self._record.has_run(request, [step.plugin.type for step in lines.steps if step.error is None])
-        for step in lines.steps if not error or request.late else ():  # else it is refused
+        is_start = request.state == State.CREATE and not request.is_sandbox
+        if error and not request.late and (self._refuses_starts or not is_start):
+            return  # it is refused
+        for step in lines.steps:
             if step.error is not None:
-                kind = "its failure is ignored" if step.is_ignored else "the late create has failed"
-                self._record.runs_without(lines.name, request, f"{kind}: {step.error.reason}", step.plugin.type)
+                how = "the late create has failed" if request.late else "the runtime starts it all the same"
+                how = "its failure is ignored" if step.is_ignored else how
+                self._record.runs_without(lines.name, request, f"{how}: {step.error.reason}", step.plugin.type)
 
     def _tidy(self) -> None:
         """Do what no event waits for."""

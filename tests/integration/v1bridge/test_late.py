@@ -201,7 +201,7 @@ def test_a_missed_setup_is_listed_though_the_late_create_succeeds(
     bridge.outside()
     connected(bridge, pod(), containers=[running()])
     assert wait_until(lambda: "late: create succeeded for 2," in bridge.log)
-    why = "its setup was missed: it was created while no bridge was connected"
+    why = "its setup was missed: the container was created without it"
     assert listed(bridge) == ([] if had_setup else [("1f92", "setup", "keeper", why)])
 
 

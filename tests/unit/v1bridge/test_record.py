@@ -123,6 +123,7 @@ def test_entries_that_are_none_are_ignored_and_their_number_is_bounded(
 ) -> None:
     entry = {"id": "a", "pod": "p", "container": None, "plugin": None, "state": "create", "since": 1, "why": "w"}
     wrong = [entry | {"id": 1}, entry | {"plugin": 1}, entry | {"since": "x"}, {"id": "a"}, []]
+    wrong += [{"setup": ["a"]}, {"id": "a", "setup": 1}, {"id": 1, "setup": []}, {"id": "a", "setup": [1]}]
     lines = [json.dumps(each) for each in (*wrong, entry | {"id": "right"})]
     write(path, "\n".join([*lines, "{", '{"id": ' * 20_000, ""]).encode())
     monkeypatch.setattr(module, "MAX_WITHOUT", 2)
@@ -135,13 +136,15 @@ def test_entries_that_are_none_are_ignored_and_their_number_is_bounded(
 
 def test_setup_is_known_by_itself(loaded: Callable[[], Record]) -> None:
     record = loaded()
-    record.add("aaa", is_setup=True)
+    record.add_setup("aaa", ["x", "y"])
     record.add("bbb")
     again = loaded()
     again.keep({"aaa", "bbb"})
-    assert [again.had_setup("aaa"), "aaa" in again, again.had_setup("bbb")] == [True, False, False]
+    assert [again.setups("aaa"), "aaa" in again, again.setups("bbb")] == [["x", "y"], False, []]
+    assert loaded().setups("aaa") == ["x", "y"]
     again.discard("aaa")
-    assert not again.had_setup("aaa")
+    again.keep({"aaa", "bbb"})
+    assert again.setups("aaa") == loaded().setups("aaa") == []
 
 
 def test_what_is_in_memory_stays_when_the_file_is_read_again_or_is_another(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,10 +12,9 @@ from nri.v2 import api
 from nri.v2.ttrpc import StatusError
 from tests.integration.cli.running import process
 from tests.integration.v1bridge.bridge_process import start_container
-from tests.known_faults.node import PATIENCE, require
 from tests.support.pods import container, pod
 from tests.support.status_asking import status_of
-from tests.support.waiting import wait_until
+from tests.support.waiting import SOON, wait_until
 
 if TYPE_CHECKING:
     from tests.integration.v1bridge.bridge_process import BridgeProcess
@@ -24,8 +22,6 @@ if TYPE_CHECKING:
     from tests.support.runtime import Runtime
 
 CREATED, RUNNING = api.ContainerState.CONTAINER_CREATED, api.ContainerState.CONTAINER_RUNNING
-LIMITS = Path(__file__).parents[2] / "docs/limits.md"
-STARTED = "a container that was created without its `setup` plugin starts as if it had run"
 
 
 def configure(bridge: BridgeProcess, **options: Any) -> None:
@@ -45,7 +41,7 @@ def connected(bridge: BridgeProcess, *containers: api.Container) -> Runtime:
 def end(bridge: BridgeProcess, runtime: Runtime) -> None:
     """End the bridge as an upgrade does."""
     bridge.signal(signal.SIGTERM)
-    require(bridge.wait() == 0, "the bridge ends")
+    assert bridge.wait() == 0, "the bridge ends"
     bridge.child = None
     runtime.close()
 
@@ -68,7 +64,7 @@ def start_error(runtime: Runtime) -> str:
 def lines_without(bridge: BridgeProcess) -> list[str]:
     """Return the lines of ``nri status`` that say of the container that it runs without a plugin."""
     root = bridge.host.root
-    wait_until(lambda: "default/web" in json.dumps(status_of(root / "v1bridge.sock")), PATIENCE)
+    wait_until(lambda: "default/web" in json.dumps(status_of(root / "v1bridge.sock")), SOON)
     page = process("status", "--config", str(root / "settings.json")).stdout
     return [line for line in page.splitlines() if "default/web" in line and "without" in line]
 
@@ -79,14 +75,12 @@ def listening(bridge: BridgeProcess) -> BridgeProcess:
     return bridge
 
 
-@pytest.mark.xfail(strict=True, raises=AssertionError, reason=STARTED)
 def test_a_container_that_was_created_before_the_bridge_connected_is_not_started(listening: BridgeProcess) -> None:
     configure(listening)
     runtime = connected(listening, container(state=CREATED))
     assert "keeper" in start_error(runtime)
 
 
-@pytest.mark.xfail(strict=True, raises=AssertionError, reason=STARTED)
 def test_a_container_that_was_created_between_two_bridges_is_not_started(listening: BridgeProcess) -> None:
     configure(listening)
     end(listening, connected(listening))
@@ -94,7 +88,6 @@ def test_a_container_that_was_created_between_two_bridges_is_not_started(listeni
     assert "keeper" in start_error(runtime)
 
 
-@pytest.mark.xfail(strict=True, raises=AssertionError, reason=STARTED)
 def test_a_launched_bridge_that_is_not_synchronized_refuses_to_start_what_it_did_not_set_up(
     bridge: BridgeProcess,
 ) -> None:
@@ -105,12 +98,11 @@ def test_a_launched_bridge_that_is_not_synchronized_refuses_to_start_what_it_did
     assert "keeper" in start_error(runtime)
 
 
-@pytest.mark.xfail(strict=True, raises=AssertionError, reason=STARTED)
 def test_a_container_whose_setup_is_no_longer_on_record_is_not_started(host: Host, listening: BridgeProcess) -> None:
     configure(listening)
     runtime = connected(listening)
     create_container(runtime)
-    require(("setup", "1f92") in listening.node.steps, f"{listening.node.steps} {listening.log}")
+    assert ("setup", "1f92") in listening.node.steps, f"{listening.node.steps} {listening.log}"
     end(listening, runtime)
     for file in host.root.glob("*.record*"):
         file.unlink()
@@ -118,42 +110,19 @@ def test_a_container_whose_setup_is_no_longer_on_record_is_not_started(host: Hos
     assert "keeper" in start_error(runtime)
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=AssertionError,
-    reason="nri status does not list a container that runs without a plugin whose policy is `ignore`",
-)
 def test_status_lists_a_container_that_was_started_without_a_plugin_with_ignore(listening: BridgeProcess) -> None:
     configure(listening, failure_policy="ignore")
     runtime = connected(listening, container(state=CREATED))
-    require(start_error(runtime) == "", "the container starts")
+    assert start_error(runtime) == "", "the container starts"
     assert lines_without(listening)
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=AssertionError,
-    reason="nri status does not list a container that started without its `setup` plugin before the bridge connected",
-)
 def test_status_lists_a_container_that_runs_without_its_setup_plugin(listening: BridgeProcess) -> None:
     configure(listening)
     connected(listening, container(state=RUNNING))
     assert lines_without(listening)
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="the limits have no table of what each runtime lets a plugin refuse"
-)
-def test_the_limits_have_a_table_of_what_each_runtime_lets_a_plugin_refuse() -> None:
-    headers = [line.lower() for line in LIMITS.read_text().splitlines() if line.startswith("|")]
-    assert [line for line in headers if "event" in line and "containerd" in line and "cri-o" in line]
-
-
-@pytest.mark.xfail(
-    strict=True,
-    raises=AssertionError,
-    reason="a bridge that starts while its files are being replaced records all that runs as done",
-)
 def test_a_bridge_that_starts_during_an_edit_serves_what_runs_when_the_files_are_back(
     host: Host, listening: BridgeProcess
 ) -> None:
@@ -169,4 +138,4 @@ def test_a_bridge_that_starts_during_an_edit_serves_what_runs_when_the_files_are
     runtime = listening.accept()  # the next synchronization
     runtime.configure()
     runtime.synchronize([pod()], [container(state=RUNNING)])
-    assert wait_until(lambda: ("create", "1f92") in listening.node.steps, PATIENCE), json.dumps(listening.node.steps)
+    assert wait_until(lambda: ("create", "1f92") in listening.node.steps, SOON), json.dumps(listening.node.steps)
