@@ -149,9 +149,9 @@ def _of_plugins(plugins: list[Document]) -> Iterator[Metric]:
     yield _counter("plugin_runs_total", text, runs.items(), (*_PLUGIN, "state", "outcome"))
     seconds = [(key, [each["seconds"] for each in of_it]) for key, of_it in counted.items()]
     yield _histogram("plugin_duration_seconds", "Seconds that a run of the plugin took.", seconds, _PLUGIN)
-    last = {key: [each["last"] for each in of_it if each["last"] is not None] for key, of_it in entries.items()}
+    last = {key: [last for each in of_it for last in each["last"].values()] for key, of_it in entries.items()}
     well = [(key, all(each == OK for each in known)) for key, known in last.items() if known]
-    text = "1 if the plugin's last run was ok, else 0; absent before its first run."
+    text = "1 if the plugin's last run for each state was ok, else 0; absent before its first run."
     yield _gauge("plugin_last_run_ok", text, well, _PLUGIN)
     errors = {
         key: [each["lastError"]["time"] for each in of_it if each["lastError"]] for key, of_it in entries.items()

@@ -35,6 +35,7 @@ _CONFLICTS = (
     ("--check", "--pod"),
     ("--check", "--watch"),
     ("--check", "--json"),
+    *[("--alive", other) for other in ("--check", "--pod", "--watch", "--json", "--no-bridge")],
 )
 
 _CLEAR = "\x1b[H\x1b[2J"  # ECMA-48: cursor to the first place, and erase all
@@ -59,6 +60,7 @@ def _thresholds(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.command()
 @options.as_json
 @click.option("--check", is_flag=True, help="Print one line, and exit with 0 (well), 1 (degraded) or 2 (no bridge).")
+@click.option("--alive", is_flag=True, help="The same for liveness: 1 or 2 if a bridge hangs, 0 also without one.")
 @click.option(
     "--watch",
     is_flag=False,
@@ -80,6 +82,7 @@ def status(
     host: options.Host,
     as_json: bool,
     check: bool,
+    alive: bool,
     watch: float | None,
     pod: tuple[str, str] | None,
     socket: str,
@@ -106,6 +109,7 @@ def status(
         "--no-bridge": no_bridge,
         "--pod": pod,
         "--check": check,
+        "--alive": alive,
         "--watch": watch is not None,
         "--json": as_json,
     }
@@ -113,8 +117,9 @@ def status(
         if given[one] and given[other]:
             raise click.UsageError(f"{one} and {other} exclude each other")
     thresholds = Thresholds(**bounds)
-    if check:
-        verdict = judge(look(host), thresholds) if no_bridge else Probe(socket, options_file, thresholds).judge()
+    if check or alive:
+        probe = Probe(socket, options_file, thresholds, is_alive=alive)
+        verdict = judge(look(host), thresholds) if no_bridge else probe.judge()
         _echo(verdict.line)
         raise click.exceptions.Exit(verdict.code)
     path = "" if no_bridge else socket_path(socket, options_file)

@@ -53,7 +53,7 @@ LINES, KERNEL_LINES, MAX_NAMES = 20, 5000, 1000
 
 _NAME = re.compile(r"\d\d-.")
 _DENIED = re.compile(r"(?:apparmor=\"DENIED\"|avc: +denied).*(?:nri|v1bridge)", re.IGNORECASE)
-_OF_PLUGIN = re.compile(r"(?:; the end of its stderr:|; it wrote |: its last run failed:).*", re.DOTALL)
+_OF_PLUGIN = re.compile(r"(?:; the end of its stderr:|; it wrote |: its last \w+(?: and \w+)* failed:).*", re.DOTALL)
 
 
 def examine(

@@ -100,12 +100,18 @@ def judge(document: dict[str, Any], thresholds: Thresholds | None = None) -> Ver
 
 
 def _of_bridge(document: dict[str, Any]) -> list[str]:
-    bridge, now = document["bridge"], document["inProgress"]
+    bridge = document["bridge"]
     if bridge is not None and bridge["state"] != CONNECTED:
         return ["the bridge looks for its runtime"]
+    return [hangs] if (hangs := why_it_hangs(document)) else []
+
+
+def why_it_hangs(document: dict[str, Any]) -> str:
+    """Return the event in which the bridge hangs, "" if it does not."""
+    now = document["inProgress"]
     if now is not None and now["allowed"] is not None and now["seconds"] > now["allowed"] + HANGS_AFTER:
-        return [f"the bridge hangs: {now['event']} of {now['name']} has taken {now['seconds']:.0f} s"]
-    return []
+        return f"the bridge hangs: {now['event']} of {now['name']} has taken {now['seconds']:.0f} s"
+    return ""
 
 
 def _of_configuration(configuration: dict[str, Any]) -> list[str]:
@@ -124,9 +130,10 @@ def _of_plugin(plugin: dict[str, Any]) -> list[str]:
         reasons.append(f"{name}: {plugin['problem']}")
     if resident is not None and resident["state"] == "failed":
         reasons.append(f"{name}: started for each request: {resident['reason'] or 'no reason is known'}")
-    if plugin["last"] not in (None, OK):
-        why = f": {error['error']}" if error is not None and error["error"] else ""
-        reasons.append(f"{name}: its last run failed{why}")
+    failed = [state for state, outcome in (plugin["last"] or {}).items() if outcome != OK]
+    if failed:
+        why = f": {error['error']}" if error is not None and error["error"] and error["state"] in failed else ""
+        reasons.append(f"{name}: its last {' and '.join(failed)} failed{why}")
     return reasons
 
 

@@ -1,4 +1,4 @@
-"""``nri status --check``: one line and an exit status, for probes that run every few seconds on every node.
+"""``nri status --check`` and ``--alive``: a line and an exit status, for probes every few seconds on every node.
 
 So it is parsed here, without click, and imports little. Only a valid command line is parsed; click, which has the
 same options, handles all others.
@@ -12,7 +12,7 @@ import os
 from nri.errors import NRIError
 from nri.places import DEFAULT_RECORD_FILE, beside
 from nri.status import client
-from nri.status.judging import NO_BRIDGE, THRESHOLDS, Thresholds, Verdict, judge
+from nri.status.judging import DEGRADED, NO_BRIDGE, THRESHOLDS, WELL, Thresholds, Verdict, judge, why_it_hangs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,13 +23,25 @@ _NUMBERS = {f"--{name.replace('_', '-')}": name for name in THRESHOLDS}
 
 
 class Probe:
-    """The arguments of a probe: the socket's path or the file of the bridge options, and the thresholds."""
+    """The arguments of a probe.
 
-    __slots__ = ("options_file", "socket", "thresholds")
+    :param socket: the socket's path.
+    :param options_file: the file of the bridge options, for the socket's path.
+    :param is_alive: whether it asks only that no bridge hangs: a restart helps against nothing else.
+    """
 
-    def __init__(self, socket: str = "", options_file: str = "", thresholds: Thresholds | None = None) -> None:
+    __slots__ = ("is_alive", "options_file", "socket", "thresholds")
+
+    def __init__(
+        self,
+        socket: str = "",
+        options_file: str = "",
+        thresholds: Thresholds | None = None,
+        *,
+        is_alive: bool = False,
+    ) -> None:
         self.socket, self.options_file = socket, options_file
-        self.thresholds = thresholds or Thresholds()
+        self.thresholds, self.is_alive = thresholds or Thresholds(), is_alive
 
     def run(self) -> int:
         """Print the verdict; return its code."""
@@ -45,7 +57,13 @@ class Probe:
         path = ""
         try:
             path = socket_path(self.socket, self.options_file)
-            return judge(client.status(path), self.thresholds)
+            document = client.status(path)
+            if self.is_alive:
+                hangs = why_it_hangs(document)
+                return Verdict(DEGRADED, [hangs]) if hangs else Verdict(WELL, ["the bridge answers"])
+            return judge(document, self.thresholds)
+        except client.NoBridgeError as error:
+            return Verdict(WELL if self.is_alive else NO_BRIDGE, [str(error)])
         except client.AskError as error:
             return Verdict(NO_BRIDGE, [str(error)])
         except client.UNUSABLE as error:
@@ -91,19 +109,21 @@ def _record_file(options_file: str) -> str:
 def parse(words: Sequence[str]) -> Probe | None:
     """Parse the words after ``nri status``; return None for any but a valid probe."""
     given: dict[str, str] = {}
-    is_check = False
+    is_check = is_alive = False
     rest = iter(words)
     for word in rest:
         name, equals, value = word.partition("=")
         if word == "--check":
             is_check = True
+        elif word == "--alive":
+            is_alive = True
         elif name in ("--socket", "--config") or name in _NUMBERS:
             given[name] = value if equals else next(rest, "")
             if not given[name]:
                 return None
         else:
             return None
-    if not is_check or given.keys() >= {"--socket", "--config"}:
+    if is_check == is_alive or given.keys() >= {"--socket", "--config"} or (is_alive and _NUMBERS.keys() & given):
         return None
     bounds: dict[str, float | None] = {}
     for option, name in _NUMBERS.items():
@@ -111,7 +131,7 @@ def parse(words: Sequence[str]) -> Probe | None:
             bounds[name] = _number(given[option], THRESHOLDS[name][1])
             if bounds[name] is None:
                 return None
-    return Probe(given.get("--socket", ""), given.get("--config", ""), Thresholds(**bounds))
+    return Probe(given.get("--socket", ""), given.get("--config", ""), Thresholds(**bounds), is_alive=is_alive)
 
 
 def _number(text: str, most: float) -> float | None:

@@ -8,6 +8,7 @@ them, and read under one lock.
 from __future__ import annotations
 
 import json
+import os
 import threading
 import time
 from bisect import bisect_left
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from nri.client import Step
+    from nri.config.entries import PluginEntry
     from nri.v1bridge.event_log import EventLines
     from nri.v2.ttrpc import Call
 
@@ -51,6 +53,7 @@ class Ledger:
         self._entering = threading.Lock()
         self._events = {event: _event(event) for event in events}
         self._plugins: dict[tuple[str, str], dict[str, Any]] = {}  # by type and file, the latest last
+        self._tried: dict[tuple[str, str], object] = {}  # the entry and executable that have run last
         self._exchanges: deque[tuple[str, dict[str, Any]]] = deque(maxlen=MAX_EXCHANGES)  # each with NAMESPACE/POD
         self.forgotten = 0
         """Exchanges that are not kept any more."""
@@ -91,9 +94,14 @@ class Ledger:
         """Return the events as the status has them, by name."""
         return [self._events[event] for event in sorted(self._events)]
 
-    def runs(self, plugin: str, source: str) -> dict[str, Any]:
-        """Return what is counted for a plugin, as the status has it."""
-        return self._plugins.get((plugin, source)) or _runs()
+    def runs(self, plugin: PluginEntry, binary: str) -> dict[str, Any]:
+        """Return what is counted for a plugin, as the status has it.
+
+        :param binary: its executable; the last outcomes are those of this one and this entry.
+        """
+        key = plugin.type, plugin.source
+        runs = self._plugins.get(key) or _runs()
+        return runs if self._tried.get(key) == (plugin, _identity(binary)) else runs | {"last": {}}
 
     def exchanges(self, pod: str) -> list[dict[str, Any]]:
         """Return the exchanges with a pod, ``NAMESPACE/POD``, as the status has them."""
@@ -136,13 +144,17 @@ class Ledger:
             key = step.plugin.type, step.plugin.source
             runs = self._plugins.pop(key, None) or _runs()
             self._plugins[key] = runs
+            tried = step.plugin, _identity(step.binary)
+            if self._tried.get(key) != tried:
+                self._tried[key], runs["last"] = tried, {}
             runs["runs"].setdefault(exchange["state"], dict.fromkeys(OUTCOMES, 0))[step.outcome] += 1
             _add(runs["seconds"], step.seconds)
-            runs["last"] = step.outcome
+            runs["last"][exchange["state"]] = step.outcome
             if step.error is not None:
                 runs["lastError"] = about | {"error": bounded(escape(step.error.reason), MAX_ERROR)}
         while len(self._plugins) > MAX_PLUGINS:
-            del self._plugins[next(iter(self._plugins))]
+            oldest = next(iter(self._plugins))
+            del self._plugins[oldest], self._tried[oldest]
 
 
 def split_name(name: str) -> tuple[str, str]:
@@ -167,7 +179,16 @@ def _event(name: str) -> dict[str, Any]:
 
 
 def _runs() -> dict[str, Any]:
-    return {"runs": {}, "seconds": _histogram(), "last": None, "lastError": None}
+    return {"runs": {}, "seconds": _histogram(), "last": {}, "lastError": None}
+
+
+def _identity(binary: str) -> tuple[int, ...]:
+    """Return what changes when an executable is replaced."""
+    try:
+        status = os.stat(binary)
+    except OSError:
+        return ()
+    return status.st_dev, status.st_ino, status.st_ctime_ns
 
 
 def _part(step: Step) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from nri.places import beside
 from nri.process.libc_spawn import spawn_unlocked
 from nri.process.spawn import prepare_process, use
 from nri.process.subreaper import Subreaper
+from nri.process_name import set_name
 from nri.v1bridge import ahead  # noqa: F401
 from nri.v1bridge import log as bridge_log
 from nri.v1bridge.bridge import Bridge
@@ -56,6 +57,8 @@ def serve(*, path: str = stub.DEFAULT_SOCKET, index: str = "", options_file: str
     path = os.path.abspath(path)  # before prepare_process changes the directory
     options = _read(options_file) if options_file else BridgeOptions()
     prepare_process()
+    if not launched:
+        set_name(NAME)  # `pgrep v1bridge` finds it, whatever program it was started by
     _limit_heaps()
     use(spawn_unlocked)  # other threads go on while a plugin is started
     bridge_log.take_stderr()

@@ -134,7 +134,7 @@ class Status:
             "problem": problem,
             "build": standing.build or None,
             "resident": {"state": standing.state, "reason": standing.reason or None},
-            **self._ledger.runs(plugin.type, plugin.source),
+            **self._ledger.runs(plugin, binary or ""),
         }
 
 

@@ -59,13 +59,13 @@ class StatusSocket:
                 listener = _listen(path)
             except (OSError, NRIError) as error:
                 reason = str(error) if isinstance(error, NRIError) else error.strerror or str(error)
-                log.info("no status socket: %s: %s", escape(path), escape(reason))
+                log.error("no status socket: %s: %s", escape(path), escape(reason))
                 return
             status = os.lstat(path)
             self._path, self._identity = path, (status.st_dev, status.st_ino)
             self._wake, theirs = socket.socketpair()
             if why := in_background(functools.partial(self._serve, listener, theirs), "status"):
-                log.info("no status socket: %s", why)
+                log.error("no status socket: %s", why)
                 listener.close()
                 theirs.close()
                 self._close()

@@ -4,6 +4,9 @@ A bridge from outside takes it before it connects, and stands by while another o
 launches must register at once, so it takes the lock in the background, and the log has an error if that takes longer
 than another bridge needs for its end. The kernel releases the lock when the process ends, however it ends. The
 descriptor is closed in children. Without the lock's file, such as for a user who is not root, the bridge goes on.
+
+The lock's file may be removed under a bridge, so the next one also looks whether another process listens on the
+status socket. A bridge that has the lock and does not answer there is reported.
 """
 
 from __future__ import annotations
@@ -11,14 +14,19 @@ from __future__ import annotations
 import fcntl
 import logging
 import os
+import socket
 import stat
 import threading
+import time
 
-from nri import trust
+from nri import peer, trust
 from nri.errors import NRIError, escape
 
 GRACE = 8.0
 """Seconds after which a launched bridge that does not get its turn reports it; an ending one needs 5 at most."""
+
+ANSWER_WITHIN, POLL = 5.0, 0.2
+"""Seconds that the bridge with the turn has to answer; and between two looks at a bridge whose lock was removed."""
 
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
 
@@ -34,6 +42,7 @@ class Turn:
 
     def __init__(self, path: str, grace: float = GRACE) -> None:
         self._path, self._grace = path, grace
+        self._socket = f"{path.removesuffix('.lock')}.sock"
         self._fd = -1
         self._settled = threading.Event()  # it is our turn, or the bridge ends
         self._is_stopped = False
@@ -45,6 +54,7 @@ class Turn:
             return not self._is_stopped
         log.info("standing by: %s serves this node; connecting when it ends", self._holder())
         self._wait_in_background()
+        threading.Thread(target=self._ask, name="turn-ask", daemon=True).start()
         self._settled.wait()
         if self._is_stopped:
             return False
@@ -82,8 +92,47 @@ class Turn:
             reason = str(error) if isinstance(error, NRIError) else error.strerror or str(error)
             log.info("no lock keeps a second bridge away: %s: %s", self._path, escape(reason))
             return True
+        if self._other():
+            return False
         self._sign()
         return True
+
+    def _other(self) -> int:
+        """Return the pid of another process that listens on the status socket, 0 if none does."""
+        try:
+            with self._connected() as connection:
+                pid, _ = peer.credentials(connection)
+        except OSError:
+            return 0
+        return 0 if pid == os.getpid() else pid or -1
+
+    def _connected(self) -> socket.socket:
+        fd = os.open(self._socket, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+        connection = socket.socket(socket.AF_UNIX)
+        try:
+            connection.settimeout(ANSWER_WITHIN)
+            connection.connect(f"/proc/self/fd/{fd}")  # a path may be longer than a socket's address
+        except BaseException:
+            connection.close()
+            raise
+        finally:
+            os.close(fd)
+        return connection
+
+    def _ask(self) -> None:
+        """Report the bridge with the turn if it does not answer on its status socket."""
+        until = time.monotonic() + ANSWER_WITHIN
+        while not self._settled.wait(POLL):
+            try:
+                with self._connected() as connection:
+                    connection.sendall(b"{}\n")
+                    if connection.recv(1):
+                        return
+            except OSError:
+                pass  # it may not have begun to listen
+            if time.monotonic() >= until:
+                log.error("%s has the lock %s and does not answer: end it", self._holder(), self._path)
+                return
 
     def _open(self) -> int:
         """Return a descriptor of the lock's file.
@@ -112,11 +161,13 @@ class Turn:
             pass  # the disk is full; only the other bridge's log is poorer
 
     def _holder(self) -> str:
+        if (pid := self._other()) > 0:
+            return f"the bridge with pid {pid}"
         try:
-            pid = os.pread(self._fd, 32, 0).strip()
+            text = os.pread(self._fd, 32, 0).strip()
         except OSError:
-            pid = b""
-        return f"the bridge with pid {int(pid)}" if pid.isdigit() else "another bridge"
+            text = b""
+        return f"the bridge with pid {int(text)}" if text.isdigit() else "another bridge"
 
     def _wait_in_background(self) -> None:
         threading.Thread(target=self._wait, name="turn", daemon=True).start()
@@ -128,6 +179,8 @@ class Turn:
             fd = os.dup(self._fd)  # ours may be closed meanwhile, and its number be another file's
         try:
             fcntl.flock(fd, fcntl.LOCK_EX)
+            while self._other() and not self._is_stopped:
+                time.sleep(POLL)
             with self._lock:
                 if self._fd >= 0:
                     self._sign()

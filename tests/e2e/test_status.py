@@ -62,7 +62,7 @@ def test_a_plugin_that_fails_and_a_broken_file_degrade_it_and_a_killed_one_is_no
     with pytest.raises(grpc.RpcError):
         cri.run_pod("web")
     assert check(containerd)[0] == 1
-    assert "degraded: failing: its last run failed: " in check(containerd)[1]
+    assert "degraded: failing: its last create" in check(containerd)[1]
     configure(containerd, {"type": ""})
     until(lambda: "the configuration is not valid" in check(containerd)[1], "an invalid configuration", SOON)
     for pid in containerd.enclosure.processes():

@@ -36,7 +36,7 @@ def plugin(type: str = "clearcfs", **changes: Any) -> dict[str, Any]:
         "resident": {"state": "ready", "reason": None},
         "runs": {"create": runs(ok=100), "delete": runs(ok=20)},
         "seconds": histogram(90, 20, 10, total=0.21),
-        "last": "ok",
+        "last": {"create": "ok", "delete": "ok"},
         "lastError": None,
     }
     return {**value, **changes}
@@ -107,7 +107,7 @@ def degraded() -> dict[str, Any]:
     }
     failed_runs = {"create": runs(ok=90, error=7, killed=3), "delete": runs(ok=20)}
     value["plugins"] = [
-        plugin("clearcfs", runs=failed_runs, last="error", lastError=last_error),
+        plugin("clearcfs", runs=failed_runs, last={"create": "error"}, lastError=last_error),
         plugin("konfine", resident={"state": "failed", "reason": "it holds a thread"}),
         plugin(
             "absent",
@@ -117,7 +117,7 @@ def degraded() -> dict[str, Any]:
             resident={"state": "off", "reason": None},
             runs={},
             seconds=histogram(),
-            last=None,
+            last={},
         ),
     ]
     value["events"] = [event("StartContainer", errors=10, late=1, nearDeadline=4)]

@@ -94,7 +94,7 @@ def test_entries_of_one_file_share_their_counts_and_files_of_one_name_are_added(
     of_it = {"plugin": "clearcfs", "source": "10-clearcfs.conf"}
     entry = documents.plugin(runs={"create": documents.runs(ok=7)}, seconds=documents.histogram(7))
 
-    series = of(documents.healthy(plugins=[entry, {**entry, "index": 1, "last": "error"}]))
+    series = of(documents.healthy(plugins=[entry, {**entry, "index": 1, "last": {"create": "error"}}]))
     assert value(series, "plugin_runs_total", **of_it, state="create", outcome="ok") == 7
     assert value(series, "plugin_last_run_ok", **of_it) == 0
 

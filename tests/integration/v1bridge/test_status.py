@@ -119,7 +119,7 @@ def test_plugins_that_fail_or_are_killed_are_errors_of_their_events(
     assert wait_until(lambda: counted(path, "StartContainer")["answered"] == 1)
     assert counted(path, "StartContainer")["errors"] == 1
     (broken,) = status_of(path)["plugins"]
-    assert broken["last"] == "error"
+    assert broken["last"] == {"create": "error"}
     assert "exit status 3" in broken["lastError"]["error"]
 
     slow(host)
@@ -222,7 +222,7 @@ def test_no_event_waits_for_readers(host: Host, bridge: BridgeProcess, runtime: 
         one.sendall(b'{"get": "status"}\n')  # which nobody reads
         other.sendall(b'{"get": "sta')
         start_container(runtime)
-        assert wait_until(lambda: status_of(path)["plugins"][0]["last"] == "ok")
+        assert wait_until(lambda: status_of(path)["plugins"][0]["last"] == {"create": "ok"})
         assert json.loads(rest_of(one))["protocol"] == 1
 
 

@@ -89,7 +89,7 @@ def test_a_plugin_whose_last_run_failed_degrades_it(host: Host, bridge: BridgePr
     with pytest.raises(StatusError):
         start_container(runtime)
     assert wait_until(lambda: check(bridge)[0] == 1)
-    assert check(bridge)[1].startswith("degraded: flaky: its last run failed: ")
+    assert check(bridge)[1].startswith("degraded: flaky: its last create failed: ")
     page = status(bridge).stdout
     assert "flaky: create of default/web/app:" in page
     (host.root / "mended").touch()

@@ -108,7 +108,7 @@ UNUSABLE: list[dict[str, Any]] = [
     {"runtime": documents.healthy()["runtime"] | {"since": 1e300}},
     {"plugins": [None]},
     {"plugins": [documents.plugin(runs={"create": 3})]},
-    {"plugins": [documents.plugin(last="error", lastError=7)]},
+    {"plugins": [documents.plugin(last={"create": "error"}, lastError=7)]},
     {"events": [documents.event(seconds={"counts": [1]})]},
     {"withoutPlugins": 1},
 ]

@@ -62,7 +62,7 @@ def test_the_page_of_one_that_is_not_begins_with_the_reasons() -> None:
         "degraded",
         "- the configuration is not valid, the last valid one is in use:",
         "  /etc/nri/resource.d/10-clearcfs.conf:4:7: plugins[0].type: missing",
-        "- clearcfs: its last run failed: /sys/fs/cgroup/kubepods/cpu.max: Permission",
+        "- clearcfs: its last create failed: /sys/fs/cgroup/kubepods/cpu.max: Permission",
         "  denied",
         "- konfine: started for each request: it holds a thread",
         "- absent: not found in /opt/nri/bin",

@@ -12,8 +12,10 @@ from click.testing import CliRunner
 import nri
 from nri.cli.status import status
 from nri.status.client import DEFAULT_STATUS_SOCKET, AskError
-from nri.status.judging import THRESHOLDS
-from nri.status.probe import parse, socket_path
+from nri.status.judging import DEGRADED, NO_BRIDGE, THRESHOLDS, WELL
+from nri.status.probe import Probe, parse, socket_path
+from tests.support import status_documents as documents
+from tests.support.status_server import serving
 
 ROOT = Path(nri.__file__).parent.parent
 
@@ -25,10 +27,13 @@ VALID = [
     ["--check", "--max-error-rate", "5", "--max-near-deadline=0.5", "--max-late", "1e3"],
     ["--check", "--max-late=1", "--max-late=2"],
     ["--check", "--socket", "--check"],
+    ["--alive"],
+    ["--alive", "--socket", "/a.sock"],
 ]
 INVALID = [
     [],
     ["--json"],
+    ["--alive", "--check"],
     ["--check", "--help"],
     ["--check", "--json"],
     ["--check", "--no-bridge"],
@@ -54,6 +59,7 @@ def test_valid_probes_are_parsed_as_click_parses_them() -> None:
         assert probe is not None, words
         given = status.make_context("status", [*words]).params
         assert (probe.socket, probe.options_file) == (given["socket"], given["options_file"])
+        assert probe.is_alive == given["alive"]
         for name in THRESHOLDS:
             assert getattr(probe.thresholds, name) == given[name], words
 
@@ -119,3 +125,26 @@ def test_probe_loads_nothing_slow() -> None:
     line, code, modules = ran.stdout.splitlines()
     assert (line, code) == ("no bridge: /no/sock does not exist", "2")
     assert SLOW_TO_LOAD & set(modules.split()) == set()
+
+
+def test_liveness_asks_only_that_no_bridge_hangs(tmp_path: Path) -> None:
+    path = tmp_path / "run/v1bridge.sock"
+    alive = Probe(str(path), is_alive=True)
+    assert alive.judge().line == f"well: {path} does not exist"
+    hanging = {"event": "StartContainer", "name": "default/web", "seconds": 13.0, "allowed": 2.0}
+    for answer, code in (
+        (documents.degraded(), WELL),
+        (documents.connecting(), WELL),
+        (documents.healthy(inProgress={**hanging, "seconds": 11.0}), WELL),
+        (documents.healthy(inProgress=hanging), DEGRADED),
+        ({"protocol": 1}, NO_BRIDGE),
+        (b"", NO_BRIDGE),
+    ):
+        with serving(path, answer):
+            assert alive.judge().code == code, answer
+
+
+def test_liveness_is_the_exit_status(tmp_path: Path) -> None:
+    done = CliRunner().invoke(status, ["--alive", "--socket", str(tmp_path / "none.sock")])
+    assert (done.exit_code, "does not exist" in done.output) == (0, True)
+    assert CliRunner().invoke(status, ["--alive", "--check"]).exit_code == 2

@@ -17,9 +17,12 @@ from nri.v1bridge.ledger import BOUNDS, MAX_ERROR, MAX_EXCHANGES, MAX_PLUGINS, M
 from tests.support.node import call
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from nri.v2.ttrpc import Call
 
 CONF = "/etc/nri/resource.d/10.conf"
+OK = {"create": "ok"}
 
 
 def step(plugin: str = "a", error: str = "", *, seconds: float = 0.002, source: str = CONF, **about: Any) -> Step:
@@ -52,7 +55,7 @@ def ran(
 
 def runs_of(ledger: Ledger, plugin: str, source: str = CONF) -> dict[str, Any]:
     with ledger.reading():
-        return ledger.runs(plugin, source)
+        return ledger.runs(PluginEntry(type=plugin, source=source), f"/opt/nri/bin/{plugin}")
 
 
 def events_of(ledger: Ledger) -> list[dict[str, Any]]:
@@ -93,7 +96,11 @@ def test_the_runs_of_a_plugin_are_counted_by_state_and_outcome() -> None:
         "create": {"ok": 1, "error": 0, "killed": 1, "passedOver": 0},
         "delete": {"ok": 1, "error": 1, "killed": 0, "passedOver": 0},
     }
-    assert (sum(runs["seconds"]["counts"]), runs["seconds"]["sum"], runs["last"]) == (4, 0.008, "ok")
+    assert (sum(runs["seconds"]["counts"]), runs["seconds"]["sum"], runs["last"]) == (
+        4,
+        0.008,
+        {"create": "killed", "delete": "ok"},
+    )
     last = runs["lastError"]
     assert last.pop("time") > 0
     assert last == {"state": "delete", "pod": "default/web", "container": "app", "error": "exit status 3"}
@@ -104,7 +111,31 @@ def test_a_plugin_is_known_by_its_type_and_file() -> None:
     ledger = Ledger()
     ran(ledger, step(source="/etc/nri/resource.d/20.conf"))
     assert runs_of(ledger, "a")["runs"] == {}
-    assert runs_of(ledger, "a", "/etc/nri/resource.d/20.conf")["last"] == "ok"
+    assert runs_of(ledger, "a", "/etc/nri/resource.d/20.conf")["last"] == {"create": "ok"}
+
+
+def test_what_ran_last_counts_for_the_same_executable_and_entry(tmp_path: Path) -> None:
+    ledger, binary = Ledger(), tmp_path / "a"
+    entry, other = PluginEntry(type="a", source=CONF), PluginEntry(type="a", source=CONF, timeout=3.0)
+
+    def last(plugin: PluginEntry) -> dict[str, str]:
+        with ledger.reading():
+            return dict(ledger.runs(plugin, str(binary))["last"])
+
+    def run(state: str, error: str = "") -> None:
+        made = step(error=error)
+        made.binary = str(binary)
+        ran(ledger, made, state=state)
+
+    binary.write_text("one")
+    run("create", "no")
+    run("delete")
+    assert (last(entry), last(other)) == ({"create": "error", "delete": "ok"}, {})
+    (tmp_path / "new").write_text("two")
+    (tmp_path / "new").rename(binary)
+    assert last(entry) == {}
+    run("delete")
+    assert last(entry) == {"delete": "ok"}
 
 
 def test_the_plugins_that_ran_longest_ago_are_forgotten() -> None:
@@ -113,7 +144,7 @@ def test_the_plugins_that_ran_longest_ago_are_forgotten() -> None:
         ran(ledger, step(f"p{number}"))
     ran(ledger, step("p0"))
     ran(ledger, step("new"))
-    assert [runs_of(ledger, name)["last"] for name in ("p0", "p1", "p2", "new")] == ["ok", None, "ok", "ok"]
+    assert [runs_of(ledger, name)["last"] for name in ("p0", "p1", "p2", "new")] == [OK, {}, OK, OK]
 
 
 def test_an_error_is_bounded_and_fit_for_a_terminal() -> None:
