@@ -26,13 +26,21 @@ class TimedNode(BridgeNode):
     :param scratch: the node's directory, which is made.
     :param plugins: the configured plugins: types, or whole entries.
     :param known: number of pods, with one container each, that exist before the bridge starts.
+    :param state: of these containers; those that run are served late.
     :param options: more bridge options.
     :ivar registered_in: seconds until the bridge was launched and registered.
     :ivar synchronized_in: seconds that Synchronize took.
     """
 
     def __init__(
-        self, scratch: Path, binaries: Path, plugins: Sequence[Entry], *, known: int = 0, **options: Any
+        self,
+        scratch: Path,
+        binaries: Path,
+        plugins: Sequence[Entry],
+        *,
+        known: int = 0,
+        state: api.ContainerState = api.ContainerState.CONTAINER_UNKNOWN,
+        **options: Any,
     ) -> None:
         scratch.mkdir()
         super().__init__(
@@ -47,7 +55,9 @@ class TimedNode(BridgeNode):
         for number in range(known):
             pod = pod_number(number)
             self.runtime.store.pods[pod.id] = pod
-            container = api.Container(id=f"container{number}", pod_sandbox_id=pod.id, name="app", labels=pod.labels)
+            container = api.Container(
+                id=f"container{number}", pod_sandbox_id=pod.id, name="app", labels=pod.labels, state=state
+            )
             self.runtime.store.containers[container.id] = container
         started = time.perf_counter()
         self.start()

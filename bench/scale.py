@@ -13,8 +13,13 @@ from pathlib import Path
 from bench.node import TimedNode, turns
 from bench.report import Row
 from harness import processes
+from nri.status import status
+from nri.v2 import api
 
 FEW, MANY = 10, 10_000
+
+PODS, PLUGINS = 110, ["clearcfs", "logger"]
+"""Pods of a full node, each with a container, and the plugins that the bridge runs for them when it connects."""
 
 PROBES = 20
 """Probes that are timed."""
@@ -29,6 +34,7 @@ def measure(scratch: Path, binaries: Path, *, events: int, growth: int) -> list[
         footprint = _footprint(few)  # first: another bridge would share pages with this one
         with closing(TimedNode(scratch / "many", binaries, ["clearcfs"], known=MANY)) as many:
             figures = [*_known(few, many, events), *footprint]
+        figures.append(_caught_up(scratch / "late", binaries))
         return [*figures, _probe(few, str(binaries / "nri"), scratch / "few/v1bridge.sock"), *_growth(few, growth)]
 
 
@@ -63,6 +69,25 @@ def _known(few: TimedNode, many: TimedNode, events: int) -> list[Row]:
             goal=1.0,
         ),
     ]
+
+
+def _caught_up(scratch: Path, binaries: Path) -> Row:
+    """Return the time from the bridge's start until all pods of a node have had their plugins."""
+    started = time.perf_counter()
+    running = api.ContainerState.CONTAINER_RUNNING
+    with closing(TimedNode(scratch, binaries, PLUGINS, known=PODS, state=running)) as node:
+        while (late := status(str(scratch / "v1bridge.sock"))["lateCreates"])["succeeded"] < 2 * PODS:
+            if late["failed"]:
+                raise SystemExit(f"late creates failed; the log: {node.log()}")
+            time.sleep(0.05)
+        return Row(
+            name=f"{PODS} pods have had {len(PLUGINS)} plugins late",
+            figure=time.perf_counter() - started,
+            unit="s",
+            reference=10.0,
+            of="limit",
+            goal=1.0,
+        )
 
 
 def _footprint(node: TimedNode) -> list[Row]:

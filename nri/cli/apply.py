@@ -32,11 +32,12 @@ ATTEMPTS = 5
 @options.host
 @options.plain_errors
 def apply(host: options.Host, directory: str, sets: str) -> None:
-    """Make the *.conf of a directory the host configuration, at once and all together.
+    """Replace the host configuration, if the plugins accept it.
 
-    The files are copied to /etc/nri/sets, and checked as `nri check` does it. If there is a fault, nothing changes.
-    Otherwise one rename exchanges /etc/nri/resource.d, which is a link from then on; a bridge uses the files from the
-    next event on. A directory that the node has there is moved to /etc/nri/before.
+    The *.conf of DIR count at once and all together. They are copied to /etc/nri/sets, and checked as `nri check`
+    does it. If there is a fault, nothing changes. Otherwise one rename exchanges /etc/nri/resource.d, which is a link
+    from then on; a bridge uses the files from the next event on. A directory that the node has there is moved to
+    /etc/nri/before.
 
     \b
     Examples:

@@ -28,7 +28,7 @@ def slow(host: Host) -> Any:
         f'#!/bin/sh\nsed \'s/.*"id":"\\([^"]*\\)".*/\\1 /\' >>{host.root}/begun\n'
         f"while [ ! -e {host.root}/go ]; do sleep 0.01; done\necho '{{}}'\n",
     )
-    return plugin("slow", states=["setup", "update"])
+    return plugin("slow", states=["update"])
 
 
 class Asking:
@@ -122,7 +122,7 @@ def test_a_change_ends_too(
     host.configure(plugin("slow", states=["setup", "resize"]))
     asking.send("first", event, request_(pod=pod(), container=container(id="first")))
     assert asking.begins("first")
-    asking.start("second")
+    asking.send("second", api.Event.RUN_POD_SANDBOX, api.RunPodSandboxRequest(pod=pod(id="second")))
     assert asking.begins("second")
     (host.root / "go").touch()
     asking.end()

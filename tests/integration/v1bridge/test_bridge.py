@@ -279,6 +279,7 @@ def test_the_last_word_counts(host: Host, node: Node) -> None:
 
 def test_a_path_is_of_no_account_after_the_container_is_created(host: Host, node: Node) -> None:
     mover(host, "/../bad")
+    node.bridge._served._record.add_setup("1f92", ["mover0"])
     node.start()
     node.update()
     node.stop()

@@ -138,7 +138,7 @@ def test_a_runtime_gets_an_answer_in_time_where_failures_are_ignored(host: Host,
 
 
 def test_an_older_runtimes_state_changes_are_the_same_events(host: Host, connected: Connected) -> None:
-    host.configure(connected.keeper(states=["setup", "update"]))
+    host.configure(connected.keeper(states=["update"]))
     of_container = {"pod": pod(), "container": container()}
     connected.fake.state_change(api.Event.RUN_POD_SANDBOX, pod=pod())
     connected.fake.state_change(api.Event.START_CONTAINER, **of_container)
