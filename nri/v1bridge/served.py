@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from nri.adjust import Changes
-    from nri.client import Step
+    from nri.client import Client, Step
     from nri.config.entries import PluginEntry
     from nri.process.subreaper import Subreaper
     from nri.types.v1 import Request
@@ -112,7 +112,8 @@ class Served:
             self._late.start()
             return
         means, level = "running create for them", logging.WARNING
-        has_plugins = self._clients.current().config.plugins
+        client = self._clients.current()
+        has_plugins = client.config.plugins
         if not self._clients.options.late_create:
             means = 'no plugin runs for them ("lateCreate": false)'
             for each in self._take_missed():
@@ -129,7 +130,7 @@ class Served:
                 self._record.add(each.request.id)
         else:
             for each in [each for pod in found.missed for each in pod]:
-                self._note_missed_setup(each.request, each.name, self._missed_setup(each.request))
+                self._note_missed_setup(each.request, each.name, self._missed_setup(each.request, client))
         log.log(level, "late: %s started while no bridge was connected; %s", found.counted(), means)
         self._late.start()
 
@@ -142,20 +143,19 @@ class Served:
         for plugin in plugins:
             self._record.runs_without(name, request.replace(state=State.SETUP), MISSED_SETUP, plugin.type)
 
-    def _missed_setup(self, request: Request) -> Sequence[PluginEntry]:
+    def _missed_setup(self, request: Request, client: Client) -> Sequence[PluginEntry]:
         """Return the plugins of ``setup`` that a container was created without; it can't be done late."""
-        client = self._clients.current()
         if request.is_sandbox or not client.chain(State.SETUP):
             return []
         done = self._record.setups(request.id)
         return [plugin for plugin in client.chain(State.SETUP, request) if plugin.type not in done]
 
-    def _refuse_without_setup(self, request: Request, name: str) -> None:
+    def _refuse_without_setup(self, request: Request, name: str, client: Client) -> None:
         """Refuse to start a container that a plugin's ``setup`` has missed, unless its failures are ignored.
 
         :raises StatusError: with the plugins.
         """
-        plugins = self._missed_setup(request)
+        plugins = self._missed_setup(request, client)
         policy = self._clients.options.failure_policy
         if needed := [plugin.type for plugin in plugins if (plugin.failure_policy or policy) == "fail"]:
             text = f"nri v0.1: create: plugin {', '.join(needed)}: {MISSED_SETUP}; create the container again"
@@ -244,7 +244,6 @@ class Served:
             self._chain(request, name, deadline, changes, event=call.event)
 
     def _create(self, request: Request, name: str, deadline: float | None, call: Call) -> None:
-        self._refuse_without_setup(request, name)
         self._late.begin(request.id)
         try:
             self._until_abandoned(request, name, deadline, call)
@@ -312,6 +311,8 @@ class Served:
         """
         without = self._runtime_runs_pods and request.is_sandbox
         client = self._clients.current(without_containerds=without, is_late=is_late)
+        if request.state == State.CREATE and not is_late:
+            self._refuse_without_setup(request, name, client)
         started = time.monotonic()
         lines = self._log.begin(request, name, client, deadline and deadline - started, event)
         message = ""
