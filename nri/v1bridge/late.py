@@ -91,10 +91,15 @@ class LateCreates:
         if dropped := len(self.take()):
             log.warning("late: dropped %d that have not begun; the next synchronization finds them again", dropped)
 
+    def waiting(self) -> Sequence[Missed]:
+        """Return what has not begun."""
+        with self._lock:
+            return self._waiting()
+
     def take(self) -> Sequence[Missed]:
         """Drop what has not begun, and return it; what has begun is not tried again."""
         with self._lock:
-            taken = [missed for id_, missed in self._pending.items() if id_ not in self._running]
+            taken = self._waiting()
             self._queue.clear()
             self._again.clear()
             self._failures.clear()
@@ -144,6 +149,9 @@ class LateCreates:
         """Wait until none is running, nor its ``delete``, at most *timeout* seconds; return whether none is."""
         with self._lock:
             return self._changed.wait_for(lambda: not self._running, timeout)
+
+    def _waiting(self) -> list[Missed]:
+        return [missed for id_, missed in self._pending.items() if id_ not in self._running]
 
     def _withdraw(self, id_: str) -> None:
         self._pending.pop(id_, None)

@@ -101,16 +101,17 @@ class Served:
 
     def start(self) -> None:
         """Begin with the late creates that are queued: when the configuration is not being edited."""
-        left = self._clients.configuration.settles_in()
-        if not left or in_background(functools.partial(self._begin, left), "settle"):
-            self._begin()
-
-    def _begin(self, after: float = 0.0) -> None:
-        time.sleep(after)
-        found, self._found = self._found, None
-        if found is None or not found.missed:
-            self._late.start()
+        if (found := self._found) is None:
             return
+        left = self._clients.configuration.settles_in()
+        if not left or in_background(functools.partial(self._begin, found, left), "settle"):
+            self._begin(found)
+
+    def _begin(self, found: Found, after: float = 0.0) -> None:
+        time.sleep(after)
+        if self._found is not found:
+            return  # the connection has ended
+        self._found = None
         means, level = "running create for them", logging.WARNING
         client = self._clients.current()
         has_plugins = client.config.plugins
@@ -129,9 +130,10 @@ class Served:
             for each in self._take_missed():
                 self._record.add(each.request.id)
         else:
-            for each in [each for pod in found.missed for each in pod]:
+            for each in self._late.waiting():
                 self._note_missed_setup(each.request, each.name, self._missed_setup(each.request, client))
-        log.log(level, "late: %s started while no bridge was connected; %s", found.counted(), means)
+        if found.missed:
+            log.log(level, "late: %s started while no bridge was connected; %s", found.counted(), means)
         self._late.start()
 
     def _take_missed(self) -> Sequence[Missed]:
@@ -177,7 +179,8 @@ class Served:
         """Note that a sandbox is ready; if it was missed, it is served after the call."""
         if self._unproven and (found := self._unproven.pop(sandbox, None)):
             self._late.put([found])
-            call.afterwards.append(self._late.start)
+            if self._found is None:  # else the others begin later
+                call.afterwards.append(self._late.start)
 
     def wait_until_idle(self, timeout: float) -> bool:
         """Wait until no chain is running and the log has all faults of the configuration, at most *timeout* seconds.

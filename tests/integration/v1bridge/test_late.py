@@ -367,3 +367,27 @@ def test_a_sandbox_without_a_process_is_served_when_a_container_in_it_starts(
         "1f92": False,
         "6efd": True,
     }
+
+
+def test_such_a_sandbox_is_not_served_if_late_creates_are_off(host: Host, bridge: BridgeProcess) -> None:
+    host.configure(bridge.node.keeper())
+    bridge.changes["lateCreate"] = False
+    bridge.outside()
+    runtime = connected(bridge, pod(pid=0), containers=[container(state=api.ContainerState.CONTAINER_CREATED)])
+    start_container(runtime)
+    start_container(runtime)  # what follows the first one has been done
+    assert bridge.node.steps == [("create", "1f92")] * 2
+
+
+def test_late_creates_wait_until_the_configuration_is_not_being_edited(host: Host, bridge: BridgeProcess) -> None:
+    host.configure(bridge.node.keeper("a"), name="10.conf")
+    bridge.outside()
+    runtime = bridge.accept()
+    runtime.configure()
+    host.configure(bridge.node.keeper("a"), name="10.conf")
+    away = (host.conf / "10.conf").rename(host.root / "away")
+    runtime.synchronize([pod()], [running()])
+    stop_container(runtime)  # which is not served late
+    away.rename(host.conf / "10.conf")
+    assert wait_until(lambda: "late: create succeeded for 1, failed for 0, in " in bridge.log)
+    assert [step for step in bridge.node.steps if step[0] == "create"] == [("create", "6efd")]
