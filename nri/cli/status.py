@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nri import config
 from nri.cli import options
-from nri.cli.status_without_bridge import look
+from nri.cli.check import Checked
 from nri.errors import NRIError, escape
-from nri.status import client
+from nri.status import client, without_bridge
 from nri.status.judging import NO_BRIDGE, THRESHOLDS, Thresholds, Verdict, judge
 from nri.status.page import page
 from nri.status.pod_page import pod_page
@@ -119,7 +120,7 @@ def status(
     thresholds = Thresholds(**bounds)
     if check or alive:
         probe = Probe(socket, options_file, thresholds, is_alive=alive)
-        verdict = judge(look(host), thresholds) if no_bridge else probe.judge()
+        verdict = judge(_look(host), thresholds) if no_bridge else probe.judge()
         _echo(verdict.line)
         raise click.exceptions.Exit(verdict.code)
     path = "" if no_bridge else socket_path(socket, options_file)
@@ -150,11 +151,44 @@ def _status(path: str, host: options.Host, thresholds: Thresholds) -> tuple[dict
     :param path: the socket's; "" if no bridge is expected.
     """
     try:
-        document = client.status(path) if path else look(host)
+        document = client.status(path) if path else _look(host)
     except client.NoBridgeError as error:
-        document = look(host)
+        document = _look(host)
         return document, Verdict(NO_BRIDGE, [str(error), *judge(document, thresholds).faults])
     return document, judge(document, thresholds)
+
+
+def _look(host: options.Host) -> dict[str, Any]:
+    """Return the status of a node without a bridge: each plugin is run once or twice, for its version and schema."""
+    invoker = host.invoker
+    try:
+        loaded = host.load()
+        plugins, content = loaded.plugins, loaded.content_hash()
+        faults: tuple[config.Fault, ...] = ()
+    except config.ConfigError as error:
+        plugins, content, faults = (), None, error.faults
+    checked = [Checked(plugin, invoker, host.conf_file) for plugin in plugins]
+    files = dict.fromkeys([plugin.source for plugin in plugins] + [fault.file for fault in faults])
+    return without_bridge.document(
+        time=time.time(),
+        files=[*files],
+        hash=content,
+        faults=[str(fault) for fault in faults],
+        plugins=[_plugin(each) for each in checked],
+    )
+
+
+def _plugin(checked: Checked) -> dict[str, Any]:
+    plugin = checked.plugin
+    return without_bridge.plugin(
+        type=plugin.type,
+        source=plugin.source,
+        index=plugin.source_index,
+        states=plugin.wanted_states,
+        binary=checked.binary,
+        problem="; ".join([fault.message.removeprefix(f"{plugin.type}: ") for fault in checked.faults]) or None,
+        build=checked.version,
+    )
 
 
 def _json(document: dict[str, Any], in_one_line: bool) -> str:

@@ -131,7 +131,7 @@ def _of_plugin(plugin: dict[str, Any]) -> list[str]:
     if resident is not None and resident["state"] == "failed":
         reasons.append(f"{name}: started for each request: {resident['reason'] or 'no reason is known'}")
     failed = [state for state, outcome in (plugin["last"] or {}).items() if outcome != OK]
-    if failed:
+    if failed and plugin["problem"] is None:
         why = f": {error['error']}" if error is not None and error["error"] and error["state"] in failed else ""
         reasons.append(f"{name}: its last {' and '.join(failed)} failed{why}")
     return reasons

@@ -100,7 +100,7 @@ def test_a_plugin_whose_last_run_failed_degrades_it(host: Host, bridge: BridgePr
 
 def test_the_page_and_the_exchanges_of_a_pod(host: Host, bridge: BridgeProcess, runtime: Runtime) -> None:
     start_container(runtime)
-    assert wait_until(lambda: "StartContainer" in status(bridge).stdout)
+    assert wait_until(lambda: client.status(str(host.root / "v1bridge.sock"))["plugins"][0]["runs"])
     page = status(bridge)
     assert (page.status, page.stderr) == (0, "")
     assert max(len(line) for line in page.stdout.splitlines()) <= 80

@@ -84,13 +84,17 @@ def in_progress(seconds: float, allowed: float | None) -> Callable[[], dict[str,
             with_plugin(last={"create": "error"}, lastError=FAILED),
             "degraded: clearcfs: its last create failed: no quota",
         ),
+        (
+            with_plugin(last={"setup": "passedOver", "create": "error", "delete": "ok"}),
+            "degraded: clearcfs: its last setup and create failed",
+        ),
         (with_plugin(last={"create": "killed", "delete": "ok"}), "degraded: clearcfs: its last create failed"),
         (
             with_plugin(problem="a", last={"setup": "passedOver", "create": "error"}),
-            "degraded: clearcfs: a; clearcfs: its last setup and create failed",
+            "degraded: clearcfs: a",
         ),
     ],
-    ids=range(20),
+    ids=range(21),
 )
 def test_a_status_is_judged_by_what_is_now(make: Callable[[], dict[str, Any]], line: str) -> None:
     document = make()
