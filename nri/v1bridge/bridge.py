@@ -15,12 +15,11 @@ from nri.adjust import Changes
 from nri.errors import escape
 from nri.places import beside
 from nri.types.v1 import State
-from nri.v1bridge import adjusting, requests
+from nri.v1bridge import requests
 from nri.v1bridge.clients import Clients
 from nri.v1bridge.ledger import Ledger
 from nri.v1bridge.served import Served
-from nri.v1bridge.status import CONNECTED, CONNECTING, Status
-from nri.v1bridge.status_socket import StatusSocket
+from nri.v1bridge.status import CONNECTED, CONNECTING, Status, StatusSocket
 from nri.v2 import api, stub
 from nri.v2.api import events
 from nri.v2.stub.plugin import handlers
@@ -69,7 +68,7 @@ class Bridge(stub.V2Plugin):
         self._status = Status(self._clients, self._served, self._ledger)
         self._status_socket = StatusSocket(self._status.answer)
         self._pods = requests.Pods()
-        self._abilities = adjusting.BridgeAbilities("this runtime", (0, 2))
+        self._abilities = requests.BridgeAbilities("this runtime", (0, 2))
 
     def configure(self, config: str, runtime: RuntimeInfo) -> None:
         """Take the options and the runtime's identity. Refuse nothing: see :meth:`BridgeOptions.read`."""
@@ -79,7 +78,7 @@ class Bridge(stub.V2Plugin):
             log.warning("ignoring the options that the runtime hands over: those of --config apply")
         major = re.match(r"v?([0-9]{1,4})\.", runtime.version)
         runs_pods = runtime.name == "containerd" and major is not None and int(major[1]) >= 2
-        self._abilities = adjusting.abilities(runtime, check_owner=self._clients.options.check_owner)
+        self._abilities = requests.abilities(runtime, check_owner=self._clients.options.check_owner)
         self._status.configured(runtime)
         log.info("serving %s %s", escape(runtime.name), escape(runtime.version))
         self._served.configure(runtime_runs_pods=runs_pods, refuses_starts=runtime.name != "cri-o")
@@ -139,7 +138,7 @@ class Bridge(stub.V2Plugin):
         pod, container = request.pod, request.container
         changes = Changes(self._abilities, lambda: requests.config_of(self._pods.complete(pod), container))
         self._run_container(pod, container, State.SETUP, call, changes)
-        return adjusting.create_response(changes) if changes else None
+        return requests.create_response(changes) if changes else None
 
     def start_container(self, request: api.StartContainerRequest, call: Call) -> None:
         """Run ``create`` for the container."""
@@ -153,7 +152,7 @@ class Bridge(stub.V2Plugin):
         container.linux.resources.CopyFrom(request.linux_resources)
         changes = Changes(self._abilities)
         self._run_container(request.pod, container, State.RESIZE, call, changes)
-        return api.UpdateContainerResponse(update=adjusting.updates(changes)) if changes else None
+        return api.UpdateContainerResponse(update=requests.updates(changes)) if changes else None
 
     def post_update_container(self, request: api.PostUpdateContainerRequest, call: Call) -> None:
         """Run ``update``. The runtime has written the new limits, so it does not overwrite a plugin's changes."""
@@ -163,7 +162,7 @@ class Bridge(stub.V2Plugin):
         """Run ``delete`` for the container."""
         changes = Changes(self._abilities)
         self._run_container(request.pod, request.container, State.DELETE, call, changes)
-        return api.StopContainerResponse(update=adjusting.updates(changes)) if changes else None
+        return api.StopContainerResponse(update=requests.updates(changes)) if changes else None
 
     def stop_late_creates(self) -> None:
         """Begin no more late creates: the bridge is about to end."""

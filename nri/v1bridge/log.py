@@ -5,6 +5,10 @@ launched, whose stderr is discarded, syslog at ``/dev/log`` (where journald list
 own size, and stderr. Any other bridge logs to stderr, or to syslog if its stderr is the journal: there each line has
 its priority.
 
+A line is text or JSON; each text stays within its field, each record in its line. A record has its fields in
+``fields``. One of them can be ``plugins``: a list of the plugins of an event, each an object with ``plugin``,
+``outcome``, ``ms``, and ``metadata`` or ``error``.
+
 A sink that blocks stops the writer, never an event: when the queue is full, lines are lost, and counted. The next
 line that gets through says so, and the status does.
 """
@@ -13,22 +17,24 @@ from __future__ import annotations
 
 import atexit
 import io
+import json
 import logging
 import os
 import queue
+import re
 import select
 import signal
 import stat
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from logging.handlers import RotatingFileHandler, SysLogHandler, WatchedFileHandler
 from typing import Any
 
 from nri import trust
+from nri.errors import escape
 from nri.places import DEFAULT_RECORD_FILE, beside
-from nri.v1bridge.formats import JSONFormatter, TextFormatter
 from nri.v1bridge.options import BridgeOptions
 
 SYSLOG = "/dev/log"
@@ -54,6 +60,8 @@ DRAINED_WITHIN = 0.5
 
 AGAIN_AFTER = 1.0
 """Seconds after which a sink that has not taken a line is tried again."""
+
+_PLAIN = re.compile(r"[^\s\"=\\]+")
 
 Make = Callable[[], logging.Handler]
 
@@ -335,3 +343,56 @@ def _complaint(text: str) -> logging.LogRecord:
 
 def _reraise(_record: logging.LogRecord) -> None:
     raise  # noqa: PLE0704 - logging calls this in its handler of an exception
+
+
+class TextFormatter(logging.Formatter):
+    """``TIME LEVEL MESSAGE key=value …``; without the time for syslog and the journal, which add one."""
+
+    def __init__(self, *, stamped: bool) -> None:
+        super().__init__()
+        self._stamped = stamped
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line."""
+        text = record.getMessage()
+        if record.exc_info:
+            text += " | " + self.formatException(record.exc_info).replace("\n", " | ")
+        pairs = "".join([f" {key}={_quoted(value)}" for key, value in _flat(getattr(record, "fields", {}))])
+        line = escape(f"{record.levelname.lower()} {text}{pairs}")
+        return f"{_stamp(record)} {line}" if self._stamped else line
+
+
+class JSONFormatter(logging.Formatter):
+    """One JSON object a line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line."""
+        value = {"time": _stamp(record), "level": record.levelname.lower(), "message": record.getMessage()}
+        value |= getattr(record, "fields", {})
+        if record.exc_info:
+            value["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(value)
+
+
+def _stamp(record: logging.LogRecord) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03d}Z"
+
+
+def _flat(fields: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Give the fields with plain values; the metadata of plugins have keys with a dot: ``konfine.cpus``."""
+    for key, value in fields.items():
+        if key != "plugins":
+            yield key, str(value).lower() if isinstance(value, bool) else str(value)
+    plugins = fields.get("plugins", ())
+    if not plugins:
+        return
+    yield "plugins", ", ".join([f"{each['plugin']} {each['outcome']} {each['ms']}ms" for each in plugins])
+    for each in plugins:
+        for key, value in each.get("metadata", {}).items():
+            yield f"{_quoted(each['plugin'])}.{_quoted(key)}", value
+    if errors := [f"{each['plugin']}: {each['error']}" for each in plugins if "error" in each]:
+        yield "error", "; ".join(errors)
+
+
+def _quoted(value: str) -> str:
+    return value if _PLAIN.fullmatch(value) else json.dumps(value)

@@ -1,4 +1,4 @@
-"""From v2 events to v0.1 requests: the conversion, as the Go adapter does it, and facts that later events omit.
+"""From v2 events to v0.1 requests, as the Go adapter does it; and from what plugins ask for to answers.
 
 containerd 1.7 sends StopPodSandbox without the pod's pid, cgroup and namespaces, and without half of its annotations.
 RunPodSandbox had them all, or the synchronization after a restart. PostUpdatePodSandbox has the resources of the
@@ -10,18 +10,26 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
+from nri.adjust import NRIAbilities
+from nri.cgroups.paths import expand
 from nri.client.facts import KnownRequest
 from nri.config.when import Facts
+from nri.errors import NRIError, escape
+from nri.types.gojson import shorten
 from nri.types.v1 import Request, Spec, State
-from nri.v2.api import PodSandbox
+from nri.v2 import api
+from nri.v2.api import PodSandbox, from_oci
 from nri.v2.api.convert import namespaces_to_paths, resources_of, resources_to_oci
 from nri.v2.api.oci_config import container_to_oci
+from nri.v2.api.runtimes import nri_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any
 
+    from nri.adjust import Changes
     from nri.v2.api import Container, LinuxContainer, LinuxPodSandbox, LinuxResources
+    from nri.v2.stub import RuntimeInfo
 
 MAX_PODS = 20_000
 """Pods that are remembered; beyond that the oldest one is forgotten. A node has some hundreds."""
@@ -184,3 +192,42 @@ def _put(known: dict[str, Fact], id_: str, fact: Fact) -> None:
     known[id_] = fact
     while len(known) > MAX_PODS:
         del known[next(iter(known))]
+
+
+class BridgeAbilities(NRIAbilities):
+    """A runtime that the bridge serves."""
+
+    def why_no_path(self, path: str) -> str:
+        """As for the base class. A relative path is refused: a runtime would add it to the path of its own cgroup."""
+        try:
+            expand(path)
+        except NRIError as error:
+            return str(error).removeprefix("cgroupsPath ")
+        if not path.startswith("/") and ":" not in path:
+            return f"{shorten(repr(path))} is relative, expected one that begins with '/'"
+        return ""
+
+
+def abilities(runtime: RuntimeInfo, *, check_owner: bool) -> BridgeAbilities:
+    """Return the abilities of a runtime, by its version and the version of its NRI.
+
+    :param check_owner: whether CDI specifications that others can write to are refused.
+    """
+    version = nri_version(runtime.name, runtime.version, runtime.nri_version)
+
+    def resolve_cdi(names: list[str], config: dict[str, Any]) -> dict[str, Any]:
+        from nri.adjust.cdi import CDI
+
+        return CDI(check_owner=check_owner).resolve(names, config)
+
+    return BridgeAbilities(escape(f"{runtime.name} {runtime.version}"), version, resolve_cdi)
+
+
+def create_response(changes: Changes) -> api.CreateContainerResponse:
+    """Return the answer to CreateContainer with all changes."""
+    return api.CreateContainerResponse(adjust=from_oci.adjustment(changes.resolved_adjust), update=updates(changes))
+
+
+def updates(changes: Changes) -> list[api.ContainerUpdate]:
+    """Return the updates of containers."""
+    return [from_oci.update(update) for update in changes.updates.values()]

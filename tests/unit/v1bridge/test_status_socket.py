@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nri.errors import NRIError
-from nri.v1bridge import status_socket as module
-from nri.v1bridge.status_socket import CLIENTS, MAX_REQUEST, StatusSocket
+from nri.v1bridge import status as module
+from nri.v1bridge.status import CLIENTS, MAX_REQUEST, StatusSocket
 from tests.support.status_asking import connected, rest_of, told
 from tests.support.waiting import wait_until
 
