@@ -125,7 +125,8 @@ def test_files_of_the_package_have_the_right_places_modes_and_checksums(packages
             checksums[member.name.removeprefix("./")] = hashlib.md5(file.read()).hexdigest()
 
     others = {name for name in files if not name.startswith(("./etc/nri/", "./usr/lib/nri/", "./usr/share/doc/nri/"))}
-    assert others == {"./usr/bin/nri", "./usr/lib/systemd/system/nri-v1bridge.service"}
+    units = {f"./usr/lib/systemd/system/{name}.service" for name in ("nri-v1bridge", "nri-metrics")}
+    assert others == {"./usr/bin/nri", *units}
     own = {name for name in directories if name.startswith("./opt")}
     assert own == {"./opt", "./opt/nri", "./opt/nri/bin", "./opt/nri/plugins"}  # dpkg removes them
     listed = [line.split("  ", 1) for line in run("dpkg-deb", "--info", package, "md5sums").stdout.splitlines()]

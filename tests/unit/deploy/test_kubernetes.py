@@ -52,6 +52,22 @@ def mounts(overlay: str, name: str) -> dict[str, tuple[str, bool]]:
     }
 
 
+@pytest.mark.parametrize("overlay", WITH_BRIDGE)
+def test_metrics_are_a_container_beside_the_bridge(overlay: str, tmp_path: Path) -> None:
+    parts = {"resources": [str(KUBERNETES / "overlays" / overlay)]}
+    parts["components"] = [str(KUBERNETES / "components/metrics")]
+    (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(parts))
+    (built,) = [each for each in kustomize.build(tmp_path) if each["kind"] == "DaemonSet"]
+    spec = built["spec"]["template"]["spec"]
+    assert spec["hostNetwork"] is True
+    (metrics,) = [each for each in spec["containers"] if each["name"] == "metrics"]
+    assert [each["name"] for each in spec["containers"]] != ["metrics"]
+    assert metrics["command"] == ["/usr/local/bin/nri", "metrics", "--listen", "$(NODE):10753"]
+    assert metrics["env"][0]["name"] == "NODE"
+    assert metrics["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    assert {mount["name"] for mount in metrics["volumeMounts"]} <= {volume["name"] for volume in spec["volumes"]}
+
+
 @pytest.mark.parametrize("overlay", OVERLAYS)
 def test_volumes_images_and_network_of_an_overlay(overlay: str) -> None:
     spec, all_containers = pod(overlay), containers(overlay).values()
