@@ -55,6 +55,11 @@ def proportional(pid: int) -> float:
     return _mebibytes(pid, "smaps_rollup", "Pss")
 
 
+def anonymous(pid: int) -> float:
+    """Return the memory of a process in MiB that no file has: what others that run the same files do not change."""
+    return _mebibytes(pid, "status", "RssAnon")
+
+
 def descriptors(pid: int) -> int:
     """Return the number of open descriptors.
 

@@ -14,7 +14,7 @@ PAUSE = 1.0
 """Seconds between two measurements; longer than the start of a resident takes."""
 
 PROCESSES, DESCRIPTORS, THREADS = "processes below the bridge", "descriptors of the bridge", "threads of the bridge"
-BRIDGE, PLUGINS = "the bridge, MB RSS", "plugins, MB PSS"
+BRIDGE, PLUGINS = "the bridge, MB RSS", "plugins, MB anonymous"
 
 GROWTH = {PROCESSES: 1.0, DESCRIPTORS: 2.0, THREADS: 4.0, BRIDGE: 8.0, PLUGINS: 3.0}
 """The growth that is allowed for each figure.
@@ -70,7 +70,7 @@ def measured(pid: int) -> dict[str, float]:
         DESCRIPTORS: processes.descriptors(pid),
         THREADS: processes.threads(pid),
         BRIDGE: resident(pid),
-        PLUGINS: round(sum(processes.proportional(each) for each in family), 1),
+        PLUGINS: round(sum(processes.anonymous(each) for each in family), 1),
     }
 
 
