@@ -1,5 +1,6 @@
 """Real containerd, and the compiled bridge from outside: what starts while it is away is served late, once."""
 
+import json
 import os
 import signal
 import subprocess
@@ -8,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import grpc
 import pytest
 
 from harness.containerd import image
@@ -120,3 +122,30 @@ def test_a_create_that_a_kill_has_cut_off_is_repeated(containerd: Containerd, tm
         with bridge(containerd):
             until(keeper.requests, "the late create", SOON)
             assert [(each["id"], each["late"]) for each in keeper.requests()] == [(container, True)]
+
+
+def test_a_container_whose_setup_was_missed_is_refused_and_created_again(
+    containerd: Containerd, tmp_path: Path
+) -> None:
+    StandIn(containerd.enclosure.opt_nri / "bin", "keeper", tmp_path / "kept")
+    configure(containerd, {"type": "keeper", "states": ["setup"]})
+    with containerd.cri() as cri:
+        with bridge(containerd):
+            pod = cri.run_pod("web")
+            before = cri.create_container(pod, "before", image=image.NAME, command=image.FOREVER)
+        missed = cri.create_container(pod, "missed", image=image.NAME, command=image.FOREVER)
+        running = cri.create_container(pod, "running", image=image.NAME, command=image.FOREVER)
+        cri.start(running)
+        with bridge(containerd):
+            cri.start(before)  # whose setup is on record
+            with pytest.raises(grpc.RpcError) as refused:
+                cri.start(missed)
+            assert (
+                "plugin keeper: its setup was missed: the container was created without it" in refused.value.details()
+            )
+            cri.remove(missed)
+            again = cri.create_container(pod, "missed", image=image.NAME, command=image.FOREVER)
+            cri.start(again)
+            page = json.loads(containerd.enclosure.run("/opt/nri/lib/nri", "status", "--json"))
+            listed = [(each["id"], each["state"], each["plugin"]) for each in page["withoutPlugins"]]
+            assert listed == [(running, "setup", "keeper")]
