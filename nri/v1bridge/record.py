@@ -140,11 +140,7 @@ class Record:
         """Note which plugins have done what was to be done for a pod or container."""
         with self._lock:
             done = {(request.id, str(request.state), plugin) for plugin in (None, *plugins)}
-            left = {key: entry for key, entry in self._without.items() if key not in done}
-            if len(left) < len(self._without):
-                self._without = left
-                if self._path:
-                    self._attempt("written", self._rewrite)
+            self._drop_without(lambda key: key in done)
 
     def describe(self) -> dict[str, Any]:
         """Return what the status says of the record, and of what runs without plugins: docs/status.md."""
@@ -153,12 +149,11 @@ class Record:
             return {"record": record, "withoutPlugins": [*self._without.values()]}
 
     def discard(self, id_: str) -> None:
-        """Forget an id: its ``delete`` has run. The line remains until the file is rewritten."""
+        """Forget an id: its ``delete`` has run. Its line remains until the file is rewritten."""
         with self._lock:
             self._ids.pop(id_, None)
             self._setups.pop(id_, None)
-            if self._without:
-                self._without = {key: entry for key, entry in self._without.items() if key[0] != id_}
+            self._drop_without(lambda key: key[0] == id_)
 
     def keep(self, existing: Collection[str]) -> None:
         """Forget all ids but the *existing* ones, and rewrite the file."""
@@ -185,6 +180,14 @@ class Record:
         _drop_oldest(self._ids, MAX_IDS)
         _drop_oldest(self._setups, MAX_IDS)
         _drop_oldest(self._without, MAX_WITHOUT)
+
+    def _drop_without(self, is_over: Callable[[_Key], bool]) -> None:
+        """Drop entries; the file is rewritten, as a bridge that is not synchronized would find them again."""
+        left = {key: entry for key, entry in self._without.items() if not is_over(key)}
+        if len(left) < len(self._without):
+            self._without = left
+            if self._path:
+                self._attempt("written", self._rewrite)
 
     def _put(self, line: str) -> None:
         if self._fd >= 0:
