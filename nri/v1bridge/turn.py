@@ -101,10 +101,10 @@ class Turn:
         """Return the pid of another process that listens on the status socket, 0 if none does."""
         try:
             with self._connected() as connection:
-                pid, _ = peer.credentials(connection)
+                pid, user = peer.credentials(connection)
         except OSError:
             return 0
-        return 0 if pid == os.getpid() else pid or -1
+        return 0 if pid == os.getpid() or not peer.is_trusted(user) else pid or -1
 
     def _connected(self) -> socket.socket:
         fd = os.open(self._socket, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)

@@ -6,6 +6,7 @@ import errno
 import fcntl
 import logging
 import os
+import socket
 import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -207,3 +208,29 @@ def test_a_turn_that_is_released_before_its_thread_has_begun_is_not_waited_for(
     second.release()
     for function in started:
         function()
+
+
+@pytest.mark.parametrize(("user", "is_bridge"), [(os.geteuid(), True), (1234, False)])
+def test_a_listener_on_the_status_socket_is_a_bridge_if_it_is_trusted(
+    path: Path, turn: Callable[..., Turn], monkeypatch: pytest.MonkeyPatch, user: int, is_bridge: bool
+) -> None:
+    path.parent.mkdir(parents=True)
+    with socket.socket(socket.AF_UNIX) as listener:
+        monkeypatch.chdir(path.parent)
+        listener.bind("v1bridge.sock")
+        listener.listen()
+        made = turn()
+        assert made.stand_by()  # it is our own
+        monkeypatch.setattr("nri.v1bridge.turn.peer.credentials", lambda _: (4711, user))
+        assert made._other() == (4711 if is_bridge else 0)
+
+
+def test_a_bridge_whose_lock_was_removed_is_waited_for(
+    path: Path, turn: Callable[..., Turn], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    others = [4711] * 5
+    monkeypatch.setattr(module, "POLL", 0.01)
+    monkeypatch.setattr(Turn, "_other", lambda _: others.pop() if others else 0)
+    assert turn().stand_by()
+    assert others == []
+    assert "standing by: the bridge with pid 4711 serves this node; connecting when it ends" in caplog.messages
