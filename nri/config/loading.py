@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 
 from nri import filekind, trust
 from nri.config.entries import ConfigList
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
 SUFFIX = ".conf"
 MAX_SIZE = 1024 * 1024
 """The longest file that is accepted, in bytes; a real one has some hundreds."""
+
+SETTLED, GRACE, PAUSE = 0.1, 1.0, 0.02
+"""Seconds since its last change after which a directory is not being edited, seconds that an edit is waited for at
+most, and seconds between two looks. Tools move a file away before they write it anew, or exchange a directory."""
 
 
 class InvalidFile(Fault):
@@ -57,24 +62,47 @@ def load(
 ) -> ConfigList:
     """Return the host configuration; it has no plugins if there are no files.
 
+    If the files are being edited, they are read again, so that the old set or the new one counts.
+
     :param conf_file: the file that is read if *conf_dir* has no ``*.conf``.
     :param check_owner: whether files that others can write to are refused.
     :raises ConfigError: with the faults of all files, at most :data:`nri.config.faults.MAX_FAULTS`.
     """
-    try:
-        files = load_files(conf_dir, conf_file, check_owner=check_owner)
-    except ConfigError as error:
-        raise error.explained() from None
-    return ConfigList(plugins=[plugin for plugins in files.values() for plugin in plugins])
+    until = time.monotonic() + GRACE
+    while True:
+        gone: list[str] = []
+        is_edited = unchanged_for(conf_dir) < SETTLED
+        try:
+            read: Files | ConfigError = load_files(conf_dir, conf_file, check_owner=check_owner, gone=gone)
+        except ConfigError as error:
+            read = error
+        if not (gone or is_edited) or time.monotonic() >= until:
+            break
+        time.sleep(PAUSE)
+    if isinstance(read, ConfigError):
+        raise read.explained() from None
+    return ConfigList(plugins=[plugin for plugins in read.values() for plugin in plugins])
 
 
-def load_files(conf_dir: str, conf_file: str, *, check_owner: bool = True) -> Files:
+def unchanged_for(conf_dir: str) -> float:
+    """Return the seconds since the last change of a directory; of the one above it, if it does not exist."""
+    for path in (conf_dir, os.path.dirname(conf_dir)) if conf_dir else ():
+        try:
+            seconds = time.time() - os.stat(path).st_ctime
+        except OSError:
+            continue
+        return seconds if seconds >= 0 else float("inf")  # the clock was set back
+    return float("inf")
+
+
+def load_files(conf_dir: str, conf_file: str, *, check_owner: bool = True, gone: list[str] | None = None) -> Files:
     """Return the files, each with its plugins, in the order in which they are read.
 
     For a caller that must answer at once: each file that is not valid is one fault (:class:`InvalidFile`);
     :meth:`ConfigError.explained` then finds the faults in it.
 
     :param conf_dir: "" for *conf_file* alone.
+    :param gone: gets the paths of files that were removed after the directory was listed.
     :raises ConfigError: as :func:`load` does.
     """
     files: Files = {}
@@ -88,6 +116,8 @@ def load_files(conf_dir: str, conf_file: str, *, check_owner: bool = True) -> Fi
         except ConfigError as error:
             faults += error.faults
         except FileNotFoundError:
+            if gone is not None and path != conf_file:
+                gone.append(path)
             continue  # there is no configuration, or the file was removed after the directory was listed
         if check_owner:
             try:

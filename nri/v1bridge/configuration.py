@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from nri import config, trust
 from nri.background import in_background
 from nri.config import ConfigError, ConfigList, Fault
-from nri.config.loading import InvalidFile
+from nri.config.loading import GRACE, InvalidFile, unchanged_for
 from nri.types.gojson import shorten
 from nri.v1bridge.event_log import MAX_TEXT
 
@@ -36,9 +36,6 @@ ATTEMPTS = 4
 
 PAUSE = 0.001
 """Seconds between two readings."""
-
-GRACE = 1.0
-"""Seconds that missing files stay in use."""
 
 log = logging.getLogger("nri.v1bridge")
 
@@ -119,17 +116,8 @@ class Configuration:
             return self._current
 
     def settles_in(self) -> float:
-        """Return the seconds until the directory has been unchanged for :data:`GRACE`: it may be edited until then.
-
-        If it does not exist, such as between two renames, those of the directory above it.
-        """
-        for path in (self._conf_dir, os.path.dirname(self._conf_dir)):
-            try:
-                changed = os.stat(path).st_ctime
-            except OSError:
-                continue
-            return min(GRACE, max(0.0, changed + GRACE - time.time()))
-        return 0.0
+        """Return the seconds until the directory has been unchanged for :data:`GRACE`."""
+        return max(0.0, GRACE - unchanged_for(self._conf_dir))
 
     @property
     def is_known(self) -> bool:

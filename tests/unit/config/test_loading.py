@@ -287,6 +287,7 @@ def test_a_call_that_fails_is_a_fault_that_names_the_file(
 ) -> None:
     host.write("a.conf", "a")
     before = open_fds()
+    monkeypatch.setattr(loading, "unchanged_for", lambda _: 60.0)  # nobody edits it, so it is not read again
     failing = Failing(os, call, errno.EMFILE)
     with monkeypatch.context() as patch:
         patch.setattr(loading, "os", failing)
@@ -320,8 +321,22 @@ def test_a_directory_that_disappears_while_it_is_listed_has_no_files(
         readlink = staticmethod(lambda path: os.readlink("/nonexistent"))
 
     host.write("a.conf", "a")
+    monkeypatch.setattr(loading, "unchanged_for", lambda _: 60.0)
     monkeypatch.setattr(loading, "os", Gone(os, "listdir", errno.ENOENT))
     assert host.types() == []
+
+
+@pytest.mark.parametrize("comes_back", [True, False])
+def test_a_file_that_is_moved_away_is_waited_for(
+    host: Host, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, comes_back: bool
+) -> None:
+    host.write("a.conf", "a")
+    file, away = Path(host.path("a.conf")), tmp_path / "away"
+    file.rename(away)
+    monkeypatch.setattr(loading, "unchanged_for", lambda _: 60.0 if file.exists() else 0.0)
+    monkeypatch.setattr(loading, "GRACE", 0.5)
+    monkeypatch.setattr(loading.time, "sleep", lambda _: comes_back and away.rename(file))
+    assert host.types() == (["a"] if comes_back else [])
 
 
 # The bridge, which keeps the last valid configuration
@@ -367,5 +382,5 @@ def test_the_bridge_loses_no_change_when_the_files_cannot_be_looked_at(
     assert [plugin.type for plugin in configuration.current().plugins] == ["a", "b"]
     os.unlink(host.path("20-b.conf"))
     configuration.current()
-    now[0] += bridge.GRACE
+    now[0] += loading.GRACE
     assert [plugin.type for plugin in configuration.current().plugins] == ["a"]

@@ -7,7 +7,8 @@ import json
 import logging
 from typing import TYPE_CHECKING, Any
 
-from nri.v1bridge.configuration import GRACE, Configuration
+from nri.config.loading import GRACE
+from nri.v1bridge.configuration import Configuration
 from tests.support.waiting import SOON
 
 if TYPE_CHECKING:
