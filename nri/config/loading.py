@@ -28,7 +28,7 @@ SUFFIX = ".conf"
 MAX_SIZE = 1024 * 1024
 """The longest file that is accepted, in bytes; a real one has some hundreds."""
 
-SETTLED, GRACE, PAUSE = 0.1, 1.0, 0.02
+SETTLED, GRACE, PAUSE = 0.05, 1.0, 0.01
 """Seconds since its last change after which a directory is not being edited, seconds that an edit is waited for at
 most, and seconds between two looks. Tools move a file away before they write it anew, or exchange a directory."""
 
