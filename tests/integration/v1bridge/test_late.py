@@ -305,7 +305,7 @@ def test_a_record_that_others_can_write_to_counts_as_empty(host: Host, bridge: B
     connected(bridge, pod(), containers=[running()])
     assert wait_until(lambda: bridge.node.steps == [("create", "6efd"), ("create", "1f92")])
     assert wait_until(lambda: file.read_text() == "6efd\n1f92\n")
-    assert "the record" in bridge.log
+    assert wait_until(lambda: "the record" in bridge.log)
 
 
 def test_switched_off_it_runs_nothing_and_says_how_many(host: Host, bridge: BridgeProcess) -> None:

@@ -122,8 +122,8 @@ def test_a_runtime_that_comes_back_as_another_is_served_as_that(host: Host, brid
     second.event(api.Event.STOP_POD_SANDBOX, api.StopPodSandboxRequest(pod=api.PodSandbox(id="6efd")))
     assert bridge.node.steps == [("create", "6efd"), ("create", "1f92"), ("delete", "6efd")]
     assert bridge.node.kept[-1]["pid"] == 4711
-    assert "info serving containerd 1.7.24\n" in bridge.log
-    assert "info serving containerd v2.1.0\n" in bridge.log
+    assert wait_until(lambda: "info serving containerd 1.7.24\n" in bridge.log)
+    assert wait_until(lambda: "info serving containerd v2.1.0\n" in bridge.log)
 
 
 def test_a_runtime_that_returns_has_the_bridge_within_a_second_and_tells_it_what_there_is(
@@ -154,8 +154,8 @@ def test_a_runtime_that_refuses_it_is_asked_again_and_served_when_it_does_not(
         refusing.close()
     start_container(accepted(bridge))
     assert bridge.node.steps == [("create", "1f92")]
-    assert bridge.log.count("not accepted at ") == 1
-    assert "not you" in bridge.log
+    assert wait_until(lambda: bridge.log.count("not accepted at ") == 1)
+    assert wait_until(lambda: "not you" in bridge.log)
 
 
 def test_after_a_word_of_shutdown_it_serves_for_as_long_as_it_is_asked(bridge: BridgeProcess) -> None:
