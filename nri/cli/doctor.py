@@ -1,4 +1,4 @@
-"""``nri doctor``: what is wrong with this node, and the commands that mend it; one page for a bug report."""
+"""``nri doctor``: prints the faults of this node, each with the command that fixes it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MARKS = {OK: ("ok", None), NOTE: ("note", "yellow"), FAULT: ("FAULT", "red"), U
 @options.as_json
 @options.plain_errors
 def doctor(as_json: bool) -> None:
-    """Find what is wrong with this node, and print the commands that mend it.
+    """Find what is wrong with this node, and print the commands that fix it.
 
     Looks at the engines with their NRI settings, the bridge, the configuration, owners, and the log. It changes
     nothing. Not printed: values of configurations, the environment, and what looks like a secret in the log.

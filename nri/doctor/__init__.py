@@ -1,8 +1,8 @@
 """``nri doctor``: why do the plugins not run on this node?
 
-It looks at the engines, the bridge, the configuration, files and owners, and the log, as an operator would, and names
-for each cause the command that mends it. It changes nothing. What other programs know it asks them: ``containerd
-config dump``, ``crio config``, ``journalctl``.
+It examines the engines, the bridge, the configuration, files and owners, and the log, reports each cause once with
+the command that fixes it, and changes nothing. It runs ``containerd config dump``, ``crio config`` and ``journalctl``
+instead of reading their files.
 """
 
 from nri.doctor.examination import examine

@@ -123,7 +123,7 @@ def parse(words: Sequence[str]) -> Probe | None:
                 return None
         else:
             return None
-    if is_check == is_alive or given.keys() >= {"--socket", "--config"} or (is_alive and _NUMBERS.keys() & given):
+    if is_check == is_alive or given.keys() >= {"--socket", "--config"}:
         return None
     bounds: dict[str, float | None] = {}
     for option, name in _NUMBERS.items():

@@ -20,6 +20,7 @@ import threading
 import time
 
 from nri import peer, trust
+from nri.background import in_background
 from nri.errors import NRIError, escape
 
 GRACE = 8.0
@@ -54,7 +55,7 @@ class Turn:
             return not self._is_stopped
         log.info("standing by: %s serves this node; connecting when it ends", self._holder())
         self._wait_in_background()
-        threading.Thread(target=self._ask, name="turn-ask", daemon=True).start()
+        in_background(self._ask, "turn-ask")
         self._settled.wait()
         if self._is_stopped:
             return False

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nri.client import resident
-from tests.integration.v1bridge.bridge_process import a_bridge
+from tests.integration.v1bridge.bridge_process import BridgeProcess, a_bridge
 from tests.integration.v1bridge.session import Connected
 from tests.support.connected import at_work
 from tests.support.waiting import wait_until
@@ -15,8 +15,8 @@ from tests.support.waiting import wait_until
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.integration.v1bridge.bridge_process import BridgeProcess
     from tests.support.host import Host
+    from tests.support.runtime import Runtime
 
 
 @pytest.fixture(autouse=True)
@@ -29,6 +29,25 @@ def scripts_are_residents(monkeypatch: pytest.MonkeyPatch) -> None:
 def bridge(host: Host) -> Iterator[BridgeProcess]:
     with a_bridge(host) as bridge:
         yield bridge
+
+
+@pytest.fixture
+def runtime(bridge: BridgeProcess) -> Runtime:
+    """The runtime of a bridge from outside."""
+    bridge.listen()
+    bridge.outside()
+    runtime = bridge.accept()
+    runtime.start()
+    return runtime
+
+
+@pytest.fixture
+def second(host: Host) -> Iterator[BridgeProcess]:
+    """Another bridge of the same node."""
+    second = BridgeProcess(host)
+    second.log_file = host.root / "second.log"
+    yield second
+    second.close()
 
 
 @pytest.fixture

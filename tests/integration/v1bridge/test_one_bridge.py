@@ -17,8 +17,6 @@ from tests.integration.v1bridge.bridge_process import COMMAND, BridgeProcess, st
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tests.support.host import Host
     from tests.support.runtime import Runtime
 
@@ -29,15 +27,6 @@ IMPATIENT = [
     "serving.Turn = functools.partial(serving.Turn, grace=0.1)\n" + COMMAND[-1],
 ]
 """The executable, which reports another bridge soon."""
-
-
-@pytest.fixture
-def second(host: Host) -> Iterator[BridgeProcess]:
-    """Another bridge of the same node."""
-    second = BridgeProcess(host)
-    second.log_file = host.root / "second.log"
-    yield second
-    second.close()
 
 
 def lost(runtime: Runtime) -> None:
@@ -64,7 +53,7 @@ def test_the_second_one_stands_by_and_connects_when_the_first_one_ends(
     bridge.wait()
     runtime = bridge.accept()
     runtime.start()
-    assert "info the other bridge has ended\n" in second.log
+    assert wait_until(lambda: "info the other bridge has ended\n" in second.log)
     start_container(runtime)
     assert bridge.node.steps == 2 * [("create", "1f92")]
     assert second.log.count("standing by") == 1

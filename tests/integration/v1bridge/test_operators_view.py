@@ -20,12 +20,9 @@ from tests.support.status_asking import status_of
 from tests.support.waiting import SOON, wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tests.support.host import Host
     from tests.support.runtime import Runtime
 
-OUTSIDE = Path(__file__).parents[2] / "deploy/kubernetes/overlays/outside"
 SECRETS = ("argument-s3cret", "environment-s3cret")
 
 
@@ -37,16 +34,6 @@ def create_container(runtime: Runtime, **changes: Any) -> None:
 def stop_container(runtime: Runtime) -> None:
     request = api.StopContainerRequest(pod=pod(), container=container())
     runtime.event(api.Event.STOP_CONTAINER, request)
-
-
-@pytest.fixture
-def runtime(bridge: BridgeProcess) -> Runtime:
-    """The runtime of a bridge from outside."""
-    bridge.listen()
-    bridge.outside()
-    runtime = bridge.accept()
-    runtime.start()
-    return runtime
 
 
 def status(bridge: BridgeProcess, *words: str) -> Any:
@@ -79,15 +66,6 @@ def test_a_plugin_that_refuses_every_container_degrades_the_bridge(
 def pid_of(bridge: BridgeProcess) -> int:
     assert bridge.child is not None
     return bridge.child.pid
-
-
-@pytest.fixture
-def second(host: Host) -> Iterator[BridgeProcess]:
-    """Another bridge of the same node."""
-    second = BridgeProcess(host)
-    second.log_file = host.root / "second.log"
-    yield second
-    second.close()
 
 
 def test_a_second_bridge_stands_by_though_the_lock_of_the_first_one_was_removed(

@@ -32,16 +32,6 @@ def path(host: Host) -> Path:
     return host.root / "v1bridge.sock"
 
 
-@pytest.fixture
-def runtime(bridge: BridgeProcess) -> Runtime:
-    """The runtime of a bridge from outside."""
-    bridge.listen()
-    bridge.outside()
-    runtime = bridge.accept()
-    runtime.start()
-    return runtime
-
-
 def keeping(host: Host, bridge: BridgeProcess, **options: Any) -> None:
     host.configure(bridge.node.keeper(**options))
 
@@ -281,7 +271,7 @@ def test_without_a_place_for_the_socket_it_serves(host: Host, bridge: BridgeProc
     runtime = bridge.accept()
     runtime.start()
     start_container(runtime)
-    assert f"no status socket: {path}: " in bridge.log
+    assert wait_until(lambda: f"no status socket: {path}: " in bridge.log)
     assert os.listdir(path) == []
 
 
@@ -316,4 +306,4 @@ def test_the_event_that_is_handled_and_the_configuration_are_named(
     (host.root / "go").touch()
     thread.join(SOON)
     assert wait_until(lambda: status_of(path)["inProgress"] is None)
-    assert f" info configuration: slow hash={document['configuration']['hash']}\n" in bridge.log
+    assert wait_until(lambda: f" info configuration: slow hash={document['configuration']['hash']}\n" in bridge.log)
