@@ -109,7 +109,7 @@ def test_what_ends_a_connection_is_one_line_of_the_log_and_the_next_connection_i
         runtime = accepted(bridge, pods=[pod()])
         start_container(runtime)
         assert bridge.node.steps == number * [("create", "1f92")], name
-        assert bridge.log.count("info disconnected: ") == number, name
+        assert wait_until(lambda: bridge.log.count("info disconnected: ") == number), name  # noqa: B023
     assert "Traceback" not in bridge.log
 
 
