@@ -146,6 +146,10 @@ def test_a_container_whose_setup_was_missed_is_refused_and_created_again(
             cri.remove(missed)
             again = cri.create_container(pod, "missed", image=image.NAME, command=image.FOREVER)
             cri.start(again)
-            page = json.loads(containerd.enclosure.run("/opt/nri/lib/nri", "status", "--json"))
-            listed = [(each["id"], each["state"], each["plugin"]) for each in page["withoutPlugins"]]
-            assert listed == [(running, "setup", "keeper")]
+
+            def listed() -> list[tuple[str, str, str]]:
+                page = json.loads(containerd.enclosure.run("/opt/nri/lib/nri", "status", "--json"))
+                return [(each["id"], each["state"], each["plugin"]) for each in page["withoutPlugins"]]
+
+            # What was missed is looked at when the configuration has not changed for a second.
+            assert until(listed, "the entry of the running container", SOON) == [(running, "setup", "keeper")]
