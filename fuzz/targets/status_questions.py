@@ -15,7 +15,6 @@ from nri.status.page import page
 from nri.status.pod_page import pod_page
 from nri.types import gojson
 from nri.types.v1 import Request
-from nri.v1bridge.clients import Clients
 from nri.v1bridge.event_log import EventLines, EventLog
 from nri.v1bridge.ledger import Ledger
 from nri.v1bridge.options import BridgeOptions
@@ -28,13 +27,13 @@ _NOWHERE = tempfile.gettempdir() + "/no/such/folder"
 def _status() -> Status:
     """Return the status of a bridge that has served one pod, with a plugin that has failed."""
     options = BridgeOptions(conf_dir=_NOWHERE, conf_file=f"{_NOWHERE}.conf", resident=False)
-    clients, ledger = Clients(options), Ledger(["StartContainer"])
+    ledger = Ledger(["StartContainer"])
     step = Step(PluginEntry(type="clearcfs"), b'{"id": "a\xff"}')
     step.error = PluginError("clearcfs", "no cgroup")
     lines = EventLines(EventLog(), Request(state="create", id="a\x1b"), "default/web/app", "StartContainer")
     lines.steps.append(step)
     ledger.ran(lines, 0.1, "no cgroup")
-    return Status(clients, Served(clients, ledger, None), ledger)
+    return Status(Served(options, ledger, None, None), ledger)
 
 
 STATUS = _status()

@@ -11,21 +11,12 @@ from nri.types.v1 import State
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
 
     from nri.adjust.fields import AdjustField, Version
 
-    Resolve = Callable[[list[str], dict[str, Any]], dict[str, Any]]
-
 
 class Abilities:
-    """A runtime that can apply nothing: the base of the others, and ``nri hook``.
-
-    :ivar resolve_cdi: returns the ``adjust`` that CDI devices stand for, given their names and the container's OCI
-        configuration; None where the runtime resolves them.
-    """
-
-    resolve_cdi: Resolve | None = None
+    """A runtime that can apply nothing: the base of the others, and ``nri hook``."""
 
     def why_no_field(self, field: AdjustField) -> str:
         """Return the reason why a field of ``adjust`` cannot be applied; "" if it can be."""
@@ -49,16 +40,14 @@ class NRIAbilities(Abilities):
 
     :param name: the runtime with its version, for messages.
     :param version: the version of its NRI.
-    :param resolve_cdi: for a runtime whose NRI does not know CDI devices.
     """
 
-    def __init__(self, name: str, version: Version, resolve_cdi: Resolve | None = None) -> None:
+    def __init__(self, name: str, version: Version) -> None:
         self.name, self.version = name, version
-        self.resolve_cdi = None if version >= (0, 7) else resolve_cdi
 
     def why_no_field(self, field: AdjustField) -> str:
         """As for the base class."""
-        if field.nri <= self.version or (field.name == "cdiDevices" and self.resolve_cdi is not None):
+        if field.nri <= self.version:
             return ""
         if field.nri == NEVER:
             return "no NRI v2 runtime applies it to a container that it creates"
@@ -82,15 +71,13 @@ class OCIAbilities(Abilities):
         plugin sets a field that is newer than 1.0.
     """
 
-    def __init__(self, name: str, version: Callable[[], Version], resolve_cdi: Resolve | None = None) -> None:
-        self.name, self._version, self.resolve_cdi = name, version, resolve_cdi
+    def __init__(self, name: str, version: Callable[[], Version]) -> None:
+        self.name, self._version = name, version
 
     def why_no_field(self, field: AdjustField) -> str:
         """As for the base class."""
         if field.oci is None:
-            return "the OCI runtime specification does not have it: an NRI v2 runtime resolves it"
-        if field.name == "cdiDevices" and self.resolve_cdi is None:
-            return "this host does not resolve CDI devices"
+            return "the OCI runtime specification does not have it; expected a runtime with NRI v2, which resolves it"
         if field.oci == (1, 0) or field.oci <= (version := self._version()):
             return ""
         return (

@@ -24,8 +24,7 @@ def apply(config: dict[str, Any], adjust: dict[str, Any]) -> None:
     """Change *config* in place.
 
     :param config: an OCI configuration; the caller copies it if it is needed unchanged.
-    :param adjust: as :func:`nri.adjust.reading.read_adjust` returns it. There may be keys that only CDI devices have:
-        ``additionalGids``, and ``access`` of a device.
+    :param adjust: as :func:`nri.adjust.reading.read_adjust` returns it.
     :raises DecodeError: a part of *config* has a type that the specification does not allow.
     """
     linux = adjust.get("linux", {})
@@ -48,11 +47,6 @@ def apply(config: dict[str, Any], adjust: dict[str, Any]) -> None:
             below(config, "process")[path] = linux[key]
     if "scheduler" in adjust:
         below(config, "process")["scheduler"] = adjust["scheduler"]
-    if "additionalGids" in adjust:
-        user = below(below(config, "process"), "user", "process")
-        user["additionalGids"] = [
-            *dict.fromkeys([*elements(user, "additionalGids", "process.user"), *adjust["additionalGids"]])
-        ]
     if linux:
         _apply_linux(below(config, "linux"), linux)
     if "mounts" in adjust:
@@ -144,9 +138,7 @@ def _by_key(known: list[Any], wanted: list[Any], key: str) -> list[Any]:
     """Return the elements of both lists; one of *wanted* replaces or removes that with its key."""
     mentioned = [item[key] for item in wanted]  # no set: a key of the configuration may be an array
     kept = [item for item in known if not (isinstance(item, dict) and item.get(key) in mentioned)]
-    return kept + [
-        {name: each for name, each in item.items() if name not in ("remove", "access")} for item in split(wanted)[0]
-    ]
+    return kept + [{name: each for name, each in item.items() if name != "remove"} for item in split(wanted)[0]]
 
 
 def _rule(device: dict[str, Any]) -> dict[str, Any]:
@@ -156,7 +148,7 @@ def _rule(device: dict[str, Any]) -> dict[str, Any]:
         "type": type_,
         "major": device["major"],
         "minor": device["minor"],
-        "access": device.get("access", "rwm"),
+        "access": "rwm",
     }
 
 

@@ -12,7 +12,7 @@ from nri.adjust.abilities import ANSWERS_WITH_UPDATES
 from nri.adjust.apply import apply, apply_resources
 from nri.adjust.claims import Claims
 from nri.adjust.errors import AdjustError
-from nri.adjust.fields import cdi_fields, walk
+from nri.adjust.fields import walk
 from nri.adjust.merging import merge
 from nri.adjust.reading import read_adjust, read_updates
 from nri.types.v1 import State
@@ -45,7 +45,6 @@ class Changes:
         self.adjust: dict[str, Any] = {}
         self.updates: dict[str, dict[str, Any]] = {}
         self.ignored: list[str] = []
-        self._resolved: dict[str, Any] = {}  # what CDI devices stand for: below all that plugins set
         self._path_by = ""  # the plugin whose cgroupsPath, not below adjust, was the last one
         self._claims = Claims()
         self._claims_of: dict[str, Claims] = {}
@@ -63,16 +62,7 @@ class Changes:
         return self.original if self._config is None else self._config
 
     def __bool__(self) -> bool:
-        return bool(self.adjust or self._resolved or self.updates)
-
-    @property
-    def resolved_adjust(self) -> dict[str, Any]:
-        """The adjustments with what their CDI devices stand for, where those are ours to resolve."""
-        if not self._resolved:
-            return self.adjust
-        whole: dict[str, Any] = _copy(self._resolved)
-        merge(whole, {key: value for key, value in self.adjust.items() if key != "cdiDevices"})
-        return whole
+        return bool(self.adjust or self.updates)
 
     def resources(self, id_: str, asked: Any) -> Any:
         """Return the resources that a ``resize`` of the container *id_* asks for, with the plugins' updates of it."""
@@ -106,7 +96,7 @@ class Changes:
             raise AdjustError("cgroupsPath: found it beside adjust.linux.cgroupsPath, expected one of them")
         if path and (why := self.abilities.why_no_path(path)):
             raise AdjustError(f"cgroupsPath {why}")
-        claims, merged, resolved, path_by = self._claims, self.adjust, self._resolved, self._path_by
+        claims, merged, path_by = self._claims, self.adjust, self._path_by
         if path_by and path_by != plugin and "cgroupsPath" in adjust.get("linux", {}):
             raise AdjustError(
                 "adjust.linux.cgroupsPath: already moved by the cgroupsPath of the plugin "
@@ -120,26 +110,12 @@ class Changes:
                 claims.check(("linux.cgroupsPath",), plugin, "cgroupsPath")
                 merge(merged, {"linux": {"cgroupsPath": path}})
                 path_by = plugin
-            if adjust.get("cdiDevices"):
-                resolved = self._resolve(merged["cdiDevices"])
             config = _copy(self.original)
-            apply(config, resolved)
             apply(config, merged)
         self._take_updates(plugin, request, updates)
         if adjust or path:
-            self.adjust, self._resolved, self._config, self._claims = merged, resolved, config, claims
+            self.adjust, self._config, self._claims = merged, config, claims
             self._path_by = path_by
-
-    def _resolve(self, names: list[str]) -> dict[str, Any]:
-        """Return what the CDI devices of all plugins stand for; devices of one specification share edits."""
-        resolve = self.abilities.resolve_cdi
-        if resolve is None:
-            return {}
-        resolved = resolve(names, self.original)
-        for field in cdi_fields(resolved):
-            if why := self.abilities.why_no_field(field):
-                raise AdjustError(f"adjust.cdiDevices: the devices set {field.name}: {why}")
-        return resolved
 
     def _take_updates(self, plugin: str, request: Request, updates: list[dict[str, Any]]) -> None:
         if not updates:

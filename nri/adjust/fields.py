@@ -64,7 +64,7 @@ FIELDS = (
     AdjustField("args", nri=(0, 10)),
     *[AdjustField(f"hooks.{kind}", ADDED) for kind in HOOKS],
     AdjustField("rlimits", LIST, "type", nri=(0, 4)),
-    AdjustField("cdiDevices", LIST, nri=(0, 7)),
+    AdjustField("cdiDevices", LIST, nri=(0, 7), oci=None),
     AdjustField("scheduler", nri=(0, 11), oci=(1, 1)),
     AdjustField("linux.devices", LIST, "path"),
     AdjustField("linux.cgroupsPath"),
@@ -116,8 +116,6 @@ UPDATED_BY_OCI = frozenset(
 )
 """The fields that ``update --resources`` of OCI runtimes applies. Source: update.go of runc."""
 
-_GIDS, _ACCESS = AdjustField("additionalGids", ADDED, nri=NEVER), AdjustField("linux.devices.access", nri=NEVER)
-
 
 def walk(adjust: dict[str, Any]) -> Iterator[tuple[AdjustField, Any]]:
     """Yield each field that *adjust* has, with its value."""
@@ -129,16 +127,6 @@ def walk(adjust: dict[str, Any]) -> Iterator[tuple[AdjustField, Any]]:
             value = value[key]
         else:
             yield field, value
-
-
-def cdi_fields(resolved: dict[str, Any]) -> list[AdjustField]:
-    """Return the fields that CDI devices have set: beside those of an adjust, additional groups and access rights."""
-    found = [field for field, _ in walk(resolved)]
-    if "additionalGids" in resolved:
-        found.append(_GIDS)
-    if any("access" in device for device in resolved.get("linux", {}).get("devices", [])):
-        found.append(_ACCESS)
-    return found
 
 
 def put(document: dict[str, Any], field: AdjustField, value: Any) -> None:

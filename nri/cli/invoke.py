@@ -12,7 +12,6 @@ from typing import Any
 import click
 
 from nri.adjust import Abilities, Changes, NRIAbilities, OCIAbilities
-from nri.adjust.cdi import CDI
 from nri.adjust.diff import diff
 from nri.adjust.fields import NEWEST_OCI, Version
 from nri.cli import options, output
@@ -159,9 +158,9 @@ def _changes(request: Request, config: dict[str, Any] | None, nri_version: Versi
     """
     spec = request.spec or spec_from_oci({})
     config = oci_from_spec(spec) if config is None else config | {"annotations": spec.annotations}
-    abilities: Abilities = OCIAbilities("an OCI runtime", lambda: NEWEST_OCI, CDI().resolve)
+    abilities: Abilities = OCIAbilities("an OCI runtime", lambda: NEWEST_OCI)
     if nri_version is not None:
-        abilities = NRIAbilities("the runtime", nri_version, CDI().resolve)
+        abilities = NRIAbilities("the runtime", nri_version)
     return Changes(abilities, config)
 
 

@@ -8,8 +8,7 @@ without what it needs.
 from __future__ import annotations
 
 from nri.plugins import sample
-from nri.scopes import SCOPES, suffixes
-from nri.skel.scopes import container_name
+from nri.skel.scopes import SCOPES, container_name, suffixes
 from nri.types import DecodeError, fields, gojson
 from nri.types.gojson import shorten
 from nri.types.jsonobject import fold

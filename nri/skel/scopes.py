@@ -1,15 +1,17 @@
 """Annotations with a scope: one key for a pod or for one of its containers.
 
-The scopes of a key, and which of them overrides which, are in :mod:`nri.scopes`.
+The convention is that of NRI's v2 plugins: ``KEY/container.NAME`` overrides ``KEY/pod``, which overrides ``KEY``
+alone. Source: ``GetEffectiveAnnotation`` in pkg/plugin/annotations.go of containerd/nri.
 """
 
 from __future__ import annotations
 
-from nri.scopes import suffixes
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from nri.types.v1 import Request
+
+SCOPES = ("container", "pod", "")
+"""The scopes of a key, the most specific one first: ``KEY/container.NAME``, ``KEY/pod``, ``KEY``."""
 
 CONTAINER_NAME_KEYS = (
     "io.kubernetes.cri.container-name",  # containerd
@@ -31,6 +33,15 @@ def scoped(request: Request, key: str) -> tuple[str, str] | None:
             if scope in values:
                 return scope, values[scope]
     return None
+
+
+def suffixes(container: str | None, scopes: tuple[str, ...] = SCOPES) -> list[str]:
+    """Return what follows a key in each of ``scopes``, in their order.
+
+    :param container: the container's name; None for a pod, or if it is not known: then that scope is left out.
+    """
+    found = {"container": None if container is None else f"/container.{container}", "pod": "/pod", "": ""}
+    return [suffix for scope in scopes if (suffix := found[scope]) is not None]
 
 
 def container_name(request: Request) -> str | None:

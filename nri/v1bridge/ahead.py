@@ -18,7 +18,5 @@ import termios
 import tokenize
 import traceback
 
-import nri.adjust.cdi
-import nri.adjust.cdi_yaml
 import nri.config.diagnostics
 import nri.types.table_explained

@@ -208,24 +208,15 @@ class BridgeAbilities(NRIAbilities):
         return ""
 
 
-def abilities(runtime: RuntimeInfo, *, check_owner: bool) -> BridgeAbilities:
-    """Return the abilities of a runtime, by its version and the version of its NRI.
-
-    :param check_owner: whether CDI specifications that others can write to are refused.
-    """
+def abilities(runtime: RuntimeInfo) -> BridgeAbilities:
+    """Return the abilities of a runtime, by its version and the version of its NRI."""
     version = nri_version(runtime.name, runtime.version, runtime.nri_version)
-
-    def resolve_cdi(names: list[str], config: dict[str, Any]) -> dict[str, Any]:
-        from nri.adjust.cdi import CDI
-
-        return CDI(check_owner=check_owner).resolve(names, config)
-
-    return BridgeAbilities(escape(f"{runtime.name} {runtime.version}"), version, resolve_cdi)
+    return BridgeAbilities(escape(f"{runtime.name} {runtime.version}"), version)
 
 
 def create_response(changes: Changes) -> api.CreateContainerResponse:
     """Return the answer to CreateContainer with all changes."""
-    return api.CreateContainerResponse(adjust=from_oci.adjustment(changes.resolved_adjust), update=updates(changes))
+    return api.CreateContainerResponse(adjust=from_oci.adjustment(changes.adjust), update=updates(changes))
 
 
 def updates(changes: Changes) -> list[api.ContainerUpdate]:

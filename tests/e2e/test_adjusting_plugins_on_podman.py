@@ -14,17 +14,6 @@ pytestmark = pytest.mark.runtime
 __all__ = ["podman"]  # a fixture
 
 EVERYTHING = dict.fromkeys(["devices", "mounts", "cdiDevices", "netDevices", "sysctl", "memoryPolicy"], True)
-ONE = {
-    "env": ["ONE=1"],
-    "deviceNodes": [{"path": "/dev/one", "hostPath": "/dev/null", "permissions": "r"}],
-    "mounts": [{"hostPath": "/etc/nri", "containerPath": "/vendor", "options": ["bind", "ro"]}],
-}
-CDI = {
-    "cdiVersion": "0.6.0",
-    "kind": "vendor.com/class",
-    "containerEdits": {"env": ["VENDOR=1"]},
-    "devices": [{"name": "one", "containerEdits": ONE}],
-}
 
 
 @pytest.fixture
@@ -72,24 +61,14 @@ def test_devices_mounts_and_sysctls_are_in_the_container(injecting: Podman) -> N
     injecting.remove(container)
 
 
-def test_a_cdi_device_is_resolved_on_the_node(injecting: Podman) -> None:
-    injecting.node.run("mkdir", "-p", "/run/cdi")
-    injecting.node.run("/bin/sh", "-c", f"echo '{json.dumps(CDI)}' > /run/cdi/vendor.json")
-    container = started(injecting, cdi_devices=["vendor.com/class=one"])
-    assert {"VENDOR=1", "ONE=1"} <= set(shell(injecting, container, "cat /proc/1/environ").split("\0"))
-    assert shell(injecting, container, "cat /dev/one; ls /vendor") == "resource.d\n"
-    injecting.remove(container)
-
-    with pytest.raises(CommandFailedError) as refused:
-        started(injecting, cdi_devices=["vendor.com/class=two"])
-    assert "the CDI device vendor.com/class=two is not in /etc/cdi or /var/run/cdi; known of" in refused.value.stderr
-
-
 def test_what_the_runtime_would_ignore_is_refused(injecting: Podman) -> None:
     with pytest.raises(CommandFailedError) as refused:
         started(injecting, memory_policy={"mode": "MPOL_LOCAL"})
     assert "adjust.linux.memoryPolicy: " in refused.value.stderr
     assert " of the OCI runtime specification; expected 1.3 or newer" in refused.value.stderr
+    with pytest.raises(CommandFailedError) as refused:
+        started(injecting, cdi_devices=["vendor.com/class=one"])
+    assert "adjust.cdiDevices: the OCI runtime specification does not have it" in refused.value.stderr
     assert injecting("ps", "--quiet") == ""
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -62,12 +62,12 @@ class Listening(stub.V2Plugin):
 class Changing(Listening):
     """Answers CreateContainer with an adjustment."""
 
-    def __init__(self, build: Callable[[Any], api.Adjustment]) -> None:
-        self.build = build
+    def __init__(self, adjustment: api.ContainerAdjustment) -> None:
+        self.response = api.CreateContainerResponse(adjust=adjustment)
         super().__init__(["CreateContainer"])
 
     def create_container(self, request: Any, call: object) -> api.CreateContainerResponse:
-        return api.CreateContainerResponse(adjust=self.build(request).message)
+        return self.response
 
 
 @pytest.fixture
@@ -122,19 +122,17 @@ def test_only_the_chosen_events_arrive(bare: Containerd) -> None:
 
 
 def test_what_a_later_plugin_removes_or_replaces_is_not_in_the_container(bare: Containerd) -> None:
-    def first(request: Any) -> api.Adjustment:
-        adjustment = api.Adjustment().add_env("KEPT", "1").add_env("GONE", "1").add_env("LEVEL", "low")
-        return adjustment.add_mount("/gone", "tmpfs", type="tmpfs").add_mount("/kept", "tmpfs", type="tmpfs")
-
-    def second(request: Any) -> api.Adjustment:
-        found = api.scoped(request.pod, "level.example.com", request.container)
-        assert found is not None
-        adjustment = api.Adjustment().remove_env("GONE").remove_env("LEVEL").add_env("LEVEL", found[1])
-        return adjustment.remove_mount("/gone").remove_mount("/dev/shm")
-
-    annotations = {"level.example.com": "middle", "level.example.com/container.app": "high"}
+    values = {"KEPT": "1", "GONE": "1", "LEVEL": "low"}
+    first = api.ContainerAdjustment(
+        env=[{"key": key, "value": value} for key, value in values.items()],
+        mounts=[{"destination": path, "type": "tmpfs", "source": "tmpfs"} for path in ("/gone", "/kept")],
+    )
+    second = api.ContainerAdjustment(
+        env=[{"key": "-GONE"}, {"key": "-LEVEL"}, {"key": "LEVEL", "value": "high"}],
+        mounts=[{"destination": "-/gone"}, {"destination": "-/dev/shm"}],
+    )
     with connected(bare, "10", Changing(first)), connected(bare, "20", Changing(second)), bare.cri() as cri:
-        container = create(cri, cri.run_pod("web", annotations=annotations))
+        container = create(cri, cri.run_pod("web"))
         cri.start(container)
         process = bare.process_of(container)
         environment = (process / "environ").read_text().split("\0")
@@ -157,7 +155,7 @@ def test_the_template_of_a_plugin_works_where_the_runtime_launches_it(containerd
 
     with Containerd(release=containerd_v2, prepare=prepare) as containerd, containerd.cri() as cri:
         key = "level.cpu-level.example.com"
-        container = create(cri, cri.run_pod("web", annotations={key: "low", f"{key}/container.app": "middle"}))
+        container = create(cri, cri.run_pod("web", annotations={key: "middle"}))
         cri.start(container)
         assert knob(containerd, container, "cpu.shares") == "1024"
         assert "LEVEL=middle" in (containerd.process_of(container) / "environ").read_text().split("\0")
@@ -173,5 +171,7 @@ def test_an_update_that_nothing_asked_for_reaches_the_container(bare: Containerd
         cri.start(container)
         assert runner.runtime is not None
         assert runner.runtime.name == "containerd"
-        assert runner.update_containers([api.Update(container).set_cpu(quota=70_000).message], timeout=SOON) == []
+        resources = {"cpu": {"quota": {"value": 70_000}}}
+        update = api.ContainerUpdate(container_id=container, linux={"resources": resources})
+        assert runner.update_containers([update], timeout=SOON) == []
         assert knob(bare, container, "cpu.cfs_quota_us") == "70000"

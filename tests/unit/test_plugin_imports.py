@@ -43,7 +43,7 @@ def test_what_a_plugin_imports_loads_next_to_nothing(package: str) -> None:
     ran = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True)
     loaded = set(ast.literal_eval(ran.stdout))
     assert {name for name in loaded if not name.startswith("nri")} <= PLUGIN_MAY_LOAD
-    may_load = {"errors", "scopes", "types", "skel"} | ({"plugins"} if ".plugins." in package else set())
+    may_load = {"errors", "types", "skel"} | ({"plugins"} if ".plugins." in package else set())
     assert {name.split(".")[1] for name in loaded if name.startswith("nri.")} <= may_load
 
 

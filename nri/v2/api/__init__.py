@@ -3,33 +3,26 @@
     from nri.v2 import api
 
     api.ContainerUpdate(container_id="4f1e", linux={"resources": {"cpu": {"quota": {"value": -1}}}})
-    api.Update("4f1e").set_cpu(quota=-1).message  # the same
-    api.Adjustment().add_env("GREETING", "hello").remove_mount("/data").message
 
 This package holds the protobuf API, generated from ``proto/*.proto`` (which explain each field) by ``tools/protoc``;
-builders for the messages with which a plugin changes containers (:class:`Adjustment`, :class:`Update`); the look-up
-of a pod's annotations (:func:`scoped`); the table of events (:mod:`nri.v2.api.events`); the rules for plugins' names
-(:mod:`nri.v2.api.names`); and the conversion between v2 messages and OCI's JSON (:mod:`nri.v2.api.convert`,
-:mod:`nri.v2.api.oci_config`, :mod:`nri.v2.api.from_oci`). Sockets, ttRPC and decisions don't belong here. It imports
-nothing but protobuf and, of this project, :mod:`nri.scopes`.
+the table of events (:mod:`nri.v2.api.events`); the rules for plugins' names (:mod:`nri.v2.api.names`); and the
+conversion between v2 messages and OCI's JSON (:mod:`nri.v2.api.convert`, :mod:`nri.v2.api.oci_config`,
+:mod:`nri.v2.api.from_oci`). Sockets, ttRPC and decisions don't belong here. It imports nothing but protobuf.
 
 An enum's values are attributes of the enum: ``api.Event.RUN_POD_SANDBOX``. Messages keep unknown fields.
 """
 
-# ruff: noqa: F403, F405 - the names come from the .proto files, and from __all__ of the others
+# ruff: noqa: F403 - the names come from the .proto files, and from __all__ of the others
 from typing import TYPE_CHECKING
 
 from nri.v2.api import adjustment_pb2, container_pb2, convert, events, linux_pb2, optional_pb2, runtime_pb2
-from nri.v2.api.adjustment import *
 from nri.v2.api.adjustment_pb2 import *
-from nri.v2.api.annotations import *
 from nri.v2.api.container_pb2 import *
 from nri.v2.api.linux_pb2 import *
 from nri.v2.api.optional_pb2 import *
-from nri.v2.api.resource_changes import *
 from nri.v2.api.runtime_pb2 import *
 
 if not TYPE_CHECKING:  # a type checker takes the names from the generated modules
     _FILES = [each.DESCRIPTOR for each in (adjustment_pb2, container_pb2, linux_pb2, optional_pb2, runtime_pb2)]
-    __all__ = ["Adjustment", "Update", "convert", "events", "scoped"]
+    __all__ = ["convert", "events"]
     __all__ += [name for file in _FILES for name in (*file.message_types_by_name, *file.enum_types_by_name)]

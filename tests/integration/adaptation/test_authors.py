@@ -1,4 +1,4 @@
-"""What an author writes with nri.v2.stub and the builders of nri.v2.api, and the answers of the embedded runtime."""
+"""What an author writes with nri.v2.stub and nri.v2.api, and the answers of the embedded runtime."""
 
 from __future__ import annotations
 
@@ -32,13 +32,11 @@ class Listening(stub.V2Plugin):
 class Answering(stub.V2Plugin):
     """Answers CreateContainer with an adjustment, and asks for updates."""
 
-    def __init__(self, adjustment: api.Adjustment, *updates: api.Update) -> None:
-        self.adjustment, self.updates = adjustment, updates
+    def __init__(self, adjustment: api.ContainerAdjustment, *updates: api.ContainerUpdate) -> None:
+        self.response = api.CreateContainerResponse(adjust=adjustment, update=updates)
 
     def create_container(self, request: Any, call: object) -> api.CreateContainerResponse:
-        return api.CreateContainerResponse(
-            adjust=self.adjustment.message, update=[update.message for update in self.updates]
-        )
+        return self.response
 
 
 @contextmanager
@@ -56,12 +54,20 @@ def attached(runtime: Runtime, plugin: stub.V2Plugin, index: str = "10") -> Iter
         assert not serving.is_alive()
 
 
-def test_an_adjustment_and_an_update_do_what_their_calls_say() -> None:
-    first = api.Adjustment().add_env("GONE", "1").add_env("LEVEL", "low").replace_args(["sleep", "1"])
-    first.add_mount("/gone", "/srv", options=["rbind"]).set_cpu(shares=2)
-    second = api.Adjustment().remove_env("GONE").remove_env("LEVEL").add_env("LEVEL", "high").remove_mount("/gone")
-    second.replace_args(["sleep", "2"]).remove_mount("/own").set_memory(limit=2**20)
-    update_other = api.Update("other").set_cpu(cpus="0-1")
+def test_an_adjustment_and_an_update_do_what_they_say() -> None:
+    first = api.ContainerAdjustment(
+        env=[{"key": "GONE", "value": "1"}, {"key": "LEVEL", "value": "low"}],
+        args=["", "sleep", "1"],
+        mounts=[{"destination": "/gone", "type": "bind", "source": "/srv", "options": ["rbind"]}],
+        linux={"resources": {"cpu": {"shares": {"value": 2}}}},
+    )
+    second = api.ContainerAdjustment(
+        env=[{"key": "-GONE"}, {"key": "-LEVEL"}, {"key": "LEVEL", "value": "high"}],
+        args=["", "sleep", "2"],
+        mounts=[{"destination": "-/gone"}, {"destination": "-/own"}],
+        linux={"resources": {"memory": {"limit": {"value": 2**20}}}},
+    )
+    update_other = api.ContainerUpdate(container_id="other", linux={"resources": {"cpu": {"cpus": "0-1"}}})
     with Runtime() as runtime, attached(runtime, Answering(first)):
         runtime.run_pod_sandbox(pod())
         runtime.create_container(pod(), container("other"))
@@ -79,7 +85,8 @@ def test_an_adjustment_and_an_update_do_what_their_calls_say() -> None:
 
 
 def test_a_plugin_updates_containers_when_it_wants_to() -> None:
-    update = api.Update("app").set_cpu(quota=9).set_unified("memory.high", "1").message
+    resources = {"cpu": {"quota": {"value": 9}}, "unified": {"memory.high": "1"}}
+    update = api.ContainerUpdate(container_id="app", linux={"resources": resources})
     with Runtime() as runtime, attached(runtime, Listening()) as runner:
         runtime.run_pod_sandbox(pod())
         runtime.create_container(pod(), container())

@@ -65,7 +65,7 @@ def test_a_runtime_starts_the_v2_plugin_with_the_sample_configuration(tmp_path: 
     (source.parent / "conf.json").rename(tmp_path / "conf.d/cpu-level.conf")
     plugin = tmp_path / "10-cpu-level"
     launchable(source, plugin)
-    annotation = "level.cpu-level.example.com/container.app-0=middle"
+    annotation = "level.cpu-level.example.com=middle"
     words = ("simulate", "--plugin", str(plugin), "--config-dir", "conf.d", "--annotation", annotation)
     shown = run_module(tmp_path, "nri.cli.entry", *words)
     changed = "env -LEVEL, env LEVEL, linux.resources.cpu.shares"

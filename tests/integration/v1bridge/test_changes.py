@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import functools
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from nri.adjust import cdi
 from nri.v2 import api
 from nri.v2.ttrpc import StatusError
 from tests.support.host import Host, plugin
@@ -157,30 +153,13 @@ def test_a_container_that_stops_can_leave_its_share_to_others(host: Host, node: 
     assert [each.container_id for each in response.update] == ["other"]
 
 
-def test_cdi_devices_are_the_runtimes_to_resolve_and_ours_where_its_nri_cannot(
-    host: Host, node: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_cdi_devices_are_handed_on_to_a_runtime_that_resolves_them_and_refused_for_others(
+    host: Host, node: Node
 ) -> None:
-    specification = {
-        "cdiVersion": "0.6.0",
-        "kind": "vendor.com/class",
-        "devices": [{"name": "one", "containerEdits": {"env": ["ONE=1"]}}],
-    }
-    (tmp_path / "cdi").mkdir(mode=0o755)
-    (tmp_path / "cdi/vendor.json").write_text(json.dumps(specification))
-    monkeypatch.setattr(cdi, "CDI", functools.partial(cdi.CDI, [str(tmp_path / "cdi")]))
     host.configure(asking(host, "a", "setup", value={"cdiDevices": ["vendor.com/class=one"]}))
-
     response = create(node)
     assert response is not None
     assert [each.name for each in response.adjust.CDI_devices] == ["vendor.com/class=one"]
-
-    older = Node(host, check_owner=False)
-    older.runtime("containerd", "1.7.24")
-    response = create(older)
-    assert response is not None
-    assert [(each.key, each.value) for each in response.adjust.env] == [("ONE", "1")]
-    assert not response.adjust.CDI_devices
-
-    host.configure(asking(host, "a", "setup", value={"cdiDevices": ["vendor.com/class=two"]}))
-    with pytest.raises(StatusError, match=r"the CDI device vendor\.com/class=two is not in .* known of .*: one"):
-        create(older)
+    node.runtime("containerd", "1.7.24")
+    with pytest.raises(StatusError, match=r"adjust\.cdiDevices: containerd 1\.7\.24 has NRI 0\.6, which does not"):
+        create(node)

@@ -128,11 +128,10 @@ def test_host_without_abilities_applies_nothing() -> None:
             "linux.netDevices",
             "runc implements version 1.0 of the OCI runtime specification; expected 1.3 or newer",
         ),
-        (RUNC, "cdiDevices", "this host does not resolve CDI devices"),
         (
             RUNC,
-            "linux.resources.rdtClass",
-            "the OCI runtime specification does not have it: an NRI v2 runtime resolves it",
+            "cdiDevices",
+            "the OCI runtime specification does not have it; expected a runtime with NRI v2, which resolves it",
         ),
     ],
 )
@@ -145,17 +144,6 @@ def test_refused_field_of_an_update_has_a_reason() -> None:
     assert Abilities().why_no_updated_field(limit) == "this host cannot update containers"
     assert CONTAINERD.why_no_updated_field(limit) == "no NRI v2 runtime applies it to a container that exists"
     assert RUNC.why_no_updated_field(limit) == "OCI runtimes do not apply it to a container that exists"
-
-
-def test_cdi_devices_are_resolved_here_if_the_runtime_does_not_know_them() -> None:
-    def resolve(names: list[str], config: dict[str, Any]) -> dict[str, Any]:
-        return {}
-
-    old, new = NRIAbilities("a", (0, 6), resolve), NRIAbilities("a", (0, 7), resolve)
-    assert (old.resolve_cdi, new.resolve_cdi) == (resolve, None)
-    assert old.why_no_field(field("cdiDevices")) == new.why_no_field(field("cdiDevices")) == ""
-    assert NRIAbilities("a", (0, 6)).why_no_field(field("cdiDevices"))
-    assert OCIAbilities("a", lambda: (1, 0), resolve).why_no_field(field("cdiDevices")) == ""
 
 
 def test_nri_has_no_updates_for_sandboxes_and_an_oci_runtime_has() -> None:

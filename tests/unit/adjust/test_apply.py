@@ -255,22 +255,12 @@ def test_memory_limit_is_also_the_limit_of_memory_and_swap(memory: Any, wanted: 
     assert found["memory"].get("swap") == swap
 
 
-def test_groups_and_access_rights_of_cdi_devices_are_applied() -> None:
-    device = {"path": "/dev/x", "type": "c", "major": 1, "minor": 3, "access": "r"}
-    changed = applied(CONFIG, {"additionalGids": [8, 7], "linux": {"devices": [device]}})
-    assert changed["process"]["user"]["additionalGids"] == [7, 8]
-    assert changed["linux"]["devices"][-1] == {"path": "/dev/x", "type": "c", "major": 1, "minor": 3}
-    assert changed["linux"]["resources"]["devices"][-1]["access"] == "r"
-
-
 OBJECT, ARRAY = "found an array, expected an object", "found an object, expected an array"
 MALFORMED: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({"annotations": []}, {"annotations": {"a": "1"}}, f"annotations: {OBJECT}"),
     ({"process": []}, {"env": {"A": "1"}}, f"process: {OBJECT}"),
     ({"process": {"env": {}}}, {"env": {"A": "1"}}, f"process.env: {ARRAY}"),
     ({"process": {"rlimits": {}}}, {"rlimits": ADJUST["rlimits"]}, f"process.rlimits: {ARRAY}"),
-    ({"process": {"user": []}}, {"additionalGids": [1]}, f"process.user: {OBJECT}"),
-    ({"process": {"user": {"additionalGids": {}}}}, {"additionalGids": [1]}, f"process.user.additionalGids: {ARRAY}"),
     ({"hooks": []}, {"hooks": {"prestart": []}}, f"hooks: {OBJECT}"),
     ({"hooks": {"prestart": {}}}, {"hooks": {"prestart": []}}, f"hooks.prestart: {ARRAY}"),
     ({"mounts": {}}, {"mounts": {"/a": None}}, f"mounts: {ARRAY}"),

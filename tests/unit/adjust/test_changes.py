@@ -19,7 +19,7 @@ from tests.unit.types.mutations import mutated
 
 CONFIG: dict[str, Any] = {"process": {"env": ["A=0"]}, "linux": {"cgroupsPath": "/old"}}
 NRI = NRIAbilities("containerd 2.3.0", (0, 12))
-OCI = OCIAbilities("runc", lambda: (1, 3), lambda names, config: {"env": {name[-1]: "cdi" for name in names}})
+OCI = OCIAbilities("runc", lambda: (1, 3))
 CPU = {"cpu": {"shares": 2}}
 OTHER = [{"id": "other", "resources": CPU}]
 PATH = {"linux": {"cgroupsPath": "/adjusted"}}
@@ -31,7 +31,7 @@ def take(changes: Changes, plugin: str, state: str = "setup", **values: Any) -> 
 
 def visible(changes: Changes) -> Any:
     """Return a copy of all that a caller sees of the changes."""
-    adjusts = (changes.config, changes.adjust, changes.resolved_adjust, bool(changes))
+    adjusts = (changes.config, changes.adjust, bool(changes))
     return copy.deepcopy((adjusts, changes.updates, changes.ignored))
 
 
@@ -54,7 +54,6 @@ def test_plugin_sees_what_the_ones_before_it_have_set() -> None:
     assert config == CONFIG
     assert changes.config == {"process": {"env": ["A=1", "C=3"], "oomScoreAdj": 1}, "linux": {"cgroupsPath": "/old"}}
     assert changes.adjust == {"env": {"A": "1", "B": None, "C": "3"}, "linux": {"oomScoreAdj": 1}}
-    assert changes.resolved_adjust == changes.adjust
 
 
 def test_result_that_asks_for_nothing_changes_nothing() -> None:
@@ -251,55 +250,6 @@ def test_next_plugin_of_a_resize_is_shown_the_resources_with_the_updates_so_far(
     assert asked == before
 
 
-# CDI
-
-
-def test_all_cdi_devices_are_resolved_together_below_what_plugins_set() -> None:
-    asked: list[list[str]] = []
-
-    def resolve(names: list[str], config: dict[str, Any]) -> dict[str, Any]:
-        asked.append(names)
-        return {"env": {"A": "cdi", "N": str(len(names))}, "additionalGids": [5]}
-
-    changes = Changes(OCIAbilities("runc", lambda: (1, 0), resolve), CONFIG)
-    take(changes, "a", adjust={"cdiDevices": ["v/c=x"], "env": {"A": "1"}})
-    take(changes, "b", adjust={"cdiDevices": ["v/c=y"]})
-    take(changes, "c", adjust={"annotations": {"a": "b"}})
-    assert asked == [["v/c=x"], ["v/c=x", "v/c=y"]]
-    assert changes.adjust["cdiDevices"] == ["v/c=x", "v/c=y"]
-    assert changes.config["process"] == {"env": ["A=1", "N=2"], "user": {"additionalGids": [5]}}
-    assert changes.resolved_adjust == {"env": {"A": "1", "N": "2"}, "additionalGids": [5], "annotations": {"a": "b"}}
-    assert wrong(changes, "d", adjust={"cdiDevices": ["v/c=x"]}).startswith("adjust.cdiDevices v/c=x: already set by")
-
-
-def test_device_that_cannot_be_resolved_takes_nothing() -> None:
-    def resolve(names: list[str], config: dict[str, Any]) -> dict[str, Any]:
-        raise AdjustError("no device")
-
-    changes = Changes(OCIAbilities("runc", lambda: (1, 0), resolve), CONFIG)
-    assert wrong(changes, "a", adjust={"cdiDevices": ["v/c=x"], "env": {"A": "1"}}) == "no device"
-    runtime_resolves = Changes(NRI, CONFIG)
-    take(runtime_resolves, "a", adjust={"cdiDevices": ["v/c=x"]})
-    assert runtime_resolves.resolved_adjust == {"cdiDevices": ["v/c=x"]}
-
-
-@pytest.mark.parametrize(
-    ("resolved", "message"),
-    [
-        ({"rlimits": [{"type": "RLIMIT_CORE", "hard": 0, "soft": 0}]}, "rlimits: "),
-        ({"additionalGids": [1]}, "additionalGids: no NRI v2 runtime applies it"),
-        (
-            {"linux": {"devices": [{"path": "/d", "type": "c", "major": 1, "minor": 3, "access": "r"}]}},
-            "linux.devices.access: no NRI v2 runtime applies it",
-        ),
-    ],
-)
-def test_what_devices_stand_for_must_be_within_the_abilities(resolved: dict[str, Any], message: str) -> None:
-    changes = Changes(NRIAbilities("a", (0, 3), lambda names, config: resolved), CONFIG)
-    found = wrong(changes, "a", adjust={"cdiDevices": ["v/c=x"]})
-    assert found.startswith(f"adjust.cdiDevices: the devices set {message}")
-
-
 @settings(max_examples=100, deadline=None)
 @given(
     st.lists(mutated([ADJUST, {"env": {"A": "1"}}, {"args": ["a"]}, {"linux": {"cgroupsPath": "/a"}}]), max_size=3)
@@ -313,6 +263,6 @@ def test_configuration_is_always_the_original_with_the_whole_adjust(asked: list[
         except (AdjustError, DecodeError):
             assert visible(changes) == before
     expected = copy.deepcopy(CONFIG)
-    apply(expected, changes.resolved_adjust)
+    apply(expected, changes.adjust)
     assert changes.config["process"] == expected["process"]
     assert changes.original == CONFIG

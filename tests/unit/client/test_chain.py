@@ -14,7 +14,7 @@ import pytest
 from nri.adjust import Changes, OCIAbilities
 from nri.client import ChainError, Client, Sandbox, Step, Task, results_of
 from nri.config.entries import PluginEntry
-from nri.process.launch import BrokenOffError, Output
+from nri.process.conversation import BrokenOffError, Output
 from nri.types import DecodeError
 from nri.types.v1 import Request, Result, Spec
 from tests.unit.client.fake_invoker import FakeInvoker, client, entries, output
@@ -73,7 +73,7 @@ def test_plugin_whose_condition_does_not_hold_is_neither_run_nor_looked_for() ->
 def test_changes_of_a_plugin_do_not_affect_which_plugins_run() -> None:
     invoker = FakeInvoker({"a": output({"plugin": "a", "adjust": {"annotations": {"team": "x"}}})})
     conditional = entries("b", states=["setup"], when={"annotations": {"team": {"present": True}}})
-    changes = Changes(OCIAbilities("runc", lambda: (1, 2), lambda _names, config: config), {"annotations": {}})
+    changes = Changes(OCIAbilities("runc", lambda: (1, 2)), {"annotations": {}})
     client(invoker, *entries("a", states=["setup"]), *conditional).invoke(
         request(spec=Spec()), "setup", changes=changes
     )
