@@ -60,7 +60,7 @@ class LaunchedPlugin:
                 self._printed, output = os.pipe2(os.O_CLOEXEC)
                 os.set_blocking(self._printed, False)
             files = (null, output, output, theirs.fileno())
-            self.pid = spawn(path, [path], files, environment=environment, own_session=True)
+            self.pid = spawn(path, [path], files, environment=environment)
         except OSError as error:
             self.sock.close()
             if self._printed >= 0:

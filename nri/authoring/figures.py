@@ -9,7 +9,7 @@ import time
 from typing import NamedTuple
 
 from nri.authoring.build_errors import BuildError
-from nri.process.launch import launch
+from nri.process.conversation import launch
 
 SAMPLES = ("clearcfs", "konfine")
 """Plugins of this project that figures are compared with."""

@@ -9,8 +9,7 @@ import time
 from typing import TYPE_CHECKING
 
 from nri.authoring.build_errors import BuildError
-from nri.process.conversation import Asked, Conversation, Lines, Output
-from nri.process.launch import start
+from nri.process.conversation import Asked, Conversation, Lines, Output, start
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

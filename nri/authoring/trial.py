@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from nri.authoring.build_errors import BuildError
 from nri.client.resident import try_resident
-from nri.process.launch import launch
+from nri.process.conversation import launch
 from nri.types import gojson
 from nri.types.v1 import Request, Result
 

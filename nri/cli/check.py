@@ -11,14 +11,14 @@ from nri import config
 from nri.cli import options, output
 from nri.client import Invoker, PluginError
 from nri.client.resident import is_built_with_skel, try_resident
+from nri.client.unstartable import NOT_RUN, WINDOWS, explain, has_windows_ends
 from nri.config import Fault, when_notes
 from nri.config.entries import PluginEntry
 from nri.config.loading import unread
 from nri.config.plugin_conf import check_conf, fault_at, openness_note
 from nri.errors import escape
 from nri.places import DEFAULT_CONF_DIR
-from nri.process.launch import Output, launch
-from nri.process.unstartable import NOT_RUN, WINDOWS, explain, has_windows_ends
+from nri.process.conversation import Output, launch
 from nri.types import DecodeError, gojson
 
 ANSWER_WITHIN = 10.0

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 def main() -> None:
     """Run the command in ``sys.argv``, and exit."""
     started = time.monotonic()
-    if os.path.basename(sys.argv[0]).startswith("nri-"):
-        _be_runtime(sys.argv)
+    if path := _runtime_path(sys.argv[0]):
+        _be_runtime([path, *sys.argv[1:]])
     if sys.argv[1:2] == ["runtime"] and sys.argv[2:] not in ([], ["--help"], ["-h"]):
         _be_runtime(["nri-runc", *sys.argv[2:]])
     if sys.argv[1:2] == ["hook"]:
@@ -40,6 +40,18 @@ def main() -> None:
     from nri.cli.commands import nri
 
     nri(prog_name="nri")
+
+
+def _runtime_path(path: str) -> str:
+    """Return the path of this program as ``nri-runc``, also behind a link such as ``runc``; "" for another name."""
+    for _ in range(40):  # links
+        if os.path.basename(path).startswith("nri-"):
+            return path
+        try:
+            path = os.path.join(os.path.dirname(path), os.readlink(path))
+        except OSError:
+            break
+    return ""
 
 
 def _collect_no_garbage() -> None:

@@ -16,12 +16,12 @@ from __future__ import annotations
 
 import time
 
+from nri.client import unstartable
 from nri.client.invoker import DirectInvoker, PluginError
 from nri.client.oci import spec_from_oci
 from nri.config.entries import DEFAULT_TIMEOUT
 from nri.errors import NRIError
-from nri.process import launch, unstartable
-from nri.process.conversation import readable
+from nri.process.conversation import MAX_OUTPUT, BrokenOffError, readable
 from nri.types import DecodeError
 from nri.types.gojson import shorten
 from nri.types.v1 import EXTENSIONS, Request, Result, Spec, State
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from nri.adjust import Changes
     from nri.client.invoker import Invoker
     from nri.config.entries import ConfigList, PluginEntry
-    from nri.process.conversation import Stop
+    from nri.process.conversation import Output, Stop
 
     Log = Callable[[str, str], None]
 
@@ -124,7 +124,7 @@ class Client:
         *,
         timeout: float = DEFAULT_TIMEOUT,
         failure_policy: str = "fail",
-        max_output: int = launch.MAX_OUTPUT,
+        max_output: int = MAX_OUTPUT,
     ) -> None:
         self.config, self.invoker = config, invoker or DirectInvoker()
         self.timeout, self.failure_policy, self.max_output = timeout, failure_policy, max_output
@@ -237,7 +237,7 @@ class Client:
 
         try:
             output = self.invoker.run(step.binary, plugin, step.request, until, max_output=limit, log=say, stop=stop)
-        except launch.BrokenOffError as error:
+        except BrokenOffError as error:
             why = f"it could not be waited for or read: {error.strerror}"
             raise PluginError(plugin, why, killed=True) from error
         except OSError as error:
@@ -246,7 +246,7 @@ class Client:
         return _result(plugin, step.binary, output, seconds, limit)
 
 
-def _result(plugin: str, binary: str, output: launch.Output, seconds: float, max_output: int) -> Result:
+def _result(plugin: str, binary: str, output: Output, seconds: float, max_output: int) -> Result:
     """Return the plugin's result.
 
     :raises PluginError: if the output holds an error or no valid result, or the process failed.

@@ -5,7 +5,7 @@ host such as ``nri hook`` has loaded most of them already, so it forks. A plugin
 in the folder that this process was started from, and its mark (:mod:`nri.build_mark`) names the build of this
 process's own executable. A copy, a script or another build in the place of a plugin is started.
 
-The process has what the contract names: arguments, pipes, environment, a process group of its own, no other
+The process has what the contract names: arguments, pipes, environment, a session of its own, no other
 descriptor, default signal handling. Its memory, ``/proc/PID/exe`` and ``/proc/PID/cmdline`` are the host's.
 """
 
@@ -20,8 +20,7 @@ from nri import build_mark
 from nri.client.invoker import DirectInvoker
 from nri.process import children
 from nri.process.conversation import Asked, Conversation, Lines
-from nri.process.launch import Pipes
-from nri.process.spawn import PLUGIN_ENVIRONMENT, SIGNALS
+from nri.process.spawn import PLUGIN_ENVIRONMENT, SIGNALS, Pipes
 from nri.process_name import set_name
 
 TYPE_CHECKING = False
@@ -37,7 +36,6 @@ _STATEFUL = ("atexit", "logging", "multiprocessing", "random", "threading")
 
 _IGNORED = (_signal.SIGPIPE, _signal.SIGXFSZ)  # by the interpreter, at its start
 _LAST_FD = 1 << 20
-_PAUSE = 0.0005  # seconds between looks at a child that is about to lead its session
 
 
 class ForkingInvoker(DirectInvoker):
@@ -64,7 +62,7 @@ class ForkingInvoker(DirectInvoker):
             return super().run(path, plugin, request, deadline, max_output=max_output, log=log, stop=stop)
         started = time.monotonic()
         with Pipes() as pipes:
-            pid = _fork(main, plugin, pipes.theirs, deadline)
+            pid = _fork(main, plugin, pipes.theirs)
         lines = Lines(max_output, log)
         output = Conversation(Asked(pid), pipes.ours, request, lines, max_output, stop=stop).run(deadline)
         output.seconds = time.monotonic() - started
@@ -86,39 +84,31 @@ def own_plugin(path: str) -> Callable[[], object] | None:
     return main
 
 
-def _fork(main: Callable[[], object], plugin: str, descriptors: Sequence[int], deadline: float) -> int:
-    """Fork a process that runs a plugin, and return its pid. It leads a group or session as with ``spawn``.
+def _fork(main: Callable[[], object], plugin: str, descriptors: Sequence[int]) -> int:
+    """Fork a process that runs a plugin, and return its pid.
 
     :raises OSError: when no process can be forked.
     """
     children.reap_late()
-    with children.Starting(descriptors) as child:
-        before = _signal.pthread_sigmask(_signal.SIG_BLOCK, SIGNALS)  # our handlers must not run in the child
-        try:
-            pid = os.fork()
-            if pid == 0:
-                _become(main, plugin, descriptors, own_session=child.is_reported)
-        finally:
-            _signal.pthread_sigmask(_signal.SIG_SETMASK, before)
-        child.pid = pid
-        try:
-            if not child.is_reported:
-                os.setpgid(pid, pid)  # by both processes, so that it is done when either continues
-            while child.is_reported and os.getsid(pid) != pid and time.monotonic() < deadline:
-                time.sleep(_PAUSE)  # the watchdog would find nothing in a session that does not exist yet
-        except OSError:
-            pass  # it has ended
-    return pid
+    before = _signal.pthread_sigmask(_signal.SIG_BLOCK, SIGNALS)  # our handlers must not run in the child
+
+    def begin() -> int:
+        pid = os.fork()
+        if pid == 0:
+            _become(main, plugin, descriptors)
+        return pid
+
+    try:
+        return children.start(begin)
+    finally:
+        _signal.pthread_sigmask(_signal.SIG_SETMASK, before)
 
 
-def _become(main: Callable[[], object], plugin: str, descriptors: Sequence[int], *, own_session: bool) -> NoReturn:
+def _become(main: Callable[[], object], plugin: str, descriptors: Sequence[int]) -> NoReturn:
     """Be the child: run the plugin, and exit."""
     status = 1
     try:
-        if own_session:
-            os.setsid()
-        else:
-            os.setpgid(0, 0)
+        os.setsid()
         for number, fd in enumerate(descriptors):
             os.dup2(fd, number)
         os.closerange(len(descriptors), _LAST_FD)

@@ -12,7 +12,7 @@ from nri import filekind, trust
 from nri.config.entries import is_type_name
 from nri.errors import NRIError, escape
 from nri.places import DEFAULT_BIN_DIRS
-from nri.process.launch import launch
+from nri.process.conversation import launch
 from nri.types.gojson import shorten
 
 TYPE_CHECKING = False
@@ -97,7 +97,7 @@ class DirectInvoker(Invoker):
         log: Log,
         stop: Stop | None = None,
     ) -> Output:
-        """Run it as :func:`nri.process.launch.launch` does."""
+        """Run it as :func:`nri.process.conversation.launch` does."""
         return launch(path, [plugin, "invoke"], request, deadline, max_output=max_output, log=log, stop=stop)
 
 

@@ -29,9 +29,8 @@ from nri.background import in_background
 from nri.client.invoker import DirectInvoker, PluginError
 from nri.places import DEFAULT_BIN_DIRS
 from nri.process.children import SIGKILL, await_end, has_exited, kill_group, pidfd_or_none
-from nri.process.conversation import MAX_LINE, Asked, Conversation, Lines, Output, readable, unread
-from nri.process.launch import Pipes, launch
-from nri.process.spawn import pipe, spawn
+from nri.process.conversation import MAX_LINE, Asked, Conversation, Lines, Output, launch, readable, unread
+from nri.process.spawn import Pipes, pipe, spawn
 from nri.types import gojson
 from nri.types.gojson import shorten
 from nri.types.serve import CHANGED, ENDED, INVOKE, MAX_MESSAGE, READY, REFUSED, VERSION
@@ -374,13 +373,6 @@ class Residents(DirectInvoker):
         with self._changed:
             known = self._known.get(path)
             return Standing("off", "its entry or the options say so") if known is None else known.standing
-
-    def rest(self) -> None:
-        """End all residents; one is started again when its plugin has been asked."""
-        with self._changed:
-            for path in list(self._known):
-                self._forget(path)
-        self._end_leaving()
 
     def close(self) -> None:
         """End all residents."""

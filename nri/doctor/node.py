@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from nri import trust
 from nri.errors import NRIError, escape
 from nri.filekind import describe
-from nri.process.launch import launch
+from nri.process.conversation import launch
 from nri.types.gojson import shorten
 
 OK, NOTE, FAULT, UNSEEN = "ok", "note", "fault", "unseen"

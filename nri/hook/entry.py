@@ -123,7 +123,7 @@ class _Hook:
         deadline.doing = f"it was running {', '.join([plugin.type for plugin in plugins])}"
         prepare_process()
         try:
-            watcher = watchdog.start(make_session=True) if self._has_own_process else None
+            watcher = watchdog.start() if self._has_own_process else None
         except OSError as error:
             raise NRIError(f"the plugins' watchdog cannot be started: {error.strerror}") from error
         may_leave_processes = True

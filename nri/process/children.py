@@ -9,7 +9,7 @@ from _thread import allocate_lock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable
 
 SIGKILL = 9  # the signal's number; the signal module would import enum
 POLL_WITHOUT_PIDFD = 0.01  # seconds between looks at a process on kernels before Linux 5.3, which have no pidfd
@@ -19,52 +19,59 @@ REAP_LATE = 0.03  # the same after the deadline: a caller such as the bridge mus
 started: set[int] = set()  # the children that were started and are not reaped; a subreaper kills all others
 lock = allocate_lock()  # held while `started` or `coming` is changed, and from before a child is reaped
 coming = 0  # children that are being started: until `started` has them, nobody can tell them from orphans
-_one_start = allocate_lock()  # held during a start that is reported: the reports do not say which one ends
 late: list[int] = []  # killed children that did not end in time, as in an uninterruptible system call
-_reports = -1  # the descriptor that reports go to
+_plugins: dict[int, None] = {}  # those that are listed in _list, the oldest first
+_list, _forgets = -1, False  # see list_in
 
 
-class Starting:
-    """A child that is being started, as a context: the caller sets ``pid`` in it, or raises.
+def start(begin: Callable[[], int], *, is_plugin: bool = True) -> int:
+    """Start a child with a function that returns its pid, and return that.
 
-    :param descriptors: of its standard files, by which a watchdog finds it.
+    :param is_plugin: a watchdog kills it, with its session, when this process is killed.
     """
-
-    __slots__ = ("_descriptors", "is_reported", "pid")
-
-    def __init__(self, descriptors: Sequence[int]) -> None:
-        self._descriptors = descriptors
-        self.is_reported = are_reported()
-        self.pid = 0
-
-    def __enter__(self) -> Starting:
-        global coming  # noqa: PLW0603 - see the module's docstring
-        if self.is_reported:
-            _one_start.acquire()
-            # First, since this process may be killed before it knows the child's number.
-            report("?", " ".join([_link(fd) for fd in self._descriptors]))
-        with lock:
-            coming += 1
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        global coming  # noqa: PLW0603 - see the module's docstring
+    global coming  # noqa: PLW0603 - see the module's docstring
+    with lock:
+        coming += 1
+    pid = 0
+    try:
+        pid = begin()
+    finally:
         with lock:
             coming -= 1
-            if self.pid:
-                started.add(self.pid)
-                report("+", self.pid)
-            else:
-                report("!")
-        if self.is_reported:
-            _one_start.release()
+            if pid:
+                started.add(pid)
+                if is_plugin:
+                    _plugins[pid] = None
+                    _write_list()
+    return pid
 
 
-def _link(fd: int) -> str:
-    try:
-        return os.readlink(f"/proc/self/fd/{fd}")
-    except OSError:
-        return "?"
+def list_in(fd: int, *, forgets: bool = False) -> None:
+    """Keep a list of the plugins that were started in the file ``fd``; with -1 keep none.
+
+    :param forgets: take those off that are reaped, and whose descendants a subreaper kills.
+    """
+    global _list, _forgets
+    _list, _forgets = fd, forgets
+    _plugins.clear()
+
+
+def listed(fd: int) -> set[int]:
+    """Return the plugins that another process has listed in ``fd``."""
+    return {int(pid) for pid in os.pread(fd, 1 << 20, 0).partition(b"\n")[0].split()}
+
+
+def _write_list() -> None:
+    if _list >= 0:
+        try:
+            os.pwrite(_list, " ".join(map(str, _plugins)).encode() + b"\n", 0)
+        except OSError:
+            pass  # no memory is left
+
+
+def _forget(pid: int) -> None:
+    if _forgets and _plugins.pop(pid, 0) is None:
+        _write_list()
 
 
 def reap(pid: int) -> int | None:
@@ -74,16 +81,13 @@ def reap(pid: int) -> int | None:
     """
     with lock:
         try:
-            # Report it first: once it is reaped, another process may get its number.
-            if _reports >= 0 and os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
-                report("-", pid)
-            reaped, status = os.waitpid(pid, os.WNOHANG)
+            if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+                return None
+            _forget(pid)  # first: once it is reaped, another process may get its number
+            _, status = os.waitpid(pid, 0)
         except ChildProcessError:
-            started.discard(pid)
-            report("-", pid)
-            return 0
-        if not reaped:
-            return None
+            _forget(pid)
+            status = 0
         started.discard(pid)
     return os.waitstatus_to_exitcode(status)
 
@@ -97,34 +101,6 @@ def reap_late() -> None:
             return  # another thread took the rest
         if reap(pid) is None:
             late.append(pid)
-
-
-def report_to(fd: int) -> None:
-    """Report each child that is started or reaped from now on to ``fd``, one line each; with -1 report nothing.
-
-    ``?LINK LINK …`` comes before a start: the standard files of the child, as links in /proc/PID/fd name them.
-    ``+PID`` follows when it has started, or ``!`` if that failed; ``-PID`` when it is about to be reaped. Each child
-    then leads a session of its own, which identifies its descendants. A line that the reader does not take at once is
-    lost.
-    """
-    global _reports  # noqa: PLW0603 - see the module's docstring
-    if fd >= 0:
-        os.set_blocking(fd, False)
-    _reports = fd
-
-
-def are_reported() -> bool:
-    """Return whether children are reported to a watchdog."""
-    return _reports >= 0
-
-
-def report(sign: str, what: object = "") -> None:
-    """Write one line in the format of :func:`report_to`."""
-    if _reports >= 0:
-        try:
-            os.write(_reports, f"{sign}{what}\n".encode())
-        except OSError:
-            pass  # the watchdog is gone or stopped
 
 
 def pidfd_or_none(pid: int) -> int | None:

@@ -1,11 +1,16 @@
 """The exchange of one request with a process: writes its stdin, reads its stdout and stderr, until it is done.
 
+:func:`launch` starts a process for it. The whole process group is killed at the deadline, when the output is too
+long, and when the process has exited: when :func:`launch` returns or raises, none of it runs. The exception is a
+process that the kernel keeps in an uninterruptible call: it is reaped when it is gone.
+
 All ways of asking a plugin share it. They differ in the :class:`Asked` process, which knows how its answer ends: a
 process that runs for this request ends itself; a resident says that it is done, and stays.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import sys
@@ -21,19 +26,81 @@ from nri.process.children import (
     kill_group,
     pidfd_or_none,
 )
+from nri.process.spawn import PLUGIN_ENVIRONMENT, Pipes, spawn
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     Log = Callable[[str], None]
 
 MAX_LINE = 4096  # bytes of one line, and of the end of stderr that an error carries; the rest is cut
 _LINE_COST = 64  # bytes that each line adds to its own: logging a million empty lines is much work
 
+MAX_OUTPUT = 1024 * 1024
+"""Bytes of stdout, and of logged stderr, by default."""
+
+_BUSY_RETRY = 0.01  # seconds between attempts to run a file that is being written
+
 _CHUNK = 65536
 _ENDS_SOON = 0.001  # seconds that a process has to end after its result, before its output is looked at again
 _PLAIN_READS = 4  # after the end: more than an ordinary pipe needs; then the kernel is asked how much is left
+
+
+def launch(
+    path: str,
+    argv: list[str],
+    stdin: bytes,
+    deadline: float,
+    *,
+    max_output: int = MAX_OUTPUT,
+    log: Log,
+    stop: Stop | None = None,
+) -> Output:
+    """Run ``path`` until it exits, or until ``deadline`` (of :func:`time.monotonic`, in seconds).
+
+    :param stdin: the bytes for its stdin; it need not read them.
+    :param log: called with each line of its stderr when it arrives, control characters escaped.
+    :param stop: ends it before its deadline.
+    :raises BrokenOffError: when it was started, and could not be waited for or read.
+    :raises OSError: when it cannot be started.
+    """
+    started = time.monotonic()
+    pid, pipes = start(path, argv, deadline)
+    output = Conversation(Asked(pid), pipes, stdin, Lines(max_output, log), max_output, stop=stop).run(deadline)
+    output.seconds = time.monotonic() - started
+    return output
+
+
+def start(
+    path: str,
+    argv: list[str],
+    deadline: float,
+    environment: Mapping[str, str] = PLUGIN_ENVIRONMENT,
+    *,
+    stdout: int | None = None,
+    is_plugin: bool = True,
+) -> tuple[int, list[int]]:
+    """Start ``path``; return its pid, and our ends of its stdin, stdout and stderr.
+
+    A file that is being written (ETXTBSY) is tried again until ``deadline``.
+
+    :param stdout: a descriptor that becomes its stdout, which the caller closes. Then our end of stdout has no data.
+    :param is_plugin: as for :func:`nri.process.children.start`.
+    :raises OSError: when it cannot be started.
+    """
+    with Pipes() as pipes:
+        child_in, child_out, child_err = pipes.theirs
+        out = child_out if stdout is None else stdout
+        while True:
+            try:
+                pid = spawn(path, argv, (child_in, out, child_err), environment=environment, is_plugin=is_plugin)
+                break
+            except OSError as error:
+                if error.errno != errno.ETXTBSY or time.monotonic() + _BUSY_RETRY >= deadline:
+                    raise
+                time.sleep(_BUSY_RETRY)
+    return pid, pipes.ours
 
 
 class BrokenOffError(OSError):

@@ -16,7 +16,7 @@ from nri.process.spawn import SIGNALS, inheritable
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-_SETPGROUP, _SETSIGDEF, _SETSIGMASK, _SETSID = 0x02, 0x04, 0x08, 0x80  # spawn.h of glibc and of musl
+_SETSIGDEF, _SETSIGMASK, _SETSID = 0x04, 0x08, 0x80  # spawn.h of glibc and of musl
 _SIZE = 1024  # bytes; more than any of the C library's structures
 _libc = ctypes.PyDLL(None)  # keeps the lock
 _posix_spawn = ctypes.CDLL(None).posix_spawn  # alone takes long enough to release it
@@ -25,26 +25,24 @@ _actions_destroy, _add_close = _libc.posix_spawn_file_actions_destroy, _libc.pos
 _add_close_from = getattr(_libc, "posix_spawn_file_actions_addclosefrom_np", None)  # glibc 2.34
 
 
-def _attributes(flag: int) -> ctypes.Array[ctypes.c_char]:
-    """Return attributes: a group or session of its own, no signal blocked, all dispositions the default."""
+def _attributes() -> ctypes.Array[ctypes.c_char]:
+    """Return attributes: a session of its own, no signal blocked, all dispositions the default."""
     attributes, none, defaults = [ctypes.create_string_buffer(_SIZE) for _ in range(3)]
     _libc.sigemptyset(none)
     _libc.sigemptyset(defaults)
     for number in SIGNALS:
         _libc.sigaddset(defaults, number)
     _libc.posix_spawnattr_init(attributes)
-    _libc.posix_spawnattr_setflags(attributes, ctypes.c_short(flag | _SETSIGDEF | _SETSIGMASK))
+    _libc.posix_spawnattr_setflags(attributes, ctypes.c_short(_SETSID | _SETSIGDEF | _SETSIGMASK))
     _libc.posix_spawnattr_setsigmask(attributes, none)
     _libc.posix_spawnattr_setsigdefault(attributes, defaults)
     return attributes
 
 
-_IN_GROUP, _IN_SESSION = _attributes(_SETPGROUP), _attributes(_SETSID)
+_ATTRIBUTES = _attributes()
 
 
-def spawn_unlocked(
-    path: str, argv: list[str], environment: Mapping[str, str], descriptors: Sequence[int], own_session: bool
-) -> int:
+def spawn_unlocked(path: str, argv: list[str], environment: Mapping[str, str], descriptors: Sequence[int]) -> int:
     """Start ``path``, as :func:`nri.process.spawn.use` describes it; return its pid.
 
     :raises OSError: when it cannot be started.
@@ -59,8 +57,7 @@ def spawn_unlocked(
             number = number or _add_dup2(actions, fd, target)
         if _add_close_from is not None:
             number = number or _add_close_from(actions, len(descriptors))
-        attributes = _IN_SESSION if own_session else _IN_GROUP
-        number = number or _posix_spawn(ctypes.byref(pid), os.fsencode(path), actions, attributes, *strings)
+        number = number or _posix_spawn(ctypes.byref(pid), os.fsencode(path), actions, _ATTRIBUTES, *strings)
     finally:
         _actions_destroy(actions)
     if number:

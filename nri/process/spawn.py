@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    Start = Callable[[str, list[str], Mapping[str, str], Sequence[int], bool], int]
+    Start = Callable[[str, list[str], Mapping[str, str], Sequence[int]], int]
 
 PLUGIN_ENVIRONMENT = {
     "HOME": "/",
@@ -35,40 +35,35 @@ def spawn(
     descriptors: Sequence[int],
     *,
     environment: Mapping[str, str] = PLUGIN_ENVIRONMENT,
-    own_session: bool = False,
+    is_plugin: bool = True,
 ) -> int:
-    """Start ``path`` and return its pid. It leads a process group of its own.
+    """Start ``path`` and return its pid. It leads a session of its own, and so a process group.
 
     :param descriptors: become 0, 1, 2 and so on in the child, which gets no others.
-    :param own_session: make it lead a session, too, like every child that is reported to a watchdog.
+    :param is_plugin: as for :func:`nri.process.children.start`.
     :raises OSError: when it cannot be started.
     """
     children.reap_late()
     # A descriptor whose number is one of the child's could be overwritten before it is in place.
-    moved = _copies(descriptors) if min(descriptors) < len(descriptors) else []
+    moved = copies(descriptors) if min(descriptors) < len(descriptors) else []
     try:
-        with children.Starting(descriptors) as child:
-            child.pid = _start(path, argv, environment, moved or descriptors, own_session or child.is_reported)
+        return children.start(lambda: _start(path, argv, environment, moved or descriptors), is_plugin=is_plugin)
     finally:
         for fd in moved:
             os.close(fd)
-    return child.pid
 
 
 def use(start: Start) -> None:
     """Start programs with another function than ``os.posix_spawn`` from now on, in the whole process.
 
-    :param start: called with the path, the arguments, the environment, the descriptors that become 0, 1, 2 and so on
-        (none has one of these numbers, unless it is in its place), and whether the child leads a session; returns the
-        pid, or raises OSError.
+    :param start: called with the path, the arguments, the environment, and the descriptors that become 0, 1, 2 and so
+        on (none has one of these numbers, unless it is in its place); returns the pid, or raises OSError.
     """
     global _start  # noqa: PLW0603 - a process has one way to start others
     _start = start
 
 
-def _with_os(
-    path: str, argv: list[str], environment: Mapping[str, str], descriptors: Sequence[int], own_session: bool
-) -> int:
+def _with_os(path: str, argv: list[str], environment: Mapping[str, str], descriptors: Sequence[int]) -> int:
     return os.posix_spawn(
         path,
         argv,
@@ -77,7 +72,7 @@ def _with_os(
             *[(os.POSIX_SPAWN_CLOSE, fd) for fd in inheritable()],
             *[(os.POSIX_SPAWN_DUP2, fd, target) for target, fd in enumerate(descriptors)],
         ],
-        **({"setsid": True} if own_session else {"setpgroup": 0}),
+        setsid=True,
         setsigmask=(),
         setsigdef=SIGNALS,
     )
@@ -101,18 +96,56 @@ def inheritable() -> list[int]:
 
 def pipe() -> tuple[int, int]:
     """Return the ends of a pipe, both above 2: a lower number would be one of the standard files of this process."""
-    ends = os.pipe2(os.O_CLOEXEC)
-    if min(ends) > 2:
-        return ends
-    try:
-        reads, writes = _copies(ends)
-    finally:
-        for fd in ends:
-            os.close(fd)
+    reads, writes = above_standard_files(*os.pipe2(os.O_CLOEXEC))
     return reads, writes
 
 
-def _copies(descriptors: Sequence[int]) -> list[int]:
+class Pipes:
+    """The pipes of a new process, as a context: its end closes ``theirs``, and after an error ``ours``, too.
+
+    :raises OSError: when a pipe cannot be made; those that were made are closed.
+    """
+
+    __slots__ = ("ours", "theirs")
+
+    def __init__(self) -> None:
+        made: list[int] = []
+        try:
+            for _ in range(3):
+                made += pipe()
+            child_in, to_child, from_child, child_out, from_stderr, child_err = made
+            self.ours = [to_child, from_child, from_stderr]
+            self.theirs = [child_in, child_out, child_err]
+            for fd in self.ours:
+                os.set_blocking(fd, False)
+        except BaseException:
+            _close(made)
+            raise
+
+    def __enter__(self) -> Pipes:
+        return self
+
+    def __exit__(self, kind: object, *_error: object) -> None:
+        _close(self.theirs if kind is None else [*self.ours, *self.theirs])
+
+
+def _close(descriptors: list[int]) -> None:
+    for fd in descriptors:
+        os.close(fd)
+
+
+def above_standard_files(*descriptors: int) -> Sequence[int]:
+    """Return the descriptors, or copies in their place if one of them has the number of a standard file."""
+    if min(descriptors) > 2:
+        return descriptors
+    try:
+        return copies(descriptors)
+    finally:
+        for fd in descriptors:
+            os.close(fd)
+
+
+def copies(descriptors: Sequence[int]) -> list[int]:
     """Return copies of these descriptors, above all numbers that a child's descriptors get."""
     import fcntl
 

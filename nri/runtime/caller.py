@@ -86,7 +86,7 @@ def version_in(output: str) -> Version:
 
 
 def _version_of_listener(address: str) -> Version:
-    from nri.process.launch import launch
+    from nri.process.conversation import launch
 
     executable = f"/proc/{_listener(address)}/exe"  # the file that runs, also if an upgrade has replaced it
     import time

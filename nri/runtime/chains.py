@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from nri.runtime.report import Report
     from nri.types.v1 import Request
 
-_ENDING = (1, 2, 15)  # SIGHUP, SIGINT, SIGTERM
+ENDING = (1, 2, 15)  # SIGHUP, SIGINT, SIGTERM
 
 
 class HostChains:
@@ -76,13 +76,15 @@ class HostChains:
         *,
         changes: Changes | None = None,
         on_late: Callable[[str], None] | None = None,
-        on_signal: Callable[[str], None] | None = None,
+        if_killed: Callable[[], object] | None = None,
     ) -> None:
         """Run the chain for the request's state.
 
         :param changes: as for :meth:`nri.client.Client.invoke`.
-        :param on_late: called with the reason before the process ends because the time is over, and *on_signal*
-            before it ends by a signal; by default the reason is reported.
+        :param on_late: called with the reason before the process ends because the time is over; by default the reason
+            is reported.
+        :param if_killed: called in another process if this one ends before the chain does, by a signal or because
+            something blocks; no plugin runs any more then.
         :raises NRIError: if the chain fails, or cannot be run.
         """
         client = self._client_for(request.state)
@@ -91,11 +93,11 @@ class HostChains:
             return
         deadline = Deadline(self._options.deadline)
         deadline.doing = f"it was running {', '.join([plugin.type for plugin in plugins])}"
-        handlers = _handle_ending(on_signal or self._report.error)
+        handlers = _handle_ending(self._report.error)
         deadline.enforce(on_late or self._report.error)
         try:
             with Surroundings():
-                self._run(client, request, changes, deadline)
+                self._run(client, request, changes, deadline, if_killed)
         except ChainError as error:
             if deadline.left() == 0:
                 raise NRIError(deadline.passed(str(error))) from error
@@ -112,9 +114,10 @@ class HostChains:
         request: Request,
         changes: Changes | None,
         deadline: Deadline,
+        if_killed: Callable[[], object] | None,
     ) -> None:
+        watcher = watchdog.start(then=if_killed)  # in the caller's directory
         prepare_process()
-        watcher = watchdog.start(make_session=False, shares_session=True)
         may_leave_processes = True
         try:
             steps = client.invoke(
@@ -169,7 +172,7 @@ def _handle_ending(end: Callable[[str], None]) -> dict[int, object]:
         end(f"ended by signal {number}")
         os.kill(os.getpid(), number)
 
-    before = {number: _signal.getsignal(number) for number in _ENDING}
+    before = {number: _signal.getsignal(number) for number in ENDING}
     for number, handler in before.items():
         if handler != _signal.SIG_IGN:
             _signal.signal(number, handle)

@@ -81,30 +81,14 @@ def _run_create(call: Invocation, chains: HostChains, id_: str, oci: dict[str, A
     """
     spec = spec_from_oci(oci)
 
-    def ended(reason: str) -> None:
-        call.report.error(reason)
-        _destroy(call, id_)
+    def destroy() -> None:
+        call.destroy(id_)
 
     try:
-        chains.run(request(State.CREATE, id_, spec, _pid(call, id_)), on_late=ended, on_signal=ended)
+        chains.run(request(State.CREATE, id_, spec, _pid(call, id_)), if_killed=destroy)
     except (NRIError, OSError):
-        call.undo_chain(chains, id_, spec)
-        _destroy(call, id_)
+        call.take_back(chains, id_, spec)
         raise
-
-
-def _destroy(call: Invocation, id_: str) -> None:
-    """Remove a container that was created, and its pid file, as the real runtime does where `create` fails."""
-    try:
-        done = call.ask("delete", "--force", id_)
-        if done.status:
-            call.report.note(f"the container cannot be deleted: {done.stderr or done.ending}")
-        if pid_file := call.line.value("pid-file"):
-            os.unlink(pid_file)
-    except FileNotFoundError:
-        pass
-    except (NRIError, OSError) as error:
-        call.report.note(f"the container is not removed as a whole: {error}")
 
 
 def _pid(call: Invocation, id_: str) -> int:

@@ -48,7 +48,7 @@ def _tell(call: Invocation, chains: HostChains, id_: str, go_on: Callable[[str],
             return  # there is none, or the real runtime refuses
         spec = bare_spec_of(state)
         call.avoid_doubling(chains, spec.annotations)
-        call.delete_chain(chains, request(State.DELETE, id_, spec, max(0, state.pid)), go_on)
+        call.delete_chain(chains, request(State.DELETE, id_, spec, max(0, state.pid)), on_late=go_on)
     except (NRIError, OSError) as error:
         call.report.error(str(error))
 

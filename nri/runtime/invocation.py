@@ -9,7 +9,7 @@ from nri.client.oci import read_config, sandbox_id_in, spec_from_oci
 from nri.client.oci_state import OCIState
 from nri.errors import NRIError, escape
 from nri.runtime import caller
-from nri.runtime.chains import HostChains
+from nri.runtime.chains import ENDING, HostChains
 from nri.types import DecodeError, gojson
 from nri.types.v1 import Request, Spec, State
 
@@ -66,7 +66,7 @@ class Invocation:
         """
         from nri.adjust import Changes, OCIAbilities  # their tables take longer than the rest of a call
 
-        return Changes(OCIAbilities(os.path.basename(self.real.path), self._oci_version, _resolve_cdi), oci)
+        return Changes(OCIAbilities(os.path.basename(self.real.path), self._oci_version), oci)
 
     def state(self, id_: str) -> OCIState | None:
         """Return what the real runtime says of a container; None if it fails, as where there is none of that id."""
@@ -113,24 +113,59 @@ class Invocation:
             return
         self.undo_chain(chains, id_, spec)
 
-    def undo_chain(self, chains: HostChains, id_: str, spec: Spec) -> None:
+    def undo_chain(
+        self, chains: HostChains, id_: str, spec: Spec, if_killed: Callable[[], object] | None = None
+    ) -> None:
         """Run the chain for ``delete`` of a container that is refused. What fails is noted."""
         chains.take_back()
         try:
-            self.delete_chain(chains, request(State.DELETE, id_, spec))
+            self.delete_chain(chains, request(State.DELETE, id_, spec), if_killed=if_killed)
         except (NRIError, OSError) as error:
             self.report.note(f"delete {escape(id_)}: {error}")
 
-    def delete_chain(self, chains: HostChains, asked: Request, on_late: Callable[[str], None] | None = None) -> None:
+    def delete_chain(
+        self,
+        chains: HostChains,
+        asked: Request,
+        *,
+        on_late: Callable[[str], None] | None = None,
+        if_killed: Callable[[], object] | None = None,
+    ) -> None:
         """Run the chain for ``delete``, and apply its updates, also those of a chain that has failed.
+
+        The parameters are those of :meth:`HostChains.run`.
 
         :raises NRIError: if the chain fails, or an update.
         """
         changes = self.changes()
         try:
-            chains.run(asked, changes=changes, on_late=on_late)
+            chains.run(asked, changes=changes, on_late=on_late, if_killed=if_killed)
         finally:
             self.apply_updates(changes)
+
+    def take_back(self, chains: HostChains, id_: str, spec: Spec) -> None:
+        """Undo a container that exists and is refused. Signals that would end this process wait until it is done."""
+        import _signal  # type: ignore[import-not-found] # the signal module would import enum
+
+        mask = _signal.pthread_sigmask(_signal.SIG_BLOCK, ENDING)
+        try:
+            self.undo_chain(chains, id_, spec, lambda: self.destroy(id_))
+            self.destroy(id_)
+        finally:
+            _signal.pthread_sigmask(_signal.SIG_SETMASK, mask)
+
+    def destroy(self, id_: str) -> None:
+        """Remove a container that was created, and its pid file, as the real runtime does where `create` fails."""
+        try:
+            done = self.ask("delete", "--force", id_)
+            if done.status:
+                self.report.note(f"the container cannot be deleted: {done.stderr or done.ending}")
+            if pid_file := self.line.value("pid-file"):
+                os.unlink(pid_file)
+        except FileNotFoundError:
+            pass
+        except (NRIError, OSError) as error:
+            self.report.note(f"the container is not removed as a whole: {error}")
 
     def _oci_version(self) -> tuple[int, int]:
         """Return the version of the runtime specification that the real runtime implements."""
@@ -142,12 +177,6 @@ class Invocation:
             return int(major), int(minor)
         except (NRIError, ValueError):  # a runtime from before `features`, which came with version 1.1
             return 1, 0
-
-
-def _resolve_cdi(names: list[str], oci: dict[str, Any]) -> dict[str, Any]:
-    from nri.adjust.cdi import CDI
-
-    return CDI().resolve(names, oci)
 
 
 def request(state: str, id_: str, spec: Spec, pid: int = 0, *, late: bool = False) -> Request:

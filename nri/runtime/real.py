@@ -136,11 +136,10 @@ class Real:
         :param deadline: a time of :func:`time.monotonic`, when it is killed.
         :raises NRIError: if it cannot be run.
         """
-        from nri.process.conversation import Asked, Conversation, Lines
-        from nri.process.launch import MAX_OUTPUT, start
+        from nri.process.conversation import MAX_OUTPUT, Asked, Conversation, Lines, start
 
         try:
-            pid, pipes = start(self.path, [self.path, *words], deadline, self._environment)
+            pid, pipes = start(self.path, [self.path, *words], deadline, self._environment, is_plugin=False)
             lines = Lines(MAX_OUTPUT, lambda line: None)
             return Conversation(Asked(pid), pipes, stdin, lines, MAX_OUTPUT).run(deadline)
         except OSError as error:

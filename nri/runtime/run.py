@@ -82,23 +82,14 @@ def restore(call: Invocation) -> int:
         spec = spec_of(state)
         call.avoid_doubling(chains, spec.annotations)
 
-        def ended(reason: str) -> None:
-            _end(call, id_, reason)
+        def destroy() -> None:
+            call.destroy(id_)
 
-        asked = request(State.CREATE, id_, spec, state.pid, late=True)
-        chains.run(asked, on_late=ended, on_signal=ended)
-    except (NRIError, OSError) as error:
-        call.undo_chain(chains, id_, spec)
-        _end(call, id_, str(error))
-        return 1
+        chains.run(request(State.CREATE, id_, spec, state.pid, late=True), if_killed=destroy)
+    except (NRIError, OSError):
+        call.take_back(chains, id_, spec)
+        raise
     return 0
-
-
-def _end(call: Invocation, id_: str, reason: str) -> None:
-    call.report.error(reason)
-    done = call.ask("delete", "--force", id_)
-    if done.status:
-        call.report.note(f"the container cannot be deleted: {done.stderr or done.ending}")
 
 
 def _with_hook(config: dict[str, Any], call: Invocation, log: str) -> dict[str, Any]:

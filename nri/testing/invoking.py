@@ -9,8 +9,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from nri import skel
-from nri.process.conversation import readable
-from nri.process.launch import BrokenOffError, launch
+from nri.process.conversation import BrokenOffError, launch, readable
 from nri.types import DecodeError, gojson
 from nri.types.gojson import shorten
 from nri.types.v1 import Request, Result

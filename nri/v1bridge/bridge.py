@@ -16,7 +16,6 @@ from nri.errors import escape
 from nri.places import beside
 from nri.types.v1 import State
 from nri.v1bridge import requests
-from nri.v1bridge.clients import Clients
 from nri.v1bridge.ledger import Ledger
 from nri.v1bridge.served import Served
 from nri.v1bridge.status import CONNECTED, CONNECTING, Status, StatusSocket
@@ -62,10 +61,9 @@ class Bridge(stub.V2Plugin):
         invoker: Invoker | None = None,
     ) -> None:
         self._adopt, self._launched = adopt, launched
-        self._clients = Clients(options, invoker)
         self._ledger = Ledger([events.BY_EVENT[event].rpc for event in handlers(self)])
-        self._served = Served(self._clients, self._ledger, subreaper)
-        self._status = Status(self._clients, self._served, self._ledger)
+        self._served = Served(options, self._ledger, subreaper, invoker)
+        self._status = Status(self._served, self._ledger)
         self._status_socket = StatusSocket(self._status.answer)
         self._pods = requests.Pods()
         self._abilities = requests.BridgeAbilities("this runtime", (0, 2))
@@ -73,19 +71,20 @@ class Bridge(stub.V2Plugin):
     def configure(self, config: str, runtime: RuntimeInfo) -> None:
         """Take the options and the runtime's identity. Refuse nothing: see :meth:`BridgeOptions.read`."""
         if self._adopt is not None:
-            self._clients.use(self._adopt(config))
+            self._served.use(self._adopt(config))
         elif config.strip():
             log.warning("ignoring the options that the runtime hands over: those of --config apply")
         major = re.match(r"v?([0-9]{1,4})\.", runtime.version)
         runs_pods = runtime.name == "containerd" and major is not None and int(major[1]) >= 2
-        self._abilities = requests.abilities(runtime, check_owner=self._clients.options.check_owner)
+        self._abilities = requests.abilities(runtime)
         self._status.configured(runtime)
         log.info("serving %s %s", escape(runtime.name), escape(runtime.version))
-        self._served.configure(runtime_runs_pods=runs_pods, refuses_starts=runtime.name != "cri-o")
         if self._launched:
             self.announce(CONNECTED)
             self.open_status()
-        self._clients.prepare(min(PLUGINS_WITHIN, (runtime.request_timeout or PLUGINS_WITHIN * 4) / 4))
+        within = min(PLUGINS_WITHIN, (runtime.request_timeout or PLUGINS_WITHIN * 4) / 4)
+        is_crio = runtime.name == "cri-o"
+        self._served.configure(runtime_runs_pods=runs_pods, refuses_starts=not is_crio, within=within)
 
     def synchronize(
         self, pods: Sequence[api.PodSandbox], containers: Sequence[api.Container]
@@ -93,7 +92,7 @@ class Bridge(stub.V2Plugin):
         """Remember the existing pods, and find those that started while no bridge was connected."""
         self._pods.replace(pods)
         log.info("synchronized: %d pods, %d containers", len(pods), len(containers))
-        self._clients.configuration.explain()
+        self._served.configuration.explain()
         self._served.synchronize(pods, containers)
         return None
 
@@ -181,7 +180,7 @@ class Bridge(stub.V2Plugin):
 
     def open_status(self) -> None:
         """Answer at the status socket, in a thread of its own."""
-        self._status_socket.open(beside(self._clients.options.record_file, ".sock"))
+        self._status_socket.open(beside(self._served.options.record_file, ".sock"))
 
     def announce(self, state: str) -> None:
         """Note the state of the bridge for its status."""
@@ -191,7 +190,6 @@ class Bridge(stub.V2Plugin):
         """Close the record's file, end the residents, and answer no more: no event follows."""
         self._status_socket.close()
         self._served.close()
-        self._clients.close()
 
     def _run_sandbox(self, pod: api.PodSandbox, state: State, call: Call, changes: Changes | None = None) -> None:
         self._served.run(requests.of_pod(pod, state), requests.name_of(pod), call, changes)

@@ -44,13 +44,10 @@ class LateCreates:
     """The late creates of a bridge. All methods may be called from any thread.
 
     :param run: runs the chain for one of them; it raises StatusError when a plugin fails.
-    :param ended: called when none is left.
     """
 
-    def __init__(
-        self, run: Callable[[Missed], object], record: Record, ended: Callable[[], object] = lambda: None
-    ) -> None:
-        self._run, self._record, self._ended = run, record, ended
+    def __init__(self, run: Callable[[Missed], object], record: Record) -> None:
+        self._run, self._record = run, record
         self._lock = threading.Lock()  # taken directly: through the condition it would take four calls
         self._changed = threading.Condition(self._lock)
         self._queue: deque[Sequence[Missed]] = deque()
@@ -163,8 +160,6 @@ class LateCreates:
         while pod := self._next():
             for missed in pod:
                 self._serve(missed)
-        if pod is None:
-            self._ended()
         if pod is None and (self._succeeded or self._failed):
             level = logging.WARNING if self._failed else logging.INFO
             took = time.monotonic() - self._begun

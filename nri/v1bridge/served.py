@@ -1,5 +1,8 @@
 """The chains of the bridge, each run once: for an event, or late for what started while no bridge was connected.
 
+A chain runs with the configuration and the options as they are when it begins. Events ask residents; late creates
+start a process for each request, so that the residents are free for events.
+
 An event's ``create`` is put on record when it has ended without an error, its ``delete`` takes it off. A
 synchronization shows what lives without being on record (:mod:`nri.v1bridge.missed`); late creates serve it
 (:mod:`nri.v1bridge.late`).
@@ -14,13 +17,17 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from nri.background import in_background
-from nri.client import ChainError
+from nri.client import ChainError, Client, DirectInvoker
 from nri.client.chain import STOPPED
+from nri.client.resident import Residents
+from nri.config.entries import ConfigList
 from nri.errors import bounded, escape
+from nri.places import CONTAINERD_CONF_FILE
 from nri.process import children
 from nri.process.conversation import Stop
 from nri.types.v1 import State
 from nri.v1bridge import missed
+from nri.v1bridge.configuration import Configuration
 from nri.v1bridge.event_log import EventLog
 from nri.v1bridge.late import LateCreates
 from nri.v1bridge.record import Record
@@ -30,14 +37,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from nri.adjust import Changes
-    from nri.client import Client, Step
+    from nri.client import Invoker, Step
     from nri.config.entries import PluginEntry
     from nri.process.subreaper import Subreaper
     from nri.types.v1 import Request
-    from nri.v1bridge.clients import Clients
     from nri.v1bridge.event_log import EventLines
     from nri.v1bridge.ledger import Ledger
     from nri.v1bridge.missed import Found, Missed
+    from nri.v1bridge.options import BridgeOptions
     from nri.v2 import api
     from nri.v2.ttrpc import Call
 
@@ -62,32 +69,84 @@ log = logging.getLogger("nri.v1bridge")
 class Served:
     """Runs the chains of events, and those that were missed. All methods may be called from any thread.
 
-    :param subreaper: see :class:`nri.v1bridge.bridge.Bridge`.
+    The parameters are those of :class:`nri.v1bridge.bridge.Bridge`.
+
+    :param ledger: counts what has run.
     """
 
-    def __init__(self, clients: Clients, ledger: Ledger, subreaper: Subreaper | None) -> None:
-        self._clients, self._ledger, self._subreaper = clients, ledger, subreaper
+    def __init__(
+        self, options: BridgeOptions, ledger: Ledger, subreaper: Subreaper | None, invoker: Invoker | None
+    ) -> None:
+        self.options = options
+        self.configuration = Configuration(options.conf_dir, options.conf_file)
+        self._given, self._ledger, self._subreaper = invoker, ledger, subreaper
+        self.residents = Residents(options.bin_dirs, check_owner=options.check_owner)
+        self._made: tuple[ConfigList, BridgeOptions, list[PluginEntry]] | None = None
         self._log = EventLog(self._note)
         self._busy = 0  # chains that run
         self._lock = threading.Lock()  # protects _busy
         self._idle = threading.Condition(self._lock)
         self._tidying = threading.Lock()
         self._record = Record()
-        self._late = LateCreates(self._run_late, self._record, clients.end_late)
+        self._late = LateCreates(self._run_late, self._record)
         self._found: Found | None = None  # by the synchronization, before the late creates begin
         self._unproven: dict[str, list[Missed]] = {}
         self._is_ending = False
         self._runtime_runs_pods, self._refuses_starts = False, True
         self._in_progress: tuple[str, Call] | None = None  # the name of the pod or container, and the event
 
-    def configure(self, *, runtime_runs_pods: bool, refuses_starts: bool) -> None:
-        """Prepare for a connection with the options of ``clients``.
+    def use(self, options: BridgeOptions) -> None:
+        """Replace the options."""
+        known = self.options
+        # With the same paths the last valid configuration stays: a runtime configures the bridge after each restart.
+        if (options.conf_dir, options.conf_file) != (known.conf_dir, known.conf_file):
+            self.configuration = Configuration(options.conf_dir, options.conf_file)
+        if (options.bin_dirs, options.check_owner) != (known.bin_dirs, known.check_owner):
+            self.residents.close()
+            self.residents = Residents(options.bin_dirs, check_owner=options.check_owner)
+        self.options = options
+
+    def configure(self, *, runtime_runs_pods: bool, refuses_starts: bool, within: float) -> None:
+        """Prepare for a connection with the options.
 
         :param runtime_runs_pods: the runtime is a containerd 2.x, which runs some plugins for sandboxes itself.
         :param refuses_starts: an error keeps the runtime from starting a container; CRI-O only logs it.
+        :param within: seconds that the residents have to be ready.
         """
         self._runtime_runs_pods, self._refuses_starts = runtime_runs_pods, refuses_starts
-        self._record.load(self._clients.options.record_file)
+        self._record.load(self.options.record_file)
+        self.client()
+        self.residents.prepare(within)
+
+    def client(self, *, without_containerds: bool = False, is_late: bool = False) -> Client:
+        """Return a client for the configuration that the files hold now.
+
+        :param without_containerds: leave out the plugins that containerd 2.x runs itself for pod sandboxes.
+        :param is_late: for a late create.
+        """
+        started = time.monotonic()
+        options, made = self.options, self._made
+        configuration = self.configuration.current(check_owner=options.check_owner)
+        is_same = made is not None and made[0] is configuration
+        if log.isEnabledFor(logging.DEBUG):
+            what = "unchanged" if is_same else "read"
+            log.debug("configuration %s (%.1f ms)", what, (time.monotonic() - started) * 1000)
+        if made is None or not is_same or made[1] is not options:
+            made = self._made = configuration, options, self._keep_residents(configuration, options)
+        invoker = self._given or self.residents
+        if self._given is None and (is_late or not options.resident):
+            invoker = DirectInvoker(options.bin_dirs, check_owner=options.check_owner)
+        if without_containerds:
+            configuration = ConfigList(version=configuration.version, plugins=made[2])
+        return Client(configuration, invoker, timeout=options.plugin_timeout, failure_policy=options.failure_policy)
+
+    def _keep_residents(self, configuration: ConfigList, options: BridgeOptions) -> list[PluginEntry]:
+        """Have residents for the plugins of a new configuration; return those that containerd does not run itself."""
+        has_residents = options.resident and self._given is None
+        self.residents.keep(
+            [(plugin.type, plugin.resident is not False) for plugin in configuration.plugins if has_residents]
+        )
+        return [plugin for plugin in configuration.plugins if plugin.source != CONTAINERD_CONF_FILE]
 
     def synchronize(self, pods: Sequence[api.PodSandbox], containers: Sequence[api.Container]) -> None:
         """Forget what does not exist any more, and queue what was missed; :meth:`start` begins with that."""
@@ -103,7 +162,7 @@ class Served:
         """Begin with the late creates that are queued: when the configuration is not being edited."""
         if (found := self._found) is None:
             return
-        left = self._clients.configuration.settles_in()
+        left = self.configuration.settles_in()
         if not left or in_background(functools.partial(self._begin, found, left), "settle"):
             self._begin(found)
 
@@ -113,15 +172,15 @@ class Served:
             return  # the connection has ended
         self._found = None
         means, level = "running create for them", logging.WARNING
-        client = self._clients.current()
+        client = self.client()
         has_plugins = client.config.plugins
-        if not self._clients.options.late_create:
+        if not self.options.late_create:
             means = 'no plugin runs for them ("lateCreate": false)'
             for each in self._take_missed():
                 if has_plugins:
                     why = 'it started without the bridge ("lateCreate": false)'
                     self._record.runs_without(each.name, each.request, why)
-        elif not self._clients.configuration.is_known:
+        elif not self.configuration.is_known:
             means = "no plugin runs for them without a valid configuration; the next synchronization finds them again"
             level = logging.ERROR
             self._take_missed()
@@ -158,7 +217,7 @@ class Served:
         :raises StatusError: with the plugins.
         """
         plugins = self._missed_setup(request, client)
-        policy = self._clients.options.failure_policy
+        policy = self.options.failure_policy
         if needed := [plugin.type for plugin in plugins if (plugin.failure_policy or policy) == "fail"]:
             text = f"nri v0.1: create: plugin {', '.join(needed)}: {MISSED_SETUP}; create the container again"
             log.error("%s: %s", escape(name), text)
@@ -192,7 +251,7 @@ class Served:
         with self._lock:
             is_idle = self._idle.wait_for(lambda: self._busy == 0, max(0.0, until - time.monotonic())) and is_idle
         self._log.finish()
-        configuration = self._clients.configuration
+        configuration = self.configuration
         configuration.explain()
         configuration.is_explained(max(0.0, until - time.monotonic()))
         return is_idle
@@ -202,8 +261,9 @@ class Served:
         return {"lateCreates": self._late.counts(), **self._record.describe(), "inProgress": self._event_now()}
 
     def close(self) -> None:
-        """Close the file of the record."""
+        """Close the file of the record, and end the residents."""
         self._record.close()
+        self.residents.close()
 
     def run(self, request: Request, name: str, call: Call, changes: Changes | None = None) -> None:
         """Run the chain for an event, within the time of its call.
@@ -250,7 +310,7 @@ class Served:
         self._late.begin(request.id)
         try:
             self._until_abandoned(request, name, deadline, call)
-            if self._clients.configuration.is_known:
+            if self.configuration.is_known:
                 self._record.add(request.id)
         finally:
             self._late.end(request.id)
@@ -313,7 +373,7 @@ class Served:
         :raises StatusError: a plugin has failed; its text is fit for the runtime.
         """
         without = self._runtime_runs_pods and request.is_sandbox
-        client = self._clients.current(without_containerds=without, is_late=is_late)
+        client = self.client(without_containerds=without, is_late=is_late)
         if request.state == State.CREATE and not is_late:
             self._refuse_without_setup(request, name, client)
         started = time.monotonic()
@@ -363,10 +423,10 @@ class Served:
         """Do what no event waits for."""
         with self._tidying:
             children.reap_late()
-            self._clients.tidy()
-            if self._subreaper is not None and self._subreaper.may_have_orphans():
+            if self._subreaper is not None:  # before children are started
                 self._subreaper.end_orphans(self._lock, lambda: self._busy > 0)
+            self.residents.tidy()
             self._log.write()
-            self._clients.configuration.explain()
+            self.configuration.explain()
             self._ledger.enter()
             self._record.tidy()

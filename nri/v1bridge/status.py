@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from nri.client import Invoker
     from nri.config.entries import PluginEntry
-    from nri.v1bridge.clients import Clients
     from nri.v1bridge.ledger import Ledger
     from nri.v1bridge.served import Served
     from nri.v2.stub import RuntimeInfo
@@ -66,8 +65,8 @@ class QuestionError(NRIError):
 class Status:
     """What a bridge says of itself. All methods may be called from any thread, and change nothing."""
 
-    def __init__(self, clients: Clients, served: Served, ledger: Ledger) -> None:
-        self._clients, self._served, self._ledger = clients, served, ledger
+    def __init__(self, served: Served, ledger: Ledger) -> None:
+        self._served, self._ledger = served, ledger
         self._started = time.time()
         self._runtime: dict[str, Any] = dict.fromkeys(("name", "version", "nri", "since"))
         self._connections = 0
@@ -102,8 +101,8 @@ class Status:
         raise QuestionError(f"get: found {gojson.describe(question.get('get'))}, expected {_EXPECTED}")
 
     def _whole(self) -> bytes:
-        client = self._clients.current()  # as an event does it, so that a broken file is noticed without one
-        configuration = self._clients.configuration
+        client = self._served.client()  # as an event does it, so that a broken file is noticed without one
+        configuration = self._served.configuration
         configuration.explain()
         to, lost = destination()
         with self._ledger.reading():
@@ -131,7 +130,7 @@ class Status:
 
     def _bridge(self) -> dict[str, Any]:
         build = {"version": __version__, "commit": __commit__ or None, "date": __date__ or None}
-        options = self._clients.options
+        options = self._served.options
         return {
             **build,
             "pid": os.getpid(),
@@ -141,13 +140,13 @@ class Status:
         }
 
     def _plugin(self, plugin: PluginEntry, invoker: Invoker) -> dict[str, Any]:
-        options = self._clients.options
+        options = self._served.options
         binary, problem = None, None
         try:
             binary = invoker.find(plugin.type)
         except PluginError as error:
             problem = error.reason
-        standing = self._clients.residents.standing(binary or "")
+        standing = self._served.residents.standing(binary or "")
         return {
             "type": plugin.type,
             "source": plugin.source,

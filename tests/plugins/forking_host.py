@@ -1,7 +1,7 @@
 """A host that forks for a program, as a process with one thread: `forking_host.py JOB`, for tests.
 
 A job is JSON: `script` (its path), `type`, `stdin`, `seconds` (to the deadline), and `watchdog` (whether
-one is told of the children). Before it forks, the host makes itself different from a new process.
+there is one). Before it forks, the host makes itself different from a new process.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
 def main() -> None:
     """Do the job on the command line."""
     job = json.loads(sys.argv[1])
-    watcher = watchdog.start(make_session=False, shares_session=True) if job.get("watchdog") else None
+    watcher = watchdog.start(forgets=True) if job.get("watchdog") else None
     be_different()
     done = run(job)
     if watcher is not None:

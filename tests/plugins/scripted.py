@@ -121,14 +121,6 @@ class Answer:
         """The same, in a session of its own."""
         spawn(pid_file, os.setsid)
 
-    def leave_group(self) -> None:
-        """The plugin itself joins the group of a child."""
-        pid = os.fork()
-        if pid == 0:
-            time.sleep(1000)
-        os.setpgid(pid, pid)
-        os.setpgid(0, pid)
-
     # What it leaves for the test
 
     def keep(self, file: str) -> None:

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from nri.process.launch import launch
+from nri.process.conversation import launch
 from tests.support.processes import MEASURED
 from tests.support.waiting import SOON
 

@@ -32,20 +32,6 @@ def command_lines() -> Iterator[tuple[int, bytes]]:
                 pass  # gone by now
 
 
-@contextmanager
-def children_reported() -> Iterator[int]:
-    """Have the starts and ends of children reported to a pipe; its end to read from, which does not block."""
-    reads, writes = os.pipe()
-    os.set_blocking(reads, False)
-    children.report_to(writes)
-    try:
-        yield reads
-    finally:
-        children.report_to(-1)
-        os.close(writes)
-        os.close(reads)
-
-
 def has_zombie() -> bool:
     """Return whether this process has a zombie child."""
     try:

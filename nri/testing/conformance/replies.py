@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from nri.client.unstartable import explain
 from nri.process.conversation import readable
-from nri.process.unstartable import explain
 from nri.testing.conformance.errors import BrokenRuleError
 from nri.types import DecodeError, gojson
 

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 
 from nri.client.resident import NotBegunError, Resident
 from nri.process.children import POLL_WITHOUT_PIDFD, await_end, has_exited, kill_group, pidfd_or_none
-from nri.process.conversation import Asked, Conversation, Lines
-from nri.process.launch import MAX_OUTPUT, BrokenOffError, start
+from nri.process.conversation import MAX_OUTPUT, Asked, BrokenOffError, Conversation, Lines, start
 from nri.process.spawn import PLUGIN_ENVIRONMENT
 from nri.testing.conformance import remains
 from nri.testing.conformance.errors import BrokenRuleError
@@ -58,7 +57,7 @@ class PluginRunner:
         :param words: those of its command line after the type.
         :param pieces: the number of pieces in which stdin is written, with pauses between them.
         :param before: commands of sh(1) that are run before, in the same process.
-        :param stdout: as for :func:`nri.process.launch.start`.
+        :param stdout: as for :func:`nri.process.conversation.start`.
         :raises BrokenRuleError: if it cannot be started or watched, or no time is left.
         """
         deadline = self._deadline()

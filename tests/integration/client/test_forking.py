@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import time
-from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,7 @@ import pytest
 from nri.client import forking
 from nri.process import children
 from tests.support.forking import NAME, forked, start_host, started
-from tests.support.processes import children_reported, is_running, open_fds
+from tests.support.processes import is_running, open_fds
 from tests.support.waiting import SOON, wait_until
 
 INTROSPECTIVE = Path(__file__).parents[2] / "plugins/introspective.py"
@@ -32,17 +31,16 @@ def at_the_root(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir("/")
 
 
-@pytest.mark.parametrize("watchdog", [False, True], ids=["in a group", "in a session"])
-def test_it_finds_what_a_new_process_finds(script: Path, watchdog: bool) -> None:
+def test_it_finds_what_a_new_process_finds(script: Path) -> None:
     script.write_text(INTROSPECTIVE.read_text())
-    own = json.loads(forked(script, stdin="a text", watchdog=watchdog)["stdout"])
+    own = json.loads(forked(script, stdin="a text", watchdog=True)["stdout"])
     new = json.loads(started(script, "a text")["stdout"])
     assert new["found"].pop("argv") == [str(script), "invoke"]  # of an interpreter; a plugin's is its type
     assert own["found"].pop("argv") == [NAME, "invoke"]
     assert new["found"].pop("name").startswith("python")
     assert own["found"].pop("name") == NAME[:15]
     assert own["found"] == new["found"]
-    assert own["own"] == {"session": watchdog}
+    assert own["own"] == {"session": True}
 
 
 ENDS = {
@@ -118,26 +116,18 @@ def test_watchdog_ends_it_when_the_host_is_killed(script: Path, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("call", ["fork", "pipe2", "set_blocking"])
-@pytest.mark.parametrize("is_reported", [False, True], ids=["alone", "with a watchdog"])
-def test_failing_system_call_leaves_nothing_and_is_reported(
-    monkeypatch: pytest.MonkeyPatch, call: str, is_reported: bool
-) -> None:
+def test_failing_system_call_leaves_nothing(monkeypatch: pytest.MonkeyPatch, call: str) -> None:
     def fail(*_: object) -> int:
         raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
 
     monkeypatch.setattr(forking, "own_plugin", lambda _path: print)
     invoker = forking.ForkingInvoker()
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, [])
-    with children_reported() if is_reported else nullcontext() as reports:
-        before = open_fds()
-        with monkeypatch.context() as patch:
-            patch.setattr(os, call, fail)
-            with pytest.raises(BlockingIOError):
-                invoker.run("/bin/x", "x", b"", time.monotonic() + SOON, max_output=1, log=print)
-        assert open_fds() == before
-        if reports is not None and call == "fork":
-            about, failed = os.read(reports, 4096).decode().splitlines()
-            assert about.startswith("?pipe:[")
-            assert failed == "!"
+    before = open_fds()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, call, fail)
+        with pytest.raises(BlockingIOError):
+            invoker.run("/bin/x", "x", b"", time.monotonic() + SOON, max_output=1, log=print)
+    assert open_fds() == before
     assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == mask
     assert not children.lock.locked()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nri.client import ChainError, PluginError, find
-from nri.process import launch
+from nri.process import conversation
 from tests.support.host import Host, plugin, request
 
 if TYPE_CHECKING:
@@ -196,7 +196,7 @@ class Busy:
         self.file = open(host.bin / "noop", "ab")  # noqa: SIM115
         self.attempts = attempts
         self.now = 0.0
-        monkeypatch.setattr(launch, "time", SimpleNamespace(sleep=self.sleep, monotonic=lambda: self.now))
+        monkeypatch.setattr(conversation, "time", SimpleNamespace(sleep=self.sleep, monotonic=lambda: self.now))
         try:
             os.posix_spawn(host.bin / "noop", ["noop"], {})
         except OSError as error:

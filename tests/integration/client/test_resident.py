@@ -541,12 +541,3 @@ def test_many_threads_at_once_are_all_answered(node: Node) -> None:
     assert sorted(answers) == sorted((f"{n}-{t}", ("noop", "other")[t % 2]) for n in range(4) for t in range(10))
     node.residents.tidy()
     assert wait_until(lambda: len(open_fds()) <= len(before))
-
-
-def test_residents_that_rest_have_no_process_and_are_started_when_they_are_asked(node: Node) -> None:
-    pid = node.make_ready()
-    node.residents.rest()
-    assert not is_running(pid)
-    node.residents.tidy()
-    assert node.host.processes() == []
-    assert node.make_ready() != pid

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nri.client import ChainError, invoker
-from nri.process import children, conversation, launch, spawn
+from nri.process import children, conversation, spawn
 from tests.support.host import Host, plugin, request
 from tests.support.processes import all_reaped, open_fds
 from tests.support.system_faults import Failing
@@ -37,7 +37,7 @@ FAULTS = [
     (spawn, "pipe2", 0, errno.EMFILE, NOT_STARTED),
     (spawn, "pipe2", 1, errno.ENFILE, NOT_STARTED),
     (spawn, "pipe2", 2, errno.ENOMEM, NOT_STARTED),
-    (launch, "set_blocking", 1, errno.EIO, NOT_STARTED),
+    (spawn, "set_blocking", 1, errno.EIO, NOT_STARTED),
     (spawn, "listdir", 0, errno.EMFILE, NOT_STARTED),
     (spawn, "posix_spawn", 0, errno.EAGAIN, NOT_STARTED),
     (children, "pidfd_open", 0, errno.EMFILE, ""),
@@ -228,7 +228,7 @@ print(serve())
 def test_signals_that_interrupt_every_call_change_nothing() -> None:
     code = """
 import signal, time
-from nri.process.launch import launch
+from nri.process.conversation import launch
 caught = []
 signal.signal(signal.SIGALRM, lambda *arguments: caught.append(1))
 signal.setitimer(signal.ITIMER_REAL, 0.0005, 0.0005)

@@ -38,7 +38,7 @@ def test_valid_command_line_imports_nothing_heavy(host: Host) -> None:
     done = nri(host, "hook", "create", *host.options, stdin=host.state(), code=report)
     assert (done.returncode, done.stderr) == (0, b"nri: noop: hello\n")
     loaded = set(eval(done.stdout))
-    assert "nri.process.launch" in loaded
+    assert "nri.process.conversation" in loaded
     assert loaded.intersection(HEAVY) == set()
 
 

@@ -61,9 +61,7 @@ def agent(program: Path) -> Iterator[Agent]:
 
 def test_other_threads_go_on_while_an_exec_blocks(program: Path, agent: Agent) -> None:
     pids: list[int] = []
-    starting = threading.Thread(
-        target=lambda: pids.append(spawn_unlocked(str(program), ["true"], {}, (0, 1, 2), own_session=False))
-    )
+    starting = threading.Thread(target=lambda: pids.append(spawn_unlocked(str(program), ["true"], {}, (0, 1, 2))))
     starting.start()
     event = agent.wait()  # with os.posix_spawn this thread would never come here
     until = time.monotonic() + BLOCKED

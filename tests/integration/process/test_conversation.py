@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from nri.client import ChainError
-from nri.process import conversation, launch
+from nri.process import conversation
 from nri.process.children import has_exited
 from nri.process.conversation import MAX_LINE, Lines
 from tests.support.host import Host, plugin, request
@@ -155,13 +155,13 @@ class Refilled:
 @pytest.mark.parametrize("fd", [1, 2])
 def test_pipe_that_is_refilled_all_the_time_is_not_read_for_ever(monkeypatch: pytest.MonkeyPatch, fd: int) -> None:
     deadline = time.monotonic() + 10 * SOON
-    pid, pipes = launch.start("/bin/sh", ["sh", "-c", "echo first; echo first >&2"], deadline)
+    pid, pipes = conversation.start("/bin/sh", ["sh", "-c", "echo first; echo first >&2"], deadline)
     assert wait_until(lambda: has_exited(pid))
     refilled = Refilled(pipes[fd])
     monkeypatch.setattr(conversation, "os", refilled)
     try:
-        lines = Lines(launch.MAX_OUTPUT, lambda _line: None)
-        output = conversation.Conversation(conversation.Asked(pid), pipes, b"", lines, launch.MAX_OUTPUT).run(
+        lines = Lines(conversation.MAX_OUTPUT, lambda _line: None)
+        output = conversation.Conversation(conversation.Asked(pid), pipes, b"", lines, conversation.MAX_OUTPUT).run(
             deadline
         )
     finally:

@@ -12,19 +12,10 @@ from typing import Any
 
 import pytest
 
-from nri.process import children, launch, subreaper
+from nri.process import children, subreaper
+from nri.process.conversation import launch
 from tests.support.processes import all_reaped, is_running
 from tests.support.waiting import SOON, wait_until
-
-
-class Powerless:
-    """``os``, except that nothing is killed, as in an uninterruptible system call."""
-
-    def kill(self, pid: int, number: int) -> None:
-        pass
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(os, name)
 
 
 def sleeping() -> subprocess.Popen[bytes]:
@@ -43,34 +34,32 @@ def orphans(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return numbers
 
 
+def end(search: subreaper.Subreaper, *, is_busy: bool = False) -> None:
+    search.end_orphans(threading.Lock(), lambda: is_busy)
+
+
 def test_orphan_that_the_kernel_keeps_is_waited_for_and_logged_once_and_reaped_when_it_ends(
     orphans: list[int], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING, "nri.client")
     process = sleeping()
     orphans.append(process.pid)
-    waited: list[int] = []
-    monkeypatch.setattr(subreaper, "ends", lambda pidfd, _within: waited.append(pidfd))
-    left = subreaper.Subreaper()
-
-    def is_reaped() -> bool:
-        left.end_orphans()
-        return not os.path.exists(f"/proc/{process.pid}")
-
+    search = subreaper.Subreaper()
     try:
         with monkeypatch.context() as patch:
-            patch.setattr(subreaper, "os", Powerless())
+            patch.setattr(os, "kill", lambda pid, number: None)  # as in an uninterruptible system call
             for _ in range(20):
-                left.end_orphans()
-        assert len(waited) == 1
+                end(search)
+        assert children.late == [process.pid]
         assert is_running(process.pid)
         assert caplog.text.count(f"killed a process that a plugin has left behind: {process.pid} (sleep)") == 1
         process.kill()
-        assert wait_until(is_reaped, SOON)
+        assert wait_until(lambda: children.has_exited(process.pid))
+        children.reap_late()
+        assert children.late == []
     finally:
         process.kill()
         process.wait()
-    assert all_reaped()
 
 
 def test_orphan_that_ends_is_reaped_when_the_search_returns(
@@ -81,55 +70,31 @@ def test_orphan_that_ends_is_reaped_when_the_search_returns(
     monkeypatch.setattr(
         subreaper, "_children", lambda: [process.pid] if os.path.exists(f"/proc/{process.pid}") else []
     )
-    subreaper.Subreaper().end_orphans()
+    search = subreaper.Subreaper()
+    end(search, is_busy=True)
+    assert is_running(process.pid)
+    end(search)
     assert not os.path.exists(f"/proc/{process.pid}")
     process.wait()
-
-
-class Recording:
-    """``os`` with processes that are only numbers; none of them ends."""
-
-    WNOHANG = os.WNOHANG
-
-    def __init__(self) -> None:
-        self.killed: list[int] = []
-
-    def kill(self, pid: int, number: int) -> None:
-        self.killed.append(pid)
-
-    def waitpid(self, pid: int, options: int) -> tuple[int, int]:
-        return 0, 0
-
-    def pidfd_open(self, pid: int) -> int:
-        raise ProcessLookupError
-
-
-def test_new_process_with_the_number_of_a_killed_one_is_killed(
-    orphans: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    recording = Recording()
-    monkeypatch.setattr(subreaper, "os", recording)
-    left = subreaper.Subreaper()
-    number = 1 << 30  # above what Linux gives to a process
-    for found in ([number], [number], [], [number]):
-        orphans[:] = found
-        left.end_orphans()
-    assert recording.killed == [number, number]
 
 
 @pytest.mark.usefixtures("orphans")
 def test_orphans_that_make_others_for_ever_are_left_for_later(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subreaper, "ENDS_WITHIN", 0)
-    recording = Recording()
-    monkeypatch.setattr(subreaper, "os", recording)
+    made: list[subprocess.Popen[bytes]] = []
 
     def endless() -> list[int]:
-        assert len(recording.killed) < 100, "it goes on for ever"
-        return [(1 << 30) + len(recording.killed)]
+        if not made or made[-1].pid in children.late or not os.path.exists(f"/proc/{made[-1].pid}"):
+            made.append(sleeping())
+        return [made[-1].pid]
 
     monkeypatch.setattr(subreaper, "_children", endless)
-    subreaper.Subreaper().end_orphans()
-    assert len(recording.killed) == 1
+    end(subreaper.Subreaper())
+    assert len(made) <= 2
+    for process in made:
+        process.kill()
+        process.wait()
+    assert all_reaped()
 
 
 class Lock:
@@ -154,20 +119,17 @@ def test_plugin_that_is_being_started_is_no_orphan(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(subreaper, "_children", lambda: [pid for pid in real_children() if pid not in before])
     lock = Lock()
     monkeypatch.setattr(children, "lock", lock)
-    left = subreaper.Subreaper()
-    assert not left.may_have_orphans()
-    search = threading.Thread(target=left.end_orphans)
+    search = threading.Thread(target=end, args=(subreaper.Subreaper(),))
 
     def posix_spawn(*arguments: Any, **options: Any) -> int:
         pid = real(*arguments, **options)
-        assert left.may_have_orphans()
         search.start()
         assert wait_until(lambda: search.ident in lock.wanted_by or not search.is_alive())
         return pid
 
     real = os.posix_spawn
     monkeypatch.setattr(os, "posix_spawn", posix_spawn)
-    output = launch.launch("/bin/cat", ["cat"], b"alive", time.monotonic() + SOON, log=lambda _line: None)
+    output = launch("/bin/cat", ["cat"], b"alive", time.monotonic() + SOON, log=lambda _line: None)
     search.join(SOON)
     assert not search.is_alive()
     assert (output.status, output.stdout) == (0, b"alive")

@@ -1,78 +1,72 @@
-"""A host reports each process that it starts and reaps to its watchdog; no plugin waits for the watchdog."""
+"""A host that is killed leaves none of its plugins, and nothing else of it is killed."""
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-import pytest
-
-from nri.process import children, watchdog
-from tests.support.host import plugin, request
+from tests.support.processes import is_running
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
-    from tests.support.host import Host
+    from pathlib import Path
 
-
-@pytest.mark.parametrize("is_gone", [False, True], ids=["does not read", "is gone"])
-def test_watchdog_that_accepts_no_report_delays_no_plugin(host: Host, is_gone: bool) -> None:
-    reads, writes = os.pipe()
-    if is_gone:
-        os.close(reads)
-    else:
-        os.set_blocking(writes, False)
-        with pytest.raises(BlockingIOError):
-            while True:
-                os.write(writes, bytes(4096))
-        os.set_blocking(writes, True)
-    children.report_to(writes)
-    try:
-        host.install("a")
-        assert len(host.client(plugin("a", ["echo"])).invoke(request(), "create")) == 1
-    finally:
-        children.report_to(-1)
-        os.close(writes)
-        if not is_gone:
-            os.close(reads)
-
-
-KILLED_IN_BETWEEN = """
+HOST = """
 import os, signal, sys
-from nri.process import children, watchdog
-from nri.process.spawn import pipe, spawn
-watchdog.start(make_session=False)
-report = children.report
-def die(sign, what=""):
-    if sign == "+":
-        os.kill(os.getpid(), signal.SIGKILL)
-    report(sign, what)
-children.report = die
-pipes = [pipe() for _ in range(3)]
-spawn(sys.argv[1], ["hanging", "invoke"], (pipes[0][0], pipes[1][1], pipes[2][1]))
+from nri.process import watchdog
+from nri.process.children import end_child
+from nri.process.spawn import spawn
+def then():
+    os.replace("killed.part", "killed")
+forgets = sys.argv[1] == "forgets"
+watcher = watchdog.start(forgets=forgets, then=then)
+os.chdir("/")
+null = os.open("/dev/null", os.O_RDWR)
+def plugin(text, out=null, **options):
+    return spawn("/bin/sh", ["sh", "-c", text], (null, out, null), **options)
+print(plugin("sleep 1000 & echo $!; exec sleep 1000", 1), plugin("exec sleep 1000", is_plugin=False), flush=True)
+ended = plugin("exit 0")
+end_child(ended, 100)
+from nri.process import children
+print(sorted(children.listed(watcher._plugins)).count(ended), flush=True)
+sys.stdin.readline()
+{end}
 """
 
 
-def test_host_that_is_killed_before_it_can_report_a_start_leaves_nothing(host: Host) -> None:
-    begun = host.root / "begun"
-    host.script("hanging", f"#!/bin/sh\necho $$ > {begun}\nsleep 1234\n:\n")  # its name stays
-    command = [sys.executable, "-c", KILLED_IN_BETWEEN, str(host.bin / "hanging")]
-    for _ in range(3):
-        done = subprocess.run(command, check=False, process_group=0)
-        assert done.returncode == -signal.SIGKILL
-        # It has not begun, or has been killed since.
-        assert wait_until(lambda: host.processes() == [])
+def start(tmp_path: Path, end: str, *, forgets: bool = False) -> tuple[subprocess.Popen[str], list[int], int]:
+    """Start a host; return it, a plugin, its child and another one, and whether an ended one is listed."""
+    (tmp_path / "killed.part").touch()
+    words = [sys.executable, "-c", HOST.replace("{end}", end), "forgets" if forgets else "keeps"]
+    host = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=tmp_path)
+    assert host.stdout is not None
+    lines = sorted([host.stdout.readline().split() for _ in range(3)], key=len)
+    plugin, other = map(int, lines.pop())
+    ended, child = sorted(int(line[0]) for line in lines)
+    return host, [plugin, child, other], ended
 
 
-def test_watchdog_kills_sessions_that_are_not_reaped_and_the_last_announced_start() -> None:
-    """Another process may have the number of a reaped one when the watchdog kills."""
-    waits, told = os.pipe()
-    os.write(told, b"?pipe:[1]\n+5\n-5\n?pipe:[2]\n!\n+7\n?pipe:[3] socket:[4] /dev/null\n")
-    os.close(told)
+def test_killed_host_leaves_no_plugin_and_its_other_children_stay(tmp_path: Path) -> None:
+    host, (plugin, child, other), is_listed = start(tmp_path, "", forgets=True)
+    assert not is_listed
+    host.kill()
+    host.communicate()
     try:
-        assert watchdog._read_reports(waits) == ({7}, {"pipe:[3]", "socket:[4]"})
+        assert wait_until(lambda: not is_running(plugin) and not is_running(child))
+        assert wait_until((tmp_path / "killed").exists)  # in the host's first directory
+        assert is_running(other)
+        assert host.returncode == -signal.SIGKILL
     finally:
-        os.close(waits)
+        subprocess.run(["kill", str(other)], check=True)
+
+
+def test_sweep_kills_what_ended_plugins_have_left_and_does_not_count_as_a_kill(tmp_path: Path) -> None:
+    host, (plugin, child, other), is_listed = start(tmp_path, "watcher.sweep()")
+    assert is_listed
+    host.communicate("go on")
+    subprocess.run(["kill", str(other)], check=True)
+    assert not is_running(plugin)
+    assert not is_running(child)
+    assert not (tmp_path / "killed").exists()

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support.waiting import wait_until
+
 if TYPE_CHECKING:
     from tests.integration.runtime.conftest import Runtime
 
@@ -262,7 +264,8 @@ def test_a_create_that_is_stuck_takes_the_container_back(runtime: Runtime) -> No
     runtime.exists()
     runtime.keep(states=[])
     done = runtime.run(*CREATE, code=HANGS, cwd=runtime.host.root)
-    assert (done.returncode, runtime.words()[-1]) == (1, ["delete", "--force", "web"])
+    assert done.returncode == 1
+    assert wait_until(lambda: runtime.words()[-1] == ["delete", "--force", "web"])  # by the watchdog
     assert "nri-real create web: not done within 0.2 s: it was running noop" in done.stderr
 
 

@@ -139,7 +139,7 @@ def test_the_watchdog_holds_one_pipe_and_ends_with_the_bridge(host: Host, bridge
     serve(host, bridge, "launched")
     watchdog = watchdog_of(bridge)
     held = [os.readlink(f"/proc/{watchdog}/fd/{fd}") for fd in os.listdir(f"/proc/{watchdog}/fd") if int(fd) > 2]
-    assert [each.split(":")[0] for each in held] == ["pipe"]
+    assert [each.split(":")[0] for each in held] == ["pipe", "/memfd"]
     assert os.readlink(f"/proc/{watchdog}/cwd") == "/"
     bridge.signal(signal.SIGTERM)
     assert bridge.wait() == 0

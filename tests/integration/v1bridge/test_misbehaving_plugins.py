@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 from nri.client import resident
-from nri.process import children, conversation, launch
+from nri.process import children, conversation
 from nri.v1bridge.served import MARGIN
 from nri.v2.stub.session import ANSWER_EARLY
 from tests.integration.v1bridge.site import AMPLE, SHORT, Site, install
@@ -74,12 +74,6 @@ CASES = {
     ),
     "hangs at its exit": Case("import atexit\natexit.register(time.sleep, 1000)", ("warm",), KILLED),
     "writes its result and hangs": Case(f"say({CLEAN!r}); time.sleep(1000)", ("foreign",), KILLED),
-    "leaves its group and hangs": Case(
-        "pid = os.fork() or time.sleep(1000)\nos.setpgid(pid, pid)\nos.setpgid(0, pid)\nos.kill(pid, 9)\n"
-        "time.sleep(1000)",
-        ("warm",),
-        KILLED,
-    ),
     # It ends.
     "is killed": Case("os.kill(os.getpid(), signal.SIGKILL)", ("foreign",), f"{NOTHING}; ended by signal 9"),
     "closes all that is open and exits": Case("os.closerange(0, 1000)\nos._exit(0)", ("foreign",), NOTHING),
@@ -326,7 +320,7 @@ def test_file_that_is_being_written_is_waited_for(
         is_busy.set()
         time.sleep(seconds)
 
-    monkeypatch.setattr(launch, "time", SimpleNamespace(monotonic=time.monotonic, sleep=sleep))
+    monkeypatch.setattr(conversation, "time", SimpleNamespace(monotonic=time.monotonic, sleep=sleep))
     with (tmp_path / "sh").open("ab"):  # the interpreter is what the kernel finds busy
         if runs_what_is_written(tmp_path / "sh"):
             pytest.skip("needs a kernel that does not run what is being written (not Linux 6.11 and 6.12)")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from nri.client import Client, Invoker, PluginError
 from nri.config.entries import ConfigList, PluginEntry
-from nri.process.launch import Output
+from nri.process.conversation import Output
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,28 +1,14 @@
-"""The registry of children, and the reports on them."""
+"""The registry of children, and the list of those that are plugins."""
 
 from __future__ import annotations
 
 import os
 import signal
-from typing import TYPE_CHECKING
-
-import pytest
 
 from nri.process import children
 from nri.process.children import has_exited
 from nri.process.spawn import spawn
-from tests.support.processes import children_reported
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-
-@pytest.fixture
-def reports() -> Iterator[int]:
-    """The reading end of the pipe that the reports go to."""
-    with children_reported() as reads:
-        yield reads
 
 
 def true() -> int:
@@ -47,26 +33,28 @@ def test_child_that_the_kernel_has_reaped_counts_as_ended() -> None:
     assert pid not in children.started
 
 
-def test_without_a_watchdog_nothing_is_reported() -> None:
-    assert not children.are_reported()
-    children.report("+", 1)
+def test_plugins_are_listed_until_they_are_reaped() -> None:
+    fd = os.memfd_create("list")
+    children.list_in(fd, forgets=True)
+    try:
+        first, second = true(), true()
+        other = spawn("/bin/true", ["true"], (0, 1, 2), is_plugin=False)
+        assert children.listed(fd) == {first, second}
+        assert children.await_end(first, None) == 0
+        assert children.listed(fd) == {second}
+        os.waitpid(second, 0)  # as the kernel does where SIGCHLD is ignored
+        assert children.await_end(second, None) == children.await_end(other, None) == 0
+        assert children.listed(fd) == set()
+    finally:
+        children.list_in(-1)
+        os.close(fd)
 
 
-def test_start_and_reaping_of_a_child_are_reported(reports: int) -> None:
-    assert children.are_reported()
-    pid = true()
-    assert os.getsid(pid) == pid
-    assert wait_until(lambda: has_exited(pid))
-    assert children.reap(pid) == 0
-    files = " ".join(os.readlink(f"/proc/self/fd/{fd}") for fd in (0, 1, 2))
-    assert os.read(reports, 4096).decode().splitlines() == [f"?{files}", f"+{pid}", f"-{pid}"]
-    pid = true()
-    os.waitpid(pid, 0)
-    assert children.reap(pid) == 0
-    assert os.read(reports, 4096).decode().splitlines()[1:] == [f"+{pid}", f"-{pid}"]
-
-
-def test_failed_start_is_reported(reports: int) -> None:
-    with pytest.raises(FileNotFoundError):
-        spawn("/nonexistent", ["a"], (0, 1, 2))
-    assert [line[:1] for line in os.read(reports, 4096).decode().splitlines()] == ["?", "!"]
+def test_full_list_keeps_no_plugin_from_starting() -> None:
+    fd = os.open("/dev/full", os.O_WRONLY)
+    children.list_in(fd)
+    try:
+        assert children.await_end(true(), None) == 0
+    finally:
+        children.list_in(-1)
+        os.close(fd)

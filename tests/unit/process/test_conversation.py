@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nri.process.children import end_child
-from nri.process.conversation import Asked, BrokenOffError, Conversation, Lines
-from nri.process.launch import start
+from nri.process.conversation import Asked, BrokenOffError, Conversation, Lines, start
 from tests.support.processes import has_zombie, is_running, open_fds
 from tests.support.waiting import SOON
 

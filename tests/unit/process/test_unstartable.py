@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nri.process.unstartable import WINDOWS, explain, has_windows_ends
+from nri.client.unstartable import WINDOWS, explain, has_windows_ends
 
 if TYPE_CHECKING:
     from pathlib import Path

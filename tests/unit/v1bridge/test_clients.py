@@ -8,10 +8,11 @@ import pytest
 
 from nri.client import DirectInvoker
 from nri.config.entries import ConfigList, PluginEntry
-from nri.v1bridge import clients as module
 from nri.v1bridge import configuration
-from nri.v1bridge.clients import Clients
+from nri.v1bridge import served as module
+from nri.v1bridge.ledger import Ledger
 from nri.v1bridge.options import BridgeOptions
+from nri.v1bridge.served import Served
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,14 +27,10 @@ class FakeResidents:
         self.bin_dirs, self.check_owner = bin_dirs, check_owner
         self.kept: list[list[tuple[str, bool]]] = []
         self.is_closed = False
-        self.rests = 0
         self.made.append(self)
 
     def keep(self, plugins: list[tuple[str, bool]]) -> None:
         self.kept.append(plugins)
-
-    def rest(self) -> None:
-        self.rests += 1
 
     def close(self) -> None:
         self.is_closed = True
@@ -62,76 +59,66 @@ def options(conf: Path, **changes: Any) -> BridgeOptions:
     return BridgeOptions(conf_dir=str(conf), conf_file=f"{conf}/none", **changes)
 
 
-def types(clients: Clients) -> list[str]:
-    return [plugin.type for plugin in clients.current().config.plugins]
+def served(options: BridgeOptions) -> Served:
+    return Served(options, Ledger(), None, None)
 
 
-def test_a_client_serves_all_events_until_the_configuration_or_the_options_change(conf: Path) -> None:
+def types(chains: Served) -> list[str]:
+    return [plugin.type for plugin in chains.client().config.plugins]
+
+
+def test_a_client_has_the_configuration_and_the_options_of_now(conf: Path) -> None:
     configure(conf, PluginEntry(type="a"))
-    clients = Clients(options(conf))
-    first = clients.current()
-    assert clients.current() is first
+    chains = served(options(conf))
+    assert types(chains) == ["a"]
     configure(conf, PluginEntry(type="another"))
-    second = clients.current()
-    assert second is not first
-    assert types(clients) == ["another"]
-    assert clients.current() is second
-    assert clients.current(without_containerds=True) is clients.current(without_containerds=True)
+    second = chains.client()
+    assert types(chains) == ["another"]
     (conf / "10.conf").write_text("{")  # the last valid configuration outlives the options
-    clients.use(options(conf, failure_policy="ignore", plugin_timeout=3.0))
-    third = clients.current()
+    chains.use(options(conf, failure_policy="ignore", plugin_timeout=3.0))
+    third = chains.client()
     assert (second.failure_policy, third.failure_policy, third.timeout) == ("fail", "ignore", 3.0)
     assert third.config is second.config
-    assert clients.current() is third
 
 
 def test_options_with_another_path_have_the_configuration_read_from_there(conf: Path, tmp_path: Path) -> None:
     configure(conf, PluginEntry(type="a"))
-    clients = Clients(options(conf))
-    assert types(clients) == ["a"]
+    chains = served(options(conf))
+    assert types(chains) == ["a"]
     other = tmp_path / "other"
     other.mkdir()
     configure(other, PluginEntry(type="b"))
-    clients.use(options(other))
-    assert types(clients) == ["b"]
+    chains.use(options(other))
+    assert types(chains) == ["b"]
 
 
 def test_the_residents_are_told_of_each_configuration_once(conf: Path, residents: list[FakeResidents]) -> None:
-    clients = Clients(options(conf))
+    chains = served(options(conf))
     for _ in range(3):
-        clients.current()
+        chains.client()
     configure(conf, PluginEntry(type="a", resident=False), PluginEntry(type="b"))
     for _ in range(3):
-        clients.current()
-        clients.current(without_containerds=True)
-    assert [each.kept for each in residents] == [[[], [("a", False), ("b", True)]]] * 2
+        chains.client()
+        chains.client(without_containerds=True)
+    assert [each.kept for each in residents] == [[[], [("a", False), ("b", True)]]]
 
 
 def test_residents_come_and_go_with_the_options(conf: Path, residents: list[FakeResidents]) -> None:
     configure(conf, PluginEntry(type="a"))
-    clients = Clients(options(conf, resident=False))
-    assert isinstance(clients.current().invoker, DirectInvoker)
-    assert [each.kept for each in residents] == [[], []]
-    clients.use(options(conf))
-    assert clients.residents is clients.current().invoker
-    assert [each.kept for each in residents] == [[[("a", True)]]] * 2
-    clients.use(options(conf, bin_dirs=("/other",)))
-    assert clients.residents is clients.current().invoker
-    assert [each.is_closed for each in residents] == [True, True, False, False]
-    assert residents[2].bin_dirs == residents[3].bin_dirs == ("/other",)
-    clients.use(options(conf, bin_dirs=("/other",), resident=False))
-    assert isinstance(clients.current().invoker, DirectInvoker)
-    assert residents[2].is_closed
-    assert residents[3].is_closed
+    chains = served(options(conf, resident=False))
+    assert isinstance(chains.client().invoker, DirectInvoker)
+    assert [each.kept for each in residents] == [[[]]]
+    chains.use(options(conf))
+    assert chains.residents is chains.client().invoker
+    assert residents[0].kept[1:] == [[("a", True)]]
+    chains.use(options(conf, bin_dirs=("/other",)))
+    assert chains.residents is chains.client().invoker
+    assert [each.is_closed for each in residents] == [True, False]
+    assert residents[1].bin_dirs == ("/other",)
 
 
-def test_late_creates_have_residents_of_their_own_that_end_with_the_batch(
-    conf: Path, residents: list[FakeResidents]
-) -> None:
+def test_late_creates_leave_the_residents_to_events(conf: Path) -> None:
     configure(conf, PluginEntry(type="a"))
-    clients = Clients(options(conf))
-    assert clients.current().invoker is clients.residents
-    assert clients.current(is_late=True).invoker is clients.late_residents
-    assert clients.current(is_late=True, without_containerds=True).invoker is clients.late_residents
-    clients.end_late()
-    assert [each.rests for each in residents] == [0, 1]
+    chains = served(options(conf))
+    assert chains.client().invoker is chains.residents
+    assert type(chains.client(is_late=True).invoker) is DirectInvoker

@@ -30,9 +30,8 @@ class Runs:
 
     def __init__(self) -> None:
         self.record = Record()
-        self.late = LateCreates(self._run, self.record, lambda: self.batches.append(len(self.steps)))
+        self.late = LateCreates(self._run, self.record)
         self.steps: list[str] = []
-        self.batches: list[int] = []  # steps until the end of each
         self.held: set[str] = set()
         self.failing: dict[str, Exception] = {}
         self.most = 0
@@ -90,7 +89,6 @@ def test_nothing_begins_before_the_start_and_each_is_on_record_when_it_has_succe
     runs.late.start()
     ended(runs)
     assert sorted(runs.steps) == ["begin a", "begin b", "end a", "end b"]
-    assert runs.batches == [4]
     assert {"a", "b"} <= {*runs.record._ids}
     assert "late: create succeeded for 2, failed for 0, in " in caplog.text
     assert caplog.text.count("late: it started while no bridge was connected") == 2

@@ -8,14 +8,13 @@ import signal
 import subprocess
 import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.integration.runtime.conftest import SOURCE
-from tests.known_faults.node import PATIENCE, require
 from tests.support.processes import MEASURED, is_running
-from tests.support.waiting import SOON, wait_until
+from tests.support.waiting import SOON, until, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,8 +33,6 @@ if "delete" in words:
 """
 """A real runtime whose `delete` waits until it may go on."""
 
-LEFT = "a container stays without its plugins if nri-runc is killed or gets a second signal while it takes it back"
-
 
 @contextmanager
 def hanging_in_a_plugin(runtime: Runtime, *words: str) -> Iterator[subprocess.Popen[bytes]]:
@@ -49,7 +46,7 @@ def hanging_in_a_plugin(runtime: Runtime, *words: str) -> Iterator[subprocess.Po
         command, env=runtime.environment, cwd=host.root, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     ) as process:
         try:
-            require(wait_until((host.root / "begun").exists), "the plugin runs")
+            assert wait_until((host.root / "begun").exists)
             yield process
         finally:
             (runtime.real.parent / "go").touch()
@@ -62,51 +59,43 @@ def deleting(runtime: Runtime) -> list[int]:
     return [int(line) for line in file.read_text().split()] if file.exists() else []
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="a restored container stays if nri-runc is killed while plugins run"
-)
 def test_a_restored_container_is_deleted_if_nri_runc_is_killed_while_plugins_run(runtime: Runtime) -> None:
     with hanging_in_a_plugin(runtime, *RESTORE) as process:
         process.kill()
         process.wait(SOON)
-        assert wait_until(lambda: any("delete" in words for words in runtime.words()), PATIENCE)
+        assert wait_until(lambda: any("delete" in words for words in runtime.words()), SOON)
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-@pytest.mark.xfail(strict=True, raises=AssertionError, reason=LEFT)
 def test_a_restored_container_is_deleted_if_nri_runc_gets_another_signal_meanwhile(
     runtime: Runtime, number: signal.Signals
 ) -> None:
     runtime.script(DELETE)
     with hanging_in_a_plugin(runtime, *RESTORE) as process:
         process.terminate()
-        require(wait_until(lambda: deleting(runtime)), "the container is being deleted")
+        assert wait_until(lambda: deleting(runtime))
         (pid,) = deleting(runtime)
         process.send_signal(number)
         wait_until(lambda: not is_running(pid), 3)  # which must not happen
         (runtime.real.parent / "go").touch()
-        assert wait_until((runtime.real.parent / "deleted").exists, PATIENCE)
+        assert wait_until((runtime.real.parent / "deleted").exists, SOON)
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=AssertionError,
-    reason="nri-runc that a signal ends looks for the container below / if its --root is relative",
-)
 def test_a_container_below_a_relative_root_is_deleted_when_a_signal_ends_nri_runc(runtime: Runtime) -> None:
     with hanging_in_a_plugin(runtime, "--root", "state", "create", "--bundle", "bundle", "web") as process:
         process.terminate()
         process.wait(SOON)
-        (call,) = [call for call in runtime.calls() if "delete" in call["argv"]]
+
+        def deletes() -> list[dict[str, Any]]:
+            return [call for call in runtime.calls() if "delete" in call["argv"]]
+
+        (call,) = until(deletes, "the deletion")
         root = call["argv"][call["argv"].index("--root") + 1]
         assert os.path.join(call["cwd"], root) == str(runtime.host.root / "state")
 
 
 @pytest.mark.runtime
 @pytest.mark.skipif(shutil.which("runc") is None, reason="runc is not installed")
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="nri-runc that is called by a link named runc is the command nri"
-)
 def test_nri_runc_that_is_called_by_a_link_named_runc_is_the_runtime(tmp_path: Path) -> None:
     (tmp_path / "nri-runc").touch()
     (tmp_path / "runc").symlink_to("nri-runc")
