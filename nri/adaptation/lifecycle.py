@@ -1,4 +1,4 @@
-"""Made-up lives of pods and containers that look like containerd's.
+"""Made-up lives of pods and containers that look like containerd's, and their replay on a runtime.
 
 All values follow from a seed: the same seed gives the same ids, uids and times. The order of events is containerd's:
 first every pod is run and its containers are started, then each container gets new resources, then all are stopped
@@ -10,10 +10,13 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 
+from nri.adaptation import applying
+from nri.adaptation.errors import EventError
+from nri.adaptation.runtime import Outcome, Runtime
 from nri.v2 import api
 from nri.v2.api import Event
 
@@ -22,6 +25,27 @@ NO_PROCESS = 1 << 22
 
 _START = 1_700_000_000 * 10**9  # a time in 2023, nanoseconds
 _SECOND = 10**9
+_PERIOD = 100_000  # microseconds
+
+_NEVER = frozenset(Event.values())
+SKIPPED: dict[int, frozenset[int]] = {
+    Event.RUN_POD_SANDBOX: _NEVER,
+    Event.CREATE_CONTAINER: _NEVER,
+    Event.START_CONTAINER: _NEVER - {Event.REMOVE_CONTAINER},
+    Event.UPDATE_CONTAINER: frozenset([Event.POST_UPDATE_CONTAINER]),
+    Event.UPDATE_POD_SANDBOX: frozenset([Event.POST_UPDATE_POD_SANDBOX]),
+}
+"""The events of a pod or container that are skipped after one of its events has failed."""
+
+UNDOING: dict[int, tuple[int, ...]] = {
+    Event.RUN_POD_SANDBOX: (Event.STOP_POD_SANDBOX, Event.REMOVE_POD_SANDBOX),
+    Event.CREATE_CONTAINER: (Event.STOP_CONTAINER, Event.REMOVE_CONTAINER),
+}
+"""The events that a runtime sends right after one that has failed, so that plugins forget the pod or container.
+
+Also plugins that were not asked any more, and the one that refused, get them.
+"""
+
 _UPDATED = api.LinuxResources(
     cpu={"shares": {"value": 1024}, "quota": {"value": 100000}, "period": {"value": 100000}},
     memory={"limit": {"value": 512 * 1024 * 1024}},
@@ -54,6 +78,10 @@ class PodTemplate:
     pid: int = 0
     """Process number of every process; 0 makes one up for each."""
     namespace: str = "default"
+    cpus: float = 0.5
+    """The CPU limit of each container; 0 for none."""
+    memory: int = 256 << 20
+    """The memory limit of each container in bytes; 0 for none."""
 
     def pod(self, number: int = 0) -> api.PodSandbox:
         """Return a pod whose process runs."""
@@ -114,8 +142,12 @@ class PodTemplate:
                 cgroups_path=_below(pod.linux.cgroup_parent, id_),
                 oom_score_adj={"value": 1000},
                 resources={
-                    "cpu": {"shares": {"value": 512}, "quota": {"value": 50000}, "period": {"value": 100000}},
-                    "memory": {"limit": {"value": 256 * 1024 * 1024}},
+                    "cpu": {
+                        "shares": {"value": 512},
+                        "quota": {"value": int(self.cpus * _PERIOD) or -1},
+                        "period": {"value": _PERIOD},
+                    },
+                    "memory": {"limit": {"value": self.memory}} if self.memory else {},
                     "devices": [{"access": "rwm"}],
                 },
             ),
@@ -178,3 +210,64 @@ def _below(parent: str, id_: str) -> str:
 def _now(event: int, pod: api.PodSandbox, container: api.Container) -> LifecycleEvent:
     """Return an event with the container as it is now."""
     return LifecycleEvent(event=event, pod=pod, container=deepcopy(container))
+
+
+class Replayer:
+    """Replays events on a runtime. The plugins' adjustments of a container are shown in its later events.
+
+    A pod or container that a plugin refuses is stopped and removed at once, as containerd does; its other events are
+    skipped.
+
+    :param on_event: called after each event, with its outcome or the error that made it fail.
+    :param before: called before each event.
+    :ivar failed: the number of events that failed, or had an error that was logged.
+    """
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        on_event: Callable[[LifecycleEvent, Outcome | None, EventError | None], None] | None = None,
+        before: Callable[[LifecycleEvent], None] | None = None,
+    ) -> None:
+        self.failed, self._runtime = 0, runtime
+        self._on_event = on_event or (lambda item, outcome, error: None)
+        self._before = before or (lambda item: None)
+        self._skipped: dict[str, frozenset[int]] = {}
+        self._changes: dict[str, list[api.ContainerAdjustment | api.LinuxResources]] = {}
+
+    def replay(self, lifecycle: Iterable[LifecycleEvent]) -> None:
+        """Send the events, without those that an earlier failure has made impossible."""
+        for item in lifecycle:
+            subjects = [item.pod.id] + ([item.container.id] if item.container is not None else [])
+            if not any(item.event in self._skipped.get(id_, ()) for id_ in subjects):
+                self._send(item)
+
+    def _send(self, item: LifecycleEvent) -> None:
+        container = deepcopy(item.container)
+        if container is not None:
+            for change in self._changes.get(container.id, ()):
+                applying.apply(container, change)
+        self._before(item)
+        try:
+            outcome = self._runtime.send(
+                item.event, item.pod, container, resources=item.resources, overhead=item.overhead
+            )
+        except EventError as error:
+            self._skipped[(container or item.pod).id] = SKIPPED.get(item.event, frozenset())
+            self.failed += 1
+            self._on_event(item, None, error)
+            for event in UNDOING.get(item.event, ()):
+                self._send(replace(item, event=event))
+            return
+        self.failed += outcome.error is not None
+        self._note(item, outcome)
+        self._on_event(item, outcome, None)
+
+    def _note(self, item: LifecycleEvent, outcome: Outcome) -> None:
+        """Keep what the event has changed, for the later events of the containers."""
+        if item.container is not None and item.event == Event.CREATE_CONTAINER:
+            self._changes[item.container.id] = [outcome.adjustment]
+        if item.container is not None and item.event == Event.UPDATE_CONTAINER and item.resources is not None:
+            self._changes.setdefault(item.container.id, []).append(item.resources)
+        for update in outcome.updates:
+            self._changes.setdefault(update.container_id, []).append(update.linux.resources)

@@ -1,202 +1,224 @@
-"""``nri build``: from plugins' sources to one folder with their executables, which is tried before it is kept.
+"""``nri build``: from plugins' sources to one folder with their executables, which are tried before they are kept.
 
-A plugin that would be dead or slow is refused with a :class:`nri.authoring.build_errors.BuildError`, before
-PyInstaller runs where that is possible. Then the folder of results is as it was before.
+A plugin that cannot run is refused with a :class:`nri.authoring.source.SourceError`, before PyInstaller runs where
+that is possible. Then the folder of results is as it was before.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
+import shutil
+import subprocess
+import sys
+import tempfile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from nri.authoring import figures, needed_libc, plugin_source, trial
-from nri.authoring.assembling import assemble, find_tools, left_out, link_elsewhere, link_sources
-from nri.authoring.build_errors import BuildError
-from nri.authoring.interpreter import search_path
-from nri.authoring.rehearsal import Rehearsed
-from nri.authoring.sample_conf import conf_beside
-from nri.authoring.survey import Survey
-from nri.authoring.workplace import Workplace
+import nri
+from nri.adaptation import Runtime
+from nri.authoring import packing
+from nri.authoring.source import V2, SourceError, about, content, entry_beside, find, run
+from nri.client.resident import try_resident
 from nri.config.entries import TYPE_PATTERN, PluginEntry
 from nri.config.plugin_conf import check_conf
+from nri.testing import Pod
 from nri.types import gojson
+from nri.types.v1 import Result
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from nri.types.v1 import Request
 
+INSTALL = "pip install 'nri[binaries]'"
 SEVERAL = "plugins"
 """The name of a folder with several plugins."""
 
+PREFIX = ".nri-build-"
+"""The beginning of the names of temporary folders."""
 
-class Options(NamedTuple):
-    """What ``nri build`` is asked for."""
-
-    paths: tuple[str, ...]
-    output: str
-    name: str | None = None  # of the folder of the result
-    conf: Any = None
-    request: Request | None = None
-    check_libc: bool = False
-    verbose: bool = False
+_NO_MODULE = ("ModuleNotFoundError: ", "ImportError: ")
+_SPEC = """\
+from nri.authoring.packing import Packer
+pack = Packer(globals())
+for part in {parts!r}:
+    pack.add(**part)
+pack.collect({name!r})
+"""
 
 
 class Built(NamedTuple):
-    """A result in its place."""
+    """A plugin that is built."""
 
-    folder: str
-    executables: list[str]
-    figures: list[figures.Figures]
-    libc: list[str]  # lines on which distributions it runs
-
-
-class Candidate(NamedTuple):
-    """A plugin that is ready to be built."""
-
-    survey: Survey
-    rehearsal: Rehearsed
-    request: Request
-    error: str  # in the answer of its source to the request
+    script: str
+    name: str
+    """Of its executable: its type; for a v2 plugin the name of its source file."""
+    is_v2: bool
+    requests: Sequence[Request] = ()
+    """What it is tried with."""
 
 
-def build(options: Options, say: Callable[[str], None]) -> Built:
-    """Build, try and keep.
+def build(
+    paths: Sequence[str],
+    output: str,
+    say: Callable[[str], None],
+    *,
+    name: str = "",
+    conf: Any = None,
+    asked: Request | None = None,
+) -> list[str]:
+    """Build plugins, try them, and keep the result; return the paths of the executables.
 
+    :param paths: source files, or folders with one plugin each.
+    :param output: the folder of results.
     :param say: called with each note for the author.
-    :raises BuildError: when something is refused.
+    :param name: the name of the result; by default the plugin's, or :data:`SEVERAL`.
+    :param conf: of the requests that are tried; None for that of the entry beside the source.
+    :param asked: the one request that is tried; None for one in each state that the plugin acts on.
+    :raises SourceError: when something is refused.
     """
-    tools = find_tools()
-    scripts = [plugin_source.find(path) for path in options.paths]
-    if options.name is not None and not re.fullmatch(TYPE_PATTERN, options.name):
-        raise BuildError(f"--name: found {options.name!r}, expected a name such as 'batch'")
-    with Workplace(options.output) as work:
-        sources = work.path("sources")
-        origin = link_sources(sources)
-        if "site-packages" not in origin and options.verbose:
-            say(f"nri is packed from {origin}")
-        search = [sources, *search_path()]
-        plugins = [_prepare(script, search, work, options, say) for script in scripts]
-        types = [plugin.rehearsal.type for plugin in plugins]
-        for number, each in enumerate(types):
-            if each in types[:number]:
-                raise BuildError(f"{scripts[number]}: its type {each!r} is that of another plugin of this build")
-        name = options.name or (types[0] if len(types) == 1 else SEVERAL)
-        target = work.target(name)
-        pairs = [(plugin.survey, plugin.rehearsal) for plugin in plugins]
-        folder, contents = assemble(work, name, pairs, sources, tools)
-        for plugin in plugins:
-            _check_contents(plugin, contents[plugin.rehearsal.type])
-            _try(os.path.join(folder, plugin.rehearsal.type), plugin, options, say)
-        found = _measure(folder, target, plugins)
-        try:
-            libc = _libc(folder, options, say) if options.check_libc else []
-        except needed_libc.LibcError as error:
-            raise BuildError(str(error)) from error
-        work.install(folder, target)
-        return Built(target, [os.path.join(target, each) for each in types], found, libc)
-
-
-def _prepare(
-    script: str, search: list[str], work: Workplace, options: Options, say: Callable[[str], None]
-) -> Candidate:
-    """Run a plugin from its source, and look at what it needs.
-
-    :raises BuildError: when it would be dead or slow.
-    """
-    search = [os.path.dirname(script), *search]
-    survey = Survey(script, search)
-    link_elsewhere(search[1], {name: path for name, path in survey.elsewhere.items() if name != "nri"})
-    for missing in survey.missing:
-        where = f"{missing.path}:{missing.line}"
-        remedy = "install it for this Python, or catch ImportError if the plugin works without it"
-        raise BuildError(f"{where}: it imports {missing.module}, which is not there; {remedy}")
-    scratch = work.make(f"rehearsal-{len(os.listdir(work.folder))}")
-    rehearsal = Rehearsed(script, search, scratch)
-    conf = options.conf
-    if conf is None:
-        conf, beside = conf_beside(script, rehearsal.type)
-        if beside and options.verbose:
-            say(f"{rehearsal.type}: the conf is that of {os.path.basename(beside)}")
-    schema = _schema(rehearsal, conf)
-    states = [str(state) for state in rehearsal.about.get("states") or ()]
-    request = options.request or trial.default_request(rehearsal.type, states, conf)
-    if options.request is not None and (options.conf is not None or request.conf is None):
-        request = request.replace(conf=conf)
-    error = trial.read_answer(rehearsal.type, *rehearsal.run("invoke", request.to_json()))
-    if request.conf is None and isinstance(schema, dict) and schema.get("required"):
-        say(f"{rehearsal.type}: its conf has required keys; neither --conf nor a *.conf beside it gives them")
-    if costs := rehearsal.costs():
-        named = ", ".join([f"{name} {cost:.1f} ms" for name, cost in costs.items()])
-        say(f"hint: {rehearsal.type} imports at its start: {named}; import late what not every request needs")
-    if options.verbose:
-        without = left_out(survey, rehearsal)
-        why = f" ({', '.join(sorted(survey.unreadable))} can't be read)" if survey.unreadable else ""
-        say(f"{rehearsal.type}: left out: {', '.join(without) or 'nothing'}{why}")
-    return Candidate(survey, rehearsal, request, error)
-
-
-def _schema(rehearsal: Rehearsed, conf: Any) -> Any:
-    """Return the plugin's schema.
-
-    :raises BuildError: when it is no schema, or the conf is not what it wants.
-    """
-    output, lines = rehearsal.run("schema")
+    if importlib.util.find_spec("PyInstaller") is None:
+        raise SourceError(f"PyInstaller is not installed for {sys.executable}: {INSTALL}")
+    if name and not re.fullmatch(TYPE_PATTERN, name):
+        raise SourceError(f"--name: found {name!r}, expected a name such as 'batch'")
+    plugins = [_look_at(find(path), conf, asked) for path in paths]
+    for number, each in enumerate(plugins):
+        if each.name in [other.name for other in plugins[:number]]:
+            raise SourceError(f"{each.script}: its type {each.name!r} is that of another plugin of this build")
+    name = name or (plugins[0].name if len(plugins) == 1 else SEVERAL)
+    target = os.path.join(os.path.abspath(output), name)
+    if os.path.lexists(target) and not os.path.exists(f"{target}/_internal/base_library.zip"):
+        raise SourceError(f"{target} exists and is no result of nri build; move it away, or choose another --output")
     try:
-        schema = gojson.loads(output.stdout)
-    except ValueError as error:
-        said = f" ({lines[-1]})" if lines else ""
-        raise BuildError(f"{rehearsal.type} schema: {output.ending or 'no JSON'}{said}") from error
-    trial.check_schema(rehearsal.type, schema)
+        os.makedirs(output, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=PREFIX, dir=output) as work:
+            folder = _pack(plugins, name, work)
+            for each in plugins:
+                _try(os.path.join(folder, each.name), each, say)
+            if os.path.lexists(target):
+                os.rename(target, f"{work}/before")
+            os.rename(folder, target)
+    except OSError as error:
+        where = error.filename or output
+        raise SourceError(f"{where}: {error.strerror}; expected a folder in which this user may write") from error
+    return [os.path.join(target, each.name) for each in plugins]
+
+
+def _look_at(script: str, conf: Any, asked: Request | None) -> Built:
+    """Return what is to be built of a source, which is run for that.
+
+    :raises SourceError: when it cannot be loaded, or its conf is wrong.
+    """
+    if V2 in content(script):
+        return Built(script, os.path.splitext(os.path.basename(script))[0], is_v2=True)
+    said = about(script)
+    if conf is None:
+        entry, _ = entry_beside(script, said["type"])
+        conf = None if entry is None else entry.conf
+    schema = _json([sys.executable, script], "schema")
     if conf is not None:
-        for fault in check_conf(PluginEntry(type=rehearsal.type, conf=conf), schema):
-            raise BuildError(f"the conf of {rehearsal.type}: {fault.path.partition('].')[2]}: {fault.message}")
-    return schema
+        for fault in check_conf(PluginEntry(type=said["type"], conf=conf), schema):
+            raise SourceError(f"the conf of {said['type']}: {fault.path.partition('].')[2]}: {fault.message}")
+    if asked is not None:
+        return Built(script, said["type"], False, [asked if asked.conf is not None else asked.replace(conf=conf)])
+    container = Pod("nri-build").container("nri-build")
+    states = [str(state) for state in said.get("states") or ("create",)]
+    known = [state for state in states if state in container.pod.profile.states]
+    return Built(script, said["type"], False, [container.request(state, conf=conf) for state in known])
 
 
-def _check_contents(plugin: Candidate, contents: set[str]) -> None:
-    """Refuse an executable that lacks a module that the plugin's own code names: a late import would fail."""
-    survey, script = plugin.survey, plugin.rehearsal.script
-    wanted = {"nri.skel", *survey.own}
-    if lacking := sorted(name for name in wanted if name not in contents and not name.startswith("os.")):
-        found = ", ".join(lacking)
-        remedy = "install it with pip, not as an editable package, or move it beside the plugin"
-        raise BuildError(f"{script}: the executable lacks what it imports: {found}; {remedy}")
+def _pack(plugins: Sequence[Built], name: str, work: str) -> str:
+    """Run PyInstaller; return the folder with the executables."""
+    sources = os.path.dirname(os.path.dirname(os.path.abspath(nri.__file__)))
+    parts = [
+        {"name": each.name, "script": each.script, "pathex": [os.path.dirname(each.script), sources], "excludes": ()}
+        for each in plugins
+    ]
+    with open(f"{work}/plugins.spec", "w", encoding="utf-8") as file:
+        file.write(_SPEC.format(parts=parts, name=name))
+    path = os.pathsep.join([sources, *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = {
+        **os.environ,
+        **packing.UNCOMPRESSED,
+        "PYTHONPATH": path,
+        "PYINSTALLER_CONFIG_DIR": f"{work}/cache",
+    }
+    command = [
+        sys.executable,
+        "-m",
+        "PyInstaller",
+        "--noconfirm",
+        "--log-level",
+        "WARN",
+        "--workpath",
+        f"{work}/work",
+    ]
+    command += ["--distpath", f"{work}/dist", f"{work}/plugins.spec"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, errors="replace")
+    if done.returncode or not os.path.isdir(f"{work}/dist/{name}"):
+        end = " | ".join(done.stderr.strip().splitlines()[-5:])
+        raise SourceError(f"PyInstaller failed (exit status {done.returncode}): {end}")
+    shutil.rmtree(f"{work}/work", ignore_errors=True)
+    return f"{work}/dist/{name}"
 
 
-def _try(executable: str, plugin: Candidate, options: Options, say: Callable[[str], None]) -> None:
+def _try(executable: str, plugin: Built, say: Callable[[str], None]) -> None:
     """Run an executable as a host would.
 
-    :raises BuildError: when it does not do what its source does.
+    :raises SourceError: when it does not do what its source does.
     """
-    name = plugin.rehearsal.type
-    stamp = trial.check_version(executable, name)
-    if options.verbose:
-        say(f"{name}: built with nri {stamp}")
-    trial.check_answers(executable, name)
-    trial.check_resident(executable, name)
-    if error := trial.check_invoke(executable, name, plugin.request):
-        if not plugin.error:
+    if plugin.is_v2:
+        _try_v2(executable, plugin.name)
+        return
+    found = _json([executable], "version")
+    if not isinstance(found, dict) or found.get("type") != plugin.name:
+        raise SourceError(f"{plugin.name} version: found {gojson.describe(found)}, expected type {plugin.name!r}")
+    _json([executable], "schema")
+    if why := try_resident(executable, plugin.name):
+        raise SourceError(f"{plugin.name} serve: {why}; change what it does when it is loaded, or remove resident")
+    for request in plugin.requests:
+        if not (error := _answer([executable], plugin.name, request)):
+            continue
+        if not _answer([sys.executable, plugin.script], plugin.name, request):
             remedy = "files beside the plugin are not packed: put their content into a module"
-            raise BuildError(f"{name}: its source answers the request, the executable fails: {error}; {remedy}")
-        advice = "" if options.request else "; --request FILE sends another request"
-        say(f"{name}: it answered the request with an error: {gojson.shorten(error, 300)}{advice}")
+            raise SourceError(f"{plugin.name}: its source answers, the executable does not: {error}; {remedy}")
+        say(f"{plugin.name}: {request.state} of a made-up container: {gojson.shorten(error, 300)}")
 
 
-def _libc(folder: str, options: Options, say: Callable[[str], None]) -> list[str]:
-    if options.verbose:
-        for name, version in sorted(needed_libc.needed_by_file(folder).items()):
-            say(f"{name} needs glibc {version}")
-    return needed_libc.describe(folder)
+def _answer(command: Sequence[str], name: str, request: Request) -> str:
+    """Send one request; return the error in the plugin's result, or "".
+
+    :raises SourceError: there is no result, or a module is missing.
+    """
+    output, lines = run(command, "invoke", request.to_json())
+    try:
+        result = Result.from_json(output.stdout)
+    except ValueError as error:
+        said = f"; it wrote to stderr: {lines[-1]}" if lines else ""
+        raise SourceError(f"{name} invoke: {output.ending or 'no result'}: {error}{said}") from error
+    if result.error.startswith(_NO_MODULE):
+        remedy = "import it with an import statement, and install it for the Python that builds"
+        raise SourceError(f"{name} invoke: {result.error}: the executable lacks it; {remedy}")
+    return result.error
 
 
-def _measure(folder: str, target: str, plugins: list[Candidate]) -> list[figures.Figures]:
-    programs = []
-    for plugin in plugins:
-        name = plugin.rehearsal.type
-        shown = os.path.relpath(os.path.join(target, name))
-        executable = os.path.join(folder, name)
-        programs.append(figures.Measured(shown, executable, [name, "invoke"], plugin.request.to_json(), folder))
-    harmless = trial.default_request("none", [], None).to_json()
-    return figures.measure([*programs, *figures.samples(harmless)])
+def _json(command: Sequence[str], verb: str) -> Any:
+    output, lines = run(command, verb)
+    try:
+        return gojson.loads(output.stdout)
+    except ValueError as error:
+        said = f" ({lines[-1]})" if lines else ""
+        found = output.ending or "no JSON"
+        raise SourceError(f"{os.path.basename(command[-1])} {verb}: found {found}{said}, expected JSON") from error
+
+
+def _try_v2(executable: str, name: str) -> None:
+    """Have the embedded runtime launch a v2 plugin."""
+    index, _, rest = name.partition("-")
+    identity = (index, rest) if re.fullmatch("[0-9]{2}", index) and rest else ("10", name)
+    errors: list[object] = []
+    with Runtime(plugins=[(*identity, executable)], on_exchange=lambda exchange: errors.append(exchange.error)):
+        pass
+    if any(errors):
+        raise SourceError(f"{name}: the embedded runtime cannot start it: {next(filter(None, errors))}")

@@ -177,3 +177,23 @@ def _without_docstrings(entry: tuple[str, str, str], bare: str, documented: str)
     if f"{name}.".startswith(f"{bare}.") and not f"{name}.".startswith(f"{documented}."):
         kind = f"PYMODULE-{NO_DOCSTRINGS}"
     return name, path, kind
+
+
+def mark_build(folder: str, modules: Mapping[str, str]) -> None:
+    """Append the mark of :mod:`nri.build_mark` to each executable of a build. Equal executables get equal marks.
+
+    :param folder: where the executables are.
+    :param modules: the module that each runs, by its name.
+    """
+    import hashlib
+
+    from nri import build_mark
+
+    digest = hashlib.sha256()
+    for name in sorted(modules):
+        with open(os.path.join(folder, name), "rb") as file:
+            digest.update(f"{name}\n".encode() + hashlib.sha256(file.read()).digest())
+    build = digest.hexdigest()[:32]
+    for name, module in modules.items():
+        with open(os.path.join(folder, name), "ab") as file:
+            file.write(build_mark.encode(build, module))

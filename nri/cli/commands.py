@@ -23,9 +23,8 @@ COMMANDS = {
     "metrics": "Print this node's bridge as series for Prometheus.",
     "new": "Make a folder with a new plugin.",
     "plugins": "List the configured plugins, in order.",
-    "run": "Try a plugin while writing it.",
     "runtime": "Stand in for an OCI runtime, and run the chain around it.",
-    "simulate": "Try v2 plugins on made-up pods, without a container runtime.",
+    "simulate": "Try plugins on made-up pods, without a container runtime.",
     "status": "Print how the bridge of this node is, and its plugins.",
 }
 """The commands with their texts in ``nri --help``. Each but completion is a module here, with a click command."""
@@ -63,7 +62,7 @@ def nri(ctx: click.Context) -> None:
       nri plugins                        list plugins, order and files
       nri status                         how the bridge and its plugins are
       nri invoke create --spec config.json --id test --pid 1234
-      nri simulate --plugin ./10-logger  show what a v2 plugin does
+      nri simulate plugin.py             try a plugin while writing it
       nri hook create                    run by an OCI runtime, state on stdin
 
     Exit status: 0 for success, 1 for a fault, 2 for an invalid command line.

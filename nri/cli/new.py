@@ -36,7 +36,7 @@ def new(
     Examples:
       nri new --list
       nri new pinner --writes cgroup
-      cd pinner && python -m pytest && nri run --watch pinner.py
+      cd pinner && python -m pytest && nri simulate --watch pinner.py
     """
     if lists:
         output.print_table(("KIND", "STARTS FROM"), [(kind.option or "(none)", kind.description) for kind in KINDS])

@@ -1,4 +1,4 @@
-"""The output of ``nri simulate``: a line of 80 columns for each call of a plugin, or JSON.
+"""The output of ``nri simulate``: a line of 80 columns for each run or call of a plugin, or JSON.
 
 A line is printed when its call ends, so the columns have fixed widths. A name that is too long is cut in its middle,
 and a result that is too long has lines of its own. JSON has the whole names.
@@ -6,9 +6,11 @@ and a result that is too long has lines of its own. JSON has the whole names.
 
 from __future__ import annotations
 
+import json
+import logging
 import threading
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 from google.protobuf.message import Message
@@ -16,12 +18,20 @@ from google.protobuf.message import Message
 from nri.adaptation import EventError, Exchange, Outcome
 from nri.adaptation.fields import changed_fields
 from nri.adaptation.lifecycle import LifecycleEvent
+from nri.cgroups.paths import expand
 from nri.cli import output
 from nri.errors import escape
+from nri.skel.scopes import CONTAINER_NAME_KEYS
 from nri.status import layout
 from nri.v2 import api
 from nri.v2.api import events
 from nri.v2.ttrpc import StatusError
+
+if TYPE_CHECKING:
+    from nri.authoring.simulated import Asked
+
+BRIDGE = "10-v1bridge"
+"""The plugin that runs the v0.1 plugins."""
 
 WIDTHS = {"EVENT": 20, "POD": 11, "PLUGIN": 12, "RESULT": 20, "TIME": 9}
 """The columns with their widths: 80 with the blanks between them."""
@@ -46,11 +56,17 @@ class Row(NamedTuple):
 class Timeline:
     """Prints a line for each call of a plugin as it ends; or all of them as JSON at the end.
 
+    :param verbose: print requests, the bridge's own calls, and why plugins are skipped.
+    :param has_v2: there are v2 plugins: an event that none of them wants is shown.
     :ivar failed: True when a call of a plugin has failed.
     """
 
-    def __init__(self, *, as_json: bool) -> None:
-        self.failed = False
+    def __init__(self, *, as_json: bool, verbose: bool = False, has_v2: bool = True) -> None:
+        self.failed, self._verbose, self._has_v2 = False, verbose, has_v2
+        if verbose:
+            logger = logging.getLogger("nri.v1bridge")
+            logger.setLevel(logging.DEBUG)
+            logger.addHandler(_Skipped(self._skipped))
         self._as_json, self._calls = as_json, 0
         self._rows: list[Row] = []
         self._lines: dict[str, list[str]] = {}
@@ -66,6 +82,8 @@ class Timeline:
     def exchange(self, exchange: Exchange) -> None:
         """Print a call of a plugin, with the lines that the plugin has printed."""
         error = ""
+        if exchange.plugin == BRIDGE and exchange.error is None and not self._verbose:
+            return  # its plugins have rows of their own
         if exchange.error is not None:
             reason = exchange.error.message if isinstance(exchange.error, StatusError) else str(exchange.error)
             error = ("cut off: " if exchange.cut_off else "error: ") + reason
@@ -77,6 +95,29 @@ class Timeline:
             self._calls += exchange.event in events.BY_RPC  # not a plugin that connects
             self._add(Row(exchange.event, pod, container, exchange.plugin, result, error, exchange.seconds, lines))
 
+    def asked(self, asked: Asked) -> None:
+        """Print a run of a v0.1 plugin."""
+        request, result = asked.request, asked.result
+        error = result.get("error") or asked.fault
+        words = [f"{key}={value}" for key, value in (result.get("metadata") or {}).items()]
+        lines = [f"request: {json.dumps(request)}"] if self._verbose else []
+        lines += [
+            f"{key}: {json.dumps(result[key])}" for key in ("cgroupsPath", "adjust", "updates") if result.get(key)
+        ]
+        lines += [f"wrote {_knob(file, request)}: {text}" for file, text in asked.writes]
+        shown = f"error: {error}" if error else " ".join(words) or "ok"
+        self.failed |= bool(error)
+        with self._lock:
+            self._calls += 1
+            names = _names(request)
+            self._add(
+                Row(request["state"], *names, asked.plugin, shown, error, asked.seconds, [*lines, *asked.stderr])
+            )
+
+    def _skipped(self, plugin: str, why: str) -> None:
+        with self._lock:
+            self._add(Row("(skipped)", plugin=plugin, result=why))
+
     def event(self, item: LifecycleEvent, outcome: Outcome | None, error: EventError | None) -> None:
         """Print the end of an event, if it failed or no plugin was called."""
         event, container = events.BY_EVENT[item.event].rpc, item.container.name if item.container is not None else ""
@@ -84,7 +125,7 @@ class Timeline:
             if error is not None:
                 result = f"{event} fails: {error.message}"
                 self._add(Row(event, item.pod.name, container, result=result, error=result))
-            elif self._calls == 0:
+            elif self._calls == 0 and (self._has_v2 or self._verbose):
                 self._add(Row(event, item.pod.name, container, result="no plugin wants it"))
             self._calls = 0
 
@@ -112,6 +153,34 @@ class Timeline:
         for printed in row.output:
             for line in layout.wrapped(printed, OUTPUT_INDENT):
                 click.secho(line, dim=True)
+
+
+class _Skipped(logging.Handler):
+    """Passes on the plugins that a condition keeps from running, of the bridge's log."""
+
+    def __init__(self, put: Callable[[str, str], None]) -> None:
+        super().__init__()
+        self._put = put
+
+    def emit(self, record: logging.LogRecord) -> None:
+        for key, why in getattr(record, "fields", {}).items():
+            if key.startswith("skipped_"):
+                self._put(key.removeprefix("skipped_"), why)
+
+
+def _names(request: dict[str, Any]) -> tuple[str, str]:
+    """Return the pod's name and the container's, "" for the sandbox."""
+    annotations = (request.get("spec") or {}).get("annotations") or {}
+    pod = (request.get("labels") or {}).get("io.kubernetes.pod.name", "")
+    container = next((annotations[key] for key in CONTAINER_NAME_KEYS if key in annotations), "")
+    return (pod, "") if request.get("id") == request.get("sandboxID") else (pod, container or request["id"][:12])
+
+
+def _knob(file: str, request: dict[str, Any]) -> str:
+    """Return the name of a cgroup's file, without the path of the container's own cgroup."""
+    path = (request.get("spec") or {}).get("cgroupsPath", "")
+    directory, _, knob = file.rpartition("/")
+    return knob if path and directory == expand(path) else file
 
 
 def _columns(*cells: str) -> str:

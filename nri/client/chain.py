@@ -197,6 +197,16 @@ class Client:
         facts = facts_of(request)
         return [plugin for plugin in plugins if plugin.when is None or plugin.when.accepts(facts)]
 
+    def skipped(self, state: str, request: Request) -> dict[str, str]:
+        """Return the plugins whose condition keeps them from running for ``state``, each with the reason."""
+        plugins = [plugin for plugin in self.config.plugins if plugin.wants(state) and plugin.when is not None]
+        if not plugins:
+            return {}
+        from nri.client.facts import facts_of
+
+        facts = facts_of(request)
+        return {each.type: each.when.explain(facts) for each in plugins if each.when and not each.when.accepts(facts)}
+
     def request(self, request_or_task: Request | Task, state: str, sandbox: Sandbox | None = None) -> Request:
         """Return the request for the plugins, without ``conf`` and the results of the chain.
 

@@ -59,9 +59,10 @@ class EventLog:
         :param event: the runtime's event; "" for a late create.
         """
         if log.isEnabledFor(logging.DEBUG):
-            left = {} if seconds is None else {"ms_left": round(seconds * 1000)}
+            left: dict[str, Any] = {} if seconds is None else {"ms_left": round(seconds * 1000)}
             names = ",".join([plugin.type for plugin in client.chain(request.state, request)]) or "none"
-            log.debug("event", extra=_about(name, request, chain=names, **left))
+            skipped = {f"skipped_{plugin}": why for plugin, why in client.skipped(request.state, request).items()}
+            log.debug("event", extra=_about(name, request, chain=names, **left, **skipped))
         return EventLines(self, request, name, event)
 
     def put(self, lines: EventLines, seconds: float) -> None:

@@ -1,0 +1,324 @@
+"""The v0.1 plugins of ``nri simulate``: executables that the real bridge runs, connected to the embedded runtime.
+
+So conditions, states, policies and deadlines of their entries count as on a node. A plugin's source file becomes a
+script that runs it in a process of its own, on made-up cgroups (:class:`nri.testing.CgroupTree`); a program in
+another language sees the node's cgroups.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import runpy
+import socket
+import sys
+import threading
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from nri.adaptation.launched import parse_name
+from nri.authoring.source import V2, SourceError, about, content, entry_beside, find
+from nri.cgroups import Mounts
+from nri.cgroups.paths import expand
+from nri.client import DirectInvoker
+from nri.config.entries import ConfigList, PluginEntry, is_type_name
+from nri.errors import NRIError
+from nri.testing import CgroupTree
+from nri.v1bridge import Bridge, BridgeOptions
+from nri.v2 import api, stub
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from nri.adaptation import Outcome, Runtime
+    from nri.adaptation.lifecycle import LifecycleEvent
+    from nri.process.conversation import Output
+
+REGISTERED = 10.0
+"""Seconds that the bridge has to register with the embedded runtime; it is in the same process."""
+
+STATES = ("setup", "resize", "update")
+"""The states beside ``create`` and ``delete`` of a plugin without an entry, unless it says which it acts on."""
+
+CONTROLLERS = ("cpu", "cpuset", "memory", "io", "blkio", "pids", "hugetlb")
+_INHERITED = ("cpuset.cpus", "cpuset.mems")  # empty in a new cgroup of v1, which then takes no process
+_SCRIPT = """\
+#!{python}
+import runpy
+import sys
+sys.path[:] = {path!r}
+sys.argv[0] = {source!r}
+"""
+
+
+class Asked(NamedTuple):
+    """One run of a v0.1 plugin."""
+
+    plugin: str
+    request: dict[str, Any]
+    result: dict[str, Any]
+    fault: str
+    """Why it has no result: killed, or ended otherwise; "" if it has one."""
+    seconds: float
+    writes: list[tuple[str, str]]
+    """The files of cgroups that it has written, and the texts, in order; not known of a program that is no source."""
+    stderr: list[str]
+
+
+class Plugins(NamedTuple):
+    """What ``nri simulate`` is given, sorted."""
+
+    sources: list[str] = []
+    """Source files and executables of v0.1 plugins."""
+    v2: list[tuple[str, str, str]] = []
+    """Index, name and path of executables and source files of v2 plugins."""
+    conf_dir: str = ""
+    """A host configuration."""
+
+
+def sort(paths: Sequence[str], *, is_v2: bool) -> Plugins:
+    """Return what the paths are; *is_v2* says it of executables that are not called ``NN-name``.
+
+    :raises SourceError: one is none of these.
+    """
+    found = Plugins([], [])
+    for path in paths:
+        names = sorted(os.listdir(path)) if os.path.isdir(path) else []
+        if any(name.endswith(".conf") for name in names) and not any(name.endswith(".py") for name in names):
+            if found.conf_dir:
+                raise SourceError(f"{path}: found a second host configuration, expected one")
+            found = found._replace(conf_dir=os.path.abspath(path))
+        elif executables := [name for name in names if name[:2].isdigit() and name[2:3] == "-"]:
+            for name in executables:
+                found.v2.append((*parse_name(name), os.path.abspath(os.path.join(path, name))))
+        else:
+            file = find(path) if names or path.endswith(".py") else os.path.abspath(path)
+            name = os.path.splitext(os.path.basename(file))[0]
+            if not os.access(file, os.R_OK if file.endswith(".py") else os.X_OK):
+                raise SourceError(f"{path}: found no executable, expected a plugin or a folder of *.conf")
+            is_named = name[:2].isdigit() and name[2:3] == "-"
+            if (file.endswith(".py") and V2 in content(file)) or is_named or (is_v2 and not file.endswith(".py")):
+                number = f"{len(found.v2):02d}"
+                found.v2.append((*parse_name(name if is_named else f"{number}-{name}"), file))
+            else:
+                found.sources.append(file)
+    return found
+
+
+class Cgroups:
+    """The cgroups of the made-up pods: plain files (``v1``, ``v2``, ``hybrid``), or the node's own (``node``).
+
+    :ivar top: the path above all cgroups that are made.
+    """
+
+    def __init__(self, kind: str, place: str) -> None:
+        self.kind, self.root = kind, f"{place}/cgroups"
+        self.top = f"/nri-simulate-{os.getpid()}" if kind == "node" else ""
+        self._made: list[str] = []
+        self._tree = None
+        self._mounts: dict[str, int] = {}
+        if kind == "node":
+            mounts = Mounts.read()
+            found = [mount for name in CONTROLLERS if (mount := mounts.serving(name)) is not None]
+            self._mounts = {mount.point: mount.version for mount in found}
+        else:
+            os.mkdir(self.root)
+            self._tree = CgroupTree(kind, root=self.root)
+
+    def make(self, path: str, resources: api.LinuxResources) -> None:
+        """Make a cgroup and those above it, with the limits of a container's resources.
+
+        :raises NRIError: the kernel, or another program's delegation, does not allow it.
+        """
+        path = expand(path)
+        cpu, memory = resources.cpu, resources.memory
+        if self._tree is not None:
+            self._tree.make(path)
+            quota = cpu.quota.value if cpu.quota.value > 0 else 0
+            if quota and self.kind == "v2":
+                self._tree.put(f"{path}/cpu.max", f"{quota} {cpu.period.value or 100_000}")
+            elif quota:
+                self._tree.put(f"{path}/cpu.cfs_quota_us", str(quota))
+            if memory.limit.value > 0:
+                knob = "memory.max" if self.kind == "v2" else "memory.limit_in_bytes"
+                self._tree.put(f"{path}/{knob}", str(memory.limit.value))
+            return
+        for point, version in self._mounts.items():
+            for depth in range(2, path.count("/") + 2):
+                self._make(point + "/".join(path.split("/")[:depth]), version)
+
+    def remove(self) -> None:
+        """Remove the node's cgroups."""
+        for directory in reversed(self._made):
+            with contextlib.suppress(OSError):  # a plugin has put something into it
+                os.rmdir(directory)
+
+    def _make(self, directory: str, version: int) -> None:
+        if os.path.isdir(directory):
+            return
+        parent = os.path.dirname(directory)
+        try:
+            if version == 2:
+                with open(f"{parent}/cgroup.controllers", encoding="ascii") as file:
+                    available = file.read().split()
+                for controller in available:
+                    # One that it may not enable stays as it is: the knob is missing then, and the plugin is told.
+                    with contextlib.suppress(OSError), open(f"{parent}/cgroup.subtree_control", "w") as file:
+                        file.write(f"+{controller}")
+            os.mkdir(directory)
+            self._made.append(directory)
+            for knob in _INHERITED if os.path.exists(f"{directory}/cpuset.cpus") and version == 1 else ():
+                with open(f"{parent}/{knob}") as source, open(f"{directory}/{knob}", "w") as target:
+                    target.write(source.read())
+        except OSError as error:
+            why = f"{error.strerror}; expected to be root on a node, or --cgroups v2"
+            raise NRIError(f"the cgroup {directory} cannot be made: {why}") from error
+
+
+def launchable(path: str, name: str, place: str) -> str:
+    """Return an executable of a v2 plugin: *path*, or a script in the folder *place* that runs the source file."""
+    if not path.endswith(".py"):
+        return path
+    return _write_script(f"{place}/{name}", path, "runpy.run_path(sys.argv[0], run_name='__main__')")
+
+
+def _write_script(script: str, source: str, call: str) -> str:
+    with open(script, "w", encoding="utf-8") as file:
+        file.write(_SCRIPT.format(python=sys.executable, path=[os.path.dirname(source), *sys.path], source=source))
+        file.write(f"{call}\n")
+    os.chmod(script, 0o755)  # noqa: S103 - in a directory of its own
+    return script
+
+
+@contextlib.contextmanager
+def bridged(
+    runtime: Runtime,
+    plugins: Plugins,
+    conf: Any,
+    bin_dirs: Sequence[str],
+    cgroups: str,
+    place: str,
+    on_asked: Callable[[Asked], None],
+) -> Iterator[Callable[[LifecycleEvent, Outcome | None], None]]:
+    """Connect a bridge with the v0.1 plugins, if there are any; give a function that follows the events.
+
+    :param conf: of a single plugin; None for that of the entry beside its source.
+    :param bin_dirs: the directories of the executables of a host configuration.
+    :param place: a folder for files.
+    :raises NRIError: a plugin cannot be loaded.
+    """
+    made = Cgroups(cgroups, place)
+    bin_dirs = [*bin_dirs, f"{place}/bin"] if plugins.conf_dir else [f"{place}/bin"]
+    record = f"{place}/writes"
+    entries = _install(plugins.sources, conf, f"{place}/bin", made, record)
+    conf_dir = plugins.conf_dir or f"{place}/conf"
+    if not plugins.conf_dir:
+        os.mkdir(conf_dir)
+        with open(f"{conf_dir}/10.conf", "wb") as file:
+            file.write(ConfigList(plugins=entries).to_json())
+
+    def follow(item: LifecycleEvent, outcome: Outcome | None) -> None:
+        """Make a container's cgroup when it was created: a plugin of ``setup`` finds none, as on a node."""
+        if item.event == api.Event.CREATE_CONTAINER and outcome is not None and item.container is not None:
+            container = api.Container()
+            container.CopyFrom(item.container)
+            container.linux.resources.MergeFrom(outcome.adjustment.linux.resources)
+            path = outcome.adjustment.linux.cgroups_path or container.linux.cgroups_path
+            made.make(path, container.linux.resources)
+        elif item.event == api.Event.RUN_POD_SANDBOX and outcome is None:
+            made.make(item.pod.linux.cgroups_path, item.pod.linux.resources)
+
+    if not entries and not plugins.conf_dir:
+        yield lambda item, outcome: None
+        return
+    options = BridgeOptions(
+        conf_dir=conf_dir,
+        conf_file=f"{place}/none",
+        bin_dirs=tuple(bin_dirs),
+        record_file=f"{place}/record",
+        resident=False,
+        late_create=False,
+        check_owner=False,  # they are the author's own
+    )
+    bridge = Bridge(options, invoker=_Shown(bin_dirs, record, on_asked))
+    ours, theirs = socket.socketpair()
+    runner = stub.Runner(bridge, name="v1bridge", index="10", sock=theirs)
+    thread = threading.Thread(target=runner.run, name="bridge")
+    thread.start()
+    try:
+        runtime.attach(ours)
+        yield follow
+    finally:
+        runtime.close()
+        thread.join()
+        bridge.close()
+        made.remove()
+
+
+def _install(sources: Sequence[str], conf: Any, folder: str, cgroups: Cgroups, record: str) -> list[PluginEntry]:
+    """Make the executables of v0.1 plugins; return their entries."""
+    os.mkdir(folder)
+    entries = []
+    for path in sources:
+        if path.endswith(".py"):
+            said = about(path)
+            entry, _ = entry_beside(path, said["type"])
+            entry = entry or PluginEntry(
+                type=said["type"], states=said.get("states") or ("setup", "resize", "update")
+            )
+            call = "runpy.run_path(sys.argv[0], run_name='__main__')"
+            if cgroups.kind != "node":
+                call = "from nri.authoring.simulated import run_on_tree\n"
+                call += f"run_on_tree(sys.argv[0], {cgroups.kind!r}, {cgroups.root!r}, {record!r})"
+            _write_script(f"{folder}/{said['type']}", path, call)
+        else:
+            name = os.path.basename(path)
+            if not is_type_name(name):
+                raise SourceError(f"{path}: its name is no type of a plugin; expected letters, digits and . _ -")
+            entry, _ = entry_beside(path, name)
+            entry = entry or PluginEntry(type=name, states=STATES)
+            os.symlink(path, f"{folder}/{name}")
+        entries.append(entry if conf is None else entry.replace(conf=conf))
+    return entries
+
+
+class _Shown(DirectInvoker):
+    """Runs plugins as on a node, and shows what each was asked and has answered."""
+
+    def __init__(self, bin_dirs: Sequence[str], record: str, on_asked: Callable[[Asked], None]) -> None:
+        super().__init__(bin_dirs, check_owner=False)
+        self._record, self._on_asked = record, on_asked
+
+    def run(self, path: str, plugin: str, request: bytes, deadline: float, **options: Any) -> Output:
+        lines: list[str] = []
+        log = options.pop("log")
+
+        def both(line: str) -> None:
+            lines.append(line)
+            log(line)
+
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self._record)
+        output = super().run(path, plugin, request, deadline, log=both, **options)
+        try:
+            with open(self._record, encoding="utf-8") as file:
+                writes = [tuple(json.loads(line)) for line in file]
+        except FileNotFoundError:
+            writes = []
+        try:
+            result = json.loads(output.stdout)
+        except ValueError:
+            result = {}
+        fault = f"killed: {output.stopped}" if output.stopped else output.ending
+        self._on_asked(Asked(plugin, json.loads(request), result, fault, output.seconds, writes, lines))
+        return output
+
+
+def run_on_tree(script: str, kind: str, root: str, record: str) -> None:
+    """Be the plugin in a source file, on made-up cgroups. Its writes go to the file *record*."""
+    with CgroupTree(kind, root=root) as tree:
+        try:
+            runpy.run_path(script, run_name="__main__")
+        finally:
+            with open(record, "a", encoding="utf-8") as file:
+                file.writelines([json.dumps(write) + "\n" for write in tree.writes])

@@ -1,0 +1,131 @@
+"""A plugin's source file: finds it, asks it what it is, and finds the sample entry beside it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+from nri import config
+from nri.config.entries import PluginEntry, is_type_name
+from nri.errors import NRIError, escape
+from nri.process.conversation import Output, launch
+from nri.types import gojson
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+ANSWER_WITHIN = 30.0
+"""Seconds that a plugin has for one answer: its first start reads it from the disk."""
+
+MAX_FILE = 1024 * 1024
+"""Bytes of a file that is read."""
+
+V2 = b"nri.v2"
+"""The package in the source of a plugin for NRI v2."""
+
+_NO_PLUGINS = ("test_", "conftest", "setup")
+_ENTRY_POINTS = (b"skel.main(", b"main(", b"stub.run(", b".run(")
+
+
+class SourceError(NRIError):
+    """A plugin's source cannot be used; the message is one line, and says what to do."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(escape(message))
+
+
+def find(path: str) -> str:
+    """Return the absolute path of a plugin's source file: *path*, or the one plugin in the folder *path*.
+
+    :raises SourceError: there is none, or more than one.
+    """
+    if not os.path.isdir(path):
+        content(path)
+        return os.path.realpath(path)
+    names = [name for name in sorted(os.listdir(path)) if name.endswith(".py") and not name.startswith(_NO_PLUGINS)]
+    plugins = [name for name in names if _is_plugin(content(os.path.join(path, name)))]
+    if len(plugins) == 1:
+        return os.path.realpath(os.path.join(path, plugins[0]))
+    if plugins:
+        raise SourceError(f"{path}: found {len(plugins)} plugins ({', '.join(plugins)}), expected one; name the file")
+    raise SourceError(f"{path}: found {', '.join(names) or 'no module'}, expected one module that calls skel.main()")
+
+
+def content(path: str) -> bytes:
+    """Return the content of a source file.
+
+    :raises SourceError: it cannot be read, or is too long.
+    """
+    try:
+        if not os.path.isfile(path):
+            os.stat(path)
+            raise SourceError(f"{path}: found no regular file, expected a plugin's source file or its folder")
+        with open(path, "rb") as file:
+            data = file.read(MAX_FILE + 1)
+    except (OSError, ValueError) as error:
+        raise SourceError(f"{path}: can't be read: {getattr(error, 'strerror', None) or error}") from error
+    if len(data) > MAX_FILE:
+        raise SourceError(f"{path}: found more than {MAX_FILE} bytes, expected a plugin's source file")
+    return data
+
+
+def about(script: str) -> dict[str, Any]:
+    """Return what the plugin says of itself (``version``) when it is run from its source.
+
+    :raises SourceError: it is no plugin of v0.1, or cannot be loaded.
+    """
+    output, lines = run([sys.executable, script], "version")
+    try:
+        value = gojson.loads(output.stdout) if output.status == 0 else None
+    except ValueError:
+        value = None
+    if not isinstance(value, dict) or "nri" not in value:
+        said = f" ({lines[-1]})" if lines else ""
+        found = output.ending or "other output"
+        raise SourceError(f"{script}: no plugin: asked for 'version', it gave {found}{said}, expected JSON")
+    if not is_type_name(value.get("type")):
+        found = gojson.describe(value.get("type"))
+        raise SourceError(f"{script}: its type: found {found}, expected a name such as 'batch'")
+    return value
+
+
+def run(command: Sequence[str], verb: str, stdin: bytes = b"") -> tuple[Output, list[str]]:
+    """Run a plugin once; return its output, and the lines of its stderr.
+
+    :param command: an executable, and the arguments before the verb.
+    :raises SourceError: it cannot be started, or does not end.
+    """
+    lines: list[str] = []
+    # An interpreter finds its modules by the path that it was called by; a plugin gets its type, as on a node.
+    words = [*(command if command[1:] else [os.path.basename(command[0])]), verb]
+    try:
+        output = launch(command[0], words, stdin, time.monotonic() + ANSWER_WITHIN, log=lines.append)
+    except OSError as error:
+        raise SourceError(f"{command[0]} can't be started: {error.strerror}") from error
+    if output.stopped:
+        why = f"no answer within {ANSWER_WITHIN:g} s" if output.stopped == "deadline" else "it wrote too much"
+        raise SourceError(f"{command[-1]} {verb}: killed: {why}; work belongs into invoke()")
+    return output, lines
+
+
+def entry_beside(source: str, type_: str) -> tuple[PluginEntry | None, str]:
+    """Return a plugin's entry in a ``*.conf`` beside its source, and the file; None and "" without one.
+
+    A file that does not name the type is somebody else's.
+
+    :raises nri.config.ConfigError: a file that names the type is not valid.
+    """
+    folder = os.path.dirname(os.path.abspath(source))
+    for name in sorted(os.listdir(folder)):
+        path = os.path.join(folder, name)
+        if name.endswith(".conf") and os.path.isfile(path) and f'"{type_}"'.encode() in content(path):
+            for entry in config.load(f"{folder}/none", path, check_owner=False).plugins:
+                if entry.type == type_:
+                    return entry, path
+    return None, ""
+
+
+def _is_plugin(data: bytes) -> bool:
+    return b"nri" in data and any(call in data for call in _ENTRY_POINTS)
