@@ -5,8 +5,8 @@ configuration, reads no environment variables, and gets all paths as arguments.
 
 The package imports only ``os``, ``errno``, ``stat``, ``time`` and ``nri.errors``. Plugins load it at every start of a
 container; importing ``re``, ``typing``, ``dataclasses`` or ``pathlib`` would take longer than all of its work. Only
-for a cgroup that is a unit of systemd's it imports what talks to systemd, and only for :meth:`Cgroup.read`,
-``write``, ``pressure`` and ``statistics`` the table of knobs and what reads these.
+for a cgroup that is a unit of systemd's it imports what talks to systemd, and only for :meth:`Cgroup.read` and
+``write`` the table of knobs.
 """
 
 from __future__ import annotations
@@ -20,10 +20,6 @@ from .mounts import Mounts
 from .quota import Quota
 from .units import Systemd
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from .pressure import Pressure, Stall
-
 __all__ = [
     "MAX_CPU",
     "Cgroup",
@@ -33,19 +29,9 @@ __all__ = [
     "GoneError",
     "KnobValueError",
     "Mounts",
-    "Pressure",
     "Quota",
-    "Stall",
     "Systemd",
     "find",
     "parse_cpus",
     "render_cpus",
 ]
-
-
-def __getattr__(name: str) -> object:
-    if name in ("Pressure", "Stall"):
-        from . import pressure
-
-        return getattr(pressure, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

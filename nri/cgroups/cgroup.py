@@ -14,17 +14,31 @@ import os
 
 from . import cpuset, knobs, paths, quota, units
 from .cpulist import render
-from .errors import CgroupError, CpuListError
+from .errors import CgroupError, CpuListError, KnobValueError, quoted
 from .mounts import Mounts
 from .resolve import Place, Resolver
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any, TypeVar
+    from collections.abc import Callable, Mapping
+    from typing import Any, Literal, TypeVar, overload
 
-    from .pressure import Pressure
     from .quota import Quota
+
+    SetName = Literal["cpuset.cpus", "cpuset.mems", "cpuset.cpus.effective", "cpuset.mems.effective"]
+    NumberName = Literal[
+        "cpu.weight",
+        "cpu.weight.nice",
+        "cpu.max.burst",
+        "cpu.bvt_warp_ns",
+        "memory.current",
+        "memory.peak",
+        "memory.swap.current",
+        "pids.current",
+        "pids.peak",
+    ]
+    LimitName = Literal["memory.min", "memory.low", "memory.high", "memory.max", "memory.swap.max", "pids.max"]
+    DeviceName = Literal["io.weight", "io.bfq.weight", "io.latency"]
 
     Answer = TypeVar("Answer")
 
@@ -38,6 +52,7 @@ _HIERARCHIES = {
 }
 """The controllers by their names in v2, with those in v1, by which a hierarchy is found."""
 
+_NO_FILE = "the kernel lacks it, its controller is not enabled here, or the other version of cgroups has it"
 _V2 = "v2"  # no controller has this name: the hierarchy of v2, whatever else is mounted
 
 
@@ -106,6 +121,25 @@ class Cgroup:
         """Why systemd could not be told of a change of this cgroup or its parent; "" if it could, or need not be."""
         return "" if self._systemd is None else self._systemd.untold
 
+    if TYPE_CHECKING:
+
+        @overload
+        def read(self, name: Literal["cpu.max"]) -> Quota: ...
+        @overload
+        def read(self, name: SetName) -> frozenset[int]: ...
+        @overload
+        def read(self, name: Literal["cpu.idle", "memory.oom.group"]) -> bool: ...
+        @overload
+        def read(self, name: NumberName) -> int: ...
+        @overload
+        def read(self, name: LimitName) -> int | None: ...
+        @overload
+        def read(self, name: DeviceName) -> dict[str, int]: ...
+        @overload
+        def read(self, name: Literal["io.max"]) -> dict[str, dict[str, int | None]]: ...
+        @overload
+        def read(self, name: str) -> Any: ...
+
     def read(self, name: str) -> Any:
         """Return the value of a knob, by its name in cgroup v2, such as ``memory.high``; v1's are converted.
 
@@ -119,6 +153,27 @@ class Cgroup:
 
         knob = knob_access.find(name)
         return knob_access.read(knob, self._place(_HIERARCHIES[knob.controller]))
+
+    if TYPE_CHECKING:
+
+        @overload
+        def write(self, name: Literal["cpu.max"], value: Quota) -> Quota | None: ...
+        @overload
+        def write(self, name: SetName, value: frozenset[int]) -> frozenset[int] | None: ...
+        @overload
+        def write(self, name: Literal["cpu.idle", "memory.oom.group"], value: bool) -> bool | None: ...
+        @overload
+        def write(self, name: NumberName, value: int) -> int | None: ...
+        @overload
+        def write(self, name: LimitName, value: int | None) -> int | None: ...
+        @overload
+        def write(self, name: DeviceName, value: Mapping[str, int | None]) -> dict[str, int | None]: ...
+        @overload
+        def write(
+            self, name: Literal["io.max"], value: Mapping[str, Mapping[str, int | None] | None]
+        ) -> dict[str, dict[str, int | None]]: ...
+        @overload
+        def write(self, name: str, value: Any) -> Any: ...
 
     def write(self, name: str, value: Any) -> Any:
         """Write a knob, by its name in cgroup v2, such as ``memory.high``; return the previous value.
@@ -140,33 +195,27 @@ class Cgroup:
         place = self._place(_HIERARCHIES[knob.controller])
         return knob_access.write(knob, place, value, lambda change: self._tell_unit(place, change))
 
-    def pressure(self, resource: str) -> Pressure:
-        """Return the pressure stall information (PSI) of ``cpu``, ``memory``, ``io`` or ``irq``.
+    def read_text(self, file: str) -> str:
+        """Return the text of any file of the cgroup, such as ``memory.stat``, without blanks around it.
 
-        :raises CgroupError: the resource is not known, the cgroup is not in a hierarchy of v2, or the kernel has no
-            PSI.
+        The file has its own name, which may differ between v1 and v2; of a scope with crun's child it is the
+        scope's.
+
+        :raises CgroupError: the cgroup does not have the file, or it cannot be read.
         """
-        from . import pressure
+        return knobs.read(self._any_file(file), _NO_FILE)
 
-        pressure.check(resource)
-        if self._resolver.mounts.v2 is None:
-            raise CgroupError(
-                f"the pressure of {resource} cannot be read: only cgroup v2 has it, and none is mounted"
-            )
-        return pressure.read(self._place(_V2).directory, resource)
+    def write_text(self, file: str, text: str) -> None:
+        """Write a text to any file of the cgroup, as :meth:`read_text` names it, by a single write(2).
 
-    def statistics(self, name: str) -> dict[str, Any]:
-        """Return the numbers of a file such as ``memory.stat``, by the kernel's keys; those of io.stat by device.
+        Nothing is checked or converted, and systemd is not told: :meth:`write` does that for the knobs it knows.
 
-        :param name: the file's name in v2, or ``cpuacct.stat`` in v1; docs/cgroups.md has them. The keys are those
-            of the hierarchy's version.
-        :raises KnobValueError: there is no file with this name.
-        :raises CgroupError: the cgroup does not have it, or it is not as expected.
+        :raises KnobValueError: the text is not of ASCII. Nothing was written.
+        :raises CgroupError: the cgroup does not have the file, or the kernel refused the text.
         """
-        from . import keyed
-
-        controller = keyed.controller(name)
-        return keyed.read(name, self._place(_HIERARCHIES.get(controller, controller)))
+        if not text.isascii():
+            raise KnobValueError(f"{file}: found {quoted(text)}, expected ASCII")
+        knobs.write(self._any_file(file), text, _NO_FILE)
 
     def cpu_quota(self) -> Quota:
         """Return the CFS quota of this cgroup. The quotas of its ancestors, which apply as well, are not read."""
@@ -267,6 +316,16 @@ class Cgroup:
 
     def _tell_unit(self, place: Place, change: Callable[[units.Unit], Answer]) -> Answer | None:
         return None if self._systemd is None else self._systemd.tell(place.host_path, change)
+
+    def _any_file(self, file: str) -> str:
+        """Return the path of a file, in the hierarchy that its name belongs to."""
+        controller, dot, rest = file.partition(".")
+        if not (controller and dot and rest) or "/" in file or "\0" in file:
+            raise KnobValueError(f"{quoted(file)} is no file of a cgroup: expected a name such as memory.stat")
+        if controller == "cgroup":
+            return f"{self._any_place().directory}/{file}"
+        is_v2 = rest == "pressure" and self._resolver.mounts.v2 is not None  # v1 has none, v2 beside it may
+        return f"{self._place(_V2 if is_v2 else _HIERARCHIES.get(controller, controller)).directory}/{file}"
 
     def _any_place(self) -> Place:
         return self._place(next(filter(self._resolver.mounts.serving, _HIERARCHIES.values()), "cpu"))

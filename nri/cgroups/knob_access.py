@@ -2,23 +2,25 @@
 
 What holds for all knobs: the value is checked before anything is touched; every level is read before one is written;
 nothing is written that is already there; a unit of systemd's is told before its files are written, which are then
-read again.
+read again. systemd writes a property's value when another one of the same controller changes; a file that it has no
+property for it leaves alone.
 """
 
 from __future__ import annotations
 
-from . import cpuset, knobs, unit_properties
+from . import cpuset, knobs
 from .errors import CgroupError, KnobValueError, described
-from .knob_forms import UNCHANGED, AbsentFileError
-from .knob_row import INNER, LIMIT, SCOPE, SETS, Knob
-from .knob_table import find
+from .knob_table import INNER, LIMIT, SCOPE, SETS, AbsentFileError, Knob, find
+from .quota import Quota
+from .units import INFINITY
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from .knob_forms import KnobForm
+    from .knob_table import File
+    from .knob_values import Items
     from .resolve import Place
     from .units import Unit
 
@@ -26,21 +28,21 @@ if TYPE_CHECKING:
 
 __all__ = ["check", "find", "read", "write"]
 
+_SECOND = 1_000_000  # microseconds
+_PERIOD = 100_000  # systemd's own, in microseconds
+
 
 def check(knob: Knob, value: Any) -> None:
     """Raise KnobValueError unless a plugin may write this value."""
     if not knob.can_be_written:
         raise KnobValueError(f"{knob.name} can only be read: found {described(value)} to write to it")
-    if not knob.kind.accepts(value):
-        raise KnobValueError(f"{knob.name}: found {described(value)}, expected {knob.kind.expected}")
+    if not knob.values.accepts(value):
+        raise KnobValueError(f"{knob.name}: found {described(value)}, expected {knob.values.expected}")
 
 
 def read(knob: Knob, place: Place) -> Any:
     """Return the value of a knob."""
-    form, levels = _form(knob, place), _levels(knob, place)
-    if knob.level == SETS:
-        return _set_of(place.mount.version, levels, knob.name)
-    return _together(knob, [_read(knob, form, level, place) for level in levels])
+    return knob.values.value(_together(knob, _read(knob, place)))
 
 
 def write(knob: Knob, place: Place, value: Any, tell: Tell) -> Any:
@@ -48,46 +50,55 @@ def write(knob: Knob, place: Place, value: Any, tell: Tell) -> Any:
 
     :param tell: asks or changes the unit that the cgroup is; returns None if it is none, or cannot be told.
     """
-    form, levels, version = _form(knob, place), _levels(knob, place), place.mount.version
-    wanted = unit_properties.property_of(knob.name, version, value)
-    before: list[Any] = []
+    file, levels, items = _file(knob, place), _levels(knob, place), knob.values.items(value)
+    told = file.told if knob.values.told in items else ""  # the weights of single devices are left to the file
+    before: list[Items] = []
     try:
-        if knob.level == SETS:
-            previous = _set_of(version, levels, knob.name)
-        else:
-            before = [_read(knob, form, level, place) for level in levels]
-            previous = form.previous(_together(knob, before), value)
+        before = _read(knob, place)
+        together = _together(knob, before)
+        previous = knob.values.value({key: together.get(key) for key in items})
     except _NoKnobError:
-        if not wanted:
+        if not told:
             raise
         previous = None  # systemd may enable the controller
-    told = tell(lambda unit: unit_properties.tell(unit, knob.name, version, value)) if wanted else None
-    if told:
-        knobs.wait_for(f"{levels[0]}/{form.file}")
-    done = f"systemd was told of {wanted} before that" if told else ""
+    changed = tell(lambda unit: _tell(unit, told, file, items[knob.values.told])) if told else None
+    if changed:
+        knobs.wait_for(f"{levels[0]}/{file.name}")
+    done = f"systemd was told of {told} before that" if changed else ""
+    before = before or _read(knob, place)
     if knob.level == SETS:
-        knobs.after(done, _write_sets, version, levels, value, knob.name)
+        knobs.after(done, _write_sets, place.mount.version, levels, value, knob.name)
     else:
-        if not before:
-            before = [_read(knob, form, level, place) for level in levels]
-        _write_levels(knob, form, levels, before, value, done)
-    if told is not None or knob.kind.is_remarked:
-        _check_kept(knob, form, place, value)
+        _write_levels(knob, file, levels, before, items, done)
+    if changed is not None:
+        _check_kept(file, levels[0], place.mount.version, items)
     return previous
 
 
-def _write_levels(knob: Knob, form: KnobForm, levels: list[str], before: list[Any], value: Any, done: str) -> None:
-    steps = []
+def _write_levels(knob: Knob, file: File, levels: list[str], before: list[Items], items: Items, done: str) -> None:
+    values, steps = file.values, []
     for depth, (level, had) in enumerate(zip(levels, before, strict=True)):
-        new = form.own(had, value) if depth and knob.level == LIMIT else value
-        if new is not UNCHANGED and (new := form.changed(had, new)) is not UNCHANGED:
+        new = {
+            key: item
+            for key, item in items.items()
+            if not values.same(had.get(key), item)
+            and (not depth or knob.level != LIMIT or values.limits(had.get(key)))
+        }
+        if new:
             steps.append((level, new, had))
     # In v1 a child's quota may not exceed its scope's: a tighter one goes to the child first.
-    if knob.level == LIMIT and knob.kind.least(before[0], value) != before[0]:
+    if knob.level == LIMIT and any(
+        values.tightest(before[0].get(key), item) != before[0].get(key) for key, item in items.items()
+    ):
         steps.reverse()
     for level, new, had in steps:
-        knobs.after(done, form.write, level, new, had)
-        done = f"{knob.name} of {level} was written before that, it was {described(had)}" + (done and f"; {done}")
+        knobs.after(done, _write_all, file, level, new, had)
+        was = described(values.value(had))
+        done = f"{knob.name} of {level} was written before that, it was {was}" + (done and f"; {done}")
+
+
+def _write_all(file: File, level: str, new: Items, had: Items) -> None:
+    knobs.write_all(level, file.steps(level, new, had), "it was there a moment ago", file.hints)
 
 
 def _write_sets(version: int, levels: list[str], value: frozenset[int], name: str) -> None:
@@ -97,58 +108,77 @@ def _write_sets(version: int, levels: list[str], value: frozenset[int], name: st
         cpuset.assign_all(version, levels, value, name)
 
 
-def _check_kept(knob: Knob, form: KnobForm, place: Place, value: Any) -> None:
-    """Raise CgroupError unless the cgroup has the value that was just written."""
-    level = place.directory
-    now = cpuset.own(level, place.mount.version, knob.name) if knob.level == SETS else form.read(level)
-    if form.is_kept(now, value):
-        return
-    raise CgroupError(
-        f"{level}/{form.file} has {described(now)} right after it was given {described(value)}: "
-        "expected that it stays"
-    )
+def _tell(unit: Unit, told: str, file: File, item: Any) -> bool:
+    """Give the unit this item as the property *told*, if it has another; return whether it had another."""
+    if isinstance(item, frozenset):
+        return unit.set_numbers(told, item)
+    if not isinstance(item, Quota):
+        return unit.set_number(told, INFINITY if item is None else file.values.in_file(item))
+    if item.quota_us is None:
+        return unit.set_number(told, INFINITY)
+    had_another = unit.set_number(told, -(-item.quota_us * _SECOND // item.period_us))  # rounded up
+    if item.period_us != _PERIOD:
+        had_another = unit.set_number("CPUQuotaPeriodUSec", item.period_us) or had_another
+    return had_another
 
 
-def _form(knob: Knob, place: Place) -> KnobForm:
-    """Return the knob's form in the hierarchy's version; raise CgroupError if that has no such knob."""
-    form = knob.forms.get(place.mount.version)
-    if form is None:
+def _check_kept(file: File, level: str, version: int, items: Items) -> None:
+    """Raise CgroupError unless the cgroup has what was just written."""
+    now = file.read(level)
+    if not all(file.values.kept(now.get(key), item) for key, item in items.items()):
         raise CgroupError(
-            f"{place.directory} has no {knob.name}: cgroup v{place.mount.version} has nothing that does the same; "
-            f"expected a node with cgroup v{3 - place.mount.version} for {knob.controller}"
+            f"{level}/{file.name} has {described(file.values.value(now))} right after it was given "
+            f"{described(file.values.value(items))}: expected that it stays"
         )
-    return form
+
+
+def _file(knob: Knob, place: Place) -> File:
+    """Return the knob's file in the hierarchy's version; raise CgroupError if that has no such knob."""
+    version = place.mount.version
+    if version not in knob.files:
+        raise CgroupError(
+            f"{place.directory} has no {knob.name}: cgroup v{version} has nothing that does the same; "
+            f"expected a node with cgroup v{3 - version} for {knob.controller}"
+        )
+    return knob.files[version]
 
 
 def _levels(knob: Knob, place: Place) -> list[str]:
     """Return the directories that count for this knob, outer first."""
-    levels = place.levels(_form(knob, place).file)
+    levels = place.levels(_file(knob, place).name)
     if knob.level == INNER:
         return levels[-1:]
     return levels[:1] if knob.level == SCOPE else levels
-
-
-def _together(knob: Knob, values: list[Any]) -> Any:
-    """Return what the values of the scope and of crun's child are together."""
-    value = values[0]
-    for inner in values[1:]:
-        value = knob.kind.least(value, inner)
-    return value
-
-
-def _set_of(version: int, levels: list[str], name: str) -> frozenset[int]:
-    return next((found for level in reversed(levels) if (found := cpuset.own(level, version, name))), frozenset())
 
 
 class _NoKnobError(CgroupError):
     """The cgroup exists, and has no such knob."""
 
 
-def _read(knob: Knob, form: KnobForm, level: str, place: Place) -> Any:
-    try:
-        return form.read(level)
-    except AbsentFileError as absent:
-        raise _NoKnobError(f"{absent} does not exist: {_why_absent(knob, level, place.mount.version)}") from absent
+def _read(knob: Knob, place: Place) -> list[Items]:
+    """Return the items of each level."""
+    file, found = _file(knob, place), []
+    for level in _levels(knob, place):
+        try:
+            if knob.level == SETS:
+                found.append({"": cpuset.own(level, place.mount.version, knob.name)})
+            else:
+                found.append(file.read(level))
+        except AbsentFileError as absent:
+            raise _NoKnobError(
+                f"{absent} does not exist: {_why_absent(knob, level, place.mount.version)}"
+            ) from absent
+    return found
+
+
+def _together(knob: Knob, found: list[Items]) -> Items:
+    """Return what the items of the scope and of crun's child are together."""
+    if knob.level == SETS:
+        return next((items for items in reversed(found) if items[""]), found[0])
+    outer, *inner = found
+    for items in inner:
+        outer = {key: knob.values.tightest(outer.get(key), items.get(key)) for key in outer | items}
+    return outer
 
 
 def _why_absent(knob: Knob, level: str, version: int) -> str:

@@ -1,74 +1,293 @@
-"""The kernel's knobs, each with its files, its values and its source, by its name in cgroup v2.
-
-This is the one home of these names; docs/cgroups.md shows the table, and a test compares the two. ``cpu.bvt_warp_ns``
-is a name of v1, and of kernels of Alibaba Cloud Linux and Anolis OS.
+"""The kernel's knobs, a row for each, by its name in cgroup v2. docs/cgroups.md shows them; a test compares the two.
 
 What v1 lacks is not put in place of anything: ``memory.soft_limit_in_bytes`` only says what is reclaimed first when
 the whole machine is short of memory, which neither protects (``memory.low``) nor throttles (``memory.high``), and
 ``memory.oom_control`` turns the OOM killer off, where ``memory.oom.group`` makes it kill more.
 
-Sources (of the bounds): the kernel's ``Documentation/admin-guide/cgroup-v2.rst``, ``cgroup-v1/*.rst``,
-``scheduler/sched-bwc.rst``; ``kernel/sched/core.c``, ``kernel/cgroup/pids.c`` (PIDS_MAX), ``mm/hugetlb_cgroup.c``.
+Sources: the kernel's ``Documentation/admin-guide/cgroup-v2.rst``; ``cgroup-v1/memory.rst`` (memsw counts memory and
+swap, and limits no less than memory alone); ``cgroup-v1/blkio-controller.rst`` (0 removes a rule);
+``block/bfq-iosched.rst``; ``scheduler/sched-bwc.rst``; for bounds ``kernel/sched/core.c``, ``kernel/cgroup/pids.c``
+(PIDS_MAX) and ``block/blk-throttle.c``. Properties: ``systemd.resource-control(5)``, and systemd's
+``src/core/cgroup.c`` for v1. ``cpu.bvt_warp_ns`` is of kernels of Alibaba Cloud Linux and Anolis OS:
+https://www.alibabacloud.com/help/en/alinux/user-guide/group-identity-feature
 """
+
+# ruff: noqa: D102 -- the base class describes the methods
 
 from __future__ import annotations
 
 import errno
 import os
 
-from . import conversion, cpuset, hugetlb
+from . import conversion, cpuset, knobs, quota
 from .cpulist import MAX_CPU
-from .errors import KnobValueError, described, quoted
-from .knob_devices import DeviceKind, DeviceLatency, DeviceLimits, DeviceWeights, LimitsKind
-from .knob_forms import OneFile, QuotaFiles
-from .knob_forms_v1 import (
-    MEMORY,
-    MEMORY_AND_SWAP,
-    MEMORY_HINTS,
-    BlkioWeights,
-    Converted,
-    MemoryLimit,
-    SwapLimit,
-    Throttles,
-)
-from .knob_kinds import BytesKind, CountKind, FlagKind, PercentKind, QuotaKind, SetKind, WordKind
-from .knob_row import BOTH, COUNT, INNER, LIMIT, SCOPE, SETS, Knob, shown
+from .errors import CgroupError, KnobValueError, described, quoted
+from .knob_values import ByDevice, Flag, Numbers, Quotas, Values
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .knob_values import Items
+
+SCOPE, LIMIT, BOTH, SETS, INNER = "scope", "limit", "both", "sets", "inner"
+"""What is read and written where crun made a child of the scope.
+
+- ``scope``: the scope's. For what counts among siblings (weights), for all below (oom.group), and what is counted.
+- ``limit``: written to the scope, and to the child if it has a limit of its own; the tightest is read.
+- ``both``: written to both, since the child has only what it has itself (protections, boosts); the lesser is read.
+- ``sets``: as :meth:`nri.cgroups.Cgroup.set_cpus` and ``cpus`` do.
+- ``inner``: only read, from the child: what is in effect.
+"""
+
+PAGE = os.sysconf("SC_PAGE_SIZE")
 MAX_NODE = 1023
 """The greatest memory node: MAX_NUMNODES is at most 1024 (CONFIG_NODES_SHIFT)."""
 
+MEMORY_V1, BOTH_V1 = "memory.limit_in_bytes", "memory.memsw.limit_in_bytes"
 
-PAGE = os.sysconf("SC_PAGE_SIZE")
 
-_BANDWIDTH = "CONFIG_CFS_BANDWIDTH"
-_UCLAMP = "Linux 5.4 with CONFIG_UCLAMP_TASK_GROUP"
-_MEMCG = "CONFIG_MEMCG"
-_CPUSETS = "CONFIG_CPUSETS"
+class AbsentFileError(Exception):
+    """A file of a knob that the cgroup does not have; its path."""
+
+
+def text_of(path: str) -> str:
+    """Return the text of a file in a cgroup. Raise AbsentFileError if the cgroup does not have it."""
+    text = knobs.read_optional(path)
+    if text is None:
+        raise AbsentFileError(path)
+    return text
+
+
+class File:
+    """A file in which a version of the hierarchy has a knob; its subclasses are knobs with several.
+
+    :param told: the property of a unit of systemd's that has the same; "" for none.
+    :param hints: the reasons for the kernel's errors, by errno.
+    """
+
+    __slots__ = ("hints", "name", "told", "values")
+
+    def __init__(self, name: str, values: Values, told: str = "", hints: Mapping[int, str] | None = None) -> None:
+        self.name, self.values, self.told, self.hints = name, values, told, hints or {}
+
+    def names(self) -> tuple[str, ...]:
+        """Return the names of the files, for people."""
+        return (self.name,)
+
+    def read(self, directory: str) -> Items:
+        """Return the items in a cgroup. Raise AbsentFileError if the cgroup does not have the file."""
+        return self._parsed(directory, self.name, self.values)
+
+    def steps(self, directory: str, items: Items, before: Items) -> list[tuple[str, str]]:
+        """Return what is written to which files, in this order, for *items* in place of *before*."""
+        if isinstance(self.values, ByDevice):  # the kernel takes one device a write(2)
+            return [(self.name, line) for line in self.values.lines(items)]
+        return [(self.name, self.values.word(items[""]))]
+
+    def _parsed(self, directory: str, name: str, values: Values) -> Items:
+        text = text_of(f"{directory}/{name}")
+        try:
+            return values.parse(text)
+        except ValueError as error:
+            raise CgroupError(
+                f"{directory}/{name} holds {quoted(text)}: expected the kernel's text for {values.expected}"
+            ) from error
+
+
+class QuotaFiles(File):
+    """The CFS quota: one file in v2, two in v1; see :mod:`nri.cgroups.quota`."""
+
+    __slots__ = ("_version",)
+
+    def __init__(self, version: int, values: Quotas) -> None:
+        super().__init__(quota.KNOB[version], values, "CPUQuotaPerSecUSec", quota.HINTS)
+        self._version = version
+
+    def names(self) -> tuple[str, ...]:
+        return (self.name,) if self._version == 2 else (self.name, quota.PERIOD_V1)
+
+    def read(self, directory: str) -> Items:
+        text_of(f"{directory}/{self.name}")
+        return {"": quota.read(directory, self._version)}
+
+    def steps(self, directory: str, items: Items, before: Items) -> list[tuple[str, str]]:
+        return quota.steps(self._version, items[""], before[""])
+
+
+class MemoryLimitV1(File):
+    """The memory's limit. v1 limits memory and swap together, so that limit moves along: the swap's own stays."""
+
+    __slots__ = ()
+
+    def names(self) -> tuple[str, ...]:
+        return (self.name, BOTH_V1)
+
+    def steps(self, directory: str, items: Items, before: Items) -> list[tuple[str, str]]:
+        value, had = items[""], before[""]
+        steps = [(self.name, self.values.word(value))]
+        if knobs.exists(f"{directory}/{BOTH_V1}"):  # a kernel without swap accounting has no such file
+            both = self._parsed(directory, BOTH_V1, self.values)[""]
+            if both is not None:
+                moved = None if value is None or had is None else value + max(both - had, 0)
+                # The kernel refuses a limit of the memory above that of both, at any moment.
+                steps.insert(0 if moved is None or moved > both else 1, (BOTH_V1, self.values.word(moved)))
+        return steps
+
+
+class SwapLimitV1(File):
+    """The swap's limit: memory and swap together, less the memory. Without a limit of the memory there is none."""
+
+    __slots__ = ()
+
+    def names(self) -> tuple[str, ...]:
+        return (f"{self.name} - {MEMORY_V1}",)
+
+    def read(self, directory: str) -> Items:
+        both, memory = super().read(directory)[""], self._memory(directory)
+        return {"": None if both is None or memory is None else max(both - memory, 0)}
+
+    def steps(self, directory: str, items: Items, before: Items) -> list[tuple[str, str]]:
+        value, memory = items[""], self._memory(directory)
+        if value is not None and memory is None:
+            raise CgroupError(
+                f"{directory}/{self.name} cannot limit swap to {value} bytes: in v1 it limits memory and swap "
+                f"together, and {MEMORY_V1} is unlimited; expected memory.max to be set before memory.swap.max"
+            )
+        return [(self.name, self.values.word(None if value is None or memory is None else memory + value))]
+
+    def _memory(self, directory: str) -> int | None:
+        limit: int | None = self._parsed(directory, MEMORY_V1, self.values)[""]
+        return limit
+
+
+class DeviceFilesV1(File):
+    """Numbers by device, in a file for each of their keys; 0 removes one. *default* is the file for all others."""
+
+    __slots__ = ("_default", "_devices", "_files", "_lines")
+
+    def __init__(self, values: ByDevice, files: dict[str, str], default: str = "", told: str = "") -> None:
+        super().__init__(default or next(iter(files.values())), values, told, DEVICE_HINTS)
+        self._devices, self._default, self._files = values, default, files
+        self._lines = {
+            key: ByDevice({"": values.numbers[key]}, "lines of 'MAJOR:MINOR N'", default=bool(default))
+            for key in files
+        }
+
+    def names(self) -> tuple[str, ...]:
+        return (*filter(None, [self._default]), *self._files.values())
+
+    def read(self, directory: str) -> Items:
+        found: Items = {}
+        for key, file in self._files.items():
+            if self._default and not knobs.exists(f"{directory}/{file}"):
+                continue
+            for device, item in self._parsed(directory, file, self._lines[key]).items():
+                if self._devices.has_one:
+                    found[device] = item
+                else:
+                    found = self._devices.items({device: None}) | found | {f"{device} {key}": item}
+        if self._default:
+            found |= self._parsed(directory, self._default, self.values)
+        return found
+
+    def steps(self, directory: str, items: Items, before: Items) -> list[tuple[str, str]]:
+        steps = []
+        for item, limit in items.items():
+            word = "0" if limit is None else self._devices.of(item).word(limit)
+            device, _, key = item.partition(" ")
+            if device != "default":
+                text_of(f"{directory}/{self._files[key]}")
+            steps.append((self._default, word) if device == "default" else (self._files[key], f"{device} {word}"))
+        return steps
+
+
+class Knob:
+    """One knob.
+
+    :ivar controller: its name in v2.
+    :ivar values: those that it takes.
+    :ivar level: which of a scope and crun's child is meant, such as :data:`LIMIT`.
+    :ivar files: where it is, by version of the hierarchy; a version without it is missing.
+    :ivar needs: what a kernel must have for it.
+    :ivar can_be_written: False for what the kernel only shows.
+    """
+
+    __slots__ = ("can_be_written", "controller", "files", "level", "name", "needs", "values")
+
+    def __init__(
+        self,
+        name: str,
+        level: str,
+        values: Values,
+        needs: str,
+        *,
+        v1: File | str = "",
+        v2: File | None = None,
+        told: str = "",
+        hints: Mapping[int, str] | None = None,
+        can_be_written: bool = True,
+    ) -> None:
+        """Take a knob that v2 has in the file *name*; *v1* names a file with the same text, *told* v2's property."""
+        self.name, self.level, self.values, self.needs = name, level, values, needs
+        self.controller = name.partition(".")[0]
+        self.files = {2: v2 or File(name, values, told, hints)}
+        if v1:
+            self.files[1] = v1 if isinstance(v1, File) else File(v1, values, "", hints)
+        self.can_be_written = can_be_written
+
+
+def _shown(name: str, v1: str, needs: str, values: Values | None = None) -> Knob:
+    return Knob(name, INNER if values else SCOPE, values or Values(), needs, v1=v1, can_be_written=False)
+
+
+DEVICE_HINTS = {
+    errno.ENODEV: "there is no such block device",
+    errno.EOPNOTSUPP: "the I/O scheduler of this device, or this kernel, does not support it",
+    errno.ERANGE: "the kernel does not accept this number",
+    errno.EINVAL: "the kernel does not accept this value, or not for this device",
+}
 _IDLE = {errno.EINVAL: "a cgroup whose cpu.idle is set has no weight"}
-_BURST = {errno.EINVAL: "cpu.max.burst may not be above the quota of cpu.max"}
-_CLAMP = {errno.EINVAL: "the kernel does not accept this percentage"}
+_BURST = {
+    errno.EINVAL: "cpu.max.burst may not be above the quota of cpu.max, nor the quota below it afterwards, also when "
+    "the runtime changes it; raise the quota first, and lower the burst first"
+}
+_MEMORY_HINTS = {
+    errno.EBUSY: "the cgroup uses more than that, and the kernel could not reclaim enough",
+    errno.EINVAL: f"in v1 {MEMORY_V1} may not be above {BOTH_V1}",
+}
 
-_WEIGHT = CountKind(1, 10000)
-_NICE = CountKind(-20, 19)
-_SHARES = CountKind(conversion.MIN_SHARES, conversion.MAX_SHARES)
-_MICROSECONDS = CountKind(0, QuotaKind.MAX_QUOTA_US, unit="a number of microseconds")
-_PIDS = CountKind(0, 4194304, "max")
-_BYTES = {version: BytesKind(PAGE, version) for version in (1, 2)}
-_QUOTA, _PERCENT, _FLAG = QuotaKind(), PercentKind(), FlagKind()
-_CPUS, _NODES = SetKind("CPUs", MAX_CPU), SetKind("memory nodes", MAX_NODE)
-_PARTITION = WordKind("member", "root", "isolated")
-_IO_WEIGHT = DeviceKind("weights", 1, 10000, default=True)
-_BFQ_WEIGHT = DeviceKind("weights", 1, 1000, default=True)
-_IO_LATENCY = DeviceKind("microseconds", 1, 2**32 - 1)
-_IO_LIMITS = LimitsKind()
+_FAIR, _MEMCG, _CPUSETS, _PIDS = "CONFIG_FAIR_GROUP_SCHED", "CONFIG_MEMCG", "CONFIG_CPUSETS", "CONFIG_CGROUP_PIDS"
+_BFQ = "CONFIG_BFQ_GROUP_IOSCHED and the module bfq"
+_BYTES, _BYTES_V1 = (Values(none=none, unit="a number of bytes", step=PAGE) for none in ("max", "-1"))
+_SHARES = Values(1, 10000, convert=(conversion.weight_of_shares, conversion.shares_of_weight))
+_TASKS = Values(0, 4194304, "max")
+_QUOTAS, _CPUS, _NODES = Quotas(), Numbers("CPUs", MAX_CPU), Numbers("memory nodes", MAX_NODE)
+_WEIGHT_V1 = Values(1, 10000, convert=(conversion.io_weight_of_blkio, conversion.blkio_of_io_weight))
+_OPERATIONS = Values(1, 2**32 - 2)  # one more is UINT_MAX, which the kernel takes for no limit
+_IO_LIMITS = ByDevice(
+    {
+        "rbps": Values(1, 2**64 - 2),
+        "wbps": Values(1, 2**64 - 2),
+        "riops": _OPERATIONS,
+        "wiops": _OPERATIONS,
+    },
+    "a dict such as {'8:0': {'rbps': 1048576, 'wiops': None}}: rbps and wbps from 1 to 2**64 - 2, riops and "
+    "wiops from 1 to 2**32 - 2, or None for no limit",
+)
 
 
-def _same(weight: int) -> int:
-    return weight
+def _weights(high: int, numbers: Values | None = None) -> ByDevice:
+    return ByDevice(
+        {"": numbers or Values(1, high)},
+        f"a dict such as {{'default': 100, '8:0': 200}}, weights from 1 to {high}, "
+        "or None for none of a device's own",
+        default=True,
+    )
 
 
-def _memory(name: str, level: str, needs: str = _MEMCG) -> Knob:
-    return Knob(name, _BYTES[2], level, OneFile(name, _BYTES[2]), needs=needs)
+def _bfq(values: ByDevice, told: str = "") -> File:
+    return DeviceFilesV1(values, {"": "blkio.bfq.weight_device"}, "blkio.bfq.weight", told)
 
 
 TABLE = {
@@ -76,143 +295,100 @@ TABLE = {
     for knob in (
         Knob(
             "cpu.weight",
-            _WEIGHT,
             SCOPE,
-            OneFile("cpu.weight", _WEIGHT, _IDLE),
-            Converted("cpu.shares", _SHARES, conversion.weight_of_shares, conversion.shares_of_weight, _IDLE),
-            needs="CONFIG_FAIR_GROUP_SCHED",
+            Values(1, 10000),
+            _FAIR,
+            told="CPUWeight",
+            hints=_IDLE,
+            v1=File("cpu.shares", _SHARES, "CPUShares", _IDLE),
         ),
-        Knob(
-            "cpu.weight.nice",
-            _NICE,
-            SCOPE,
-            OneFile("cpu.weight.nice", _NICE, _IDLE),
-            needs="CONFIG_FAIR_GROUP_SCHED",
-        ),
-        Knob("cpu.max", _QUOTA, LIMIT, QuotaFiles(_QUOTA, 2), QuotaFiles(_QUOTA, 1), needs=_BANDWIDTH),
+        Knob("cpu.weight.nice", SCOPE, Values(-20, 19), _FAIR, hints=_IDLE),
+        Knob("cpu.max", LIMIT, _QUOTAS, "CONFIG_CFS_BANDWIDTH", v2=QuotaFiles(2, _QUOTAS), v1=QuotaFiles(1, _QUOTAS)),
         Knob(
             "cpu.max.burst",
-            _MICROSECONDS,
             BOTH,
-            OneFile("cpu.max.burst", _MICROSECONDS, _BURST),
-            OneFile("cpu.cfs_burst_us", _MICROSECONDS, _BURST),
-            needs=f"Linux 5.14 with {_BANDWIDTH}",
-            source="scheduler/sched-bwc.rst",
+            Values(0, quota.MAX_QUOTA_US, unit="a number of microseconds"),
+            "Linux 5.14 with CONFIG_CFS_BANDWIDTH",
+            v1="cpu.cfs_burst_us",
+            hints=_BURST,
         ),
-        Knob("cpu.idle", _FLAG, SCOPE, OneFile("cpu.idle", _FLAG), OneFile("cpu.idle", _FLAG), needs="Linux 5.15"),
-        *(
-            Knob(
-                name, _PERCENT, level, OneFile(name, _PERCENT, _CLAMP), OneFile(name, _PERCENT, _CLAMP), needs=_UCLAMP
-            )
-            for name, level in (("cpu.uclamp.min", BOTH), ("cpu.uclamp.max", LIMIT))
-        ),
+        Knob("cpu.idle", SCOPE, Flag(), "Linux 5.15", v1="cpu.idle"),
         Knob(
             "cpu.bvt_warp_ns",
-            CountKind(-2, 2),
             BOTH,
-            OneFile("cpu.bvt_warp_ns", CountKind(-2, 2)),
-            OneFile("cpu.bvt_warp_ns", CountKind(-2, 2)),
-            needs="a kernel of Alibaba Cloud Linux or Anolis OS, with kernel.sched_group_identity_enabled",
-            source="https://www.alibabacloud.com/help/en/alinux/user-guide/group-identity-feature",
+            Values(-2, 2),
+            "a kernel of Alibaba Cloud Linux or Anolis OS, with kernel.sched_group_identity_enabled",
+            v1="cpu.bvt_warp_ns",
         ),
-        Knob("cpuset.cpus", _CPUS, SETS, OneFile(cpuset.KNOB, _CPUS), OneFile(cpuset.KNOB, _CPUS), needs=_CPUSETS),
-        Knob(
-            cpuset.MEMORY_NODES,
-            _NODES,
-            SETS,
-            OneFile(cpuset.MEMORY_NODES, _NODES),
-            OneFile(cpuset.MEMORY_NODES, _NODES),
-            needs=_CPUSETS,
-        ),
-        Knob(
-            "cpuset.cpus.partition",
-            _PARTITION,
-            SCOPE,
-            OneFile("cpuset.cpus.partition", _PARTITION),
-            needs="Linux 5.0, for isolated 6.1",
-        ),
-        shown(
-            cpuset.EFFECTIVE[2],
-            _CPUS,
-            INNER,
-            OneFile(cpuset.EFFECTIVE[1], _CPUS),
-            _CPUSETS,
-        ),
-        shown("cpuset.mems.effective", _NODES, INNER, OneFile("cpuset.effective_mems", _NODES), _CPUSETS),
-        _memory("memory.min", BOTH, "Linux 4.18"),
-        _memory("memory.low", BOTH),
-        _memory("memory.high", LIMIT),
+        Knob("cpuset.cpus", SETS, _CPUS, _CPUSETS, v1=cpuset.KNOB, told="AllowedCPUs"),
+        Knob("cpuset.mems", SETS, _NODES, _CPUSETS, v1=cpuset.MEMORY_NODES, told="AllowedMemoryNodes"),
+        _shown("cpuset.cpus.effective", cpuset.EFFECTIVE[1], _CPUSETS, _CPUS),
+        _shown("cpuset.mems.effective", "cpuset.effective_mems", _CPUSETS, _NODES),
+        Knob("memory.min", BOTH, _BYTES, "Linux 4.18", told="MemoryMin"),
+        Knob("memory.low", BOTH, _BYTES, _MEMCG, told="MemoryLow"),
+        Knob("memory.high", LIMIT, _BYTES, _MEMCG, told="MemoryHigh"),
         Knob(
             "memory.max",
-            _BYTES[2],
             LIMIT,
-            OneFile("memory.max", _BYTES[2], MEMORY_HINTS),
-            MemoryLimit(MEMORY, _BYTES[1], MEMORY_HINTS),
-            needs=_MEMCG,
+            _BYTES,
+            _MEMCG,
+            told="MemoryMax",
+            hints=_MEMORY_HINTS,
+            v1=MemoryLimitV1(MEMORY_V1, _BYTES_V1, "MemoryLimit", _MEMORY_HINTS),
         ),
         Knob(
             "memory.swap.max",
-            _BYTES[2],
             LIMIT,
-            OneFile("memory.swap.max", _BYTES[2]),
-            SwapLimit(MEMORY_AND_SWAP, _BYTES[1], MEMORY_HINTS),
-            needs="CONFIG_SWAP, and swapaccount=1 on kernels that count no swap by default",
+            _BYTES,
+            "CONFIG_SWAP, and swapaccount=1 on kernels that count no swap by default",
+            told="MemorySwapMax",
+            v1=SwapLimitV1(BOTH_V1, _BYTES_V1, "", _MEMORY_HINTS),
         ),
-        Knob("memory.oom.group", _FLAG, SCOPE, OneFile("memory.oom.group", _FLAG), needs="Linux 4.19"),
-        shown("memory.current", COUNT, SCOPE, OneFile("memory.usage_in_bytes", COUNT), _MEMCG),
-        shown("memory.peak", COUNT, SCOPE, OneFile("memory.max_usage_in_bytes", COUNT), "Linux 5.19"),
-        shown("memory.swap.current", COUNT, SCOPE, None, "CONFIG_SWAP"),
+        Knob("memory.oom.group", SCOPE, Flag(), "Linux 4.19"),
+        _shown("memory.current", "memory.usage_in_bytes", _MEMCG),
+        _shown("memory.peak", "memory.max_usage_in_bytes", "Linux 5.19"),
+        _shown("memory.swap.current", "", "CONFIG_SWAP"),
         Knob(
             "io.weight",
-            _IO_WEIGHT,
             SCOPE,
-            DeviceWeights("io.weight", _IO_WEIGHT),
-            BlkioWeights(
-                _IO_WEIGHT,
-                conversion.io_weight_of_blkio,
-                conversion.blkio_of_io_weight,
-                "blkio.bfq.weight",
-                "blkio.weight",
-            ),
-            needs="CONFIG_BLK_CGROUP_IOCOST, in v1 CONFIG_BFQ_GROUP_IOSCHED",
+            _weights(10000),
+            f"CONFIG_BLK_CGROUP_IOCOST, in v1 {_BFQ}",
+            told="IOWeight",
+            hints=DEVICE_HINTS,
+            v1=_bfq(_weights(10000, _WEIGHT_V1), "BlockIOWeight"),
         ),
-        Knob(
-            "io.bfq.weight",
-            _BFQ_WEIGHT,
-            SCOPE,
-            DeviceWeights("io.bfq.weight", _BFQ_WEIGHT),
-            BlkioWeights(_BFQ_WEIGHT, _same, _same, "blkio.bfq.weight"),
-            needs="CONFIG_BFQ_GROUP_IOSCHED and the module bfq",
-            source="block/bfq-iosched.rst",
-        ),
+        Knob("io.bfq.weight", SCOPE, _weights(1000), _BFQ, hints=DEVICE_HINTS, v1=_bfq(_weights(1000))),
         Knob(
             "io.max",
-            _IO_LIMITS,
             LIMIT,
-            DeviceLimits("io.max", _IO_LIMITS),
-            Throttles(_IO_LIMITS),
-            needs="CONFIG_BLK_DEV_THROTTLING",
+            _IO_LIMITS,
+            "CONFIG_BLK_DEV_THROTTLING",
+            hints=DEVICE_HINTS,
+            v1=DeviceFilesV1(
+                _IO_LIMITS,
+                {
+                    "rbps": "blkio.throttle.read_bps_device",
+                    "wbps": "blkio.throttle.write_bps_device",
+                    "riops": "blkio.throttle.read_iops_device",
+                    "wiops": "blkio.throttle.write_iops_device",
+                },
+            ),
         ),
         Knob(
             "io.latency",
-            _IO_LATENCY,
             SCOPE,
-            DeviceLatency("io.latency", _IO_LATENCY),
-            needs="CONFIG_BLK_CGROUP_IOLATENCY",
+            ByDevice(
+                {"target": Values(1, 2**32 - 1)},
+                "a dict such as {'8:0': 75000}, microseconds from 1 to 2**32 - 1, or None for none of a device's own",
+            ),
+            "CONFIG_BLK_CGROUP_IOLATENCY",
+            hints=DEVICE_HINTS,
         ),
-        Knob(
-            "pids.max",
-            _PIDS,
-            LIMIT,
-            OneFile("pids.max", _PIDS),
-            OneFile("pids.max", _PIDS),
-            needs="CONFIG_CGROUP_PIDS",
-        ),
-        shown("pids.current", COUNT, SCOPE, OneFile("pids.current", COUNT), "CONFIG_CGROUP_PIDS"),
-        shown("pids.peak", COUNT, SCOPE, OneFile("pids.peak", COUNT), "Linux 6.1"),
+        Knob("pids.max", LIMIT, _TASKS, _PIDS, told="TasksMax", v1=File("pids.max", _TASKS, "TasksMax")),
+        _shown("pids.current", "pids.current", _PIDS),
+        _shown("pids.peak", "pids.peak", "Linux 6.1"),
     )
 }
-"""The knobs with a fixed name. Those of huge pages are in :mod:`.hugetlb`."""
 
 
 def find(name: str) -> Knob:
@@ -222,13 +398,12 @@ def find(name: str) -> Knob:
     """
     if not isinstance(name, str):
         raise KnobValueError(f"a knob's name is a text such as memory.high: found {described(name)}")
-    knob = TABLE.get(name) or hugetlb.knob(name)
-    if knob is not None:
-        return knob
+    if name in TABLE:
+        return TABLE[name]
     for other in TABLE.values():
-        if any(name in form.files() for version, form in other.forms.items() if version == 1):
+        if 1 in other.files and name in other.files[1].names():
             raise KnobValueError(f"{name} is a file of cgroup v1: expected the name that it has here, {other.name}")
     raise KnobValueError(
-        f"there is no knob {quoted(name)}: expected one of {', '.join([*TABLE, *hugetlb.NAMES])}, "
-        "where SIZE is 2MB for example"
+        f"there is no knob {quoted(name)}: expected one of {', '.join(TABLE)}; "
+        "read_text and write_text reach any file"
     )

@@ -24,10 +24,13 @@ _ABSENT = {
     2: "the cgroup.subtree_control of the parent lacks cpu; '+cpu' written there enables it",
 }
 # The reasons behind the errors of kernel/sched/core.c (tg_set_cfs_bandwidth).
-_HINTS = {
-    errno.EINVAL: "in v1 a cgroup may not have more than its parent, nor less than its children; and a quota may not "
-    "be below cpu.max.burst",
+HINTS = {
+    errno.EINVAL: "a quota may not be below cpu.max.burst, which has to be lowered first; and in v1 a cgroup may not "
+    "have more than its parent, nor less than its children",
 }
+
+MAX_QUOTA_US = 2**44 - 1
+"""The kernel's max_cfs_runtime."""
 
 
 class Quota:
@@ -86,18 +89,17 @@ def clear(directory: str, version: int) -> None:
     knobs.write(f"{directory}/{KNOB[version]}", _NONE[version], _ABSENT[version])
 
 
-def assign(directory: str, version: int, quota: Quota, before: Quota) -> None:
-    """Give the cgroup in *directory* this quota and period in place of *before*."""
+def steps(version: int, quota: Quota, before: Quota) -> list[tuple[str, str]]:
+    """Return what is written to which files for this quota and period in place of *before*."""
+    word = _NONE[version] if quota.quota_us is None else str(quota.quota_us)
     if version == 2:
-        word = _NONE[2] if quota.quota_us is None else str(quota.quota_us)
-        knobs.write(f"{directory}/{KNOB[2]}", f"{word} {quota.period_us}", _ABSENT[2], _HINTS)
-        return
-    steps = [(KNOB[1], _NONE[1] if quota.quota_us is None else str(quota.quota_us))]
+        return [(KNOB[2], f"{word} {quota.period_us}")]
+    found = [(KNOB[1], word)]
     if quota.period_us != before.period_us:
         # In between there is the tighter one of both: v1 refuses more than the parent has.
         is_first = quota.quota_us is not None and quota.period_us > before.period_us
-        steps.insert(0 if is_first else 1, (PERIOD_V1, str(quota.period_us)))
-    knobs.write_all(directory, steps, _ABSENT[1], _HINTS)
+        found.insert(0 if is_first else 1, (PERIOD_V1, str(quota.period_us)))
+    return found
 
 
 def _microseconds(word: str, path: str) -> int:

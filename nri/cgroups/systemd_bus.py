@@ -19,8 +19,10 @@ if TYPE_CHECKING:
 
     Value = str | int | bytes | None
 
-TIMEOUT = 1.0
-"""Seconds for all questions of one process. systemd may be busy for longer (a reload), and a runtime waits for us."""
+TIMEOUT = 0.3
+"""Seconds for all questions of one process, on both sockets together. systemd may be busy for longer (a reload), and
+a runtime waits for a chain of plugins, of which several may ask.
+"""
 
 MAX_LINE = 4096
 """Bytes of the answer to the authentication."""
@@ -49,12 +51,14 @@ def connect(run: str) -> Bus:
 
     :raises UntoldError: none of its sockets answers.
     """
-    reasons = []
+    reasons, until = [], time.monotonic() + TIMEOUT
     for name, is_bus in SOCKETS:
         try:
-            return Bus(f"{run}/{name}", is_bus=is_bus)
+            return Bus(f"{run}/{name}", until, is_bus=is_bus)
         except UntoldError as error:
             reasons.append(str(error))
+            if isinstance(error.__cause__, TimeoutError):  # the one that is busy there is busy here
+                break
     raise UntoldError("; ".join(reasons))
 
 
@@ -63,9 +67,9 @@ class Bus:
 
     __slots__ = ("_path", "_rest", "_serial", "_socket", "_until")
 
-    def __init__(self, path: str, *, is_bus: bool) -> None:
-        """Connect to the socket at *path*, and greet the bus if *is_bus*."""
-        self._path, self._serial, self._rest, self._until = path, 0, b"", time.monotonic() + TIMEOUT
+    def __init__(self, path: str, until: float, *, is_bus: bool) -> None:
+        """Connect to the socket at *path*, and greet the bus if *is_bus*; all answers come *until* then."""
+        self._path, self._serial, self._rest, self._until = path, 0, b"", until
         self._socket = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM | _socket.SOCK_CLOEXEC)
         try:
             self._authenticate()
@@ -106,7 +110,7 @@ class Bus:
 
     def _authenticate(self) -> None:
         try:
-            self._socket.settimeout(TIMEOUT)
+            self._wait()
             self._socket.connect(self._path)
             identity = str(os.geteuid()).encode().hex()
             self._socket.sendall(b"\0AUTH EXTERNAL " + identity.encode() + b"\r\n")
@@ -144,14 +148,17 @@ class Bus:
                 return message
 
     def _receive(self) -> None:
-        left = self._until - time.monotonic()
-        if left <= 0:
-            raise TimeoutError
-        self._socket.settimeout(left)
+        self._wait()
         data = self._socket.recv(4096)
         if not data:
             raise ConnectionResetError("the connection was closed")
         self._rest += data
+
+    def _wait(self) -> None:
+        left = self._until - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        self._socket.settimeout(left)
 
 
 def _hello(serial: int) -> bytes:

@@ -5,8 +5,7 @@ slice's CPUWeight), it may write the others of that controller again, and it tak
 no unit below needs it. So a value of ours is made a property of the unit, for as long as the unit exists.
 
 Sources: ``org.freedesktop.systemd1(5)`` (GetUnitByControlGroup, SetProperties), ``systemd.resource-control(5)``
-(CPUQuota, AllowedCPUs, which is for cgroup v2 only), ``sd_booted(3)``. The properties of the other knobs are in
-:mod:`.unit_properties`.
+(CPUQuota, AllowedCPUs, which is for cgroup v2 only), ``sd_booted(3)``. The table of knobs names their properties.
 """
 
 from __future__ import annotations

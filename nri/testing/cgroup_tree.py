@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nri.cgroups import cpulist
-from nri.testing import kernel_knobs, kernel_rules
+from nri.testing import kernel
 from nri.testing.cgroup_contents import effective_cpus, limits_of, quota_per_second
 from nri.testing.cgroup_files import CgroupFiles, write
 from nri.testing.cgroup_names import CgroupNames
@@ -62,7 +62,7 @@ class CgroupTree:
         self._base = tempfile.mkdtemp(prefix="nri-")  # short: a socket's path has at most 107 bytes
         weakref.finalize(self, shutil.rmtree, self._base, ignore_errors=True)
         top = os.path.abspath(root) if root else f"{self._base}/cgroup"
-        self.files = CgroupFiles(top, kind, cpus, kernel_knobs.INITIAL)
+        self.files = CgroupFiles(top, kind, cpus, _initial())
         self.mountinfo = f"{self._base}/mountinfo"
         write(self.mountinfo, self.files.mountinfo)
         self.run = f"{self._base}/run"
@@ -252,19 +252,26 @@ class CgroupTree:
             self.remove(self._names.split(name)[0])
         directory, knob = os.path.split(path)
         if not os.path.isdir(directory):
-            kernel_rules.refuse(errno.ENODEV)
+            kernel.refuse(errno.ENODEV)
         if number := self._refusals.get(name):
-            kernel_rules.refuse(number)
+            kernel.refuse(number)
         top = self._names.point(path)
         version = 2 if top == self.files.points.get("") else 1
         has_tasks = directory.removeprefix(top) in self._busy
-        at = kernel_rules.KnobSurroundings(directory, top, version, cpulist.parse(self.cpus), has_tasks=has_tasks)
-        content = kernel_knobs.rule_of(knob, version)(text, at)
+        at = kernel.Surroundings(directory, top, version, cpulist.parse(self.cpus), has_tasks=has_tasks)
+        content = kernel.written(knob, text, at)
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"{content}\n".encode(), 0)
         self.writes.append((name, text))
         self._settle()
         return len(data)
+
+
+def _initial() -> dict[str, dict[str, str]]:
+    return {
+        controller: {name: f"{text}\n" for name, text in files.items()}
+        for controller, files in kernel.INITIAL.items()
+    }
 
 
 def _systemd(run: str) -> FakeSystemd:

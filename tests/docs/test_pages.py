@@ -4,8 +4,8 @@ import re
 from pathlib import Path
 
 from nri.adjust.fields import FIELDS, NEVER
-from nri.cgroups import keyed
 from nri.cgroups.knob_table import TABLE as KNOBS
+from nri.cgroups.knob_table import Knob
 from nri.testing.conformance import CHECKS
 from nri.v2.api.events import METHODS
 from nri.v2.api.runtimes import RELEASES
@@ -75,15 +75,23 @@ def test_adjusting_page_has_the_versions_that_apply_each_field() -> None:
     assert releases == [(name, shown(first), shown(nri)) for name in RELEASES for first, nri in RELEASES[name]]
 
 
-def test_cgroups_page_has_the_knobs_and_the_statistics() -> None:
-    header = "| name | value | files of v1 | property of a unit | crun's child | needs | source |"
-    named = [(row[0], row[2]) for row in rows("cgroups.md", header)]
-    files = {name: knob.forms[1].files() if 1 in knob.forms else () for name, knob in KNOBS.items()}
-    expected = [(f"`{name}`", ", ".join(f"`{file}`" for file in files[name]) or "none") for name in files]
-    assert named[: len(expected)] == expected
-    assert rows("cgroups.md", "| name | file of v2 | file of v1 |") == [
-        [f"`{name}`", *(f"`{files[version]}`" if version in files else "none" for version in (2, 1))]
-        for name, files in keyed.FILES.items()
+def test_cgroups_page_has_the_knobs() -> None:
+    def told(knob: Knob) -> str:
+        by_version = {version: file.told for version, file in sorted(knob.files.items(), reverse=True) if file.told}
+        if len(set(by_version.values())) == 1 and by_version.keys() == {1, 2}:
+            return by_version[2]
+        return ", ".join(f"{name} (v{version})" for version, name in by_version.items()) or "none"
+
+    assert rows("cgroups.md", "| name | value | files of v1 | property of a unit | crun's child | needs |") == [
+        [
+            f"`{knob.name}`",
+            ("" if knob.can_be_written else "only read: ") + knob.values.expected,
+            ", ".join(f"`{file}`" for file in (knob.files[1].names() if 1 in knob.files else ())) or "none",
+            told(knob),
+            knob.level,
+            knob.needs,
+        ]
+        for knob in KNOBS.values()
     ]
 
 

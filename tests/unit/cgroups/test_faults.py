@@ -28,7 +28,6 @@ VALUES: dict[str, Any] = {
     "io.weight": {"default": 9, "8:0": 7},
     "io.max": {"8:0": {"rbps": 1, "wiops": 2}},
     "pids.max": 5,
-    "hugetlb.2MB.max": 0,
 }
 CPU_ACTIONS: dict[str, Callable[[Cgroup], object]] = {
     "cpu_quota": Cgroup.cpu_quota,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from nri.cgroups import CgroupError, GoneError, KnobValueError, Quota, knobs
+from nri.cgroups import CgroupError, GoneError, KnobValueError, Quota
 from nri.cgroups.knob_table import TABLE
 from tests.unit.cgroups.trees import INNER, PATH, SCOPE, V2, Tree
 
@@ -25,12 +25,9 @@ CASES: list[tuple[str, Any, Any, tuple[str, str] | None, tuple[str, str] | None]
     ("cpu.max", Quota(None, 100000), Quota(5000, 100000), ("cpu.cfs_quota_us", "5000"), ("cpu.max", "5000 100000")),
     ("cpu.max.burst", 0, 700, ("cpu.cfs_burst_us", "700"), ("cpu.max.burst", "700")),
     ("cpu.idle", False, True, ("cpu.idle", "1"), ("cpu.idle", "1")),
-    ("cpu.uclamp.min", 0, 12.5, ("cpu.uclamp.min", "12.50"), ("cpu.uclamp.min", "12.50")),
-    ("cpu.uclamp.max", None, 50, ("cpu.uclamp.max", "50.00"), ("cpu.uclamp.max", "50.00")),
     ("cpu.bvt_warp_ns", 0, -1, ("cpu.bvt_warp_ns", "-1"), ("cpu.bvt_warp_ns", "-1")),
     ("cpuset.cpus", frozenset(), frozenset({0, 1, 2}), ("cpuset.cpus", "0-2"), ("cpuset.cpus", "0-2")),
     ("cpuset.mems", frozenset(), frozenset({0}), ("cpuset.mems", "0"), ("cpuset.mems", "0")),
-    ("cpuset.cpus.partition", "member", "isolated", None, ("cpuset.cpus.partition", "isolated")),
     ("memory.min", 0, GIB, None, ("memory.min", str(GIB))),
     ("memory.low", 0, GIB, None, ("memory.low", str(GIB))),
     ("memory.high", None, GIB, None, ("memory.high", str(GIB))),
@@ -38,8 +35,6 @@ CASES: list[tuple[str, Any, Any, tuple[str, str] | None, tuple[str, str] | None]
     ("memory.swap.max", None, 0, None, ("memory.swap.max", "0")),
     ("memory.oom.group", False, True, None, ("memory.oom.group", "1")),
     ("pids.max", None, 100, ("pids.max", "100"), ("pids.max", "100")),
-    ("hugetlb.2MB.max", None, 4 << 20, ("hugetlb.2MB.limit_in_bytes", "4194304"), ("hugetlb.2MB.max", "4194304")),
-    ("hugetlb.2MB.rsvd.max", None, 0, ("hugetlb.2MB.rsvd.limit_in_bytes", "0"), ("hugetlb.2MB.rsvd.max", "0")),
 ]
 
 
@@ -75,7 +70,7 @@ def test_a_knob_is_read_written_left_alone_and_restored(
 
 def test_what_the_kernel_counts_is_read_and_cannot_be_written(tree: Tree) -> None:
     counts = {"memory.current": 4096, "memory.peak": 8192, "pids.current": 1, "pids.peak": 2}
-    for name, value in (counts | {"hugetlb.2MB.current": 0, "hugetlb.2MB.rsvd.current": 0}).items():
+    for name, value in counts.items():
         assert tree.cgroup().read(name) == value
         with pytest.raises(KnobValueError, match="can only be read"):
             tree.cgroup().write(name, 1)
@@ -93,6 +88,32 @@ def test_a_wrong_value_is_refused_before_anything_is_looked_up(tree: Tree) -> No
         tree.cgroup("/nowhere").write("memory.max", "1G")
 
 
+def test_any_file_is_read_and_written_as_text(tree: Tree, written: list[str]) -> None:
+    cgroup = tree.cgroup()
+    assert cgroup.read_text("memory.stat") == tree.get(PATH, "memory.stat")
+    cgroup.write_text("pids.max", "7 of any kind")
+    assert written == ["abc/pids.max 7 of any kind"]
+    with pytest.raises(CgroupError, match=r"pids.none does not exist: the kernel lacks it, its controller is not"):
+        cgroup.read_text("pids.none")
+    with pytest.raises(CgroupError, match=r"to .*pids.none: there is no such file: the kernel lacks it"):
+        cgroup.write_text("pids.none", "1")
+    with pytest.raises(KnobValueError, match=r"^pids.max: found '1٣', expected ASCII$"):
+        cgroup.write_text("pids.max", "1٣")
+    for name in ("", "pids", ".max", "pids.", "../pids.max", "a/pids.max", "pids.max\0"):
+        for call in (partial(cgroup.read_text, name), partial(cgroup.write_text, name, "1")):
+            with pytest.raises(KnobValueError, match=r"is no file of a cgroup: expected a name such as memory.stat$"):
+                call()
+
+
+def test_a_file_of_no_controller_is_in_the_first_hierarchy_and_pressure_in_v2(v2: Tree, v1: Tree) -> None:
+    v2.put(PATH, "cgroup.events", "populated 0\n")
+    v2.put(PATH, "memory.pressure", "some avg10=0.00\n")
+    assert v2.cgroup().read_text("cgroup.events") == "populated 0"
+    assert v2.cgroup().read_text("memory.pressure") == "some avg10=0.00"
+    with pytest.raises(CgroupError, match=r"memory.pressure does not exist"):
+        v1.cgroup().read_text("memory.pressure")
+
+
 # crun's child
 
 
@@ -101,7 +122,6 @@ def test_a_limit_is_the_tightest_and_moves_a_child_that_has_its_own(scoped: Tree
     for name, unit, v1 in (
         ("memory.max", 1 << 20, "memory.limit_in_bytes"),
         ("pids.max", 10, "pids.max"),
-        ("hugetlb.2MB.max", 2 << 20, "hugetlb.2MB.limit_in_bytes"),
     ):
         file = scoped.v1_or_v2(v1, name)
         none = scoped.get(INNER, file)
@@ -144,7 +164,7 @@ def test_memory_nodes_of_a_child_are_a_subset_at_every_step(tmp_path: Path, writ
     tree = Tree(tmp_path, "v1", SCOPE, INNER)
     for path in (SCOPE, INNER):
         tree.put(path, "cpuset.mems", "0\n")
-    assert tree.cgroup(SCOPE).write("cpuset.mems", frozenset({1})) == {0}
+    assert tree.cgroup(SCOPE).write("cpuset.mems", frozenset({1})) == frozenset({0})
     assert written == ["crun-abc.scope/cpuset.mems 0-1", "container/cpuset.mems 1", "crun-abc.scope/cpuset.mems 1"]
 
 
@@ -240,14 +260,6 @@ def test_in_v2_the_missing_controller_is_told_from_the_missing_feature(v2: Tree)
         v2.put(PATH, "cgroup.controllers", f"{listed}\n")
         with pytest.raises(CgroupError, match=rf"memory.high does not exist: {reason}"):
             v2.cgroup().read("memory.high")
-
-
-def test_a_partition_that_the_kernel_does_not_grant_is_an_error(v2: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
-    remark = "isolated invalid (Parent is not a partition root)"
-    monkeypatch.setattr(knobs, "write", lambda *_: v2.put(PATH, "cpuset.cpus.partition", f"{remark}\n"))
-    with pytest.raises(CgroupError, match=r"has 'isolated invalid \(Parent .*right after it was given 'isolated'"):
-        v2.cgroup().write("cpuset.cpus.partition", "isolated")
-    assert v2.cgroup().read("cpuset.cpus.partition") == remark
 
 
 @pytest.mark.parametrize(

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import errno
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from nri.cgroups import CgroupError, knobs
-from nri.cgroups.knob_devices import LIMITS, LimitsKind, flat, nested, parse_latency, parse_limits, parse_weights
+from nri.cgroups.knob_table import TABLE
+from nri.cgroups.knob_values import ByDevice
 from tests.support.system_faults import Failing
 from tests.unit.cgroups.trees import INNER, PATH, SCOPE, Tree
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-NO_LIMITS = dict.fromkeys(LIMITS)
+LIMITS = TABLE["io.max"].values
+assert isinstance(LIMITS, ByDevice)
+NO_LIMITS: dict[str, int | None] = dict.fromkeys(LIMITS.numbers)
 
 
 def test_only_the_weights_that_differ_are_written(v2: Tree, written: list[str]) -> None:
@@ -46,15 +49,6 @@ def test_a_weight_that_v1_cannot_tell_from_its_own_is_left(v1: Tree, written: li
     written.clear()
     assert v1.cgroup().write("io.weight", {"default": 100}) == {"default": 91}
     assert written == []
-
-
-def test_cfqs_file_is_used_where_bfqs_is_missing(v1: Tree, written: list[str]) -> None:
-    for name in ("blkio.bfq.weight", "blkio.bfq.weight_device"):
-        os.rename(v1.file(PATH, name), v1.file(PATH, name.replace("bfq.", "")))
-    v1.cgroup().write("io.weight", {"default": 4950})
-    assert written == ["abc/blkio.weight 500"]
-    with pytest.raises(CgroupError, match=r"bfq.weight does not exist: the kernel lacks it, which needs CONFIG_BFQ"):
-        v1.cgroup().read("io.bfq.weight")
 
 
 def test_only_the_limits_that_differ_are_written(v2: Tree, written: list[str]) -> None:
@@ -103,7 +97,7 @@ def test_a_second_device_that_is_refused_names_the_first(v2: Tree, monkeypatch: 
 
 DEVICE = st.tuples(st.integers(0, 4095), st.integers(0, 1048575)).map(lambda pair: f"{pair[0]}:{pair[1]}")
 LIMIT = st.none() | st.integers(1, 2**32 - 2)
-ALL = st.fixed_dictionaries(dict.fromkeys(LIMITS, LIMIT))
+ALL = st.fixed_dictionaries(dict.fromkeys(NO_LIMITS, LIMIT))
 
 
 @given(st.dictionaries(DEVICE, ALL, max_size=4))
@@ -112,23 +106,14 @@ def test_limits_are_read_as_the_kernel_shows_them(limits: dict[str, dict[str, in
         " ".join([device, *(f"{key}={'max' if one is None else one}" for key, one in each.items())])
         for device, each in limits.items()
     )
-    assert parse_limits(text) == limits
-    assert nested(flat(limits)) == limits
-
-
-@given(st.dictionaries(DEVICE, ALL, max_size=4), st.dictionaries(DEVICE, ALL, max_size=4))
-def test_the_tightest_limits_are_tight_for_both(one: dict[str, Any], other: dict[str, Any]) -> None:
-    both = flat(LimitsKind().least(one, other))
-    for item, limit in both.items():
-        given_ones = [each for each in (flat(one).get(item), flat(other).get(item)) if each is not None]
-        assert limit == min(given_ones, default=None)
-    assert both.keys() == flat(one).keys() | flat(other).keys()
+    assert LIMITS.value(LIMITS.parse(text)) == limits
+    assert LIMITS.value(LIMITS.items(limits)) == limits
 
 
 @given(st.text())
 def test_any_text_is_a_value_or_a_value_error(text: str) -> None:
-    for parse in (parse_weights, parse_limits, parse_latency):
+    for name in ("io.weight", "io.max", "io.latency"):
         try:
-            parse(text)
+            TABLE[name].values.parse(text)
         except ValueError:
             continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -185,6 +186,26 @@ def test_a_systemd_that_does_not_answer_leaves_the_files(
     assert reason in cgroup.untold
 
 
+def test_a_silent_systemd_is_not_asked_again_on_the_other_socket(
+    tree: Tree, systemd: FakeSystemd, cgroup: Cgroup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(systemd_bus, "TIMEOUT", 0.2)
+    with socket.socket(socket.AF_UNIX) as silent, socket.socket(socket.AF_UNIX) as bus:
+        (systemd.run / "systemd/private").unlink()
+        (systemd.run / "dbus").mkdir()
+        for listener, name in ((silent, "systemd/private"), (bus, "dbus/system_bus_socket")):
+            listener.bind(str(systemd.run / name))
+            listener.listen()
+            listener.setblocking(False)
+        tree.limit(CONTAINER, 50000)
+        cgroup.clear_cpu_quota()
+        assert "/systemd/private: no answer after 0.2 s" in cgroup.untold
+        assert "system_bus_socket" not in cgroup.untold
+        silent.accept()[0].close()
+        with pytest.raises(BlockingIOError):
+            bus.accept()
+
+
 def test_a_unit_that_systemd_does_not_know_is_none(systemd: FakeSystemd, cgroup: Cgroup) -> None:
     systemd.fault = "org.freedesktop.systemd1.NoSuchUnit"
     cgroup.clear_cpu_quota()
@@ -303,7 +324,7 @@ def test_a_period_that_is_not_systemds_own_is_told_too(systemd: FakeSystemd, cgr
 
 
 def test_a_knob_without_a_property_is_written_only(systemd: FakeSystemd, cgroup: Cgroup) -> None:
-    for name, value in {"cpu.idle": True, "cpu.uclamp.max": 50, "hugetlb.2MB.max": 0}.items():
+    for name, value in {"cpu.idle": True, "cpu.max.burst": 50}.items():
         cgroup.write(name, value)
         assert cgroup.read(name) == value
     assert systemd.calls == []
