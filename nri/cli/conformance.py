@@ -35,6 +35,10 @@ def _find(binary: str, bin_dirs: tuple[str, ...]) -> str:
 @options.conf(help="Plugin conf for the requests.")
 @click.option("--type", "plugin_type", metavar="TYPE", default="", help="The plugin's type; default: the file name.")
 @click.option("-k", "word", metavar="WORD", default="", help="Only the checks whose id or title contains this.")
+@click.option(
+    "--request", "request_file", metavar="FILE", help="JSON file with what the requests are made of; - for stdin."
+)
+@click.option("--annotation", "annotations", multiple=True, metavar="KEY=VALUE", help="Annotation of every request.")
 @options.seconds("--timeout", default=10.0, help="Time for each run of the plugin.")
 @options.path(
     "--bin-dir", "bin_dirs", multiple=True, default=DEFAULT_BIN_DIRS, metavar="DIR", help="Directory of plugins."
@@ -46,21 +50,24 @@ def conformance(
     conf: Any,
     plugin_type: str,
     word: str,
+    request_file: str | None,
+    annotations: tuple[str, ...],
     timeout: float,
     bin_dirs: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Check that a plugin in any language keeps the contract of docs/spec.md.
 
-    BINARY is an executable, or the type of a plugin in --bin-dir. It is run about 100 times, as this user, with
-    requests about a container that does not exist. A result with an error is a valid answer to most of them. The
-    exit status is 1 if a check of a MUST fails.
+    BINARY is an executable, or the type of a plugin in --bin-dir. It is run some 60 times, as this user, with
+    requests about a container that does not exist; with --request about that container, and the plugin acts on it. A
+    result with an error is a valid answer to most of them. The exit status is 1 if a check of a MUST fails.
 
     \b
     Examples:
       nri conformance ./web
       nri conformance clearcfs --bin-dir ./dist/nri
-      nri conformance ./web --conf '{"cpus": "2-3"}'
+      nri conformance ./web --conf '{"cpus": "2-3"}' --annotation class.example.com=batch
+      nri conformance ./web --request request.json
       nri conformance ./web --json | jq '.checks[] | select(.verdict == "fails")'
     """
     path = _find(binary, bin_dirs)
@@ -71,7 +78,11 @@ def conformance(
     if not checks:
         raise click.UsageError(f"no check has {word!r} in its id or title")
     prepare_process()
-    outcomes = check(path, conf=conf, plugin_type=name, timeout=timeout, checks=checks)
+    request = None if request_file is None else options.read_request(request_file).to_value()
+    more = options.pairs("--annotation", annotations)
+    outcomes = check(
+        path, conf=conf, plugin_type=name, request=request, annotations=more, timeout=timeout, checks=checks
+    )
     conforms = not any(outcome.is_broken for outcome in outcomes)
     if as_json:
         values = [_value(outcome) for outcome in outcomes]

@@ -43,7 +43,7 @@ def wrong(folder: Path, script: str) -> Path:
 
 
 def test_every_check_has_a_plugin_that_it_catches() -> None:
-    assert set(WRONG) == set(BY_ID)
+    assert {name.partition(":")[0] for name in WRONG} == set(BY_ID)
     assert len(BY_ID) == len(CHECKS)
 
 
@@ -54,10 +54,11 @@ def test_the_plugin_that_the_wrong_ones_are_made_of_is_right(folder: Path) -> No
 
 @pytest.mark.parametrize("name", WRONG)
 def test_a_wrong_plugin_is_caught_by_the_check_of_its_fault(name: str, folder: Path) -> None:
-    (caught,) = check(wrong(folder, WRONG[name]), conf=CONF, checks=[BY_ID[name]])
+    by = BY_ID[name.partition(":")[0]]
+    (caught,) = check(wrong(folder, WRONG[name]), conf=CONF, checks=[by])
     assert caught.verdict == FAILS
     assert caught.expected and caught.found
-    assert caught.is_broken == (BY_ID[name].level == MUST)
+    assert caught.is_broken == (by.level == MUST)
 
 
 def test_a_wrong_plugin_is_caught_by_no_other_check(folder: Path) -> None:
@@ -68,7 +69,7 @@ def test_a_wrong_plugin_is_caught_by_no_other_check(folder: Path) -> None:
 
 def test_an_assertion_says_what_was_expected_and_found(folder: Path) -> None:
     with pytest.raises(AssertionError) as raised:
-        assert_conforms(wrong(folder, WRONG["plugin-name"]), conf=CONF)
+        assert_conforms(wrong(folder, WRONG["result-keys: plugin"]), conf=CONF)
     said = str(raised.value)
     assert 'expected "plugin": "class-c"' in said
     assert "found    the string 'other' for \"plugin\" in answer to setup" in said
@@ -84,7 +85,34 @@ def test_a_plugin_may_leave_its_stdin_unread(folder: Path) -> None:
     plugin = wrong(folder, f"[ $# -gt 0 ] || {{ echo usage >&2; exit 2; }}\n{answer}")
     assert_conforms(plugin)
     left = {outcome.check.id for outcome in check(plugin) if "unread" in outcome.found}
-    assert {"empty-stdin", "not-json", "truncated", "wrong-types", "closed-stdin"} <= left
+    assert {"not-json", "truncated", "wrong-types"} <= left
+
+
+WORKING = f"""{BEFORE}
+case $request in *'"class.example.com":"batch"'*) exit 4 ;; esac
+answer "$@\""""
+
+
+def test_a_fault_of_the_branch_that_works_shows_with_its_annotation_or_request(folder: Path) -> None:
+    plugin = wrong(folder, WORKING)
+    annotations = {"class.example.com": "batch"}
+    assert_conforms(plugin)
+    for options in ({"annotations": annotations}, {"request": {"spec": {"annotations": annotations}}}):
+        with pytest.raises(AssertionError, match="exit status 4"):
+            assert_conforms(plugin, **options)
+
+
+def test_a_given_request_keeps_its_container(folder: Path) -> None:
+    given = {"id": "web", "pid": 1, "spec": {"cgroupsPath": "/web"}}
+    plugin = wrong(
+        folder,
+        f"""{BEFORE}case $request in *'"cgroupsPath":"/web"'*) echo "$request" >>"$folder/seen" ;; esac
+answer "$@\"""",
+    )
+    assert_conforms(plugin, request=given)
+    seen = (folder / "seen").read_text()
+    assert '"id":"web"' in seen and '"pid":1' in seen
+    assert '"id":"nri-conformance' not in seen
 
 
 # Plugins that do worse
@@ -102,8 +130,7 @@ def test_a_plugin_that_never_ends_is_killed(folder: Path) -> None:
 def test_one_that_hangs_only_for_bad_requests_is_killed_for_each(folder: Path) -> None:
     plugin = wrong(folder, 'request=$(cat)\n[ -n "$request" ] || sleep 1000\nprintf %s "$request" | right "$@"')
     found = failing(plugin, timeout=1)
-    assert {"empty-stdin", "closed-stdin"} <= set(found)
-    assert "it was killed" in found["empty-stdin"]
+    assert "it was killed" in found["not-json"]
 
 
 def test_when_the_time_for_all_is_over_the_rest_has_failed(folder: Path) -> None:
