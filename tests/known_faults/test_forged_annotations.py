@@ -1,65 +1,17 @@
-"""An annotation that a pod forges must not make an entry hold that was not meant for the pod."""
+"""A plugin that grants something runs only where its condition is known to hold."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.integration.cli.running import process
-from tests.known_faults.node import CONTAINER, CgroupNode
+from tests.support.cgroup_node import CONTAINER, CgroupNode
 from tests.support.host import OCI_CONFIG
 
 if TYPE_CHECKING:
-    from tests.integration.runtime.conftest import Runtime
     from tests.support.host import Host
-
-CRIO = {"io.kubernetes.pod.namespace": "default", "io.kubernetes.container.name": "redis", "qos.class": "ls"}
-"""Annotations that CRI-O writes for a container of the namespace ``default``, and the pod's class."""
-
-FORGED = {
-    "namespace": ({"namespaces": ["kube-system"]}, {"io.kubernetes.cri.sandbox-namespace": "x"}),
-    "sandbox": ({"sandbox": True}, {"io.kubernetes.cri.container-type": "sandbox"}),
-}
-"""A condition, and a pod's annotation that contradicts what the runtime wrote."""
-
-CONTRADICTION = "a pod that contradicts the runtime's annotations makes a plugin run that its condition keeps away"
-
-
-def configure(node: CgroupNode, when: dict[str, Any]) -> None:
-    node.configure({"type": "clearcfs", "when": when, "conf": node.places})
-
-
-def config(**annotations: str) -> dict[str, Any]:
-    """Return the config.json of a container of this node."""
-    return OCI_CONFIG | {"annotations": annotations, "linux": {"cgroupsPath": CONTAINER}}
-
-
-@pytest.mark.parametrize(("when", "forged"), FORGED.values(), ids=FORGED)
-@pytest.mark.xfail(strict=True, raises=AssertionError, reason=CONTRADICTION)
-def test_hook_refuses_a_container_whose_annotations_contradict_each_other(
-    host: Host, when: dict[str, Any], forged: dict[str, str]
-) -> None:
-    node = CgroupNode(host)
-    configure(node, when)
-    host.bundle(config(**CRIO, **forged))
-    ran = process("hook", "create", *host.options, stdin=host.state())
-    assert node.quota() == "50000"
-    assert ran.status != 0
-
-
-@pytest.mark.parametrize(("when", "forged"), FORGED.values(), ids=FORGED)
-@pytest.mark.xfail(strict=True, raises=AssertionError, reason=CONTRADICTION)
-def test_nri_runc_refuses_a_container_whose_annotations_contradict_each_other(
-    runtime: Runtime, when: dict[str, Any], forged: dict[str, str]
-) -> None:
-    node = CgroupNode(runtime.host)
-    configure(node, when)
-    runtime.host.bundle(config(**CRIO, **forged))
-    runtime.exists(status="created")
-    ran = runtime.run("create", "--bundle", "bundle", "web", cwd=runtime.host.root)
-    assert node.quota() == "50000"
-    assert ran.returncode != 0
 
 
 @pytest.mark.xfail(
@@ -69,8 +21,9 @@ def test_nri_runc_refuses_a_container_whose_annotations_contradict_each_other(
 )
 def test_a_plugin_that_lifts_a_limit_is_skipped_where_the_namespace_is_not_known(host: Host) -> None:
     node = CgroupNode(host)
-    configure(node, {"namespaces": ["kube-system"]})
-    host.bundle(config(**{"qos.class": "ls"}))
+    when = {"namespaces": ["kube-system"]}
+    node.configure({"type": "clearcfs", "when": when, "conf": node.places})
+    host.bundle(OCI_CONFIG | {"annotations": {"qos.class": "ls"}, "linux": {"cgroupsPath": CONTAINER}})
     ran = process("hook", "create", *host.options, stdin=host.state())
     assert ran.status == 0, ran.stderr
     assert node.quota() == "50000"

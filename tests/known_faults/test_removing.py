@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.known_faults.node import require
+from tests.support.cgroup_node import require
 from tests.support.installing import BRIDGE, DEPLOY, build, run, sleeper, source, tree
 from tests.support.waiting import wait_until
 

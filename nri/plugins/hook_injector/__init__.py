@@ -19,6 +19,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from nri.plugins.hook_injector.conditions import Question
+    from nri.plugins.hook_injector.hook_files import HookFile
     from nri.types.v1 import Request, Result
 
 DIRS = ["/usr/share/containers/oci/hooks.d", "/etc/containers/oci/hooks.d"]
@@ -56,21 +58,31 @@ class HookInjector(Plugin):
 
 
 def _hooks(request: Request, conf: HookInjectorConf, metadata: dict[str, str]) -> dict[str, list[Any]]:
-    from nri.plugins.hook_injector.conditions import Subject, is_met
+    from nri.plugins.hook_injector.conditions import Subject, decide, question
     from nri.plugins.hook_injector.hook_files import read_dirs
 
     why_not = sample.why_not_allowed(request, "annotations", conf.allow.get("annotations") or False)
     container = Subject(request.spec)
-    hooks: dict[str, list[Any]] = {}
-    names = []
+    asked: list[tuple[str, HookFile, Question]] = []
+    ignored: list[tuple[str, HookFile, Question]] = []
     for path, found in read_dirs(conf.dirs):
         try:
-            if not is_met(found.when, container):
-                continue
+            to_decide = question(found.when, container)
         except NRIError as error:
             raise NRIError(f"{escape(shorten(path, 200))}: {error}") from error
-        if found.when.annotations and why_not:
+        if to_decide is not None:
+            (ignored if found.when.annotations and why_not else asked).append((path, found, to_decide))
+    hooks: dict[str, list[Any]] = {}
+    names = []
+    answers = decide([to_decide for _, _, to_decide in asked + ignored])  # those that cannot count come last
+    for (path, _, _), is_met in zip(ignored, answers[len(asked) :], strict=True):
+        if is_met:
             sample.ignore(metadata, path, why_not)
+    for (path, found, _), is_met in zip(asked, answers, strict=False):
+        if is_met is None:
+            where = f"{escape(shorten(path, 200))}: when.commands"
+            raise NRIError(f"{where}: the request has no spec.process.args; expected a container's command")
+        if not is_met:
             continue
         for stage in found.stages:
             hooks.setdefault(stage, []).append(found.hook.to_value())

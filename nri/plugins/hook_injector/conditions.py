@@ -1,14 +1,16 @@
 """The conditions under which a hook is injected, as podman decides them (``When.Match`` in its pkg/hooks/1.0.0).
 
 Patterns are the operator's, what they are matched with is the pod's. A pattern with repeats inside of repeats can
-take for ever on a text that was made for it. So each condition has little time, and one that takes longer counts as
-met: in this way a pod avoids no hook, and gets none that it could not have by another name.
+take for ever on a text that was made for it, and :mod:`re` cannot be stopped. So a forked process matches, and has
+little time for all of a container's hooks; what it has not decided then counts as met, as does a text that is too
+long to be matched: in this way a pod avoids no hook, and gets none that it could not have by another name.
 """
 
 from __future__ import annotations
 
+import os
 import re
-import signal
+import select
 import time
 
 from nri.errors import NRIError
@@ -17,14 +19,23 @@ from nri.types.gojson import shorten
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from nri.plugins.hook_injector.hook_files import When
     from nri.types.v1 import Spec
 
-SECONDS, SECONDS_OF_ALL = 0.1, 0.5
-"""Time for the patterns of one condition, and of all conditions for one container."""
+    Question = Callable[[], bool | None]
+    """Returns whether a condition is met; None if the container's command is needed, and not known."""
+
+SECONDS = 0.2
+"""Time for all patterns that one container is compared with."""
+
+LONGEST = 4096
+"""Characters of a text that is matched."""
+
+_SIGKILL = 9
+_ANSWERS = {True: b"1", False: b"0", None: b"?"}
 
 _CLASSES = {
     "alnum": "0-9A-Za-z",
@@ -43,10 +54,6 @@ _CLASSES = {
 """The classes of POSIX and Go, which Python lacks, within brackets."""
 
 
-class _TooSlowError(Exception):
-    pass
-
-
 class Subject:
     """What conditions look at of a container."""
 
@@ -57,48 +64,6 @@ class Subject:
         self.command = args[0] if isinstance(args, list) and args and isinstance(args[0], str) else None
         mounts: Any = spec.mounts if spec is not None else None
         self.has_bind_mounts = isinstance(mounts, list) and any(map(_is_bind, mounts))
-        self._left = SECONDS_OF_ALL
-
-    def has(self, key: re.Pattern[str], value: re.Pattern[str]) -> bool:
-        """Return whether an annotation matches two patterns."""
-        texts = self.annotations.items()
-        return self._in_time(lambda: any(key.search(name) and value.search(text) for name, text in texts))
-
-    def runs(self, pattern: re.Pattern[str]) -> bool:
-        """Return whether the first word of the command matches a pattern.
-
-        :raises NRIError: the command is not known.
-        """
-        command = self.command
-        if command is None:
-            raise NRIError("when.commands: the request has no spec.process.args; expected a container's command")
-        return self._in_time(lambda: bool(pattern.search(command)))
-
-    def _in_time(self, is_so: Callable[[], bool]) -> bool:
-        """Return the answer of a function, or True if no time is left for it.
-
-        The engine of :mod:`re` looks for signals while it searches. So this runs in the main thread alone.
-        """
-        started = time.monotonic()
-        armed = [True]
-
-        def stop(*_: object) -> None:
-            if armed:
-                raise _TooSlowError
-
-        former = signal.signal(signal.SIGALRM, stop)
-        before = signal.getitimer(signal.ITIMER_REAL)
-        try:
-            # Within the block: on a busy machine the signal may come before the next line.
-            signal.setitimer(signal.ITIMER_REAL, max(min(SECONDS, self._left), 0.001))
-            return is_so()
-        except _TooSlowError:
-            return True
-        finally:
-            armed.clear()  # a signal that comes now is late
-            signal.setitimer(signal.ITIMER_REAL, *before)
-            signal.signal(signal.SIGALRM, former)
-            self._left -= time.monotonic() - started
 
 
 def _is_bind(mount: Any) -> bool:
@@ -108,11 +73,10 @@ def _is_bind(mount: Any) -> bool:
     return mount.get("type") == "bind" or (isinstance(options, list) and ("bind" in options or "rbind" in options))
 
 
-def is_met(when: When, container: Subject) -> bool:
-    """Return whether all conditions that are given hold.
+def question(when: When, container: Subject) -> Question | None:
+    """Return what is to be decided by patterns; None if a condition without patterns does not hold.
 
     :raises DecodeError: a pattern is not a regular expression.
-    :raises NRIError: the container's command is needed, and not known.
     """
     keys = [
         (_compiled(key, "when.annotations"), _compiled(value, f"when.annotations.{shorten(key)}"))
@@ -122,10 +86,70 @@ def is_met(when: When, container: Subject) -> bool:
     if when.always is False or (
         when.has_bind_mounts is not None and not (when.has_bind_mounts and container.has_bind_mounts)
     ):
-        return False
-    if not all(container.has(key, value) for key, value in keys):
-        return False
-    return not commands or any(map(container.runs, commands))
+        return None
+    if not keys and not commands:
+        return _yes
+
+    def is_met() -> bool | None:
+        texts = container.annotations.items()
+        for key, value in keys:
+            if not any(_search(key, name) and _search(value, text) for name, text in texts):
+                return False
+        if commands and container.command is None:
+            return None
+        return not commands or any(_search(each, container.command or "") for each in commands)
+
+    return is_met
+
+
+def decide(questions: Sequence[Question]) -> list[bool | None]:
+    """Return the answer to each question, in the order in which they are decided while there is time.
+
+    :raises NRIError: no process can be forked.
+    """
+    if all(each is _yes for each in questions):
+        return [True] * len(questions)
+    answers: list[bool | None] = [{b"0": False, b"?": None}.get(each, True) for each in _in_child(questions)]
+    return answers + [True] * (len(questions) - len(answers))
+
+
+def _yes() -> bool:
+    return True
+
+
+def _search(pattern: re.Pattern[str], text: str) -> bool:
+    return len(text) > LONGEST or pattern.search(text) is not None
+
+
+def _in_child(questions: Sequence[Question]) -> list[bytes]:
+    """Return the answers that a process gives in time."""
+    until = time.monotonic() + SECONDS
+    reads, writes = os.pipe()
+    try:
+        pid = os.fork()
+        if pid == 0:
+            try:
+                for each in questions:
+                    os.write(writes, _ANSWERS[each()])
+            finally:
+                os._exit(0)
+    except OSError as error:
+        os.close(reads)
+        raise NRIError(f"no process can be forked to match patterns: {error.strerror}") from error
+    finally:
+        os.close(writes)
+    answers, poll = b"", select.poll()
+    poll.register(reads, select.POLLIN)
+    try:
+        while poll.poll(max(0.0, until - time.monotonic()) * 1000):
+            if not (more := os.read(reads, len(questions))):
+                break
+            answers += more
+    finally:
+        os.close(reads)
+        os.kill(pid, _SIGKILL)
+        os.waitpid(pid, 0)
+    return [answers[place : place + 1] for place in range(len(answers))]
 
 
 def _compiled(pattern: str, where: str) -> re.Pattern[str]:

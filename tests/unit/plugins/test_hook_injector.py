@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
-import signal
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from nri.plugins.hook_injector import DIRS, HookInjector
+from nri.plugins.hook_injector import DIRS, HookInjector, conditions
 from nri.types.v1 import Result
+from tests.support.processes import open_fds
+from tests.support.system_faults import Failing
 from tests.unit.plugins.asking import error, run
 
 if TYPE_CHECKING:
@@ -182,21 +184,26 @@ def test_texts_made_for_a_pattern_avoid_no_hook_and_end_together(hooks: Hooks) -
     assert len(hooks.injected({"x": "a" * 64 + "!"}, process={"args": ["a" * 64 + "!"]})) == 31
 
 
-@pytest.mark.parametrize("when", ["armed", "ended"])
-def test_the_alarm_may_come_at_any_moment(hooks: Hooks, monkeypatch: pytest.MonkeyPatch, when: str) -> None:
-    set_timer = signal.setitimer
+def test_a_hook_that_a_pod_cannot_choose_is_decided_before_those_that_it_could(hooks: Hooks) -> None:
+    hooks.write("a.json", when={"annotations": {".*": "^(a+)+$"}})
+    hooks.write("z.json", when={"commands": ["^no$"]})
+    assert hooks.injected({"x": "a" * 64 + "!"}, allow={}, process={"args": ["yes"]}) == []
+    ignored = hooks.run({"x": "a" * 64 + "!"}, allow={}, process={"args": ["yes"]}).metadata["ignored"]
+    assert "a.json" in ignored
 
-    def interrupted(which: int, seconds: float, interval: float = 0.0) -> tuple[float, float]:
-        former = set_timer(which, seconds, interval)
-        if (0 < seconds < 1) is (when == "armed"):
-            signal.raise_signal(signal.SIGALRM)
-        return former
 
-    monkeypatch.setattr(signal, "setitimer", interrupted)
-    before = signal.getitimer(signal.ITIMER_REAL)[0] > 0, signal.getsignal(signal.SIGALRM)
-    hooks.write("a.json", when={"commands": ["^no$"]})
-    assert hooks.injected(process={"args": ["yes"]}) == (["a.json"] if when == "armed" else [])
-    assert (signal.getitimer(signal.ITIMER_REAL)[0] > 0, signal.getsignal(signal.SIGALRM)) == before
+def test_a_text_that_is_too_long_to_be_matched_counts_as_a_match(hooks: Hooks) -> None:
+    hooks.write("a.json", when={"annotations": {"^note$": "y"}})
+    assert hooks.injected({"note": "x" * 4096}) == []
+    assert hooks.injected({"note": "x" * 4097}) == ["a.json"]
+
+
+def test_without_a_process_to_match_in_no_container_is_created(hooks: Hooks, monkeypatch: pytest.MonkeyPatch) -> None:
+    hooks.write("a.json", when={"commands": ["sh"]})
+    monkeypatch.setattr(conditions, "os", Failing(os, "fork", errno.EAGAIN))
+    before = open_fds()
+    assert "no process can be forked to match patterns: Resource temporarily" in hooks.run().error
+    assert open_fds() == before
 
 
 # What is refused
