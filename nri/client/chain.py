@@ -188,6 +188,8 @@ class Client:
         """Return the plugins that run for ``state``, in order.
 
         :param request: the request, for the conditions of the plugins; without it, those that may run.
+        :raises ChainError: if a condition asks for a fact in which the container contradicts itself, at ``setup`` and
+            ``create``; whatever the plugin's ``failurePolicy``.
         """
         plugins = [plugin for plugin in self.config.plugins if plugin.wants(state)]
         if request is None or all(plugin.when is None for plugin in plugins):
@@ -195,7 +197,12 @@ class Client:
         from nri.client.facts import facts_of  # only for a configuration that has conditions
 
         facts = facts_of(request)
-        return [plugin for plugin in plugins if plugin.when is None or plugin.when.accepts(facts)]
+        plugins = [plugin for plugin in plugins if plugin.when is None or plugin.when.accepts(facts)]
+        for plugin in plugins if facts.contradictions and state in (State.SETUP, State.CREATE) else ():
+            if plugin.when is not None and (found := plugin.when.contradiction(facts)):
+                expected = "expected a container whose annotations agree"
+                raise ChainError([PluginError(plugin.type, f"not run: when: found {found}; {expected}")], ())
+        return plugins
 
     def skipped(self, state: str, request: Request) -> dict[str, str]:
         """Return the plugins whose condition keeps them from running for ``state``, each with the reason."""

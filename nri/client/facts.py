@@ -7,13 +7,15 @@ request itself, of which pods have written a part. So a fact counts here only if
 - CRI-O writes the labels of the kubelet last, as annotations, also over its own (of a sandbox, a pod's annotation
   overrides those that begin with ``io.kubernetes.cri-o.``).
 
-On each runtime a pod can forge what the other one writes. So all that is found must agree; else nothing is known.
+On each runtime a pod can forge what the other one writes. So all that is found must agree: no honest runtime
+contradicts itself, and a chain refuses the container if a condition asks for what is contradicted.
 """
 
 from __future__ import annotations
 
 from nri.client.oci import KIND_KEY, SANDBOX_ID_KEYS
 from nri.config.when import Facts
+from nri.types.gojson import shorten
 from nri.types.v1 import Request
 
 TYPE_CHECKING = False
@@ -47,30 +49,44 @@ def facts_of(request: Request) -> Facts:
         return request.facts()
     annotations = request.spec.annotations if request.spec is not None else None
     told = annotations or {}
+    contradictions: dict[str, str] = {}
     labels = request.labels or None  # hooks have none, and the kubelet labels every pod
     return Facts(
-        namespace=_namespace(labels or {}, told),
+        namespace=_namespace(labels or {}, told, contradictions),
         labels=labels,
         annotations=annotations,
         # A container of containerd's has those of its pod that containerd is configured to hand down.
         has_all_annotations=labels is not None or KIND_KEY not in told,
-        is_sandbox=request.is_sandbox if labels is not None else _is_sandbox(request, told),
+        is_sandbox=request.is_sandbox if labels is not None else _is_sandbox(request, told, contradictions),
+        contradictions=contradictions,
     )
 
 
-def _namespace(labels: Mapping[str, str], annotations: Mapping[str, str]) -> str | None:
+def _namespace(
+    labels: Mapping[str, str], annotations: Mapping[str, str], contradictions: dict[str, str]
+) -> str | None:
     if of_kubelet := labels.get(NAMESPACE_KEYS[1]):
         return of_kubelet
-    found = {annotations[key] for key in NAMESPACE_KEYS if annotations.get(key)}
-    return found.pop() if len(found) == 1 else None
+    found = {key: annotations[key] for key in NAMESPACE_KEYS if annotations.get(key)}
+    namespace: str | None = _agreed("namespace", found, contradictions)
+    return namespace
 
 
-def _is_sandbox(request: Request, annotations: Mapping[str, str]) -> bool | None:
-    """Return whether a container is a sandbox by all that says so; False if nothing does, None if it differs."""
-    ids = [request.sandbox_id, *[annotations.get(key) for key in SANDBOX_ID_KEYS]]
-    found = {id_ == request.id for id_ in ids if id_}
+def _is_sandbox(request: Request, annotations: Mapping[str, str], contradictions: dict[str, str]) -> bool | None:
+    """Return whether a container is a sandbox by all that says so; False if nothing does."""
+    ids = {"the sandbox's id": request.sandbox_id} | {key: annotations.get(key, "") for key in SANDBOX_ID_KEYS}
+    found = {what: id_ == request.id for what, id_ in ids.items() if id_}
     if KIND_KEY in annotations:
-        found.add(annotations[KIND_KEY] == "sandbox")
+        found[KIND_KEY] = annotations[KIND_KEY] == "sandbox"
     if NAME_KEY in annotations:
-        found.add(annotations[NAME_KEY] == "POD")
-    return None if len(found) > 1 else found == {True}
+        found[NAME_KEY] = annotations[NAME_KEY] == "POD"
+    is_sandbox: bool | None = _agreed("is_sandbox", found, contradictions) if found else False
+    return is_sandbox
+
+
+def _agreed(fact: str, found: Mapping[str, Any], contradictions: dict[str, str]) -> Any:
+    """Return what all have found, None if they have found nothing, or contradict each other."""
+    if len(set(found.values())) > 1:
+        contradictions[fact] = " and ".join([shorten(f"{what}: {value}", 100) for what, value in found.items()])
+        return None
+    return next(iter(found.values()), None)

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     class Part(Protocol):
         """One part of a condition."""
 
+        fact: str
+        """The name of the one of :class:`Facts` that it asks for."""
+
         def holds(self, facts: Facts) -> bool | None:
             """Return whether it holds; None if that is not known."""
 
@@ -36,9 +39,18 @@ class Facts:
     :param has_all_annotations: whether an annotation that is not among these does not exist.
     :param is_sandbox: whether it is a pod sandbox.
     :param runtime_handler: the one that the pod names; "" for the runtime's default.
+    :param contradictions: what contradicts itself, by the names of these parameters, which are then None.
     """
 
-    __slots__ = ("annotations", "has_all_annotations", "is_sandbox", "labels", "namespace", "runtime_handler")
+    __slots__ = (
+        "annotations",
+        "contradictions",
+        "has_all_annotations",
+        "is_sandbox",
+        "labels",
+        "namespace",
+        "runtime_handler",
+    )
 
     def __init__(
         self,
@@ -49,10 +61,11 @@ class Facts:
         has_all_annotations: bool = True,
         is_sandbox: bool | None = None,
         runtime_handler: str | None = None,
+        contradictions: Mapping[str, str] | None = None,
     ) -> None:
         self.namespace, self.labels, self.annotations = namespace, labels, annotations
         self.has_all_annotations, self.is_sandbox = has_all_annotations, is_sandbox
-        self.runtime_handler = runtime_handler
+        self.runtime_handler, self.contradictions = runtime_handler, contradictions or {}
 
 
 class Pattern:
@@ -105,17 +118,17 @@ class Texts:
 class _Name:
     """``namespaces`` or ``runtimeHandler``: a name that is one of several."""
 
-    __slots__ = ("_attribute", "_texts", "_what")
+    __slots__ = ("_texts", "_what", "fact")
 
-    def __init__(self, what: str, attribute: str, given: Sequence[str]) -> None:
-        self._what, self._attribute, self._texts = what, attribute, Texts(given)
+    def __init__(self, what: str, fact: str, given: Sequence[str]) -> None:
+        self._what, self.fact, self._texts = what, fact, Texts(given)
 
     def holds(self, facts: Facts) -> bool | None:
-        found = getattr(facts, self._attribute)
+        found = getattr(facts, self.fact)
         return None if found is None else self._texts.match(found)
 
     def why(self, facts: Facts) -> str:
-        found = getattr(facts, self._attribute)
+        found = getattr(facts, self.fact)
         if found is None:
             return f"{self._what} not known"
         return f"{self._what} {_quoted(found)}, expected {self._texts}"
@@ -125,6 +138,8 @@ class _Sandbox:
     """``sandbox``, if it is not ``both``."""
 
     __slots__ = ("_wanted",)
+
+    fact = "is_sandbox"
 
     def __init__(self, wanted: bool) -> None:
         self._wanted = wanted
@@ -143,6 +158,8 @@ class _Value:
     """The rule for one key of ``labels`` or ``annotations``."""
 
     __slots__ = ("_allowed", "_key", "_may_be_there", "_what")
+
+    fact = ""  # no two places have the same label or annotation
 
     def __init__(self, what: str, key: str, rule: Mapping[str, Any]) -> None:
         self._what, self._key = what, key
@@ -227,6 +244,12 @@ class Condition(JSONObject):
             if part.holds(facts) is False:
                 return False
         return True
+
+    def contradiction(self, facts: Facts) -> str:
+        """Return what a part asks for, and the container contradicts itself in; "" for none."""
+        return next(
+            (facts.contradictions[part.fact] for part in self._parts if part.fact in facts.contradictions), ""
+        )
 
     def explain(self, facts: Facts) -> str:
         """Return the reasons of the verdict: the parts that do not hold, or else those that cannot be judged."""
