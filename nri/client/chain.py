@@ -6,7 +6,8 @@ The contract follows Go's ``InvokeWithSandbox``, with these rules:
 - an error stops the chain, except for ``delete``: then every plugin runs, and the errors are reported together;
 - the error of a plugin whose ``failurePolicy`` is ``ignore`` is logged, and the chain goes on;
 - ``create`` and ``delete`` go to every plugin, the other states to the plugins that list them in ``states``; a plugin
-  whose condition (``when``) does not hold for the container gets none of them;
+  whose condition (``when``) does not hold for the container gets none of them, nor one that is known not to act on
+  the state;
 - a plugin of ``setup`` or ``resize`` sees the changes that the plugins before it have asked for, and a result whose
   changes cannot be applied is a failure of its plugin;
 - every plugin has a deadline, and none outlives it.
@@ -191,7 +192,8 @@ class Client:
         :raises ChainError: if a condition asks for a fact in which the container contradicts itself, at ``setup`` and
             ``create``; whatever the plugin's ``failurePolicy``.
         """
-        plugins = [plugin for plugin in self.config.plugins if plugin.wants(state)]
+        acts_on = self.invoker.acts_on
+        plugins = [plugin for plugin in self.config.plugins if plugin.wants(state) and acts_on(plugin.type, state)]
         if request is None or all(plugin.when is None for plugin in plugins):
             return plugins
         from nri.client.facts import facts_of  # only for a configuration that has conditions

@@ -49,6 +49,10 @@ class Invoker:
         """
         raise NotImplementedError
 
+    def acts_on(self, plugin: str, state: str) -> bool:
+        """Return whether the type ``plugin`` is to be run for a state: unless it is known to do nothing."""
+        return True
+
     def run(
         self,
         path: str,

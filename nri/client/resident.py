@@ -86,6 +86,8 @@ class Standing(NamedTuple):
     reason: str = ""
     build: str = ""
     """The version that it reports; "" if it was not asked."""
+    states: frozenset[str] | None = None
+    """Those that a compiled plugin says it acts on; None if that is not known."""
 
 
 class Resident:
@@ -349,6 +351,23 @@ class Residents(DirectInvoker):
         _logger.debug("%s: starting a process for this request", plugin)
         return launch(path, [plugin, "invoke"], request, deadline, max_output=max_output, log=log, stop=stop)
 
+    def acts_on(self, plugin: str, state: str) -> bool:
+        """Return False if the plugin's executable, unchanged, has said that it does not act on this state."""
+        with self._changed:
+            paths = [
+                path
+                for path, known in self._known.items()
+                if known.plugin == plugin and known.standing.states is not None and state not in known.standing.states
+            ]
+        if not paths:  # nearly always: then nothing is looked for
+            return True
+        try:
+            path = self.find(plugin)
+        except PluginError:
+            return True  # its run reports it
+        known = self._known.get(path)
+        return path not in paths or known is None or known.identity != _identity(path)
+
     def tidy(self) -> None:
         """Do the work that no answer waits for: end and start residents."""
         due = []
@@ -488,15 +507,16 @@ def about(path: str, plugin: str) -> Standing:
     answer = answer if isinstance(answer, dict) else {}
     version = answer.get("version")
     build = shorten(version, MAX_VERSION) if isinstance(version, str) else ""
-    number = answer.get("resident")
+    is_compiled, number, states = content.startswith(COMPILED), answer.get("resident"), answer.get("states")
+    acts_on = frozenset(map(str, states)) if is_compiled and isinstance(states, list) else None
     if number is None:
-        return Standing("off", "it does not opt in (resident = True)", build)
+        return Standing("off", "it does not opt in (resident = True)", build, acts_on)
     if number != VERSION:
-        found = gojson.describe(number)
-        return Standing("off", f"its nri.skel has another version of serve: found {found}, expected {VERSION}", build)
-    if not content.startswith(COMPILED):
+        why = f"its nri.skel has another version of serve: found {gojson.describe(number)}, expected {VERSION}"
+        return Standing("off", why, build, acts_on)
+    if not is_compiled:
         return Standing("off", "it is a script, whose code may change without its file", build)
-    return Standing("ready", build=build)
+    return Standing("ready", build=build, states=acts_on)
 
 
 def try_resident(path: str, plugin: str) -> str:

@@ -9,13 +9,10 @@ import pytest
 
 from nri.v2 import api
 from tests.integration.cli.running import process
-from tests.integration.v1bridge.bridge_process import BridgeProcess, start_container
 from tests.integration.v1bridge.site import Attached
 from tests.support.cgroup_node import CONTAINER, OTHER, POD, SANDBOX, CgroupNode, install_own, require
 from tests.support.host import OCI_CONFIG
 from tests.support.pods import container, pod
-from tests.support.status_asking import status_of
-from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -95,55 +92,11 @@ def test_a_container_stays_on_the_kubelets_cpus_if_all_others_are_exclusive(site
 # The states of a plugin
 
 
-def stop_container(runtime: Any) -> None:
-    request = api.StopContainerRequest(pod=pod(), container=container())
-    runtime.event(api.Event.STOP_CONTAINER, request)
-
-
 def configure_setup(host: Host) -> None:
     """Configure a plugin that acts on ``setup`` alone."""
     install_own(host, "device-injector")
     entry = {"type": "device-injector", "states": ["setup"], "conf": {"allow": {"devices": ["shop"]}}}
     host.configure_text(json.dumps({"version": "0.1", "plugins": [entry]}))
-
-
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="a plugin that acts on `setup` alone is run for `create` and `delete`"
-)
-def test_a_plugin_is_not_run_for_states_that_it_does_not_publish(host: Host, bridge: BridgeProcess) -> None:
-    configure_setup(host)
-    bridge.listen()
-    bridge.outside()
-    runtime = bridge.accept()
-    runtime.start()
-
-    def status() -> dict[str, Any]:
-        return status_of(host.root / "v1bridge.sock")
-
-    def setups() -> int:
-        runs = status()["plugins"][0]["runs"]
-        return int(runs["setup"]["ok"]) if "setup" in runs else 0
-
-    def live() -> None:
-        """Create, start and stop a container, and wait until all of that is counted."""
-        before = setups()
-        created = api.CreateContainerRequest(pod=pod(), container=container(pid=0))
-        runtime.event(api.Event.CREATE_CONTAINER, created)
-        start_container(runtime)
-        stop_container(runtime)
-        require(wait_until(lambda: setups() == before + 1), "the events are counted")
-
-    def others() -> dict[str, Any]:
-        """Return the runs for all states but ``setup``."""
-        (plugin,) = status()["plugins"]
-        return {state: runs for state, runs in plugin["runs"].items() if state != "setup"}
-
-    live()
-    require(wait_until(lambda: status()["plugins"][0]["resident"]["state"] == "ready"), "the plugin is loaded")
-    before = others()
-    for _ in range(5):
-        live()
-        assert others() == before
 
 
 UNSENT = "no line says that the hook never sends the states of a plugin"
