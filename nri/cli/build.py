@@ -56,7 +56,3 @@ def build(paths: tuple[str, ...], folder: str, name: str, conf: Any, request_fil
         )
     for path in made:
         click.echo(escape(f"built {os.path.relpath(path)}"))
-
-
-def _say(line: str) -> None:
-    click.echo(escape(line), err=True)

@@ -13,7 +13,7 @@ from nri.types.v1 import VERSION
 COMMANDS = {
     "apply": "Replace the host configuration, if the plugins accept it.",
     "bridge": "Run v0.1 plugins for a runtime that speaks NRI v2.",
-    "build": "Build executables of v0.1 plugins.",
+    "build": "Build executables of plugins.",
     "check": "Check the host configuration and its plugins.",
     "completion": "Print the shell code that completes nri's commands and options.",
     "conformance": "Check that a plugin in any language keeps the contract.",

@@ -51,6 +51,7 @@ _shown = functools.partial(click.option, show_default=True)
 @options.seconds("--timeout", default=2.0, help="Time that a v2 plugin, or a whole chain, has to answer.")
 @click.option("--watch", is_flag=True, help="Again at every save, with what has changed since.")
 @click.option("-v", "--verbose", is_flag=True, help="Print each request, and why a plugin did nothing.")
+@click.option("--untimed", is_flag=True, hidden=True)  # of --watch, so that a run is like the one before
 @options.as_json
 @options.plain_errors
 def simulate(
@@ -75,6 +76,7 @@ def simulate(
     timeout: float,
     watch: bool,
     verbose: bool,
+    untimed: bool,
     as_json: bool,
 ) -> None:
     """Try plugins on made-up pods, without a container runtime.
@@ -95,7 +97,7 @@ def simulate(
 
     Exit status: 1 also when a plugin did not start, or answered with an error.
     """
-    if not plugins and socket_path is None:
+    if not plugins and (socket_path is None or watch):
         raise click.UsageError("expected a PLUGIN, or --socket")
     if watch:
         from nri.authoring.watching import Watcher
@@ -104,14 +106,11 @@ def simulate(
             if not os.path.exists(path):
                 raise NRIError(f"{path}: found nothing there; expected a plugin's source file or its folder")
         folder = plugins[0] if os.path.isdir(plugins[0]) else os.path.dirname(os.path.abspath(plugins[0]))
-        Watcher(folder, click.echo).run(["simulate", *[word for word in sys.argv[2:] if word != "--watch"]])
+        words = [word for word in sys.argv[2:] if word != "--watch"]
+        Watcher(folder, click.echo).run(["simulate", "--untimed", *words])
         return
     from nri.authoring import simulated
 
-    if getattr(sys, "frozen", False) and any(path.endswith(".py") for path in plugins):
-        raise NRIError(
-            "this nri is a compiled executable, which can't load PLUGIN.py: use the nri of `pip install nri`"
-        )
     name, _, version = runtime.partition(":")
     template = PodTemplate(
         annotations=options.pairs("--annotation", annotations),
@@ -124,7 +123,12 @@ def simulate(
     )
     logging.getLogger("nri").addHandler(logging.NullHandler())  # the timeline shows the same
     given = simulated.sort(plugins, is_v2=is_v2)
-    timeline = Timeline(as_json=as_json, verbose=verbose, has_v2=bool(given.v2) or socket_path is not None)
+    files = [*given.sources, *[path for _, _, path in given.v2]]
+    if getattr(sys, "frozen", False) and any(path.endswith(".py") for path in files):
+        why = "this nri is a compiled executable, which can't load PLUGIN.py: use the nri of `pip install nri`"
+        raise NRIError(why)
+    has_v2 = bool(given.v2) or socket_path is not None
+    timeline = Timeline(as_json=as_json, verbose=verbose, has_v2=has_v2, timed=not untimed)
     with tempfile.TemporaryDirectory(prefix="nri-simulate-") as place:
         embedded = Runtime(
             name,

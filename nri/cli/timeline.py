@@ -58,11 +58,12 @@ class Timeline:
 
     :param verbose: print requests, the bridge's own calls, and why plugins are skipped.
     :param has_v2: there are v2 plugins: an event that none of them wants is shown.
+    :param timed: print how long each call took.
     :ivar failed: True when a call of a plugin has failed.
     """
 
-    def __init__(self, *, as_json: bool, verbose: bool = False, has_v2: bool = True) -> None:
-        self.failed, self._verbose, self._has_v2 = False, verbose, has_v2
+    def __init__(self, *, as_json: bool, verbose: bool = False, has_v2: bool = True, timed: bool = True) -> None:
+        self.failed, self._verbose, self._has_v2, self._timed = False, verbose, has_v2, timed
         if verbose:
             logger = logging.getLogger("nri.v1bridge")
             logger.setLevel(logging.DEBUG)
@@ -146,7 +147,8 @@ class Timeline:
         pod = f"{row.pod}/{row.container}" if row.container else row.pod
         result = escape(row.result)
         fits = len(result) <= WIDTHS["RESULT"]
-        cells = (row.event, pod or "-", row.plugin or "-", result if fits else "", _time(row.seconds))
+        time = _time(row.seconds) if self._timed else ""
+        cells = (row.event, pod or "-", row.plugin or "-", result if fits else "", time)
         lines = [_columns(*cells), *([] if fits else layout.wrapped(result, INDENT))]
         for line in lines:
             click.secho(line, fg="red" if row.error else None, dim=not row.plugin and not row.error)

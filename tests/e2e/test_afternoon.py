@@ -87,9 +87,7 @@ def test_an_idea_becomes_a_plugin_that_a_pod_shows(author: Author, containerd: C
     test = author.folder / "doubler/test_doubler.py"
     test.write_text(test.read_text().replace('"web/cpu.weight": "50"', '"web/cpu.weight": "150"'))
     assert re.search(r"^\d+ passed", author.types("python", "-m", "pytest", "-q", cwd="doubler"), re.MULTILINE)
-    assert "wrote cpu.weight: 150\n" in author.types("nri", "run", "doubler.py", cwd="doubler").replace(
-        "  wrote", "wrote"
-    )
+    assert "    wrote cpu.weight: 150\n" in author.types("nri", "simulate", "doubler.py", cwd="doubler")
     author.types("nri", "build", ".", cwd="doubler")
     checked = author.types("nri", "check", "--conf-dir", ".", "--bin-dir", "dist/doubler", cwd="doubler")
     assert checked.endswith("all is well\n")

@@ -18,8 +18,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from nri import skel
-from nri.adaptation import recording
-from nri.adaptation.lifecycle import PodTemplate
 from nri.errors import NRIError
 from nri.hook import Arguments
 from nri.hook import run as run_hook
@@ -287,26 +285,24 @@ def test_a_plugin_says_what_is_wrong_with_a_request_in_one_line(stdin: str) -> N
 # Out: nri simulate
 
 
-def test_nri_simulate_prints_nothing_raw(tmp_path: Path) -> None:
+@ways([*PLUGIN_SAYS[1:], *RESULT_SAYS])  # on stderr it may print as many lines as it likes
+def test_nri_simulate_prints_nothing_raw(host: Host, says: Says) -> None:
+    says(host)
+    for options in ((), ("--json",)):
+        ran = process("simulate", str(host.conf), "--bin-dir", str(host.bin), "--containers=0", *options)
+        assert_fit(ran.stdout, says="FORGED")
+        assert_fit(ran.stderr, says="")
+
+
+def test_nor_does_it_with_a_v2_plugin(tmp_path: Path) -> None:
     text = f"""
     def run_pod_sandbox(self, request, call):
-        pass
-
-    def create_container(self, request, call):
-        print({EVIL.replace(chr(10), "")!r}, flush=True)  # it may print as many lines as it likes
+        print({EVIL.replace(chr(10), "")!r}, flush=True)
         from nri.errors import NRIError
         raise NRIError({EVIL!r})
 """
     path = install(tmp_path / "plugins", "10-evil", STUB + text + SERVE)
-    lifecycle = list(PodTemplate(annotations={EVIL: EVIL}).lives(1, 1))
-    for item in lifecycle:
-        item.pod.name = item.pod.namespace = EVIL
-        if item.container is not None:
-            item.container.name = EVIL
-    events = tmp_path / "life.jsonl"
-    with events.open("w") as file:
-        recording.write(lifecycle, file)
     for options in ((), ("--json",)):
-        ran = process("simulate", "--plugin", str(path), "--events", str(events), *options)
+        ran = process("simulate", str(path), *options)
         assert_fit(ran.stdout)
         assert_fit(ran.stderr, says="")

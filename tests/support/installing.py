@@ -28,13 +28,6 @@ def source(tmp_path: Path) -> Path:
     (root / "tools").mkdir()
     for name in ("deb", "install", "install-lib", "layout", "needed-libc", "rollback", "uninstall"):
         shutil.copy(ROOT / "tools" / name, root / "tools")
-    (root / "nri/authoring").mkdir(parents=True)  # of tools/needed-libc
-    for module in (
-        "__init__",
-        "errors",
-        *[f"authoring/{name}" for name in ("__init__", "distributions", "needed_libc", "rpaths")],
-    ):
-        shutil.copy(ROOT / "nri" / f"{module}.py", root / "nri" / f"{module}.py")
     return root
 
 

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from nri import build_mark
+from nri.authoring.packing import mark_build
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 BUILD = "0123456789abcdef" * 2
 MODULE = "nri.plugins.clearcfs.__main__"
@@ -46,3 +52,21 @@ def test_a_damaged_mark_is_none_or_names_another_module_or_build(at: int, change
     mark = bytearray(build_mark.encode(BUILD, MODULE))
     mark[at] ^= change
     assert build_mark.decode(bytes(mark)) != (BUILD, MODULE)
+
+
+def marks(folder: Path, **programs: bytes) -> dict[str, tuple[str, str]]:
+    folder.mkdir()
+    for name, program in programs.items():
+        (folder / name).write_bytes(program)
+    mark_build(str(folder), {"a": "nri.a", "b": "nri.b"})
+    assert all((folder / name).read_bytes().startswith(program) for name, program in programs.items())
+    return {name: build_mark.decode((folder / name).read_bytes()[-build_mark.SIZE :]) for name in programs}
+
+
+def test_executables_of_a_build_share_its_mark_and_other_builds_differ(tmp_path: Path) -> None:
+    first = marks(tmp_path / "x", a=b"1", b=b"2")
+    assert first["a"][0] == first["b"][0] != ""
+    assert (first["a"][1], first["b"][1]) == ("nri.a", "nri.b")
+    assert marks(tmp_path / "y", a=b"1", b=b"2") == first
+    assert marks(tmp_path / "z", a=b"1", b=b"3")["a"] != first["a"]
+    assert marks(tmp_path / "swapped", a=b"2", b=b"1")["a"] != first["a"]

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from nri.adaptation import AdaptationError, ConflictError, EventError, Exchange, Runtime
-from nri.adaptation.lifecycle import PodTemplate
-from nri.adaptation.recording import Replayer
+from nri.adaptation.lifecycle import PodTemplate, Replayer
 from nri.v2 import api, stub
 from nri.v2.api import Event, events
 from nri.v2.ttrpc import Code, StatusError

@@ -1,21 +1,16 @@
-"""``nri simulate``: what it launches, shows, records and replays."""
+"""``nri simulate`` with v2 plugins: what it launches and shows."""
 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from nri.adaptation import AdaptationError, recording
 from nri.adaptation.lifecycle import PodTemplate
 from tests.integration.adaptation.starting import SERVE, STUB, install, outside
-from tests.integration.cli.running import SOURCE, Ran, inside, process
-from tests.support.processes import MEASURED
+from tests.integration.cli.running import Ran, inside, process
 from tests.support.waiting import SOON
 
 if TYPE_CHECKING:
@@ -49,7 +44,7 @@ def logger(tmp_path: Path) -> Path:
 
 
 def test_the_timeline_shows_event_plugin_result_time_and_what_was_printed(logger: Path) -> None:
-    ran = simulate("--plugin", logger)
+    ran = simulate(logger)
     assert (ran.status, ran.stderr) == (0, "")
     lines = ran.stdout.splitlines()
     assert lines[0].split() == ["EVENT", "POD", "PLUGIN", "RESULT", "TIME"]
@@ -67,7 +62,7 @@ def test_the_timeline_shows_event_plugin_result_time_and_what_was_printed(logger
 
 def test_an_event_that_no_plugin_wants_is_shown_also_after_a_plugin_has_connected(tmp_path: Path) -> None:
     plugin = install(tmp_path / "plugins", "10-stopped", STUB.replace("run_pod", "stop_pod") + SERVE)
-    ran = simulate("--plugin", plugin, "--containers", 0, "--json")
+    ran = simulate(plugin, "--containers", 0, "--json")
     shown = [(row["event"], row["result"]) for row in timeline(ran)]
     nothing = "no plugin wants it"
     assert [each for each in shown if each[1] == nothing] == [
@@ -76,22 +71,8 @@ def test_an_event_that_no_plugin_wants_is_shown_also_after_a_plugin_has_connecte
     ]
 
 
-def test_a_recorded_life_replays_to_the_same_timeline(logger: Path, tmp_path: Path) -> None:
-    file = tmp_path / "life.jsonl"
-    made = simulate(
-        "--plugin", logger, "--pods", 2, "--containers", 2, "--label", "tier=x", "--record", file, "--json"
-    )
-    replayed = simulate("--plugin", logger, "--events", file, "--json")
-    assert (made.status, replayed.status) == (0, 0)
-    assert timeline(replayed) == timeline(made)
-    assert len(file.read_text().splitlines()) == 2 * (3 + 2 * 8)
-    again = tmp_path / "again.jsonl"
-    assert simulate("--events", file, "--record", again).stdout == ""
-    assert again.read_bytes() == file.read_bytes()
-
-
 def test_either_style_has_the_same_timeline(logger: Path) -> None:
-    new, old = (simulate("--plugin", logger, "--style", style, "--json") for style in ("rpc", "state-change"))
+    new, old = (simulate(logger, "--style", style, "--json") for style in ("rpc", "state-change"))
     assert timeline(new) == timeline(old)
 
 
@@ -114,7 +95,7 @@ def test_what_is_made_up_can_be_chosen() -> None:
 def test_what_plugins_change_and_where_they_are_in_conflict_is_shown(tmp_path: Path) -> None:
     for name in ("10-one", "20-two"):
         install(tmp_path / "plugins", name, SETTER + SERVE)
-    ran = simulate("--plugin-dir", tmp_path / "plugins")
+    ran = simulate(tmp_path / "plugins")
     assert ran.status == 1
     assert "\n  sets annotations a, annotations b\n" in ran.stdout
     conflict = 'CreateContainer fails: plugins "20-two" and "10-one" both tried to set Annotations a'
@@ -130,78 +111,43 @@ def test_an_error_is_shown_and_is_exit_status_1(tmp_path: Path) -> None:
         STUB.replace("from nri", "from nri.errors import NRIError\nfrom nri", 1)
         + "    def stop_pod_sandbox(self, request, call):\n        raise NRIError('no\\x1b[31m')\n"
     )
-    ran = simulate("--plugin", install(tmp_path, "10-failing", failing + SERVE))
+    ran = simulate(install(tmp_path, "10-failing", failing + SERVE))
     assert ran.status == 1
     assert "error: no\\x1b[31m" in ran.stdout
 
 
 def test_a_plugin_that_does_not_start_is_exit_status_1(tmp_path: Path) -> None:
-    ran = simulate("--plugin", install(tmp_path, "10-bad", "#!/bin/true\n"), "--pods", 0)
+    ran = simulate(install(tmp_path, "10-bad", "#!/bin/true\n"), "--pods", 0)
     assert ran.status == 1
     assert "plugin 10-bad did not register" in ran.stdout
 
 
 def test_a_plugin_whose_file_has_no_index_gets_its_place(tmp_path: Path) -> None:
-    first, second = install(tmp_path, "b.py", STUB + SERVE), install(tmp_path, "a.py", STUB + SERVE)
-    ran = simulate("--plugin", first, "--plugin", second, "--pods", 0, "--json")
-    assert [row["plugin"] for row in ran.json if row["event"] == "Configure"] == ["00-b.py", "01-a.py"]
+    files = [install(tmp_path, name, STUB + SERVE, 0o755 if name == "c" else 0o644) for name in ("b.py", "a.py", "c")]
+    ran = simulate(*files, "--v2", "--pods", 0, "--json")
+    assert [row["plugin"] for row in ran.json if row["event"] == "Configure"] == ["00-b", "01-a", "02-c"]
 
 
-def test_it_waits_for_plugins_from_outside(tmp_path: Path) -> None:
+def test_it_waits_for_a_plugin_from_outside(tmp_path: Path) -> None:
     path = tmp_path / "nri.sock"
     result: list[Ran] = []
-    words = ["simulate", "--socket", str(path), "--wait", "2", "--pods", "0", "--json"]
+    words = ["simulate", "--socket", str(path), "--pods", "0", "--json"]
     running = threading.Thread(target=lambda: result.append(process(*words)))
     running.start()
-    plugins = [outside(path, index="10"), outside(path, index="20")]
-    for plugin in plugins:
-        plugin.register(SOON)
+    plugin = outside(path, index="10")
+    plugin.register(SOON)
     running.join()
-    assert all(plugin.gone(SOON) for plugin in plugins)
-    assert [row["event"] for row in result[0].json].count("Synchronize") == 2
+    assert plugin.gone(SOON)
+    assert [row["event"] for row in result[0].json].count("Synchronize") == 1
 
 
-@pytest.mark.parametrize(
-    ("line", "complaint"),
-    [
-        ("{", "is not JSON: Expecting property name"),
-        ("[]", "found a list, expected an object"),
-        ("[" * 100000, "is not JSON: "),
-        ("{}", "found the event None, expected one such as RunPodSandbox"),
-        ('{"event": []}', "found the event \\[\\]"),
-        ('{"event": "RunPodSandbox"}', "RunPodSandbox has no pod with an id"),
-        ('{"event": "RunPodSandbox", "pod": {"id": "a"}, "more": 1}', "found the key 'more', expected event, pod"),
-        ('{"event": "RunPodSandbox", "pod": {"idd": "a"}}', 'pod: .* has no field named "idd"'),
-        ('{"event": "RunPodSandbox", "pod": {"id": 1}}', "pod: "),
-        ('{"event": "RunPodSandbox", "pod": 1}', "pod: "),
-        (
-            '{"event": "RunPodSandbox", "pod": {"id": "a"}, "container": {"id": "b"}}',
-            "found 'container', which RunPod",
-        ),
-        ('{"event": "StopContainer", "pod": {"id": "a"}}', "StopContainer has no container with an id"),
-    ],
-)
-def test_a_bad_file_is_told_by_file_line_and_fault(tmp_path: Path, line: str, complaint: str) -> None:
-    file = tmp_path / "life.jsonl"
-    file.write_text(f'{{"event": "RunPodSandbox", "pod": {{"id": "a"}}}}\n\n{line}\n')
-    with pytest.raises(AdaptationError, match=rf"life\.jsonl:3: {complaint}"):
-        recording.read(str(file))
-
-
-def test_a_file_that_is_not_there_is_an_error_in_one_line(tmp_path: Path, logger: Path) -> None:
-    ran = simulate("--plugin", logger, "--events", tmp_path / "none")
-    assert (ran.status, ran.stdout) == (1, "")
-    assert ran.stderr == f"{tmp_path}/none: can't be read: No such file or directory\n"
-    assert simulate("--record", tmp_path / "none" / "file").status == 1
-
-
-@pytest.mark.parametrize("words", [[], ["--wait", "1", "--plugin", "x"], ["--plugin", "x", "--timeout", "nan"]])
+@pytest.mark.parametrize("words", [[], ["x", "--timeout", "nan"]])
 def test_a_wrong_command_line_is_status_2(words: list[str]) -> None:
     assert simulate(*words).status == 2
 
 
 def test_json_has_a_row_for_each_exchange(logger: Path) -> None:
-    rows = timeline(simulate("--plugin", logger, "--json"))
+    rows = timeline(simulate(logger, "--json"))
     created = next(row for row in rows if row["event"] == "CreateContainer")
     assert created == {
         "event": "CreateContainer",
@@ -216,31 +162,12 @@ def test_json_has_a_row_for_each_exchange(logger: Path) -> None:
 
 
 def test_the_timeline_has_80_columns_with_any_name(tmp_path: Path) -> None:
-    name, pod = f"10-{'p' * 60}", "w" * 63
     printing = "    def stop_pod_sandbox(self, request, call):\n        print('o' * 300, flush=True)\n"
-    plugin = install(tmp_path / "plugins", name, SETTER + printing + SERVE)
-    events = tmp_path / "events"
-    assert simulate("--record", events).status == 0
-    events.write_text(events.read_text().replace("web-0", pod).replace("app-0", "a" * 63))
-    ran = simulate("--plugin", plugin, "--events", events)
+    plugin = install(tmp_path / "plugins", f"10-{'p' * 60}", SETTER + printing + SERVE)
+    ran = simulate(plugin)
     assert ran.status == 0
     lines = ran.stdout.splitlines()
     assert max(map(len, lines)) <= 80
     assert lines[0] == "EVENT                 POD          PLUGIN        RESULT                     TIME"
-    assert "wwwww…aaaaa  10-pp…pppppp" in ran.stdout
+    assert "web-0/app-0  10-pp…pppppp" in ran.stdout
     assert "".join("".join(lines).split()).count("o" * 300) == 1
-
-
-def test_progress_is_no_part_of_the_output(logger: Path) -> None:
-    """Progress begins at once here, and stdout and stderr are no terminals."""
-    code = "import nri.cli.progress as progress; progress.EVERY = 0.001\nfrom nri.cli.entry import main; main()"
-    command = [sys.executable, "-c", code, "simulate", "--plugin", str(logger), "--pods", "100"]
-    environment = {"PYTHONPATH": SOURCE, "PATH": os.environ["PATH"], **MEASURED}
-    shown, as_json = (
-        subprocess.run([*command, *words], capture_output=True, text=True, check=True, env=environment)
-        for words in ([], ["--json"])
-    )
-    assert " events (" not in shown.stdout + as_json.stdout
-    assert "of 1100 events (" in shown.stderr
-    assert len(json.loads(as_json.stdout)) > 300
-    assert as_json.stderr == ""

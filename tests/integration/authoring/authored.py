@@ -38,14 +38,9 @@ def plugin(type_: str, *, top: str = "", more: str = "", invoke: str = "pass") -
     return PLUGIN.format(type=type_, top=top, more=more, invoke=invoke)
 
 
-def build(folder: Path, *words: str, path: str = "", programs: str = "") -> Ran:
-    """Run ``nri build`` in this folder.
-
-    :param path: a folder with packages.
-    :param programs: the value of PATH, if it is another.
-    """
-    search = os.pathsep.join([SOURCE, *filter(None, [path])])
-    return process("build", *words, cwd=folder, PYTHONPATH=search, PATH=programs or os.environ["PATH"])
+def build(folder: Path, *words: str, path: str = "") -> Ran:
+    """Run ``nri build`` in this folder; *path* is a folder with packages."""
+    return process("build", *words, cwd=folder, PYTHONPATH=os.pathsep.join([SOURCE, *filter(None, [path])]))
 
 
 def answer(executable: Path, verb: str = "invoke") -> Any:

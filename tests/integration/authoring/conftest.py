@@ -1,4 +1,4 @@
-"""Two plugins in one folder of libraries, built once for all tests that look at them."""
+"""Three plugins in one folder of libraries, built once for all tests that look at them."""
 
 from __future__ import annotations
 
@@ -11,56 +11,26 @@ from tests.integration.authoring.authored import Built, build, plugin
 if TYPE_CHECKING:
     from pathlib import Path
 
-# As an editable installation does it: a finder that knows where one package is.
-FINDER = """
-import sys
-from importlib.util import spec_from_file_location
-
-class Finder:
-    @staticmethod
-    def find_spec(name, path=None, target=None):
-        if name == "editable":
-            return spec_from_file_location(name, {place!r} + "/__init__.py", submodule_search_locations=[{place!r}])
-
-sys.meta_path.append(Finder)
-"""
-
 
 @pytest.fixture(scope="session")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
     folder = tmp_path_factory.mktemp("authored")
-    for name in ("packages/third", "far/editable"):
-        (folder / name).mkdir(parents=True)
+    (folder / "packages/third").mkdir(parents=True)
     (folder / "packages/third/__init__.py").write_text(
         "def value():\n    from .late import VALUE\n    return VALUE\n"
     )
     (folder / "packages/third/late.py").write_text("VALUE = 'of a package'\n")
-    (folder / "far/editable/__init__.py").write_text("VALUE = 'of an editable package'\n")
-    (folder / "packages/sitecustomize.py").write_text(FINDER.format(place=str(folder / "far/editable")))
     (folder / "beside.py").write_text("def mean():\n    import statistics\n    return str(statistics.mean([1, 3]))\n")
-    late = "from beside import mean; import third, editable"
-    metadata = "result.metadata.update(mean=mean(), third=third.value(), editable=editable.VALUE)"
-    only_for_web = f"if request.id == 'web': {late}; {metadata}"
-    (folder / "alpha.py").write_text(
-        plugin("alpha", more="version = '1.2'; resident = True; uses = ('third.late',)", invoke=only_for_web)
-    )
+    late = "from beside import mean; import third; result.metadata.update(mean=mean(), third=third.value())"
+    (folder / "alpha.py").write_text(plugin("alpha", more="version = '1.2'; resident = True", invoke=late))
     (folder / "beta").mkdir()
-    (folder / "beta/beta.py").write_text(
-        plugin("beta", top="NAME = ''.join(('frac', 'tions'))", invoke="__import__(NAME)")
-    )
+    (folder / "beta/beta.py").write_text(plugin("beta", invoke="raise ValueError(request.conf)"))
     (folder / "beta/test_beta.py").write_text("import beta\n")
-    words = [
-        "alpha.py",
-        "beta",
-        "--name",
-        "pair",
-        "--output",
-        "out",
-        "--conf",
-        '{"cpus": "2-3"}',
-        "--verbose",
-        "--check-libc",
-    ]
+    (folder / "20-gamma.py").write_text(
+        "from nri.v2 import stub\n\nclass Gamma(stub.V2Plugin):\n    def run_pod_sandbox(self, request, call):\n"
+        "        print(request.pod.name, flush=True)\n\nstub.run(Gamma())\n"
+    )
+    words = ["alpha.py", "beta", "20-gamma.py", "--name", "pair", "--output", "out", "--conf", '{"cpus": "2-3"}']
     ran = build(folder, *words, path=str(folder / "packages"))
     assert ran.status == 0, ran.stderr
     return Built(folder, ran)

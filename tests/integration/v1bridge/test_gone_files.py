@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from nri import adaptation
-from nri.adaptation.lifecycle import PodTemplate
-from nri.adaptation.recording import Replayer
+from nri.adaptation.lifecycle import PodTemplate, Replayer
 from nri.config.entries import PluginEntry
 from tests.integration.v1bridge.site import SOURCE, entry, install, start_error
 from tests.integration.v1bridge.test_misbehaving_plugins import CASES, KILLED

@@ -150,7 +150,7 @@ def test_control_files_name_the_needed_libc_and_scripts_are_valid_without_questi
     packages: Packages, tmp_path: Path
 ) -> None:
     package = packages.build()
-    needs = run(packages.checkout / "tools/needed-libc", "--short", packages.checkout / "dist/nri").stdout.strip()
+    needs = run(packages.checkout / "tools/needed-libc", packages.checkout / "dist/nri").stdout.strip()
     fields = run("dpkg-deb", "--field", package, "Depends", "Architecture", "Version").stdout.splitlines()
     expected = [f"Depends: libc6 (>= {needs})", f"Architecture: {packages.architecture}", "Version: 1.2.3"]
     assert sorted(fields) == sorted(expected)

@@ -1,0 +1,165 @@
+"""``nri simulate`` with v0.1 plugins: what the bridge asks them, and what they do to made-up cgroups."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.integration.cli.running import Ran, inside, process
+from tests.support.waiting import wait_until
+
+PLUGIN = """import time
+from nri import cgroups, errors, skel
+from nri.skel import fields
+
+
+class Conf(skel.Conf):
+    cpus: frozenset[int] = fields.cpus("its CPUs", default="2-3")
+
+
+class Pinner(skel.Plugin):
+    type = "pinner"
+    conf_class = Conf
+    acts_on = ("setup", "create", "resize", "update", "delete")
+
+    def invoke(self, request, conf):
+        result = request.new_result(self.type)
+        if request.is_sandbox or request.state not in ("setup", "create"):
+            return result
+        cgroup = cgroups.find(request.spec.cgroups_path, request.pid, request.id)
+        if request.state == "setup":
+            try:
+                cgroup.cpus()
+            except errors.NRIError:
+                return request.new_result(self.type, adjust={"env": {"A": "1"}})
+        print("confining")
+        cgroup.confine(conf.cpus)
+        return result
+
+
+skel.main(Pinner())
+"""
+LIFE = """create web-0 pinner ok
+setup web-0/app-0 pinner ok
+    adjust: {"env": {"A": "1"}}
+create web-0/app-0 pinner ok
+    wrote cpuset.cpus: 2-3
+    confining
+resize web-0/app-0 pinner ok
+update web-0/app-0 pinner ok
+delete web-0/app-0 pinner ok
+delete web-0 pinner ok
+"""
+SHELL = '#!/bin/sh\necho hello >&2; echo \'{"metadata": {"a": "b"}}\'\n'
+
+
+def simulate(folder: Path, *words: str, plugin: str = PLUGIN, **entry: object) -> Ran:
+    """Simulate a pod for the plugin, with such an entry beside it."""
+    (folder / "pinner.py").write_text(plugin)
+    if entry:
+        (folder / "10-pinner.conf").write_text(
+            json.dumps({"version": "0.1", "plugins": [{"type": "pinner"} | entry]})
+        )
+    return process("simulate", *words, ".", cwd=folder)
+
+
+def shell(folder: Path, text: str = SHELL) -> None:
+    (folder / "bin").mkdir()
+    (folder / "bin/hello").write_text(text)
+    (folder / "bin/hello").chmod(0o755)
+
+
+@pytest.mark.parametrize("kind", ["v1", "v2", "hybrid"])
+def test_a_pods_life_shows_requests_results_and_writes_and_setup_finds_no_cgroup(tmp_path: Path, kind: str) -> None:
+    ran = simulate(tmp_path, "--cgroups", kind)
+    header, *lines = re.sub(r" +[\d.]+ ms$", "", ran.stdout, flags=re.MULTILINE).splitlines(keepends=True)
+    shown = "".join([line if line[:1] == " " else re.sub(" +", " ", line) for line in lines])
+    assert (ran.status, ran.stderr, shown, header.split()[0]) == (0, "", LIFE, "EVENT")
+
+
+def test_the_options_say_what_the_pods_have(tmp_path: Path) -> None:
+    words = ["--pods=2", "--containers=2", "--annotation=a=1", "--label=b=2", "--namespace=shop", "--cpus=0"]
+    ran = simulate(tmp_path, *words, "--memory=1", "--conf", '{"cpus": "5"}', "-v", "--json")
+    created = [row for row in ran.json if row["event"] == "create" and row["container"]]
+    assert [row["pod"] + row["container"] for row in created] == [
+        f"web-{pod}app-{name}" for pod in "01" for name in "01"
+    ]
+    request, wrote, _ = created[0]["output"]
+    found = json.loads(request.removeprefix("request: "))
+    assert found["spec"]["resources"]["memory"] == {"limit": 1 << 20}
+    assert (found["spec"]["resources"]["cpu"]["quota"], found["labels"]["b"]) == (-1, "2")
+    assert found["labels"]["io.kubernetes.pod.namespace"] == "shop"
+    assert wrote == "wrote cpuset.cpus: 5"
+
+
+def test_the_entry_beside_it_counts_and_what_its_condition_excludes_is_explained(tmp_path: Path) -> None:
+    ran = simulate(tmp_path, "-v", when={"namespaces": ["shop"]}, conf={"cpus": "7"})
+    assert (ran.status, "pinner  ok" in ran.stdout) == (0, False)
+    assert '(skipped)             -            pinner\n  namespace "default", expected shop\n' in ran.stdout
+    assert "wrote cpuset.cpus: 7" in simulate(tmp_path, "--namespace=shop").stdout
+
+
+def test_a_plugin_that_misses_the_deadline_of_its_entry_is_killed(tmp_path: Path) -> None:
+    ran = simulate(tmp_path, plugin=PLUGIN.replace('print("confining")', "time.sleep(60)"), timeout=0.5)
+    assert ran.status == 1
+    assert re.search(r"create +web-0/app-0  pinner .*\n  error: killed: deadline\n", ran.stdout)
+    assert "StartContainer fails: nri v0.1: plugin pinner: killed: no result after" in ran.stdout
+
+
+def test_an_error_of_a_plugin_is_exit_status_1(tmp_path: Path) -> None:
+    ran = simulate(tmp_path, plugin=PLUGIN.replace('print("confining")', "raise errors.NRIError('no CPU')"))
+    assert (ran.status, "pinner        error: no CPU" in ran.stdout) == (1, True)
+
+
+def test_a_plugin_in_any_language_is_run_in_all_states(tmp_path: Path) -> None:
+    shell(tmp_path)
+    rows = inside("simulate", "bin/hello", "--json", cwd=tmp_path).json
+    states = ["create", "setup", "create", "resize", "update", "delete", "delete"]
+    assert [row["event"] for row in rows] == states
+    assert {(row["plugin"], row["result"], *row["output"]) for row in rows} == {("hello", "a=b", "hello")}
+
+
+def test_a_folder_of_files_is_a_host_configuration(tmp_path: Path) -> None:
+    shell(tmp_path)
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf/10.conf").write_text('{"version": "0.1", "plugins": [{"type": "hello", "states": ["update"]}]}')
+    rows = inside("simulate", "conf", "--bin-dir", "bin", "--json", cwd=tmp_path).json
+    assert [row["event"] for row in rows] == ["create", "create", "update", "delete", "delete"]
+    twice = inside("simulate", "conf", "conf", cwd=tmp_path)
+    assert (twice.status, twice.stderr) == (1, "conf: found a second host configuration, expected one\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        (("nothing",), 1, "nothing: found no executable, expected a plugin or a folder of *.conf\n"),
+        (("--watch", "nothing"), 1, "nothing: found nothing there; expected a plugin's source file or its folder\n"),
+        (("empty",), 1, "empty: found no module, expected one module that calls skel.main()\n"),
+        (("bin/hello", "bin/hello"), 1, "bin/hello: its type 'hello' is that of another plugin\n"),
+        (("bin/-",), 1, "bin/-: its name is no type of a plugin; expected letters, digits and . _ -\n"),
+        (("--watch", "--socket", "x"), 2, "Error: expected a PLUGIN, or --socket\n"),
+    ],
+)
+def test_what_cannot_be_tried_is_one_sentence(tmp_path: Path, words: tuple[str, ...], status: int, said: str) -> None:
+    shell(tmp_path)
+    (tmp_path / "bin/-").symlink_to("hello")
+    (tmp_path / "empty").mkdir()
+    ran = inside("simulate", *words, cwd=tmp_path)
+    assert (ran.status, ran.stderr.endswith(said)) == (status, True), ran.stderr
+
+
+@pytest.mark.kernel_cgroups
+@pytest.mark.runtime
+def test_the_nodes_own_cgroups_are_made_below_one_and_removed(tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("needs root to make cgroups")
+    plugin = PLUGIN.replace("        return result\n\n", "        print(cgroup.cpus())\n        return result\n\n")
+    ran = simulate(tmp_path, "--cgroups", "node", "--conf", '{"cpus": "0"}', plugin=plugin)
+    assert (ran.status, "    frozenset({0})\n" in ran.stdout) == (0, True), ran.stdout
+    assert wait_until(
+        lambda: not list(Path("/sys/fs/cgroup").glob("**/nri-simulate-*"))
+    )  # tests beside this have some

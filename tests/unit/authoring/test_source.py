@@ -1,0 +1,81 @@
+"""A plugin's source file: found, asked what it is, with the entry beside it; or one sentence."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from nri.authoring import source
+from nri.authoring.source import SourceError, about, entry_beside, find
+from nri.config import ConfigError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PLUGIN = (
+    "from nri import skel\nclass P(skel.Plugin):\n    type = %r\n    def invoke(self, request): pass\nskel.main(P())"
+)
+
+
+@pytest.mark.parametrize(
+    ("path", "files", "why"),
+    [
+        ("nowhere.py", {}, "nowhere.py: can't be read: No such file or directory"),
+        ("/dev/zero", {}, "/dev/zero: found no regular file, expected a plugin's source file or its folder"),
+        ("a.py", {"a.py": " " * (source.MAX_FILE + 1)}, f"a.py: found more than {source.MAX_FILE} bytes"),
+        (".", {}, "found no module, expected one module that calls skel.main"),
+        (".", {"a.py": "import nri", "test_a.py": PLUGIN}, "found a.py, expected one module that calls"),
+        (".", {"a.py": PLUGIN, "b.py": PLUGIN}, r"found 2 plugins \(a.py, b.py\), expected one; name the file"),
+    ],
+)
+def test_a_path_without_one_plugin_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, files: dict[str, str], why: str
+) -> None:
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SourceError, match=why):
+        find(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("def f(:", r"no plugin: .* exit status 1 \(SyntaxError: "),
+        ("import nowhere", r"exit status 1 \(ModuleNotFoundError: No module named 'nowhere'\), expected JSON"),
+        ("print('{}')", "asked for 'version', it gave other output, expected JSON"),
+        (PLUGIN % "../a", r"its type: found the string '\.\./a', expected a name such as 'batch'"),
+        (
+            "import time; time.sleep(60)",
+            r"a.py version: killed: no answer within 0.5 s; work belongs into invoke\(\)",
+        ),
+    ],
+)
+def test_what_is_no_plugin_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, why: str) -> None:
+    monkeypatch.setattr(source, "ANSWER_WITHIN", 0.5 if "sleep" in text else 30)
+    (tmp_path / "a.py").write_text(text)
+    with pytest.raises(SourceError, match=why):
+        about(str(tmp_path / "a.py"))
+
+
+def test_the_one_plugin_of_a_folder_says_its_type_and_the_first_entry_beside_it_counts(tmp_path: Path) -> None:
+    entry = '{"version": "0.1", "plugins": [{"type": "other"}, {"type": "pinner", "conf": %d}]}'
+    for name, text in {
+        "pinner.py": PLUGIN % "pinner",
+        "helper.py": "import nri",
+        "05.conf.sample": entry % 0,
+        "06.conf": "server { listen 80; }",
+        "10.conf": entry % 1,
+        "20.conf": entry % 2,
+    }.items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "07.conf").mkdir()
+    script = find(str(tmp_path))
+    type_ = about(script)["type"]
+    found, file = entry_beside(script, type_)
+    assert (type_, found and found.conf, file) == ("pinner", 1, f"{tmp_path}/10.conf")
+    assert entry_beside(script, "another") == (None, "")
+    (tmp_path / "09.conf").write_text('{"version": "0.1", "plugins": [{"type": "pinner", "cnf": 1}]}')
+    with pytest.raises(ConfigError, match="cnf"):
+        entry_beside(script, "pinner")
