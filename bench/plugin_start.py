@@ -18,7 +18,7 @@ from typing import Any
 
 from bench.report import Row
 from nri.testing.cgroup_files import CgroupFiles
-from nri.testing.fake_systemd import FakeSystemd
+from tests.support.fake_systemd import FakeSystemd
 
 WARM_UP = 3
 

@@ -42,15 +42,6 @@ def limits_of(owner: Pod | Container, kind: str) -> dict[str, str]:
     return {knob: str(value) for knob, value in found.items() if value}
 
 
-def quota_per_second(limits: dict[str, str]) -> int | None:
-    """Return the CPU quota of some limits in microseconds per second, as systemd has it; None for none."""
-    if "cpu.max" in limits:
-        quota, period = limits["cpu.max"].split()
-    else:
-        quota, period = limits.get("cpu.cfs_quota_us", "-1"), limits.get("cpu.cfs_period_us", "100000")
-    return None if quota in ("max", "-1") else int(quota) * 1_000_000 // int(period)
-
-
 def weight(shares: int) -> int:
     """Return the cgroup v2 weight of v1's shares, as runc and crun convert it: 2 to 262144 become 1 to 10000."""
     return 1 + (shares - 2) * 9999 // 262_142

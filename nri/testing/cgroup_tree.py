@@ -18,12 +18,11 @@ import shutil
 import tempfile
 import weakref
 from contextlib import ExitStack
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nri.cgroups import cpulist
 from nri.testing import kernel
-from nri.testing.cgroup_contents import effective_cpus, limits_of, quota_per_second
+from nri.testing.cgroup_contents import effective_cpus, limits_of
 from nri.testing.cgroup_files import CgroupFiles, write
 from nri.testing.cgroup_names import CgroupNames
 from nri.testing.fake_kernel import Replacement, SystemCalls
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Self
 
-    from nri.testing.fake_systemd import FakeSystemd
 
 KINDS = ("v1", "v2", "hybrid")
 _OWN = "/system.slice/containerd.service"
@@ -44,12 +42,11 @@ class CgroupTree:
     """Cgroups of plain files, which this process takes for the node's while the tree is active, in its ``with``.
 
     :param kind: ``v1``, ``v2`` or ``hybrid``.
-    :param driver: ``cgroupfs`` or ``systemd``. With ``systemd`` a systemd that can be told of changes is part of it,
-        which needs the package jeepney.
+    :param driver: ``cgroupfs`` or ``systemd``, whose paths differ. No systemd runs, as :attr:`Cgroup.untold` says.
     :param cpus: the machine's CPUs.
     :param root: an existing directory for the cgroups; by default one that is removed with the tree.
     :ivar writes: every write that the kernel took, in order: the file's name and the text.
-    :ivar systemd: the systemd that is told, with ``properties`` by unit; None with ``cgroupfs``.
+    :ivar run: the directory in place of ``/run``.
     """
 
     def __init__(
@@ -68,10 +65,8 @@ class CgroupTree:
         self.run = f"{self._base}/run"
         os.mkdir(self.run)
         self.writes: list[tuple[str, str]] = []
-        self.systemd: FakeSystemd | None = None
         self._names = CgroupNames(self.files.points)
         self._busy: set[str] = set()
-        self._units: dict[str, int | None] = {}
         self._refusals: dict[str, int] = {}
         self._vanishing: dict[str, str] = {}
         self._lacking: list[str] = []
@@ -84,11 +79,6 @@ class CgroupTree:
         with ExitStack() as active:
             active.callback(self._replacement.stop)
             self._replacement.start()
-            if self.driver == "systemd":
-                active.callback(shutil.rmtree, f"{self.run}/systemd", ignore_errors=True)
-                self.systemd = active.enter_context(_systemd(self.run))
-                for path, quota in self._units.items():
-                    self.systemd.add_unit(path, quota)
             self._active = active.pop_all()
         return self
 
@@ -204,9 +194,6 @@ class CgroupTree:
             if self.kind == "v2":
                 self.files.put(inner or path, "cgroup.procs", f"{pid}\n")
                 self.files.put(inner or path, "cgroup.events", "populated 1\nfrozen 0\n")
-        self._units[path] = quota_per_second(limits)
-        if self.systemd is not None:
-            self.systemd.add_unit(path, self._units[path])
 
     def _settle(self) -> None:
         for file, cpus in effective_cpus(self.files, self.kind, cpulist.parse(self.cpus)):
@@ -272,13 +259,3 @@ def _initial() -> dict[str, dict[str, str]]:
         controller: {name: f"{text}\n" for name, text in files.items()}
         for controller, files in kernel.INITIAL.items()
     }
-
-
-def _systemd(run: str) -> FakeSystemd:
-    try:
-        from nri.testing.fake_systemd import FakeSystemd
-    except ImportError as error:
-        raise RuntimeError(
-            f"a tree with driver='systemd' needs the package {error.name}: pip install 'nri[testing]'"
-        ) from error
-    return FakeSystemd(Path(run))

@@ -11,7 +11,7 @@ import pytest
 
 from nri.cgroups import Cgroup, CgroupError, Quota, Systemd, knobs, systemd_bus
 from nri.cgroups.units import looks_like_unit
-from nri.testing.fake_systemd import INFINITY, FakeSystemd
+from tests.support.fake_systemd import INFINITY, FakeSystemd
 from tests.unit.cgroups.trees import Tree
 
 SLICE = "kubepods-burstable-pod0a1b.slice"

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from nri.cgroups import CgroupError, quota, systemd_bus
 from nri.plugins.clearcfs import ClearCFS
 from nri.testing import CgroupTree, Pod, assert_idempotent, invoke
+from tests.support.fake_systemd import FakeSystemd
 from tests.unit.plugins.running import CONTAINER, KINDS, POD, SCOPES, Node, keyed
 
 LS = {"qos.class": "ls"}
@@ -97,8 +100,10 @@ def test_with_the_systemd_driver(kind: str, monkeypatch: pytest.MonkeyPatch) -> 
     shop = Pod(annotations=LS, cgroup_driver="systemd")
     web = shop.container("web", resources={"cpu": {"quota": 30_000, "period": 100_000}})
     shop.container("other", resources={"cpu": {"quota": 10_000, "period": 100_000}})
-    with CgroupTree(kind, driver="systemd") as tree:
+    with CgroupTree(kind, driver="systemd") as tree, FakeSystemd(Path(tree.run), shop.cgroup, web.cgroup) as systemd:
         tree.add(shop)
+        for unit, quota in ((shop.cgroup, 400_000), (web.cgroup, 300_000)):
+            systemd.add_unit(unit, quota)
         cleared = {
             "pod": tree.directory("pod"),
             "podQuota": "40000/100000",
@@ -107,10 +112,9 @@ def test_with_the_systemd_driver(kind: str, monkeypatch: pytest.MonkeyPatch) -> 
         }
         result = invoke(ClearCFS(), web.request("create", conf={"pod": True}))
         assert (result.error, result.metadata) == ("", cleared)
-        assert tree.systemd is not None
-        assert tree.systemd.calls == ["GetUnitByControlGroup", "Get", "SetProperties"] * 2
+        assert systemd.calls == ["GetUnitByControlGroup", "Get", "SetProperties"] * 2
         tree.add(shop)
-        tree.systemd.fault = "closed"
+        systemd.fault = "closed"
         metadata = invoke(ClearCFS(), web.request("create", conf={"pod": True})).metadata
         assert metadata.pop("systemd").startswith("not told: systemd did not answer GetUnitByControlGroup at ")
         assert metadata == cleared
