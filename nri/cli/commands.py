@@ -14,6 +14,7 @@ COMMANDS = {
     "apply": "Replace the host configuration, if the plugins accept it.",
     "bridge": "Run v0.1 plugins for a runtime that speaks NRI v2.",
     "build": "Build executables of plugins.",
+    "cgroup": "Print the directories of a container's cgroup.",
     "check": "Check the host configuration and its plugins.",
     "completion": "Print the shell code that completes nri's commands and options.",
     "conformance": "Check that a plugin in any language keeps the contract.",
