@@ -57,7 +57,7 @@ may-install:
 	@tools/install --check "$(DESTDIR)"
 
 uninstall: ## remove what make install has installed below DESTDIR
-	@tools/uninstall "$(DESTDIR)"
+	@tools/uninstall $(if $(FORCE),--force) "$(DESTDIR)"
 
 rollback: ## go back to the previous binaries below DESTDIR, or forward again
 	@tools/rollback "$(DESTDIR)"

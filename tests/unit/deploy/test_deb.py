@@ -232,7 +232,7 @@ def test_upgrade_keeps_the_previous_version_and_changed_configuration(packages: 
 
 @needs_root
 def test_running_bridge_keeps_its_folder_and_is_named(
-    packages: Packages, start: Callable[..., subprocess.Popen[bytes]]
+    packages: Packages, start: Callable[..., subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     packages.install("1.2.3")
     bridge = start(packages.folder / "v1bridge", "1000")
@@ -241,6 +241,9 @@ def test_running_bridge_keeps_its_folder_and_is_named(
     running = f"/opt/nri/{first.name}/v1bridge (process {bridge.pid}), which the runtime has launched"
     assert f"running   {running}: restart the runtime\n" in said
     assert f"kept      /opt/nri/{first.name}, which a process runs from" in packages.install("1.2.5")
+    assert f"running   {running}" in packages.dpkg("--remove", "nri", check=False)
+    assert (packages.folder / "clearcfs").exists()
+    monkeypatch.setenv("NRI_FORCE", "1")
     said = packages.dpkg("--remove", "nri")
     assert f"kept      /opt/nri/{first.name}, which a process runs from; when it has ended, purge the package" in said
     assert f"running   {running}: restart the runtime\n" in said

@@ -28,9 +28,13 @@ class Node:
         run(self.checkout / "tools/install", self.root)
         return (self.nri / "lib").resolve()
 
-    def uninstall(self) -> list[str]:
+    def uninstall(self, *options: str) -> list[str]:
         """Uninstall; return the lines that it prints, without the name of the tree."""
-        return run(self.checkout / "tools/uninstall", self.root).stdout.replace(f"{self.root}/", "").splitlines()
+        return (
+            run(self.checkout / "tools/uninstall", *options, self.root)
+            .stdout.replace(f"{self.root}/", "")
+            .splitlines()
+        )
 
     def write(self, place: str, text: str = "mine") -> None:
         (self.root / place).parent.mkdir(parents=True, exist_ok=True)
@@ -84,7 +88,7 @@ def test_files_of_others_and_changed_files_stay_and_are_named(node: Node) -> Non
         (node.root / place).unlink()
         (node.root / place).symlink_to("/srv/nri")
 
-    said = node.uninstall()
+    said = node.uninstall("--force")
 
     assert tree(node.root) == others | {"usr/local/bin/nri": "-> /srv/nri", BRIDGE: "-> /srv/nri"}
     for place in ("usr/local/bin/nri", BRIDGE, "opt/nri/bin/mine", "opt/nri/bin/clearcfs", "opt/nri/lib.mine"):
@@ -109,7 +113,7 @@ def test_folder_that_a_process_runs_from_stays_until_the_next_call(node: Node, s
     sleeper(node.checkout / "dist/nri/v1bridge")
     folder = node.install()
     process = start(node.root / BRIDGE, "1000")
-    said = node.uninstall()
+    said = node.uninstall("--force")
     kept = f"opt/nri/{folder.name}"
     assert f"kept      {kept}, which a process runs from; when it has ended, run this again" in said
     bridge = f"{kept}/v1bridge (process {process.pid})"
@@ -130,7 +134,7 @@ def test_running_bridge_from_outside_is_named_and_another_command_is_not(node: N
     for process in (bridge, check):
         exe = f"/proc/{process.pid}/exe"
         assert wait_until(lambda exe=exe: os.readlink(exe) == str(folder / "nri"), SOON)  # type: ignore[misc]
-    running = [line for line in node.uninstall() if line.startswith("running")]
+    running = [line for line in node.uninstall("--force") if line.startswith("running")]
     assert running == [f"running   opt/nri/{folder.name}/nri bridge (process {bridge.pid}): stop what runs it"]
 
 
