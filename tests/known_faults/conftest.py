@@ -5,5 +5,6 @@ from __future__ import annotations
 from tests.integration.conftest import host, readable_by_go
 from tests.integration.runtime.conftest import runtime
 from tests.integration.v1bridge.conftest import bridge
+from tests.support.cgroup_node import site
 
-__all__ = ["bridge", "host", "readable_by_go", "runtime"]
+__all__ = ["bridge", "host", "readable_by_go", "runtime", "site"]

@@ -3,73 +3,24 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-from nri.v2 import api
 from tests.integration.cli.running import process
-from tests.integration.v1bridge.site import Attached
-from tests.support.cgroup_node import CONTAINER, OTHER, POD, SANDBOX, CgroupNode, install_own, require
+from tests.support.cgroup_node import (
+    CONTAINER,
+    OTHER,
+    CgroupSite,
+    install_own,
+    require,
+)
 from tests.support.host import OCI_CONFIG
-from tests.support.pods import container, pod
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tests.support.host import Host
 
-# A pod whose annotation is for one of its containers
-
-
-class CgroupSite(Attached):
-    """A bridge in this process, for a pod with files for cgroups and two containers: ``app`` and ``side``."""
-
-    def __init__(self, node: CgroupNode) -> None:
-        self.node = node
-        super().__init__(node.host, resident=False)
-
-    def pod(self) -> api.PodSandbox:
-        annotations = {"qos.class/container.side": "ls"}
-        return pod(annotations=annotations, linux={"cgroups_path": SANDBOX})
-
-    def container(self, name: str, path: str, **resources: Any) -> api.Container:
-        linux = {"cgroups_path": path, "resources": resources}
-        return container(id=name, name=name, annotations={"io.kubernetes.cri.container-name": name}, linux=linux)
-
-
-@pytest.fixture
-def site(host: Host) -> Iterator[CgroupSite]:
-    site = CgroupSite(CgroupNode(host))
-    yield site
-    site.close()
-
-
-def update_app(site: CgroupSite) -> None:
-    site.runtime.post_update_container(site.pod(), site.container("app", CONTAINER))
-
-
-def update_sandbox(site: CgroupSite) -> None:
-    site.runtime.post_update_pod_sandbox(site.pod())
-
-
-@pytest.mark.parametrize("update", [update_app, update_sandbox])
-@pytest.mark.xfail(
-    strict=True,
-    raises=AssertionError,
-    reason="the pod's quota comes back when another container or the sandbox is updated",
-)
-def test_a_pods_quota_stays_cleared_for_the_one_container_of_a_class(site: CgroupSite, update: Any) -> None:
-    node = site.node
-    node.configure({"type": "clearcfs", "states": ["update"], "conf": node.places | {"pod": True}})
-    site.runtime.start_container(site.pod(), site.container("side", OTHER))
-    site.runtime.start_container(site.pod(), site.container("app", CONTAINER))
-    quotas = [node.quota(path) for path in (OTHER, CONTAINER, POD)]
-    require(quotas == ["max", "50000", "max"], f"quotas are {quotas}")
-    node.limit(POD)  # as the kubelet does
-    update(site)
-    assert node.quota(CONTAINER) == "50000"
-    assert node.quota(POD) == "max"
+# A container on the kubelet's CPUs
 
 
 @pytest.mark.xfail(

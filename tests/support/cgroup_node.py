@@ -5,9 +5,15 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from nri.testing.cgroup_files import CgroupFiles
+from nri.v2 import api
+from tests.integration.v1bridge.site import Attached
+from tests.support.pods import container, pod
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from tests.support.host import Host
@@ -70,3 +76,26 @@ class CgroupNode:
             if not (self.host.bin / entry["type"]).exists():
                 install_own(self.host, entry["type"])
         self.host.configure_text(json.dumps({"version": "0.1", "plugins": entries}))
+
+
+class CgroupSite(Attached):
+    """A bridge in this process, for a pod with files for cgroups and two containers: ``app`` and ``side``."""
+
+    def __init__(self, node: CgroupNode) -> None:
+        self.node = node
+        super().__init__(node.host, resident=False)
+
+    def pod(self) -> api.PodSandbox:
+        annotations = {"qos.class/container.side": "ls"}
+        return pod(annotations=annotations, linux={"cgroups_path": SANDBOX})
+
+    def container(self, name: str, path: str, **resources: Any) -> api.Container:
+        linux = {"cgroups_path": path, "resources": resources}
+        return container(id=name, name=name, annotations={"io.kubernetes.cri.container-name": name}, linux=linux)
+
+
+@pytest.fixture
+def site(host: Host) -> Iterator[CgroupSite]:
+    site = CgroupSite(CgroupNode(host))
+    yield site
+    site.close()

@@ -16,6 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from nri.cgroups import Cgroup
     from nri.types.v1 import Request, Result
 
 
@@ -46,7 +47,22 @@ class ClearCFS(Plugin):
             _clear(request, conf, metadata)
         else:
             metadata["skipped"] = sample.not_in(found, conf.classes)
+            if conf.pod and request.state == State.UPDATE and _is_for_another(request, conf):
+                cgroup = sample.cgroup(request, conf)
+                _clear_pod(cgroup, metadata)
+                sample.note_untold(cgroup, metadata)
         return request.new_result(self.type, metadata=metadata)
+
+
+def _is_for_another(request: Request, conf: ClearCFSConf) -> bool:
+    """Return whether the pod names one of the classes for another of its containers.
+
+    An update may have given the pod its quota back, which binds that container as well.
+    """
+    annotations = request.spec.annotations if request.spec is not None else {}
+    named = (value for key, value in annotations.items() if key.startswith(f"{conf.key}/container."))
+    pods = conf.allow.get("class", True)
+    return any(each in conf.classes for each in named) and not sample.why_not_allowed(request, "class", pods)
 
 
 def _clear(request: Request, conf: ClearCFSConf, metadata: dict[str, str]) -> None:
@@ -54,17 +70,9 @@ def _clear(request: Request, conf: ClearCFSConf, metadata: dict[str, str]) -> No
 
     cgroup = sample.cgroup(request, conf)
     # The pod first: its quota limits its containers, and on v1 a child's quota may not exceed it.
-    if conf.pod and not request.is_sandbox:
+    if conf.pod and (not request.is_sandbox or request.state == State.UPDATE):
         cgroup.cpu_quota()  # raises before the pod is changed
-        pod = cgroup.parent()
-        if pod is None or not pod.is_pod():
-            # The parent may be the cgroup of all pods, whose quota must not change for one container.
-            metadata["pod"] = "none: the cgroup above the container's is not one that the kubelet made for a pod"
-        else:
-            before = pod.clear_cpu_quota()
-            if before.quota_us is not None:
-                metadata["pod"] = pod.directory("cpu")
-                metadata["podQuota"] = str(before)
+        _clear_pod(cgroup, metadata)
     try:
         quota = cgroup.clear_cpu_quota()
     except CgroupError as error:
@@ -78,3 +86,15 @@ def _clear(request: Request, conf: ClearCFSConf, metadata: dict[str, str]) -> No
         metadata["quota"] = str(quota)
     elif "podQuota" not in metadata:
         metadata["skipped"] = "it has no quota"
+
+
+def _clear_pod(cgroup: Cgroup, metadata: dict[str, str]) -> None:
+    pod = cgroup.parent()
+    if pod is None or not pod.is_pod():
+        # The parent may be the cgroup of all pods, whose quota must not change for one container.
+        metadata["pod"] = "none: the cgroup above the container's is not one that the kubelet made for a pod"
+        return
+    before = pod.clear_cpu_quota()
+    if before.quota_us is not None:
+        metadata["pod"] = pod.directory("cpu")
+        metadata["podQuota"] = str(before)
