@@ -16,14 +16,18 @@ from nri.config import Fault, when_notes
 from nri.config.entries import PluginEntry
 from nri.config.loading import unread
 from nri.config.plugin_conf import check_conf, fault_at, openness_note
-from nri.errors import escape
+from nri.errors import NRIError, escape
 from nri.places import DEFAULT_CONF_DIR
 from nri.process.conversation import Output, launch
 from nri.types import DecodeError, gojson
+from nri.types.v1 import State
 
 ANSWER_WITHIN = 10.0
 """Seconds that a plugin has to answer ``version`` or ``schema``."""
 
+
+HOOK_INJECTOR = "hook-injector"
+"""The plugin whose hook files are looked at as well."""
 
 TRACEBACK = "Traceback (most recent call last):"
 """The first line that Python writes for an exception."""
@@ -64,6 +68,13 @@ class Checked:
         self.version: str | None = None
         self.conf = "not checked"
         self.notes = when_notes.notes(plugin, containerds_file)
+        if plugin.failure_policy == "ignore":
+            self.notes.append(
+                f"{plugin.type} has the failurePolicy ignore: a container runs without it if it fails or takes too "
+                "long, which the author of a pod may bring about"
+            )
+        if plugin.wants(State.SETUP):
+            self.notes.append(f"{plugin.type} wants setup: the bridge and nri-runc send it, `nri hook` never does")
         self.faults: tuple[Fault, ...] = ()
         try:
             self.place = self.binary = invoker.find(plugin.type)  # the place is for the table
@@ -93,6 +104,25 @@ class Checked:
         self.conf = "wrong" if wrong else "right"
         if not wrong and (note := openness_note(plugin, schema)):
             self.notes.append(note)
+        if not wrong and plugin.type == HOOK_INJECTOR:
+            self._check_hooks()
+
+    def _check_hooks(self) -> None:
+        """Look at the files of hooks: one that is wrong refuses every container."""
+        from nri.plugins.hook_injector import HookInjectorConf
+        from nri.plugins.hook_injector.conditions import Subject, question
+        from nri.plugins.hook_injector.hook_files import read_dirs
+
+        try:
+            files = read_dirs(HookInjectorConf.from_value(self.plugin.conf).dirs)
+        except NRIError as error:
+            self._fault(str(error))
+            return
+        for path, hook in files:
+            try:
+                question(hook.when, Subject(None))
+            except DecodeError as error:
+                self._fault(f"{path}: {error}")
 
     def _about(self, binary: str) -> dict[str, Any] | None:
         """Return the plugin's answer to 'version'; None if it was not built with nri.skel, or cannot run.

@@ -22,6 +22,7 @@ from nri.process import watchdog
 from nri.process.deadline import Deadline
 from nri.process.reporter import Reporter
 from nri.process.spawn import prepare_process
+from nri.types.v1 import State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -105,6 +106,11 @@ class _Hook:
             timeout=arguments.timeout,
             failure_policy=arguments.failure_policy,
         )
+        for plugin in client.config.plugins:
+            if arguments.state == State.CREATE and plugin.wants(State.SETUP):
+                self._reporter.write(
+                    f"nri: {plugin.type} wants setup, which the bridge and nri-runc send, hooks never"
+                )
         deadline.doing = "it was reading the container's state on stdin"
         state = OCIState(read_state(stdin, deadline) if stdin is not None else b"")
         self._name = f" {state.id}"

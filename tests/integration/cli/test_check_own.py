@@ -1,11 +1,9 @@
-"""What an operator is told by the checks."""
+"""nri check: what it says about this project's own plugins."""
 
 from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING
-
-import pytest
 
 from tests.integration.cli.running import process
 from tests.support.cgroup_node import install_own
@@ -14,9 +12,6 @@ if TYPE_CHECKING:
     from tests.support.host import Host
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="nri check does not look at the files that hook-injector reads"
-)
 def test_check_names_a_hook_file_that_refuses_every_container(host: Host) -> None:
     install_own(host, "hook-injector")
     hooks = host.folder("hooks.d")
@@ -25,12 +20,15 @@ def test_check_names_a_hook_file_that_refuses_every_container(host: Host) -> Non
     host.configure_text(json.dumps({"version": "0.1", "plugins": [entry]}))
     ran = process("check", *host.options)
     assert ran.status == 1
-    assert f"{hooks}/bad.json" in ran.stdout + ran.stderr
+    assert f"{hooks}/bad.json: line 1 column 2" in ran.stderr
+    when = {"annotations": {"a": "("}}
+    document = {"version": "1.0.0", "hook": {"path": "/bin/true"}, "when": when, "stages": ["prestart"]}
+    (hooks / "bad.json").write_text(json.dumps(document))
+    ran = process("check", *host.options)
+    assert ran.status == 1
+    assert f"{hooks}/bad.json: when.annotations.a: found '('" in ran.stderr
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="nri check does not say that a plugin with `ignore` can be left out"
-)
 def test_check_notes_that_a_plugin_with_ignore_can_be_left_out(host: Host) -> None:
     install_own(host, "konfine")
     allow = {"class": ["kube-system"], "cpus": ["kube-system"]}
@@ -39,3 +37,12 @@ def test_check_notes_that_a_plugin_with_ignore_can_be_left_out(host: Host) -> No
     ran = process("check", "--json", *host.options)
     (plugin,) = ran.json["plugins"]
     assert "ignore" in plugin["note"]
+
+
+def test_check_says_that_a_plugin_wants_states_that_the_hook_never_sends(host: Host) -> None:
+    install_own(host, "device-injector")
+    entry = {"type": "device-injector", "states": ["setup"], "conf": {"allow": {"devices": ["shop"]}}}
+    host.configure_text(json.dumps({"version": "0.1", "plugins": [entry]}))
+    ran = process("check", *host.options)
+    assert ran.status == 0, ran.stderr
+    assert [line for line in (ran.stdout + ran.stderr).splitlines() if "setup" in line and "nri hook" in line]
