@@ -20,18 +20,23 @@ started: set[int] = set()  # the children that were started and are not reaped; 
 lock = allocate_lock()  # held while `started` or `coming` is changed, and from before a child is reaped
 coming = 0  # children that are being started: until `started` has them, nobody can tell them from orphans
 late: list[int] = []  # killed children that did not end in time, as in an uninterruptible system call
-_plugins: dict[int, None] = {}  # those that are listed in _list, the oldest first
+_plugins: dict[int | str, None] = {}  # those that are listed in _list, the oldest first
 _list, _forgets = -1, False  # see list_in
 
 
-def start(begin: Callable[[], int], *, is_plugin: bool = True) -> int:
+def start(begin: Callable[[], int], *, stdin: int | None = None) -> int:
     """Start a child with a function that returns its pid, and return that.
 
-    :param is_plugin: a watchdog kills it, with its session, when this process is killed.
+    :param stdin: of a plugin: what becomes its stdin, a pipe or socket that no other process has. A watchdog kills
+        it, with its session, when this process is killed; until its pid is known, it is found by its stdin.
     """
     global coming  # noqa: PLW0603 - see the module's docstring
+    mark = "" if stdin is None or _list < 0 else identity(os.fstat(stdin))
     with lock:
         coming += 1
+        if mark:
+            _plugins[mark] = None
+            _write_list()
     pid = 0
     try:
         pid = begin()
@@ -40,9 +45,11 @@ def start(begin: Callable[[], int], *, is_plugin: bool = True) -> int:
             coming -= 1
             if pid:
                 started.add(pid)
-                if is_plugin:
+            if stdin is not None:
+                _plugins.pop(mark, None)
+                if pid:
                     _plugins[pid] = None
-                    _write_list()
+                _write_list()
     return pid
 
 
@@ -56,9 +63,16 @@ def list_in(fd: int, *, forgets: bool = False) -> None:
     _plugins.clear()
 
 
-def listed(fd: int) -> set[int]:
-    """Return the plugins that another process has listed in ``fd``."""
-    return {int(pid) for pid in os.pread(fd, 1 << 20, 0).partition(b"\n")[0].split()}
+def listed(fd: int) -> tuple[set[int], set[str]]:
+    """Return the plugins that another process has listed in ``fd``: pids, and the :func:`identity` of stdins."""
+    words = os.pread(fd, 1 << 20, 0).partition(b"\n")[0].decode().split()
+    return {int(word) for word in words if word.isdigit()}, {word for word in words if not word.isdigit()}
+
+
+def identity(status: os.stat_result) -> str:
+    """Return what tells a pipe or socket from all others; "" for any other file, which many processes may have."""
+    is_own = status.st_mode & 0o170000 in (0o010000, 0o140000)
+    return f"{status.st_dev}:{status.st_ino}" if is_own else ""
 
 
 def _write_list() -> None:

@@ -86,7 +86,7 @@ def start(
     A file that is being written (ETXTBSY) is tried again until ``deadline``.
 
     :param stdout: a descriptor that becomes its stdout, which the caller closes. Then our end of stdout has no data.
-    :param is_plugin: as for :func:`nri.process.children.start`.
+    :param is_plugin: as for :func:`nri.process.spawn.spawn`.
     :raises OSError: when it cannot be started.
     """
     with Pipes() as pipes:

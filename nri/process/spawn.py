@@ -40,14 +40,15 @@ def spawn(
     """Start ``path`` and return its pid. It leads a session of its own, and so a process group.
 
     :param descriptors: become 0, 1, 2 and so on in the child, which gets no others.
-    :param is_plugin: as for :func:`nri.process.children.start`.
+    :param is_plugin: whether a watchdog kills it when this process is killed, as :func:`children.start` says.
     :raises OSError: when it cannot be started.
     """
     children.reap_late()
     # A descriptor whose number is one of the child's could be overwritten before it is in place.
     moved = copies(descriptors) if min(descriptors) < len(descriptors) else []
     try:
-        return children.start(lambda: _start(path, argv, environment, moved or descriptors), is_plugin=is_plugin)
+        stdin = descriptors[0] if is_plugin else None
+        return children.start(lambda: _start(path, argv, environment, moved or descriptors), stdin=stdin)
     finally:
         for fd in moved:
             os.close(fd)

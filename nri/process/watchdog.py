@@ -2,8 +2,8 @@
 
 Each plugin leads a session, which a process leaves only by ``setsid``. The host lists the plugins in a file in memory
 that both share (:func:`nri.process.children.list_in`), so it need not report anything, and the watchdog sleeps until
-the host is gone. It holds nothing else of the host: a runtime that waits for the end of a hook's stderr does not wait
-for it.
+the host is gone. One whose pid is not listed yet is found by the pipe that is its stdin. The watchdog holds nothing
+else of the host: a runtime that waits for the end of a hook's stderr does not wait for it.
 """
 
 from __future__ import annotations
@@ -105,7 +105,9 @@ def _watch(waits: int, plugins: int, then: Callable[[], object] | None) -> None:
         os.chdir("/")
     set_name(NAME)
     is_alive = os.read(waits, 1)
-    sessions = children.listed(plugins)
+    sessions, stdins = children.listed(plugins)
+    if stdins:  # the host was killed while it started a plugin
+        sessions |= {pid for pid in _pids() if pid != os.getpid() and _stdin_of(pid) in stdins}
     for _ in range(ROUNDS):
         left = [pid for pid in _pids() if _is_alive_in(sessions, pid)]
         if not left:
@@ -117,6 +119,13 @@ def _watch(waits: int, plugins: int, then: Callable[[], object] | None) -> None:
                 pass  # it has ended
     if then is not None and not is_alive:
         then()
+
+
+def _stdin_of(pid: int) -> str:
+    try:
+        return children.identity(os.stat(f"/proc/{pid}/fd/0"))
+    except OSError:
+        return ""  # it has ended, or has closed it
 
 
 def _pids() -> list[int]:

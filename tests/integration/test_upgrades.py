@@ -110,8 +110,9 @@ def test_its_own_folder_may_be_gone_and_faults_are_still_explained(installed: In
 
 
 def test_the_way_back_and_an_uninstallation_leave_a_running_bridge_what_it_runs_from(installed: Installed) -> None:
-    def tool(name: str) -> list[str]:
-        done = subprocess.run([ROOT / "tools" / name, installed.root], check=True, capture_output=True, text=True)
+    def tool(name: str, *options: str) -> list[str]:
+        command = [ROOT / "tools" / name, *options, installed.root]
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
         return done.stdout.splitlines()
 
     def running(lines: list[str]) -> list[str]:
@@ -125,7 +126,7 @@ def test_the_way_back_and_an_uninstallation_leave_a_running_bridge_what_it_runs_
     assert running(tool("rollback")) == bridge
     assert (installed.nri / "lib").resolve() == second
     assert installed.start_pod() == 1
-    assert running(tool("uninstall")) == bridge
+    assert running(tool("uninstall", "--force")) == bridge
     assert (first.exists(), second.exists()) == (True, False)
     assert installed.start_pod() == 2
     assert installed.runtime.plugins == ["10-v1bridge"]

@@ -30,7 +30,7 @@ print(plugin("sleep 1000 & echo $!; exec sleep 1000", 1), plugin("exec sleep 100
 ended = plugin("exit 0")
 end_child(ended, 100)
 from nri.process import children
-print(sorted(children.listed(watcher._plugins)).count(ended), flush=True)
+print(sorted(children.listed(watcher._plugins)[0]).count(ended), flush=True)
 sys.stdin.readline()
 {end}
 """
@@ -70,3 +70,23 @@ def test_sweep_kills_what_ended_plugins_have_left_and_does_not_count_as_a_kill(t
     assert not is_running(plugin)
     assert not is_running(child)
     assert not (tmp_path / "killed").exists()
+
+
+STARTING = """
+import os
+from nri.process import children, watchdog
+from nri.process.spawn import Pipes
+watchdog.start()
+def begin():
+    actions = [(os.POSIX_SPAWN_DUP2, pipes.theirs[0], 0)]
+    print(os.posix_spawn("/bin/sleep", ["sleep", "1000"], {}, file_actions=actions, setsid=True), flush=True)
+    os.kill(os.getpid(), 9)
+with Pipes() as pipes:
+    children.start(begin, stdin=pipes.theirs[0])
+"""
+
+
+def test_host_killed_while_it_starts_a_plugin_leaves_none() -> None:
+    done = subprocess.run([sys.executable, "-c", STARTING], stdout=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert wait_until(lambda: not is_running(int(done.stdout)))
