@@ -28,8 +28,10 @@ if TYPE_CHECKING:
 
     from nri.config.loading import Files
 
-RECENT_NS = 100_000_000
-"""Nanoseconds; a file that changed within them may change again without getting another time of change."""
+RECENT_NS, SECOND_NS = 100_000_000, 1_000_000_000
+"""Nanoseconds; a file that changed within them may change again without getting another time of change: the second
+where the file system has times of whole seconds.
+"""
 
 ATTEMPTS = 4
 """The number of times that files are read until they do not change meanwhile; after that the last reading counts."""
@@ -190,7 +192,7 @@ class Configuration:
             if after == before:
                 break
         # Files that may have changed without another time of change are read again at the next event.
-        self._snapshot = None if after != before or time.time_ns() - newest < RECENT_NS else after
+        self._snapshot = None if after != before or _is_recent(newest) else after
         if isinstance(read, ConfigError):
             if not all(isinstance(fault, InvalidFile) for fault in read.faults):
                 self._snapshot = None  # the reason may pass without a change of the file
@@ -266,7 +268,7 @@ class Configuration:
             state = (status.st_dev, status.st_ino, status.st_ctime_ns, status.st_mode)
             if state != self._listed:
                 self._paths = config.list_files(self._conf_dir)
-                self._listed = state if time.time_ns() - status.st_ctime_ns > RECENT_NS else None
+                self._listed = None if _is_recent(status.st_ctime_ns) else state
         except OSError:
             self._listed, self._paths = None, []
         return self._paths
@@ -279,6 +281,11 @@ def _log_faults(error: ConfigError, kept: str) -> None:
 
 def _joined(names: Iterable[str]) -> str:
     return shorten(", ".join(names), MAX_TEXT)
+
+
+def _is_recent(changed: int) -> bool:
+    """Return whether what changed at this time, in nanoseconds, may change again without getting another one."""
+    return time.time_ns() - changed < RECENT_NS + (0 if changed % SECOND_NS else SECOND_NS)
 
 
 def _ownership(directory: str) -> tuple[int, ...] | int:
