@@ -111,7 +111,7 @@ def test_its_own_folder_may_be_gone_and_faults_are_still_explained(installed: In
 
 def test_the_way_back_and_an_uninstallation_leave_a_running_bridge_what_it_runs_from(installed: Installed) -> None:
     def tool(name: str, *options: str) -> list[str]:
-        command = [ROOT / "tools" / name, *options, installed.root]
+        command = [str(ROOT / "tools" / name), *options, str(installed.root)]
         done = subprocess.run(command, check=True, capture_output=True, text=True)
         return done.stdout.splitlines()
 

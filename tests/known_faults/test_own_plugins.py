@@ -1,21 +1,10 @@
-"""What this project's plugins do on a node with a static CPU manager, and for pods that name one container."""
+"""What konfine does on a node with a static CPU manager."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
-from tests.support.cgroup_node import (
-    CONTAINER,
-    OTHER,
-    CgroupSite,
-)
-
-if TYPE_CHECKING:
-    pass
-
-# A container on the kubelet's CPUs
+from tests.support.cgroup_node import CONTAINER, OTHER, CgroupSite
 
 
 @pytest.mark.xfail(
