@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from bench.report import Row
+from harness.fake_systemd import FakeSystemd
 from nri.testing.cgroup_files import CgroupFiles
-from tests.support.fake_systemd import FakeSystemd
 
 WARM_UP = 3
 

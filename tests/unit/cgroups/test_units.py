@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from harness.fake_systemd import INFINITY, FakeSystemd
 from nri.cgroups import Cgroup, CgroupError, Quota, Systemd, knobs, systemd_bus
 from nri.cgroups.units import looks_like_unit
-from tests.support.fake_systemd import INFINITY, FakeSystemd
 from tests.unit.cgroups.trees import Tree
 
 SLICE = "kubepods-burstable-pod0a1b.slice"

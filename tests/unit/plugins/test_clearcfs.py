@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from harness.fake_systemd import FakeSystemd
 from nri.cgroups import CgroupError, quota, systemd_bus
 from nri.plugins.clearcfs import ClearCFS
 from nri.testing import CgroupTree, Pod, assert_idempotent, invoke
-from tests.support.fake_systemd import FakeSystemd
 from tests.unit.plugins.running import CONTAINER, KINDS, POD, SCOPES, Node, keyed
 
 LS = {"qos.class": "ls"}
