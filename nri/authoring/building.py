@@ -95,6 +95,7 @@ def build(
     try:
         os.makedirs(output, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=PREFIX, dir=output) as work:
+            say("building, which takes half a minute")
             folder = _pack(plugins, name, work)
             for each in plugins:
                 _try(os.path.join(folder, each.name), each, say)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import signal
 import sys
@@ -10,7 +11,6 @@ from typing import Any
 import click
 
 from nri.cli import options
-from nri.cli.progress import Progress
 from nri.errors import NRIError, escape
 
 
@@ -44,15 +44,7 @@ def build(paths: tuple[str, ...], folder: str, name: str, conf: Any, request_fil
     from nri.authoring import building
 
     asked = None if request_file is None else options.read_request(request_file)
-    with Progress(sys.stderr) as progress:
-        progress.show("building")
-        made = building.build(
-            paths or (".",),
-            folder,
-            lambda line: click.echo(escape(line), err=True),
-            name=name,
-            conf=conf,
-            asked=asked,
-        )
+    say = functools.partial(click.echo, err=True)
+    made = building.build(paths or (".",), folder, lambda line: say(escape(line)), name=name, conf=conf, asked=asked)
     for path in made:
         click.echo(escape(f"built {os.path.relpath(path)}"))

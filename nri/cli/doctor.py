@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from typing import TYPE_CHECKING
 
@@ -10,7 +9,6 @@ import click
 
 from nri.cli import options, output
 from nri.cli.check import Checked
-from nri.cli.progress import Progress
 from nri.client import DirectInvoker
 from nri.doctor import FAULT, NOTE, OK, UNSEEN, Node, examine
 from nri.status import layout
@@ -41,8 +39,7 @@ def doctor(as_json: bool) -> None:
 
     Exit status: 1 if something is wrong.
     """
-    with Progress(sys.stderr, is_quiet=as_json) as progress:
-        found, log = examine(Node(), _checks, on_subject=lambda name: progress.show(f"looking: {name}"))
+    found, log = examine(Node(), _checks)
     if as_json:
         findings = [finding._asdict() | {"mend": finding.mend or None} for finding in found]
         output.print_json({"ok": found.is_well, "time": int(time.time()), "findings": findings, "log": log})

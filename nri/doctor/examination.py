@@ -59,13 +59,11 @@ _OF_PLUGIN = re.compile(r"(?:; the end of its stderr:|; it wrote |: its last \w+
 def examine(
     node: Node,
     check: Callable[[BridgeOptions], Callable[[PluginEntry], Any]],
-    on_subject: Callable[[str], None] = lambda _: None,
 ) -> tuple[Findings, list[str]]:
     """Return all findings about a node, and the last lines of the bridge's log.
 
     :param check: returns, for the options of the bridge, what asks a plugin as ``nri check`` does: its ``faults``,
         ``notes`` and ``version``.
-    :param on_subject: is called with each subject before it is looked at.
     """
     examination = _Examination(node, check)
     for subject, look in (
@@ -78,7 +76,6 @@ def examine(
         ("status of the bridge", examination.status),
         ("log", examination.last_lines),
     ):
-        on_subject(subject)
         examination.found.subject = subject
         try:
             look()
