@@ -11,7 +11,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -25,7 +24,6 @@ from harness.containerd.bridged import LOG, create, knob, prepared
 from harness.containerd.cri import Cri
 from harness.containerd.instance import Containerd
 from harness.node import ROOT
-from nri.cli.progress import Progress
 from nri.status.layout import wrapped
 
 
@@ -36,8 +34,7 @@ def main() -> None:
         wanted = "root" if os.geteuid() != 0 else f"the Debian packages {', '.join(missing)}"
         raise SystemExit(f"make demo-containerd needs {wanted}")
     with tempfile.TemporaryDirectory() as scratch, contextlib.ExitStack() as stack:
-        with Progress(sys.stderr) as progress:
-            containerd = stack.enter_context(_containerd(Path(scratch), progress))
+        containerd = stack.enter_context(_containerd(Path(scratch)))
         cri = stack.enter_context(containerd.cri())
         _configure(containerd, Path(scratch))
         version = ".".join(map(str, containerd.release.version))
@@ -54,16 +51,16 @@ def main() -> None:
             _print(wrapped(line, "", "    "))
 
 
-def _containerd(scratch: Path, progress: Progress) -> Containerd:
+def _containerd(scratch: Path) -> Containerd:
     """Return a containerd that launches the bridge when it is entered."""
-    progress.show("looking for containerd 2.x")
+    click.echo("looking for containerd 2.x, which may be downloaded", err=True)
     try:
         release = releases.find((2,), cache=ROOT / ".cache/containerd", pauses=(2, 5))
     except debian.UnavailableError as error:
         raise SystemExit(f"make demo-containerd: {error}") from None
-    progress.show("installing the binaries")
+    click.echo("installing the binaries", err=True)
     subprocess.run([ROOT / "tools/install", scratch], check=True, stdout=subprocess.DEVNULL)
-    progress.show("starting containerd")
+    click.echo("starting containerd", err=True)
     return Containerd(release=release, prepare=prepared(scratch, logLevel="info"))
 
 
