@@ -27,8 +27,13 @@ def test_podman_docker_and_crio_call_the_installed_runtimes() -> None:
     assert {engine["runtime"], *engine["runtimes"]} <= set(engine["runtime_supports_json"])
     daemon = read("docker/daemon.json")
     assert daemon["runtimes"][daemon["default-runtime"]] == {"path": NRI_RUNC}
-    runtime = read("crio/50-nri.conf")["crio"]["runtime"]
-    assert runtime["runtimes"][runtime["default_runtime"]]["runtime_path"] == NRI_RUNC
+    ((name, runtime),) = read("crio/50-nri.conf")["crio"]["runtime"]["runtimes"].items()
+    # Another name or root would hide the containers that exist from CRI-O.
+    assert runtime == {
+        "runtime_path": f"/opt/nri/sbin/nri-{name}",
+        "runtime_type": "oci",
+        "runtime_root": f"/run/{name}",
+    }
 
 
 @pytest.mark.parametrize(
