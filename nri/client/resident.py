@@ -34,6 +34,7 @@ from nri.process.spawn import Pipes, pipe, spawn
 from nri.types import gojson
 from nri.types.gojson import shorten
 from nri.types.serve import CHANGED, ENDED, INVOKE, MAX_MESSAGE, READY, REFUSED, VERSION
+from nri.types.v1 import STATES
 
 if TYPE_CHECKING:
     from nri.client.invoker import Log
@@ -508,7 +509,9 @@ def about(path: str, plugin: str) -> Standing:
     version = answer.get("version")
     build = shorten(version, MAX_VERSION) if isinstance(version, str) else ""
     is_compiled, number, states = content.startswith(COMPILED), answer.get("resident"), answer.get("states")
-    acts_on = frozenset(map(str, states)) if is_compiled and isinstance(states, list) else None
+    acts_on = None
+    if is_compiled and isinstance(states, list) and all(state in STATES for state in states):
+        acts_on = frozenset(states)
     if number is None:
         return Standing("off", "it does not opt in (resident = True)", build, acts_on)
     if number != VERSION:

@@ -14,7 +14,7 @@ from errno import EAGAIN
 from nri.errors import NRIError, escape
 from nri.skel.plugin import NO_INVOKE, Plugin
 from nri.types import DecodeError, EncodeError, gojson
-from nri.types.v1 import EXTENSIONS, MAX_REQUEST, VERSION, Request, Result
+from nri.types.v1 import EXTENSIONS, MAX_REQUEST, STATES, VERSION, Request, Result
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -164,7 +164,10 @@ def answer_of(plugin: Plugin, request: Request) -> Any:
     """Return what the plugin returns; an empty result for a state that it does not act on.
 
     :raises DecodeError: its conf is wrong.
+    :raises NRIError: what it acts on is no state, so that it would never run.
     """
+    if why := _wrong_states(plugin):
+        raise NRIError(why)
     if plugin.acts_on and request.state not in plugin.acts_on and not _why_not(plugin):
         return request.new_result(plugin.type)
     if plugin.conf_class is None:
@@ -194,6 +197,15 @@ def _why_not(plugin: Plugin) -> str:
             return f"class {type(plugin).__name__} has a conf_class; expected the method invoke(self, request, conf)"
         if not has_conf and needed > 2:
             return f"class {type(plugin).__name__} has no conf_class; expected the method invoke(self, request)"
+    return _wrong_states(plugin)
+
+
+def _wrong_states(plugin: Plugin) -> str:
+    acts_on: Any = plugin.acts_on
+    for each in (acts_on,) if isinstance(acts_on, str) else acts_on or ():  # a text would be taken for its letters
+        if isinstance(acts_on, str) or each not in STATES:
+            expected = f"expected a tuple of some of {', '.join(STATES)}: acts_on = (State.CREATE,)"
+            return f"class {type(plugin).__name__}: acts_on: found {str(each)!r}, {expected}"
     return ""
 
 

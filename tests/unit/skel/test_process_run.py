@@ -186,13 +186,24 @@ class NoConfClass(skel.Plugin):
         return request.new_result(self.type)
 
 
+class ActsOnText(Fake):
+    acts_on = State.CREATE  # type: ignore[assignment] # without its comma
+
+
+class ActsOnWrong(Fake):
+    acts_on = (State.CREATE, "crate")
+
+
 NO_INVOKE = "defines no method invoke(self, request)"
+SOME = "expected a tuple of some of setup, create, resize, update, pause, resume, delete: acts_on = (State.CREATE,)"
 UNFIT: dict[str, tuple[Any, str]] = {
     "no conf": (NoConf(), "class NoConf has a conf_class; expected the method invoke(self, request, conf)"),
     "no class": (NoConfClass(), "class NoConfClass has no conf_class; expected the method invoke(self, request)"),
     "nothing": (Nothing(), f"class Nothing {NO_INVOKE}"),
     "no method": (NoMethod(), f"class NoMethod {NO_INVOKE}"),
     "no plugin": (NoPlugin(), f"class NoPlugin {NO_INVOKE}"),
+    "a text": (ActsOnText(), f"class ActsOnText: acts_on: found 'create', {SOME}"),
+    "no state": (ActsOnWrong(), f"class ActsOnWrong: acts_on: found 'crate', {SOME}"),
     "a class": (Fake, "found the class Fake, expected an object of it: skel.main(Fake())"),
 }
 
