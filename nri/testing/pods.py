@@ -109,13 +109,18 @@ class Pod:
         """Add a container to the pod, and return it.
 
         :param resources: ``linux.resources`` in OCI's words; each of its keys replaces the recorded one. By default
-            half a CPU: ``{"cpu": {"shares": 512, "quota": 50000, "period": 100000}}`` under containerd.
+            half a CPU: ``{"cpu": {"shares": 512, "quota": 50000, "period": 100000}}`` under containerd; in a pod of
+            the class ``besteffort``, and with ``{}``, no limit.
         :param cgroups_path: another cgroupsPath than the runtime's; "" for none.
         :param args: the command, for ``setup``; likewise *env* and *mounts*, which are added to the recorded ones,
             *hooks*, and *linux*, whose keys are put over the recorded ones.
         """
         if any(other.name == name for other in self.containers):
             raise ValueError(f"pod {self.name!r} has a container {name!r} already")
+        if self.qos == "besteffort" and resources is None:
+            resources = {"cpu": {"shares": 2, "quota": 0, "period": 100_000}}
+        elif resources is not None and not resources:
+            resources = {"cpu": {"quota": 0}, "memory": {"limit": 0}}
         more = {"args": list(args), "env": list(env), "mounts": [dict(mount) for mount in mounts]}
         made = Container(
             self,

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.integration.cli.running import process
+import pytest
+
+from nri.cli import check
+from tests.integration.cli.running import inside, process
 from tests.support.cgroup_node import install_own
 
 if TYPE_CHECKING:
     from tests.support.host import Host
+
+ROOT = Path(__file__).parents[3]
 
 
 def test_check_names_a_hook_file_that_refuses_every_container(host: Host) -> None:
@@ -39,10 +45,18 @@ def test_check_notes_that_a_plugin_with_ignore_can_be_left_out(host: Host) -> No
     assert "ignore" in plugin["note"]
 
 
-def test_check_says_that_a_plugin_wants_states_that_the_hook_never_sends(host: Host) -> None:
+def test_check_says_that_a_plugin_wants_a_state_that_the_nodes_hooks_never_send(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
     install_own(host, "device-injector")
     entry = {"type": "device-injector", "states": ["setup"], "conf": {"allow": {"devices": ["shop"]}}}
     host.configure_text(json.dumps({"version": "0.1", "plugins": [entry]}))
-    ran = process("check", *host.options)
-    assert ran.status == 0, ran.stderr
-    assert [line for line in (ran.stdout + ran.stderr).splitlines() if "setup" in line and "nri hook" in line]
+    hooks = host.folder("hooks.d")
+    monkeypatch.setattr(check, "HOOK_FOLDERS", ("/nonexistent", str(hooks)))
+    (hooks / "00-other.json").write_text("{}")
+    assert "setup" not in inside("check", *host.options).stderr
+    sample = ROOT / "deploy/hooks.d/10-nri-create.json"
+    (hooks / sample.name).write_text(sample.read_text())
+    said = f"device-injector wants setup, which `nri hook` never sends: {hooks}/10-nri-create.json runs it here"
+    ran = inside("check", *host.options)
+    assert (ran.status, f"note: {said}\n" in ran.stderr) == (0, True)

@@ -66,6 +66,16 @@ def test_a_container_of_any_runtime_is_found_by_path_or_by_process(kind: str, ru
         assert list(tree.written) == ["web/cpu.max" if kind == "v2" else "web/cpu.cfs_quota_us"]
 
 
+def test_a_container_without_resources_or_of_a_besteffort_pod_has_no_quota() -> None:
+    for web in (Pod().container("web", resources={}), Pod(qos="besteffort").container("web")):
+        with CgroupTree("v1") as tree:
+            tree.add(web)
+            assert of(web).cpu_quota().quota_us is None
+            spec = web.request("create").spec
+            assert spec is not None
+            assert not spec.resources["cpu"].get("quota")
+
+
 def test_nothing_is_seen_of_it_before_and_after() -> None:
     web = a_container()
     tree = CgroupTree()
