@@ -77,9 +77,9 @@ def conformance(
     checks = [each for each in CHECKS if word.lower() in f"{each.id} {each.title}".lower()]
     if not checks:
         raise click.UsageError(f"no check has {word!r} in its id or title")
-    prepare_process()
     request = None if request_file is None else options.read_request(request_file).to_value()
     more = options.pairs("--annotation", annotations)
+    prepare_process()  # which changes the directory
     outcomes = check(
         path, conf=conf, plugin_type=name, request=request, annotations=more, timeout=timeout, checks=checks
     )

@@ -85,8 +85,9 @@ def test_requests_have_an_annotation_and_are_made_of_a_file(host: Host) -> None:
     request = host.root / "request.json"
     request.write_text('{"version":"0.1","state":"create","id":"a","spec":{"annotations":{"class":"batch"}}}')
     assert run(web, "-k", "exit-0").status == 0
-    for words in (["--annotation", "class=batch"], ["--request", request]):
-        assert run(web, "-k", "exit-0", *words).status == 1
+    for words in (["--annotation", "class=batch"], ["--request", request.name]):
+        assert run(web, "-k", "exit-0", *words, cwd=host.root).status == 1
+        assert run(web, "-k", "exit-0", *words, cwd=host.root).stderr == ""
 
 
 def test_a_conf_is_json_or_a_file(host: Host) -> None:
