@@ -37,10 +37,10 @@ def _is_found(cri: Cri) -> None:
     name = f"found-{uuid.uuid4().hex[:8]}"
     node.Pod(cri, name).remove()
 
-    def deletes() -> list[str]:
-        return [text for _, text in entries(name) if text.startswith("info answered state=delete ")]
+    def creates() -> list[str]:
+        return [text for _, text in entries(name) if text.startswith("info answered state=create ")]
 
-    wait_until("all events are there", lambda: len(deletes()) == 2)
+    wait_until("all events are there", lambda: len(creates()) == 2)
     answered = f"info answered state=create container=default/{name}/app "
     ((priority, text),) = [each for each in entries(name) if each[1].startswith(answered)]
     assert priority == "6"

@@ -1,4 +1,4 @@
-"""Pods in the kubelet's slices: their quota and their CPUs through create, update and delete."""
+"""Pods in the kubelet's slices: their quota and their CPUs through create and update."""
 
 from __future__ import annotations
 
@@ -45,5 +45,5 @@ def _lives(cri: Cri, name: str) -> None:
 
     pod.remove()
     for what in (f"container=default/{name}/app", f"pod=default/{name}"):
-        line = f'answered state=delete {what} id=[0-9a-f]+ ms=[0-9.]+ plugins="clearcfs ok [0-9.]+ms, konfine ok '
-        wait_until("the delete is logged", lambda: re.search(line, node.log()) is not None)  # noqa: B023
+        line = f'answered state=create {what} id=[0-9a-f]+ ms=[0-9.]+ plugins="clearcfs ok [0-9.]+ms, konfine ok '
+        wait_until("the create is logged", lambda: re.search(line, node.log()) is not None)  # noqa: B023
