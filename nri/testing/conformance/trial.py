@@ -342,7 +342,9 @@ class Trial:
                 raise BrokenRuleError(_READY, why)
             yield ask
         finally:
+            pid = resident.pid
             resident.end()
+            _await_end_of_group(pid)
 
     def end(self) -> None:
         """Kill all processes that the runs have left."""
@@ -415,17 +417,28 @@ def encode(value: object) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode()
 
 
+def _await_end_of_group(pid: int) -> None:
+    """Wait, at most :data:`GRACE` seconds, for the end of a killed group whose leader was reaped."""
+    until = time.monotonic() + GRACE
+    while pid and time.monotonic() < until:
+        try:
+            os.killpg(pid, 0)
+        except OSError:
+            return
+        time.sleep(0.005)
+
+
 def _marked(mark: str) -> list[int]:
     """Return the processes whose environment has the mark."""
-    found = []
-    for pid in [int(name) for name in os.listdir("/proc") if name.isdigit()]:
-        try:
-            with open(f"/proc/{pid}/environ", "rb") as file:
-                if f"{MARK}={mark}".encode() in file.read().split(b"\0"):
-                    found.append(pid)
-        except OSError:
-            continue  # another user's, or it has ended
-    return found
+    return [pid for pid in [int(name) for name in os.listdir("/proc") if name.isdigit()] if _has(mark, pid)]
+
+
+def _has(mark: str, pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            return f"{MARK}={mark}".encode() in file.read().split(b"\0")
+    except OSError:
+        return False  # another user's, or it has ended
 
 
 def _end_all(mark: str) -> None:
@@ -439,7 +452,7 @@ def _end_all(mark: str) -> None:
             except OSError:
                 continue  # it has ended
             try:
-                if pid in _marked(mark):  # the number is not another process's by now
+                if _has(mark, pid):  # the number is not another process's by now
                     signal.pidfd_send_signal(pidfd, signal.SIGKILL)
             except OSError:
                 pass
