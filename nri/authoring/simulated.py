@@ -24,6 +24,7 @@ from nri.client import DirectInvoker
 from nri.config.entries import ConfigList, PluginEntry, is_type_name
 from nri.errors import NRIError
 from nri.testing import CgroupTree
+from nri.testing.cgroup_contents import files_of
 from nri.v1bridge import Bridge, BridgeOptions
 from nri.v2 import api, stub
 
@@ -62,7 +63,7 @@ class Asked(NamedTuple):
     """Why it has no result: killed, or ended otherwise; "" if it has one."""
     seconds: float
     writes: list[tuple[str, str]]
-    """The files of cgroups that it has written, and the texts, in order; not known of a program that is no source."""
+    """Names of cgroup files and the texts that the plugin wrote, in order; only for source files."""
     stderr: list[str]
 
 
@@ -139,14 +140,12 @@ class Cgroups:
         cpu, memory = resources.cpu, resources.memory
         if self._tree is not None:
             self._tree.make(path)
-            quota = cpu.quota.value if cpu.quota.value > 0 else 0
-            if quota and self.kind == "v2":
-                self._tree.put(f"{path}/cpu.max", f"{quota} {cpu.period.value or 100_000}")
-            elif quota:
-                self._tree.put(f"{path}/cpu.cfs_quota_us", str(quota))
-            if memory.limit.value > 0:
-                knob = "memory.max" if self.kind == "v2" else "memory.limit_in_bytes"
-                self._tree.put(f"{path}/{knob}", str(memory.limit.value))
+            limits = {
+                "cpu": {"quota": cpu.quota.value, "period": cpu.period.value or 100_000},
+                "memory": {"limit": max(0, memory.limit.value)},
+            }
+            for knob, text in files_of(limits, self.kind).items():
+                self._tree.put(f"{path}/{knob}", text)
             return
         for point, version in self._mounts.items():
             for depth in range(2, path.count("/") + 2):
@@ -167,7 +166,7 @@ class Cgroups:
                 with open(f"{parent}/cgroup.controllers", encoding="ascii") as file:
                     available = file.read().split()
                 for controller in available:
-                    # One that it may not enable stays as it is: the knob is missing then, and the plugin is told.
+                    # Without a controller that cannot be enabled its knobs are missing: the plugin gets an error.
                     with contextlib.suppress(OSError), open(f"{parent}/cgroup.subtree_control", "w") as file:
                         file.write(f"+{controller}")
             os.mkdir(directory)

@@ -28,9 +28,6 @@ if TYPE_CHECKING:
 
 __all__ = ["check", "find", "read", "write"]
 
-_SECOND = 1_000_000  # microseconds
-_PERIOD = 100_000  # systemd's own, in microseconds
-
 
 def check(knob: Knob, value: Any) -> None:
     """Raise KnobValueError unless a plugin may write this value."""
@@ -112,14 +109,9 @@ def _tell(unit: Unit, told: str, file: File, item: Any) -> bool:
     """Give the unit this item as the property *told*, if it has another; return whether it had another."""
     if isinstance(item, frozenset):
         return unit.set_numbers(told, item)
-    if not isinstance(item, Quota):
-        return unit.set_number(told, INFINITY if item is None else file.values.in_file(item))
-    if item.quota_us is None:
-        return unit.set_number(told, INFINITY)
-    had_another = unit.set_number(told, -(-item.quota_us * _SECOND // item.period_us))  # rounded up
-    if item.period_us != _PERIOD:
-        had_another = unit.set_number("CPUQuotaPeriodUSec", item.period_us) or had_another
-    return had_another
+    if isinstance(item, Quota):
+        return unit.set_quota(item)
+    return unit.set_number(told, INFINITY if item is None else file.values.in_file(item))
 
 
 def _check_kept(file: File, level: str, version: int, items: Items) -> None:

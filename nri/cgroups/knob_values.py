@@ -215,7 +215,7 @@ class ByDevice(Values):
     :param default: whether there is one for all devices without their own, which no plugin can remove.
     """
 
-    __slots__ = ("_default", "_removed", "numbers")
+    __slots__ = ("_default", "_first", "_removed", "numbers")
 
     told = "default"
 
@@ -223,6 +223,7 @@ class ByDevice(Values):
         super().__init__()
         self.numbers, self.expected, self._default = numbers, expected, default
         self._removed = "default" if default else "max"
+        self._first = next(iter(numbers.values()))
 
     @property
     def has_one(self) -> bool:
@@ -231,7 +232,7 @@ class ByDevice(Values):
 
     def of(self, item: str) -> Values:
         """Return the numbers of an item, by its key."""
-        return next(iter(self.numbers.values())) if self.has_one else self.numbers[item.partition(" ")[2]]
+        return self._first if self.has_one else self.numbers[item.partition(" ")[2]]
 
     def accepts(self, value: Any) -> bool:
         return isinstance(value, dict) and bool(value) and all(map(self._accepts, value, value.values()))
@@ -251,10 +252,10 @@ class ByDevice(Values):
         )
 
     def stored(self, item: Any) -> Any:
-        return next(iter(self.numbers.values())).stored(item)
+        return self._first.stored(item)
 
     def in_file(self, item: int) -> int:
-        return next(iter(self.numbers.values())).in_file(item)
+        return self._first.in_file(item)
 
     def items(self, value: Any) -> Items:
         if self.has_one:

@@ -31,6 +31,7 @@ INFINITY = 2**64 - 1
 """The number that stands for no limit in systemd's properties."""
 
 _SECOND = 1_000_000  # microseconds
+_PERIOD = 100_000  # systemd's own, in microseconds
 _INTERFACES = {".scope": "Scope", ".slice": "Slice"}
 
 
@@ -99,6 +100,18 @@ class Unit:
         if before.quota_us is not None:
             self._bus.set(self._path, "CPUQuotaPerSecUSec", INFINITY)
         return before
+
+    def set_quota(self, quota: Quota) -> bool:
+        """Give the unit this quota per second, rounded up, and its period if that is not systemd's own.
+
+        :returns: whether it had another one.
+        """
+        if quota.quota_us is None:
+            return self.set_number("CPUQuotaPerSecUSec", INFINITY)
+        had_another = self.set_number("CPUQuotaPerSecUSec", -(-quota.quota_us * _SECOND // quota.period_us))
+        if quota.period_us != _PERIOD:
+            had_another = self.set_number("CPUQuotaPeriodUSec", quota.period_us) or had_another
+        return had_another
 
     def cpus(self) -> frozenset[int]:
         """Return the unit's AllowedCPUs; none if it has its parent's."""

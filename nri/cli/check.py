@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from typing import Any
 
@@ -17,6 +16,8 @@ from nri.config import Fault, when_notes
 from nri.config.entries import PluginEntry
 from nri.config.loading import unread
 from nri.config.plugin_conf import check_conf, fault_at, openness_note
+from nri.doctor import engines
+from nri.doctor.node import Node
 from nri.errors import NRIError, escape
 from nri.places import DEFAULT_CONF_DIR
 from nri.process.conversation import Output, launch
@@ -26,12 +27,6 @@ from nri.types.v1 import State
 ANSWER_WITHIN = 10.0
 """Seconds that a plugin has to answer ``version`` or ``schema``."""
 
-
-HOOK_FOLDERS = ("/etc/containers/oci/hooks.d", "/usr/share/containers/oci/hooks.d")
-"""Where podman and CRI-O look for hooks."""
-
-MAX_HOOK_FILE = 64 * 1024
-"""Bytes of a hook file that are looked at."""
 
 HOOK_INJECTOR = "hook-injector"
 """The plugin whose hook files are looked at as well."""
@@ -80,8 +75,8 @@ class Checked:
                 f"{plugin.type} has the failurePolicy ignore: a container runs without it if it fails or takes too "
                 "long, which the author of a pod may bring about"
             )
-        if plugin.wants(State.SETUP) and (file := _hook_file()):
-            self.notes.append(f"{plugin.type} wants setup, which `nri hook` never sends: {file} runs it here")
+        if plugin.wants(State.SETUP) and (files := engines.hook_files(Node(), engines.HOOKS)):
+            self.notes.append(f"{plugin.type} wants setup, which `nri hook` never sends: {files[0]} runs it here")
         self.faults: tuple[Fault, ...] = ()
         try:
             self.place = self.binary = invoker.find(plugin.type)  # the place is for the table
@@ -257,21 +252,6 @@ def _is_built_with_skel(binary: str) -> bool:
         return is_built_with_skel(binary)
     except OSError:
         return False  # executable, but not readable
-
-
-def _hook_file() -> str:
-    """Return a file by which an engine of this node runs `nri hook`; "" for none."""
-    for folder in HOOK_FOLDERS:
-        try:
-            for name in sorted(os.listdir(folder)):
-                path = os.path.join(folder, name)
-                with open(path, "rb") as file:
-                    text = file.read(MAX_HOOK_FILE)
-                if b'"nri"' in text and b'"hook"' in text:
-                    return path
-        except OSError:
-            continue  # there is none, or nobody can read it
-    return ""
 
 
 def _fault_value(fault: Fault) -> dict[str, Any]:

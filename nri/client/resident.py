@@ -355,19 +355,18 @@ class Residents(DirectInvoker):
     def acts_on(self, plugin: str, state: str) -> bool:
         """Return False if the plugin's executable, unchanged, has said that it does not act on this state."""
         with self._changed:
-            paths = [
-                path
+            excluding = {
+                path: known.identity
                 for path, known in self._known.items()
                 if known.plugin == plugin and known.standing.states is not None and state not in known.standing.states
-            ]
-        if not paths:  # nearly always: then nothing is looked for
+            }
+        if not excluding:  # nearly always: then nothing is looked for
             return True
         try:
             path = self.find(plugin)
         except PluginError:
             return True  # its run reports it
-        known = self._known.get(path)
-        return path not in paths or known is None or known.identity != _identity(path)
+        return path not in excluding or excluding[path] != _identity(path)
 
     def tidy(self) -> None:
         """Do the work that no answer waits for: end and start residents."""

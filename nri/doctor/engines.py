@@ -238,7 +238,7 @@ def _crio(node: Node, program: str, version: tuple[int, ...], process: Process |
         file=file,
         restart=restart,
         runtimes=_ours(programs),
-        hooks=_hooks(node, texts(runtime.get("hooks_dir")) or [HOOKS[0]]),
+        hooks=hook_files(node, texts(runtime.get("hooks_dir")) or [HOOKS[0]]),
     )
 
 
@@ -264,7 +264,7 @@ def _podman(node: Node, found: Findings) -> Engine:
     used = next((place for place in places if node.mode(place)), "".join(places[:1]))
     directories = texts(engine.get("hooks_dir")) or HOOKS[: 1 if version >= (5,) else 2]
     file = f"{PODMAN_CONFIGS[1]}.d"
-    return Engine("podman", version, file=file, runtimes=_ours([used]), hooks=_hooks(node, directories))
+    return Engine("podman", version, file=file, runtimes=_ours([used]), hooks=hook_files(node, directories))
 
 
 def _docker(node: Node, found: Findings) -> Engine:
@@ -286,7 +286,7 @@ def _ours(programs: list[Any]) -> tuple[str, ...]:
     return tuple([each for each in programs if isinstance(each, str) and os.path.basename(each).startswith("nri-")])
 
 
-def _hooks(node: Node, directories: Any) -> tuple[str, ...]:
+def hook_files(node: Node, directories: Any) -> tuple[str, ...]:
     """Return the files of OCI hooks that run ``nri hook``."""
     found = []
     for directory in directories:

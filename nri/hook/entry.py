@@ -106,11 +106,11 @@ class _Hook:
             timeout=arguments.timeout,
             failure_policy=arguments.failure_policy,
         )
-        for plugin in client.config.plugins:
-            if arguments.state == State.CREATE and plugin.wants(State.SETUP):
-                self._reporter.write(
-                    f"nri: {plugin.type} wants setup, which the bridge and nri-runc send, hooks never"
-                )
+        if arguments.state == State.CREATE:
+            for plugin in client.config.plugins:
+                if plugin.wants(State.SETUP):
+                    unsent = "which the bridge and nri-runc send, hooks never"
+                    self._reporter.write(f"nri: {plugin.type} wants setup, {unsent}")
         deadline.doing = "it was reading the container's state on stdin"
         state = OCIState(read_state(stdin, deadline) if stdin is not None else b"")
         self._name = f" {state.id}"

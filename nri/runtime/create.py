@@ -81,11 +81,8 @@ def _run_create(call: Invocation, chains: HostChains, id_: str, oci: dict[str, A
     """
     spec = spec_from_oci(oci)
 
-    def destroy() -> None:
-        call.destroy(id_)
-
     try:
-        chains.run(request(State.CREATE, id_, spec, _pid(call, id_)), if_killed=destroy)
+        chains.run(request(State.CREATE, id_, spec, _pid(call, id_)), if_killed=lambda: call.destroy(id_))
     except (NRIError, OSError):
         call.take_back(chains, id_, spec)
         raise

@@ -82,10 +82,8 @@ def restore(call: Invocation) -> int:
         spec = spec_of(state)
         call.avoid_doubling(chains, spec.annotations)
 
-        def destroy() -> None:
-            call.destroy(id_)
-
-        chains.run(request(State.CREATE, id_, spec, state.pid, late=True), if_killed=destroy)
+        asked = request(State.CREATE, id_, spec, state.pid, late=True)
+        chains.run(asked, if_killed=lambda: call.destroy(id_))
     except (NRIError, OSError):
         call.take_back(chains, id_, spec)
         raise

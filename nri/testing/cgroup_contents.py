@@ -10,7 +10,7 @@ from nri.testing.pods import Pod
 from nri.testing.request_templates import resources_of, share_of_pod
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from nri.testing.cgroup_files import CgroupFiles
     from nri.testing.pods import Container
@@ -24,6 +24,11 @@ def limits_of(owner: Pod | Container, kind: str) -> dict[str, str]:
         resources: dict[str, Any] = {"cpu": cpu, "memory": {"limit": share["memory"]}}
     else:
         resources = resources_of(owner)
+    return files_of(resources, kind)
+
+
+def files_of(resources: Mapping[str, Any], kind: str) -> dict[str, str]:
+    """Return the files that are set by ``linux.resources``, in OCI's words."""
     cpu, memory = resources.get("cpu") or {}, resources.get("memory") or {}
     pids = resources.get("pids") or {}
     quota, period = cpu.get("quota", 0), cpu.get("period", 100_000)

@@ -100,7 +100,8 @@ def test_an_interrupted_build_leaves_no_file_and_no_process(folder: Path) -> Non
     with subprocess.Popen(
         [*COMMAND, "build", "plugin.py"], cwd=folder, env=environment, stderr=subprocess.PIPE
     ) as building:
-        until(lambda: list(folder.glob("dist/.nri-build-*/work/*")), "PyInstaller at work", SOON)
+        works = "dist/.nri-build-*/work"
+        until(lambda: any(any(each.iterdir()) for each in folder.glob(works)), "PyInstaller at work", SOON)
         building.send_signal(signal.SIGTERM)
         _, stderr = building.communicate(timeout=SOON)
     assert (building.returncode, b"Traceback" in stderr) == (128 + signal.SIGTERM, False)

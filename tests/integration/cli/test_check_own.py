@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nri.cli import check
+from nri.doctor import engines
 from tests.integration.cli.running import inside, process
 from tests.support.cgroup_node import install_own
 
@@ -52,7 +52,7 @@ def test_check_says_that_a_plugin_wants_a_state_that_the_nodes_hooks_never_send(
     entry = {"type": "device-injector", "states": ["setup"], "conf": {"allow": {"devices": ["shop"]}}}
     host.configure_text(json.dumps({"version": "0.1", "plugins": [entry]}))
     hooks = host.folder("hooks.d")
-    monkeypatch.setattr(check, "HOOK_FOLDERS", ("/nonexistent", str(hooks)))
+    monkeypatch.setattr(engines, "HOOKS", ("/nonexistent", str(hooks)))
     (hooks / "00-other.json").write_text("{}")
     assert "setup" not in inside("check", *host.options).stderr
     sample = ROOT / "deploy/hooks.d/10-nri-create.json"
