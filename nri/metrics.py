@@ -23,11 +23,11 @@ from prometheus_client.registry import Collector
 
 from nri.errors import escape
 from nri.status.client import UNUSABLE, AskError, status, unusable
-from nri.status.judging import CONNECTED, ERROR, KILLED, OK, PASSED_OVER
+from nri.status.judging import CONNECTED, ERROR, KILLED, OK, IGNORED
 
 PREFIX = "nri_v1bridge_"
 
-OUTCOMES = {OK: "ok", ERROR: "error", KILLED: "killed", PASSED_OVER: "passed_over"}
+OUTCOMES = {OK: "ok", ERROR: "error", KILLED: "killed", IGNORED: "ignored"}
 """The label's value for each outcome of a run."""
 
 RESIDENT_STATES = ("ready", "starting", "off", "failed")
@@ -145,7 +145,7 @@ def _of_plugins(plugins: list[Document]) -> Iterator[Metric]:
             ):
                 labels = (*key, state, outcome)
                 runs[labels] = runs.get(labels, 0) + each["runs"].get(state, {}).get(name, 0)
-    text = "Runs of the plugin by state of the request and outcome: ok, error, killed, passed_over."
+    text = "Runs of the plugin by state of the request and outcome: ok, error, killed, ignored."
     yield _counter("plugin_runs_total", text, runs.items(), (*_PLUGIN, "state", "outcome"))
     seconds = [(key, [each["seconds"] for each in of_it]) for key, of_it in counted.items()]
     yield _histogram("plugin_duration_seconds", "Seconds that a run of the plugin took.", seconds, _PLUGIN)

@@ -54,7 +54,7 @@ _PLUGIN = {
     "problem": "not found",
     "build": None,
     "resident": {"state": "failed", "reason": None},
-    "runs": {"create": {"ok": 3, "error": 1, "killed": 0, "passedOver": 0}},
+    "runs": {"create": {"ok": 3, "error": 1, "killed": 0, "ignored": 0}},
     "seconds": _HISTOGRAM,
     "last": "error",
     "lastError": {"time": 1, "state": "create", "pod": "a/b", "container": None, "error": "\u001b[2J"},

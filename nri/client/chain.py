@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 STOPPED = "the runtime has abandoned the event"
 """The reason for ending a plugin that a :class:`nri.process.conversation.Stop` has ended."""
 
-OUTCOMES = ("ok", "error", "killed", "passedOver")
-"""What became of a plugin's run. ``passedOver``: it failed, and its ``failurePolicy`` is ``ignore``."""
+OUTCOMES = ("ok", "error", "killed", "ignored")
+"""What became of a plugin's run. ``ignored``: it failed, and its ``failurePolicy`` is ``ignore``."""
 
 
 class Task:
@@ -87,7 +87,7 @@ class Step:
         if self.error is None:
             return "ok"
         if self.is_ignored:
-            return "passedOver"
+            return "ignored"
         return "killed" if self.error.killed else "error"
 
 

@@ -12,10 +12,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-OUTCOMES = ("ok", "error", "killed", "passedOver")
+OUTCOMES = ("ok", "error", "killed", "ignored")
 """The outcomes of a plugin's run, as the bridge writes them (:mod:`nri.client.chain`)."""
 
-OK, ERROR, KILLED, PASSED_OVER = OUTCOMES
+OK, ERROR, KILLED, IGNORED = OUTCOMES
 
 CONNECTED = "connected"
 """The state of a bridge that has a runtime; otherwise it is ``connecting``."""
@@ -43,7 +43,7 @@ THRESHOLDS = {
 class Thresholds:
     """Bounds of counters; None for a counter that is not judged.
 
-    :ivar max_error_rate: per cent of a plugin's runs that may have failed or been passed over.
+    :ivar max_error_rate: per cent of a plugin's runs that may have failed, be it ignored.
     :ivar max_near_deadline: per cent of the events of one kind that may have taken more than half of their time.
     :ivar max_late: events that may have been answered late.
     """

@@ -88,7 +88,7 @@ def _plugins(document: dict[str, Any]) -> Iterator[str]:
                 f"{plugin['type']}{build}: {plugin['binary'] or plugin['problem'] or 'unknown'}", "", "  "
             )
     else:
-        header = ("PLUGIN", "RESIDENT", "OK", "ERROR", "KILLED", "PASSED", "MEDIAN", "P99")
+        header = ("PLUGIN", "RESIDENT", "OK", "ERROR", "KILLED", "IGNORED", "MEDIAN", "P99")
         yield from table(header, [_plugin(plugin) for plugin in plugins])
 
 

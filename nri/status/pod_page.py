@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from nri.status.judging import ERROR, KILLED, OK, PASSED_OVER
+from nri.status.judging import ERROR, KILLED, OK, IGNORED
 from nri.status.layout import date, milliseconds, wrapped
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 MAX_SHOWN = 600
 """Characters that are shown of a text of a plugin; ``--json`` has the others."""
 
-WORDS = {OK: "ok", ERROR: "ERROR", KILLED: "KILLED", PASSED_OVER: "passed over"}
+WORDS = {OK: "ok", ERROR: "ERROR", KILLED: "KILLED", IGNORED: "ignored"}
 """The words for the outcomes of a plugin's run."""
 
 _TOLD = ("plugin", "version", "metadata", "error")

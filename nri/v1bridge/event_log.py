@@ -152,7 +152,7 @@ class EventLines:
             fields["plugins"] = [self._part(step, MAX_METADATA // len(steps) or 1, failed) for step in steps]
         if error and not failed:
             fields["error"] = shorten(error, MAX_TEXT)
-        message = "failed" if error else "passed over" if failed else "answered"
+        message = "failed" if error else "ignored" if failed else "answered"
         log.log(level, message, extra=_about(self.name, self.request, **fields))
 
     def _part(self, step: Step, keys: int, failed: int) -> dict[str, Any]:

@@ -59,7 +59,7 @@ def as_error(host: Host) -> None:
     host.configure(plugin("noop", ["error", EVIL]))
 
 
-def as_error_passed_over(host: Host) -> None:
+def as_error_ignored(host: Host) -> None:
     host.configure(plugin("noop", ["error", EVIL], failure_policy="ignore"))
 
 
@@ -93,7 +93,7 @@ def as_a_files_name(host: Host) -> None:
 
 
 Says = Callable[[Host], None]
-PLUGIN_SAYS = [on_stderr, as_error, as_error_passed_over, instead_of_a_result, as_a_result_of_another_kind]
+PLUGIN_SAYS = [on_stderr, as_error, as_error_ignored, instead_of_a_result, as_a_result_of_another_kind]
 RESULT_SAYS = [as_metadata, as_all_of_a_result]
 FILE_SAYS = [as_a_key_of_a_configuration, as_a_type, as_a_files_name]
 

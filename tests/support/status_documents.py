@@ -16,9 +16,9 @@ def histogram(*counts: int, total: float = 0.0) -> dict[str, Any]:
     return {"bounds": list(BOUNDS), "counts": [*counts, *[0] * (len(BOUNDS) + 1 - len(counts))], "sum": total}
 
 
-def runs(*, ok: int = 0, error: int = 0, killed: int = 0, passed_over: int = 0) -> dict[str, int]:
+def runs(*, ok: int = 0, error: int = 0, killed: int = 0, ignored: int = 0) -> dict[str, int]:
     """The runs of a plugin in one state."""
-    return {"ok": ok, "error": error, "killed": killed, "passedOver": passed_over}
+    return {"ok": ok, "error": error, "killed": killed, "ignored": ignored}
 
 
 def plugin(type: str = "clearcfs", **changes: Any) -> dict[str, Any]:

@@ -43,16 +43,16 @@ def test_runs_are_counted_by_state_and_outcome_from_zero() -> None:
     of_it = {"plugin": "clearcfs", "source": "10-clearcfs.conf"}
     plugin = documents.plugin(
         states=["create", "delete", "update"],
-        runs={"create": documents.runs(ok=9, error=1, killed=2, passed_over=3)},
+        runs={"create": documents.runs(ok=9, error=1, killed=2, ignored=3)},
     )
     series = of(documents.healthy(plugins=[plugin]))
 
     found = {
         (state, outcome): value(series, "plugin_runs_total", **of_it, state=state, outcome=outcome)
         for state in ("create", "delete", "update")
-        for outcome in ("ok", "error", "killed", "passed_over")
+        for outcome in ("ok", "error", "killed", "ignored")
     }
-    create = {"ok": 9, "error": 1, "killed": 2, "passed_over": 3}
+    create = {"ok": 9, "error": 1, "killed": 2, "ignored": 3}
     assert found == {key: create[key[1]] if key[0] == "create" else 0 for key in found}
 
 

@@ -153,9 +153,9 @@ def test_whether_a_failure_counts_is_said_by_the_plugins_entry_else_by_the_setti
     if passes:
         node.start()
         assert len(node.kept) == 2
-        (said,) = [vars(each)["fields"] for each in caplog.records if each.getMessage() == "passed over"]
+        (said,) = [vars(each)["fields"] for each in caplog.records if each.getMessage() == "ignored"]
         assert [(part["outcome"], part.get("error")) for part in said["plugins"]] == [
-            ("passedOver", "no"),
+            ("ignored", "no"),
             ("ok", None),
         ]
     else:
@@ -163,7 +163,7 @@ def test_whether_a_failure_counts_is_said_by_the_plugins_entry_else_by_the_setti
             node.start()
         assert len(node.kept) == 1
     assert [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR] == [
-        "passed over" if passes else "failed"
+        "ignored" if passes else "failed"
     ]
 
 
@@ -260,13 +260,13 @@ def test_the_name_is_the_configurations_whatever_the_plugin_calls_itself(host: H
         node.create()
 
 
-def test_where_failures_are_ignored_a_bad_path_is_passed_over(
+def test_where_failures_are_ignored_a_bad_path_is_ignored(
     host: Host, node: Node, caplog: pytest.LogCaptureFixture
 ) -> None:
     mover(host, "/good", "/../bad", failure_policy="ignore")
     assert node.create() == "/good"
-    (over,) = [record for record in caplog.records if record.message == "passed over"]
-    assert [part["outcome"] for part in over.__dict__["fields"]["plugins"]] == ["ok", "passedOver"]
+    (over,) = [record for record in caplog.records if record.message == "ignored"]
+    assert [part["outcome"] for part in over.__dict__["fields"]["plugins"]] == ["ok", "ignored"]
     assert not [record for record in caplog.records if record.message == "says"]
     mover(host, "/", failure_policy="ignore")
     assert node.create() == ""

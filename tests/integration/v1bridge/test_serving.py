@@ -252,7 +252,7 @@ def test_debug_logs_what_info_does_and_more(host: Host, bridge: BridgeProcess) -
         assert part in debug
         assert part not in info
     assert " debug " not in info
-    assert "error passed over state=create container=default/web/app id=1f92 ms=" in info
+    assert "error ignored state=create container=default/web/app id=1f92 ms=" in info
 
 
 def test_from_outside_it_connects_and_again_when_the_runtime_is_back(host: Host, bridge: BridgeProcess) -> None:

@@ -79,8 +79,8 @@ def test_events_and_runs_are_counted_and_shown_for_their_pod(
     assert wait_until(lambda: counted(path, "StartContainer")["answered"] == 3)
     status = status_of(path)
     keeper, missing = status["plugins"]
-    assert keeper["runs"] == {"create": {"ok": 3, "error": 0, "killed": 0, "passedOver": 0}}
-    assert missing["runs"] == {"create": {"ok": 0, "error": 0, "killed": 0, "passedOver": 3}}
+    assert keeper["runs"] == {"create": {"ok": 3, "error": 0, "killed": 0, "ignored": 0}}
+    assert missing["runs"] == {"create": {"ok": 0, "error": 0, "killed": 0, "ignored": 3}}
     assert keeper["binary"] == str(host.bin / "keeper")
     assert (missing["binary"], missing["problem"].partition(":")[0]) == (None, "not found")
     assert missing["lastError"]["pod"] == "default/web"

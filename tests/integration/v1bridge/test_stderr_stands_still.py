@@ -126,7 +126,7 @@ def serves_and_ends(host: Host, node: Outside, stderr: Ends) -> None:
     def has_all() -> bool:
         said.append(stderr.read())
         text = "".join(said)
-        return text.count(" error passed over state=create ") >= 20 and "the end of its stderr: one line" in text
+        return text.count(" error ignored state=create ") >= 20 and "the end of its stderr: one line" in text
 
     assert wait_until(
         has_all, SOON

@@ -72,10 +72,10 @@ def test_where_its_failures_are_ignored_there_is_an_answer_before_the_deadline_a
     host.configure(hang(host, failure_policy="ignore"))
     assert left_after(node.start) > 0
     assert wait_until(lambda: not host.processes())
-    (said,) = [vars(record)["fields"] for record in caplog.records if record.getMessage() == "passed over"]
+    (said,) = [vars(record)["fields"] for record in caplog.records if record.getMessage() == "ignored"]
     (part,) = said["plugins"]
     assert part["error"].startswith("killed: no result after 0.")
-    assert (part["plugin"], part["outcome"], said["container"]) == ("hang", "passedOver", "default/web/app")
+    assert (part["plugin"], part["outcome"], said["container"]) == ("hang", "ignored", "default/web/app")
     assert 0 < said["ms"] < SHORT * 1000
 
 

@@ -156,10 +156,10 @@ def test_step_has_the_request_the_output_and_the_outcome() -> None:
     assert (c.stdout, c.result, str(c.error)) == (b"", None, "c: not found: nowhere")
 
 
-def test_outcome_of_a_step_is_ok_error_killed_or_passed_over() -> None:
+def test_outcome_of_a_step_is_ok_error_killed_or_ignored() -> None:
     invoker = FakeInvoker({"b": NO, "c": output(stopped="deadline"), "d": NO})
     chain = client(invoker, *entries("a", "b", "c"), *entries("d", failure_policy="ignore"))
-    assert [step.outcome for step in failed(chain, "delete").steps] == ["ok", "error", "killed", "passedOver"]
+    assert [step.outcome for step in failed(chain, "delete").steps] == ["ok", "error", "killed", "ignored"]
 
 
 def test_step_has_the_seconds_that_the_plugin_took() -> None:
@@ -179,7 +179,7 @@ def test_observer_sees_each_step_when_its_plugin_ends_before_an_ignored_error_is
 
     chain = client(invoker, failure_policy="ignore")
     chain.invoke(request(), "create", on_step=on_step, log=lambda _plugin, line: story.append(line))
-    assert story == ["a is ok after 1", "b is passedOver after 2", f"{IGNORED}no", "c is ok after 3"]
+    assert story == ["a is ok after 1", "b is ignored after 2", f"{IGNORED}no", "c is ok after 3"]
 
 
 # The effect of an error

@@ -85,12 +85,12 @@ def in_progress(seconds: float, allowed: float | None) -> Callable[[], dict[str,
             "degraded: clearcfs: its last create failed: no quota",
         ),
         (
-            with_plugin(last={"setup": "passedOver", "create": "error", "delete": "ok"}),
+            with_plugin(last={"setup": "ignored", "create": "error", "delete": "ok"}),
             "degraded: clearcfs: its last setup and create failed",
         ),
         (with_plugin(last={"create": "killed", "delete": "ok"}), "degraded: clearcfs: its last create failed"),
         (
-            with_plugin(problem="a", last={"setup": "passedOver", "create": "error"}),
+            with_plugin(problem="a", last={"setup": "ignored", "create": "error"}),
             "degraded: clearcfs: a",
         ),
     ],
@@ -104,7 +104,7 @@ def test_a_status_is_judged_by_what_is_now(make: Callable[[], dict[str, Any]], l
     assert verdict.faults == ([] if verdict.code == WELL else verdict.reasons)
 
 
-RUNS = {"create": documents.runs(ok=90, error=4, killed=3), "delete": documents.runs(passed_over=3)}
+RUNS = {"create": documents.runs(ok=90, error=4, killed=3), "delete": documents.runs(ignored=3)}
 RATE = "clearcfs: 10 of 100 runs failed, expected at most 9.9 %"
 NEAR = "StartContainer: 10 of 100 took more than half of their time, expected at most 5 %"
 

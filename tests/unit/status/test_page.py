@@ -45,7 +45,7 @@ def test_the_page_of_a_bridge_that_is_well() -> None:
         "late creates   0 waiting, 0 running, 0 succeeded, 0 failed\n"
         "log            to the journal; 0 lines lost\n"
         "\n"
-        "PLUGIN    RESIDENT   OK  ERROR  KILLED  PASSED   MEDIAN      P99\n"
+        "PLUGIN    RESIDENT   OK  ERROR  KILLED  IGNORED   MEDIAN      P99\n"
         "clearcfs     ready  120      0       0       0  <= 1 ms  <= 5 ms\n"
         "konfine      ready  120      0       0       0  <= 1 ms  <= 5 ms\n"
         "\n"
@@ -167,7 +167,7 @@ def test_the_largest_numbers_fit() -> None:
     value["plugins"] = [
         documents.plugin(
             "x" * 40,
-            runs={"create": documents.runs(ok=most, error=most, killed=most, passed_over=most)},
+            runs={"create": documents.runs(ok=most, error=most, killed=most, ignored=most)},
             seconds={"bounds": [12345678.9], "counts": [0, most], "sum": 1.0},
         )
     ]

@@ -93,8 +93,8 @@ def test_the_runs_of_a_plugin_are_counted_by_state_and_outcome() -> None:
     ran(ledger, step(), state="delete")
     runs = runs_of(ledger, "a")
     assert runs["runs"] == {
-        "create": {"ok": 1, "error": 0, "killed": 1, "passedOver": 0},
-        "delete": {"ok": 1, "error": 1, "killed": 0, "passedOver": 0},
+        "create": {"ok": 1, "error": 0, "killed": 1, "ignored": 0},
+        "delete": {"ok": 1, "error": 1, "killed": 0, "ignored": 0},
     }
     assert (sum(runs["seconds"]["counts"]), runs["seconds"]["sum"], runs["last"]) == (
         4,
@@ -104,7 +104,7 @@ def test_the_runs_of_a_plugin_are_counted_by_state_and_outcome() -> None:
     last = runs["lastError"]
     assert last.pop("time") > 0
     assert last == {"state": "delete", "pod": "default/web", "container": "app", "error": "exit status 3"}
-    assert runs_of(ledger, "b")["runs"]["create"]["passedOver"] == 1
+    assert runs_of(ledger, "b")["runs"]["create"]["ignored"] == 1
 
 
 def test_a_plugin_is_known_by_its_type_and_file() -> None:
