@@ -6,13 +6,10 @@ from __future__ import annotations
 
 import json
 
+from nri.cli.layout import WIDTH
+from nri.cli.status_page import page, pod_page
 from nri.status.client import UNUSABLE, AskError, read, unusable
-from nri.status.judging import DEGRADED, MAX_LINE, WELL, Thresholds, judge
-from nri.status.layout import WIDTH
-from nri.status.page import page
-from nri.status.pod_page import pod_page
-
-STRICT = Thresholds(max_error_rate=0.0, max_near_deadline=0.0, max_late=0.0)
+from nri.status.judging import DEGRADED, MAX_LINE, WELL, judge
 
 
 def check(data: bytes) -> None:
@@ -26,7 +23,7 @@ def check(data: bytes) -> None:
     assert document == json.loads(data)
     lines = []
     try:
-        verdict = judge(document, STRICT)
+        verdict = judge(document)
         assert verdict.code in (WELL, DEGRADED)
         assert verdict.line.isprintable()
         assert len(verdict.line.encode()) <= MAX_LINE
@@ -56,7 +53,7 @@ _PLUGIN = {
     "resident": {"state": "failed", "reason": None},
     "runs": {"create": {"ok": 3, "error": 1, "killed": 0, "ignored": 0}},
     "seconds": _HISTOGRAM,
-    "last": "error",
+    "last": {"create": "error"},
     "lastError": {"time": 1, "state": "create", "pod": "a/b", "container": None, "error": "\u001b[2J"},
 }
 _EVENT = {
@@ -92,7 +89,10 @@ _STATUS = {
     "plugins": [_PLUGIN],
     "events": [_EVENT],
     "lateCreates": {"waiting": 0, "running": 0, "succeeded": 0, "failed": 0},
-    "withoutPlugins": [{"id": "a", "pod": "a/b", "container": None, "plugin": None, "since": 1, "why": "e"}],
+    "withoutPlugins": [
+        {"id": "a", "pod": "a/b", "container": None, "plugin": None, "state": "create", "since": 1, "why": "e"}
+    ],
+    "record": {"file": "/a", "fault": None},
     "inProgress": {"event": "StartContainer", "name": "a/b/c", "seconds": 1.5, "allowed": 2},
     "log": {"to": None, "lost": 0},
 }

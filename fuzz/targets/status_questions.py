@@ -8,11 +8,10 @@ import json
 import tempfile
 from typing import Any
 
+from nri.cli.status_page import page, pod_page
 from nri.client import PluginError, Step
 from nri.config.entries import PluginEntry
 from nri.status.judging import judge
-from nri.status.page import page
-from nri.status.pod_page import pod_page
 from nri.types import gojson
 from nri.types.v1 import Request
 from nri.v1bridge.event_log import EventLines, EventLog

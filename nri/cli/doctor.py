@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from nri.cli import options, output
+from nri.cli import layout, options, output
 from nri.cli.check import Checked
 from nri.client import DirectInvoker
 from nri.doctor import FAULT, NOTE, OK, UNSEEN, Node, examine
-from nri.status import layout
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -31,12 +31,12 @@ def main() -> None:
         if arguments is not None:
             # All output is written; the interpreter's shutdown would take some more milliseconds.
             os._exit(hook.main(arguments, started))
-    if sys.argv[1:2] == ["status"] and "--check" in sys.argv:  # it is run every few seconds
-        from nri.status import probe as status_probe
+    if sys.argv[1:2] == ["status"] and {"--check", "--alive"} & {*sys.argv}:  # it is run every few seconds
+        from nri.status import probe
 
-        asked = status_probe.parse(sys.argv[2:])
-        if asked is not None:
-            sys.exit(asked.run())
+        code = probe.run(sys.argv[2:])
+        if code is not None:
+            sys.exit(code)
     from nri.cli.commands import nri
 
     nri(prog_name="nri")

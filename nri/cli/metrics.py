@@ -1,15 +1,28 @@
-"""``nri metrics``: the bridge of this node for Prometheus, as a text, over HTTP, or in a file for node_exporter."""
+"""``nri metrics``: the bridge of this node for Prometheus, as a text, over HTTP, or in a file for node_exporter.
+
+This is a process of its own, so a scrape is never in the way of an event: each one asks the bridge at its status
+socket. docs/status.md describes that document, docs/monitoring.md the metrics. Labels are bounded: a plugin's type,
+the base name of the file that configures it, a state, an outcome, an event, a version. A pod or a container is never
+one, as each would leave series behind.
+"""
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import click
+from prometheus_client import CollectorRegistry, generate_latest, start_http_server, write_to_textfile
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 from nri.cli import options
 from nri.errors import NRIError, escape
-from nri.places import DEFAULT_RECORD_FILE, beside
+from nri.status.client import DEFAULT_STATUS_SOCKET, UNUSABLE, AskError, status, unusable
+from nri.status.judging import CONNECTED, OUTCOMES
 
 NAME = "nri.prom"
 """The name of the file; node_exporter reads ``*.prom``."""
@@ -18,6 +31,19 @@ LOOPBACK = "127.0.0.1"
 MAX_EVERY = 24 * 3600
 ENDING = (signal.SIGTERM, signal.SIGINT)
 """The signals that end the command, with status 0."""
+
+PREFIX = "nri_v1bridge_"
+
+RESIDENT_STATES = ("ready", "starting", "off", "failed")
+"""The states of a resident; one that a later bridge adds has no series."""
+
+MAX_LABEL = 128
+"""Characters of a label's value; versions are texts of other programs."""
+
+_PLUGIN = ("plugin", "source")
+
+Document = dict[str, Any]
+Samples = Iterable[tuple[tuple[object, ...], Any]]
 
 
 @click.command()
@@ -29,9 +55,7 @@ ENDING = (signal.SIGTERM, signal.SIGINT)
     type=options.Seconds(1, MAX_EVERY),
     help="With --textfile: write again and again. Without: once.",
 )
-@options.path(
-    "--socket", default=beside(DEFAULT_RECORD_FILE, ".sock"), metavar="PATH", help="The bridge's status socket."
-)
+@options.path("--socket", default=DEFAULT_STATUS_SOCKET, metavar="PATH", help="The bridge's status socket.")
 @options.plain_errors
 def metrics(listen: str | None, textfile: str | None, every: float | None, socket: str) -> None:
     """Print this node's bridge as series for Prometheus.
@@ -49,32 +73,34 @@ def metrics(listen: str | None, textfile: str | None, every: float | None, socke
         raise click.UsageError("--listen and --textfile exclude each other.")
     if every is not None and textfile is None:
         raise click.UsageError("--every needs --textfile.")
-    from prometheus_client import CollectorRegistry, generate_latest, start_http_server, write_to_textfile
-
-    from nri.metrics import BridgeCollector
-
     registry = CollectorRegistry()
     registry.register(BridgeCollector(socket, _report))
-    if listen is None and textfile is None:
-        click.echo(generate_latest(registry), nl=False)
-        return
-    until_ended = listen is not None or every is not None
-    if until_ended:
+    if listen is not None or every is not None:
         # Also in the threads to come; a signal before sigwait is kept for it.
         signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
     if listen is not None:
-        host, port = _address(listen)
-        try:
-            server, _ = start_http_server(port, host, registry)
-        except OSError as error:
-            why = f"{error.strerror or error}; expected an address of this machine and a free port"
-            raise NRIError(f"cannot listen on {host} port {port}: {why}") from None
-        setattr(server, "handle_error", lambda *_: None)  # noqa: B010 - a peer that has gone would be a traceback
-        _report(f"serving http://{f'[{host}]' if ':' in host else host}:{server.server_port}/metrics")
-        signal.sigwait(ENDING)
-        return
+        _serve(listen, registry)
+    elif textfile is not None:
+        _write(os.path.join(textfile, NAME), every, registry)
+    else:
+        click.echo(generate_latest(registry), nl=False)
+
+
+def _serve(address: str, registry: CollectorRegistry) -> None:
+    host, port = _address(address)
+    try:
+        server, _ = start_http_server(port, host, registry)
+    except OSError as error:
+        why = f"{error.strerror or error}; expected an address of this machine and a free port"
+        raise NRIError(f"cannot listen on {host} port {port}: {why}") from None
+    setattr(server, "handle_error", lambda *_: None)  # noqa: B010 - a peer that has gone would be a traceback
+    _report(f"serving http://{f'[{host}]' if ':' in host else host}:{server.server_port}/metrics")
+    signal.sigwait(ENDING)
+
+
+def _write(path: str, every: float | None, registry: CollectorRegistry) -> None:
+    """Write the file once, or every so many seconds; then a fault is reported until it changes."""
     os.umask(0o022)  # node_exporter has a user of its own
-    path = os.path.join(textfile or "", NAME)
     reported = ""
     while True:
         fault = ""
@@ -82,14 +108,14 @@ def metrics(listen: str | None, textfile: str | None, every: float | None, socke
             write_to_textfile(path, registry)
         except OSError as error:
             fault = f"{path} cannot be written: {error.strerror}; expected an existing directory with room"
-        if not until_ended:
+        if every is None:
             if fault:
                 raise NRIError(fault)
             return
         if fault and fault != reported:
             _report(fault)
         reported = fault
-        if signal.sigtimedwait(ENDING, every or 0) is not None:
+        if signal.sigtimedwait(ENDING, every) is not None:
             return
 
 
@@ -107,3 +133,170 @@ def _address(text: str) -> tuple[str, int]:
     if not (port.isascii() and port.isdigit()) or int(port) > 65535:
         raise NRIError(f"{text}: found the port {port!r}, expected HOST:PORT or :PORT, with a port up to 65535")
     return host or LOOPBACK, int(port)
+
+
+class BridgeCollector(Collector):
+    """Asks the bridge at a socket for each scrape. One that does not answer is ``nri_v1bridge_up 0``.
+
+    :param path: the bridge's status socket.
+    :param report: takes a line for people: the reason for no answer, once for as long as it lasts, and its end.
+    """
+
+    def __init__(self, path: str, report: Callable[[str], None]) -> None:
+        self._path, self._report, self._reason = path, report, ""
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the metrics; those without a sample are left out."""
+        found: list[Metric] = []
+        reason = ""
+        try:
+            found = [*families(status(self._path))]
+        except AskError as error:
+            reason = str(error)
+        except UNUSABLE as error:
+            reason = str(unusable(self._path, error))
+        if reason != self._reason:
+            self._reason = reason
+            self._report(reason or "the bridge answers again")
+        help_text = "1 if the bridge has answered on its status socket, else 0; then this is its only series."
+        yield GaugeMetricFamily(PREFIX + "up", help_text, float(not reason))
+        yield from (family for family in found if family.samples)
+
+
+def families(document: Document) -> Iterator[Metric]:
+    """Yield the metrics of a status, in the order of docs/monitoring.md."""
+    bridge, runtime, configuration = document["bridge"], document["runtime"], document["configuration"]
+    build = [(tuple(bridge[key] for key in ("version", "commit", "date")), 1)]
+    yield _gauge("build_info", "1; its labels are the bridge's version.", build, ("version", "commit", "date"))
+    yield _number(
+        "start_time_seconds", "When the bridge's process started, in seconds since 1970.", bridge["started"]
+    )
+    text = "1 if a runtime is connected, 0 if the bridge looks for one."
+    yield _number("connected", text, bridge["state"] == CONNECTED)
+    names = [(tuple(runtime[key] for key in ("name", "version", "nri")), 1)] if runtime["name"] is not None else []
+    text = "1; its labels are the runtime's name, its version, and its version of NRI."
+    yield _gauge("runtime_info", text, names, ("name", "version", "nri"))
+    text = "When the runtime connected last, in seconds since 1970."
+    yield _number("runtime_connected_timestamp_seconds", text, runtime["since"])
+    text = "How often a runtime has configured this bridge: one more than the reconnects."
+    known = [] if runtime["connections"] is None else [((), runtime["connections"])]
+    yield _counter("runtime_connections_total", text, known)
+    text = "1 if the files of the host configuration are valid, 0 if the last valid configuration is used, or none."
+    yield _number("configuration_valid", text, configuration["valid"])
+    text = "1; its label is the hash of the content of the configuration in use, as `nri check --hash` prints it."
+    known_hash = [((configuration["hash"],), 1)] if configuration["hash"] else []
+    yield _gauge("configuration_info", text, known_hash, ("hash",))
+    text = "Faults in the files of the host configuration."
+    yield _number("configuration_faults", text, len(configuration["faults"]))
+    text = "Since when the configuration in use counts, in seconds since 1970; absent if there has been no valid one."
+    yield _number("configuration_last_valid_timestamp_seconds", text, configuration["since"])
+    text = "Since when the files have been invalid, in seconds since 1970; absent while they are valid."
+    yield _number("configuration_rejected_timestamp_seconds", text, configuration["rejectedSince"])
+    yield from _of_plugins(document["plugins"])
+    yield from _of_events(document["events"])
+    late = document["lateCreates"]
+    pending, ended = (
+        [((key,), late[key]) for key in keys] for keys in (("waiting", "running"), ("succeeded", "failed"))
+    )
+    yield _gauge("late_creates_pending", "Late creates that are waiting or running.", pending, ("state",))
+    text = "Late creates that have ended, by outcome: succeeded, failed."
+    yield _counter("late_creates_total", text, ended, ("outcome",))
+    text = "Pods and containers that run without their plugins, or without one of them."
+    yield _number("without_plugins", text, len({each["id"] for each in document["withoutPlugins"]}))
+    yield _counter("log_lines_lost_total", "Lines that the log could not take.", [((), document["log"]["lost"])])
+
+
+def _of_plugins(plugins: list[Document]) -> Iterator[Metric]:
+    """Yield the metrics of the plugins. Entries of one type and file share counts, and their series."""
+    entries: dict[tuple[str, str], list[Document]] = {}
+    for plugin in plugins:
+        entries.setdefault((plugin["type"], os.path.basename(plugin["source"])), []).append(plugin)
+    builds = {(*key, plugin["build"]): 1 for key, of_it in entries.items() for plugin in of_it}
+    text = "1 for each plugin; its label is the build that the executable answered, empty if it was not asked."
+    yield _gauge("plugin_info", text, builds.items(), (*_PLUGIN, "build"))
+    usable = [(key, all(each["problem"] is None for each in of_it)) for key, of_it in entries.items()]
+    yield _gauge("plugin_usable", "1 if the plugin has an executable that can be run, else 0.", usable, _PLUGIN)
+    states = [
+        ((*key, state), of_it[0]["resident"]["state"] == state)
+        for key, of_it in entries.items()
+        for state in RESIDENT_STATES
+    ]
+    text = "1 for the plugin's state as a resident, 0 for the other states: ready, starting, off, failed."
+    yield _gauge("plugin_resident_state", text, states, (*_PLUGIN, "resident"))
+    # A state that has not come yet has 0, so that its first run is an increase.
+    runs = [
+        ((*key, state, outcome), of_it[0]["runs"].get(state, {}).get(outcome, 0))
+        for key, of_it in entries.items()
+        for state in dict.fromkeys([*of_it[0]["runs"], *[state for each in of_it for state in each["states"]]])
+        for outcome in OUTCOMES
+    ]
+    text = "Runs of the plugin by state of the request and outcome: ok, error, killed, ignored."
+    yield _counter("plugin_runs_total", text, runs, (*_PLUGIN, "state", "outcome"))
+    seconds = [(key, [of_it[0]["seconds"]]) for key, of_it in entries.items()]
+    yield _histogram("plugin_duration_seconds", "Seconds that a run of the plugin took.", seconds, _PLUGIN)
+    last = {key: [last for each in of_it for last in each["last"].values()] for key, of_it in entries.items()}
+    well = [(key, all(each == "ok" for each in known)) for key, known in last.items() if known]
+    text = "1 if the plugin's last run for each state was ok, else 0; absent before its first run."
+    yield _gauge("plugin_last_run_ok", text, well, _PLUGIN)
+    times = [(key, of_it[0]["lastError"]["time"]) for key, of_it in entries.items() if of_it[0]["lastError"]]
+    text = "When the plugin failed last, in seconds since 1970; absent if it has not."
+    yield _gauge("plugin_last_error_timestamp_seconds", text, times, _PLUGIN)
+
+
+def _of_events(events: list[Document]) -> Iterator[Metric]:
+    for name, key, text in (
+        ("events_total", "answered", "Events of the runtime that were answered, also with an error."),
+        ("events_failed_total", "errors", "Events that were answered with an error."),
+        ("events_late_total", "late", "Events that were not answered before their deadline."),
+        (
+            "events_near_deadline_total",
+            "nearDeadline",
+            "Events that took more than half of the time that the runtime gives.",
+        ),
+    ):
+        yield _counter(name, text, [((each["event"],), each[key]) for each in events], ("event",))
+    text = "Seconds from the arrival of an event to its answer."
+    yield _histogram(
+        "event_duration_seconds", text, [((each["event"],), [each["seconds"]]) for each in events], ("event",)
+    )
+    waits = [((), [each["waiting"] for each in events])] if events else []
+    text = "Seconds from the arrival of an event until a handler takes it, of all events."
+    yield _histogram("event_waiting_seconds", text, waits)
+
+
+def _number(name: str, help: str, value: object) -> Metric:
+    """Return a gauge without labels; without a sample while its value is not known."""
+    return _gauge(name, help, [] if value is None else [((), value)])
+
+
+def _gauge(name: str, help: str, samples: Samples, labels: tuple[str, ...] = ()) -> Metric:
+    return _filled(GaugeMetricFamily(PREFIX + name, help, labels=labels), samples)
+
+
+def _counter(name: str, help: str, samples: Samples, labels: tuple[str, ...] = ()) -> Metric:
+    return _filled(CounterMetricFamily(PREFIX + name, help, labels=labels), samples)
+
+
+def _filled(family: Any, samples: Samples) -> Metric:
+    for labels, value in samples:
+        family.add_metric([_label(each) for each in labels], float(value))
+    return family  # type: ignore[no-any-return]
+
+
+def _histogram(name: str, help: str, samples: Samples, labels: tuple[str, ...] = ()) -> Metric:
+    """Return the histogram of values that the status counts once each, and Prometheus cumulatively.
+
+    :param samples: each with the histograms that are added up; all histograms of a bridge have the same bounds.
+    """
+    family = HistogramMetricFamily(PREFIX + name, help, labels=labels)
+    for labelled, parts in samples:
+        counts = itertools.accumulate(map(sum, zip(*[part["counts"] for part in parts], strict=True)))
+        bounds = [*(str(float(bound)) for bound in parts[0]["bounds"]), "+Inf"]
+        total = sum(part["sum"] for part in parts)
+        family.add_metric([_label(each) for each in labelled], list(zip(bounds, counts, strict=True)), total)
+    return family
+
+
+def _label(value: object) -> str:
+    """Return a label's value: printable, bounded, "" for a value that is not known."""
+    return "" if value is None else escape(str(value)[:MAX_LABEL])[:MAX_LABEL]

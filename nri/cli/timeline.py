@@ -19,10 +19,9 @@ from nri.adaptation import EventError, Exchange, Outcome
 from nri.adaptation.fields import changed_fields
 from nri.adaptation.lifecycle import LifecycleEvent
 from nri.cgroups.paths import expand
-from nri.cli import output
+from nri.cli import layout, output
 from nri.errors import escape
 from nri.skel.scopes import CONTAINER_NAME_KEYS
-from nri.status import layout
 from nri.v2 import api
 from nri.v2.api import events
 from nri.v2.ttrpc import StatusError

@@ -1,7 +1,7 @@
 """Judges a status: is the bridge of a node well, and if not, why.
 
 The judgement is of the moment: after the next valid configuration, attempt or run a fault is no longer a reason.
-Counters never go down while a bridge runs, so they are judged only against thresholds that the caller sets.
+Counters never go down while a bridge runs, so alerts judge them (docs/monitoring.md).
 """
 
 from __future__ import annotations
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 OUTCOMES = ("ok", "error", "killed", "ignored")
 """The outcomes of a plugin's run, as the bridge writes them (:mod:`nri.client.chain`)."""
 
-OK, ERROR, KILLED, IGNORED = OUTCOMES
-
 CONNECTED = "connected"
 """The state of a bridge that has a runtime; otherwise it is ``connecting``."""
 
@@ -28,35 +26,6 @@ MAX_LINE = 1024
 
 HANGS_AFTER = 10.0
 """Seconds that an event may take beyond its time: the bridge answers before that, whatever a plugin does."""
-
-FEW = 20
-"""Runs or events that are too few for a rate: one failure of two is no rate of 50 %."""
-
-THRESHOLDS = {
-    "max_error_rate": ("PERCENT", 100, "Degraded if more of a plugin's runs have failed since the bridge started."),
-    "max_near_deadline": ("PERCENT", 100, "Degraded if more of the events of one kind took over half of their time."),
-    "max_late": ("COUNT", 10**9, "Degraded if more events were answered after their deadline."),
-}
-"""By threshold: the word for its value, the largest value, and the help of its option."""
-
-
-class Thresholds:
-    """Bounds of counters; None for a counter that is not judged.
-
-    :ivar max_error_rate: per cent of a plugin's runs that may have failed, be it ignored.
-    :ivar max_near_deadline: per cent of the events of one kind that may have taken more than half of their time.
-    :ivar max_late: events that may have been answered late.
-    """
-
-    __slots__ = tuple(THRESHOLDS)
-
-    max_error_rate: float | None
-    max_near_deadline: float | None
-    max_late: float | None
-
-    def __init__(self, **bounds: float | None) -> None:
-        for name in THRESHOLDS:
-            setattr(self, name, bounds.get(name))
 
 
 class Verdict:
@@ -87,23 +56,26 @@ class Verdict:
         return [] if self.code == WELL else self.reasons
 
 
-def judge(document: dict[str, Any], thresholds: Thresholds | None = None) -> Verdict:
-    """Return the verdict on a status as :func:`nri.status.client.status` returns it.
-
-    Also on one where no bridge is expected, whose ``bridge`` is null: :mod:`nri.status.without_bridge`.
-    """
-    reasons = _of_bridge(document) + _of_configuration(document["configuration"])
+def judge(document: dict[str, Any]) -> Verdict:
+    """Return the verdict on a status as :func:`nri.status.client.status` returns it."""
+    reasons = []
+    if document["bridge"]["state"] != CONNECTED:
+        reasons.append("the bridge looks for its runtime")
+    elif hangs := why_it_hangs(document):
+        reasons.append(hangs)
+    configuration = document["configuration"]
+    if not configuration["valid"]:
+        faults = configuration["faults"]
+        used = "the last valid one is in use" if configuration["since"] is not None else "no plugin can run"
+        others = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
+        reasons.append(f"the configuration is not valid, {used}{': ' + faults[0] + others if faults else ''}")
     for plugin in document["plugins"]:
         reasons += _of_plugin(plugin)
-    reasons += _of_counters(document, thresholds or Thresholds())
-    return Verdict(DEGRADED, reasons) if reasons else Verdict(WELL, [_summary(document)])
-
-
-def _of_bridge(document: dict[str, Any]) -> list[str]:
-    bridge = document["bridge"]
-    if bridge is not None and bridge["state"] != CONNECTED:
-        return ["the bridge looks for its runtime"]
-    return [hangs] if (hangs := why_it_hangs(document)) else []
+    if reasons:
+        return Verdict(DEGRADED, reasons)
+    runtime, count = document["runtime"], len(document["plugins"])
+    name = f"{runtime['name'] or 'a runtime'} {runtime['version'] or ''}".rstrip()
+    return Verdict(WELL, [f"connected to {name}, {count or 'no'} plugin{'s' if count != 1 else ''}"])
 
 
 def why_it_hangs(document: dict[str, Any]) -> str:
@@ -114,58 +86,15 @@ def why_it_hangs(document: dict[str, Any]) -> str:
     return ""
 
 
-def _of_configuration(configuration: dict[str, Any]) -> list[str]:
-    if configuration["valid"] is not False:
-        return []
-    faults = configuration["faults"]
-    used = "the last valid one is in use" if configuration["since"] is not None else "no plugin can run"
-    others = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
-    return [f"the configuration is not valid, {used}{': ' + faults[0] + others if faults else ''}"]
-
-
 def _of_plugin(plugin: dict[str, Any]) -> list[str]:
     name, resident, error = plugin["type"], plugin["resident"], plugin["lastError"]
     reasons = []
     if plugin["problem"] is not None:
         reasons.append(f"{name}: {plugin['problem']}")
-    if resident is not None and resident["state"] == "failed":
+    if resident["state"] == "failed":
         reasons.append(f"{name}: started for each request: {resident['reason'] or 'no reason is known'}")
-    failed = [state for state, outcome in (plugin["last"] or {}).items() if outcome != OK]
+    failed = [state for state, outcome in plugin["last"].items() if outcome != "ok"]
     if failed and plugin["problem"] is None:
         why = f": {error['error']}" if error is not None and error["error"] and error["state"] in failed else ""
         reasons.append(f"{name}: its last {' and '.join(failed)} failed{why}")
     return reasons
-
-
-def _of_counters(document: dict[str, Any], thresholds: Thresholds) -> list[str]:
-    reasons = []
-    if (most := thresholds.max_error_rate) is not None:
-        for plugin in document["plugins"]:
-            every = sum([sum([runs[outcome] for outcome in OUTCOMES]) for runs in plugin["runs"].values()])
-            failed = every - sum([runs[OK] for runs in plugin["runs"].values()])
-            reasons += _rate(f"{plugin['type']}: {failed} of {every} runs failed", failed, every, most)
-    if (most := thresholds.max_near_deadline) is not None:
-        for event in document["events"]:
-            near, every = event["nearDeadline"], event["answered"]
-            text = f"{event['event']}: {near} of {every} took more than half of their time"
-            reasons += _rate(text, near, every, most)
-    if (most := thresholds.max_late) is not None:
-        late = sum([event["late"] for event in document["events"]])
-        if late > most:
-            reasons.append(f"{late} events were answered late, expected at most {most:g}")
-    return reasons
-
-
-def _rate(text: str, part: int, every: int, most: float) -> list[str]:
-    if every < FEW or part * 100 <= every * most:
-        return []
-    return [f"{text}, expected at most {most:g} %"]
-
-
-def _summary(document: dict[str, Any]) -> str:
-    count = len(document["plugins"])
-    plugins = f"{count or 'no'} plugin{'s' if count != 1 else ''}"
-    if document["bridge"] is None:
-        return f"no bridge is expected; {plugins} configured"
-    runtime = document["runtime"]
-    return f"connected to {runtime['name'] or 'a runtime'} {runtime['version'] or ''}".rstrip() + f", {plugins}"

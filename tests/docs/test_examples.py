@@ -32,6 +32,8 @@ import pytest
 import yaml
 
 from harness import json_schemas
+from nri.cli.status_page import page as status_page
+from nri.cli.status_page import pod_page
 from nri.client import spec_from_oci
 from nri.config import ConfigError, load
 from nri.config.plugin_conf import check_conf
@@ -46,8 +48,6 @@ from nri.runtime.options import load as load_runtime_options
 from nri.skel import Plugin
 from nri.skel.process import answer_of, schema_of
 from nri.status.judging import judge
-from nri.status.page import page as status_page
-from nri.status.pod_page import pod_page
 from nri.types.v1 import EXTENSIONS, Request, Result, Spec
 from nri.v1bridge import BridgeOptions, OptionsError
 from tests.support import page_examples, status_documents
@@ -102,7 +102,7 @@ def node(tmp_path: Path) -> Path:
     executable(tools / "python", f'#!/bin/sh\nPYTHONPATH="{ROOT}" exec "{sys.executable}" "$@"\n')
     places = {"--conf-dir": "etc/nri/resource.d", "--conf-file": "etc/nri/conf.json", "--bin-dir": "opt/nri/bin"}
     # The verbs that have no such options.
-    others = "completion*|simulate*|bridge*|metrics*|build*|conformance*|doctor*|new*|runtime*"
+    others = "completion*|simulate*|bridge*|metrics*|build*|conformance*|doctor*|new*|runtime*|status*"
     cases = [
         f'case "$verb $*" in [!-]*{name}*|{others}|-*) ;; *) set -- "{name}={node}/{place}" "$@" ;; esac\n'
         for name, place in places.items()

@@ -1,4 +1,4 @@
-"""The compiled `nri status` of a bridge that real containerd 1.7 and 2.x have launched; and of a node without one."""
+"""The compiled `nri status` of a bridge that real containerd 1.7 and 2.x have launched."""
 
 from __future__ import annotations
 
@@ -16,10 +16,7 @@ from harness.containerd.instance import Containerd
 from tests.support.waiting import SOON, until
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from harness.containerd.cri import Cri
-    from harness.containerd.instance import Release
 
 pytestmark = pytest.mark.runtime
 
@@ -70,12 +67,3 @@ def test_a_plugin_that_fails_and_a_broken_file_degrade_it_and_a_killed_one_is_no
             os.kill(pid, signal.SIGKILL)
     until(lambda: check(containerd)[0] == 2, "no bridge", SOON)
     assert check(containerd)[1].startswith("no bridge: /run/nri/v1bridge.sock")
-
-
-def test_a_node_of_containerd_1_6_is_judged_without_a_bridge(containerd_1_6: Release, installed: Path) -> None:
-    with Containerd(release=containerd_1_6, prepare=lambda enclosure: enclosure.install(installed)) as containerd:
-        configure(containerd, CLEARCFS)
-        assert check(containerd) == (2, "no bridge: /run/nri/v1bridge.sock does not exist\n")
-        assert check(containerd, "--no-bridge") == (0, "well: no bridge is expected; 1 plugin configured\n")
-        configure(containerd, CLEARCFS, {"type": "absent"})
-        assert check(containerd, "--no-bridge")[0] == 1

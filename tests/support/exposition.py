@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from nri.metrics import PREFIX, families
+from nri.cli.metrics import PREFIX, families
 from tests.support import status_documents
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nri.metrics import PREFIX
+from nri.cli.metrics import PREFIX
 from tests.support import exposition
 from tests.support import status_documents as documents
 from tests.support.exposition import of, value
@@ -90,17 +90,13 @@ def test_a_histogram_counts_up_to_each_bound() -> None:
     assert value(series, "plugin_duration_seconds_count", **of_it) == 8
 
 
-def test_entries_of_one_file_share_their_counts_and_files_of_one_name_are_added() -> None:
+def test_entries_of_one_file_share_their_counts() -> None:
     of_it = {"plugin": "clearcfs", "source": "10-clearcfs.conf"}
     entry = documents.plugin(runs={"create": documents.runs(ok=7)}, seconds=documents.histogram(7))
 
     series = of(documents.healthy(plugins=[entry, {**entry, "index": 1, "last": {"create": "error"}}]))
     assert value(series, "plugin_runs_total", **of_it, state="create", outcome="ok") == 7
     assert value(series, "plugin_last_run_ok", **of_it) == 0
-
-    series = of(documents.healthy(plugins=[entry, {**entry, "source": "/etc/other/10-clearcfs.conf"}]))
-    assert value(series, "plugin_runs_total", **of_it, state="create", outcome="ok") == 14
-    assert value(series, "plugin_duration_seconds_count", **of_it) == 14
 
 
 def test_events_are_labelled_and_their_waiting_is_added_up() -> None:

@@ -240,10 +240,9 @@ def test_the_probe_of_the_bridge_stops_a_rollout_with_a_plugin_that_fails(
 ) -> None:
     """Its configuration is valid, so it reaches the bridge; the first container shows that it fails."""
     node.host.script("b", '#!/bin/sh\n[ "$1" = invoke ] || exit 3\necho broken >&2\nexit 4\n')
-    settings = str(node.host.root / "settings.json")
 
     def check() -> int:
-        return inside("status", "--check", "--config", settings).status
+        return inside("status", "--check", "--socket", str(node.host.root / "v1bridge.sock")).status
 
     node.volume.write(naming("a"))
     node.run("once")

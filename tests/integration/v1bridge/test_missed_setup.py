@@ -65,7 +65,7 @@ def lines_without(bridge: BridgeProcess) -> list[str]:
     """Return the lines of ``nri status`` that say of the container that it runs without a plugin."""
     root = bridge.host.root
     wait_until(lambda: "default/web" in json.dumps(status_of(root / "v1bridge.sock")), SOON)
-    page = process("status", "--config", str(root / "settings.json")).stdout
+    page = process("status", "--socket", str(root / "v1bridge.sock")).stdout
     return [line for line in page.splitlines() if "default/web" in line and "without" in line]
 
 

@@ -37,7 +37,7 @@ def stop_container(runtime: Runtime) -> None:
 
 
 def status(bridge: BridgeProcess, *words: str) -> Any:
-    return process("status", "--config", str(bridge.host.root / "settings.json"), *words)
+    return process("status", "--socket", str(bridge.host.root / "v1bridge.sock"), *words)
 
 
 # A rollout

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from click.testing import CliRunner
 
+from nri.cli.metrics import BridgeCollector
 from nri.cli.status import status as status_command
 from nri.errors import NRIError
-from nri.metrics import BridgeCollector
 from nri.status import client
 from nri.status.client import AskError, NoBridgeError
 from nri.status.judging import NO_BRIDGE
-from nri.status.probe import Probe
+from nri.status.probe import probe
 from tests.support import status_documents as documents
 from tests.support.status_server import served_by, serving
 
@@ -126,7 +126,7 @@ def test_a_document_that_is_not_as_documented_is_an_error(path: Path, changes: d
 def test_a_probe_and_a_scrape_of_such_a_document_say_why(path: Path) -> None:
     reported: list[str] = []
     with serving(path, documents.healthy(plugins=[{"type": "clearcfs"}])):
-        checked = Probe(str(path)).judge()
+        checked = probe(str(path), is_alive=False)
         metrics = [*BridgeCollector(str(path), reported.append).collect()]
     why = f"{path}: the answer cannot be used (KeyError: {{}}): use the nri of the bridge's version"
     assert (checked.code, checked.reasons) == (NO_BRIDGE, [why.format("'resident'")])

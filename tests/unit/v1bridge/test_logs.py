@@ -40,9 +40,7 @@ def test_the_failures_of_an_event_are_told_apart(log: Log) -> None:
     event(error="ValueError: x")
     about = "state=create container=default/web/app id=1f92344f3c93 ms=98.7"
     over, failed, unexpected = [line.partition(" ")[2] for line in log.lines]
-    assert (
-        over == f'error ignored {about} plugins="konfine ignored 12.3ms, after ok 12.3ms" error="konfine: a"'
-    )
+    assert over == f'error ignored {about} plugins="konfine ignored 12.3ms, after ok 12.3ms" error="konfine: a"'
     assert failed == (
         f'error failed {about} plugins="konfine killed 12.3ms, b error 12.3ms" '
         'error="konfine: killed: no result after 2 s; b: c"'
