@@ -1,7 +1,7 @@
 """The container engines of a node, and what their configuration says of NRI, hooks and ``nri-runc``.
 
 Sources: docs/NRI.md and containerd-config.toml(5) of containerd 1.7 and 2.x; crio.conf(5) and pkg/config of CRI-O;
-containers.conf(5), oci-hooks(5), dockerd(8).
+oci-hooks(5).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ FIRST_WITH_V2 = (1, 7)
 """The first containerd with NRI v2."""
 
 CONTAINERD_CONFIG, DOCKER_CONFIG = "/etc/containerd/config.toml", "/etc/docker/daemon.json"
-PODMAN_CONFIGS = ("/usr/share/containers/containers.conf", "/etc/containers/containers.conf")
+PODMAN_CONFIG = "/etc/containers/containers.conf"
 
 _NRI, _CRI, _CRI_RUNTIME = "io.containerd.nri.v1.nri", "io.containerd.grpc.v1.cri", "io.containerd.cri.v1.runtime"
 _SECTION = f'[plugins."{_NRI}"]'
@@ -89,7 +89,9 @@ def look(node: Node, processes: list[Process], found: Findings) -> list[Engine]:
             found.add(
                 UNSEEN, "elsewhere", text, "run this command on the host: nsenter -t 1 -m /opt/nri/lib/nri doctor"
             )
-        engines += [read(node, *_identified(node, name, each, found), found) for each in running if each.is_here]
+        for each in [each for each in running if each.is_here]:
+            path = each.program.partition(" (deleted)")[0] or node.find(program)  # "deleted": it was replaced
+            engines.append(read(node, path, _version(node, path, program, found), each, found))
         path = node.find(program)
         if path and not running:
             found.add(NOTE, "not-running", f"{name} is installed ({path}) and does not run")
@@ -99,7 +101,7 @@ def look(node: Node, processes: list[Process], found: Findings) -> list[Engine]:
                 engines.append(read(node, path, _version(node, path, program, found), None, found))
     if node.find("podman"):
         engines.append(_podman(node, found))
-    if node.find("dockerd") or node.mode(DOCKER_CONFIG):
+    if node.find("dockerd"):
         engines.append(_docker(node, found))
     for engine in engines:
         found.add(OK, "engine", f"{engine.about}{f', process {engine.pid}' if engine.pid else ''}")
@@ -116,23 +118,17 @@ def _is_daemon(process: Process, program: str) -> bool:
     return os.path.basename(process.arguments[0]) == program and not _OTHER_COMMANDS & set(process.arguments[1:])
 
 
-def _identified(node: Node, name: str, process: Process, found: Findings) -> tuple[str, tuple[int, ...], Process]:
-    """Return a daemon's program, its version, and itself."""
-    path, is_replaced, _ = process.program.partition(" (deleted)")
-    if is_replaced:
-        text = f"process {process.pid} runs a {path} that was replaced: another version may be running"
-        found.add(NOTE, "replaced", text, f"systemctl restart {os.path.basename(path)}")
-    program = os.path.basename(process.arguments[0])
-    path = path or node.find(program)
-    return path, _version(node, path, program, found), process
-
-
 def _version(node: Node, path: str, name: str, found: Findings) -> tuple[int, ...]:
     try:
-        match = _VERSION.search(node.run(path or name, "--version", name=name))
+        return _numbers(node.run(path or name, "--version", name=name))
     except LookError as error:
         found.add(UNSEEN, "version", str(error))
         return ()
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    """Return the three numbers of the first version in a text, () without one."""
+    match = _VERSION.search(text)
     return tuple(map(int, match.groups())) if match is not None else ()
 
 
@@ -243,42 +239,27 @@ def _crio(node: Node, program: str, version: tuple[int, ...], process: Process |
 
 
 def _podman(node: Node, found: Findings) -> Engine:
-    engine: dict[str, Any] = {}
-    runtimes: dict[str, Any] = {}
-    version = _version(node, "", "podman", found)
-    for path in PODMAN_CONFIGS:
-        try:
-            names = [name for name in node.names(f"{path}.d") if name.endswith(".conf")]
-        except LookError:
-            names = []
-        for file in (path, *(f"{path}.d/{name}" for name in names)):
-            try:
-                part = table(_toml(node, file), "engine")
-            except LookError as error:
-                if not error.is_absent:
-                    found.add(UNSEEN, "unreadable", str(error))
-                continue
-            engine |= part
-            runtimes |= table(part, "runtimes")
-    places = texts(runtimes.get(str(engine.get("runtime"))))
-    used = next((place for place in places if node.mode(place)), "".join(places[:1]))
-    directories = texts(engine.get("hooks_dir")) or HOOKS[: 1 if version >= (5,) else 2]
-    file = f"{PODMAN_CONFIGS[1]}.d"
-    return Engine("podman", version, file=file, runtimes=_ours([used]), hooks=hook_files(node, directories))
+    info = _told(node, found, "podman", "info", "--format", "json")
+    version = _numbers(str(table(info, "version").get("Version")))
+    used = table(info, "host", "ociRuntime").get("path")
+    hooks = hook_files(node, HOOKS[: 1 if version >= (5,) else 2])
+    return Engine("podman", version, file=PODMAN_CONFIG, runtimes=_ours([used]), hooks=hooks)
 
 
 def _docker(node: Node, found: Findings) -> Engine:
-    document: Any = {}
+    info = _told(node, found, "docker", "info", "--format", "{{json .}}")
+    used = table(info, "Runtimes", str(info.get("DefaultRuntime"))).get("path")
+    return Engine("docker", _numbers(str(info.get("ServerVersion"))), file=DOCKER_CONFIG, runtimes=_ours([used]))
+
+
+def _told(node: Node, found: Findings, *command: str) -> dict[str, Any]:
+    """Return the JSON object that a program prints, {} if it does not."""
     try:
-        document = json.loads(node.read(DOCKER_CONFIG))
-    except LookError as error:
-        if not error.is_absent:
-            found.add(UNSEEN, "unreadable", str(error))
-    except (ValueError, RecursionError):
-        text = f"{DOCKER_CONFIG} is not JSON: docker does not start"
-        found.add(FAULT, "refused", text, f"correct {DOCKER_CONFIG}; systemctl restart docker")
-    used = table(document, "runtimes", str(table(document).get("default-runtime")))
-    return Engine("docker", (), file=DOCKER_CONFIG, runtimes=_ours([used.get("path")]))
+        return table(json.loads(node.run(*command)))
+    except (LookError, ValueError, RecursionError) as error:
+        why = str(error) if isinstance(error, LookError) else "it is not JSON"
+        found.add(UNSEEN, "unreadable", f"`{' '.join(command[:2])}` does not say which runtime is used: {why}")
+        return {}
 
 
 def _ours(programs: list[Any]) -> tuple[str, ...]:

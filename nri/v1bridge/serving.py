@@ -19,9 +19,9 @@ from nri.process_name import set_name
 from nri.v1bridge import ahead  # noqa: F401
 from nri.v1bridge import log as bridge_log
 from nri.v1bridge.bridge import Bridge
+from nri.v1bridge.instance_lock import InstanceLock
 from nri.v1bridge.options import BridgeOptions, OptionsError
 from nri.v1bridge.status import CONNECTING
-from nri.v1bridge.turn import Turn
 from nri.v2 import stub
 from nri.v2.api.names import SOCKET_VARIABLE
 
@@ -79,16 +79,16 @@ def _serve(path: str, index: str, options: BridgeOptions, *, launched: bool, has
         if not options.check_owner:
             log.warning('%s ("checkOwner": false)', trust.UNCHECKED)
 
-    turns = [] if launched else [Turn(beside(options.record_file, ".lock"))]
+    locks = [] if launched else [InstanceLock(beside(options.record_file, ".lock"))]
 
     def adopt(text: str) -> BridgeOptions:
         options, faults = BridgeOptions.read(text)
         begin_log(options)
         for fault in faults:
             log.error("bridge options: %s; the default is used instead", fault)
-        if not turns:  # launched, and configured for the first time
-            turns.append(Turn(beside(options.record_file, ".lock")))
-            turns[0].take_in_background()
+        if not locks:  # launched, and configured for the first time
+            locks.append(InstanceLock(beside(options.record_file, ".lock")))
+            locks[0].take_in_background()
         return options
 
     bridge = Bridge(options, None if has_file else adopt, Subreaper(), launched=launched)
@@ -104,10 +104,10 @@ def _serve(path: str, index: str, options: BridgeOptions, *, launched: bool, has
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
     over = threading.Event()
-    threading.Thread(target=_end, args=(runner, bridge, turns, over), name="end", daemon=True).start()
+    threading.Thread(target=_end, args=(runner, bridge, locks, over), name="end", daemon=True).start()
     if launched:
         runner.run()
-    elif turns[0].stand_by():
+    elif locks[0].stand_by():
         bridge.announce(CONNECTING)
         bridge.open_status()
         runner.run()
@@ -115,8 +115,8 @@ def _serve(path: str, index: str, options: BridgeOptions, *, launched: bool, has
     if not bridge.wait_until_idle(LAST_CALLS):  # a late create may be running
         log.warning(STILL_RUNNING)
     bridge.close()
-    for turn in turns:
-        turn.release()
+    for lock in locks:
+        lock.release()
 
 
 def _limit_heaps() -> None:
@@ -133,11 +133,11 @@ def _limit_heaps() -> None:
     mallopt(_M_MMAP_THRESHOLD, _LARGE)
 
 
-def _end(runner: stub.Runner, bridge: Bridge, turns: Sequence[Turn], over: threading.Event) -> None:
+def _end(runner: stub.Runner, bridge: Bridge, locks: Sequence[InstanceLock], over: threading.Event) -> None:
     log.info("ending: %s", signal.Signals(signal.sigwait(ENDING)).name)
     bridge.stop_late_creates()
-    for turn in turns:
-        turn.stop()
+    for lock in locks:
+        lock.stop()
     runner.stop(grace=LAST_CALLS)
     if not over.wait(1.0):
         log.warning(STILL_RUNNING)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 IMPATIENT = [
     *COMMAND[:-1],
     "import functools\nfrom nri.v1bridge import serving\n"
-    "serving.Turn = functools.partial(serving.Turn, grace=0.1)\n" + COMMAND[-1],
+    "serving.InstanceLock = functools.partial(serving.InstanceLock, grace=0.1)\n" + COMMAND[-1],
 ]
 """The executable, which reports another bridge soon."""
 

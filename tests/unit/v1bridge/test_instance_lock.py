@@ -1,0 +1,203 @@
+"""The instance lock: one bridge has it, the next one gets it at its end, and without a lock every bridge goes on."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import logging
+import os
+import socket
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import pytest
+
+from nri.v1bridge import instance_lock as module
+from nri.v1bridge.instance_lock import InstanceLock
+from tests.support.waiting import SOON, wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "run/nri/v1bridge.lock"
+
+
+@pytest.fixture
+def lock(path: Path, caplog: pytest.LogCaptureFixture) -> Iterator[Callable[..., InstanceLock]]:
+    caplog.set_level(logging.INFO, "nri.v1bridge")
+    made: list[InstanceLock] = []
+
+    def make(**options: float) -> InstanceLock:
+        made.append(InstanceLock(str(path), **options))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.release()
+    assert wait_until(lambda: not [each for each in threading.enumerate() if each.name == "instance-lock"])
+
+
+class Standing:
+    """A lock that is stood by for, in a thread."""
+
+    def __init__(self, lock: InstanceLock) -> None:
+        self.lock = lock
+        self.answer: bool | None = None
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        self.answer = self.lock.stand_by()
+
+    def join(self, within: float = SOON) -> bool | None:
+        self._thread.join(within)
+        return self.answer
+
+
+def test_the_first_one_has_it_at_once(path: Path, lock: Callable[..., InstanceLock]) -> None:
+    assert lock().stand_by()
+    assert path.stat().st_mode & 0o7777 == 0o600
+    assert [os.get_inheritable(fd) for fd in leading_to(path)] == [False]
+
+
+def leading_to(path: Path) -> list[int]:
+    """This process's descriptors of a file."""
+    found = []
+    for fd in os.listdir("/proc/self/fd"):
+        with suppress(OSError):  # closed meanwhile
+            if os.readlink(f"/proc/self/fd/{fd}") == str(path):
+                found.append(int(fd))
+    return found
+
+
+def test_the_next_one_stands_by_and_has_it_at_the_end_of_the_first(
+    lock: Callable[..., InstanceLock], caplog: pytest.LogCaptureFixture
+) -> None:
+    first = lock()
+    assert first.stand_by()
+    second = Standing(lock())
+    assert wait_until(lambda: "standing by: " in caplog.text)
+    assert second.answer is None
+    assert f"the bridge with pid {os.getpid()} serves this node; connecting when it ends" in caplog.text
+    first.release()
+    assert second.join() is True
+    assert "the other bridge has ended" in caplog.text
+    third = Standing(lock())
+    assert wait_until(lambda: caplog.text.count("standing by: ") == 2)
+    second.lock.release()
+    assert third.join() is True
+
+
+def test_one_that_stands_by_can_be_stopped(
+    lock: Callable[..., InstanceLock], caplog: pytest.LogCaptureFixture
+) -> None:
+    first = lock()
+    assert first.stand_by()
+    second = Standing(lock())
+    assert wait_until(lambda: "standing by: " in caplog.text)
+    second.lock.stop()
+    assert second.join() is False
+    second.lock.release()
+    first.release()
+    assert lock().stand_by()
+
+
+def test_a_launched_one_does_not_wait_and_another_that_stays_is_an_error(
+    lock: Callable[..., InstanceLock], caplog: pytest.LogCaptureFixture
+) -> None:
+    first = lock()
+    assert first.stand_by()
+    lock(grace=0.01).take_in_background()
+    assert wait_until(lambda: "runs on this node, beside this one" in caplog.text)
+    (error,) = [line for line in caplog.records if line.levelno == logging.ERROR]
+    assert error.message == (
+        f"the bridge with pid {os.getpid()} runs on this node, beside this one, which the runtime has launched: "
+        "every plugin runs twice as long as both are connected; keep one of them"
+    )
+    first.release()
+    assert wait_until(lambda: "the other bridge has ended" in caplog.text)
+
+
+def test_a_launched_one_whose_predecessor_ends_in_time_logs_nothing(
+    lock: Callable[..., InstanceLock], caplog: pytest.LogCaptureFixture
+) -> None:
+    first = lock()
+    assert first.stand_by()
+    second = lock(grace=SOON)
+    second.take_in_background()
+    first.release()
+    assert wait_until(lambda: second._fd >= 0)
+    assert caplog.records == []
+
+
+def test_a_file_that_others_could_lock_is_not_used(
+    path: Path, lock: Callable[..., InstanceLock], caplog: pytest.LogCaptureFixture
+) -> None:
+    path.parent.mkdir(parents=True)
+    path.touch()
+    path.chmod(0o604)
+    with path.open() as others:
+        fcntl.flock(others, fcntl.LOCK_EX)
+        assert lock().stand_by()
+    assert f"no lock keeps a second bridge away: {path}: it has mode 0604, expected a regular" in caplog.text
+
+
+@pytest.mark.parametrize("what", ["link", "directory"])
+def test_what_is_no_file_is_not_used(
+    path: Path, lock: Callable[..., InstanceLock], what: str, tmp_path: Path
+) -> None:
+    path.parent.mkdir(parents=True)
+    if what == "link":
+        path.symlink_to(tmp_path / "target")
+    else:
+        path.mkdir()
+    assert lock().stand_by()
+    assert not (tmp_path / "target").exists()
+
+
+def test_without_permission_it_goes_on_without(
+    lock: Callable[..., InstanceLock], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr(os, "makedirs", refuse)
+    assert lock().stand_by()
+    lock().take_in_background()
+    assert caplog.text.count("v1bridge.lock: Permission denied") == 2
+    assert {line.levelname for line in caplog.records} == {"INFO"}
+
+
+def test_the_grace_is_longer_than_a_bridge_needs_for_its_end() -> None:
+    from nri.v1bridge.serving import LAST_CALLS
+
+    assert module.GRACE > LAST_CALLS
+
+
+@pytest.mark.parametrize(("pid", "user", "is_bridge"), [(4711, 0, True), (0, 0, True), (4711, 1234, False)])
+def test_a_bridge_whose_lock_was_removed_is_waited_for(
+    path: Path,
+    lock: Callable[..., InstanceLock],
+    monkeypatch: pytest.MonkeyPatch,
+    pid: int,
+    user: int,
+    is_bridge: bool,
+) -> None:
+    """It listens on the status socket; another user's process there is none."""
+    monkeypatch.setattr(module, "POLL", 0.01)
+    path.parent.mkdir(parents=True)
+    with socket.socket(socket.AF_UNIX) as listener:
+        monkeypatch.chdir(path.parent)
+        listener.bind("v1bridge.sock")
+        listener.listen()
+        assert lock().stand_by()  # it is our own
+        path.unlink()
+        monkeypatch.setattr("nri.v1bridge.instance_lock.peer.credentials", lambda _: (pid, user))
+        second = Standing(lock())
+        assert second.join(within=0.1 if is_bridge else SOON) is (None if is_bridge else True)
+    assert second.join() is True
