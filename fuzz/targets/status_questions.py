@@ -29,9 +29,9 @@ def _status() -> Status:
     ledger = Ledger(["StartContainer"])
     step = Step(PluginEntry(type="clearcfs"), b'{"id": "a\xff"}')
     step.error = PluginError("clearcfs", "no cgroup")
-    lines = EventLines(EventLog(), Request(state="create", id="a\x1b"), "default/web/app", "StartContainer")
+    lines = EventLines(EventLog(), Request(state="create", id="a\x1b"), "default/web/app")
     lines.steps.append(step)
-    ledger.ran(lines, 0.1, "no cgroup")
+    ledger.ran(lines, "StartContainer", 0.1, "no cgroup")
     return Status(Served(options, ledger, None, None), ledger)
 
 

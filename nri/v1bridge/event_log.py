@@ -2,9 +2,6 @@
 
 What a run of a plugin wrote is logged when the run has ended: at most :data:`LINES` lines of a plugin a minute. The
 others are counted.
-
-An event that went well is logged when the runtime has its answer, so that no container waits for that. One in which a
-plugin failed is queued for the log before its answer.
 """
 
 from __future__ import annotations
@@ -12,14 +9,11 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from nri.types.gojson import shorten
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from nri.client import Client, Step
     from nri.types.v1 import Request
 
@@ -32,77 +26,65 @@ MAX_METADATA, MAX_VALUE = 32, 256
 LINES, INTERVAL = 60, 60.0
 """Lines of a plugin's stderr that are logged within so many seconds."""
 
-_MAX_WAITING = 64  # lines that wait for their answer; a runtime has fewer events at a time
-
 log = logging.getLogger("nri.v1bridge")
 
 
 class EventLog:
-    """The log of the events of a bridge. All methods may be called from any thread.
+    """The log of the events of a bridge. All methods may be called from any thread."""
 
-    :param ended: called when an event was logged, with its lines, its seconds and the error of its answer.
-    """
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counts: dict[str, tuple[float, int]] = {}  # by plugin: when its minute began, and lines of stderr in it
 
-    def __init__(self, ended: Callable[[EventLines, float, str], object] = lambda *_: None) -> None:
-        self.ended = ended
-        self._answered: deque[tuple[EventLines, float]] = deque()
-        self._stderr = _StderrLimit()
-
-    def begin(
-        self, request: Request, name: str, client: Client, seconds: float | None, event: str = ""
-    ) -> EventLines:
+    def begin(self, request: Request, name: str, client: Client, seconds: float | None) -> EventLines:
         """Return the log of one event.
 
         :param name: ``NAMESPACE/POD[/CONTAINER]``.
         :param client: runs its plugins.
         :param seconds: the time that they have; None if only their timeouts apply.
-        :param event: the runtime's event; "" for a late create.
         """
         if log.isEnabledFor(logging.DEBUG):
             left: dict[str, Any] = {} if seconds is None else {"ms_left": round(seconds * 1000)}
             names = ",".join([plugin.type for plugin in client.chain(request.state, request)]) or "none"
             skipped = {f"skipped_{plugin}": why for plugin, why in client.skipped(request.state, request).items()}
             log.debug("event", extra=_about(name, request, chain=names, **left, **skipped))
-        return EventLines(self, request, name, event)
-
-    def put(self, lines: EventLines, seconds: float) -> None:
-        """Log an event that went well, at the next :meth:`write`."""
-        self._answered.append((lines, seconds))
-        if len(self._answered) > _MAX_WAITING:
-            self.write()
+        return EventLines(self, request, name)
 
     def said(self, request: Request, name: str, plugin: str, lines: list[str]) -> None:
         """Log what a run of a plugin wrote to stderr, within the limit."""
-        _report(self._stderr.over())
-        for line in lines[: self._stderr.room(plugin, len(lines))]:
-            plugin_line(name, request, plugin, line)
+        self.report()
+        with self._lock:
+            begun, count = self._counts.get(plugin, (time.monotonic(), 0))
+            self._counts[plugin] = begun, count + len(lines)
+        for line in lines[: max(0, LINES - count)]:
+            # Not as the message, which could imitate one of the event's lines.
+            log.warning("says", extra=_about(name, request, plugin=plugin, line=shorten(line, MAX_TEXT)))
 
-    def finish(self) -> None:
-        """Write what :meth:`write` would write, now or later: no event follows."""
-        self.write()
-        _report(self._stderr.over(is_last=True))
+    def report(self, *, is_last: bool = False) -> None:
+        """Log how many lines were left out of each plugin whose minute is over.
 
-    def write(self) -> None:
-        """Write the lines of events that are answered, and the number of lines that were left out."""
-        _report(self._stderr.over())
-        while self._answered:
-            try:
-                lines, seconds = self._answered.popleft()
-            except IndexError:  # another thread has taken the last one
-                return
-            lines.write(seconds, "")
-            self.ended(lines, seconds, "")
+        :param is_last: all are over.
+        """
+        if not self._counts:
+            return
+        until = time.monotonic() - INTERVAL
+        with self._lock:
+            over = [plugin for plugin, (begun, _) in self._counts.items() if is_last or begun <= until]
+            left_out = {plugin: self._counts.pop(plugin)[1] - LINES for plugin in over}
+        for plugin, lines in left_out.items():
+            if lines > 0:
+                log.warning("left out", extra={"fields": {"plugin": plugin, "lines": lines}})
 
 
 class EventLines:
     """The log of one event, for the thread that runs its plugins."""
 
-    __slots__ = ("_lines", "_log", "_noted", "_plugin", "event", "name", "request", "steps")
+    __slots__ = ("_lines", "_log", "_noted", "_plugin", "name", "request", "steps")
 
-    def __init__(self, event_log: EventLog, request: Request, name: str, event: str) -> None:
+    def __init__(self, event_log: EventLog, request: Request, name: str) -> None:
         self.steps: list[Step] = []
         """The plugins that have run."""
-        self.request, self.name, self.event = request, name, event
+        self.request, self.name = request, name
         self._log = event_log
         self._noted = 0  # steps after which a line has come
         self._plugin, self._lines = "", list[str]()  # what the plugin that runs has written
@@ -133,15 +115,6 @@ class EventLines:
         :param error: its answer, if that is an error; else "".
         """
         self._flush()
-        if error or any(step.error is not None for step in self.steps):
-            self._log.write()
-            self.write(seconds, error)
-            self._log.ended(self, seconds, error)
-        else:
-            self._log.put(self, seconds)
-
-    def write(self, seconds: float, error: str) -> None:
-        """Write the event's line; see :meth:`end`."""
         steps = self.steps
         failed = sum([step.error is not None for step in steps])
         level = logging.ERROR if error or failed else logging.INFO if steps else logging.DEBUG
@@ -170,37 +143,6 @@ class EventLines:
         return part
 
 
-class _StderrLimit:
-    """Counts the lines that plugins write to stderr, in intervals. All methods may be called from any thread."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._counts: dict[str, tuple[float, int]] = {}  # by plugin: when its interval began, and lines
-
-    def room(self, plugin: str, lines: int) -> int:
-        """Count lines; return how many of them are to be logged."""
-        with self._lock:
-            begun, count = self._counts.get(plugin, (time.monotonic(), 0))
-            self._counts[plugin] = begun, count + lines
-            return max(0, LINES - count)
-
-    def over(self, *, is_last: bool = False) -> list[tuple[str, int]]:
-        """Forget the intervals that are over; return the plugins that have written more, and how many lines more.
-
-        :param is_last: all are over.
-        """
-        until = time.monotonic() - INTERVAL
-        with self._lock:
-            over = [plugin for plugin, (begun, _) in self._counts.items() if is_last or begun <= until]
-            counts = [(plugin, self._counts.pop(plugin)[1] - LINES) for plugin in over]
-        return [(plugin, count) for plugin, count in counts if count > 0]
-
-
-def _report(left_out: list[tuple[str, int]]) -> None:
-    for plugin, lines in left_out:
-        log.warning("left out", extra={"fields": {"plugin": plugin, "lines": lines}})
-
-
 def late_line(name: str, request: Request, error: str, *, is_final: bool = True) -> None:
     """Log the begin of a late ``create``, or its failure.
 
@@ -212,12 +154,6 @@ def late_line(name: str, request: Request, error: str, *, is_final: bool = True)
         log.error(what, extra=_about(name, request, error=shorten(error, MAX_TEXT)))
     else:
         log.info("late: it started while no bridge was connected", extra=_about(name, request))
-
-
-def plugin_line(name: str, request: Request, plugin: str, line: str) -> None:
-    """Log a line of a plugin's stderr."""
-    # Not as the message, which could imitate one of the lines above.
-    log.warning("says", extra=_about(name, request, plugin=plugin, line=shorten(line, MAX_TEXT)))
 
 
 def _about(name: str, request: Request, **fields: Any) -> dict[str, Any]:

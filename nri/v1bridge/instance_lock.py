@@ -90,7 +90,7 @@ class InstanceLock:
         try:
             fd = self._open()
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if not self._is_served():
+            if not self._other():
                 self._fd, fd = fd, -1
                 with contextlib.suppress(OSError):  # the disk is full; only the other bridge's log is poorer
                     os.ftruncate(self._fd, 0)
@@ -126,8 +126,8 @@ class InstanceLock:
             raise
         return fd
 
-    def _is_served(self) -> bool:
-        """Return whether another process listens on the status socket."""
+    def _other(self) -> int:
+        """Return the pid of another process that listens on the status socket, -1 if it is hidden, 0 if none does."""
         try:
             fd = os.open(f"{self._path.removesuffix('.lock')}.sock", os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
             try:
@@ -138,12 +138,15 @@ class InstanceLock:
             finally:
                 os.close(fd)
         except OSError:
-            return False
-        return pid != os.getpid() and peer.is_trusted(user)
+            return 0
+        return 0 if pid == os.getpid() or not peer.is_trusted(user) else pid or -1
 
     def _holder(self) -> str:
-        try:
-            with open(self._path, encoding="ascii") as file:
-                return f"the bridge with pid {int(file.read(32))}"
-        except (OSError, ValueError):
-            return "another bridge"
+        pid = self._other()
+        if pid <= 0:  # it does not listen yet, or we do in its place
+            try:
+                with open(self._path, encoding="ascii") as file:
+                    pid = int(file.read(32))
+            except (OSError, ValueError):
+                return "another bridge"
+        return f"the bridge with pid {pid}"

@@ -1,8 +1,6 @@
 """What the bridge has done, for its status: counts of events and of runs, and the last exchanges with pods.
 
-An event leaves a note, which is one append to a list. Its thread enters the notes after the runtime has its answer,
-unless another thread is at it. So no event waits for a reader. Counts and exchanges are kept as docs/status.md has
-them, and read under one lock.
+Counts and exchanges are kept as docs/status.md has them, and read under one lock.
 """
 
 from __future__ import annotations
@@ -13,14 +11,13 @@ import threading
 import time
 from bisect import bisect_left
 from collections import deque
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from nri.client.chain import OUTCOMES
 from nri.errors import bounded, escape
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable
 
     from nri.client import Step
     from nri.config.entries import PluginEntry
@@ -43,14 +40,13 @@ MAX_ERROR, MAX_NAME = 1024, 1024
 
 
 class Ledger:
-    """Counts events and runs, and keeps the last exchanges. Any thread may note; what is read needs :meth:`reading`.
+    """Counts events and runs, and keeps the last exchanges. Any thread may note; readers hold :attr:`lock`.
 
     :param events: the names of the events to come, which are counted from 0.
     """
 
     def __init__(self, events: Iterable[str] = ()) -> None:
-        self._notes: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
-        self._entering = threading.Lock()
+        self.lock = threading.Lock()
         self._events = {event: _event(event) for event in events}
         self._plugins: dict[tuple[str, str], dict[str, Any]] = {}  # by type and file, the latest last
         self._tried: dict[tuple[str, str], object] = {}  # the entry and executable that have run last
@@ -59,36 +55,16 @@ class Ledger:
         """Exchanges that are not kept any more."""
 
     def answered(self, call: Call) -> None:
-        """Note that an event has been answered."""
-        allowed = None if call.deadline is None else call.deadline - call.received
-        seconds, waiting = call.answered - call.received, call.begun - call.received
-        self._notes.append(
-            (self._enter_event, (call.event, seconds, waiting, allowed, call.has_failed, call.is_late))
-        )
-
-    def ran(self, lines: EventLines, seconds: float, error: str) -> None:
-        """Note the outcome of a chain.
-
-        :param seconds: that all of its plugins took.
-        :param error: what the runtime is answered, "" without an error.
-        """
-        if lines.steps:
-            self._notes.append((self._enter_chain, (lines, time.time(), seconds, error)))
-
-    def enter(self) -> None:
-        """Enter the notes, unless another thread is at it."""
-        if self._notes and self._entering.acquire(blocking=False):
-            try:
-                self._enter()
-            finally:
-                self._entering.release()
-
-    @contextmanager
-    def reading(self) -> Iterator[None]:
-        """Enter the notes, and hold the others back: what is read meanwhile fits together."""
-        with self._entering:
-            self._enter()
-            yield
+        """Count an event that has been answered."""
+        seconds = call.answered - call.received
+        with self.lock:
+            counts = self._events.setdefault(call.event, _event(call.event))
+            counts["answered"] += 1
+            counts["errors"] += call.has_failed
+            counts["late"] += call.is_late
+            counts["nearDeadline"] += call.deadline is not None and seconds > (call.deadline - call.received) / 2
+            _add(counts["seconds"], seconds)
+            _add(counts["waiting"], call.begun - call.received)
 
     def events(self) -> list[dict[str, Any]]:
         """Return the events as the status has them, by name."""
@@ -107,29 +83,21 @@ class Ledger:
         """Return the exchanges with a pod, ``NAMESPACE/POD``, as the status has them."""
         return [exchange for each, exchange in self._exchanges if each == pod]
 
-    def _enter(self) -> None:
-        while self._notes:
-            enter, arguments = self._notes.popleft()
-            enter(*arguments)
+    def ran(self, lines: EventLines, event: str, seconds: float, error: str) -> None:
+        """Note the outcome of a chain, if it had plugins.
 
-    def _enter_event(
-        self, event: str, seconds: float, waiting: float, allowed: float | None, has_failed: bool, is_late: bool
-    ) -> None:
-        counts = self._events.setdefault(event, _event(event))
-        counts["answered"] += 1
-        counts["errors"] += has_failed
-        counts["late"] += is_late
-        counts["nearDeadline"] += allowed is not None and seconds > allowed / 2
-        _add(counts["seconds"], seconds)
-        _add(counts["waiting"], waiting)
-
-    def _enter_chain(self, lines: EventLines, at: float, seconds: float, error: str) -> None:
+        :param event: the runtime's event; "" for a late create.
+        :param seconds: that all of its plugins took.
+        :param error: what the runtime is answered, "" without an error.
+        """
+        if not lines.steps:
+            return
         request = lines.request
         pod, container = split_name(bounded(lines.name, MAX_NAME))
         exchange = {
-            "time": round(at, 3),
+            "time": round(time.time(), 3),
             "state": str(request.state),
-            "event": lines.event or None,
+            "event": event or None,
             "id": escape(request.id),
             "container": container or None,
             "late": request.late,
@@ -137,24 +105,25 @@ class Ledger:
             "error": error or None,
             "plugins": [_part(step) for step in lines.steps],
         }
-        self.forgotten += len(self._exchanges) == MAX_EXCHANGES
-        self._exchanges.append((pod, exchange))
-        about = {"time": exchange["time"], "state": exchange["state"], "pod": pod, "container": container or None}
-        for step in lines.steps:
-            key = step.plugin.type, step.plugin.source
-            runs = self._plugins.pop(key, None) or _runs()
-            self._plugins[key] = runs
-            tried = step.plugin, _identity(step.binary)
-            if self._tried.get(key) != tried:
-                self._tried[key], runs["last"] = tried, {}
-            runs["runs"].setdefault(exchange["state"], dict.fromkeys(OUTCOMES, 0))[step.outcome] += 1
-            _add(runs["seconds"], step.seconds)
-            runs["last"][exchange["state"]] = step.outcome
-            if step.error is not None:
-                runs["lastError"] = about | {"error": bounded(escape(step.error.reason), MAX_ERROR)}
-        while len(self._plugins) > MAX_PLUGINS:
-            oldest = next(iter(self._plugins))
-            del self._plugins[oldest], self._tried[oldest]
+        with self.lock:
+            self.forgotten += len(self._exchanges) == MAX_EXCHANGES
+            self._exchanges.append((pod, exchange))
+            about = {"time": exchange["time"], "state": exchange["state"], "pod": pod, "container": container or None}
+            for step in lines.steps:
+                key = step.plugin.type, step.plugin.source
+                runs = self._plugins.pop(key, None) or _runs()
+                self._plugins[key] = runs
+                tried = step.plugin, _identity(step.binary)
+                if self._tried.get(key) != tried:
+                    self._tried[key], runs["last"] = tried, {}
+                runs["runs"].setdefault(exchange["state"], dict.fromkeys(OUTCOMES, 0))[step.outcome] += 1
+                _add(runs["seconds"], step.seconds)
+                runs["last"][exchange["state"]] = step.outcome
+                if step.error is not None:
+                    runs["lastError"] = about | {"error": bounded(escape(step.error.reason), MAX_ERROR)}
+            while len(self._plugins) > MAX_PLUGINS:
+                oldest = next(iter(self._plugins))
+                del self._plugins[oldest], self._tried[oldest]
 
 
 def split_name(name: str) -> tuple[str, str]:

@@ -82,7 +82,7 @@ class Served:
         self._given, self._ledger, self._subreaper = invoker, ledger, subreaper
         self.residents = Residents(options.bin_dirs, check_owner=options.check_owner)
         self._made: tuple[ConfigList, BridgeOptions, list[PluginEntry]] | None = None
-        self._log = EventLog(self._note)
+        self._log = EventLog()
         self._busy = 0  # chains that run
         self._lock = threading.Lock()  # protects _busy
         self._idle = threading.Condition(self._lock)
@@ -250,7 +250,7 @@ class Served:
         is_idle = self._late.wait_until_idle(timeout)
         with self._lock:
             is_idle = self._idle.wait_for(lambda: self._busy == 0, max(0.0, until - time.monotonic())) and is_idle
-        self._log.finish()
+        self._log.report(is_last=True)
         configuration = self.configuration
         configuration.explain()
         configuration.is_explained(max(0.0, until - time.monotonic()))
@@ -296,7 +296,7 @@ class Served:
         elif request.state == State.DELETE:
             self._wait_for_late(request, name, call, lambda: self._delete_after_create(request, name))
             try:
-                self._chain(request, name, deadline, changes, event=call.event)
+                self._chain(request, name, deadline, changes, call=call)
             finally:
                 self._record.discard(request.id)
         elif request.state in REFUSABLE:
@@ -304,7 +304,7 @@ class Served:
             if request.state == State.SETUP and steps:
                 self._record.add_setup(request.id, [step.plugin.type for step in steps])
         else:
-            self._chain(request, name, deadline, changes, event=call.event)
+            self._chain(request, name, deadline, changes, call=call)
 
     def _create(self, request: Request, name: str, deadline: float | None, call: Call) -> None:
         self._late.begin(request.id)
@@ -323,7 +323,7 @@ class Served:
         call.on_abandoned = stop.set
         if call.is_abandoned:
             stop.set()
-        return self._chain(request, name, deadline, changes, event=call.event, stop=stop)
+        return self._chain(request, name, deadline, changes, call=call, stop=stop)
 
     def _wait_for_late(self, request: Request, name: str, call: Call, delete: Callable[[], object]) -> None:
         """Withdraw the late ``create``, or wait for it for half of the call's time: the chain needs the rest.
@@ -350,7 +350,7 @@ class Served:
 
     def _run_late(self, each: Missed) -> None:
         try:
-            self._chain(each.request, each.name, None, is_late=True)
+            self._chain(each.request, each.name, None)
         finally:
             self._tidy()
 
@@ -361,23 +361,22 @@ class Served:
         deadline: float | None,
         changes: Changes | None = None,
         *,
-        event: str = "",
+        call: Call | None = None,
         stop: Stop | None = None,
-        is_late: bool = False,
     ) -> Sequence[Step]:
         """Run the chain for a request, and log it; return its steps.
 
         :param name: ``NAMESPACE/POD[/CONTAINER]``, for the log.
         :param deadline: a time of :func:`time.monotonic`; None if only the timeouts of the plugins apply.
-        :param event: the runtime's event; "" for a late create.
+        :param call: the runtime's event; None for a late create, and for what runs after one.
         :raises StatusError: a plugin has failed; its text is fit for the runtime.
         """
         without = self._runtime_runs_pods and request.is_sandbox
-        client = self.client(without_containerds=without, is_late=is_late)
-        if request.state == State.CREATE and not is_late:
+        client = self.client(without_containerds=without, is_late=request.late)
+        if request.state == State.CREATE and not request.late:
             self._refuse_without_setup(request, name, client)
         started = time.monotonic()
-        lines = self._log.begin(request, name, client, deadline and deadline - started, event)
+        lines = self._log.begin(request, name, client, deadline and deadline - started)
         message = ""
         with self._lock:
             self._busy += 1
@@ -398,14 +397,21 @@ class Served:
             message = escape(f"{type(error).__name__}: {error}")
             raise
         finally:
-            lines.end(time.monotonic() - started, message)
+            seconds = time.monotonic() - started
+            lines.end(seconds, message)
+            self._note_without(lines, message)
+            noted = functools.partial(self._ledger.ran, lines, call.event if call else "", seconds, message)
+            if call is None:
+                noted()
+            else:
+                call.afterwards.append(noted)
             with self._lock:
                 self._busy -= 1
                 self._idle.notify_all()
         return lines.steps
 
-    def _note(self, lines: EventLines, seconds: float, error: str) -> None:
-        self._ledger.ran(lines, seconds, error)
+    def _note_without(self, lines: EventLines, error: str) -> None:
+        """Note that a pod or container runs without a plugin that has failed, or that it has run by now."""
         request = lines.request
         if not lines.steps or request.state not in REFUSABLE:
             return
@@ -426,7 +432,6 @@ class Served:
             if self._subreaper is not None:  # before children are started
                 self._subreaper.end_orphans(self._lock, lambda: self._busy > 0)
             self.residents.tidy()
-            self._log.write()
             self.configuration.explain()
-            self._ledger.enter()
+            self._log.report()
             self._record.tidy()

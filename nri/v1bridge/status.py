@@ -105,7 +105,7 @@ class Status:
         configuration = self._served.configuration
         configuration.explain()
         to, lost = destination()
-        with self._ledger.reading():
+        with self._ledger.lock:
             return _encoded(
                 {
                     "protocol": PROTOCOL,
@@ -121,11 +121,10 @@ class Status:
             )
 
     def _of_pod(self, namespace: str, name: str) -> bytes:
-        head = {"protocol": PROTOCOL, "namespace": namespace, "name": name}
-        with self._ledger.reading():
-            # One at a time, as encoding holds up the event thread.
-            exchanges = [json.dumps(each) for each in self._ledger.exchanges(f"{namespace}/{name}")]
-            head |= {"forgotten": self._ledger.forgotten}
+        head: dict[str, Any] = {"protocol": PROTOCOL, "namespace": namespace, "name": name}
+        with self._ledger.lock:
+            found, head["forgotten"] = self._ledger.exchanges(f"{namespace}/{name}"), self._ledger.forgotten
+        exchanges = [json.dumps(each) for each in found]  # one at a time, as encoding holds up the event thread
         return f'{json.dumps(head)[:-1]}, "exchanges": [{", ".join(exchanges)}]}}\n'.encode()
 
     def _bridge(self) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from tests.integration.v1bridge.bridge_process import BridgeProcess, start_conta
 from tests.support.host import plugin
 from tests.support.pods import container, pod
 from tests.support.status_asking import status_of
-from tests.support.waiting import SOON, wait_until
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from tests.support.host import Host
@@ -78,14 +78,6 @@ def test_a_second_bridge_stands_by_though_the_lock_of_the_first_one_was_removed(
     bridge.signal(signal.SIGKILL)
     bridge.accept()
     assert wait_until(lambda: "the other bridge has ended" in second.log)
-
-
-def test_a_second_bridge_says_that_the_one_with_the_lock_does_not_answer(
-    bridge: BridgeProcess, runtime: Runtime, second: BridgeProcess
-) -> None:
-    bridge.signal(signal.SIGSTOP)
-    second.outside()
-    assert wait_until(lambda: "does not answer: end it" in second.log, SOON), second.log
 
 
 def test_pgrep_finds_a_bridge_that_is_started_as_a_service(bridge: BridgeProcess, runtime: Runtime) -> None:

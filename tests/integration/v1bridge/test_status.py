@@ -257,7 +257,7 @@ def test_the_documents_are_those_that_are_described(
 ) -> None:
     host.configure(plugin("missing", failure_policy="ignore"))
     start_container(runtime)
-    assert wait_until(lambda: counted(path, "StartContainer")["answered"] == 1)
+    assert wait_until(lambda: ask(path, get="pod", namespace="default", name="web")["exchanges"])
     documents = [status_of(path), ask(path, get="pod", namespace="default", name="web")]
     for described_, real in zip(described(), documents, strict=True):
         assert keys_of(real, ".bridge.options") == keys_of(described_, ".bridge.options")

@@ -85,4 +85,3 @@ def event(
     for each in steps[-1:]:
         lines.step(each)
     lines.end(0.0987, error)
-    event_log.write()

@@ -48,23 +48,23 @@ def ran(
     error: str = "",
     event: str = "StartContainer",
 ) -> None:
-    lines = EventLines(EventLog(), Request(state=state, id="c1", sandbox_id="p1"), name, event)
+    lines = EventLines(EventLog(), Request(state=state, id="c1", sandbox_id="p1"), name)
     lines.steps += steps
-    ledger.ran(lines, 0.004, error)
+    ledger.ran(lines, event, 0.004, error)
 
 
 def runs_of(ledger: Ledger, plugin: str, source: str = CONF) -> dict[str, Any]:
-    with ledger.reading():
+    with ledger.lock:
         return ledger.runs(PluginEntry(type=plugin, source=source), f"/opt/nri/bin/{plugin}")
 
 
 def events_of(ledger: Ledger) -> list[dict[str, Any]]:
-    with ledger.reading():
+    with ledger.lock:
         return ledger.events()
 
 
 def exchanges_of(ledger: Ledger) -> list[dict[str, Any]]:
-    with ledger.reading():
+    with ledger.lock:
         return ledger.exchanges("default/web")
 
 
@@ -119,7 +119,7 @@ def test_what_ran_last_counts_for_the_same_executable_and_entry(tmp_path: Path) 
     entry, other = PluginEntry(type="a", source=CONF), PluginEntry(type="a", source=CONF, timeout=3.0)
 
     def last(plugin: PluginEntry) -> dict[str, str]:
-        with ledger.reading():
+        with ledger.lock:
             return dict(ledger.runs(plugin, str(binary))["last"])
 
     def run(state: str, error: str = "") -> None:
@@ -241,7 +241,6 @@ def test_events_of_many_threads_are_all_counted() -> None:
         for _ in range(100):
             ran(ledger, step())
             ledger.answered(answered("StartContainer", 0.0, 0.001))
-            ledger.enter()
 
     threads = [threading.Thread(target=work) for _ in range(8)]
     for thread in threads:
@@ -250,13 +249,3 @@ def test_events_of_many_threads_are_all_counted() -> None:
         thread.join()
     assert runs_of(ledger, "a")["runs"]["create"]["ok"] == 800
     assert events_of(ledger)[0]["answered"] == 800
-
-
-def test_no_event_waits_for_a_reader() -> None:
-    ledger = Ledger()
-    ran(ledger, step())
-    with ledger._entering:  # a reader is at it
-        ledger.enter()
-        ran(ledger, step())
-        ledger.enter()
-    assert runs_of(ledger, "a")["runs"]["create"]["ok"] == 2

@@ -11,7 +11,7 @@ import pytest
 from nri.client import Client
 from nri.config.entries import ConfigList
 from nri.errors import escape
-from nri.v1bridge.event_log import EventLog, plugin_line
+from nri.v1bridge.event_log import EventLog
 from tests.unit.v1bridge.log_lines import CONTAINER, STAMP, Log, event, request, step
 
 
@@ -60,23 +60,6 @@ def test_an_event_without_plugins_is_a_line_at_debug_only(log: Log) -> None:
     ]
 
 
-def test_an_event_that_went_well_is_logged_after_its_answer_and_a_failure_before(log: Log) -> None:
-    log.set_up()
-    events = EventLog()
-    for number, failure in enumerate(["", "", "no"]):
-        lines = events.begin(request(), f"default/web/{number}", Client(ConfigList()), None)
-        lines.step(step(error=failure))
-        assert log.text == ""
-        lines.end(0.1, failure)
-    assert [line.split()[2:5:2] for line in log.lines] == [
-        ["answered", "container=default/web/0"],
-        ["answered", "container=default/web/1"],
-        ["failed", "container=default/web/2"],
-    ]
-    events.write()
-    assert len(log.lines) == 3
-
-
 def test_lines_do_not_wait_without_end_for_an_answer(log: Log) -> None:
     log.set_up()
     events = EventLog()
@@ -104,7 +87,7 @@ def test_in_json_a_line_is_an_object(log: Log) -> None:
     log.set_up(log_format="json")
     event(step(plugin="clearcfs"), step(metadata={"cpus": "1-3"}))
     event(step(error="no"), name="default/web", about=request("delete", sandbox=True), error="nri v0.1: …")
-    plugin_line(CONTAINER, request(), "konfine", "cpuset is busy")
+    EventLog().said(request(), CONTAINER, "konfine", ["cpuset is busy"])
     ok, failed, says = log.objects
     assert all(re.fullmatch(STAMP, value.pop("time")) for value in (ok, failed, says))
     assert ok == {
@@ -127,7 +110,7 @@ def test_in_json_a_line_is_an_object(log: Log) -> None:
 
 def test_a_plugins_line_differs_from_the_bridges_own(log: Log) -> None:
     log.set_up()
-    plugin_line(CONTAINER, request(), "konfine", "answered state=create container=other/web/app")
+    EventLog().said(request(), CONTAINER, "konfine", ["answered state=create container=other/web/app"])
     (line,) = log.lines
     assert line.partition(" ")[2] == (
         "warning says state=create container=default/web/app id=1f92344f3c93 plugin=konfine "
@@ -180,7 +163,7 @@ def test_no_text_leaves_its_field(log: Log, evil: str) -> None:
     event(step(metadata={evil: "1", "k": evil}), name=f"default/{evil}/app")
     about = request(sandbox=True, id=f"{evil}-id")
     event(step(error=f"x{evil}"), name="default/web", about=about, error=evil or "e")
-    plugin_line(f"default/{evil}/app", request(), "konfine", evil)
+    EventLog().said(request(), f"default/{evil}/app", "konfine", [evil])
     lines = log.text.split("\n")
     assert lines.pop() == ""
     assert len(lines) == 3
@@ -199,7 +182,7 @@ def test_in_json_any_text_is_a_value(log: Log) -> None:
     log.set_up(log_format="json")
     event(step(metadata={evil: evil}), name=f"default/{evil}")
     event(step(error=f"x{evil}"), name=f"default/{evil}", error="e")
-    plugin_line(f"default/{evil}", request(), "konfine", evil)
+    EventLog().said(request(), f"default/{evil}", "konfine", [evil])
     ok, failed, says = log.objects
     assert all(line.isascii() for line in log.lines)
     assert ok["container"] == failed["container"] == says["container"] == f"default/{evil}"
@@ -233,7 +216,7 @@ def test_long_texts_of_plugins_become_a_short_line(log: Log, log_format: str) ->
     event(step(error=huge), error=huge)
     event(*[step(error=huge) for _ in range(10)], error=huge)
     event(error=huge)
-    plugin_line(CONTAINER, request(), "konfine", huge)
+    EventLog().said(request(), CONTAINER, "konfine", [huge])
     assert len(log.lines) == 6
     assert max(map(len, log.lines)) < 100_000
     assert "(120000 characters)" in log.lines[2]  # each as \\x01

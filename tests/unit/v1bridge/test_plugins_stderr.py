@@ -65,18 +65,18 @@ def test_a_plugin_has_so_many_lines_a_minute_and_the_others_are_counted(
 def test_each_plugin_has_its_own(events: EventLog, log: Log) -> None:
     run(events, LINES + 2)
     run(events, 3, plugin="clearcfs")
-    events.finish()
+    events.report(is_last=True)
     assert said(log) == [LINES + 3, ("konfine", 2)]
 
 
 def test_what_was_left_out_is_reported_without_another_line(events: EventLog, log: Log, clock: Clock) -> None:
     run(events, LINES + 2)
-    events.write()
+    events.report()
     assert said(log) == [LINES]
     clock.now += INTERVAL
-    events.write()
+    events.report()
     assert said(log) == [LINES, ("konfine", 2)]
-    events.finish()
+    events.report(is_last=True)
     assert said(log) == [LINES, ("konfine", 2)]
 
 
@@ -84,5 +84,5 @@ def test_what_is_not_more_is_not_reported(events: EventLog, log: Log, clock: Clo
     run(events, LINES)
     clock.now += INTERVAL
     run(events, LINES)
-    events.finish()
+    events.report(is_last=True)
     assert said(log) == [2 * LINES]
