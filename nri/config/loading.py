@@ -88,10 +88,13 @@ def unchanged_for(conf_dir: str) -> float:
     """Return the seconds since the last change of a directory; of the one above it, if it does not exist."""
     for path in (conf_dir, os.path.dirname(conf_dir)) if conf_dir else ():
         try:
-            seconds = time.time() - os.stat(path).st_ctime
+            changed = os.stat(path).st_ctime_ns
         except OSError:
             continue
-        return seconds if seconds >= 0 else float("inf")  # the clock was set back
+        seconds = (time.time_ns() - changed) / 1e9
+        if seconds < 0:
+            return float("inf")  # the clock was set back
+        return seconds if changed % 1_000_000_000 else max(0.0, seconds - 1)  # times may be whole seconds
     return float("inf")
 
 

@@ -1,10 +1,14 @@
 """The host configuration, read again when its files have changed.
 
 A change takes effect with the next event. If the files are not valid or cannot be read, the last valid configuration
-stays in use, and the log reports it once; before the first valid one, no plugin runs. Missing files stay in use for a
-moment (:class:`Absence`). Every event gets one configuration, the old or the new: if files change while they are read
-(a directory is exchanged, a file is renamed), they are read again. Deciding that a file is not valid is fast; finding
-its faults may take a second, so a thread of its own does that, one configuration at a time and then the newest one.
+stays in use, and the log reports it once; before the first valid one, no plugin runs. Every event gets one
+configuration, the old or the new: if files change while they are read, they are read again.
+
+Tools replace a file by moving the old one away and writing the new one, or exchange a whole directory. So files that
+are missing, while nothing else has changed, stay in use until the directory has been unchanged for :data:`GRACE`.
+
+Deciding that a file is not valid is fast; finding its faults may take a second, so a thread of its own does that, one
+configuration at a time and then the newest one.
 """
 
 from __future__ import annotations
@@ -17,15 +21,12 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from nri import config, trust
-from nri.background import in_background
 from nri.config import ConfigError, ConfigList, Fault
 from nri.config.loading import GRACE, InvalidFile, unchanged_for
 from nri.types.gojson import shorten
 from nri.v1bridge.event_log import MAX_TEXT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
     from nri.config.loading import Files
 
 RECENT_NS, SECOND_NS = 100_000_000, 1_000_000_000
@@ -42,61 +43,20 @@ PAUSE = 0.001
 log = logging.getLogger("nri.v1bridge")
 
 
-class Absence:
-    """The missing files, each with the time when it was found missing.
-
-    Tools replace a file by moving the old one away and writing the new one, or exchange a whole directory. A pod that
-    starts between the two steps would get no plugins. So if files are missing and nothing else has changed, they stay
-    in use for :data:`GRACE` seconds after the event that noticed it.
-
-    :param fallback: the file that is read only if there is no other; it does not replace files that are missing.
-    """
-
-    def __init__(self, fallback: str, clock: Callable[[], float]) -> None:
-        self._fallback, self._clock = fallback, clock
-        self._since: dict[str, float] = {}
-
-    def reset(self) -> None:
-        """Forget the missing files."""
-        self._since = {}
-
-    def has_expired(self) -> bool:
-        """Return whether a file has been missing for :data:`GRACE` seconds."""
-        return bool(self._since) and self._clock() - min(self._since.values()) >= GRACE
-
-    def in_use(self, known: Files, found: Files) -> Files:
-        """Return the files to use: those that were *found*, and *known* ones that are missing for a moment only."""
-        other = [path for path in found if path in known or path != self._fallback]
-        is_same = all(known.get(path) == found[path] for path in other)
-        now = self._clock()
-        since = {path: self._since.get(path, now) for path in known if is_same and path not in found}
-        self._since = {path: at for path, at in since.items() if now - at < GRACE}
-        if not self._since:
-            return found
-        return {path: plugins for path, plugins in known.items() if path in found or path in self._since}
-
-
 class Configuration:
-    """The host configuration of a directory, or of the single file that is read instead.
+    """The host configuration of a directory, or of the single file that is read instead."""
 
-    :param clock: returns the seconds of a monotonic clock.
-    """
-
-    def __init__(self, conf_dir: str, conf_file: str, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, conf_dir: str, conf_file: str) -> None:
         self._conf_dir, self._conf_file = conf_dir, conf_file
         self._lock = threading.Lock()
         self._snapshot: tuple[object, ...] | None = None
         self._files: Files = {}
         self._current = ConfigList()
         self._is_known = False
-        self._is_news = True  # the next valid configuration is to be logged, also if it is the same
-        self._rejected: object = None
-        self._absence = Absence(conf_file, clock)
-        self._reported: list[str] = []  # missing files that the log has listed
+        self._rejected: ConfigError | None = None
         self._faults: list[str] = []
-        self._unexplained: tuple[ConfigError, str] | None = None  # and the plugins that stay in use
-        self._is_explaining = False
-        self._explained = threading.Condition(threading.Lock())  # protects these three
+        self._unexplained = False
+        self._explaining: threading.Thread | None = None
         self._hash = ""  # of the configuration in use
         self._since: float | None = None  # when the configuration in use was read, in seconds since 1970
         self._rejected_since: float | None = None
@@ -132,52 +92,47 @@ class Configuration:
             return {
                 "files": list(self._files),
                 "hash": self._hash or None,
-                "valid": self._rejected_since is None and self._since is not None,
+                "valid": self._rejected is None and self._since is not None,
                 "faults": list(self._faults),
                 "since": self._since,
                 "rejectedSince": self._rejected_since,
             }
 
-    def explain(self) -> None:
-        """Log the faults, if there are any: in the background, so that no answer is delayed."""
-        with self._explained:
-            if self._unexplained is None or self._is_explaining:
-                return
-            self._is_explaining = True
-        if in_background(self._explain_all, "explain"):  # the limit of threads is reached
-            with self._explained:
-                unexplained, self._unexplained, self._is_explaining = self._unexplained, None, False
-            if unexplained is not None:
-                _log_faults(*unexplained)
+    def explain(self, within: float = 0.0) -> None:
+        """Log the faults, if there are any: in the background, so that no answer is delayed.
 
-    def is_explained(self, timeout: float) -> bool:
-        """Wait until all faults are logged, at most *timeout* seconds; return whether they are."""
-        with self._explained:
-            return self._explained.wait_for(lambda: not self._is_explaining, timeout)
-
-    def _explain_all(self) -> None:
-        while True:
-            with self._explained:
-                if self._unexplained is None:
-                    self._is_explaining = False
-                    self._explained.notify_all()
+        :param within: seconds to wait until they are logged.
+        """
+        with self._lock:
+            thread, rejected = self._explaining, self._rejected
+            if self._unexplained and rejected is not None and (thread is None or not thread.is_alive()):
+                self._unexplained, about = False, (rejected, self._names())
+                thread = threading.Thread(target=self._explain, args=about, name="explain", daemon=True)
+                try:
+                    thread.start()
+                except RuntimeError:  # no thread is left
+                    _log_faults(*about)
                     return
-                (error, kept), self._unexplained = self._unexplained, None
-            try:
-                explained = error.explained()
-            except (Exception, SystemExit) as failure:  # PyInstaller raises the latter when its files are gone
-                reason = f"it cannot be explained: {type(failure).__name__}: {failure}"
-                explained = ConfigError([*error.faults, Fault(file=error.faults[0].file, message=reason)])
-            with self._explained:
-                if not self._faults:
-                    continue  # there is a valid configuration
-                if self._unexplained is None:
-                    self._faults = [str(fault) for fault in explained.faults]
-            _log_faults(explained, kept)
+                self._explaining = thread
+        if thread is not None and within:
+            thread.join(within)
+
+    def _explain(self, rejected: ConfigError, kept: str) -> None:
+        try:
+            explained = rejected.explained()
+        except (Exception, SystemExit) as failure:  # PyInstaller raises the latter when its files are gone
+            reason = f"it cannot be explained: {type(failure).__name__}: {failure}"
+            explained = ConfigError([*rejected.faults, Fault(file=rejected.faults[0].file, message=reason)])
+        with self._lock:
+            if self._rejected is None:
+                return  # there is a valid configuration
+            if self._rejected is rejected:
+                self._faults = [str(fault) for fault in explained.faults]
+        _log_faults(explained, kept)
 
     def _read(self, check_owner: bool) -> None:
         after, newest = self._look(check_owner)
-        if after == self._snapshot and not self._absence.has_expired():
+        if after == self._snapshot:
             return
         read: Files | ConfigError
         for attempt in range(ATTEMPTS):
@@ -197,46 +152,40 @@ class Configuration:
             if not all(isinstance(fault, InvalidFile) for fault in read.faults):
                 self._snapshot = None  # the reason may pass without a change of the file
             self._reject(read)
+        elif self._is_part(read) and self.settles_in():
+            self._snapshot = None
         else:
             self._accept(read)
 
-    def _reject(self, error: ConfigError) -> None:
-        self._absence.reset()
-        self._reported, self._is_news = [], True
-        self._rejected_since = self._rejected_since or time.time()
-        rejected = [(str(fault), hash(fault)) for fault in error.faults]  # the hash differs if the content does
-        if rejected != self._rejected:
-            self._rejected = rejected
-            with self._explained:
-                self._unexplained = error, self._names()
-                self._faults = [str(fault) for fault in error.faults]
+    def _is_part(self, found: Files) -> bool:
+        """Return whether files in use are missing, and nothing else has changed.
 
-    def _accept(self, found: Files) -> None:
-        self._rejected = self._rejected_since = None
-        with self._explained:
-            self._unexplained, self._faults = None, []
-        files = self._absence.in_use(self._files, found)
-        missing = [path for path in files if path not in found]
-        gone = [path for path in self._reported if path not in files]
-        is_over = any(path not in missing for path in self._reported)
+        The single file is read only if there is no other; it does not replace files that are missing.
+        """
+        others = [path for path in found if path in self._files or path != self._conf_file]
+        return self._files.keys() > {*others} and all(self._files.get(path) == found[path] for path in others)
+
+    def _reject(self, error: ConfigError) -> None:
+        if self._rejected is None or self._rejected.faults != error.faults:
+            self._rejected, self._unexplained = error, True
+            self._rejected_since = self._rejected_since or time.time()
+            self._faults = [str(fault) for fault in error.faults]
+
+    def _accept(self, files: Files) -> None:
         read = ConfigList(plugins=[plugin for plugins in files.values() for plugin in plugins])
         if self._since is None or read != self._current:
             self._since = time.time()
-        is_news = self._is_news or is_over or read != self._current
-        self._files, self._current, self._is_news, self._is_known = files, read, False, True
+        is_news = not self._is_known or self._rejected is not None or read != self._current
+        self._rejected = self._rejected_since = None
+        self._unexplained, self._faults = False, []
+        self._files, self._current, self._is_known = files, read, True
         if is_news:
             self._hash = read.content_hash()
-            what = f"{self._names()}{f'; gone: {_joined(gone)}' if gone else ''}"
-            log.info("configuration: %s", what, extra={"fields": {"hash": self._hash}})
-        new = [path for path in missing if path not in self._reported and files[path]]
-        self._reported = [path for path in self._reported if path in missing] + new
-        if new:
-            kept = f"still using the last valid configuration ({self._names()}) for {GRACE:g} s"
-            log.warning("missing: %s; %s", _joined(new), kept)
+            log.info("configuration: %s", self._names(), extra={"fields": {"hash": self._hash}})
 
     def _names(self) -> str:
         """Return the types of the plugins in use, for the log."""
-        return _joined([plugin.type for plugin in self._current.plugins]) or "no plugins"
+        return shorten(", ".join([plugin.type for plugin in self._current.plugins]), MAX_TEXT) or "no plugins"
 
     def _look(self, check_owner: bool) -> tuple[tuple[object, ...], int]:
         """Return the metadata of all files and directories that count, and the time of the files' latest change."""
@@ -277,10 +226,6 @@ class Configuration:
 def _log_faults(error: ConfigError, kept: str) -> None:
     for fault in error.faults:
         log.error("invalid configuration; still using the last valid one (%s): %s", kept, fault)
-
-
-def _joined(names: Iterable[str]) -> str:
-    return shorten(", ".join(names), MAX_TEXT)
 
 
 def _is_recent(changed: int) -> bool:

@@ -251,9 +251,7 @@ class Served:
         with self._lock:
             is_idle = self._idle.wait_for(lambda: self._busy == 0, max(0.0, until - time.monotonic())) and is_idle
         self._log.report(is_last=True)
-        configuration = self.configuration
-        configuration.explain()
-        configuration.is_explained(max(0.0, until - time.monotonic()))
+        self.configuration.explain(within=max(0.0, until - time.monotonic()))
         return is_idle
 
     def describe(self) -> dict[str, Any]:
@@ -400,11 +398,7 @@ class Served:
             seconds = time.monotonic() - started
             lines.end(seconds, message)
             self._note_without(lines, message)
-            noted = functools.partial(self._ledger.ran, lines, call.event if call else "", seconds, message)
-            if call is None:
-                noted()
-            else:
-                call.afterwards.append(noted)
+            self._ledger.ran(lines, call.event if call else "", seconds, message)
             with self._lock:
                 self._busy -= 1
                 self._idle.notify_all()

@@ -355,8 +355,7 @@ def test_the_bridge_keeps_the_last_valid_configuration_and_reports_a_failed_call
         patch.setattr(loading, "os", Failing(os, call, errno.ENOMEM, times=100))
         for _ in range(3):
             assert [plugin.type for plugin in configuration.current().plugins] == ["a"]
-            configuration.explain()
-            assert configuration.is_explained(SOON)
+            configuration.explain(within=SOON)
     errors = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
     assert errors
     assert len(errors) == len(set(errors))
@@ -370,8 +369,7 @@ def test_the_bridge_loses_no_change_when_the_files_cannot_be_looked_at(
     host: Host, monkeypatch: pytest.MonkeyPatch, name: str, module: ModuleType, call: str
 ) -> None:
     host.write("10-a.conf", "a")
-    now = [0.0]
-    configuration = bridge.Configuration(host.conf_dir, "/nonexistent", lambda: now[0])
+    configuration = bridge.Configuration(host.conf_dir, "/nonexistent")
     configuration.current()
     host.write("20-b.conf", "b")
     with monkeypatch.context() as patch:
@@ -382,5 +380,5 @@ def test_the_bridge_loses_no_change_when_the_files_cannot_be_looked_at(
     assert [plugin.type for plugin in configuration.current().plugins] == ["a", "b"]
     os.unlink(host.path("20-b.conf"))
     configuration.current()
-    now[0] += loading.GRACE
+    monkeypatch.setattr(bridge, "unchanged_for", lambda _: loading.GRACE)
     assert [plugin.type for plugin in configuration.current().plugins] == ["a"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import importlib
 import json
 import logging
+import time
 from typing import TYPE_CHECKING, Any
 
-from nri.config.loading import GRACE
 from nri.v1bridge.configuration import Configuration
 from tests.support.waiting import SOON
 
@@ -33,15 +33,13 @@ class Node:
         self.root, self._caplog = root, caplog
         self.directory, self.file = root / "resource.d", root / "conf.json"
         self.directory.mkdir()
-        self.now = 1000.0
-        self.configuration = Configuration(str(self.directory), str(self.file), lambda: self.now)
+        self.configuration = Configuration(str(self.directory), str(self.file))
 
     @property
     def plugins(self) -> list[str]:
         """The plugins in use; all faults are logged when it returns."""
         plugins = self.configuration.current().plugins
-        self.configuration.explain()
-        assert self.configuration.is_explained(SOON)
+        self.configuration.explain(within=SOON)
         return [plugin.type for plugin in plugins]
 
     def start(self, *types: str) -> None:
@@ -51,10 +49,11 @@ class Node:
         assert self.plugins == list(types)
         self._caplog.clear()
 
-    def wait(self, seconds: float = GRACE) -> None:
-        """Let time pass after missing files have been noticed."""
-        self.configuration.current()
-        self.now += seconds
+    def wait(self) -> None:
+        """Let a second pass since the last change."""
+        seconds = self.configuration.settles_in()
+        assert seconds <= 1
+        time.sleep(seconds)
 
     def put(self, name: str, *types: str) -> None:
         """Write a file in one step."""

@@ -247,7 +247,8 @@ def test_no_event_waits_for_an_explanation_and_the_newest_is_explained_next(node
         assert len([each for each in threading.enumerate() if each.name == "explain"]) == 1
     assert node.faults() == []
     slow.end.set()
-    assert node.configuration.is_explained(SOON)
+    node.configuration.explain(within=SOON)  # waits for the first one
+    node.configuration.explain(within=SOON)
     assert [len(document) for document in slow.begun] == [len(BROKEN), len(BROKEN) + 9]
     assert len(node.faults()) == 2
 
