@@ -14,6 +14,8 @@ A sandbox comes before its containers. :data:`THREADS` pods are served at a time
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import logging
 import threading
 import time
@@ -34,8 +36,8 @@ if TYPE_CHECKING:
 THREADS = 4
 """Pods that are served at a time: events that come meanwhile need the plugins, too."""
 
-PAUSES = (1.0, 5.0)
-"""Seconds after which one that has failed is tried again."""
+PAUSES = (0.0, 1.0, 5.0)
+"""Seconds before each attempt; those that fail are tried again when all others were tried."""
 
 log = logging.getLogger("nri.v1bridge")
 
@@ -50,15 +52,11 @@ class LateCreates:
         self._run, self._record = run, record
         self._lock = threading.Lock()  # taken directly: through the condition it would take four calls
         self._changed = threading.Condition(self._lock)
-        self._queue: deque[Sequence[Missed]] = deque()
-        self._again: list[tuple[float, Missed]] = []  # that have failed: when to try again, and what
-        self._failures: dict[str, int] = {}  # by id of these
+        self._queue: list[Sequence[Missed]] = []
         self._pending: dict[str, Missed] = {}  # until they have ended for good, are withdrawn or dropped
         self._running: dict[str, list[Callable[[], object]]] = {}  # what is to run after each
         self._events: set[str] = set()  # whose create runs for an event
-        self._threads = 0
-        self._begun, self._succeeded, self._failed = 0.0, 0, 0
-        self._before = (0, 0)  # those that succeeded and failed in earlier batches
+        self._succeeded, self._failed = 0, 0
 
     def put(self, pods: Iterable[Sequence[Missed]]) -> None:
         """Queue sandboxes and containers, by pod; :meth:`start` begins with them."""
@@ -70,36 +68,26 @@ class LateCreates:
     def start(self) -> None:
         """Begin with what is queued, in threads of their own."""
         with self._lock:
-            if not self._threads:
-                self._before = self._before[0] + self._succeeded, self._before[1] + self._failed
-                self._begun, self._succeeded, self._failed = time.monotonic(), 0, 0
-            self._changed.notify_all()  # a thread that waits for what is tried again
-            while self._threads < min(THREADS, len(self._queue)):
-                if why := in_background(self._work, f"late-{self._threads}"):
-                    log.error("late: %s", why)
-                    break
-                self._threads += 1
-            if self._threads:
-                return
-        self.drop()
+            pods, self._queue = self._queue, []
+        if pods and (why := in_background(functools.partial(self._work, pods), "late")):
+            log.error("late: %s", why)
+            self.drop()
 
     def drop(self) -> None:
         """Drop what has not begun, and say so; what has begun is not tried again."""
         if dropped := len(self.take()):
             log.warning("late: dropped %d that have not begun; the next synchronization finds them again", dropped)
 
-    def waiting(self) -> Sequence[Missed]:
+    def waiting(self) -> list[Missed]:
         """Return what has not begun."""
         with self._lock:
-            return self._waiting()
+            return [missed for id_, missed in self._pending.items() if id_ not in self._running]
 
     def take(self) -> Sequence[Missed]:
         """Drop what has not begun, and return it; what has begun is not tried again."""
+        taken = self.waiting()
         with self._lock:
-            taken = self._waiting()
             self._queue.clear()
-            self._again.clear()
-            self._failures.clear()
             self._pending.clear()
             self._changed.notify_all()
         return taken
@@ -114,7 +102,7 @@ class LateCreates:
         """Note that the ``create`` of an event has ended."""
         with self._lock:
             self._events.discard(id_)
-            if self._threads:
+            if self._pending:
                 self._changed.notify_all()
 
     def withdraw(self, id_: str, until: float | None, delete: Callable[[], object]) -> bool:
@@ -134,12 +122,11 @@ class LateCreates:
 
     def counts(self) -> dict[str, int]:
         """Return what the status says of the late creates: docs/status.md."""
-        succeeded, failed = self._before
         return {
             "waiting": len(self._pending.keys() - self._running),
             "running": len(self._running),
-            "succeeded": succeeded + self._succeeded,
-            "failed": failed + self._failed,
+            "succeeded": self._succeeded,
+            "failed": self._failed,
         }
 
     def wait_until_idle(self, timeout: float) -> bool:
@@ -147,57 +134,50 @@ class LateCreates:
         with self._lock:
             return self._changed.wait_for(lambda: not self._running, timeout)
 
-    def _waiting(self) -> list[Missed]:
-        return [missed for id_, missed in self._pending.items() if id_ not in self._running]
+    def _work(self, pods: Sequence[Sequence[Missed]]) -> None:
+        begun, succeeded, failed = time.monotonic(), self._succeeded, self._failed
+        for attempt, pause in enumerate(PAUSES, 1):
+            with self._lock:
+                self._changed.wait_for(lambda: not self._left(pods), pause)
+                queue = deque(self._left(pods))
+            drain = functools.partial(self._drain, queue, is_last=attempt == len(PAUSES))
+            threads = [threading.Thread(target=drain, name="late", daemon=True) for _ in [*queue][1:THREADS]]
+            with contextlib.suppress(RuntimeError):  # none is left: fewer do it
+                for thread in threads:
+                    thread.start()
+            drain()
+            for thread in [each for each in threads if each.ident]:
+                thread.join()
+        succeeded, failed = self._succeeded - succeeded, self._failed - failed
+        if succeeded or failed:
+            level, took = logging.WARNING if failed else logging.INFO, time.monotonic() - begun
+            log.log(level, "late: create succeeded for %d, failed for %d, in %.1f s", succeeded, failed, took)
 
     def _withdraw(self, id_: str) -> None:
-        self._pending.pop(id_, None)
-        if self._failures.pop(id_, 0):
-            self._again = [each for each in self._again if each[1].request.id != id_]
+        if self._pending.pop(id_, None):
             self._changed.notify_all()
 
-    def _work(self) -> None:
-        while pod := self._next():
+    def _left(self, pods: Iterable[Sequence[Missed]]) -> list[Sequence[Missed]]:
+        return [pod for pod in pods if any(self._pending.get(each.request.id) is each for each in pod)]
+
+    def _drain(self, queue: deque[Sequence[Missed]], *, is_last: bool) -> None:
+        while True:
+            try:
+                pod = queue.popleft()
+            except IndexError:  # the others have taken the rest
+                return
             for missed in pod:
-                self._serve(missed)
-        if pod is None and (self._succeeded or self._failed):
-            level = logging.WARNING if self._failed else logging.INFO
-            took = time.monotonic() - self._begun
-            log.log(
-                level,
-                "late: create succeeded for %d, failed for %d, in %.1f s",
-                self._succeeded,
-                self._failed,
-                took,
-            )
+                self._serve(missed, is_last=is_last)
 
-    def _next(self) -> Sequence[Missed] | None:
-        """Return what is to be served next; nothing for a thread that ends, None for the last one.
-
-        The last thread waits for what is tried again.
-        """
-        with self._lock:
-            while not self._queue:
-                if not self._again or self._threads > 1:
-                    self._threads -= 1
-                    return () if self._threads else None
-                due, missed = min(self._again, key=lambda each: each[0])
-                if (left := due - time.monotonic()) <= 0:
-                    self._again.remove((due, missed))
-                    return (missed,)
-                self._changed.wait(left)
-            return self._queue.popleft()
-
-    def _serve(self, missed: Missed) -> None:
+    def _serve(self, missed: Missed, *, is_last: bool) -> None:
         id_ = missed.request.id
         with self._lock:
-            self._changed.wait_for(lambda: id_ not in self._events)
+            # It may be running for the previous connection.
+            self._changed.wait_for(lambda: id_ not in self._events and id_ not in self._running)
             if self._pending.get(id_) is not missed:
                 return  # it was withdrawn or dropped
-            if id_ in self._running:
-                return  # for the previous connection; if that fails, this one is tried
             if id_ in self._record:
-                self._withdraw(id_)
+                del self._pending[id_]
                 return  # it was served for an event of the previous connection, or late
             self._running[id_] = []
         error = ""
@@ -211,13 +191,9 @@ class LateCreates:
             log.exception("unexpected error")
             error = escape(f"{type(failure).__name__}: {failure}")
         with self._lock:
-            failures, again = self._failures.get(id_, 0), self._pending.get(id_)
-            is_final = not error or not again or failures >= len(PAUSES)
-            if again and not is_final:
-                self._failures[id_] = failures + 1
-                self._again.append((time.monotonic() + PAUSES[failures], again))
-            else:
-                self._withdraw(id_)
+            is_final = not error or is_last or self._pending.get(id_) is not missed
+            if is_final and self._pending.get(id_) is missed:
+                del self._pending[id_]
             self._failed += bool(error) and is_final
             self._succeeded += not error
         if error:
