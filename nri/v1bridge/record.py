@@ -10,6 +10,7 @@ cannot be written is reported once, and in the status; neither is ever the error
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import logging
@@ -45,7 +46,6 @@ SPARE = 5_000
 _Key = tuple[str, str, str | None]
 _ID = re.compile(rb"[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
-_APPEND = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
 _NEW = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
 
 log = logging.getLogger("nri.v1bridge")
@@ -82,15 +82,13 @@ class Record:
         with self._lock:
             self._path = path
             self._close()
-            lines = (self._attempt("read", self._read) or b"").split(b"\n")
-            self._lines, self._is_torn = len(lines), lines[-1] != b""
+            lines = (self._attempt("read", self._read) or b"").split(b"\n")[:-1]  # the last one may be half of an id
             self._ids = {line.decode(): None for line in lines if _ID.fullmatch(line)} | self._ids
             entries = [entry for line in lines if line.startswith(b"{") and (entry := _entry(line))]
             self._setups = {each["id"]: each["setup"] for each in entries if "setup" in each} | self._setups
             self._without = {_key(each): each for each in entries if "setup" not in each} | self._without
             self._bound()
-            if self._fd < 0:
-                self._attempt("written", self._rewrite)
+            self._attempt("written", self._rewrite)
 
     def add(self, id_: str) -> None:
         """Note that ``create`` ended without an error for the sandbox or container."""
@@ -202,34 +200,27 @@ class Record:
         self._lines += 1
 
     def _read(self) -> bytes:
-        """Return the content of the file, "" if there is none, and open it for appending.
+        """Return the content of the file, "" if there is none.
 
         :raises OSError: it cannot be opened or read.
         :raises NRIError: it is not a file that can be relied on.
         """
         try:
-            fd = os.open(self._path, _READ)
+            self._require_file()
+            with open(os.open(self._path, _READ), "rb") as file:
+                if wrong := trust.judge_path(self._path, os.fstat(file.fileno())):
+                    raise NRIError(wrong)
+                data = file.read(MAX_SIZE + 1)
         except FileNotFoundError:
             return b""
-        except OSError as error:
-            if error.errno == errno.ELOOP:
-                raise NRIError("it is a link, expected a regular file") from None
-            raise
-        try:
-            status = os.fstat(fd)
-            if not stat.S_ISREG(status.st_mode):
-                raise NRIError(f"it is {describe(status.st_mode)}, expected a regular file")
-            if wrong := trust.judge_path(self._path, status):
-                raise NRIError(wrong)
-            if status.st_size > MAX_SIZE:
-                raise NRIError(f"it has {status.st_size} bytes, expected at most {MAX_SIZE}")
-            data = bytearray()
-            while len(data) <= MAX_SIZE and (part := os.read(fd, 1 << 20)):
-                data += part
-        finally:
-            os.close(fd)
-        self._fd = os.open(self._path, _APPEND)
-        return bytes(data)
+        if len(data) > MAX_SIZE:
+            raise NRIError(f"it has more than {MAX_SIZE} bytes, expected fewer")
+        return data
+
+    def _require_file(self) -> None:
+        mode = os.lstat(self._path).st_mode
+        if not stat.S_ISREG(mode):  # such as /dev/null, which a rename would replace
+            raise NRIError(f"it is {describe(mode)}, expected a regular file")
 
     def _rewrite(self) -> None:
         """Replace the file by one with the ids in memory: a temporary file and a rename.
@@ -239,22 +230,13 @@ class Record:
         """
         directory = os.path.dirname(self._path)
         os.makedirs(directory, mode=0o700, exist_ok=True)
-        end, named_in = trust.follow(directory)
-        for place in (*named_in, end):
-            if wrong := trust.judge(os.stat(place)):
-                raise NRIError(f"{place} {wrong}")
-        try:
-            mode = os.lstat(self._path).st_mode
-        except FileNotFoundError:
-            pass
-        else:
-            if not stat.S_ISREG(mode):  # such as /dev/null, which a rename would replace
-                raise NRIError(f"it is {describe(mode)}, expected a regular file")
+        if wrong := trust.judge_path(directory, os.stat(directory)):
+            raise NRIError(wrong)
+        with contextlib.suppress(FileNotFoundError):
+            self._require_file()
         part = f"{self._path}.part"
-        try:
+        with contextlib.suppress(FileNotFoundError):
             os.unlink(part)
-        except FileNotFoundError:
-            pass
         fd = os.open(part, _NEW, 0o600)
         try:
             lines = [line for id_ in self._ids if _ID.fullmatch(line := os.fsencode(id_))]

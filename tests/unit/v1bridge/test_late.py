@@ -183,7 +183,7 @@ def test_one_that_fails_after_it_was_withdrawn_or_dropped_is_not_tried_again(
     assert runs.late.counts() == {"waiting": 0, "running": 0, "succeeded": 0, "failed": 3}
 
 
-def test_one_that_is_found_again_while_it_runs_is_tried_after_that(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_that_is_found_again_while_it_runs_is_tried_then(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PAUSES", (0.0, 0.0, 0.0))
     runs.failing = {"a": KeyError("gone")}
     runs.held = {"a"}

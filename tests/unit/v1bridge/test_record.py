@@ -165,9 +165,9 @@ def test_lines_that_are_no_ids_are_ignored(path: Path, loaded: Callable[[], Reco
     write(path, b"aaa\n\n \x00\xff\n../x\nb b\n-c\n" + b"d" * 1000 + b"\nbbb\nto")
     record = loaded()
     assert ["aaa" in record, "bbb" in record] == [True, True]
-    assert len(record) == 3  # `to`, which may be the beginning of an id, is no container's
+    assert len(record) == 2  # not `to`, which may be the beginning of an id
     record.add("ccc")
-    assert "ccc" in loaded()  # though the file ended in the middle of a line
+    assert "ccc" in loaded()
     record.add("e e")
     assert "e e" in record
     assert "e e" not in loaded()
@@ -201,7 +201,7 @@ def test_what_is_no_file_counts_as_empty_and_is_left_alone(
     ("mode", "size", "reason"),
     [
         (0o666, 4, "is writable by others (mode 0666"),
-        (0o600, module.MAX_SIZE + 1, f"bytes, expected at most {module.MAX_SIZE}"),
+        (0o600, module.MAX_SIZE + 1, f"it has more than {module.MAX_SIZE} bytes"),
     ],
 )
 def test_a_file_of_others_or_a_long_one_counts_as_empty_and_is_replaced(
