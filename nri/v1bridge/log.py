@@ -16,7 +16,6 @@ line that gets through says so, and the status does.
 from __future__ import annotations
 
 import atexit
-import io
 import json
 import logging
 import os
@@ -25,7 +24,6 @@ import re
 import select
 import signal
 import stat
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -184,26 +182,6 @@ def _close(sinks: list[_Sink]) -> None:
         sink.close()
 
 
-class _OfStderr(io.TextIOBase):
-    """In place of ``sys.stderr``: tracebacks and warnings that Python writes there are lines of the log."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._rest = ""
-
-    def write(self, text: str) -> int:
-        """Log the lines that are whole."""
-        *lines, self._rest = (self._rest + text).split("\n")
-        for line in lines:
-            if line.strip():
-                logging.getLogger("nri").error("%s", line)
-        return len(text)
-
-    def writable(self) -> bool:
-        """Return True."""
-        return True
-
-
 _log = Log()
 
 
@@ -221,9 +199,9 @@ def set_up(options: BridgeOptions, *, launched: bool, is_final: bool = True) -> 
         _log.use(_sinks(options, launched=launched))
 
 
-def take_stderr() -> None:
-    """Log what Python itself writes to ``sys.stderr``, until :func:`drain`; before any thread starts."""
-    sys.stderr = _OfStderr()
+def take_tracebacks() -> None:
+    """Log the exceptions that end a thread, which Python would write to stderr; before any thread starts."""
+    threading.excepthook = lambda args: logging.getLogger("nri").error("unexpected error", exc_info=args[:3])  # type: ignore[arg-type]
     # A background process of a terminal with ``tostop`` must not be stopped when it writes.
     signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTTOU,))
 
@@ -242,7 +220,6 @@ def drain() -> None:
         _log.use(_sinks(BridgeOptions(), launched=True))
     _log.drain()
     atexit.unregister(logging.shutdown)  # it would wait for a sink that blocks
-    sys.stderr = sys.__stderr__
 
 
 def _sinks(options: BridgeOptions, *, launched: bool) -> list[_Sink]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from nri import trust
 from nri.build import describe
+from nri.errors import NRIError
 from nri.places import beside
 from nri.process.libc_spawn import spawn_unlocked
 from nri.process.spawn import prepare_process, use
@@ -61,9 +62,13 @@ def serve(*, path: str = stub.DEFAULT_SOCKET, index: str = "", options_file: str
         set_name(NAME)  # `pgrep v1bridge` finds it, whatever program it was started by
     _limit_heaps()
     use(spawn_unlocked)  # other threads go on while a plugin is started
-    bridge_log.take_stderr()
+    bridge_log.take_tracebacks()
     try:
         _serve(path, index, options, launched=launched, has_file=bool(options_file))
+    except Exception as error:
+        if not isinstance(error, NRIError):
+            log.exception("unexpected error")  # a launched bridge's stderr is discarded
+        raise
     finally:
         bridge_log.drain()
 

@@ -8,7 +8,6 @@ import os
 import signal
 import socket
 import stat
-import sys
 import threading
 import time
 from pathlib import Path
@@ -264,13 +263,11 @@ def test_neither_links_nor_fifos_nor_directories_of_others_are_used(
     assert list(target.iterdir()) == []
 
 
-def test_what_python_itself_writes_to_stderr_is_in_the_log(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stderr", sys.stderr)
-    monkeypatch.setattr(sys, "__stderr__", sys.stderr)
+def test_the_exception_that_ends_a_thread_is_in_the_log(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threading, "excepthook", threading.__excepthook__)
-    log.set_up(log_format="json")
+    log.set_up()
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, ())
-    bridge_log.take_stderr()
+    bridge_log.take_tracebacks()
 
     def fail() -> None:
         raise ValueError("no such thing")
@@ -278,10 +275,10 @@ def test_what_python_itself_writes_to_stderr_is_in_the_log(log: Log, monkeypatch
     thread = threading.Thread(target=fail)
     thread.start()
     thread.join()
-    bridge_log.drain()
     assert signal.SIGTTOU in signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-    said = [json.loads(line)["message"] for line in log.path.read_text().splitlines()]
-    assert said[-1] == "ValueError: no such thing"
+    (line,) = log.lines
+    assert " error unexpected error | Traceback " in line
+    assert line.endswith("ValueError: no such thing")
 
 
 def test_a_thousand_lines_are_in_order(log: Log) -> None:
