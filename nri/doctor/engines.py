@@ -6,6 +6,7 @@ oci-hooks(5).
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -34,7 +35,6 @@ _NRI, _CRI, _CRI_RUNTIME = "io.containerd.nri.v1.nri", "io.containerd.grpc.v1.cr
 _SECTION = f'[plugins."{_NRI}"]'
 _OTHER_COMMANDS = {"config", "publish", "oci-hook", "--version", "-v", "version", "status", "--help"}
 _VERSION = re.compile(r"(?<![\w.])v?(\d{1,5})\.(\d{1,5})\.(\d{1,5})")
-_PLACE = re.compile(r"line \d+,? column \d+|end of document")
 _CRIO_KEY = re.compile(r'^(?:# )?(enable_nri|nri_[a-z_]+) = "?([^"\n]*)"?$', re.MULTILINE)  # "# ": it is the default
 
 
@@ -132,60 +132,46 @@ def _numbers(text: str) -> tuple[int, ...]:
     return tuple(map(int, match.groups())) if match is not None else ()
 
 
-def _toml(node: Node, path: str, text: str | None = None) -> dict[str, Any]:
-    """Return the table of a TOML file, or of a text from there; messages quote nothing of it.
-
-    :raises LookError: it can't be read.
-    """
+def _toml(path: str, text: str, found: Findings) -> dict[str, Any]:
+    """Return the table in a TOML text, {} if it is none; findings quote nothing of it."""
     try:
-        return tomllib.loads(node.read(path) if text is None else text)
-    except (ValueError, RecursionError) as error:
-        place = _PLACE.search(str(error))
-        raise LookError(path, f"it is not TOML{f': see {place[0]}' if place else ''}") from None
+        return tomllib.loads(text)
+    except (ValueError, RecursionError):
+        found.add(UNSEEN, "unreadable", f"{path}: it is not TOML")
+        return {}
 
 
 def _containerd(
     node: Node, program: str, version: tuple[int, ...], process: Process | None, found: Findings
 ) -> Engine:
+    """Read ``containerd config dump``, which has all that the file imports, and the defaults."""
     main = (process.option("--config", "-c") if process is not None else "") or CONTAINERD_CONFIG
     restart = "systemctl restart containerd"
-    document: dict[str, Any] = {}
-    in_file: dict[str, Any] = {}
-    is_refused = False
+    text, is_refused = "", False
     try:
-        in_file = _toml(node, main)
+        option = ("--config", main) if node.mode(main) else ()
+        text = node.run(program or "containerd", *option, "config", "dump", name="containerd")
     except LookError as error:
-        if error.reason.startswith("it is not TOML"):
-            is_refused = True
-            text = f"containerd refuses its configuration: {error}"
-            found.add(FAULT, "refused", text, f"correct {main}; {restart}")
-        elif not error.is_absent:
-            found.add(UNSEEN, "unreadable", str(error))
-    try:
-        option = ("--config", main) if in_file else ()
-        dumped = node.run(program or "containerd", *option, "config", "dump", name="containerd")
-        document = _toml(node, f"{program} config dump", dumped)
-    except LookError as error:
-        document = in_file
-        if in_file and "exit status" in error.reason:
-            is_refused = True
-            text = f"containerd refuses {main}: `{program} --config {main} config dump` says why"
-            found.add(FAULT, "refused", text, f"correct {main}; {restart}")
-        elif in_file:
+        is_refused = "exit status" in error.reason
+        if is_refused:
+            why = f"containerd refuses {main}: `{program} --config {main} config dump` says why"
+            found.add(FAULT, "refused", why, f"correct {main}; {restart}")
+        else:
             found.add(UNSEEN, "dump", f"{error}; the settings are those in {main} alone")
+            with contextlib.suppress(LookError):
+                text = node.read(main)
+    document = _toml(main, text, found)
     plugins, disabled = table(document, "plugins"), texts(document.get("disabled_plugins"))
-    nri, mine = table(plugins, _NRI), table(in_file, "plugins", _NRI)
+    nri = table(plugins, _NRI)
     is_on: bool | None = None
     if not is_refused and (not version or version >= FIRST_WITH_V2):
         is_on = not nri["disable"] if isinstance(nri.get("disable"), bool) else (version >= (2,) if version else None)
         is_on = False if _NRI in disabled else is_on
+    switch_on = f"set disable = false in {_SECTION} of {main}"
     if _NRI in disabled:
-        switch_on = f'take "{_NRI}" out of disabled_plugins in {main}; {restart}'
-    elif mine.get("disable") is False and not in_file.get("version"):
-        switch_on = f"write version = 2 as the first line of {main}, which ignores {_SECTION} without it; {restart}"
-    else:
-        file = f"{main} or of a file that it imports" if in_file.get("imports") else main
-        switch_on = f"set disable = false in {_SECTION} of {file}; {restart}"
+        switch_on = f'take "{_NRI}" out of disabled_plugins in {main}'
+    elif version < (2,):
+        switch_on += ", whose first line must be version = 2"
     handlers = table(plugins, _CRI, "containerd", "runtimes") | table(plugins, _CRI_RUNTIME, "containerd", "runtimes")
     programs = [table(each, "options").get("BinaryName") for each in handlers.values()]
     return Engine(
@@ -198,7 +184,7 @@ def _containerd(
         socket=str(nri.get("socket_path") or DEFAULT_SOCKET),
         plugin_dir=str(nri.get("plugin_path") or PLUGIN_DIR),
         conf_dir=str(nri.get("plugin_config_path") or PLUGIN_CONF_DIR),
-        switch_on=switch_on,
+        switch_on=f"{switch_on}; {restart}",
         file=main,
         restart=restart,
         runtimes=_ours(programs),
@@ -212,13 +198,13 @@ def _crio(node: Node, program: str, version: tuple[int, ...], process: Process |
     for long, short in (("--config", "-c"), ("--config-dir", "-d")):
         if process is not None and (value := process.option(long, short)):
             options += [long, value]
-    text, document = "", {}
+    text = ""
     try:
         text = node.run(program or "crio", *options, "config", name="crio")
-        document = _toml(node, f"{program} config", text)
     except LookError as error:
         found.add(UNSEEN, "unreadable", f"`crio config` does not say how NRI is set: {error}")
-    nri, runtime = dict(_CRIO_KEY.findall(text)), table(document, "crio", "runtime")
+    nri = dict(_CRIO_KEY.findall(text))
+    runtime = table(_toml("crio config", text, found), "crio", "runtime")
     programs = [table(each).get("runtime_path") for each in table(runtime, "runtimes").values()]
     return Engine(
         "CRI-O",

@@ -79,12 +79,8 @@ def examine(
         examination.found.subject = subject
         try:
             look()
-        except Exception as error:  # the other subjects count
-            trace = error.__traceback__
-            while trace is not None and trace.tb_next is not None:
-                trace = trace.tb_next
-            where = f"{trace.tb_frame.f_globals.get('__name__')}:{trace.tb_lineno}" if trace is not None else "?"
-            text = f"nri doctor failed here: {type(error).__name__} in {where}"  # its text may quote a file
+        except Exception as error:  # the other subjects count; its text may quote a file
+            text = f"nri doctor failed here: {type(error).__name__}"
             examination.found.add(UNSEEN, "failed", text, "please report this as a bug")
     return examination.found, examination.log
 
@@ -155,38 +151,30 @@ class _Examination:
     def _look_at_plugin(self, path: str, name: str) -> None:
         """Look at a file in a runtime's directory of v2 plugins."""
         mode = self.node.mode(path)
+        is_executable = stat.S_ISREG(mode) and mode & 0o111
         if not mode:
             text = f"{path} is a link to a file that does not exist: the runtime can't launch it"
             self._add(FAULT, "dangling", text, f"install it again, or rm {path}")
-        elif stat.S_ISDIR(mode):
-            return
         elif not _NAME.match(name):
-            if mode & 0o111:
+            if is_executable:
                 text = f"{path}: a name without two digits and a dash in front keeps containerd from starting"
                 self._add(FAULT, "plugin-name", text, f"move {path} away")
-        elif not stat.S_ISREG(mode) or not mode & 0o111:
+        elif not is_executable:
             self._add(FAULT, "not-executable", f"{path} is not an executable file", f"chmod 0755 {path}")
         elif name[3:] == "v1bridge":
             self._launched.append(path)
             self._add(OK, "launched", f"{path} is launched by the runtime")
-        else:
-            self._add(OK, "other-plugin", f"{path}: another v2 plugin")
 
     def _read_options(self, serving: list[Engine]) -> None:
         """Read the options of the bridge that runs, else of the one that would be launched."""
-        here = [process for process in self._outside if process.is_here]
-        if self._outside and not here:
-            text = (
-                f"the options of process {self._outside[0].pid} are not seen: it sees other files than this command"
-            )
+        if self._outside and not any(process.is_here for process in self._outside):
+            text = f"the options of process {self._outside[0].pid}: it sees other files than this command"
             self._add(UNSEEN, "options", text)
             return
-        paths = [next(filter(None, [process.option("--config") for process in here]), OUTSIDE_OPTIONS)]
-        if self._launched and not here:
-            name = os.path.basename(self._launched[0])
-            directory = next((engine.conf_dir for engine in serving), PLUGIN_CONF_DIR)
-            paths = [f"{directory}/{name}.conf", f"{directory}/{name[3:]}.conf"]
-        for path in paths:
+        named = [path for process in self._outside if process.is_here and (path := process.option("--config"))]
+        directory = next((engine.conf_dir for engine in serving), PLUGIN_CONF_DIR)
+        launched = [f"{directory}/10-v1bridge.conf", f"{directory}/v1bridge.conf"] if self._launched else []
+        for path in [*named, *([] if self._outside else launched), OUTSIDE_OPTIONS]:
             try:
                 self._options, faults = BridgeOptions.read(self.node.read(path))
             except LookError as error:

@@ -91,7 +91,7 @@ def test_nri_that_is_off_is_found(bridged: Containerd) -> None:
     file = rewrite(bridged, "disable = false", "disable = true")
     found = diagnose(bridged)
     assert faults(found) == ["nri-off"]
-    assert mends(found) == [f"set disable = false in {NRI} of {file}; systemctl restart containerd"]
+    assert mends(found)[0].startswith(f"set disable = false in {NRI} of {file}")
 
 
 def test_a_configuration_without_its_version_is_found_where_containerd_ignores_the_table(bridged: Containerd) -> None:
@@ -100,7 +100,7 @@ def test_a_configuration_without_its_version_is_found_where_containerd_ignores_t
     found = diagnose(bridged)
     if bridged.release.version < (2,):
         assert faults(found) == ["nri-off"]
-        assert mends(found)[0].startswith(f"write version = 2 as the first line of {file}, ")
+        assert f"{file}, whose first line must be version = 2" in mends(found)[0]
     else:
         assert faults(found) == []
 

@@ -72,6 +72,10 @@ class ScratchNode:
         """A program that prints its version; and its configuration, as containerd and CRI-O do."""
         self.write(path, _DUMP.format(root=self.root, version=version), 0o755)
 
+    def says(self, path: str, document: object) -> None:
+        """A program that prints a JSON document, such as ``podman info``."""
+        self.write(path, f"#!/bin/sh\ncat <<'END'\n{json.dumps(document)}\nEND\n", 0o755)
+
     def process(self, pid: int, *arguments: str, namespace: str = "mnt:[1]", name: str = "") -> None:
         self.write(f"/proc/{pid}/comm", f"{name}\n")
         self.write(f"/proc/{pid}/cmdline", "\0".join(arguments) + "\0")
