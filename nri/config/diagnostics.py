@@ -7,25 +7,14 @@ from __future__ import annotations
 
 import codecs
 import itertools
-from typing import TYPE_CHECKING, Any
 
-from jsonschema import Draft202012Validator
-
-from nri.config.faults import MAX_FAULTS, Fault, path_text
-from nri.config.findings import explain
+from nri.config.faults import MAX_FAULTS, Fault
 from nri.config.source_positions import SourcePositions, refused
-from nri.config.validate import HOST_CONFIG, PLUGIN
+from nri.config.validate import HOST_CONFIG
 from nri.types import DecodeError, gojson
 from nri.types.table import NOTE_PREFIX
-from nri.types.table_explained import schema
-from nri.types.v1 import STATES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from nri.config.findings import Error
-
-_OF_DOCUMENT, _OF_PLUGIN = (Draft202012Validator(schema(table)) for table in (HOST_CONFIG, PLUGIN))
+from nri.types.table_explained import faults as faults_of
+from nri.types.table_explained import path_text
 
 
 def diagnose(file: str, document: bytes, limit: int = MAX_FAULTS) -> tuple[Fault, ...]:
@@ -52,31 +41,9 @@ def diagnose(file: str, document: bytes, limit: int = MAX_FAULTS) -> tuple[Fault
     for path, (line, column), first in positions.duplicates:
         message = "the key is given again, expected it once; it was given first at line {} column {}".format(*first)
         faults.append(Fault(file=file, line=line, column=column, path=path_text(path), message=message))
-    try:
-        faults += [positions.fault(file, *finding[:3]) for finding in explain(_errors(value, limit), limit)]
-    except RecursionError:  # a validator compares two states recursively
-        faults.append(Fault(file=file, message="nested too deep to be checked, expected a handful of levels"))
-    if not faults:  # the table and its schema differ; tests compare them
-        faults.append(Fault(file=file, message="not accepted for an unknown reason; please report this as a bug"))
+    found = itertools.islice(faults_of(HOST_CONFIG, value), limit)
+    faults += [positions.fault(file, path, message, at_key) for path, message, at_key in found]
     return tuple(sorted(faults, key=lambda fault: (fault.line, fault.column))[:limit])
-
-
-def _errors(value: Any, limit: int) -> Iterator[Error]:
-    """Yield a validator's errors for a document, and for the first *limit* entries that are not valid."""
-    plugins = value.get("plugins") if isinstance(value, dict) else None
-    if not isinstance(plugins, list):
-        yield from _OF_DOCUMENT.iter_errors(value)
-        return
-    yield from _OF_DOCUMENT.iter_errors({**value, "plugins": []})
-    bad = (index for index, plugin in enumerate(plugins) if not PLUGIN.accepts(plugin))
-    for index in itertools.islice(bad, limit):
-        plugin = plugins[index]
-        if isinstance(plugin, dict) and isinstance(states := plugin.get("states"), list):
-            # One more than there are states is enough for a fault.
-            plugin = {**plugin, "states": states[: len(STATES) + 1]}
-        for error in _OF_PLUGIN.iter_errors(plugin):
-            error.path.extendleft((index, "plugins"))
-            yield error
 
 
 def _not_json(file: str, text: str, error: DecodeError) -> Fault:

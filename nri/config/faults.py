@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from nri.errors import NRIError, escape
-from nri.types.gojson import shorten
 from nri.types.jsonobject import JSONObject
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
 MAX_FAULTS = 100
 """The number of faults of one configuration that are listed; more would take long to find, and help little."""
@@ -73,27 +72,3 @@ class ConfigError(NRIError):
             more = Fault(file=faults[MAX_FAULTS].file, message=f"there are more faults; {MAX_FAULTS} are listed")
             faults[MAX_FAULTS:] = [more]
         return ConfigError(faults)
-
-
-def path_text(path: Sequence[str | int]) -> str:
-    """Return the keys and indices of a path as one text, such as ``plugins[0].type``."""
-    text = ""
-    for part in path:
-        if isinstance(part, int):
-            text += f"[{part}]"
-        elif part.replace("-", "_").replace("$", "_").isidentifier() and len(part) <= 60:
-            text += f".{part}"
-        else:
-            text += f"[{shorten(repr(part))}]"
-    return text.removeprefix(".") or DOCUMENT
-
-
-def nearest(word: object, candidates: Iterable[str]) -> str | None:
-    """Return the candidate that *word* probably misspells, or None."""
-    import difflib
-
-    if not isinstance(word, str) or len(word) > 100:
-        return None
-    folded = {candidate.lower(): candidate for candidate in candidates}
-    near = difflib.get_close_matches(word.lower().replace("_", ""), folded, n=1, cutoff=0.6)
-    return folded[near[0]] if near else None

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jsonschema.exceptions import best_match
 
-from nri.config.faults import MAX_FAULTS, nearest
+from nri.config.faults import MAX_FAULTS
 from nri.types import gojson
+from nri.types.table_explained import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -88,9 +89,7 @@ def _unknown_keys(error: Error) -> Iterator[Finding]:
     for key in error.instance:
         if key in known or any(re.search(pattern, key) for pattern in patterns):
             continue
-        if key == "prefork" and "resident" in known:
-            yield Finding((*path, key), 'unknown key, expected "resident": false, or nothing', True)
-        elif (near := nearest(key, known)) is not None:
+        if (near := nearest(key, known)) is not None:
             yield Finding((*path, key), f"unknown key, did you mean {_json(near)}?", True, (*path, near))
         else:
             yield Finding((*path, key), f"unknown key{', expected one of ' if expected else ''}{expected}", True)

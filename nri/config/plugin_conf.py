@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from nri.config.faults import ConfigError, Fault, path_text
+from nri.config.faults import DOCUMENT, ConfigError, Fault
 from nri.config.loading import read
+from nri.types.table_explained import path_text
 
 if TYPE_CHECKING:
     from nri.config import PluginEntry
@@ -77,7 +78,7 @@ def _findings(schema: Any, conf: Any) -> list[Finding]:
             return []
         return explain(validator.iter_errors({} if conf is None else conf))
     except SchemaError as error:
-        where = path_text(tuple(error.absolute_path))
+        where = path_text(error.absolute_path) or DOCUMENT
         reason = f"it is no JSON Schema: {where}: {explain([error])[0].message}"
     except Unresolvable as error:
         what = repr(error.ref or "something")

@@ -12,8 +12,9 @@ import re
 import sys
 from typing import TYPE_CHECKING, NamedTuple
 
-from nri.config.faults import Fault, path_text
+from nri.config.faults import DOCUMENT, Fault
 from nri.types import DecodeError, gojson
+from nri.types.table_explained import path_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,7 +65,7 @@ class SourcePositions:
     def fault(self, file: str, path: Path, message: str, at_key: bool = False) -> Fault:
         """Return a fault of the value at *path*, or of its key."""
         line, column = self.key(path) if at_key else self.value(path)
-        return Fault(file=file, line=line, column=column, path=path_text(path), message=message)
+        return Fault(file=file, line=line, column=column, path=path_text(path) or DOCUMENT, message=message)
 
     def _find(self, path: Path) -> _Node:
         node = self._around

@@ -18,8 +18,14 @@ SECONDS = number(0, MAX_TIMEOUT, above=True, expected=f"a number of seconds abov
 PLUGIN = Table(
     Key(
         "type",
-        text(0, MAX_TYPE_LENGTH, matches=is_type_name, pattern=TYPE_PATTERN),
-        title="A file name of letters, digits, '.', '_' and '-' that begins with a letter or a digit",
+        text(
+            0,
+            MAX_TYPE_LENGTH,
+            matches=is_type_name,
+            pattern=TYPE_PATTERN,
+            expected="a file name of letters, digits, '.', '_' and '-' that begins with a letter or a digit",
+        ),
+        title="The plugin's type",
         description="The name of the plugin's executable in the plugin directory, /opt/nri/bin.",
         required=True,
     ),

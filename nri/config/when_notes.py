@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from nri.config.faults import path_text
 from nri.config.when import Pattern
 from nri.types.gojson import shorten
+from nri.types.table_explained import path_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,7 +6,7 @@ matched by :mod:`nri.config.when`.
 
 from __future__ import annotations
 
-from nri.types.table import FLAG, Key, Map, Rule, Table, array, text
+from nri.types.table import FLAG, Key, Map, Rule, Table, array, either, text
 
 MAX_NAMESPACE = 63
 """Characters; the limit that Kubernetes sets for the name of a namespace."""
@@ -38,18 +38,8 @@ def is_pattern(value: object) -> bool:
     return isinstance(value, str) and "*" in value
 
 
-def _one_or_more(one: Rule, of: str) -> Rule:
-    """Return a rule for a string, or for an array of at least one.
-
-    Its schema has no ``anyOf``, of which a validator collects all errors: there may be as many as a file has bytes.
-    """
-
-    def accepts(value: object) -> bool:
-        return one.accepts(value) or (isinstance(value, list) and value != [] and all(map(one.accepts, value)))
-
-    item = {name: keyword for name, keyword in one.keywords.items() if keyword is not None}
-    keywords = {**item, "type": ["string", "array"], "minItems": 1, "items": item}
-    return Rule((str, list), accepts, f"{of}, or an array of at least one", keywords)
+def _one_or_more(one: Rule) -> Rule:
+    return either(one, array(one, 1), expected=f"{one.expected}, or an array of at least one")
 
 
 _NAMESPACE = text(
@@ -57,24 +47,24 @@ _NAMESPACE = text(
     MAX_NAMESPACE,
     matches=is_namespace,
     pattern=r"^[a-z0-9*]([a-z0-9*-]*[a-z0-9*])?(?!\n)$",
-    title="A name of letters a-z, digits and '-', or a pattern of such names with '*' for any characters",
+    expected="a name of letters a-z, digits and '-', or a pattern of such names with '*' for any characters",
 )
 _KEY = text(
-    0, MAX_KEY, matches=is_key, pattern=r"^[!-~]+(?!\n)$", title="A key of ASCII characters without white space"
+    0, MAX_KEY, matches=is_key, pattern=r"^[!-~]+(?!\n)$", expected="a key of ASCII characters without white space"
 )
 _PATTERN = text(
-    0, MAX_VALUE, matches=is_pattern, pattern=r"\*", title="A pattern with '*' for any characters, as in 'web-*'"
+    0, MAX_VALUE, matches=is_pattern, pattern=r"\*", expected="a pattern with '*' for any characters, as in 'web-*'"
 )
 
 _RULE = Table(
     Key(
         "equals",
-        _one_or_more(text(0, MAX_VALUE), "a string"),
+        _one_or_more(text(0, MAX_VALUE)),
         title="The value, or several of which one is right",
     ),
     Key(
         "pattern",
-        _one_or_more(_PATTERN, "a pattern"),
+        _one_or_more(_PATTERN),
         title="A pattern with '*' for any characters, as in 'web-*', or several of which one is right",
         description="'*' stands for any characters, or none; every other character for itself.",
     ),

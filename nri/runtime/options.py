@@ -20,7 +20,7 @@ from nri.types.table import text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Self
+    from typing import Self
 
 DEFAULT_DEADLINE = 30.0
 """Seconds for the whole chain of one state. The kubelet waits two minutes for a runtime, podman and docker longer."""
@@ -56,9 +56,9 @@ class WrapperOptions(
     """Why the file cannot be used, "" if it can be; then the options that are right are here all the same."""
 
     @classmethod
-    def faulty(cls, fault: str, right: dict[str, Any] | None = None) -> Self:
-        """Return the options of a file that cannot be used: those that are right, and the fault."""
-        made = cls.of_accepted(right or {})
+    def faulty(cls, fault: str) -> Self:
+        """Return the defaults, for a file that cannot be used."""
+        made = cls()
         made.__dict__["fault"] = fault
         return made
 
@@ -94,16 +94,7 @@ def _parse(document: bytes, path: str) -> WrapperOptions:
         value = gojson.loads(str(document, "utf-8"), unique) if document.strip() else {}
     except ValueError as error:  # not UTF-8, or a DecodeError
         return WrapperOptions.faulty(f"{path}: {error}")
-    if not repeated and isinstance(value, dict) and WrapperOptions.table.accepts(value):
-        return WrapperOptions.of_accepted(value)
-    from nri.types.table_explained import faults
-
-    found = [
-        f"{path}: {f'{where[1:]}: ' if where else ''}{wrong}"
-        for where, wrong in faults(WrapperOptions.table, value, "")
-    ]
-    found += [f"{path}: {gojson.shorten(repr(name))} is there more than once" for name in repeated]
-    right = {}
-    if isinstance(value, dict):
-        right = {name: item for name, item in value.items() if WrapperOptions.table.accepts({name: item})}
-    return WrapperOptions.faulty("; ".join(found), right)
+    made, faults = WrapperOptions.of_right(value)
+    faults += [f"{gojson.shorten(repr(name))} is there more than once" for name in repeated]
+    made.__dict__["fault"] = "; ".join([f"{path}: {fault}" for fault in faults])
+    return made

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
     from nri.types.table import Rule
 
+MAX_FAULTS = 20
+"""Faults of one conf that are listed."""
+
 REQUIRED: Any = object()
 """The default of a field that has none."""
 
@@ -114,6 +117,21 @@ class Conf:
         if read is None:
             raise TypeError("expected an object that the table accepts")
         return cls._of(read)
+
+    @classmethod
+    def of_right(cls, value: object) -> tuple[Self, list[str]]:
+        """Return the conf of the right keys of a JSON value, with the defaults for the rest, and its first faults.
+
+        For a class without required fields.
+        """
+        if cls.table.accepts(value):
+            return cls.of_accepted(value), []  # type: ignore[arg-type] # it is a dictionary
+        from nri.types.table_explained import faults, path_text
+
+        listed = zip(faults(cls.table, value), range(MAX_FAULTS), strict=False)
+        found = [": ".join(filter(None, (path_text(path), wrong))) for (path, wrong, _), _ in listed]
+        items = value.items() if isinstance(value, dict) else ()
+        return cls.of_accepted({key: item for key, item in items if cls.table.accepts({key: item})}), found
 
     @classmethod
     def _of(cls, read: dict[str, Any]) -> Self:

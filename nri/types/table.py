@@ -56,7 +56,8 @@ FLAG = Rule(bool, lambda value: value is True or value is False, "true or false"
 def words(*known: str) -> Rule:
     """Return a rule for one of some words."""
     keywords = {"enum": [*map(str, known)]} if len(known) > 1 else {"const": str(known[0])}
-    return Rule(str, known.__contains__, f"one of {', '.join(known)}", keywords)
+    expected = f"one of {', '.join(known)}" if len(known) > 1 else f'"{known[0]}"'
+    return Rule(str, known.__contains__, expected, keywords)
 
 
 def text(
@@ -66,13 +67,11 @@ def text(
     matches: Callable[[str], bool] | None = None,
     pattern: str | None = None,
     expected: str = "",
-    title: str | None = None,
 ) -> Rule:
     """Return a rule for a string of *shortest* to *longest* characters.
 
     :param matches: returns whether a string is right.
     :param pattern: the regular expression, for the schema, that is the same as *matches*.
-    :param title: for the schema, where no key has one; a description of the right strings.
     """
     if (matches is None) != (pattern is None):
         raise TypeError("expected both matches and pattern, or neither")
@@ -82,7 +81,6 @@ def text(
         return isinstance(value, str) and shortest <= len(value) <= most and (matches is None or matches(value))
 
     keywords = {"type": "string", "minLength": shortest or None, "maxLength": longest, "pattern": pattern}
-    keywords["title"] = title
     return Rule(str, accepts, expected or ("a string that is not empty" if shortest else "a string"), keywords)
 
 

@@ -1,4 +1,4 @@
-"""The faults and the JSON Schema of a rule of :mod:`nri.types.table`."""
+"""The faults in a value and the JSON Schema of a rule of :mod:`nri.types.table`."""
 
 from __future__ import annotations
 
@@ -8,21 +8,22 @@ from nri.types.table import NOTE_PREFIX, Map, Table
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from typing import Any
 
     from nri.types.table import Rule
 
     Schema = dict[str, Any]
-    Faults = Iterator[tuple[str, str]]
+    Path = tuple[str | int, ...]
+    Faults = Iterator[tuple[Path, str, bool]]
 
 _NOTES = {f"^{NOTE_PREFIX}": {"title": "The operator's own notes; no program reads them"}}
 
 
 def refusal(rule: Rule, value: object, where: str) -> DecodeError:
     """Return the error for a value that *rule* does not accept, or ``rule.read`` of a table: its first fault."""
-    path, wrong = next(faults(rule, {} if value is None and isinstance(rule, Table) else value, where))
-    return DecodeError(f"{path}: {wrong}")
+    path, wrong, _ = next(faults(rule, {} if value is None and isinstance(rule, Table) else value))
+    return DecodeError(f"{where}{path_text(path, '.')}: {wrong}")
 
 
 def why(rule: Rule, value: object) -> str:
@@ -31,27 +32,64 @@ def why(rule: Rule, value: object) -> str:
         return ""
     if rule.explain is not None and _is_of(rule, value):
         return rule.explain(value)
+    keywords = rule.keywords
+    if isinstance(value, str) and len(value) > (keywords.get("maxLength") or len(value)):
+        return f"found {len(value)} characters, expected at most {keywords['maxLength']}"
+    if isinstance(value, list) and len(value) < (keywords.get("minItems") or 0):
+        return f"found {len(value)} items, expected at least {keywords['minItems']}"
     is_no_integer = rule.kind is int and value is not None and not _is_of(rule, value)
-    return f"found {describe(value)}, expected {'an integer' if is_no_integer else rule.expected}"
+    near = nearest(value, [each for each in keywords.get("enum", ()) if isinstance(each, str)])
+    hint = f"; did you mean {near}?" if near else ""
+    return f"found {describe(value)}, expected {'an integer' if is_no_integer else rule.expected}{hint}"
 
 
-def faults(rule: Rule, value: object, where: str) -> Faults:
-    """Yield each fault in *value*: its path, which begins with *where*, and a description."""
+def faults(rule: Rule, value: object, path: Path = ()) -> Faults:
+    """Yield each fault in *value*: its path, a description, and whether the key is wrong, not its value.
+
+    :param path: of *value*.
+    """
     if rule.accepts(value):
         return
     least = rule.keywords.get("minItems") or 0
     if isinstance(rule, (Table, Map)) and isinstance(value, dict) and len(value) < rule.least:
-        yield where, f"found {len(value)} keys, expected at least {rule.least}"
+        yield path, f"found {len(value)} keys, expected at least {rule.least}", False
     elif isinstance(rule, Table) and isinstance(value, dict):
-        yield from _faults_of_keys(rule, value, where)
+        yield from _faults_of_keys(rule, value, path)
     elif isinstance(rule, Map) and isinstance(value, dict):
-        yield from _faults_of_names(rule, value, where)
+        yield from _faults_of_names(rule, value, path)
     elif rule.kind is list and rule.parts and isinstance(value, list) and len(value) >= least:
-        yield from _faults_of_items(rule, value, where)
+        yield from _faults_of_items(rule, value, path)
     elif rule.kind is object and (parts := [part for part in rule.parts if _is_of(part, value)]):
-        yield from faults(parts[0], value, where)
+        yield from faults(parts[0], value, path)
     else:
-        yield where, why(rule, value)
+        yield path, why(rule, value), False
+
+
+def path_text(path: Iterable[str | int], root: str = "") -> str:
+    """Return the keys and indices of a path as one text, such as ``plugins[0].type``.
+
+    :param root: "." for a path below a name that stands before it.
+    """
+    text = ""
+    for part in path:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        elif part.replace("-", "_").replace("$", "_").isidentifier() and len(part) <= 60:
+            text += f".{part}"
+        else:
+            text += f"[{shorten(repr(part))}]"
+    return text if root else text.removeprefix(".")
+
+
+def nearest(word: object, candidates: Iterable[str]) -> str | None:
+    """Return the candidate that *word* probably misspells, or None."""
+    folded = {candidate.lower(): candidate for candidate in candidates}
+    if not isinstance(word, str) or len(word) > 100 or not folded:
+        return None
+    import difflib
+
+    near = difflib.get_close_matches(word.lower().replace("_", ""), folded, n=1, cutoff=0.6)
+    return folded[near[0]] if near else None
 
 
 def schema(rule: Rule) -> Schema:
@@ -83,27 +121,31 @@ def _is_of(rule: Rule, value: object) -> bool:
     return isinstance(value, rule.kind) and (rule.kind is bool or not isinstance(value, bool))
 
 
-def _faults_of_keys(table: Table, value: dict[str, Any], where: str) -> Faults:
+def _faults_of_keys(table: Table, value: dict[str, Any], path: Path) -> Faults:
+    meant = set()
     for name in value:
         if name not in table.keys and not table.is_note(name):
-            yield where, f"found the key {shorten(repr(name))}, expected one of {', '.join(table.keys)}"
+            near = nearest(name, table.keys)
+            meant.add(near)
+            hint = f"did you mean {near}?" if near else f"expected one of {', '.join(table.keys)}"
+            yield (*path, name), f"unknown key, {hint}", True
     for name, key in table.keys.items():
         if name in value and not (value[name] is None and name in table.nullable):
-            yield from faults(key.rule, value[name], f"{where}.{name}")
-        elif key.required and name not in value:
-            yield f"{where}.{name}", f"missing, expected {key.rule.expected}"
+            yield from faults(key.rule, value[name], (*path, name))
+        elif key.required and name not in value and name not in meant:
+            yield (*path, name), f"missing, expected {key.rule.expected}", False
 
 
-def _faults_of_names(rule: Map, value: dict[str, Any], where: str) -> Faults:
+def _faults_of_names(rule: Map, value: dict[str, Any], path: Path) -> Faults:
     for key, item in value.items():
         if not rule.accepts_key(key):
-            yield where, f"found the key {shorten(repr(key))}, expected {rule.names.expected}"
+            yield path, f"found the key {shorten(repr(key))}, expected {rule.names.expected}", False
         elif not rule.accepts_item(key, item):
-            path = f"{where}.{shorten(repr(key)[1:-1])}"
             if rule.removable and key.startswith("-"):
-                yield path, f"found {describe(item)}, expected null: a key that begins with '-' removes"
+                wrong = f"found {describe(item)}, expected null: a key that begins with '-' removes"
+                yield (*path, key), wrong, False
             else:
-                yield from faults(rule.item, item, path)
+                yield from faults(rule.item, item, (*path, key))
 
 
 def _schema_of_map(rule: Map) -> Schema:
@@ -128,14 +170,14 @@ def _behind_a_dash(names: Schema) -> Schema:
     return names | longer | {"pattern": f"^-{pattern[1:]}"}
 
 
-def _faults_of_items(rule: Rule, value: list[Any], where: str) -> Faults:
+def _faults_of_items(rule: Rule, value: list[Any], path: Path) -> Faults:
     item, is_unique = rule.parts[0], rule.keywords["uniqueItems"]
     seen = set()
     for index, each in enumerate(value):
         if not item.accepts(each):
-            yield from faults(item, each, f"{where}[{index}]")
+            yield from faults(item, each, (*path, index))
         elif is_unique and each in seen:
-            yield f"{where}[{index}]", f"found {describe(each)} again, expected it once"
+            yield (*path, index), f"found {describe(each)} again, expected it once", False
         elif is_unique:
             seen.add(each)
 

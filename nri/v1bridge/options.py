@@ -6,17 +6,13 @@ the file that ``--config`` names. Plugins and their confs are in the host config
 
 from __future__ import annotations
 
-from typing import Any
-
 from nri.config import host_fields
 from nri.config.entries import DEFAULT_TIMEOUT
-from nri.config.faults import nearest
 from nri.config.validate import SECONDS
 from nri.errors import NRIError
 from nri.places import DEFAULT_RECORD_FILE
 from nri.types import DecodeError, fields, gojson
 from nri.types.conf import Conf
-from nri.types.table_explained import why
 
 
 class OptionsError(NRIError):
@@ -68,19 +64,4 @@ class BridgeOptions(
             value = gojson.loads(document)
         except DecodeError as error:
             return cls(), [f"they are not JSON: {error}"]
-        if not isinstance(value, dict):
-            return cls(), [why(cls.table, value)]
-        faults: list[str] = []
-        right: dict[str, Any] = {}
-        for name, item in value.items():
-            if name in cls.table.keys:
-                wrong = "" if item is None else why(cls.table.keys[name].rule, item)
-                if wrong:
-                    faults.append(f"{name}: {wrong}")
-                else:
-                    right[name] = item
-            elif not cls.table.is_note(name) and item is not None:
-                near = nearest(name, cls.table.keys)
-                hint = f', did you mean "{near}"?' if near else f", expected one of {', '.join(cls.table.keys)}"
-                faults.append(f"unknown key {gojson.shorten(repr(name))}{hint}")
-        return cls.of_accepted(right), faults
+        return cls.of_right(value)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import pytest
 
 from nri.config import ConfigError, Fault
-from nri.config.faults import nearest, path_text
 from nri.config.loading import InvalidFile
+from nri.types.table_explained import nearest, path_text
 
 
 @pytest.mark.parametrize(
     ("path", "text"),
     [
-        ((), "(document)"),
         (("a", 0, "b", 1, 2), "a[0].b[1][2]"),
         ((0,), "[0]"),
         (("$schema",), "$schema"),

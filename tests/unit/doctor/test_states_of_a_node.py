@@ -278,7 +278,7 @@ STATES = [
         "a configuration that is not valid",
         lambda node: node.write(PLUGINS, '{"version": "0.1", "plugins": [{"type": 7}]}'),
         "invalid",
-        f"{PLUGINS}:1:41: plugins[0].type: found a value (not shown), expected a string",
+        f"{PLUGINS}:1:41: plugins[0].type: found a value (not shown), expected a file name",
         "nri check shows what was found; correct the file",
     ),
     State(

@@ -34,16 +34,16 @@ ANY_PLUGIN: Confs = [
     ("ls", "conf: found the string 'ls', expected an object"),
     (0, "conf: found the number 0, expected an object"),
     (False, "conf: found the boolean false, expected an object"),
-    ({"X-note": 1}, "conf: found the key 'X-note', expected one of "),
-    ({"clases": []}, "conf: found the key 'clases', expected one of "),
-    ({"\x1b[2J": 1}, "conf: found the key '\\x1b[2J', expected one of "),
-    ({"": 1}, "conf: found the key '', expected one of "),
+    ({"X-note": 1}, "conf.X-note: unknown key, expected one of "),
+    ({"clases": []}, "conf.clases: unknown key, "),
+    ({"\x1b[2J": 1}, "conf['\\x1b[2J']: unknown key, expected one of "),
+    ({"": 1}, "conf['']: unknown key, expected one of "),
 ]
 
 
 def allowing(what: str, *others: str) -> Confs:
     """The key ``allow`` of a plugin whose pods can ask for *what*, and for *others*."""
-    one_of, array = ", ".join([what, *others]), "expected true, false, or an array of namespaces"
+    array = "expected true, false, or an array of namespaces"
     name = "expected the name of a namespace"
     return [
         ({"allow": None}, ""),
@@ -55,8 +55,8 @@ def allowing(what: str, *others: str) -> Confs:
         ),
         ({"allow": True}, "conf.allow: found the boolean true, expected an object"),
         ({"allow": ["class"]}, "conf.allow: found an array, expected an object"),
-        ({"allow": {"Class": True}}, f"conf.allow: found the key 'Class', expected one of {one_of}"),
-        ({"allow": {"x-note": True}}, f"conf.allow: found the key 'x-note', expected one of {one_of}"),
+        ({"allow": {"Class": True}}, "conf.allow.Class: unknown key, "),
+        ({"allow": {"x-note": True}}, "conf.allow.x-note: unknown key, "),
         ({"allow": {what: "a"}}, f"conf.allow.{what}: found the string 'a', {array}"),
         ({"allow": {what: 0}}, f"conf.allow.{what}: found the number 0, {array}"),
         ({"allow": {what: {}}}, f"conf.allow.{what}: found an object, {array}"),
@@ -73,7 +73,7 @@ OF_A_CLASS: Confs = [
     ({"key": "a", "mountinfo": None}, ""),
     ({"key": None}, ""),
     ({"key": " "}, ""),
-    ({"Key": "a"}, "conf: found the key 'Key', expected one of "),
+    ({"Key": "a"}, "conf.Key: unknown key, "),
     ({"key": ""}, "conf.key: found the string '', expected a string that is not empty"),
     ({"key": ["qos.class"]}, "conf.key: found an array, expected a string"),
     ({"mountinfo": 1}, "conf.mountinfo: found the number 1, expected a string"),
@@ -114,7 +114,7 @@ CONFS: dict[type[skel.Plugin], Confs] = {
         ({"classes": [None]}, "conf.classes[0]: found null, expected a string"),
         ({"pod": "yes"}, "conf.pod: found the string 'yes', expected true or false"),
         ({"pod": 1}, "conf.pod: found the number 1, expected true or false"),
-        ({"systemReserved": [0]}, "conf: found the key 'systemReserved', expected one of "),
+        ({"systemReserved": [0]}, "conf.systemReserved: unknown key, "),
     ],
     Konfine: [
         *OF_A_CLASS,
@@ -128,7 +128,7 @@ CONFS: dict[type[skel.Plugin], Confs] = {
         ({"systemClasses": "system"}, "conf.systemClasses: found the string 'system', expected an array of strings"),
         ({"systemClasses": [1]}, "conf.systemClasses[0]: found the number 1, expected a string"),
         ({"systemClasses": [None]}, "conf.systemClasses[0]: found null, expected a string"),
-        ({"classes": []}, "conf: found the key 'classes', expected one of "),
+        ({"classes": []}, "conf.classes: unknown key, "),
     ],
     DeviceInjector: allowing(
         *("devices", "mounts", "cdiDevices", "netDevices", "sysctl", "memoryPolicy", "ioPriority", "scheduler")
@@ -158,7 +158,7 @@ CONFS: dict[type[skel.Plugin], Confs] = {
         ({"fields": list(FIELDS)}, ""),
         ({"fields": ["conf"]}, "conf.fields[0]: found the string 'conf', expected one of time, "),
         ({"fields": {}}, "conf.fields: found an object, expected"),
-        ({"allow": {}}, "conf: found the key 'allow', expected one of "),
+        ({"allow": {}}, "conf.allow: unknown key, "),
     ],
 }
 OF_CGROUPS = (ClearCFS, Konfine)

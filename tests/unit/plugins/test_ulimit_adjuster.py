@@ -78,7 +78,7 @@ def test_a_bad_annotation_is_refused_with_its_place() -> None:
         ("- {type: cpu, hard: unlimited}", "[0].hard: found the string 'unlimited', expected an integer"),
         (f"- {{type: cpu, hard: {2**64}}}", f"[0].hard: found the number {2**64}, expected"),
         ("- {type: cpu}\n- {type: RLIMIT_CPU}", "[1].type: found 'RLIMIT_CPU' again, expected it once"),
-        ("- {type: cpu, max: 1}", "[0]: found the key 'max', expected one of type, hard, soft"),
+        ("- {type: cpu, max: 1}", "[0].max: unknown key, expected one of type, hard, soft"),
         ("type: cpu", ": found an object, expected an array"),
         ("x" * 70_000, ": found 70000 characters, expected at most 65536"),
     ):

@@ -15,7 +15,7 @@ from fuzz.documents import WORDS
 from nri.types import DecodeError
 from nri.types.table import ANYTHING, FLAG, Key, Map, Rule, Table, array, either, number, text, words
 from nri.types.table_explained import faults as faults_of
-from nri.types.table_explained import refusal, why
+from nri.types.table_explained import path_text, refusal, why
 from nri.types.table_explained import schema as schema_of
 from tests.unit.types.mutations import values
 
@@ -100,7 +100,7 @@ def test_the_verdict_is_the_schemas_and_every_fault_has_its_path(data: st.DataOb
     Draft202012Validator.check_schema(schema)
     accepted = rule.accepts(value)
     assert accepted == Draft202012Validator(schema).is_valid(value)
-    faults = list(faults_of(rule, value, "conf"))
+    faults = [(path_text(("conf", *path)), why) for path, why, _ in faults_of(rule, value)]
     assert (faults == []) == accepted
     assert (why(rule, value) == "") == accepted
     assert all(path.startswith("conf") and why for path, why in faults)
@@ -132,11 +132,17 @@ FAULTS: list[tuple[Any, list[str]]] = [
     ({}, ["conf.name: missing, expected a string that is not empty"]),
     ({"name": None}, ["conf.name: found null, expected a string that is not empty"]),
     ({"name": ""}, ["conf.name: found the string '', expected a string that is not empty"]),
-    ({"name": "n", "level": "Low"}, ["conf.level: found the string 'Low', expected one of low, high"]),
+    (
+        {"name": "n", "level": "Low"},
+        ["conf.level: found the string 'Low', expected one of low, high; did you mean low?"],
+    ),
     ({"name": "n", "level": ["low"]}, ["conf.level: found an array, expected one of low, high"]),
     (
         {"name": "n", "nmae": 1, "X-": 1},
-        [f"conf: found the key '{key}', expected one of name, level, cpus, when, more" for key in ("nmae", "X-")],
+        [
+            "conf.nmae: unknown key, did you mean name?",
+            "conf.X-: unknown key, expected one of name, level, cpus, when, more",
+        ],
     ),
     (
         {"name": "n", "cpus": [0, 4, "1", 0, True, None]},
@@ -152,13 +158,13 @@ FAULTS: list[tuple[Any, list[str]]] = [
     ({"name": "n", "when": 0}, ["conf.when: found the number 0, expected true, false, or an array of names"]),
     ({"name": "n", "when": [""]}, ["conf.when[0]: found the string '', expected a string that is not empty"]),
     ({"name": "n", "more": {"a": 0}}, ["conf.more.a: found the number 0, expected a number"]),
-    ({"name": "n", "more": {"x-a": 0}}, ["conf.more: found the key 'x-a', expected one of a"]),
+    ({"name": "n", "more": {"x-a": 0}}, ["conf.more.x-a: unknown key, expected one of a"]),
 ]
 
 
 def test_a_fault_has_its_path_what_was_found_and_what_would_be_right() -> None:
     for value, expected in FAULTS:
-        assert [f"{path}: {why}" for path, why in faults_of(TABLE, value, "conf")] == expected
+        assert [f"{path_text(('conf', *path))}: {why}" for path, why, _ in faults_of(TABLE, value)] == expected
         assert TABLE.accepts(value) == (expected == [])
 
 
@@ -202,8 +208,8 @@ def test_a_rule_of_ones_own_says_what_is_wrong() -> None:
         return isinstance(value, int) and value % 2 == 0
 
     even = Rule(int, is_even, "an even number", {"multipleOf": 2}, explain=lambda value: f"{value} is odd")
-    faults = list(faults_of(Table(Key("a", array(even))), {"a": [2, 3, "4"]}, ""))
-    assert faults == [(".a[1]", "3 is odd"), (".a[2]", "found the string '4', expected an integer")]
+    faults = [(path_text(path), why) for path, why, _ in faults_of(Table(Key("a", array(even))), {"a": [2, 3, "4"]})]
+    assert faults == [("a[1]", "3 is odd"), ("a[2]", "found the string '4', expected an integer")]
 
 
 def test_a_rule_that_cannot_keep_its_word_is_refused() -> None:
@@ -232,4 +238,4 @@ def test_an_object_can_need_a_number_of_keys() -> None:
         validator = Draft202012Validator(schema_of(rule))
         for value, accepted in (({}, False), ({"a": True}, True), (None, False)):
             assert rule.accepts(value) == validator.is_valid(value) == accepted
-        assert list(faults_of(rule, {}, "here")) == [("here", "found 0 keys, expected at least 1")]
+        assert list(faults_of(rule, {}, ("here",))) == [(("here",), "found 0 keys, expected at least 1", False)]
