@@ -23,7 +23,7 @@ def read_adjust(value: object, where: str = "adjust") -> dict[str, Any]:
     """Return an ``adjust`` that keeps the rules, without its nulls that stand for a missing key.
 
     :param value: None for one that changes nothing.
-    :raises DecodeError: its first fault, with its place.
+    :raises DecodeError: its first faults, each with its place.
     """
     if value is None:
         return {}

@@ -77,7 +77,7 @@ def read(rule: Rule, text: str, where: str) -> Any:
     an integer in the place of a string is its digits.
 
     :param where: the annotation's key, which begins the place in errors.
-    :raises DecodeError: the first fault, with its place.
+    :raises DecodeError: its first faults, each with its place.
     """
     value = _as_wanted(rule, _document(text, where), where)
     if value is None or rule.accepts(value):

@@ -101,7 +101,7 @@ class Conf:
     def from_value(cls, value: object, where: str = "conf") -> Self:
         """Return the conf of a decoded JSON value; None stands for an object without keys.
 
-        :raises nri.types.DecodeError: the first fault, as ``WHERE.KEY: found …, expected …``.
+        :raises nri.types.DecodeError: its first faults, each as ``WHERE.KEY: found …, expected …``.
         """
         read = cls.table.read(value)
         if read is None:

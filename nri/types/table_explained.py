@@ -17,13 +17,20 @@ if TYPE_CHECKING:
     Path = tuple[str | int, ...]
     Faults = Iterator[tuple[Path, str, bool]]
 
+MAX_FAULTS = 3
+"""Faults of one value that an error lists."""
+
 _NOTES = {f"^{NOTE_PREFIX}": {"title": "The operator's own notes; no program reads them"}}
 
 
 def refusal(rule: Rule, value: object, where: str) -> DecodeError:
-    """Return the error for a value that *rule* does not accept, or ``rule.read`` of a table: its first fault."""
-    path, wrong, _ = next(faults(rule, {} if value is None and isinstance(rule, Table) else value))
-    return DecodeError(f"{where}{path_text(path, '.')}: {wrong}")
+    """Return the error for a value that *rule* does not accept, or ``rule.read`` of a table: its first faults."""
+    found = faults(rule, {} if value is None and isinstance(rule, Table) else value)
+    listed = [
+        f"{where}{path_text(path, '.')}: {wrong}"
+        for (path, wrong, _), _ in zip(found, range(MAX_FAULTS), strict=False)
+    ]
+    return DecodeError("; ".join(listed))
 
 
 def why(rule: Rule, value: object) -> str:

@@ -63,6 +63,10 @@ WRONG: list[tuple[Any, str]] = [
     ({"ratio": 1.5}, "conf.ratio: found the number 1.5, expected a number, 0 to 1"),
     ({"dir": "etc"}, "conf.dir: found the string 'etc', expected an absolute path"),
     ({"inner": {"lowWater": 10}}, "conf.inner.lowWater: found the number 10, expected an integer, 0 to 9"),
+    (
+        {"which": [], "inner": {"names": 1}},
+        "conf.inner.names: found the number 1, expected an array, each a string that is not empty; conf.which: found 0 items, expected at least 1",
+    ),
     ({"inner": {"low_water": 1}}, "conf.inner.low_water: unknown key, did you mean lowWater?"),
     ({"which": []}, "conf.which: found 0 items, expected at least 1"),
     ({"which": ["a", "a"]}, "conf.which[1]: found the string 'a' again, expected it once"),

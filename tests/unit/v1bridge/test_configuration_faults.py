@@ -37,8 +37,8 @@ def test_each_fault_is_logged_once_and_so_is_the_fix(node: Node) -> None:
     assert node.plugins == ["a"]
     first, second = node.faults()
     assert first.startswith(KEPT)
-    assert 'plugins[0].tpye: unknown key, did you mean type?' in first
-    assert 'plugins[0].stats: unknown key, did you mean states?' in second
+    assert "plugins[0].tpye: unknown key, did you mean type?" in first
+    assert "plugins[0].stats: unknown key, did you mean states?" in second
     for content in (BROKEN, "", BROKEN):
         node.spoil(content=content)
         assert node.plugins == ["a"]
