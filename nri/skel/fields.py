@@ -64,6 +64,6 @@ CPU_LIST = Rule(
 """The rule for a CPU list."""
 
 
-def cpus(description: str, *, default: Any = REQUIRED, key: str = "") -> Any:
-    """Return a field for a CPU list such as ``0-3,8``; ``frozenset[int]``."""
-    return ConfField(CPU_LIST, description, default, _parse, key)
+def cpus(description: str = "", *, default: Any = REQUIRED, key: str = "") -> frozenset[int]:
+    """Return a field for a CPU list such as ``0-3,8``."""
+    return ConfField(CPU_LIST, description, default, _parse, key)  # type: ignore[return-value] # what it will be

@@ -43,6 +43,8 @@ class ConfField:
     def __init__(
         self, rule: Rule, description: str, default: Any, read: Callable[[Any], Any] | None = None, key: str = ""
     ) -> None:
+        if default is not REQUIRED and default is not None and not isinstance(default, rule.kind):
+            raise TypeError(f"found the default {default!r}, expected {rule.expected}")
         self.rule, self.description, self.default, self.read, self.key = rule, description, default, read, key
 
 

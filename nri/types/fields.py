@@ -2,10 +2,11 @@
 
 All take a ``description``, a sentence for the schema and ``--help``; a ``default``, the JSON value of a missing key,
 which is required without one, and optional with None; and a ``key``, if it is not the attribute's name in camel case.
-An annotation says which type the attribute has: ``size: int = fields.integer("how much", 1, 64)``.
-:mod:`nri.skel.fields` has these, and one for CPU lists.
+Each returns the field as what the attribute will be, so that a type checker compares the annotation with it:
+``size: int = fields.integer("how much", 1, 64)``. :mod:`nri.skel.fields` has these, and one for CPU lists.
 """
 
+# mypy: disable-error-code="no-any-return"
 from __future__ import annotations
 
 from nri.types import table
@@ -14,10 +15,14 @@ from nri.types.conf import REQUIRED, ConfField
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+    from typing import Any, TypeVar
 
     from nri.types.conf import Conf
     from nri.types.table import Rule
+
+    C = TypeVar("C", bound=Conf)
+    Item = Rule | type[Conf] | Any
+    """What an item of an array or object is: another field, such as ``fields.text()``, a conf class, or a rule."""
 
 
 def value(
@@ -36,72 +41,93 @@ def value(
 
 
 def text(
-    description: str, *, shortest: int = 1, longest: int | None = None, default: Any = REQUIRED, key: str = ""
-) -> Any:
-    """Return a field for a string of *shortest* to *longest* characters; ``str``."""
-    return ConfField(table.text(shortest, longest), description, default, None, key)
+    description: str = "", *, shortest: int = 1, longest: int | None = None, default: Any = REQUIRED, key: str = ""
+) -> str:
+    """Return a field for a string of *shortest* to *longest* characters."""
+    return _field(table.text(shortest, longest), description, default, key)
 
 
-def choice(*known: str, description: str, default: Any = REQUIRED, key: str = "") -> Any:
-    """Return a field for one of some words; ``str``."""
-    return ConfField(table.words(*known), description, default, None, key)
+def choice(*known: str, description: str = "", default: Any = REQUIRED, key: str = "") -> str:
+    """Return a field for one of some words."""
+    return _field(table.words(*known), description, default, key)
 
 
-def flag(description: str, *, default: Any = REQUIRED, key: str = "") -> Any:
-    """Return a field for true or false; ``bool``."""
-    return ConfField(table.FLAG, description, default, None, key)
+def flag(description: str = "", *, default: Any = REQUIRED, key: str = "") -> bool:
+    """Return a field for true or false."""
+    return _field(table.FLAG, description, default, key)
 
 
 def integer(
-    description: str, low: int | None = None, high: int | None = None, *, default: Any = REQUIRED, key: str = ""
-) -> Any:
-    """Return a field for an integer from *low* to *high*; ``int``."""
+    description: str = "", low: int | None = None, high: int | None = None, *, default: Any = REQUIRED, key: str = ""
+) -> int:
+    """Return a field for an integer from *low* to *high*."""
     rule = table.number(low, high, whole=True, expected=f"an integer{_bounds(low, high)}")
-    return ConfField(rule, description, default, None, key)
+    return _field(rule, description, default, key)
 
 
 def number(
-    description: str, low: float | None = None, high: float | None = None, *, default: Any = REQUIRED, key: str = ""
-) -> Any:
-    """Return a field for a number from *low* to *high*; ``float``, or ``int`` for one without a point."""
+    description: str = "",
+    low: float | None = None,
+    high: float | None = None,
+    *,
+    default: Any = REQUIRED,
+    key: str = "",
+) -> float:
+    """Return a field for a number from *low* to *high*; the attribute is an ``int`` for one without a point."""
     rule = table.number(low, high, expected=f"a number{_bounds(low, high)}")
-    return ConfField(rule, description, default, None, key)
+    return _field(rule, description, default, key)
 
 
-def path(description: str, *, default: Any = REQUIRED, key: str = "") -> Any:
-    """Return a field for an absolute path; ``str``."""
-    return ConfField(PATH, description, default, None, key)
+def path(description: str = "", *, default: Any = REQUIRED, key: str = "") -> str:
+    """Return a field for an absolute path."""
+    return _field(PATH, description, default, key)
 
 
 def array(
-    item: Rule,
-    description: str,
+    item: Item,
+    description: str = "",
     *,
     shortest: int = 0,
     unique: bool = False,
     expected: str = "",
     default: Any = REQUIRED,
     key: str = "",
-) -> Any:
-    """Return a field for an array; ``tuple``.
+) -> tuple[Any, ...]:
+    """Return a field for an array.
 
-    :param item: the rule for its items: :func:`nri.types.table.text` for any strings, ``words("a", "b")`` for some.
     :param unique: whether no item may be given twice.
     :param expected: what is right, in words for the message about what is not.
     """
-    said = expected or f"an array{' of one item or more' if shortest else ''}, each {item.expected}"
-    rule = table.array(item, shortest, unique=unique, expected=said)
-    return ConfField(rule, description, default, tuple, key)
+    of, read = _item(item)
+    said = expected or f"an array{' of one item or more' if shortest else ''}, each {of.expected}"
+    rule = table.array(of, shortest, unique=unique, expected=said)
+    return _field(rule, description, default, key, tuple if read is None else lambda value: tuple(map(read, value)))
 
 
-def mapping(item: Rule, description: str, *, default: Any = REQUIRED, key: str = "") -> Any:
-    """Return a field for an object with any keys, each with a value that *item* accepts; ``dict``."""
-    return ConfField(table.Map(item, table.text(1)), description, default, None, key)
+def mapping(item: Item, description: str = "", *, default: Any = REQUIRED, key: str = "") -> dict[str, Any]:
+    """Return a field for an object with any keys, each with such a value."""
+    of, read = _item(item)
+
+    def items(value: dict[str, Any]) -> dict[str, Any]:
+        return value if read is None else {name: read(each) for name, each in value.items()}
+
+    return _field(table.Map(of, table.text(1)), description, default, key, items)
 
 
-def section(conf: type[Conf], description: str, *, default: Any = REQUIRED, key: str = "") -> Any:
+def section(conf: type[C], description: str = "", *, default: Any = REQUIRED, key: str = "") -> C:
     """Return a field for an object that is a conf of its own; an object of that class."""
-    return ConfField(conf.table, description, default, conf.of_accepted, key)
+    return _field(conf.table, description, default, key, conf.of_accepted)
+
+
+def _field(rule: Rule, description: str, default: Any, key: str, read: Callable[[Any], Any] | None = None) -> Any:
+    return ConfField(rule, description, default, read, key)
+
+
+def _item(item: Item) -> tuple[Rule, Callable[[Any], Any] | None]:
+    """Return the rule of an item, and what makes its value; None if that is the JSON value."""
+    if isinstance(item, ConfField):
+        return item.rule, item.read
+    return (item, None) if isinstance(item, table.Rule) else (item.table, item.of_accepted)
 
 
 def _bounds(low: float | None, high: float | None) -> str:

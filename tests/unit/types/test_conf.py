@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from nri.skel import fields
+from nri.skel import fields as skel_fields
 from nri.types import DecodeError
 from nri.types.conf import Conf
 from nri.types.table import FLAG, text, words
@@ -65,7 +66,10 @@ WRONG: list[tuple[Any, str]] = [
     ({"inner": {"lowWater": 10}}, "conf.inner.lowWater: found the number 10, expected an integer, 0 to 9"),
     (
         {"which": [], "inner": {"names": 1}},
-        "conf.inner.names: found the number 1, expected an array, each a string that is not empty; conf.which: found 0 items, expected at least 1",
+        (
+            "conf.inner.names: found the number 1, expected an array, each a string that is not empty; "
+            "conf.which: found 0 items, expected at least 1"
+        ),
     ),
     ({"inner": {"low_water": 1}}, "conf.inner.low_water: unknown key, did you mean lowWater?"),
     ({"which": []}, "conf.which: found 0 items, expected at least 1"),
@@ -132,3 +136,21 @@ def test_a_subclass_has_its_own_fields_first_and_replaces_those_of_the_same_name
     assert list(Full.attributes.items())[:2] == [("cpus", "cpus"), ("level", "level")]
     assert list(Full.attributes)[-2:] == ["RAW", "key"]
     assert Base.from_value({}).level == "low"
+
+
+def test_items_are_fields_confs_or_rules() -> None:
+    class Listing(Conf):
+        inner: tuple[Inner, ...] = fields.array(Inner, "confs")
+        cpus: dict[str, frozenset[int]] = skel_fields.mapping(skel_fields.cpus(), "CPU lists", default={})
+        words: tuple[str, ...] = fields.array(words("a"), "a rule", default=[])
+
+    conf = Listing.from_value({"inner": [{"lowWater": 2}, {}], "cpus": {"x": "0-1"}, "words": ["a"]})
+    assert conf.inner == (Inner(low_water=2), Inner())
+    assert (conf.cpus, conf.words) == ({"x": frozenset({0, 1})}, ("a",))
+    with pytest.raises(DecodeError, match=r"^conf\.inner\[0\]\.lowWater: found the number 10"):
+        Listing.from_value({"inner": [{"lowWater": 10}]})
+
+
+def test_a_default_is_of_the_right_type() -> None:
+    with pytest.raises(TypeError, match="found the default 'x', expected an integer"):
+        fields.integer("a number", default="x")
