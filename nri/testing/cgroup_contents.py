@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from nri.cgroups import CpuListError, cpulist
+from nri.cgroups.conversion import weight_of_shares
 from nri.testing.pods import Pod
 from nri.testing.request_templates import resources_of, share_of_pod
 
@@ -35,7 +36,7 @@ def files_of(resources: Mapping[str, Any], kind: str) -> dict[str, str]:
     found: dict[str, object] = {"cpuset.cpus": cpu.get("cpus"), "cpuset.mems": cpu.get("mems")}
     if kind == "v2":
         found["cpu.max"] = f"{quota if quota > 0 else 'max'} {period}"
-        found["cpu.weight"] = weight(cpu["shares"]) if cpu.get("shares") else None
+        found["cpu.weight"] = weight_of_shares(cpu["shares"]) if cpu.get("shares") else None
         found["memory.max"] = memory.get("limit")
         found["memory.low"] = memory.get("reservation")
     else:
@@ -45,11 +46,6 @@ def files_of(resources: Mapping[str, Any], kind: str) -> dict[str, str]:
         found["memory.limit_in_bytes"] = memory.get("limit")
     found["pids.max"] = pids.get("limit")
     return {knob: str(value) for knob, value in found.items() if value}
-
-
-def weight(shares: int) -> int:
-    """Return the cgroup v2 weight of v1's shares, as runc and crun convert it: 2 to 262144 become 1 to 10000."""
-    return 1 + (shares - 2) * 9999 // 262_142
 
 
 def effective_cpus(files: CgroupFiles, kind: str, machine: frozenset[int]) -> Iterator[tuple[str, frozenset[int]]]:
