@@ -77,7 +77,10 @@ class OCIAbilities(Abilities):
     def why_no_field(self, field: AdjustField) -> str:
         """As for the base class."""
         if field.oci is None:
-            return "the OCI runtime specification does not have it; expected a runtime with NRI v2, which resolves it"
+            which = (
+                "a runtime with NRI" if field.nri == (0, 2) else f"a runtime with NRI {_dotted(field.nri)} or newer"
+            )
+            return f"the OCI runtime specification does not have it; expected {which}, which applies it"
         if field.oci == (1, 0) or field.oci <= (version := self._version()):
             return ""
         return (
