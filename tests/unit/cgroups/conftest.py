@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from nri.cgroups import knobs
 from tests.support.real_cgroups import Real, real_cgroups
-from tests.unit.cgroups.trees import INNER, SCOPE, Tree, record
+from tests.unit.cgroups.trees import INNER, SCOPE, Tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,4 +45,12 @@ def real() -> Iterator[Real]:
 @pytest.fixture
 def written(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What is written to knobs in a test: ``CGROUP/FILE TEXT``, in order."""
-    return record(monkeypatch)
+    lines: list[str] = []
+    real = knobs.write
+
+    def write_and_note(path: str, value: str, *rest: object) -> None:
+        real(path, value, *rest)  # type: ignore[arg-type]
+        lines.append(f"{'/'.join(path.rsplit('/', 2)[1:])} {value}")
+
+    monkeypatch.setattr(knobs, "write", write_and_note)
+    return lines

@@ -16,11 +16,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@pytest.mark.parametrize(("kind", "point"), [("v1", "/cpuset"), ("v2", ""), ("hybrid", "/cpuset")])
-def test_a_cgroup_is_found_by_its_path(tmp_path: Path, kind: str, point: str) -> None:
-    tree = Tree(tmp_path, kind, PATH, SCOPE)
-    assert tree.cgroup().directory("cpuset") == f"{tree.root}{point}{PATH}"
-    assert tree.cgroup(SCOPED).directory("cpuset") == f"{tree.root}{point}{SCOPE}"
+def test_in_a_hybrid_a_cgroup_is_found_by_its_path(tmp_path: Path) -> None:
+    tree = Tree(tmp_path, "hybrid", PATH, SCOPE)
+    assert tree.cgroup().directory("cpuset") == f"{tree.root}/cpuset{PATH}"
+    assert tree.cgroup(SCOPED).directory("cpuset") == f"{tree.root}/cpuset{SCOPE}"
 
 
 def test_a_missing_cgroup_is_reported(tree: Tree) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from nri.cgroups.conversion import blkio_of_io_weight, io_weight_of_blkio, shares_of_weight, weight_of_shares
 
@@ -22,15 +20,10 @@ def test_ends_and_defaults_become_each_other(weight: int, shares: int) -> None:
     assert shares_of_weight(weight) == shares
 
 
-def test_every_weight_comes_back_from_its_shares() -> None:
-    assert [weight_of_shares(shares_of_weight(weight)) for weight in range(1, 10001)] == list(range(1, 10001))
-
-
-@given(st.integers(2, 262144))
-def test_shares_grow_with_the_weight_and_are_the_most_that_have_it(shares: int) -> None:
-    weight = weight_of_shares(shares)
-    assert shares <= shares_of_weight(weight)
-    assert weight_of_shares(shares_of_weight(weight) + 1) > weight or weight == 10000
+def test_the_shares_of_a_weight_are_the_most_that_have_it() -> None:
+    for weight in range(1, 10000):
+        shares = shares_of_weight(weight)
+        assert (weight_of_shares(shares), weight_of_shares(shares + 1)) == (weight, weight + 1)
 
 
 @pytest.mark.parametrize(("blkio", "weight"), [(1, 1), (10, 1), (11, 11), (100, 910), (500, 4950), (1000, 10000)])
@@ -42,7 +35,7 @@ def test_every_blkio_weight_comes_back() -> None:
     assert [blkio_of_io_weight(io_weight_of_blkio(weight)) for weight in range(10, 1001)] == list(range(10, 1001))
 
 
-@given(st.integers(1, 10000))
-def test_an_io_weight_comes_back_up_to_ten_less(weight: int) -> None:
-    assert weight - 10 <= io_weight_of_blkio(blkio_of_io_weight(weight)) <= weight
-    assert 10 <= blkio_of_io_weight(weight) <= 1000
+def test_an_io_weight_comes_back_up_to_ten_less() -> None:
+    for weight in range(1, 10001):
+        assert weight - 10 <= io_weight_of_blkio(blkio_of_io_weight(weight)) <= weight
+        assert 10 <= blkio_of_io_weight(weight) <= 1000

@@ -14,14 +14,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_own_cpus_are_empty_until_they_are_set(tree: Tree) -> None:
-    cgroup = tree.cgroup()
-    assert cgroup.cpus() == frozenset()
-    cgroup.set_cpus(frozenset({0, 1, 3}))
-    assert tree.get(PATH, "cpuset.cpus") == "0-1,3"
-    assert cgroup.cpus() == {0, 1, 3}
-
-
 def test_effective_cpus_are_the_kernels(tree: Tree) -> None:
     tree.put(PATH, tree.v1_or_v2("cpuset.effective_cpus", "cpuset.cpus.effective"), "2-3\n")
     tree.put(PATH, "cpuset.cpus", "2-5\n")

@@ -115,22 +115,15 @@ def test_a_fifo_in_place_of_a_file_does_not_block(tree: Tree, knob: str) -> None
 
 
 HOSTILE = {
-    "parents": ["..", "../..", "/..", "/../etc", "/kubepods/../../etc", f"{PATH}/..", "kubepods/..", "/a/./../b"],
-    "the root": ["/", "//", "/.", "/./.", ".", "./", ""],
-    "no names": ["/kubepods\0", "\0", "/kubepods\n/pod", "/a\tb", "/a\x7fb", "/a\x85b", "/\x1b[2J", "/a\ud800"],
-    "too long": [
-        *("/" + "a" * 256, "a" * 256, "/" + "é" * 128, "/" + "a/" * 2048, "/a" * 2049, "/" + "a" * 1_000_000),
-        *("-".join("a" * 126) + ".slice:a:" + "b" * 300, "-".join(["aaaa"] * 51) + ".slice:a:b" * 2, "a:" * 2000),
-        "-".join("a" * 124) + ".slice:a:" + "b" * 200,
-    ],
+    "parents": ["..", "/../etc", "/kubepods/../../etc", f"{PATH}/..", "kubepods/..", "/a/./../b"],
+    "the root": ["/", "/./.", "./", ""],
+    "no names": ["/kubepods\0", "/kubepods\n/pod", "/a\x85b", "/\x1b[2J", "/a\ud800"],
+    "too long": ["/" + "é" * 128, "/a" * 2049, "a:" * 2000, "-".join("a" * 124) + ".slice:a:" + "b" * 200],
     "slashes and parents in systemd's style": [
-        *("../x.slice:a:b", "x/y.slice:a:b", "/x.slice:../a:b", "x.slice:a/b:c", "x.slice:..:../..", "x.slice:a:b/c"),
+        *("../x.slice:a:b", "/x.slice:../a:b", "x.slice:a/b:c", "x.slice:..:../..", "x.slice:a:b/c"),
         *("x.slice:a:/etc/y.slice", "x.slice:a:../y.slice", "x.slice:a:\0.slice", "x.slice:a\n:b"),
     ],
-    "no slices": [
-        *("x:a:b", ":::", "a:b", "::", "::.slice", "::-.slice", "-.slice::", "a--b.slice:c:d", "-a.slice:c:d"),
-        "a-.slice:c:d",
-    ],
+    "no slices": ["x:a:b", ":::", "a:b", "::", "::.slice", "::-.slice", "a--b.slice:c:d", "-a.slice:c:d"],
 }
 
 
@@ -173,11 +166,7 @@ def test_only_a_number_that_a_process_can_have_is_looked_up(tree: Tree, tmp_path
 
 
 @pytest.mark.parametrize(
-    "printed",
-    [
-        *("/..", "/a/../..", "//etc", "/./a", "/kubepods//..", "etc", "/\0"),
-        *("/../../outside/abc", "/a/../../outside/abc", "//outside/abc", "/./abc", "../outside/abc", "/\0/abc"),
-    ],
+    "printed", ["/..", "/../../outside/abc", "/a/../../outside/abc", "//outside/abc", "../outside/abc", "/\0/abc"]
 )
 def test_a_processs_path_never_leaves_the_mount(tree: Tree, outside: Outside, tmp_path: Path, printed: str) -> None:
     make_process(tmp_path / "proc", 7, f"3:cpuset:{printed}\n2:cpu:{printed}\n0::{printed}\n")

@@ -55,7 +55,7 @@ def test_escapes_are_decoded() -> None:
 
 def test_of_two_mounts_on_one_point_the_last_is_seen() -> None:
     mounts = Mounts.parse(V1 + line("/sys/fs/cgroup/cpuset", "/part", "cgroup", "rw,cpuset"))
-    assert serving(mounts, "cpuset").root == "/part"
+    assert repr(serving(mounts, "cpuset")) == "Mount(point='/sys/fs/cgroup/cpuset', root='/part', version=1)"
     hidden = Mounts.parse(V2 + line("/sys/fs/cgroup", kind="tmpfs"))
     assert hidden.version == "none"
 
@@ -73,14 +73,12 @@ def test_a_mount_of_the_whole_hierarchy_is_preferred() -> None:
     [
         ("/", "/a/b", "/a/b"),
         ("/", "/../a", None),
-        ("/", "/a//b", None),
         ("/", "//", None),
         ("/", "/", "/"),
         ("/docker/1", "/docker/1/a", "/a"),
         ("/docker/1", "/docker/1", "/"),
         ("/docker/1", "/docker/12", None),
         ("/docker/1", "/docker/1/../2", None),
-        ("/docker/1", "/a", None),
         ("/../..", "/../../kubepods/pod1/x", "/kubepods/pod1/x"),
         ("/../../..", "/../../c", None),  # as a kernel printed it for /top/c, seen from /top/a/b
         ("/../../..", "/../../..", "/"),
@@ -107,8 +105,3 @@ def test_a_malformed_line_is_ignored() -> None:
 def test_a_file_that_cannot_be_read_is_a_cgroup_error(tmp_path: object) -> None:
     with pytest.raises(CgroupError, match=r"cannot read .*/none to find .*No such file or directory \(ENOENT\)"):
         Mounts.read(f"{tmp_path}/none")
-
-
-def test_a_mount_shows_its_attributes() -> None:
-    mount = Mounts.parse("40 31 0:40 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n").v2
-    assert repr(mount) == "Mount(point='/sys/fs/cgroup', root='/', version=2)"

@@ -13,13 +13,11 @@ GOOD = {
     f"/kubepods/burstable/pod{UID}/abc": f"/kubepods/burstable/pod{UID}/abc",
     "default/redis": "/default/redis",
     "//a/./b//c/": "/a/b/c",
-    "/a:b:c": "/a:b:c",
-    "/a...b/..c": "/a...b/..c",
+    "/a:b:c/d...e/..f": "/a:b:c/d...e/..f",
     "system.slice:cri-containerd:abc": "/system.slice/cri-containerd-abc.scope",
     ":docker:abc": "/system.slice/docker-abc.scope",
     "-:runc:abc": "/runc-abc.scope",
     "-.slice:runc:abc": "/runc-abc.scope",
-    "a-b-c.slice:p:n": "/a.slice/a-b.slice/a-b-c.slice/p-n.scope",
     "system.slice::n": "/system.slice/-n.scope",
     "a.slice:p:n.slice": "/a.slice/n.slice",
     "kubepods-besteffort-pod1_2.slice:crio:ff": "/kubepods.slice/kubepods-besteffort.slice"
@@ -77,11 +75,9 @@ def test_proc_pid_cgroup_is_read_for_every_version() -> None:
 def test_a_pods_cgroup_is_known_by_its_name() -> None:
     for path in (
         f"/kubepods/pod{UID}",
-        f"/kubepods/burstable/pod{UID}",
         f"/kubepods/besteffort/pod{UID.replace('-', '')}",
         f"/kubelet/kubepods/burstable/pod{UID}",
         f"/kubepods.slice/kubepods-pod{UID.replace('-', '_')}.slice",
-        f"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{UID.replace('-', '_')}.slice",
         "/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-besteffort-podab_cd.slice",
     ):
         assert is_pod(path), path
@@ -90,20 +86,15 @@ def test_a_pods_cgroup_is_known_by_its_name() -> None:
 def test_no_other_name_counts_as_a_pods() -> None:
     for path in (
         "/",
-        "/kubepods",
         "/kubepods/burstable",
-        "/kubepods/besteffort",
-        "/kubepods.slice",
         "/kubepods.slice/kubepods-burstable.slice",
         "/kubepods/pod",
         "/kubepods.slice/kubepods-pod.slice",
         f"/kubepods/burstable/pod{UID}/abc",
         f"/pod{UID}",
-        f"/docker/pod{UID}",
         f"/burstable/pod{UID}",
         f"/mykubepods/pod{UID}",
         f"/kubepods/pod{UID}.scope/podman",
-        "/system.slice/podman.service",
         "/machine.slice/libpod-abc.scope",
         "/x.slice/mykubepods-pod1.slice",
         "/kubepods.slice/kubepods-burstable-podä.slice",

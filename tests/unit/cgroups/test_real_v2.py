@@ -47,29 +47,6 @@ def test_a_v2_cgroup_whose_parent_enables_no_controller_for_it_is_explained(real
     _change(lacks, cgroup)
 
 
-@WITH_CPU
-def test_a_v2_pod_with_the_knobs_can_be_changed_where_its_container_has_none(real: Real) -> None:
-    container = find(real.make("/abc", controllers=()))
-    real.limit(real.top, 50000)
-    pod = container.parent()
-    assert pod is not None
-    with pytest.raises(CgroupError, match="subtree_control of the parent lacks cpu;"):
-        container.clear_cpu_quota()
-    assert pod.clear_cpu_quota() == Quota(50000, 100000)
-    pod.set_cpus(frozenset({1}))
-    assert container.parent_cpus() == {1}
-
-
-@WITH_CPU
-def test_a_v2_container_may_have_a_quota_above_its_pods(real: Real) -> None:
-    path = real.make("/abc")
-    real.limit(real.top, 50000)
-    real.limit(path, 200000)
-    assert find(path).cpu_quota() == Quota(200000, 100000)
-    assert find(path).clear_cpu_quota() == Quota(200000, 100000)
-    assert real.quota(real.top) == "50000/100000"
-
-
 # CPUs: each cgroup may be given any, and has those of them that its parent has
 
 
@@ -141,28 +118,7 @@ def test_a_v2_child_of_crun_with_cpus_of_its_own_is_moved_with_its_scope(
         assert find(scope).cpus() == find(scope).effective_cpus() == os.sched_getaffinity(pid) == after
 
 
-def test_a_v2_scope_that_is_narrower_than_cruns_child_is_what_is_in_effect(real: Real) -> None:
-    scope = real.make("/crun-abc.scope", "0")
-    inner = real.make("/crun-abc.scope/container", "0-1")
-    with real.process(inner) as pid:
-        assert find(scope).effective_cpus() == os.sched_getaffinity(pid) == {0}
-
-
 # Threads: cpu and cpuset work in threaded cgroups too
-
-
-def test_a_v2_container_with_threaded_children_is_changed_as_any_other(real: Real) -> None:
-    path = real.make("/abc")
-    thread = real.make("/abc/thread")
-    real.put(thread, "cgroup.type", "threaded")
-    assert real.get(path, "cgroup.type") == "domain threaded"
-    real.limit(path, 50000)
-    with real.process(path) as pid:
-        with open(f"{real.points['cpuset']}{thread}/cgroup.threads", "w", encoding="ascii") as file:
-            file.write(str(pid))
-        assert find(path).clear_cpu_quota() == Quota(50000, 100000)
-        find(path).set_cpus(frozenset({1}))
-        assert os.sched_getaffinity(pid) == {1}
 
 
 @pytest.mark.parametrize(("threaded", "kind"), [("abc", "threaded"), ("other", "domain invalid")])
