@@ -240,7 +240,6 @@ def test_running_bridge_keeps_its_folder_and_is_named(
     said = packages.install("1.2.4")
     running = f"/opt/nri/{first.name}/v1bridge (process {bridge.pid}), which the runtime has launched"
     assert f"running   {running}: restart the runtime\n" in said
-    assert f"kept      /opt/nri/{first.name}, which a process runs from" in packages.install("1.2.5")
     assert f"running   {running}" in packages.dpkg("--remove", "nri", check=False)
     assert (packages.folder / "clearcfs").exists()
     monkeypatch.setenv("NRI_FORCE", "1")
@@ -256,7 +255,6 @@ def test_running_bridge_keeps_its_folder_and_is_named(
 
 @needs_root
 def test_removal_leaves_the_conffiles_and_purge_nothing(packages: Packages) -> None:
-    packages.install("1.2.3")
     packages.install("1.2.4")
     os.symlink("../lib/v1bridge", packages.root / BRIDGE)  # as README.Debian says
     wants = packages.root / "etc/systemd/system/multi-user.target.wants"
@@ -285,9 +283,7 @@ def test_plugins_and_files_of_others_are_never_touched(packages: Packages) -> No
     for place, text in others.items():
         (packages.root / place).parent.mkdir(parents=True, exist_ok=True)
         (packages.root / place).write_text(text)
-    said = packages.install()
-    why = "not installed by this; to use clearcfs, remove it and install again"
-    assert f"kept      /opt/nri/bin/clearcfs ({why})" in said
+    assert "kept      /opt/nri/bin/clearcfs (not installed by this" in packages.install()
     assert (packages.nri / "bin/konfine").exists()
     packages.dpkg("--purge", "nri")
     assert packages.left() == others

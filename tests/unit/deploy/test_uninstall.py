@@ -12,6 +12,12 @@ from tests.support.installing import BRIDGE, DEPLOY, build, run, sleeper, source
 from tests.support.waiting import SOON, wait_until
 
 EMPTY = {"etc": "(empty)", "opt": "(empty)", "usr/local/bin": "(empty)"}
+ENGINES = {
+    "podman": ("podman/50-nri.conf", "etc/containers/containers.conf.d/50-nri.conf"),
+    "docker": ("docker/daemon.json", "etc/docker/daemon.json"),
+    "hooks": ("hooks.d/10-nri-create.json", "etc/containers/oci/hooks.d/10-nri-create.json"),
+}
+"""Samples of files that have an engine run nri-runc or `nri hook`, and their places on a node."""
 Start = Callable[..., subprocess.Popen[bytes]]
 
 
@@ -35,6 +41,14 @@ class Node:
             .stdout.replace(f"{self.root}/", "")
             .splitlines()
         )
+
+    def refusal(self) -> str:
+        """Uninstall, which must be refused and change nothing; return why."""
+        before = tree(self.root)
+        done = run(self.checkout / "tools/uninstall", self.root, check=False)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert tree(self.root) == before
+        return done.stderr
 
     def write(self, place: str, text: str = "mine") -> None:
         (self.root / place).parent.mkdir(parents=True, exist_ok=True)
@@ -78,6 +92,10 @@ def test_files_of_others_and_changed_files_stay_and_are_named(node: Node) -> Non
         "etc/nri/resource.d/10-konfine.conf": konfine + " ",
         "etc/nri/resource.d/30-mine.conf": "{}",
         "etc/nri/conf.json": "{}",
+        "etc/nri/v1bridge.json": "{}",
+        "etc/nri/runtime.json": "{}",
+        "run/nri/v1bridge.record": "",
+        "var/log/nri/v1bridge.log": "",
         unit: "",
         hook: (DEPLOY / "hooks.d/10-nri-create.json").read_text(),
     }
@@ -98,6 +116,10 @@ def test_files_of_others_and_changed_files_stay_and_are_named(node: Node) -> Non
     assert "kept      etc/nri/conf.json (not installed by this): containerd runs the plugins that it names" in said
     assert f"kept      {unit} (not installed by this): systemctl disable --now nri-v1bridge, then remove it" in said
     assert f"kept      {hook} (not installed by this): remove it, no container starts with it now" in said
+    for options in ("v1bridge", "runtime"):
+        assert f"kept      etc/nri/{options}.json (options, not installed by this)" in said
+    assert "kept      run/nri (the bridge's record and lock)" in said
+    assert "kept      var/log/nri (the bridge's log)" in said
 
 
 def test_links_that_were_made_by_hand_and_lead_nowhere_now_are_named(node: Node) -> None:
@@ -109,15 +131,24 @@ def test_links_that_were_made_by_hand_and_lead_nowhere_now_are_named(node: Node)
     assert (node.nri / "plugins/05-bridge").is_symlink()
 
 
-def test_folder_that_a_process_runs_from_stays_until_the_next_call(node: Node, start: Start) -> None:
+@pytest.mark.parametrize("engine", ENGINES)
+def test_nothing_is_removed_while_an_engine_runs_what_is_installed(node: Node, engine: str) -> None:
+    node.install()
+    sample, place = ENGINES[engine]
+    node.write(place, (DEPLOY / sample).read_text())
+    assert f"needed    by {node.root}/{place}, which has an engine run nri-runc" in node.refusal()
+
+
+def test_nothing_is_removed_while_a_bridge_runs_and_by_force_all_but_its_folder(node: Node, start: Start) -> None:
     sleeper(node.checkout / "dist/nri/v1bridge")
     folder = node.install()
     process = start(node.root / BRIDGE, "1000")
-    said = node.uninstall("--force")
     kept = f"opt/nri/{folder.name}"
+    running = f"{kept}/v1bridge (process {process.pid}), which the runtime has launched: restart the runtime"
+    assert f"running   {node.root}/{running}\n" in node.refusal()
+    said = node.uninstall("--force")
     assert f"kept      {kept}, which a process runs from; when it has ended, run this again" in said
-    bridge = f"{kept}/v1bridge (process {process.pid})"
-    assert f"running   {bridge}, which the runtime has launched: restart the runtime" in said
+    assert f"running   {running}" in said
     assert {path.name for path in node.nri.iterdir()} == {folder.name}
     assert (folder / "clearcfs").exists()
     process.kill()
@@ -134,8 +165,8 @@ def test_running_bridge_from_outside_is_named_and_another_command_is_not(node: N
     for process in (bridge, check):
         exe = f"/proc/{process.pid}/exe"
         assert wait_until(lambda exe=exe: os.readlink(exe) == str(folder / "nri"), SOON)  # type: ignore[misc]
-    running = [line for line in node.uninstall("--force") if line.startswith("running")]
-    assert running == [f"running   opt/nri/{folder.name}/nri bridge (process {bridge.pid}): stop what runs it"]
+    running = [line for line in node.refusal().splitlines() if line.startswith("running")]
+    assert running == [f"running   {folder}/nri bridge (process {bridge.pid}): stop what runs it"]
 
 
 def test_leftovers_of_killed_scripts_are_removed(node: Node) -> None:
@@ -157,7 +188,4 @@ def test_directory_in_the_place_of_the_link_and_debian_package_are_refused(node:
     else:
         shutil.copytree(node.nri / "bin", node.root / "usr/lib/nri/dist", symlinks=True)
         wrong = "nri is installed as a Debian package; remove that: apt-get remove nri"
-    before = tree(node.root)
-    done = run(node.checkout / "tools/uninstall", node.root, check=False)
-    assert (done.returncode, done.stdout, done.stderr) == (1, "", f"tools/uninstall: {wrong}\n")
-    assert tree(node.root) == before
+    assert node.refusal() == f"tools/uninstall: {wrong}\n"
