@@ -84,18 +84,3 @@ class Node:
 
     def give(self, path: str, cpus: str) -> None:
         self.tree.put(f"{path}/cpuset.cpus", cpus)
-
-
-SCOPES: list[tuple[dict[str, str], dict[str, str], str]] = [
-    # annotations, labels, what is found
-    ({}, {}, ""),
-    ({"KEY": "yes"}, {"KEY/pod": "no"}, "yes"),
-    ({}, {"KEY/pod": "yes", "KEY": "no"}, "yes"),
-    ({"KEY/container.redis": "yes", "KEY/pod": "no", "io.kubernetes.cri.container-name": "redis"}, {}, "yes"),
-]
-"""Where the class of a container is looked for, for any KEY. See tests/unit/skel/test_scopes.py for all rules."""
-
-
-def keyed(values: dict[str, str], key: str) -> dict[str, str]:
-    """An entry of SCOPES for this key."""
-    return {name.replace("KEY", key): value for name, value in values.items()}

