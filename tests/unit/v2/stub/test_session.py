@@ -18,7 +18,6 @@ from nri.v2.mux import ClosedError
 from nri.v2.stub import plugin as plugin_module
 from nri.v2.stub import session as session_module
 from nri.v2.ttrpc import Call, Code, StatusError
-from tests.support.connected import at_work
 from tests.support.runtime import NEW, Runtime
 from tests.support.waiting import TIMEOUT, until
 
@@ -180,17 +179,16 @@ def test_the_end_of_the_connection_waits_for_the_hook_that_is_at_work(connect: C
 
 def test_no_hook_follows_the_end_of_the_connection(connect: Connect) -> None:
     plugin = subscribed("run_pod_sandbox")
-    begun, ended = threading.Event(), threading.Event()
-    seen: list[str] = []
+    begun, seen = threading.Event(), []
 
     def synchronize(pods: Any, containers: Any) -> None:
         begun.set()
-        assert ended.wait(TIMEOUT)
+        until(lambda: session._mux.reason)
 
     plugin.synchronize = synchronize
     plugin.after_synchronize = lambda: seen.append("synchronized")
-    plugin.disconnected = ended.set
-    _, runtime = connect(plugin)
+    plugin.disconnected = lambda: seen.append("disconnected")
+    session, runtime = connect(plugin)
     runtime.configure()
 
     def ask() -> None:
@@ -202,8 +200,8 @@ def test_no_hook_follows_the_end_of_the_connection(connect: Connect) -> None:
     assert begun.wait(TIMEOUT)
     runtime.close()
     asking.join(TIMEOUT)
-    until(lambda: not at_work())
-    assert seen == []
+    until(lambda: session.reason)
+    assert seen == ["disconnected"]
 
 
 def test_mask_follows_the_handlers(connect: Connect) -> None:
