@@ -1,4 +1,4 @@
-"""An ``adjust`` and an array of ``updates`` that have every key."""
+"""An ``adjust`` and an array of ``updates`` with every key; some values are easily taken for missing ones."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ RESOURCES: dict[str, Any] = {
         "reservation": 1 << 20,
         "swap": -1,
         "kernel": 1,
-        "kernelTCP": 1,
-        "swappiness": 60,
+        "kernelTCP": 2,
+        "swappiness": 0,
         "disableOOMKiller": False,
         "useHierarchy": True,
         "checkBeforeUpdate": True,
     },
     "cpu": {
-        "shares": 1024,
+        "shares": 0,
         "quota": -1,
         "burst": 0,
         "period": 100000,
@@ -29,7 +29,7 @@ RESOURCES: dict[str, Any] = {
         "mems": "0",
         "idle": 1,
     },
-    "pids": {"limit": 100},
+    "pids": {"limit": 0},
     "blockIO": {
         "weight": 10,
         "leafWeight": 1000,
@@ -42,8 +42,8 @@ RESOURCES: dict[str, Any] = {
     "network": {"classID": 1048577, "priorities": [{"name": "eth0", "priority": 500}]},
     "rdma": {"mlx5_1": {"hcaHandles": 3, "hcaObjects": 10000}},
     "unified": {"memory.high": "max"},
-    "devices": [{"allow": False}, {"allow": True, "type": "c", "major": 10, "minor": 229, "access": "rw"}],
-    "blockioClass": "slow",
+    "devices": [{"allow": False}, {"allow": True, "type": "c", "major": 10, "minor": 0, "access": "rw"}],
+    "blockioClass": "",
     "rdtClass": "gold",
 }
 ADJUST: dict[str, Any] = {
@@ -77,7 +77,7 @@ ADJUST: dict[str, Any] = {
     },
     "linux": {
         "devices": [
-            {"path": "/dev/fuse", "type": "c", "major": 10, "minor": 229, "fileMode": 438, "uid": 0, "gid": 0},
+            {"path": "/dev/fuse", "type": "c", "major": 10, "minor": 229, "fileMode": 0, "uid": 0, "gid": 5},
             {"path": "/dev/pipe", "type": "p"},
             {"path": "/dev/old", "remove": True},
         ],
@@ -88,7 +88,7 @@ ADJUST: dict[str, Any] = {
         "namespaces": [{"type": "network", "path": "/run/netns/a"}, {"type": "user", "remove": True}],
         "seccomp": {
             "defaultAction": "SCMP_ACT_ERRNO",
-            "defaultErrnoRet": 38,
+            "defaultErrnoRet": 0,
             "architectures": ["SCMP_ARCH_X86_64"],
             "flags": ["SECCOMP_FILTER_FLAG_LOG"],
             "listenerPath": "/run/listener",
@@ -97,18 +97,18 @@ ADJUST: dict[str, Any] = {
                 {
                     "names": ["read"],
                     "action": "SCMP_ACT_ALLOW",
-                    "errnoRet": 1,
-                    "args": [{"index": 0, "value": 1, "valueTwo": 2, "op": "SCMP_CMP_EQ"}],
+                    "errnoRet": 0,
+                    "args": [{"index": 3, "value": 1, "valueTwo": 2, "op": "SCMP_CMP_EQ"}],
                 }
             ],
         },
         "ioPriority": {"class": "IOPRIO_CLASS_BE", "priority": 7},
         "intelRdt": {
-            "closID": "gold",
+            "closID": "",
             "l3CacheSchema": "L3:0=ff",
             "memBwSchema": "MB:0=50",
             "schemata": ["L3:0=f"],
-            "enableMonitoring": True,
+            "enableMonitoring": False,
             "remove": True,
         },
         "netDevices": {"eth1": {"name": "net1"}, "eth2": {}, "eth3": None, "-eth4": None},

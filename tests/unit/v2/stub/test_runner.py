@@ -126,11 +126,11 @@ def test_one_that_was_launched_serves_its_socket_and_ends_with_it(start: Start) 
     assert [str(reason) for reason in reasons] == ["the peer closed the connection"]
 
 
-def test_given_socket_goes_before_that_of_the_environment() -> None:
+def test_given_socket_goes_before_that_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     ours, theirs = socket.socketpair()
-    plugin, environment = Plugin(), {SOCKET_VARIABLE: "999999"}
-    runner = stub.Runner(plugin, name="given", index="10", sock=ours, environment=environment, path="/nowhere")
-    serving = threading.Thread(target=runner.run)
+    plugin = Plugin()
+    monkeypatch.setenv(SOCKET_VARIABLE, "999999")
+    serving = threading.Thread(target=lambda: stub.run(plugin, name="given", index="10", sock=ours, path="/nowhere"))
     serving.start()
     runtime = Runtime(theirs)
     runtime.start()
@@ -140,17 +140,6 @@ def test_given_socket_goes_before_that_of_the_environment() -> None:
     serving.join(TIMEOUT)
     assert not serving.is_alive()
     assert ours.fileno() == -1
-
-
-def test_run_serves_a_given_socket_until_it_is_closed(path: str) -> None:
-    ours, theirs = socket.socketpair()
-    serving = threading.Thread(target=lambda: stub.run(Plugin(), name="given", index="10", path=path, sock=ours))
-    serving.start()
-    runtime = Runtime(theirs)
-    runtime.start()
-    runtime.close()
-    serving.join(TIMEOUT)
-    assert not serving.is_alive()
 
 
 def test_a_given_socket_that_cannot_serve_is_refused_and_stays_open(tmp_path: Path) -> None:
@@ -238,26 +227,6 @@ def test_what_can_never_serve_is_refused_at_once() -> None:
         stub.Runner(stub.V2Plugin(), name="a", index="10", environment={})
     with pytest.raises(stub.IdentityError):
         stub.Runner(Plugin(), executable="plugin", environment={})
-
-
-def test_one_from_outside_connects_again_when_the_runtime_is_back(
-    start: Start, listen: Listen, caplog: pytest.LogCaptureFixture
-) -> None:
-    first = listen()
-    runner, _, reasons = start()
-    runtime = first.accept()
-    runtime.start()
-    until(lambda: len(runner.plugin.synchronizations) == 1)
-    first.close()
-    until(lambda: len(warnings(caplog)) == 1)  # it has looked for it in vain
-    second = listen()
-    runtime = second.accept()
-    runtime.start()
-    assert runtime.registration.plugin_name == "tester"
-    runtime.event(api.Event.RUN_POD_SANDBOX, api.RunPodSandboxRequest(pod={"id": "pod-2"}))
-    assert runner.plugin.pods == ["pod-2"]
-    assert len(runner.plugin.synchronizations) == 2
-    assert reasons == []
 
 
 def test_one_that_finds_no_runtime_says_so_once(

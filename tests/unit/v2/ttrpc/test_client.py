@@ -137,10 +137,11 @@ def test_a_closed_connection_ends_pending_calls_with_its_reason_and_cancels_hand
         call(client, "Hang")
 
 
-def test_a_client_that_was_told_of_the_end_sends_nothing_more() -> None:
-    wire = Wire()
-    client = RPCClient(wire)
-    client.closed(NRIError("over"))
-    with pytest.raises(NRIError, match=r"^over$"):
-        call(client, "Echo", timeout=TIMEOUT)
-    assert wire.sent == []
+def test_a_call_that_cannot_be_sent_is_not_pending() -> None:
+    def fail(data: bytes) -> None:
+        raise NRIError("gone")
+
+    client = RPCClient(Wire(fail))
+    with pytest.raises(NRIError, match=r"^gone$"):
+        call(client, "Echo")
+    assert client._pending == {}

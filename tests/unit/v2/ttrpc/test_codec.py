@@ -34,6 +34,7 @@ def test_messages_are_written_and_read_as_the_table_says_however_they_are_cut() 
     for message, wire in ALL:
         assert codec.encode(message.stream, message.type, message.data, message.flags) == wire
         assert GoReader().messages(trunk.encode(1, wire)) == [(1, message)]
+        assert all(decode([wire[:size]])[1].inside for size in range(1, len(wire)))
     whole = b"".join([wire for _, wire in ALL])
     for data, expected in [*[(wire, [message]) for message, wire in ALL], (whole, [message for message, _ in ALL])]:
         for parts in every_way(data):
@@ -82,21 +83,6 @@ def test_the_model_of_a_go_peer_ends_the_connection_as_the_real_one_does(frames:
         at += size
     with pytest.raises(ConnectionOverError, match=f"^{why}$"):
         GoReader().messages(wire)
-
-
-def test_tail_is_a_message_that_has_begun() -> None:
-    message, wire = ALL[0]
-    for size in range(1, len(wire)):
-        found, decoder = decode([wire + wire[:size]])
-        assert found == [message]
-        assert decoder.inside
-
-
-def test_longest_message_is_read() -> None:
-    data = bytes(MAX_DATA)
-    found, decoder = decode([codec.encode(1, codec.REQUEST, data)])
-    assert found == [MessageFrame(1, codec.REQUEST, 0, data)]
-    assert not decoder.inside
 
 
 @pytest.mark.parametrize("length", [MAX_DATA + 1, 0xFFFFFFFF])
