@@ -134,18 +134,6 @@ def test_field_that_is_set_twice_is_a_conflict_that_names_it_and_both_plugins() 
         assert str(caught.value) == f'plugins "{second}" and "00-p" {words}'
 
 
-def test_other_keys_are_no_conflict_and_a_minus_is_a_part_of_keys_that_cannot_be_removed() -> None:
-    for path in [path for path in SETTABLE if FIELDS[path].kind in (MAP, LIST)]:
-        merger = merged(message(path, 1, key="b"), message(path, 2, key="a"))
-        assert owners(merger, path) == {"a": "10-p", "b": "00-p"}
-        order = ["a", "b"] if FIELDS[path].kind == MAP else ["b", "a"]
-        assert changed_fields(merger.adjustment) == [f"{path} {key}" for key in order]
-        if path not in REMOVABLE:
-            merger = merged(message(path, 1), message(path, 2, key="-key"))
-            assert set(changed_fields(merger.adjustment)) == {f"{path} key", f"{path} -key"}
-            assert owners(merger, path) == {"key": "00-p", "-key": "10-p"}
-
-
 @pytest.mark.parametrize("path", [path for path, rule in FIELDS.items() if rule.kind == ADDED])
 def test_hooks_and_device_rules_of_several_plugins_are_added_up(path: str) -> None:
     *parents, name = path.split(".")
@@ -164,12 +152,6 @@ def test_hooks_and_device_rules_of_several_plugins_are_added_up(path: str) -> No
         assert merger.owners.message.owners["app"].simple[api.Field.OciHooks] == "00-p,10-p"
 
 
-def test_a_plugin_with_hooks_of_several_kinds_owns_them_once() -> None:
-    merger = merged(api.ContainerAdjustment(hooks={"prestart": [{"path": "/a"}], "poststop": [{"path": "/b"}]}))
-    assert owners(merger, "hooks.prestart") == "00-p"
-    assert owners(merged(api.ContainerAdjustment(hooks={})), "hooks.prestart") is None
-
-
 @pytest.mark.parametrize("path", [*MAPS, *LISTS])
 def test_a_plugin_replaces_what_an_earlier_one_has_set_by_removing_it_and_then_owns_it(path: str) -> None:
     merger = merged(message(path, 1), entries(path, "-key", "key"))
@@ -183,14 +165,6 @@ def test_a_plugin_replaces_what_an_earlier_one_has_set_by_removing_it_and_then_o
     assert owners(add(merger, entries(path, "-key", "key"), "30-p"), path) == {"key": "30-p"}
 
 
-@pytest.mark.parametrize("path", MAPS)
-def test_a_removal_alone_leaves_an_earlier_plugins_entry_of_a_map(path: str) -> None:
-    merger = merged(message(path, 1), entries(path, "-key"))
-    assert changed_fields(merger.adjustment) == [f"{path} -key", f"{path} key"]
-    assert owners(merger, path) == {"key": "00-p"}
-    assert shown(merger, path) == ["key"]
-
-
 @pytest.mark.parametrize("path", LISTS)
 def test_a_removal_takes_an_earlier_plugins_entry_out_of_a_list_and_owns_its_key(path: str) -> None:
     merger = merged(message(path, 1), entries(path, "-key"))
@@ -201,25 +175,6 @@ def test_a_removal_takes_an_earlier_plugins_entry_out_of_a_list_and_owns_its_key
         add(merger, message(path, 2), "20-p")
     assert caught.value.plugins == ("10-p", "20-p")
     assert owners(add(merger, message(path, 2), "10-p"), path) == {"key": "10-p"}
-
-
-@pytest.mark.parametrize("path", LISTS)
-def test_a_removal_of_what_no_plugin_has_set_has_no_owner(path: str) -> None:
-    merger = merged(entries(path, "-key"), entries(path, "-key"))
-    assert changed_fields(merger.adjustment) == ([f"{path} -key"] if path == "mounts" else [])
-    assert len(merger.adjustment.mounts) == (2 if path == "mounts" else 0)
-    assert owners(merger, path) == {}
-    assert owners(add(merger, message(path, 1), "20-p"), path) == {"key": "20-p"}
-
-
-@pytest.mark.parametrize(("first", "second"), [("key", "-key"), ("-key", "key"), ("-key", "-key")])
-def test_a_namespace_is_claimed_by_a_removal_as_by_a_value(first: str, second: str) -> None:
-    path = "linux.namespaces"
-    merger = merged(message(path, 1, key=first))
-    assert owners(merger, path) == {"key": "00-p"}
-    assert shown(merger, path) == ([] if first.startswith("-") else ["key"])
-    with pytest.raises(ConflictError):
-        add(merger, message(path, 2, key=second), "10-p")
 
 
 @pytest.mark.parametrize("path", [*MAPS, "mounts"])
@@ -271,35 +226,6 @@ def test_resource_limits_and_huge_pages_are_shown_after_the_containers_own() -> 
     merger = merged(adjustment, container=container)
     assert [each.hard for each in merger.container.rlimits] == [1, 2]
     assert [each.limit for each in merger.container.linux.resources.hugepage_limits] == [1, 2]
-
-
-# Removals of other kinds
-
-
-def test_a_command_line_is_replaced_after_an_empty_first_argument() -> None:
-    merger = merged(api.ContainerAdjustment(args=["a"]), api.ContainerAdjustment(args=["", "b", "c"]))
-    assert list(merger.adjustment.args) == list(merger.container.args) == ["b", "c"]
-    assert owners(merger, "args") == "10-p"
-
-
-def test_an_empty_argument_alone_leaves_no_command_line_and_owns_it() -> None:
-    container = api.Container(id="app", args=["own"])
-    merger = merged(api.ContainerAdjustment(args=["a"]), api.ContainerAdjustment(args=[""]), container=container)
-    assert list(merger.adjustment.args) == list(merger.container.args) == []
-    with pytest.raises(ConflictError):
-        add(merger, api.ContainerAdjustment(args=["b"]), "20-p")
-
-
-def test_rdt_that_is_removed_can_be_set_by_the_same_plugin_only() -> None:
-    first = api.ContainerAdjustment(linux={"rdt": {"clos_id": {"value": "a"}, "enable_monitoring": {"value": True}}})
-    remove = api.ContainerAdjustment(linux={"rdt": {"remove": True}})
-    merger = merged(first, remove)
-    assert merger.adjustment.linux.rdt == api.LinuxRdt(remove=True)
-    third = api.LinuxRdt(clos_id={"value": "b"}, schemata={"value": ["x"]}, enable_monitoring={"value": False})
-    with pytest.raises(ConflictError):
-        add(merger, api.ContainerAdjustment(linux={"rdt": third}), "20-p")
-    add(merger, api.ContainerAdjustment(linux={"rdt": third}), "10-p")
-    assert merger.adjustment.linux.rdt == third
 
 
 # What else counts

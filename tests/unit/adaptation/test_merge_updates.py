@@ -14,7 +14,7 @@ from tests.unit.adaptation.test_merge import SETTABLE, message
 
 RESOURCES = "linux.resources."
 UPDATABLE = [path for path in SETTABLE if path.startswith(RESOURCES) and path != f"{RESOURCES}pids"]
-APP, REQUESTED = {"id": "app"}, {"cpu": {"quota": {"value": 7}}, "unified": {"memory.high": "1"}}
+APP = {"id": "app"}
 
 
 def update(path: str, number: int, id_: str = "other", *, ignore_failure: bool = False) -> api.ContainerUpdate:
@@ -23,10 +23,10 @@ def update(path: str, number: int, id_: str = "other", *, ignore_failure: bool =
     return made
 
 
-def merged(*updates: Any, event: str = "StopContainer", resources: Any = None) -> list[api.ContainerUpdate]:
+def merged(*updates: Any, event: str = "StopContainer") -> list[api.ContainerUpdate]:
     """The updates, each of another plugin, as merged."""
     responses = [(f"{number}0-p", {"update": [as_dict(each)]}) for number, each in enumerate(updates)]
-    return list(merge(event, APP, responses, resources).update)
+    return list(merge(event, APP, responses).update)
 
 
 def as_dict(value: Any) -> Any:
@@ -43,48 +43,6 @@ def test_updates_of_a_container_are_put_together_and_conflict_likewise(event: st
         with pytest.raises(ConflictError) as caught:
             merged(update(path, 1), update(path, 3), event=event)
         assert str(caught.value) == f'plugins "10-p" and "00-p" both tried to set {name} {key}'
-
-
-def test_limits_of_processes_and_device_rules_are_ignored() -> None:
-    one = {"container_id": "other", "linux": {"resources": {"pids": {"limit": 1}, "devices": [{"allow": True}]}}}
-    (found,) = merged(one, one)
-    assert changed_fields(found) == []
-
-
-def test_the_containers_own_update_has_the_request_and_is_the_last_one() -> None:
-    quota = f"{RESOURCES}cpu.quota"
-    updates = merged(
-        update(f"{RESOURCES}cpu.shares", 1, "app"),
-        update(quota, 2, "other"),
-        update(quota, 3, "app"),
-        event="UpdateContainer",
-        resources=REQUESTED,
-    )
-    assert [each.container_id for each in updates] == ["other", "app"]
-    found = updates[1].linux.resources
-    assert (found.cpu.quota.value, found.cpu.shares.value, dict(found.unified)) == (3, 1, {"memory.high": "1"})
-
-
-def test_the_stopped_containers_own_update_is_like_any_other() -> None:
-    quota = f"{RESOURCES}cpu.quota"
-    updates = merged(update(quota, 1, "app"), update(quota, 2, "other"), resources=REQUESTED)
-    assert [each.container_id for each in updates] == ["app", "other"]
-    assert not updates[0].linux.resources.unified
-
-
-def test_a_request_that_no_plugin_changes_is_no_update() -> None:
-    assert merged(event="UpdateContainer", resources=REQUESTED) == []
-
-
-def test_an_ignored_conflict_changes_nothing_but_keeps_what_it_claimed() -> None:
-    second = update(f"{RESOURCES}cpu.quota", 2, ignore_failure=True)
-    second.linux.resources.cpu.shares.value = 5  # claimed before the quota
-    first = update(f"{RESOURCES}cpu.quota", 1)
-    (found,) = merged(first, second)
-    assert changed_fields(found) == changed_fields(first)
-    with pytest.raises(ConflictError) as caught:
-        merged(first, second, update(f"{RESOURCES}cpu.shares", 1))
-    assert caught.value.plugins == ("10-p", "20-p")
 
 
 def test_an_ignored_conflict_within_the_first_update_leaves_an_empty_one() -> None:
@@ -112,20 +70,6 @@ def test_the_container_that_is_being_created_cannot_be_updated_even_if_failure_i
         merged(own, event="CreateContainer")
     assert str(caught.value) == 'plugin "00-p" asked update of "app" during creation'
     assert (caught.value.event, caught.value.plugin) == ("CreateContainer", "00-p")
-
-
-def test_a_requested_limit_of_processes_is_claimed_by_each_update_of_the_container() -> None:
-    requested, shares = {"pids": {"limit": 2}}, update(f"{RESOURCES}cpu.shares", 1, "app")
-    (found,) = merged(shares, event="UpdateContainer", resources=requested)
-    assert found.linux.resources.pids.limit == 2
-    with pytest.raises(ConflictError, match="PidsLimit"):
-        merged(shares, update(f"{RESOURCES}cpu.quota", 1, "app"), event="UpdateContainer", resources=requested)
-
-
-def test_evictions_are_not_passed_on() -> None:
-    found = merge("CreateContainer", APP, [("00-p", {"evict": [{"container_id": "other"}]})])
-    assert isinstance(found, api.CreateContainerResponse)
-    assert not found.evict
 
 
 # Arguments
