@@ -130,7 +130,7 @@ FILES: dict[str, tuple[Callable[[Path], None], str]] = {
         ),
     ),
     "missing interpreter": (
-        script("#! /nowhere/python -I"),
+        script("#! \t/nowhere/python\t-I"),
         "cannot be started: {path}: its interpreter '/nowhere/python' does not exist",
     ),
     "interpreter that cannot be run": (script("#!/"), "cannot be started: {path}: Permission denied"),
@@ -165,8 +165,9 @@ def test_windows_line_ends_of_a_script_that_env_starts_are_reported(host: Host) 
     assert "exit status 127" in reason
     assert "python3" in reason
     assert reason.endswith("; it has Windows line ends (CRLF), expected Unix ones (LF)")
-    script("#!/bin/sh\nexit 127")(host.bin / "noop")
-    assert "Windows" not in failure(host)
+    for text in ("exit 127", 'rm "$0"; exit 127'):
+        script(f"#!/bin/sh\n{text}")(host.bin / "noop")
+        assert "Windows" not in failure(host)
     script("#!/bin/sh -e\r")(host.bin / "noop")  # the shell complains, and ends with another status
     assert "Windows" not in failure(host)
 

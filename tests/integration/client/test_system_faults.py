@@ -8,7 +8,6 @@ from __future__ import annotations
 import errno
 import os
 import re
-import select
 import subprocess
 import sys
 from pathlib import Path
@@ -35,14 +34,12 @@ FAULTS = [
     # the module that sees it, the call, which one, the errno, the error ("" for none: there is another way)
     (invoker, "stat", 0, errno.EIO, r"plugin noop: not run: {bin}/noop cannot be looked at: {error}"),
     (spawn, "pipe2", 0, errno.EMFILE, NOT_STARTED),
-    (spawn, "pipe2", 1, errno.ENFILE, NOT_STARTED),
     (spawn, "pipe2", 2, errno.ENOMEM, NOT_STARTED),
     (spawn, "set_blocking", 1, errno.EIO, NOT_STARTED),
     (spawn, "listdir", 0, errno.EMFILE, NOT_STARTED),
     (spawn, "posix_spawn", 0, errno.EAGAIN, NOT_STARTED),
     (children, "pidfd_open", 0, errno.EMFILE, ""),
     (conversation, "read", 0, errno.EIO, BROKEN_OFF),
-    (conversation, "read", 1, errno.ENOMEM, BROKEN_OFF),
     (conversation, "read", 0, errno.EAGAIN, ""),  # tried again when there is something
     (conversation, "write", 0, errno.ENOSPC, NO_REQUEST),
     (conversation, "write", 0, errno.EAGAIN, ""),
@@ -97,24 +94,6 @@ def test_failing_call_is_an_error_that_names_it(
     assert seen.failed == 1, f"{call} was not called"
     expected = message.format(bin=re.escape(str(host.bin)), error=re.escape(os.strerror(number)))
     assert re.fullmatch(expected, error)
-
-
-@pytest.mark.usefixtures("nothing_is_left")
-def test_process_that_cannot_be_waited_for_is_killed_and_reaped(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Poll:
-        register = unregister = staticmethod(lambda *arguments: None)
-
-        @staticmethod
-        def poll(wait: float) -> None:
-            raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
-
-    class Select:
-        poll = Poll
-        POLLIN, POLLOUT = select.POLLIN, select.POLLOUT
-
-    with monkeypatch.context() as patch:
-        patch.setattr(conversation, "select", Select)
-        assert serve(host) == BROKEN_OFF.format(error="Cannot allocate memory")
 
 
 @pytest.mark.parametrize("nth", [0, 1])

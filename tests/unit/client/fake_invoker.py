@@ -45,7 +45,6 @@ class FakeInvoker(Invoker):
         self.ran: list[str] = []
         self.requests: list[dict[str, Any]] = []
         self.seconds: list[float] = []  # from each run to its deadline
-        self.max_outputs: list[int] = []
         self.lines: list[str] = []  # that each plugin writes to stderr
         self.takes = 0.0  # seconds that each run takes
 
@@ -69,7 +68,6 @@ class FakeInvoker(Invoker):
         self.ran.append(plugin)
         self.requests.append(json.loads(request))
         self.seconds.append(deadline - time.monotonic())
-        self.max_outputs.append(max_output)
         for line in self.lines:
             log(line)
         time.sleep(self.takes)

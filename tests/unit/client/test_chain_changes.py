@@ -105,17 +105,6 @@ def test_host_without_changes_accepts_a_result_that_asks_for_none(empty: dict[st
     assert step.error is None
 
 
-def test_delete_reports_each_conflict() -> None:
-    updates = {"updates": [{"id": "x", "resources": SHARES}]}
-    asked = changes()
-    with pytest.raises(ChainError) as caught:
-        client(answers(a=updates, b=updates, c=updates), "", "", "").invoke(
-            request("delete"), "delete", changes=asked
-        )
-    assert [error.plugin for error in caught.value.errors] == ["b", "c"]
-    assert asked.updates["x"]["resources"] == SHARES
-
-
 def test_create_shows_no_adjustable_parts_and_accepts_no_changes() -> None:
     invoker = answers()
     client(invoker, "").invoke(Task("self", 1, OCI), "create", changes=changes())

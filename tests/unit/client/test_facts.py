@@ -33,13 +33,11 @@ def facts(annotations: dict[str, str], **changes: Any) -> Facts:
 RECORDED: list[tuple[str, str | None, bool, bool, bool]] = [
     # name, namespace, is a sandbox, has labels, has all annotations
     ("containerd-1.6.20-native.container-create", "default", False, True, True),
-    ("containerd-1.6.20-native.pod-create", "default", True, True, True),
     ("containerd-2.1.9-native.pod-create", "default", True, True, True),
     ("bridge/containerd-1.7.24.container-create", "default", False, True, True),
     ("bridge/containerd-2.1.9.pod-create", "default", True, True, True),
     ("kubernetes/v2-systemd-create-container-be-ls", "default", False, True, True),
     ("hook/podman.container-create", None, False, False, True),
-    ("hook/runc.container-delete", None, False, False, True),
 ]
 
 
