@@ -221,15 +221,6 @@ def test_update_in_conflict_whose_failure_is_ignored_is_dropped_alone() -> None:
     take(changes, "c", updates=[{"id": "x", "resources": {"cpu": {"cpus": "2"}}}])
 
 
-def test_same_container_twice_in_one_result_is_a_conflict_only_for_the_same_thing() -> None:
-    changes, update = Changes(NRI), {"id": "x", "resources": CPU}
-    assert "updates[1] of x.linux.resources.cpu.shares: already set by the plugin a" in wrong(
-        changes, "a", updates=[update, update]
-    )
-    take(changes, "a", updates=[update, {"id": "x", "resources": {"cpu": {"mems": "0"}}}])
-    assert changes.updates["x"]["resources"] == {"cpu": {"shares": 2, "mems": "0"}}
-
-
 def test_runtime_that_cannot_update_refuses() -> None:
     assert wrong(Changes(Abilities()), "a", updates=OTHER) == "updates: this host cannot update containers"
     sandbox = Request(state="delete", id="self", sandbox_id="self")

@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from nri.adjust import AdjustError
 from nri.adjust.claims import Claims, is_removal, name_of
@@ -94,8 +92,6 @@ PIPE, NO_PIPE = {"path": "/d", "type": "p"}, {"path": "/d", "remove": True}
         ([{"args": ["a"]}, {"args": [""]}, {"args": ["c"]}], "args: already set by the plugin b"),
         ([devices(PIPE), devices(NO_PIPE)], ""),
         ([devices(PIPE), devices(NO_PIPE, PIPE)], ""),
-        ([rdt(closID="a"), rdt(enableMonitoring=True)], ""),
-        ([rdt(closID="a"), rdt(closID="b")], "linux.intelRdt.closID: already set by the plugin a"),
         ([rdt(closID="a"), rdt(remove=True, closID="b")], ""),
         (
             [rdt(closID="a"), rdt(remove=True), rdt(closID="c")],
@@ -112,22 +108,3 @@ def test_removal_hands_a_thing_over_to_the_plugin_that_removes(
 ) -> None:
     expected = f"adjust.{conflict}; expected one plugin alone to set it" if conflict else ""
     assert claim(*documents) == expected
-
-
-@settings(max_examples=100, deadline=None)
-@given(st.lists(st.sampled_from([SET, REMOVED, BOTH]), max_size=6))
-def test_thing_belongs_to_the_plugin_that_set_it_last_after_removing_it(documents: Any) -> None:
-    claims, owner, has_removed = Claims(), "", False
-    for index, document in enumerate(documents):
-        plugin = str(index)
-        if document is not SET and owner:
-            owner, has_removed = plugin, True
-        refused = document is not REMOVED and bool(owner) and not (owner == plugin and has_removed)
-        try:
-            claims.claim(document, plugin, "adjust")
-        except AdjustError:
-            assert refused
-            return
-        assert not refused
-        if document is not REMOVED:
-            owner, has_removed = plugin, False

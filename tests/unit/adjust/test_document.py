@@ -32,10 +32,7 @@ FULL: dict[str, Any] = {"adjust": ADJUST, "updates": UPDATES}
 DEVICE = {"path": "/dev/x", "type": "c", "major": 1, "minor": 3}
 CORE = {"type": "RLIMIT_CORE", "hard": 1, "soft": 1}
 PAGES = {"pageSize": "2MB", "limit": 1}
-KEYS = "annotations, env, args, mounts, hooks, rlimits, cdiDevices, scheduler, linux"
 BIND = "expected an absolute path without '..' for a bind mount"
-DEVICE_KEYS = "path, type, major, minor, fileMode, uid, gid, remove"
-LETTERS = "letters out of r (read), w (write), m (mknod)"
 NEEDED = "missing, expected it for a device that is not removed"
 
 
@@ -53,7 +50,6 @@ def in_resources(**keys: Any) -> dict[str, Any]:
 WRONG: list[tuple[Any, str]] = [
     ([], ": found an array, expected an object"),
     ({"en": {}}, ".en: unknown key, did you mean env?"),
-    ({"additionalGids": [1]}, f".additionalGids: unknown key, expected one of {KEYS}"),
     ({"annotations": {"a": 1}}, ".annotations.a: found the number 1, expected a string without NUL"),
     ({"annotations": {"": "1"}}, ".annotations: found the key '', expected a string that is not empty"),
     (
@@ -61,8 +57,6 @@ WRONG: list[tuple[Any, str]] = [
         ".annotations.-a: found the string '1', expected null: a key that begins with '-' removes",
     ),
     ({"env": {"A=B": "1"}}, ".env: found the key 'A=B', expected a name without '='"),
-    ({"env": {"A\n": "\x00"}}, ".env['A\\n']: found the string '\\x00', expected a string without NUL"),
-    ({"args": "sh"}, ".args: found the string 'sh', expected an array"),
     ({"args": ["", ""]}, ".args[1]: found the string '' again, expected the command"),
     ({"mounts": {"data": {}}}, ".mounts: found the key 'data', expected an absolute path without '..'"),
     ({"mounts": {"/data/": {}}}, ".mounts: found the key '/data/', expected '/data'"),
@@ -73,28 +67,8 @@ WRONG: list[tuple[Any, str]] = [
         f".mounts./d.source: found the string '../x', {BIND}",
     ),
     ({"mounts": {"/d": {"options": ["bind"]}}}, f".mounts./d.source: found the string '', {BIND}"),
-    (
-        {"hooks": {"prestart": [{"path": "/a", "timeout": 0}]}},
-        ".hooks.prestart[0].timeout: found the number 0, expected an integer of seconds, at least 1",
-    ),
-    (
-        {"rlimits": [CORE | {"type": "NOFILE"}]},
-        ".rlimits[0].type: found the string 'NOFILE', expected a name such as RLIMIT_NOFILE",
-    ),
     ({"rlimits": [CORE, CORE]}, ".rlimits[1].type: found the string 'RLIMIT_CORE' again, expected it once"),
-    (
-        {"rlimits": [CORE | {"hard": -1}]},
-        ".rlimits[0].hard: found the number -1, expected an integer from 0 to 18446744073709551615",
-    ),
-    (
-        {"cdiDevices": ["gpu0"]},
-        ".cdiDevices[0]: found the string 'gpu0', expected a device's full name, VENDOR/CLASS=DEVICE",
-    ),
     ({"cdiDevices": ["a.b/c=d", "a.b/c=d"]}, ".cdiDevices[1]: found the string 'a.b/c=d' again, expected it once"),
-    (
-        {"scheduler": {"policy": "SCHED_RR", "nice": 20}},
-        ".scheduler.nice: found the number 20, expected an integer from -20 to 19",
-    ),
     (in_linux(devices=[{"path": "/dev/x"}]), f".linux.devices[0].type: {NEEDED}"),
     (in_linux(devices=[{"path": "/dev/x", "type": "b", "minor": 1}]), f".linux.devices[0].major: {NEEDED}"),
     (in_linux(devices=[{"path": "/dev/x", "type": "b", "major": 1}]), f".linux.devices[0].minor: {NEEDED}"),
@@ -103,13 +77,7 @@ WRONG: list[tuple[Any, str]] = [
         ".linux.devices[0].path: found the string '/dev//x', expected '/dev/x'",
     ),
     (in_linux(devices=[DEVICE, DEVICE]), ".linux.devices[1].path: found the string '/dev/x' again, expected it once"),
-    (
-        in_linux(devices=[DEVICE | {"access": "r"}]),
-        f".linux.devices[0].access: unknown key, expected one of {DEVICE_KEYS}",
-    ),
-    (in_linux(oomScoreAdj=1001), ".linux.oomScoreAdj: found the number 1001, expected an integer from -1000 to 1000"),
     (in_linux(oomScoreAdj=1.0), ".linux.oomScoreAdj: found the number 1.0, expected an integer"),
-    (in_linux(cgroupsPath=""), ".linux.cgroupsPath: found the string '', expected a path, or SLICE:PREFIX:NAME"),
     (
         in_linux(namespaces=[{"type": "pid", "remove": True}, {"type": "pid"}]),
         ".linux.namespaces[1].type: found the string 'pid' again, expected it once",
@@ -120,16 +88,8 @@ WRONG: list[tuple[Any, str]] = [
         ".linux.resources.unified: found the key '../x', expected the name of a file in the cgroup's directory",
     ),
     (
-        in_resources(hugepageLimits=[PAGES | {"pageSize": "2M"}]),
-        ".linux.resources.hugepageLimits[0].pageSize: found the string '2M', expected a size such as 2MB or 1GB",
-    ),
-    (
         in_resources(hugepageLimits=[PAGES, PAGES]),
         ".linux.resources.hugepageLimits[1].pageSize: found the string '2MB' again, expected it once",
-    ),
-    (
-        in_resources(devices=[{"allow": True, "access": "rx"}]),
-        f".linux.resources.devices[0].access: found the string 'rx', expected {LETTERS}",
     ),
 ]
 
@@ -146,7 +106,6 @@ def test_wrong_adjust_is_refused_with_its_place(adjust: Any, message: str) -> No
     [
         (None, "updates: found null, expected an array of updates"),
         ([{"resources": {}}], "updates[0].id: missing, expected a container's id"),
-        ([{"id": "a"}], "updates[0].resources: missing, expected an object"),
         ([{"id": "", "resources": {}}], "updates[0].id: found the string '', expected a container's id"),
         (
             [{"id": "a", "resources": {"hugepageLimits": [PAGES, PAGES]}}],
