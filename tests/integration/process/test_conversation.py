@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -180,12 +179,6 @@ def test_exit_status_and_signal_are_failures_although_the_result_has_no_error(ho
     run = Run(host, ["stderr", "one\ntwo\n"], ["answer"], ["exit", 3])
     assert run.failure == f"plugin noop: exit status 3, {although}; the end of its stderr: one | two"
     assert Run(host, ["answer"], ["crash", "SIGSEGV"]).failure == f"plugin noop: ended by signal 11, {although}"
-
-
-def test_error_of_the_result_is_escaped(host: Host) -> None:
-    assert Run(host, ["error", "a\x1b[2J\nb"]).failure == "plugin noop: a\\x1b[2J\\nb"
-    run = Run(host, ["stderr", "panic: oh no\n"], ["write", "{\x1b[2J"], ["exit", 2])
-    assert re.search(r": \{\\x1b\[2J; exit status 2; the end of its stderr: panic: oh no$", run.failure)
 
 
 def test_line_is_logged_when_it_arrives(host: Host) -> None:

@@ -17,7 +17,7 @@ from nri.client import ChainError
 from nri.process import children
 from nri.process.conversation import launch
 from tests.support.host import Host, plugin, request
-from tests.support.processes import all_reaped, has_zombie, is_running, kill, open_fds
+from tests.support.processes import all_reaped, has_zombie, is_running, kill
 from tests.support.waiting import SOON, wait_until
 
 if TYPE_CHECKING:
@@ -230,22 +230,3 @@ def test_process_that_ends_late_is_reaped_when_the_next_is_started(monkeypatch: 
     launch("/bin/true", ["true"], b"", soon(), log=ignore)
     assert not has_zombie()
     assert children.started == before
-
-
-def test_no_fault_leaves_a_descriptor_a_process_or_a_zombie(host: Host) -> None:
-    faults: list[list[list[Any]]] = [
-        [],
-        [["error", "no"]],
-        [["crash", "SIGSEGV"]],
-        [["nothing"]],
-        [["write", "<html>"]],
-        [["hang"]],
-        [["flood", 1]],
-        [["stderr", "x\n", 100_000]],
-        [["close", 0], ["close", 1], ["close", 2], ["exit", 0]],
-    ]
-    before = open_fds()
-    assert len(steps(host, *faults, timeout=0.3)) == len(faults)
-    assert open_fds() == before
-    assert all_reaped()
-    assert wait_until(lambda: not host.processes())

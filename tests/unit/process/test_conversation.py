@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import select
-import threading
 import time
 from typing import TYPE_CHECKING
 
@@ -32,7 +31,6 @@ class Peer:
         for fd in pipes:
             os.close(fd)
         self.fds: list[int] = []
-        self.logged: list[str] = []
 
     def close(self) -> None:
         while self.fds:
@@ -47,7 +45,7 @@ class Peer:
         self,
         data: bytes = b"",
         *,
-        log: Callable[[str], None] | None = None,
+        log: Callable[[str], None] = lambda _line: None,
         asked: Asked | None = None,
         meanwhile: tuple[float, Callable[[], None]] | None = None,
     ) -> Conversation:
@@ -57,8 +55,8 @@ class Peer:
         pipes = [stdin[1], stdout[0], stderr[0]]
         for fd in pipes:
             os.set_blocking(fd, False)
-        lines = Lines(LIMIT, log or self.logged.append)
-        return Conversation(asked or Asked(self.pid), pipes, data, lines, LIMIT, meanwhile=meanwhile)
+        asked = asked or Asked(self.pid)
+        return Conversation(asked, pipes, data, Lines(LIMIT, log), LIMIT, meanwhile=meanwhile)
 
 
 @pytest.fixture
@@ -76,43 +74,12 @@ def soon() -> float:
     return time.monotonic() + SOON
 
 
-def test_stdin_is_closed_after_the_data(peer: Peer) -> None:
-    talk = peer.talk(b"request")
-    os.write(peer.fds[1], b"result")
-    os.write(peer.fds[2], b"one\ntwo")
-    stdin = os.dup(peer.fds[0])
-    peer.exit()
-    output = talk.run(soon())
-    assert os.read(stdin, 100) == b"request"
-    assert os.read(stdin, 100) == b""
-    os.close(stdin)
-    assert (output.stdout, output.stderr, output.stopped, output.status) == (b"result", "one | two", "", -9)
-    assert peer.logged == ["one", "two"]
-
-
-def test_process_may_close_its_stdin_unread(peer: Peer) -> None:
-    talk = peer.talk(b"request")
-    os.close(peer.fds.pop(0))
-    os.write(peer.fds[0], b"result")
-    peer.exit()
-    assert talk.run(soon()).stdout == b"result"
-
-
 def test_process_is_killed_at_the_deadline_and_its_output_is_kept(peer: Peer) -> None:
     talk = peer.talk()
     os.write(peer.fds[1], b"half")
     output = talk.run(time.monotonic() + 0.05)
     assert (output.stdout, output.stopped, output.status) == (b"half", "deadline", -9)
     assert not is_running(peer.pid)
-
-
-@pytest.mark.parametrize(("size", "stopped"), [(LIMIT, ""), (LIMIT + 1, "output")])
-def test_more_output_than_the_limit_ends_the_exchange(peer: Peer, size: int, stopped: str) -> None:
-    talk = peer.talk()
-    os.write(peer.fds[1], bytes(size))
-    if not stopped:
-        peer.exit()
-    assert talk.run(soon()).stopped == stopped
 
 
 class Staying(Asked):
@@ -173,24 +140,6 @@ def test_process_that_closes_its_control_is_waited_for(peer: Peer, staying: Stay
     os.close(null)
     output = talk.run(soon())
     assert (output.stdout, output.status) == (b"result", -9)
-
-
-def test_more_data_than_a_pipe_holds_is_written_while_it_is_read(peer: Peer) -> None:
-    data = bytes(1 << 20)
-    received: list[int] = []
-
-    def read_all() -> None:
-        stdin = peer.fds[0]
-        while sum(received) < len(data):
-            received.append(len(os.read(stdin, 65536)))
-        peer.exit()
-
-    talk = peer.talk(data)
-    reader = threading.Thread(target=read_all)
-    reader.start()
-    assert talk.run(soon()).stdout == b""
-    reader.join()
-    assert sum(received) == len(data)
 
 
 def test_function_is_called_once_when_nothing_happens(peer: Peer) -> None:

@@ -30,15 +30,6 @@ def test_lines_are_logged_however_they_are_cut(data: bytes, logged: list[str], t
         assert (found, lines.tail()) == (logged, tail)
 
 
-def test_line_is_logged_when_it_is_complete() -> None:
-    found: list[str] = []
-    lines = Lines(10_000, found.append)
-    lines.feed(b"one\ntw")
-    assert found == ["one"]
-    lines.feed(b"o\n")
-    assert found == ["one", "two"]
-
-
 def test_long_line_is_cut() -> None:
     found: list[str] = []
     lines = Lines(1_000_000, found.append)

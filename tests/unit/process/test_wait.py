@@ -27,7 +27,7 @@ def shell(text: str) -> int:
 
 
 @pytest.fixture(params=["pidfd", "no pidfd"], autouse=True)
-def kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+def kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """A kernel with or without pidfds."""
 
     def pidfd_open(_pid: int) -> int:
@@ -35,7 +35,6 @@ def kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
 
     if request.param == "no pidfd":
         monkeypatch.setattr(os, "pidfd_open", pidfd_open)
-    return str(request.param)
 
 
 @pytest.fixture(autouse=True)
@@ -44,14 +43,6 @@ def nothing_left() -> Iterator[None]:
     yield
     children.reap_late()
     assert children.started == before
-
-
-def test_pidfd_is_none_where_the_kernel_has_none(kernel: str) -> None:
-    pidfd = children.pidfd_or_none(os.getpid())
-    assert (pidfd is None) == (kernel == "no pidfd")
-    if pidfd is not None:
-        assert not children.ends(pidfd, 0)
-        os.close(pidfd)
 
 
 def test_exited_process_can_be_reaped_at_any_time() -> None:
