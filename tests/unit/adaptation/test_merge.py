@@ -134,22 +134,17 @@ def test_field_that_is_set_twice_is_a_conflict_that_names_it_and_both_plugins() 
         assert str(caught.value) == f'plugins "{second}" and "00-p" {words}'
 
 
-@pytest.mark.parametrize("path", [path for path, rule in FIELDS.items() if rule.kind == ADDED])
-def test_hooks_and_device_rules_of_several_plugins_are_added_up(path: str) -> None:
-    *parents, name = path.split(".")
-    one = api.ContainerAdjustment()
-    target: Any = one
-    for part in parents:
-        target = getattr(target, part)
-    getattr(target, name).add()
+def test_hooks_and_device_rules_of_several_plugins_are_added_up() -> None:
+    kinds = [field.name for field in api.Hooks.DESCRIPTOR.fields]
+    one = api.ContainerAdjustment(hooks={kind: [{"path": f"/{kind}"}] for kind in kinds})
+    one.linux.resources.devices.add(allow=True)
     merger = merged(one, one)
     for found in (merger.adjustment, merger.container):
-        at: Any = found
-        for part in parents:
-            at = getattr(at, part)
-        assert len(getattr(at, name)) == 2
-    if parents == ["hooks"]:
-        assert merger.owners.message.owners["app"].simple[api.Field.OciHooks] == "00-p,10-p"
+        assert [each.path for kind in kinds for each in getattr(found.hooks, kind)] == [
+            f"/{kind}" for kind in kinds for _ in "12"
+        ]
+        assert len(found.linux.resources.devices) == 2
+    assert owners(merger, "hooks.prestart") == "00-p,10-p"
 
 
 @pytest.mark.parametrize("path", [*MAPS, *LISTS])

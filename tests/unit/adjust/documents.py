@@ -41,7 +41,7 @@ RESOURCES: dict[str, Any] = {
     "hugepageLimits": [{"pageSize": "2MB", "limit": 0}, {"pageSize": "1GB", "limit": 2**64 - 1}],
     "network": {"classID": 1048577, "priorities": [{"name": "eth0", "priority": 500}]},
     "rdma": {"mlx5_1": {"hcaHandles": 3, "hcaObjects": 10000}},
-    "unified": {"memory.high": "max"},
+    "unified": {"cpu.idle": "1", "memory.high": "max"},
     "devices": [{"allow": False}, {"allow": True, "type": "c", "major": 10, "minor": 0, "access": "rw"}],
     "blockioClass": "",
     "rdtClass": "gold",

@@ -3,14 +3,14 @@
 import json
 from typing import Any
 
-import pytest
-
 from nri.testing import recorded, recordings
 from nri.v2 import api
 from nri.v2.api import convert
+from tests.unit.adjust.documents import RESOURCES
+from tests.unit.v2.api.test_from_oci import MESSAGE
 
 GOLDEN = recordings("*adapter*")
-SHARES = {"shares": {"value": 512}, "quota": {"value": 50000}, "period": {"value": 100000}}
+NOT_NRIS = ("checkBeforeUpdate", "burst", "idle")
 
 
 def spec(name: str) -> Any:
@@ -39,74 +39,23 @@ def test_resources_and_namespaces_come_out_as_in_the_adapters_requests() -> None
         assert convert.namespaces_to_paths(pod.namespaces) == namespaces
 
 
-EVERYTHING: tuple[dict[str, Any], str] = (
-    {
-        "memory": {
-            "limit": {"value": 1 << 30},
-            "reservation": {"value": 1 << 29},
-            "swap": {"value": -1},
-            "kernel": {"value": 1},
-            "kernel_tcp": {"value": 2},
-            "swappiness": {"value": 60},
-            "disable_oom_killer": {"value": True},
-            "use_hierarchy": {"value": True},
-        },
-        "cpu": SHARES
-        | {
-            "realtime_runtime": {"value": 950000},
-            "realtime_period": {"value": 1000000},
-            "cpus": "0-3,8",
-            "mems": "0",
-        },
-        "hugepage_limits": [{"page_size": "2MB", "limit": 1 << 21}, {"page_size": "1GB", "limit": 0}],
-        "blockio_class": {"value": "slow"},
-        "rdt_class": {"value": "gold"},
-        "unified": {"memory.high": "1", "cpu.idle": "1"},
-        "devices": [
-            {"allow": False, "access": "rwm"},
-            {"allow": True, "type": "c", "major": {"value": 1}, "minor": {"value": 3}, "access": "rw"},
-        ],
-        "pids": {"limit": 100},
-    },
-    (
-        '{"devices": [{"allow": false, "access": "rwm"},'
-        ' {"allow": true, "type": "c", "major": 1, "minor": 3, "access": "rw"}],'
-        ' "memory": {"limit": 1073741824, "reservation": 536870912, "swap": -1, "kernel": 1, "kernelTCP": 2,'
-        ' "swappiness": 60, "disableOOMKiller": true, "useHierarchy": true},'
-        ' "cpu": {"shares": 512, "quota": 50000, "period": 100000, "realtimeRuntime": 950000,'
-        ' "realtimePeriod": 1000000,'
-        ' "cpus": "0-3,8", "mems": "0"},'
-        ' "pids": {"limit": 100},'
-        ' "hugepageLimits": [{"pageSize": "2MB", "limit": 2097152}, {"pageSize": "1GB", "limit": 0}],'
-        ' "unified": {"cpu.idle": "1", "memory.high": "1"}}'
-    ),
-)
-ZERO = {"value": 0}
-TABLE = {
-    "everything": EVERYTHING,
-    "zero is set": (
-        {"memory": {"limit": ZERO, "disable_oom_killer": {}}, "cpu": {"quota": ZERO, "shares": {}}},
-        '{"memory": {"limit": 0, "disableOOMKiller": false}, "cpu": {"shares": 0, "quota": 0}}',
-    ),
-    "pids": ({"pids": {}}, '{"memory": {}, "cpu": {}, "pids": {"limit": 0}}'),
-    "pids without a limit": ({"pids": {"limit": -1}}, '{"memory": {}, "cpu": {}, "pids": {}}'),
-    "a device rule for all": ({"devices": [{}]}, '{"devices": [{"allow": false}], "memory": {}, "cpu": {}}'),
-    "a device rule for number 0": (
-        {"devices": [{"allow": True, "type": "b", "major": ZERO, "minor": ZERO}]},
-        '{"devices": [{"allow": true, "type": "b", "major": 0, "minor": 0}], "memory": {}, "cpu": {}}',
-    ),
-}
+EVERYTHING = api.LinuxResources(**MESSAGE["linux"]["resources"])
 
 
-@pytest.mark.parametrize(("message", "oci"), TABLE.values(), ids=TABLE)
-def test_resources_come_out_as_go_writes_them(message: Any, oci: Any) -> None:
-    assert json.dumps(convert.resources_to_oci(api.LinuxResources(**message))) == oci
-
-
-def test_the_case_of_everything_has_every_field() -> None:
-    everything = api.LinuxResources(**EVERYTHING[0])
-    for message in (everything, everything.memory, everything.cpu, everything.devices[1], everything.pids):
+def test_everything_comes_out_in_gos_order_zeros_too() -> None:
+    for message in (EVERYTHING, EVERYTHING.memory, EVERYTHING.cpu, EVERYTHING.devices[1]):
         assert {field.name for field, _ in message.ListFields()} == set(message.DESCRIPTOR.fields_by_name)
+    memory, cpu = (
+        {key: item for key, item in RESOURCES[part].items() if key not in NOT_NRIS} for part in ("memory", "cpu")
+    )
+    oci = {"devices": RESOURCES["devices"], "memory": memory, "cpu": cpu}
+    oci |= {key: RESOURCES[key] for key in ("pids", "hugepageLimits", "unified")}
+    assert json.dumps(convert.resources_to_oci(EVERYTHING)) == json.dumps(oci)
+
+
+def test_pids_without_a_limit_are_an_empty_object() -> None:
+    oci = convert.resources_to_oci(api.LinuxResources(pids={"limit": -1}))
+    assert oci == {"memory": {}, "cpu": {}, "pids": {}}
 
 
 def test_reading_what_is_absent_does_not_make_it_present() -> None:

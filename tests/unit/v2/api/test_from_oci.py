@@ -74,7 +74,7 @@ MESSAGE: dict[str, Any] = {
             "hugepage_limits": [{"page_size": "2MB", "limit": 0}, {"page_size": "1GB", "limit": 2**64 - 1}],
             "blockio_class": {},
             "rdt_class": {"value": "gold"},
-            "unified": {"memory.high": "max"},
+            "unified": {"cpu.idle": "1", "memory.high": "max"},
             "devices": [{}, {"allow": True, "type": "c", "major": {"value": 10}, "minor": {}, "access": "rw"}],
             "pids": {},
         },

@@ -4,7 +4,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,37 @@ from nri.v2.frames import encode
 from nri.v2.mux import ClosedError, Job, Mux, Receiver, inherited_socket
 from tests.support.connected import Recorder, running
 from tests.support.waiting import TIMEOUT, until
-from tests.unit.v2.mux.receivers import Asking, Broken, Pair
+
+Pair = tuple[socket.socket, socket.socket]
+
+
+@pytest.fixture
+def pair() -> Iterator[Pair]:
+    """The two ends of a connection."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        yield ours, theirs
+
+
+class Asking(Recorder):
+    """A receiver that returns a job for each byte: the one that ``jobs`` has for it; and that may have work due."""
+
+    def __init__(self, jobs: dict[bytes, Job]) -> None:
+        super().__init__()
+        self.jobs = jobs
+        self.when: float | None = None
+        self.expired = 0
+
+    def receive(self, data: bytes) -> Sequence[Job]:
+        super().receive(data)
+        return [self.jobs[bytes([byte])] for byte in data]
+
+    def due(self) -> float | None:
+        return self.when
+
+    def expire(self) -> None:
+        if self.when is not None and self.when <= time.monotonic():
+            self.when, self.expired = None, self.expired + 1
 
 
 def attached(sock: socket.socket, receiver: Receiver) -> Mux:
@@ -164,29 +194,21 @@ def test_what_can_wait_is_done_once_when_it_is_quiet_in_the_event_thread(pair: P
     assert done == ["test-reader"]
 
 
-def test_what_can_wait_does_not_wait_for_ever(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("within", "ends"), [(0.0, False), (TIMEOUT, True)])
+def test_what_can_wait_waits_neither_for_ever_nor_beyond_the_end_of_the_connection(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch, within: float, ends: bool
+) -> None:
     monkeypatch.setattr(mux, "QUIET", TIMEOUT)
-    monkeypatch.setattr(mux, "QUIET_WITHIN", 0.0)
+    monkeypatch.setattr(mux, "QUIET_WITHIN", within)
     done: list[bool] = []
     ours = Mux(pair[1])
     channel = ours.open(1)
     channel.attach(Asking({b"a": lambda: channel.later(lambda: done.append(True))}))
     with running(ours):
         peer(pair, b"a")
+        if ends:
+            pair[0].close()
         until(lambda: done == [True])
-
-
-def test_what_waits_when_the_connection_ends_is_done(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mux, "QUIET", TIMEOUT)
-    monkeypatch.setattr(mux, "QUIET_WITHIN", TIMEOUT)
-    done: list[bool] = []
-    ours = Mux(pair[1])
-    channel = ours.open(1)
-    channel.attach(Asking({b"a": lambda: channel.later(lambda: done.append(True))}))
-    peer(pair, b"a")
-    pair[0].close()
-    ours.run()
-    assert done == [True]
 
 
 # the end
@@ -303,6 +325,10 @@ def test_a_peer_that_went_away_without_reading_is_reported(pair: Pair) -> None:
 
 
 def test_receiver_that_fails_closes_the_connection(pair: Pair, caplog: pytest.LogCaptureFixture) -> None:
+    class Broken(Recorder):
+        def receive(self, data: bytes) -> None:
+            raise RuntimeError("a bug")
+
     receiver = Broken()
     end = attached(pair[1], receiver)
     peer(pair, b"x")

@@ -1,4 +1,4 @@
-"""A client against a server that is written by hand."""
+"""A client, and answers that are made by hand."""
 
 import socket
 import threading
@@ -8,9 +8,8 @@ import pytest
 
 from nri.errors import NRIError
 from nri.v2.api import PodSandbox
-from nri.v2.mux import Mux, Receiver
+from nri.v2.mux import Mux
 from nri.v2.ttrpc import MAX_DATA, Call, RPCClient, RPCServer, StatusError, codec
-from nri.v2.ttrpc.codec import MessageFrame
 from nri.v2.ttrpc.ttrpc_pb2 import Response
 from tests.support.connected import Wire, call, methods, running
 from tests.support.waiting import TIMEOUT, until
@@ -18,89 +17,61 @@ from tests.support.waiting import TIMEOUT, until
 Reply = Callable[..., None]
 
 
-def client_by_hand() -> tuple[RPCClient, Mux, Mux]:
-    ours, theirs = socket.socketpair()
-    mux, other = Mux(ours), Mux(theirs)
-    return RPCClient(mux.open(1)), mux, other
+def client_of(act: Callable[[int, Reply], None]) -> RPCClient:
+    """A client of a function, which is called with the number of each request and with a way to answer."""
+
+    def answer(stream: int, data: bytes, kind: int = codec.RESPONSE) -> None:
+        wire.receiver.receive(codec.encode(stream, kind, data))
+
+    def send(data: bytes) -> None:
+        (message,) = codec.MessageDecoder().feed(data)
+        act(message.stream, answer)
+
+    wire = Wire(send)
+    return RPCClient(wire)
 
 
-class Answering(Receiver):
-    """A server written by hand: what it gets is cut into messages, each is given to ``act`` with a way to answer."""
-
-    def __init__(self, mux: Mux, act: Callable[[MessageFrame, Reply], None]) -> None:
-        self._decoder, self._act = codec.MessageDecoder(), act
-        channel = mux.open(1)
-        channel.attach(self)
-        self.raw = channel.send
-
-    def receive(self, data: bytes) -> None:
-        for message in self._decoder.feed(data):
-            assert isinstance(message, MessageFrame)
-            self._act(message, self.answer)
-
-    def answer(
-        self, stream: int, payload: bytes = b"", kind: int = codec.RESPONSE, code: int = 0, message: str = ""
-    ) -> None:
-        response = Response(payload=payload)
-        if code:
-            response.status.code, response.status.message = code, message
-        self.raw(codec.encode(stream, kind, response.SerializeToString()))
+def response(name: str) -> bytes:
+    return Response(payload=PodSandbox(name=name).SerializeToString()).SerializeToString()
 
 
 def test_a_client_gives_up_by_itself_and_drops_the_answer_that_comes_late() -> None:
-    client, mux, other = client_by_hand()
     streams = []
 
-    def act(message: MessageFrame, answer: Reply) -> None:
-        streams.append(message.stream)
+    def act(stream: int, answer: Reply) -> None:
+        streams.append(stream)
         if len(streams) == 2:
-            answer(streams[0], PodSandbox(name="late").SerializeToString())
+            answer(streams[0], response("late"))
             answer(streams[0], b"\xff")
             answer(999, b"\xff")
             answer(streams[1], b"", kind=codec.DATA)
-            answer(streams[1], PodSandbox(name="mine").SerializeToString())
+            answer(streams[1], response("mine"))
 
-    Answering(other, act)
-    with running(mux, other):
-        with pytest.raises(StatusError, match=r"^DEADLINE_EXCEEDED: Echo: no answer within 0\.05 s$"):
-            call(client, "Echo", timeout=0.05)
-        assert call(client, "Echo", timeout=TIMEOUT).name == "mine"
+    client = client_of(act)
+    with pytest.raises(StatusError, match=r"^DEADLINE_EXCEEDED: Echo: no answer within 0\.05 s$"):
+        call(client, "Echo", timeout=0.05)
+    assert call(client, "Echo", timeout=TIMEOUT).name == "mine"
     assert streams == [1, 3]
 
 
-@pytest.mark.raw
 @pytest.mark.parametrize(
-    ("answer", "why"),
+    ("data", "why"),
     [
-        (codec.encode(1, codec.RESPONSE, b"\xff"), "^INTERNAL: the answer is not a ttrpc.Response$"),
+        (b"\xff", "^INTERNAL: the answer is not a ttrpc.Response$"),
         (
-            codec.encode(1, codec.RESPONSE, Response(payload=b"\xff").SerializeToString()),
+            Response(payload=b"\xff").SerializeToString(),
             "^INTERNAL: the answer to Echo is not a nri.pkg.api.v1alpha1.PodSandbox$",
         ),
-        (
-            codec.HEADER.pack(MAX_DATA + 1, 1, codec.RESPONSE, 0) + bytes(MAX_DATA + 1),
-            "^RESOURCE_EXHAUSTED: an answer of 4194305 bytes, at most 4194304 are taken$",
-        ),
-        (
-            codec.encode(1, codec.RESPONSE, Response(status={"code": 77, "message": "odd"}).SerializeToString()),
-            "^code 77: odd$",
-        ),
+        (bytes(MAX_DATA + 1), "^RESOURCE_EXHAUSTED: an answer of 4194305 bytes, at most 4194304 are taken$"),
+        (Response(status={"code": 77, "message": "odd"}).SerializeToString(), "^code 77: odd$"),
     ],
+    ids=["no response", "no pod", "too long", "a status"],
 )
-def test_an_answer_that_is_none_is_an_error_of_its_call_and_the_connection_lives_on(answer: bytes, why: str) -> None:
-    client, mux, other = client_by_hand()
-
-    def act(message: MessageFrame, reply: Reply) -> None:
-        if message.stream == 1:
-            server.raw(answer)
-        else:
-            reply(message.stream)
-
-    server = Answering(other, act)
-    with running(mux, other):
-        with pytest.raises(StatusError, match=why):
-            call(client, "Echo")
-        assert call(client, "Echo") == PodSandbox()
+def test_an_answer_that_is_none_is_an_error_of_its_call_and_the_next_is_answered(data: bytes, why: str) -> None:
+    client = client_of(lambda stream, answer: answer(stream, data if stream == 1 else response("next")))
+    with pytest.raises(StatusError, match=why):
+        call(client, "Echo")
+    assert call(client, "Echo").name == "next"
 
 
 def test_a_closed_connection_ends_pending_calls_with_its_reason_and_cancels_handlers() -> None:
@@ -112,7 +83,8 @@ def test_a_closed_connection_ends_pending_calls_with_its_reason_and_cancels_hand
         told.set()
         return request
 
-    client, mux, other = client_by_hand()
+    mux, other = map(Mux, socket.socketpair())
+    client = RPCClient(mux.open(1))
     RPCServer(other.open(1), methods(Hang=hang))
     errors = []
 
@@ -138,10 +110,10 @@ def test_a_closed_connection_ends_pending_calls_with_its_reason_and_cancels_hand
 
 
 def test_a_call_that_cannot_be_sent_is_not_pending() -> None:
-    def fail(data: bytes) -> None:
+    def fail(stream: int, answer: Reply) -> None:
         raise NRIError("gone")
 
-    client = RPCClient(Wire(fail))
+    client = client_of(fail)
     with pytest.raises(NRIError, match=r"^gone$"):
         call(client, "Echo")
     assert client._pending == {}
