@@ -131,8 +131,10 @@ def test_host_without_abilities_applies_nothing() -> None:
         (
             RUNC,
             "cdiDevices",
-            "the OCI runtime specification does not have it; "
-            "expected a runtime with NRI 0.7 or newer, which applies it",
+            (
+                "the OCI runtime specification does not have it; expected a runtime with NRI 0.7 or newer, "
+                "which applies it"
+            ),
         ),
     ],
 )
