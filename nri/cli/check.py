@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from typing import Any
 
@@ -12,7 +13,7 @@ from nri.cli import options, output
 from nri.client import Invoker, PluginError
 from nri.client.resident import is_built_with_skel, try_resident
 from nri.client.unstartable import NOT_RUN, WINDOWS, explain, has_windows_ends
-from nri.config import Fault, when_notes
+from nri.config import Fault
 from nri.config.entries import PluginEntry
 from nri.config.loading import unread
 from nri.config.plugin_conf import check_conf, fault_at, openness_note
@@ -22,6 +23,7 @@ from nri.errors import NRIError, escape
 from nri.places import DEFAULT_CONF_DIR
 from nri.process.conversation import Output, launch
 from nri.types import DecodeError, gojson
+from nri.types.table_explained import path_text
 from nri.types.v1 import State
 
 ANSWER_WITHIN = 10.0
@@ -61,6 +63,40 @@ _NO_REQUEST = (
 )
 
 
+_OF_PODS = ("labels", "annotations")
+_UNKNOWN_TO_HOOKS = {"labels": "labels", "runtimeHandler": "runtime handlers"}
+_REGULAR_EXPRESSION = re.compile(r"\.\*|^\^|\$$|\\|\[.*\]|\(.*\)")
+
+
+def notes_on_condition(plugin: PluginEntry, containerds_file: str) -> list[str]:
+    """Return notes on an entry's ``when``: what is allowed, and probably not what is meant.
+
+    :param containerds_file: the file that containerd reads itself.
+    """
+    when = {} if plugin.when is None else plugin.when.value
+    found = []
+    if when and plugin.source == containerds_file:
+        found.append(
+            ": containerd runs the plugins of this file itself, for all containers (1.6) or all sandboxes (2.x)"
+        )
+    rules = [((of, key), rule) for of in _OF_PODS for key, rule in when.get(of, {}).items()]
+    for path, rule in rules:
+        place, given = f".{path_text(path)}: ", rule.get("pattern", [])
+        if rule.get("present") is False and rule.keys() > {"present"}:
+            found.append(f"{place}never met: what is not present has no value")
+        for pattern in [given] if isinstance(given, str) else given:
+            if _REGULAR_EXPRESSION.search(pattern):
+                what = f"{gojson.shorten(repr(pattern))} looks like a regular expression"
+                found.append(f"{place}{what}; only * is special in a pattern")
+    if when and when.keys() <= {*_OF_PODS, "sandbox"} and (asked := [key for key in when if key in _OF_PODS]):
+        means = "so the author of a pod decides whether the plugin runs"
+        found.append(f": depends on {' and '.join(asked)} alone, {means}")
+    if unknown := [what for key, what in _UNKNOWN_TO_HOOKS.items() if key in when]:
+        names = " and ".join(unknown)
+        found.append(f": nri hook and nri-runc do not know {names}; what is not known keeps no plugin away")
+    return [f"{plugin.source or '(no file)'}: plugins[{plugin.source_index}].when{note}" for note in found]
+
+
 class Checked:
     """One entry of the configuration with its faults, which must be fixed, and notes for the operator."""
 
@@ -69,7 +105,7 @@ class Checked:
         self.binary: str | None = None
         self.version: str | None = None
         self.conf = "not checked"
-        self.notes = when_notes.notes(plugin, containerds_file)
+        self.notes = notes_on_condition(plugin, containerds_file)
         if plugin.failure_policy == "ignore":
             self.notes.append(
                 f"{plugin.type} has the failurePolicy ignore: a container runs without it if it fails or takes too "

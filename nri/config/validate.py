@@ -7,7 +7,7 @@ made from the table (``tools/schemas``). Beyond the schema, no object may give a
 from __future__ import annotations
 
 from nri.config.entries import FAILURE_POLICIES, MAX_TIMEOUT, MAX_TYPE_LENGTH, TYPE_PATTERN, is_type_name
-from nri.config.when_rules import WHEN
+from nri.config.when import WHEN
 from nri.types import gojson
 from nri.types.table import ANYTHING, FLAG, SCHEMA_KEY, Key, Table, array, number, text, words
 from nri.types.v1 import STATES, VERSION
