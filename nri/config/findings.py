@@ -84,13 +84,13 @@ def _allowed(error: Error) -> Iterator[Finding]:
 def _unknown_keys(error: Error) -> Iterator[Finding]:
     known = list(error.schema.get("properties", {}))
     patterns = list(error.schema.get("patternProperties", {}))
-    expected = ", ".join([*map(_json, known), *map(_matching, patterns)])
+    expected = ", ".join([*known, *map(_matching, patterns)])
     path = tuple(error.absolute_path)
     for key in error.instance:
         if key in known or any(re.search(pattern, key) for pattern in patterns):
             continue
         if (near := nearest(key, known)) is not None:
-            yield Finding((*path, key), f"unknown key, did you mean {_json(near)}?", True, (*path, near))
+            yield Finding((*path, key), f"unknown key, did you mean {near}?", True, (*path, near))
         else:
             yield Finding((*path, key), f"unknown key{', expected one of ' if expected else ''}{expected}", True)
 

@@ -85,7 +85,4 @@ def test_a_plugins_bad_configuration_is_named_in_the_error_of_the_pod(containerd
     with pytest.raises(grpc.RpcError) as refused:
         cri.run_pod("web")
 
-    assert (
-        "plugin: clearcfs: conf: found the key 'clases', expected one of classes, pod, allow, key"
-        in refused.value.details()
-    )
+    assert "plugin: clearcfs: conf.clases: unknown key, did you mean classes?" in refused.value.details()

@@ -191,7 +191,7 @@ def test_a_broken_option_refuses_containers_and_lets_them_be_removed(
 
     with pytest.raises(grpc.RpcError) as refused:
         cri.run_pod("other")
-    assert "found the key 'deadlin', expected one of runtime, confDir" in refused.value.details()
+    assert "deadlin: unknown key, did you mean deadline?" in refused.value.details()
 
     cri.stop(container)
     cri.remove(container)

@@ -80,7 +80,7 @@ def test_two_upgrades_and_then_a_broken_file_and_every_pod_has_its_plugins(insta
     assert installed.start_pod() == 3
     (installed.root / "resource.d/20.conf").write_text('{"version": "0.1",\n "plugins": [{"tpye": "noted"}]}')
     assert installed.start_pod() == 4
-    assert installed.says('resource.d/20.conf:2:15: plugins[0].tpye: unknown key, did you mean "type"?')
+    assert installed.says("resource.d/20.conf:2:15: plugins[0].tpye: unknown key, did you mean type?")
     assert installed.start_pod() == 5
     assert installed.runtime.plugins == ["10-v1bridge"]
 

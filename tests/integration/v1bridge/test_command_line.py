@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         (None, "settings.json: cannot be read: No such file or directory; expected the bridge options"),
         (b"{", "settings.json: bridge options: they are not JSON: "),
         (b"\xff{}", "settings.json: is not UTF-8: "),
-        (b'{"logLevl": 1, "a\\nb": 2}', "unknown key 'logLevl', did you mean \"logLevel\"?; unknown key 'a\\nb', "),
+        (b'{"logLevl": 1, "a\\nb": 2}', r"logLevl: unknown key, did you mean logLevel?; ['a\nb']: unknown key, "),
     ],
     ids=range(4),
 )

@@ -109,7 +109,7 @@ def test_settings_that_are_wrong_are_said_and_it_serves_all_the_same(host: Host,
     said = "error bridge options: failurePolicy: found the string 'maybe', expected one of fail, ignore"
     assert wait_until(lambda: f"{said}; the default is used instead\n" in bridge.log)
     assert wait_until(
-        lambda: "unknown key 'logLevl', did you mean \"logLevel\"?; the default is used instead" in bridge.log
+        lambda: "logLevl: unknown key, did you mean logLevel?; the default is used instead" in bridge.log
     )
 
 

@@ -40,7 +40,7 @@ SCHEMA = {
         ([], ["conf: found an array, expected an object"]),
         ({}, ["conf.cpus: missing, expected CPU list"]),
         (None, ["conf.cpus: missing, expected CPU list"]),
-        ({"cpu": "0"}, ['conf.cpu: unknown key, did you mean "cpus"?']),
+        ({"cpu": "0"}, ['conf.cpu: unknown key, did you mean cpus?']),
         ({"cpus": "a"}, ["conf.cpus: found the string 'a', expected CPU list"]),
         ({"cpus": 1}, ["conf.cpus: found the number 1, expected a string (CPU list)"]),
         ({"cpus": "1", "mode": "x"}, ["conf.mode: found the string 'x', expected one of \"soft\", \"hard\""]),
@@ -109,7 +109,7 @@ def test_faults_have_their_places_in_the_file_after_all_files_were_merged(tmp_pa
     assert [str(fault) for fault in check_conf(plugins[2], SCHEMA)] == [
         f"{file}:3:11: plugins[1].conf.cpus: missing, expected CPU list",
         f"{file}:3:21: plugins[1].conf.share: found the number 2, expected a number less than 1",
-        f'{file}:4:4: plugins[1].conf.modes: unknown key, did you mean "mode"?',
+        f"{file}:4:4: plugins[1].conf.modes: unknown key, did you mean mode?",
     ]
     assert [str(fault) for fault in check_conf(plugins[1], SCHEMA)] == [
         f"{file}:1:32: plugins[0].conf.cpus: missing, expected CPU list"
