@@ -51,6 +51,7 @@ class Configuration:
         self._lock = threading.Lock()
         self._snapshot: tuple[object, ...] | None = None
         self._files: Files = {}
+        self._place = ""  # where the directory of these is, at the end of all links
         self._current = ConfigList()
         self._is_known = False
         self._rejected: ConfigError | None = None
@@ -106,7 +107,7 @@ class Configuration:
         with self._lock:
             thread, rejected = self._explaining, self._rejected
             if self._unexplained and rejected is not None and (thread is None or not thread.is_alive()):
-                self._unexplained, about = False, (rejected, self._names())
+                self._unexplained, about = False, (rejected, self._names() if self._is_known else "")
                 thread = threading.Thread(target=self._explain, args=about, name="explain", daemon=True)
                 try:
                     thread.start()
@@ -160,8 +161,11 @@ class Configuration:
     def _is_part(self, found: Files) -> bool:
         """Return whether files in use are missing, and nothing else has changed.
 
-        The single file is read only if there is no other; it does not replace files that are missing.
+        The single file is read only if there is no other; it does not replace files that are missing. A link that
+        leads to another directory, as after ``nri apply``, has changed in one step.
         """
+        if os.path.isdir(self._conf_dir) and os.path.realpath(self._conf_dir) != self._place:
+            return False
         others = [path for path in found if path in self._files or path != self._conf_file]
         return self._files.keys() > {*others} and all(self._files.get(path) == found[path] for path in others)
 
@@ -179,6 +183,7 @@ class Configuration:
         self._rejected = self._rejected_since = None
         self._unexplained, self._faults = False, []
         self._files, self._current, self._is_known = files, read, True
+        self._place = os.path.realpath(self._conf_dir)
         if is_news:
             self._hash = read.content_hash()
             log.info("configuration: %s", self._names(), extra={"fields": {"hash": self._hash}})
@@ -224,8 +229,9 @@ class Configuration:
 
 
 def _log_faults(error: ConfigError, kept: str) -> None:
+    used = f"still using the last valid one ({kept})" if kept else "there has been no valid one, so no plugin runs"
     for fault in error.faults:
-        log.error("invalid configuration; still using the last valid one (%s): %s", kept, fault)
+        log.error("invalid configuration; %s: %s", used, fault)
 
 
 def _is_recent(changed: int) -> bool:

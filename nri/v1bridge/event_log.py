@@ -153,7 +153,7 @@ def late_line(name: str, request: Request, error: str, *, is_final: bool = True)
         what = f"late create failed: {'it runs without its plugins' if is_final else 'trying again'}"
         log.error(what, extra=_about(name, request, error=shorten(error, MAX_TEXT)))
     else:
-        log.info("late: it started while no bridge was connected", extra=_about(name, request))
+        log.info("late: it has had no create", extra=_about(name, request))
 
 
 def _about(name: str, request: Request, **fields: Any) -> dict[str, Any]:

@@ -61,6 +61,7 @@ class LateCreates:
     def put(self, pods: Iterable[Sequence[Missed]]) -> None:
         """Queue sandboxes and containers, by pod; :meth:`start` begins with them."""
         with self._lock:
+            self._queue = self._left(self._queue)
             for pod in pods:
                 self._queue.append(pod)
                 self._pending.update([(each.request.id, each) for each in pod])

@@ -30,6 +30,7 @@ from nri.v1bridge import missed
 from nri.v1bridge.configuration import Configuration
 from nri.v1bridge.event_log import EventLog
 from nri.v1bridge.late import LateCreates
+from nri.v1bridge.missed import Missed
 from nri.v1bridge.record import Record
 from nri.v2.ttrpc import Code, StatusError
 
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from nri.types.v1 import Request
     from nri.v1bridge.event_log import EventLines
     from nri.v1bridge.ledger import Ledger
-    from nri.v1bridge.missed import Found, Missed
+    from nri.v1bridge.missed import Found
     from nri.v1bridge.options import BridgeOptions
     from nri.v2 import api
     from nri.v2.ttrpc import Call
@@ -53,6 +54,9 @@ MARGIN = 0.1
 
 MAX_ERROR = 4096
 """Bytes of an error, in one line, that the runtime shows to the pod's owner; a plugin may write a megabyte."""
+
+AGAIN_AFTER = 1.0
+"""Seconds between two looks for a first valid configuration."""
 
 REFUSABLE = (State.SETUP, State.CREATE, State.RESIZE)
 """States whose events an error refuses: if the runtime abandons one, nothing comes of it, and its chain ends.
@@ -91,7 +95,7 @@ class Served:
         self._late = LateCreates(self._run_late, self._record)
         self._found: Found | None = None  # by the synchronization, before the late creates begin
         self._unproven: dict[str, list[Missed]] = {}
-        self._is_ending = False
+        self._is_ending = self._is_awaiting = False  # a valid configuration, for what has started without one
         self._runtime_runs_pods, self._refuses_starts = False, True
         self._in_progress: tuple[str, Call] | None = None  # the name of the pod or container, and the event
 
@@ -171,7 +175,14 @@ class Served:
         if self._found is not found:
             return  # the connection has ended
         self._found = None
-        means, level = "running create for them", logging.WARNING
+        self._serve_waiting(found.counted() if found.missed else "")
+
+    def _serve_waiting(self, who: str) -> None:
+        """Begin with the late creates that wait, if the plugins are to run for them.
+
+        :param who: those that wait, for the log; "" for none.
+        """
+        means, level, is_known = "running create for them", logging.WARNING, True
         client = self.client()
         has_plugins = client.config.plugins
         if not self.options.late_create:
@@ -181,9 +192,8 @@ class Served:
                     why = 'it started without the bridge ("lateCreate": false)'
                     self._record.runs_without(each.name, each.request, why)
         elif not self.configuration.is_known:
-            means = "no plugin runs for them without a valid configuration; the next synchronization finds them again"
-            level = logging.ERROR
-            self._take_missed()
+            means, level = "no plugin runs for them before there is a valid configuration", logging.ERROR
+            is_known = False
         elif not has_plugins:
             means, level = "no plugin is configured for them", logging.INFO
             for each in self._take_missed():
@@ -191,9 +201,28 @@ class Served:
         else:
             for each in self._late.waiting():
                 self._note_missed_setup(each.request, each.name, self._missed_setup(each.request, client))
-        if found.missed:
-            log.log(level, "late: %s started while no bridge was connected; %s", found.counted(), means)
-        self._late.start()
+        if who:
+            log.log(level, "late: %s have had no create; %s", who, means)
+        if is_known:
+            self._late.start()
+        else:
+            self._await_configuration()
+
+    def _await_configuration(self) -> None:
+        """List what runs without a valid configuration, and serve it as soon as there is one."""
+        for each in self._late.waiting():
+            self._record.runs_without(each.name, each.request, "there was no valid configuration when it started")
+        with self._lock:
+            is_begun, self._is_awaiting = self._is_awaiting, True
+        if not is_begun and in_background(self._until_known, "configuration"):
+            self._is_awaiting = False  # no thread is left; the next one that starts tries again
+
+    def _until_known(self) -> None:
+        while not self.configuration.is_known and not self._is_ending:
+            time.sleep(AGAIN_AFTER)
+            self.client()
+        self._is_awaiting = False
+        self._serve_waiting("those that started without a valid configuration" if self._late.waiting() else "")
 
     def _take_missed(self) -> Sequence[Missed]:
         """Withdraw all late creates; return those that wait."""
@@ -306,10 +335,14 @@ class Served:
 
     def _create(self, request: Request, name: str, deadline: float | None, call: Call) -> None:
         self._late.begin(request.id)
+        was_known = self.configuration.is_known
         try:
-            self._until_abandoned(request, name, deadline, call)
-            if self.configuration.is_known:
+            steps = self._until_abandoned(request, name, deadline, call)
+            if was_known or steps:
                 self._record.add(request.id)
+            else:
+                self._late.put([[Missed(request.replace(late=True), name)]])
+                self._await_configuration()
         finally:
             self._late.end(request.id)
 
@@ -349,6 +382,7 @@ class Served:
     def _run_late(self, each: Missed) -> None:
         try:
             self._chain(each.request, each.name, None)
+            self._record.has_run(each.request, ())
         finally:
             self._tidy()
 

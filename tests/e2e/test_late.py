@@ -96,7 +96,7 @@ def test_what_starts_while_the_bridge_is_away_is_served_late_and_never_twice(
             again.stop_pod(served)
 
     text = log(containerd)
-    assert text.count("started while no bridge was connected; running create for them") == 1
+    assert text.count("have had no create; running create for them") == 1
     assert f"answered state=create container=default/missed/app id={app[:12]} late=true ms=" in text
     assert steps()[: len(expected)] == expected
     ends = [(state, id_) for state, id_, _ in steps()[len(expected) :]]

@@ -83,11 +83,9 @@ def test_what_started_meanwhile_is_served_late_and_once(host: Host, bridge: Brid
     assert wait_until(lambda: bridge.node.steps == [("create", "6efd"), ("create", "1f92")])
     assert [request["late"] for request in bridge.node.kept] == [True, True]
     assert wait_until(lambda: "late: create succeeded for 2, failed for 0, in " in bridge.log)
-    began = "late: 1 sandbox and 1 container started while no bridge was connected; running create for them"
+    began = "late: 1 sandbox and 1 container have had no create; running create for them"
     assert f"warning {began}\n" in bridge.log
-    line = (
-        "info late: it started while no bridge was connected state=create container=default/web/app id=1f92 late=true"
-    )
+    line = "info late: it has had no create state=create container=default/web/app id=1f92 late=true"
     assert f"{line}\n" in bridge.log
     answered = "info answered state=create container=default/web/app id=1f92 late=true ms="
     assert wait_until(lambda: f"{answered}" in bridge.log)
@@ -98,7 +96,7 @@ def test_what_started_meanwhile_is_served_late_and_once(host: Host, bridge: Brid
     stop_pod(runtime)
     assert bridge.node.steps[2:] == [("delete", "1f92"), ("delete", "6efd")]
     assert "late" not in bridge.node.kept[-1]
-    assert bridge.log.count("started while no bridge was connected; running create") == 1
+    assert bridge.log.count("have had no create; running create") == 1
 
 
 def test_what_was_served_is_not_served_again_after_the_bridge_was_killed(host: Host, bridge: BridgeProcess) -> None:
@@ -316,7 +314,7 @@ def test_switched_off_it_runs_nothing_and_says_how_many(host: Host, bridge: Brid
     assert wait_until(
         lambda: (
             (
-                "warning late: 1 sandbox and 1 container started while no bridge was connected; "
+                "warning late: 1 sandbox and 1 container have had no create; "
                 'no plugin runs for them ("lateCreate": false)\n'
             )
             in bridge.log
@@ -330,7 +328,7 @@ def test_switched_off_it_runs_nothing_and_says_how_many(host: Host, bridge: Brid
 def test_without_plugins_everything_counts_as_served(host: Host, bridge: BridgeProcess) -> None:
     bridge.outside()
     runtime = connected(bridge, pod(), containers=[running()])
-    said = "late: 1 sandbox and 1 container started while no bridge was connected; no plugin is configured for them"
+    said = "late: 1 sandbox and 1 container have had no create; no plugin is configured for them"
     assert wait_until(lambda: f"info {said}\n" in bridge.log)
     host.configure(bridge.node.keeper())
     runtime.close()
@@ -338,20 +336,37 @@ def test_without_plugins_everything_counts_as_served(host: Host, bridge: BridgeP
     assert bridge.node.steps == [("create", "1f92")]
 
 
-def test_without_a_valid_configuration_nothing_counts_as_served(host: Host, bridge: BridgeProcess) -> None:
+def test_what_starts_without_a_valid_configuration_is_listed_and_served_when_there_is_one(
+    host: Host, bridge: BridgeProcess
+) -> None:
     host.configure_text("{")
     bridge.outside()
     runtime = connected(bridge, pod(), containers=[running()])
-    said = "no plugin runs for them without a valid configuration; the next synchronization finds them again"
-    assert wait_until(lambda: f"connected; {said}\n" in bridge.log)
+    assert wait_until(lambda: "; no plugin runs for them before there is a valid configuration\n" in bridge.log)
     runtime.event(
         api.Event.START_CONTAINER, api.StartContainerRequest(pod=pod(), container=container(id="c2", name="two"))
     )
+    path = str(host.root / "v1bridge.sock")
+    assert wait_until(lambda: [each["id"] for each in status(path)["withoutPlugins"]] == ["6efd", "1f92", "c2"])
+    assert bridge.node.steps == []
     host.configure(bridge.node.keeper())
-    runtime.close()
-    connected(bridge, pod(), containers=[running(), running(id="c2", name="two")])
-    assert wait_until(lambda: "late: create succeeded for 3," in bridge.log)
-    assert bridge.node.steps == [("create", "6efd"), ("create", "1f92"), ("create", "c2")]
+    assert wait_until(lambda: len(bridge.node.steps) == 3)
+    assert sorted(bridge.node.steps) == [("create", "1f92"), ("create", "6efd"), ("create", "c2")]
+    assert wait_until(lambda: status(path)["withoutPlugins"] == [])
+
+
+def test_what_has_ended_before_there_is_a_valid_configuration_is_not_served(
+    host: Host, bridge: BridgeProcess
+) -> None:
+    host.configure_text("{")
+    bridge.outside()
+    runtime = connected(bridge, pod())
+    start_container(runtime)
+    stop_container(runtime)
+    host.configure(bridge.node.keeper())
+    assert wait_until(lambda: ("create", "6efd") in bridge.node.steps)
+    stop_pod(runtime)
+    assert bridge.node.steps == [("create", "6efd"), ("delete", "6efd")]
 
 
 def test_a_sandbox_without_a_process_is_served_when_a_container_in_it_starts(

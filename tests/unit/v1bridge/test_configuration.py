@@ -296,6 +296,19 @@ def test_a_directory_that_is_moved_aside_counts_until_the_new_one_is_there(node:
     assert node.logged() == ["configuration: b"]
 
 
+def test_a_link_that_leads_to_another_directory_counts_at_once_also_with_fewer_files(node: Node) -> None:
+    node.directory.rmdir()
+    for name, files in (("one", ("10", "20")), ("two", ("10",))):
+        (node.root / name).mkdir()
+        for file in files:
+            (node.root / name / f"{file}.conf").write_text(text(f"a{file}"))
+    node.directory.symlink_to("one")
+    assert node.plugins == ["a10", "a20"]
+    (node.root / "link").symlink_to("two")
+    (node.root / "link").rename(node.directory)
+    assert node.plugins == ["a10"]
+
+
 def test_a_file_that_comes_back_as_it_was_is_no_news(node: Node) -> None:
     node.start("a")
     (node.directory / "10.conf").rename(node.root / "aside")

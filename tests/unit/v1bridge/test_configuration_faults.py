@@ -24,7 +24,7 @@ def test_a_first_configuration_that_is_invalid_runs_no_plugin_and_is_logged_once
     node.spoil(content='{"version": "0.1", "plugins": [}')
     assert [node.plugins, node.plugins, node.plugins] == [[], [], []]
     (line,) = node.logged()
-    start = "invalid configuration; still using the last valid one (no plugins): "
+    start = "invalid configuration; there has been no valid one, so no plugin runs: "
     assert line.startswith(f"{start}{node.directory}/10.conf:1:32: ")
     node.start("a")
 

@@ -19,7 +19,7 @@ def unit(cri: Cri) -> Iterator[None]:
 
 
 def _late() -> int:
-    return node.log().count("it started while no bridge was connected")
+    return node.log().count("it has had no create")
 
 
 def _synchronized() -> int:
