@@ -84,7 +84,7 @@ def test_an_adjustment_or_an_error_of_a_v2_plugin_of_any_length_takes_effect(
             pod = cri.run_pod(f"adjusted-{size}", annotations={"size": str(size)})
             container = create(cri, pod)
             cri.start(container)
-            (config,) = containerd.enclosure.root.glob(f"**/io.containerd.runtime.v2.task/**/{container}/config.json")
+            (config,) = containerd.enclosure.root.glob(f"*/io.containerd.runtime.v2.task/*/{container}/config.json")
             assert json.loads(config.read_text())["annotations"]["large"] == "x" * size
 
 

@@ -18,7 +18,7 @@ FIELDS = (
 def as_click_reads(words: list[str]) -> dict[str, Any] | None:
     """The values that click hands over; None for a usage error."""
     try:
-        values = command.make_context("hook", list(words)).params
+        values = command.make_context("hook", list(words), help_option_names=["-h", "--help"]).params
     except click.UsageError:
         return None
     unchecked = values.pop("no_check_owner")

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def nri_logger(monkeypatch: pytest.MonkeyPatch) -> Iterator[logging.Logger]:
+def nri_logger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[logging.Logger]:
     """The parent of all ``nri`` loggers, restored afterwards."""
+    monkeypatch.setattr(bridge_log, "DIRECTORY", str(tmp_path / "var/log/nri"))
     logger = logging.getLogger("nri")
     before = logger.handlers[:], logger.level, logger.propagate
     monkeypatch.setattr(bridge_log, "_log", bridge_log.Log())
