@@ -77,7 +77,14 @@ _STATUS = {
         "state": "connected",
         "options": {},
     },
-    "runtime": {"name": "containerd", "version": "v2", "nri": "0.8", "since": 1, "connections": 2},
+    "runtime": {
+        "name": "containerd",
+        "version": "v2",
+        "nri": "0.8",
+        "since": 1,
+        "synchronized": False,
+        "connections": 2,
+    },
     "configuration": {
         "files": ["/a"],
         "hash": "abc",

@@ -20,6 +20,7 @@ import click
 from nri import config
 from nri.cli import options
 from nri.cli.check import Checked
+from nri.config.loading import unread
 from nri.errors import NRIError, escape
 
 ATTEMPTS = 5
@@ -60,13 +61,15 @@ def _apply(host: options.Host, directory: str, conf_dir: str, sets: str) -> None
         new = tempfile.mkdtemp(dir=sets)
         try:
             names = _copied(directory, new)
+            for note in unread(directory, is_standard=False):
+                click.echo(escape(f"note: {note}"), err=True)
             if not names:
                 raise NRIError(f'{directory} has no *.conf; for no plugins, write one with "plugins": []')
             if current and _is_same(new, conf_dir, names):
                 shutil.rmtree(new)
                 click.echo(escape(f"in use already: {' '.join(names)}"))
                 return
-            content = _check(host, new, conf_dir)
+            content = _check(host, new, directory)
             _exchange(new, conf_dir, sets)
         except BaseException:
             shutil.rmtree(new)
@@ -140,10 +143,10 @@ def _copy(source: str, new: str, names: list[str]) -> None:
             os.close(fd)
 
 
-def _check(host: options.Host, new: str, conf_dir: str) -> str:
+def _check(host: options.Host, new: str, directory: str) -> str:
     """Return the hash of the new configuration.
 
-    :raises NRIError: all its faults, in files as they will be named.
+    :raises NRIError: all its faults, in the files of the directory that it was copied from.
     """
     new_host = host._replace(conf_dir=new, conf_file=os.path.join(new, "none"))
     try:
@@ -155,7 +158,8 @@ def _check(host: options.Host, new: str, conf_dir: str) -> str:
     except config.ConfigError as error:
         faults = [*error.faults]
     if faults:
-        raise NRIError("\n".join([str(fault) for fault in faults]).replace(f"{new}/", f"{conf_dir}/"))
+        listed = "\n".join([str(fault) for fault in faults]).replace(f"{new}/", f"{directory}/")
+        raise NRIError(f"{listed}\nnothing has changed")
     return loaded.content_hash()
 
 

@@ -55,6 +55,8 @@ def _runtime(runtime: dict[str, Any], state: str, now: float) -> Iterator[str]:
     yield f"{runtime['name']} {runtime['version'] or ''}".rstrip() + f", NRI {runtime['nri'] or 'unknown'}"
     begun = since(runtime["since"], now)
     yield f"connected since {begun}" if state == CONNECTED else f"NOT CONNECTED; the last time since {begun}"
+    if not runtime["synchronized"]:
+        yield "not synchronized: what started before this bridge is not known"
     if runtime["connections"] > 1:
         yield f"{runtime['connections']} connections since the bridge started"
 

@@ -32,6 +32,7 @@ from nri.process import watchdog
 from nri.runtime.options import load as load_runtime_options
 from nri.status import AskError, NoBridgeError, judge, status
 from nri.status.client import UNUSABLE, unusable
+from nri.status.judging import CONNECTED
 from nri.types.gojson import shorten
 from nri.v1bridge.log import IDENTIFIER
 from nri.v1bridge.options import BridgeOptions
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 
 SERVICE = "nri-v1bridge.service"
 WANTED = f"/etc/systemd/system/multi-user.target.wants/{SERVICE}"
+INSTALLED = "/opt/nri/lib/nri"
 OUTSIDE_OPTIONS = "/etc/nri/v1bridge.json"
 """The options that the systemd unit of this project names."""
 
@@ -213,7 +215,8 @@ class _Examination:
         root, options = self.node.root, self._options
         directory, file = root + options.conf_dir, root + options.conf_file
         for note in unread(directory, is_standard=options.conf_dir == BridgeOptions().conf_dir):
-            self._add(NOTE, "unread", note.replace(root, "") if root else note, f"move it to {options.conf_dir}")
+            mend = "give it a name that ends in .conf" if "does not end" in note else f"move it to {options.conf_dir}"
+            self._add(NOTE, "unread", note.replace(root, "") if root else note, mend)
         try:
             files = load_files(directory, file, check_owner=False)  # files() judges owners
             alone = {file: files[file]} if file in files else load_files("", file, check_owner=False)
@@ -348,21 +351,37 @@ class _Examination:
         if (bridge["version"], bridge["commit"] or "") != (__version__, __commit__):
             text = f"it is v1bridge {bridge['version']} (commit {bridge['commit'] or 'unknown'}), and this is nri"
             self._add(NOTE, "old-bridge", f"{text} {build.describe()}: it was not restarted since", self._restart())
+        elif self._is_replaced(bridge["pid"]):
+            text = f"process {bridge['pid']} runs an executable that was replaced: it was not restarted since"
+            self._add(NOTE, "old-bridge", text, self._restart())
         is_known = {each.code for each in self.found if each.level == FAULT} & {"invalid", "plugin", "not-roots"}
         for fault in judge(document).faults:
             text = without_values(_OF_PLUGIN.sub(": its last run failed", fault))
             if is_known:
                 self._add(NOTE, "degraded", text)
-            elif bridge["state"] != "connected":
+            elif bridge["state"] != CONNECTED:
                 self._add(FAULT, "not-connected", f"process {bridge['pid']}: {text}", "the log has the reason")
             else:
                 self._add(FAULT, "degraded", text, "nri status; nri status --pod NAMESPACE/NAME shows its error")
-        late, lost = document["lateCreates"], document["log"]["lost"]
-        if late["failed"]:
-            text = f"{late['failed']} late creates failed: these containers run without their plugins"
-            self._add(NOTE, "late", text, "start them anew")
+        if bridge["state"] == CONNECTED and not document["runtime"]["synchronized"]:
+            text = "the runtime has not said what exists: what started before this bridge may run without its plugins"
+            self._add(NOTE, "not-synchronized", text, "start these containers anew")
+        without, lost = {each["id"] for each in document["withoutPlugins"]}, document["log"]["lost"]
+        if without:
+            text = f"{len(without)} pods and containers run without their plugins, or without one of them"
+            self._add(NOTE, "without", text, "nri status names them; start them anew")
         if lost:
             self._add(NOTE, "lost", f"the log has lost {lost} lines")
+
+    def _is_replaced(self, pid: int) -> bool:
+        """Return whether a bridge of /opt/nri runs another file than the one that would be started now."""
+        running, installed = (
+            self.node.root + path for path in (f"/proc/{pid}/exe", next(iter(self._launched), INSTALLED))
+        )
+        try:
+            return os.readlink(running).startswith("/opt/nri/") and not os.path.samefile(running, installed)
+        except OSError:
+            return False
 
     def _without_bridge(self, why: str) -> None:
         launching = [engine for engine in self._engines if engine.serves and engine.pid and engine.nri]

@@ -71,6 +71,8 @@ def judge(document: dict[str, Any]) -> Verdict:
         reasons.append(f"the configuration is not valid, {used}{': ' + faults[0] + others if faults else ''}")
     for plugin in document["plugins"]:
         reasons += _of_plugin(plugin)
+    if document["record"]["fault"] is not None:
+        reasons.append(document["record"]["fault"])
     if reasons:
         return Verdict(DEGRADED, reasons)
     runtime, count = document["runtime"], len(document["plugins"])

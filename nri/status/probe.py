@@ -47,7 +47,7 @@ def probe(path: str, *, is_alive: bool) -> Verdict:
         hangs = why_it_hangs(document)
         return Verdict(DEGRADED, [hangs]) if hangs else Verdict(WELL, ["the bridge answers"])
     except client.NoBridgeError as error:
-        return Verdict(WELL if is_alive else NO_BRIDGE, [str(error)])
+        return Verdict(WELL, [f"no bridge, so none hangs: {error}"]) if is_alive else Verdict(NO_BRIDGE, [str(error)])
     except client.AskError as error:
         return Verdict(NO_BRIDGE, [str(error)])
     except client.UNUSABLE as error:

@@ -66,6 +66,7 @@ class Bridge(stub.V2Plugin):
         self._status = Status(self._served, self._ledger)
         self._status_socket = StatusSocket(self._status.answer)
         self._pods = requests.Pods()
+        self._is_told = True  # what exists, or the log has that it is not
         self._abilities = requests.BridgeAbilities("this runtime", (0, 2))
 
     def configure(self, config: str, runtime: RuntimeInfo) -> None:
@@ -78,6 +79,7 @@ class Bridge(stub.V2Plugin):
         runs_pods = runtime.name == "containerd" and major is not None and int(major[1]) >= 2
         self._abilities = requests.abilities(runtime)
         self._status.configured(runtime)
+        self._is_told = False
         log.info("serving %s %s", escape(runtime.name), escape(runtime.version))
         if self._launched:
             self.announce(CONNECTED)
@@ -91,6 +93,8 @@ class Bridge(stub.V2Plugin):
     ) -> Sequence[api.ContainerUpdate] | None:
         """Remember the existing pods, and find those that started while no bridge was connected."""
         self._pods.replace(pods)
+        self._is_told = True
+        self._status.synchronized()
         log.info("synchronized: %d pods, %d containers", len(pods), len(containers))
         self._served.configuration.explain()
         self._served.synchronize(pods, containers)
@@ -175,7 +179,10 @@ class Bridge(stub.V2Plugin):
         return self._served.wait_until_idle(timeout)
 
     def answered(self, call: Call) -> None:
-        """Count the event."""
+        """Count the event. Say once that the runtime has not said what exists."""
+        if not self._is_told:
+            self._is_told = True
+            log.warning("not synchronized: what started before this bridge is not known, and gets no late create")
         self._ledger.answered(call)
 
     def open_status(self) -> None:

@@ -1,9 +1,9 @@
 """The bridge's log: one writer thread behind a bounded queue. What its lines say is in :mod:`nri.v1bridge.event_log`.
 
 A line goes to the first of the sinks that takes it: the file of ``logFile``; then, for a bridge that a runtime
-launched, whose stderr is discarded, syslog at ``/dev/log`` (where journald listens as well), a file that keeps its
-own size, and stderr. Any other bridge logs to stderr, or to syslog if its stderr is the journal: there each line has
-its priority.
+launched, syslog at ``/dev/log`` (where journald listens as well), a file that keeps its own size, and stderr, unless
+that is /dev/null, as runtimes have it. Any other bridge logs to stderr, or to syslog if its stderr is the journal:
+there each line has its priority.
 
 A line is text or JSON; each text stays within its field, each record in its line. A record has its fields in
 ``fields``. One of them can be ``plugins``: a list of the plugins of an event, each an object with ``plugin``,
@@ -161,7 +161,7 @@ class Log(logging.Handler):
                 if self._write(used, _complaint(text)):
                     self._reported = lost
             if not self._write(used, record):
-                self._lose("; ".join([f"{sink.name}: {sink.fault}" for sink in used]))
+                self._lose("; ".join([f"{sink.name}: {sink.fault}" for sink in used]) or "nothing takes the log")
         _close(used)
 
     def _write(self, sinks: list[_Sink], record: logging.LogRecord) -> bool:
@@ -236,7 +236,7 @@ def _sinks(options: BridgeOptions, *, launched: bool) -> list[_Sink]:
         if options.record_file == DEFAULT_RECORD_FILE:  # another record is another bridge's
             files.insert(0, (f"{DIRECTORY}/{os.path.basename(files[0][0])}", MAX_BYTES))
         sinks += [_Sink(path, _own_file(path, size), stamped) for path, size in files]
-    return [*sinks, _Sink("stderr", _Stderr, stamped)]
+    return sinks if _is_discarded() else [*sinks, _Sink("stderr", _Stderr, stamped)]
 
 
 def _syslog() -> logging.Handler:
@@ -303,6 +303,14 @@ class _PrivateRotatingFile(_Private, RotatingFileHandler):
     """A file that nobody else rotates."""
 
     flags = _Private.flags | os.O_NOFOLLOW
+
+
+def _is_discarded() -> bool:
+    """Return whether descriptor 2 is /dev/null, as a runtime starts a plugin: a line there is lost."""
+    try:
+        return os.fstat(2).st_rdev == os.makedev(1, 3)
+    except OSError:
+        return True
 
 
 def _is_journal() -> bool:

@@ -141,8 +141,13 @@ class Record:
             self._drop_without(lambda key: key in done)
 
     def describe(self) -> dict[str, Any]:
-        """Return what the status says of the record, and of what runs without plugins: docs/status.md."""
+        """Return what the status says of the record, and of what runs without plugins: docs/status.md.
+
+        A record that could not be written is tried again.
+        """
         with self._lock:
+            if self.fault:
+                self._attempt("written", self._rewrite)
             record = {"file": self._path or None, "fault": self.fault or None}
             return {"record": record, "withoutPlugins": [*self._without.values()]}
 

@@ -68,7 +68,7 @@ class Status:
     def __init__(self, served: Served, ledger: Ledger) -> None:
         self._served, self._ledger = served, ledger
         self._started = time.time()
-        self._runtime: dict[str, Any] = dict.fromkeys(("name", "version", "nri", "since"))
+        self._runtime: dict[str, Any] = dict.fromkeys(("name", "version", "nri", "since", "synchronized"))
         self._connections = 0
         self._state = ""
 
@@ -77,7 +77,12 @@ class Status:
         self._connections += 1
         numbers = nri_version(runtime.name, runtime.version, runtime.nri_version)
         nri = ".".join([str(number) for number in numbers[:2]])
-        self._runtime = {"name": runtime.name, "version": runtime.version, "nri": nri, "since": time.time()}
+        about = {"name": runtime.name, "version": runtime.version, "nri": nri, "since": time.time()}
+        self._runtime = {**about, "synchronized": False}
+
+    def synchronized(self) -> None:
+        """Note that the runtime has said what exists."""
+        self._runtime["synchronized"] = True
 
     def is_in(self, state: str) -> None:
         """Note the state of the bridge: :data:`CONNECTED` or :data:`CONNECTING`."""

@@ -70,7 +70,14 @@ def healthy(**changes: Any) -> dict[str, Any]:
             "state": "connected",
             "options": {"confDir": "/etc/nri/resource.d", "resident": True},
         },
-        "runtime": {"name": "containerd", "version": "v2.1.9", "nri": "0.8", "since": NOW - 3598, "connections": 1},
+        "runtime": {
+            "name": "containerd",
+            "version": "v2.1.9",
+            "nri": "0.8",
+            "since": NOW - 3598,
+            "synchronized": True,
+            "connections": 1,
+        },
         "configuration": {
             "files": ["/etc/nri/resource.d/10-clearcfs.conf", "/etc/nri/resource.d/20-konfine.conf"],
             "hash": "1f0c5a7b9d21",
@@ -141,7 +148,7 @@ def connecting() -> dict[str, Any]:
     """A bridge that looks for its runtime, and has not found one yet."""
     value = healthy(plugins=[], events=[])
     value["bridge"]["state"] = "connecting"
-    value["runtime"] = {"name": None, "version": None, "nri": None, "since": None, "connections": None}
+    value["runtime"] = dict.fromkeys(value["runtime"])
     return value
 
 

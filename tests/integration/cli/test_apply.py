@@ -72,11 +72,11 @@ def test_the_copy_before_stays_and_older_ones_go(host: Host, new: Path) -> None:
 @pytest.mark.parametrize(
     ("files", "why"),
     [
-        ({"10.conf": "{"}, "resource.d/10.conf:1:2: (document): expecting"),
-        ({"10.conf": ONE.replace("type", "tpye")}, "resource.d/10.conf:1:33: plugins[0].tpye: unknown key"),
+        ({"10.conf": "{"}, "new/10.conf:1:2: (document): expecting"),
+        ({"10.conf": ONE.replace("type", "tpye")}, "new/10.conf:1:33: plugins[0].tpye: unknown key"),
         (
             {"10.conf": ONE, "20.conf": ONE.replace('"a"', '"gone"')},
-            "resource.d/20.conf:1:41: plugins[0].type: gone: ",
+            "new/20.conf:1:41: plugins[0].type: gone: ",
         ),
         ({}, ' has no *.conf; for no plugins, write one with "plugins": []'),
     ],

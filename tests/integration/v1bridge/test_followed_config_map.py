@@ -30,7 +30,7 @@ ROOT = Path(__file__).parents[3]
 FOLLOW = ROOT / "deploy/kubernetes/follow-configuration"
 UNINSTALL = ROOT / "deploy/kubernetes/install-node"
 FAULTY: list[tuple[dict[str, str], str]] = [
-    ({"10.conf": "{"}, "/etc/nri/resource.d/10.conf:1:2: "),
+    ({"10.conf": "{"}, "/10.conf:1:2: "),
     ({"10.conf": '{"version": "0.1", "plugins": [{"typ": "a"}]}'}, "plugins[0].typ: unknown key"),
     ({"10.conf": '{"version": "0.1", "plugins": [{"type": "nowhere"}]}'}, "not found"),
     ({}, "has no *.conf"),

@@ -49,14 +49,16 @@ def test_it_says_what_it_is_and_whom_it_serves(host: Host, bridge: BridgeProcess
     assert {each["event"] for each in status["events"]} > {"RunPodSandbox", "StartContainer", "StopContainer"}
     assert {each["answered"] for each in status["events"]} == {0}
     assert status["bridge"]["state"] == "connecting"
-    assert status["runtime"] == {"name": None, "version": None, "nri": None, "since": None, "connections": 0}
+    nothing = dict.fromkeys(("name", "version", "nri", "since", "synchronized"))
+    assert status["runtime"] == {**nothing, "connections": 0}
     bridge.accept().start()
     assert wait_until(lambda: status_of(path)["bridge"]["state"] == "connected")
     status = status_of(path)
     assert bridge.child is not None
     assert status["bridge"]["pid"] == bridge.child.pid
     assert status["bridge"]["started"] <= status["runtime"].pop("since") <= status["time"]
-    assert status["runtime"] == {"name": "fake", "version": "1.2", "nri": "0.9", "connections": 1}
+    expected = {"name": "fake", "version": "1.2", "nri": "0.9", "synchronized": True, "connections": 1}
+    assert status["runtime"] == expected
     assert status["bridge"]["options"]["confDir"] == str(host.conf)
     bridge.signal(signal.SIGTERM)
     assert bridge.wait() == 0
@@ -68,6 +70,9 @@ def test_a_launched_one_answers_when_it_is_configured(bridge: BridgeProcess, pat
     runtime.configure(bridge.settings())
     assert wait_until(path.exists)
     assert status_of(path)["bridge"]["state"] == "connected"
+    start_container(runtime)
+    assert status_of(path)["runtime"]["synchronized"] is False
+    assert wait_until(lambda: bridge.log.count("warning not synchronized: ") == 1)
 
 
 def test_events_and_runs_are_counted_and_shown_for_their_pod(

@@ -74,6 +74,9 @@ def native(node: ScratchNode) -> None:
     node.containerd("1.6.20~ds1", "version = 2\n")
 
 
+real = os.readlink
+
+
 def outside(node: ScratchNode, *arguments: str) -> None:
     node.path(LAUNCHED).unlink()
     node.outside(*arguments)
@@ -451,6 +454,30 @@ def test_a_node_with_many_processes_sockets_and_mounts_is_seen_whole(node: Scrat
         node.path(f"/proc/{pid}").mkdir()
     assert node.faults() == []
     assert [each.text for each in node.found("socket")] == ["containerd 1.7.24 listens on /var/run/nri/nri.sock"]
+
+
+def test_what_runs_without_plugins_and_what_is_not_known_are_notes(node: ScratchNode) -> None:
+    node.well().status |= {"withoutPlugins": [{"id": "a"}, {"id": "a"}, {"id": "b"}]}
+    node.status["runtime"]["synchronized"] = False
+    assert [each.text.partition(" ")[0] for each in node.found("without")] == ["2"]
+    assert node.found("not-synchronized")
+
+
+def test_an_executable_that_was_replaced_under_the_bridge_is_named(
+    node: ScratchNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bridge = node.well().status["bridge"]
+    monkeypatch.setattr("nri.doctor.examination.__version__", bridge["version"])
+    monkeypatch.setattr("nri.doctor.examination.__commit__", bridge["commit"])
+    assert not node.found("old-bridge")
+    node.process(bridge["pid"], f"{node.root}/opt/nri/lib/v1bridge")
+    monkeypatch.setattr(os, "readlink", lambda path: "/opt/nri/lib/v1bridge" if path.endswith("/exe") else real(path))
+    assert not node.found("old-bridge")
+    node.write("/opt/nri/lib/new", "#!/bin/sh\n", 0o755).rename(node.path("/opt/nri/lib/v1bridge"))
+    node.write("/opt/nri/lib/old", "")
+    node.link(f"/proc/{bridge['pid']}/exe", f"{node.root}/opt/nri/lib/old")
+    (note,) = node.found("old-bridge")
+    assert note.text == f"process {bridge['pid']} runs an executable that was replaced: it was not restarted since"
 
 
 def test_an_old_bridge_beside_new_binaries_is_named(node: ScratchNode) -> None:

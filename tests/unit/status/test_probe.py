@@ -69,7 +69,7 @@ def test_probe_loads_nothing_slow() -> None:
 
 def test_liveness_asks_only_that_no_bridge_hangs(tmp_path: Path) -> None:
     path = tmp_path / "run/v1bridge.sock"
-    assert probe(str(path), is_alive=True).line == f"well: {path} does not exist"
+    assert probe(str(path), is_alive=True).line == f"well: no bridge, so none hangs: {path} does not exist"
     hanging = {"event": "StartContainer", "name": "default/web", "seconds": 13.0, "allowed": 2.0}
     for answer, code in (
         (documents.degraded(), WELL),

@@ -210,6 +210,23 @@ def test_a_launched_bridge_without_journal_and_syslog_logs_to_a_file_that_keeps_
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
 
 
+def test_a_line_that_would_go_to_dev_null_is_lost_and_counted(
+    bare: Path, nri_logger: logging.Logger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bridge_log, "_own_file", lambda *_: lambda: (_ for _ in ()).throw(OSError(30, "read-only")))
+    stderr = os.dup(2)
+    with open(os.devnull, "w") as nowhere:
+        os.dup2(nowhere.fileno(), 2)
+    try:
+        bridge_log.set_up(BridgeOptions(), launched=True)
+        nri_logger.info("a line")
+        bridge_log.drain()
+    finally:
+        os.dup2(stderr, 2)
+        os.close(stderr)
+    assert bridge_log.destination() == (None, 1)
+
+
 def test_the_file_of_a_bridge_with_a_record_of_its_own_is_beside_that(
     bare: Path, tmp_path: Path, nri_logger: logging.Logger
 ) -> None:

@@ -256,10 +256,10 @@ def test_a_write_that_fails_is_logged_once_and_the_id_stays_in_memory(
         record.add("bbb")
         record.keep({"aaa", "bbb"})
         assert ["aaa" in record, "bbb" in record] == [True, True]
+        fault = record.describe()["record"]["fault"]
         patch.setattr(os, "write", lambda fd, data: real(fd, data[:2]))
         record.add("half")
     means = "what was served is known only until the bridge ends"
-    fault = record.describe()["record"]["fault"]
     assert fault == f"the record {path} cannot be written: No space left on device"
     assert caplog.messages == [f"the record {path} cannot be written: No space left on device; {means}"]
     assert [each.name for each in path.parent.iterdir()] == [path.name]
