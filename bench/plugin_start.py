@@ -48,8 +48,10 @@ class Case:
         *,
         reset: tuple[Path, str] | None = None,
         goal: float | None = None,
+        beside: Case | None = None,
     ) -> None:
         self.name = name
+        self.beside = beside  # the reference, if it is not the bare interpreter
         self.goal = goal
         self.argv = argv
         self.stdin = stdin
@@ -95,10 +97,11 @@ def _measure(cases: list[Case], runs: int) -> list[Row]:
             if number < WARM_UP:
                 case.times.clear()  # the first runs fill the page cache
     bare = cases[0].median
-    return [Row(name=cases[0].name, figure=bare, unit="ms")] + [
-        Row(name=case.name, figure=case.median, unit="ms", reference=bare, of="bare interpreter", goal=case.goal)
-        for case in cases[1:]
-    ]
+    rows = [Row(name=cases[0].name, figure=bare, unit="ms")]
+    for case in cases[1:]:
+        reference, of = (bare, "bare interpreter") if case.beside is None else (case.beside.median, "with few")
+        rows.append(Row(name=case.name, figure=case.median, unit="ms", reference=reference, of=of, goal=case.goal))
+    return rows
 
 
 def _cases(scratch: Path, binaries: Path) -> list[Case]:
@@ -126,7 +129,23 @@ def _cases(scratch: Path, binaries: Path) -> list[Case]:
         Case("clearcfs, the same in a unit of systemd", clearcfs, document(tell), reset=(unit_quota, "50000\n")),
         Case("konfine, confines", konfine, document(confine)),
         *_hooks(scratch, binaries, conf),
+        *_annotated(binaries, conf),
     ]
+
+
+def _annotated(binaries: Path, conf: dict[str, str]) -> list[Case]:
+    """Return the plugins with few annotations, and beside each with as many as Kubernetes takes: 256 KiB."""
+    cases = []
+    many = {f"example.com/{number:04}": "x" * 238 for number in range(1024)} | REQUEST["spec"]["annotations"]
+    for plugin in ("clearcfs", "konfine", "device-injector", "hook-injector", "ulimit-adjuster"):
+        state = "create" if plugin in ("clearcfs", "konfine") else "setup"
+        few = REQUEST | {"state": state} | ({"conf": conf} if state == "create" else {})
+        argv = [str(binaries / plugin), "invoke"]
+        cases.append(Case(f"{plugin}, few annotations", argv, document(few)))
+        full = few | {"spec": REQUEST["spec"] | {"annotations": many}}
+        name = f"{plugin}, 256 KiB of annotations"
+        cases.append(Case(name, argv, document(full), goal=2.0, beside=cases[-1]))
+    return cases
 
 
 def _hooks(scratch: Path, binaries: Path, conf: dict[str, str]) -> list[Case]:
