@@ -1,7 +1,8 @@
 """The condition of an entry, ``when``: its rules; made ready when the configuration is read, judged for each request.
 
 A condition has up to five parts, and a part holds, does not hold, or cannot be judged, since the host does not know
-what it asks for. Only a part that does not hold keeps a plugin from running: where nothing is known, it runs
+what it asks for. Only a part that does not hold keeps a plugin from running, unless the entry asks for more: where
+nothing is known, it runs
 (docs/decisions/0032). Patterns have one special character, ``*``, which stands for any characters or none; no text of
 a pod takes longer than its length to match, whatever the patterns.
 """
@@ -11,7 +12,7 @@ from __future__ import annotations
 from nri.types import gojson
 from nri.types.gojson import shorten
 from nri.types.jsonobject import JSONObject
-from nri.types.table import FLAG, Key, Map, Rule, Table, array, either, text
+from nri.types.table import FLAG, Key, Map, Rule, Table, array, either, text, words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,6 +43,9 @@ MAX_VALUE = 4096
 
 BOTH = "both"
 """The value of ``sandbox`` for sandboxes and for containers."""
+
+RUN, SKIP = "run", "skip"
+"""The values of ``unknown``."""
 
 
 def is_namespace(name: object) -> bool:
@@ -130,9 +134,15 @@ WHEN = Table(
         description="Names, and patterns in which '*' stands for any characters; one must match. An empty string "
         "stands for pods that name none, which have the runtime's default.",
     ),
+    Key(
+        "unknown",
+        words(RUN, SKIP),
+        title="Whether the plugin runs where the host does not know what a key asks for",
+        description="Without it: run. skip is for a plugin that grants something.",
+    ),
     least=1,
     title="The containers that the plugin runs for",
-    description="All keys must hold. Where the host does not know what a key asks for, the plugin runs.",
+    description="All keys must hold.",
 )
 """``when`` of an entry."""
 
@@ -312,10 +322,11 @@ class Condition(JSONObject):
     :raises DecodeError: if the value is not valid.
     """
 
-    __slots__ = ("_parts", "value")
+    __slots__ = ("_parts", "_skips", "value")
 
     value: dict[str, Any]
     _parts: list[Part]
+    _skips: bool
 
     def __init__(self, value: dict[str, Any], where: str = "when") -> None:
         if not WHEN.accepts(value):
@@ -331,7 +342,7 @@ class Condition(JSONObject):
             parts.append(_Name("runtime handler", "runtime_handler", value["runtimeHandler"]))
         for what in ("label", "annotation"):
             parts += [_Value(what, key, rule) for key, rule in value.get(f"{what}s", {}).items()]
-        self._set(value=value, _parts=parts)
+        self._set(value=value, _parts=parts, _skips=value.get("unknown") == SKIP)
 
     @classmethod
     def from_value(cls, value: object, where: str) -> Condition:
@@ -346,9 +357,9 @@ class Condition(JSONObject):
         return self.value
 
     def accepts(self, facts: Facts) -> bool:
-        """Return whether the plugin runs: unless a part does not hold."""
-        for part in self._parts:  # noqa: SIM110 - all() takes twice the time
-            if part.holds(facts) is False:
+        """Return whether the plugin runs: unless a part does not hold, or is not known and the entry says skip."""
+        for part in self._parts:
+            if (verdict := part.holds(facts)) is False or (verdict is None and self._skips):
                 return False
         return True
 

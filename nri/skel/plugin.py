@@ -36,6 +36,10 @@ class Plugin:
     """The states that the plugin acts on, as ``TYPE version`` says; others are answered with an empty result, and
     ``nri check`` reports an entry that gets none of them. Empty for a plugin that is asked in every state."""
 
+    grants: bool = False
+    """Whether the plugin gives a container more than it has without it, such as a device. ``TYPE version`` says so,
+    and ``nri check`` notes an entry whose condition lets it run where nothing is known."""
+
     resident: bool = False
     """Whether one process of the compiled plugin may answer request after request (docs/writing-a-plugin.md,
     "Residents"). A request must leave nothing behind that another one would notice: no

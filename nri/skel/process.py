@@ -237,6 +237,8 @@ def _version(plugin: Plugin) -> str:
     about: dict[str, Any] = {"type": plugin.type, "version": plugin.version, "nri": VERSION, "extensions": EXTENSIONS}
     if plugin.acts_on:
         about["states"] = [str(state) for state in plugin.acts_on]
+    if plugin.grants:
+        about["grants"] = True
     if plugin.resident:
         about["resident"] = SERVE_VERSION
     about["build"] = describe()

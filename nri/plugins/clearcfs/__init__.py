@@ -36,6 +36,7 @@ class ClearCFS(Plugin):
     description = "Clears the CFS quota of containers whose class is latency-sensitive."
     conf_class = ClearCFSConf
     resident = True
+    grants = True
     acts_on = (State.CREATE, State.UPDATE)
     uses = ("nri.cgroups.systemd_bus",)
 

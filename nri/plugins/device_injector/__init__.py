@@ -37,6 +37,7 @@ class DeviceInjector(Plugin):
     version = __version__
     description = "Injects devices, mounts and other things that allowed pods ask for by annotation."
     resident = True
+    grants = True
     acts_on = (State.SETUP,)
     uses = ("nri.plugins.plain_yaml",)
     conf_class = DeviceInjectorConf

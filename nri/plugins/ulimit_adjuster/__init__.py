@@ -61,6 +61,7 @@ class UlimitAdjuster(Plugin):
     version = __version__
     description = f"Sets the resource limits that allowed pods ask for with {KEYS[0]}/container.NAME."
     resident = True
+    grants = True
     acts_on = (State.SETUP,)
     uses = ("nri.plugins.plain_yaml",)
     conf_class = UlimitAdjusterConf

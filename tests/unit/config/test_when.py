@@ -32,6 +32,9 @@ CASES: list[tuple[dict[str, Any], dict[str, Any], bool, str]] = [
     ({"namespaces": ["kube-*", "a"]}, {}, False, 'namespace "shop", expected one of kube-*, a'),
     ({"namespaces": ["sho", "shop-*", "*-shop"]}, {}, False, 'namespace "shop", expected one of sho, shop-*, *-shop'),
     ({"namespaces": ["*"]}, {"namespace": None}, True, "namespace not known"),
+    ({"namespaces": ["*"], "unknown": "run"}, {"namespace": None}, True, "namespace not known"),
+    ({"namespaces": ["*"], "unknown": "skip"}, {"namespace": None}, False, "namespace not known"),
+    ({"namespaces": ["*"], "unknown": "skip"}, {}, True, ""),
     ({"sandbox": True}, {}, False, "a container, expected a sandbox"),
     ({"sandbox": True}, SANDBOX, True, ""),
     ({"sandbox": False}, SANDBOX, False, "a sandbox, expected a container"),
@@ -78,8 +81,8 @@ def test_a_condition_is_judged_and_explained(
     assert said.endswith(reason) if reason else said == ""
     if reason[:1].islower() and "not known" in reason:
         assert said == reason
-    assert condition.accepts(Facts(**NOTHING_KNOWN))
-    assert condition.accepts(Facts())
+    runs_unknown = when.get("unknown") != "skip"
+    assert condition.accepts(Facts(**NOTHING_KNOWN)) == condition.accepts(Facts()) == runs_unknown
 
 
 texts = st.text("ab*.\n", max_size=12)
