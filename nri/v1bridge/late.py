@@ -82,12 +82,12 @@ class LateCreates:
     def waiting(self) -> list[Missed]:
         """Return what has not begun."""
         with self._lock:
-            return [missed for id_, missed in self._pending.items() if id_ not in self._running]
+            return self._waiting()
 
     def take(self) -> Sequence[Missed]:
         """Drop what has not begun, and return it; what has begun is not tried again."""
-        taken = self.waiting()
         with self._lock:
+            taken = self._waiting()
             self._queue.clear()
             self._pending.clear()
             self._changed.notify_all()
@@ -134,6 +134,9 @@ class LateCreates:
         """Wait until none is running, nor its ``delete``, at most *timeout* seconds; return whether none is."""
         with self._lock:
             return self._changed.wait_for(lambda: not self._running, timeout)
+
+    def _waiting(self) -> list[Missed]:
+        return [missed for id_, missed in self._pending.items() if id_ not in self._running]
 
     def _work(self, pods: Sequence[Sequence[Missed]]) -> None:
         begun, succeeded, failed = time.monotonic(), self._succeeded, self._failed
