@@ -26,7 +26,8 @@ os.chdir("/")
 null = os.open("/dev/null", os.O_RDWR)
 def plugin(text, out=null, **options):
     return spawn("/bin/sh", ["sh", "-c", text], (null, out, null), **options)
-print(plugin("sleep 1000 & echo $!; exec sleep 1000", 1), plugin("exec sleep 1000", is_plugin=False), flush=True)
+pids = plugin("sleep 1000 & echo $!; exec sleep 1000", 1), plugin("exec sleep 1000", is_plugin=False)
+os.write(1, b"%d %d\\n" % pids)  # in one write, whatever Python buffers: the plugin writes there, too
 ended = plugin("exit 0")
 end_child(ended, 100)
 from nri.process import children
