@@ -10,10 +10,12 @@ synchronization shows what lives without being on record (:mod:`nri.v1bridge.mis
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import logging
 import threading
 import time
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from nri.background import in_background
@@ -87,6 +89,7 @@ class Served:
         self.residents = Residents(options.bin_dirs, check_owner=options.check_owner)
         self._made: tuple[ConfigList, BridgeOptions, list[PluginEntry]] | None = None
         self._log = EventLog()
+        self._ran: deque[tuple[EventLines, str, float, str]] = deque()  # that are to be counted
         self._busy = 0  # chains that run
         self._lock = threading.Lock()  # protects _busy
         self._idle = threading.Condition(self._lock)
@@ -335,10 +338,12 @@ class Served:
 
     def _create(self, request: Request, name: str, deadline: float | None, call: Call) -> None:
         self._late.begin(request.id)
-        was_known = self.configuration.is_known
+        if not self.configuration.is_known:
+            self.client()  # looks for it
+        is_known = self.configuration.is_known
         try:
             steps = self._until_abandoned(request, name, deadline, call)
-            if was_known or steps:
+            if is_known or steps:
                 self._record.add(request.id)
             else:
                 self._late.put([[Missed(request.replace(late=True), name)]])
@@ -432,11 +437,17 @@ class Served:
             seconds = time.monotonic() - started
             lines.end(seconds, message)
             self._note_without(lines, message)
-            self._ledger.ran(lines, call.event if call else "", seconds, message)
+            self._ran.append((lines, call.event if call else "", seconds, message))
             with self._lock:
                 self._busy -= 1
                 self._idle.notify_all()
         return lines.steps
+
+    def count_runs(self) -> None:
+        """Count the runs of chains that have ended: after their answers, for which containers wait."""
+        while self._ran:
+            with contextlib.suppress(IndexError):  # another thread has taken it
+                self._ledger.ran(*self._ran.popleft())
 
     def _note_without(self, lines: EventLines, error: str) -> None:
         """Note that a pod or container runs without a plugin that has failed, or that it has run by now."""
@@ -462,4 +473,5 @@ class Served:
             self.residents.tidy()
             self.configuration.explain()
             self._log.report()
+            self.count_runs()
             self._record.tidy()

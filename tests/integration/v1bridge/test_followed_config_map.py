@@ -256,14 +256,15 @@ def test_the_probe_of_the_bridge_stops_a_rollout_with_a_plugin_that_fails(
     assert wait_until(lambda: node.plugins() == ["b", "b"])
     with pytest.raises(StatusError, match="broken"):
         start_container(runtime)
-    assert (check(), node.is_ready()) == (1, True)
+    assert wait_until(lambda: check() == 1)
+    assert node.is_ready()
     node.volume.write({"10.conf": "{"})
     assert wait_until(lambda: not node.is_ready())
     assert check() == 1
     node.volume.write(naming("a"))
     assert wait_until(node.is_ready)
     start_container(runtime)
-    assert check() == 0
+    assert wait_until(lambda: check() == 0)
     node.end()
 
 
