@@ -61,7 +61,7 @@ def _apply(host: options.Host, directory: str, conf_dir: str, sets: str) -> None
         new = tempfile.mkdtemp(dir=sets)
         try:
             names = _copied(directory, new)
-            for note in unread(directory, is_standard=False):
+            for note, _ in unread(directory, is_standard=False):
                 click.echo(escape(f"note: {note}"), err=True)
             if not names:
                 raise NRIError(f'{directory} has no *.conf; for no plugins, write one with "plugins": []')

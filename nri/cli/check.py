@@ -257,7 +257,7 @@ def check(host: options.Host, as_json: bool, hash_only: bool) -> None:
         plugins, faults = (), error.faults
     checked = [Checked(plugin, host.invoker, host.conf_file) for plugin in plugins]
     faults += tuple(fault for entry in checked for fault in entry.faults)
-    notes = unread(host.conf_dir, is_standard=host.conf_dir == DEFAULT_CONF_DIR)
+    notes = [note for note, _ in unread(host.conf_dir, is_standard=host.conf_dir == DEFAULT_CONF_DIR)]
     if as_json:
         listed = [entry.to_value() for entry in checked]
         values = [_fault_value(fault) for fault in faults]

@@ -43,7 +43,7 @@ STOPPED = "the runtime has abandoned the event"
 """The reason for ending a plugin that a :class:`nri.process.conversation.Stop` has ended."""
 
 OUTCOMES = ("ok", "error", "killed", "ignored")
-"""What became of a plugin's run. ``ignored``: it failed, and its ``failurePolicy`` is ``ignore``."""
+"""The outcomes of a plugin's run. ``ignored``: it failed, and its ``failurePolicy`` is ``ignore``."""
 
 
 class Task:

@@ -166,21 +166,22 @@ def list_files(conf_dir: str) -> list[str]:
     return [os.path.join(conf_dir, name) for name in sorted(names, key=os.fsencode)]
 
 
-def unread(conf_dir: str, *, is_standard: bool) -> list[str]:
-    """Return a sentence for each file that looks like configuration, and is not read.
+def unread(conf_dir: str, *, is_standard: bool) -> list[tuple[str, str]]:
+    """Return a sentence for each file that looks like configuration and is not read, and what to do about it.
 
     :param is_standard: whether *conf_dir* is that of a node, so that what stands beside it was meant for it.
     """
     above = os.path.dirname(conf_dir.rstrip("/"))
     others = [name for name in _names(conf_dir) if not name.endswith(SUFFIX) and not name.startswith(".")]
     paths = [os.path.join(conf_dir, name) for name in others]
-    found = [f"{path} is not read: its name does not end in {SUFFIX}" for path in paths if _has_plugins(path)]
+    why = f"is not read: its name does not end in {SUFFIX}"
+    found = [(f"{path} {why}", f"give it a name that ends in {SUFFIX}") for path in paths if _has_plugins(path)]
     for folder in [above, *[os.path.join(above, name) for name in _names(above)]] if is_standard else []:
         if folder == conf_dir or os.path.basename(folder) == "kubernetes":  # which has the earlier configurations
             continue
         paths = [os.path.join(folder, name) for name in _names(folder)]
         paths = [path for path in paths if path != os.path.join(above, "conf.json") and _has_plugins(path)]
-        found += [f"{path} is not read: it is not in {conf_dir}" for path in paths]
+        found += [(f"{path} is not read: it is not in {conf_dir}", f"move it to {conf_dir}") for path in paths]
     return found
 
 

@@ -1,8 +1,8 @@
 """The condition of an entry, ``when``: its rules; made ready when the configuration is read, judged for each request.
 
 A condition has up to five parts, and a part holds, does not hold, or cannot be judged, since the host does not know
-what it asks for. Only a part that does not hold keeps a plugin from running, unless the entry asks for more: where
-nothing is known, it runs
+what it asks for. A part that does not hold keeps the plugin from running. One that cannot be judged does so only if
+the entry says it (``unknown``); otherwise the plugin runs
 (docs/decisions/0032). Patterns have one special character, ``*``, which stands for any characters or none; no text of
 a pod takes longer than its length to match, whatever the patterns.
 """

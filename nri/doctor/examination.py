@@ -214,9 +214,8 @@ class _Examination:
         """What ``nri check`` finds, without the values that it quotes."""
         root, options = self.node.root, self._options
         directory, file = root + options.conf_dir, root + options.conf_file
-        for note in unread(directory, is_standard=options.conf_dir == BridgeOptions().conf_dir):
-            mend = "give it a name that ends in .conf" if "does not end" in note else f"move it to {options.conf_dir}"
-            self._add(NOTE, "unread", note.replace(root, "") if root else note, mend)
+        for found in unread(directory, is_standard=options.conf_dir == BridgeOptions().conf_dir):
+            self._add(NOTE, "unread", *[each.replace(root, "") if root else each for each in found])
         try:
             files = load_files(directory, file, check_owner=False)  # files() judges owners
             alone = {file: files[file]} if file in files else load_files("", file, check_owner=False)

@@ -128,10 +128,12 @@ class Conf:
         """
         if cls.table.accepts(value):
             return cls.of_accepted(value), []  # type: ignore[arg-type] # it is a dictionary
+        from itertools import islice
+
         from nri.types.table_explained import faults, path_text
 
-        listed = zip(faults(cls.table, value), range(MAX_FAULTS), strict=False)
-        found = [": ".join(filter(None, (path_text(path), wrong))) for (path, wrong, _), _ in listed]
+        listed = islice(faults(cls.table, value), MAX_FAULTS)
+        found = [": ".join(filter(None, (path_text(path), wrong))) for path, wrong, _ in listed]
         items = value.items() if isinstance(value, dict) else ()
         return cls.of_accepted({key: item for key, item in items if cls.table.accepts({key: item})}), found
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 from nri.types import DecodeError
 from nri.types.gojson import describe, shorten
 from nri.types.table import NOTE_PREFIX, Map, Table
@@ -26,10 +28,7 @@ _NOTES = {f"^{NOTE_PREFIX}": {"title": "The operator's own notes; no program rea
 def refusal(rule: Rule, value: object, where: str) -> DecodeError:
     """Return the error for a value that *rule* does not accept, or ``rule.read`` of a table: its first faults."""
     found = faults(rule, {} if value is None and isinstance(rule, Table) else value)
-    listed = [
-        f"{where}{path_text(path, '.')}: {wrong}"
-        for (path, wrong, _), _ in zip(found, range(MAX_FAULTS), strict=False)
-    ]
+    listed = [f"{where}{path_text(path, '.')}: {wrong}" for path, wrong, _ in islice(found, MAX_FAULTS)]
     return DecodeError("; ".join(listed))
 
 

@@ -141,15 +141,16 @@ class Record:
             self._drop_without(lambda key: key in done)
 
     def describe(self) -> dict[str, Any]:
-        """Return what the status says of the record, and of what runs without plugins: docs/status.md.
-
-        A record that could not be written is tried again.
-        """
+        """Return what the status says of the record, and of what runs without plugins: docs/status.md."""
         with self._lock:
-            if self.fault:
-                self._attempt("written", self._rewrite)
             record = {"file": self._path or None, "fault": self.fault or None}
             return {"record": record, "withoutPlugins": [*self._without.values()]}
+
+    def retry(self) -> None:
+        """Write the file again if it could not be written."""
+        if self.fault:
+            with self._lock:
+                self._attempt("written", self._rewrite)
 
     def discard(self, id_: str) -> None:
         """Forget an id: its ``delete`` has run. Its line remains until the file is rewritten."""

@@ -290,6 +290,10 @@ class Served:
         """Return what the status says of the late creates, the record and the event in progress: docs/status.md."""
         return {"lateCreates": self._late.counts(), **self._record.describe(), "inProgress": self._event_now()}
 
+    def retry_record(self) -> None:
+        """Write the record again if it could not be written."""
+        self._record.retry()
+
     def close(self) -> None:
         """Close the file of the record, and end the residents."""
         self._record.close()

@@ -109,6 +109,7 @@ class Status:
         client = self._served.client()  # as an event does it, so that a broken file is noticed without one
         configuration = self._served.configuration
         configuration.explain()
+        self._served.retry_record()
         to, lost = destination()
         with self._ledger.lock:
             return _encoded(

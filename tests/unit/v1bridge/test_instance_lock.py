@@ -75,13 +75,21 @@ def leading_to(path: Path) -> list[int]:
     return found
 
 
-def test_the_next_one_stands_by_and_has_it_at_the_end_of_the_first(
+def one_behind_another(
     lock: Callable[..., InstanceLock], caplog: pytest.LogCaptureFixture
-) -> None:
+) -> tuple[InstanceLock, Standing]:
+    """One that has the lock, and one that stands by for it."""
     first = lock()
     assert first.stand_by()
     second = Standing(lock())
     assert wait_until(lambda: "standing by: " in caplog.text)
+    return first, second
+
+
+def test_the_next_one_stands_by_and_has_it_at_the_end_of_the_first(
+    lock: Callable[..., InstanceLock], caplog: pytest.LogCaptureFixture
+) -> None:
+    first, second = one_behind_another(lock, caplog)
     assert second.answer is None
     assert f"the bridge with pid {os.getpid()} serves this node; connecting when it ends" in caplog.text
     first.release()
@@ -96,10 +104,7 @@ def test_the_next_one_stands_by_and_has_it_at_the_end_of_the_first(
 def test_one_that_stands_by_can_be_stopped(
     lock: Callable[..., InstanceLock], caplog: pytest.LogCaptureFixture
 ) -> None:
-    first = lock()
-    assert first.stand_by()
-    second = Standing(lock())
-    assert wait_until(lambda: "standing by: " in caplog.text)
+    first, second = one_behind_another(lock, caplog)
     second.lock.stop()
     assert second.join() is False
     second.lock.release()
