@@ -179,11 +179,10 @@ class Bridge(stub.V2Plugin):
         return self._served.wait_until_idle(timeout)
 
     def answered(self, call: Call) -> None:
-        """Count the event and its runs. Say once that the runtime has not said what exists."""
+        """Count the event. Say once that the runtime has not said what exists."""
         if not self._is_told:
             self._is_told = True
             log.warning("not synchronized: what started before this bridge is not known, and gets no late create")
-        self._served.count_runs()
         self._ledger.answered(call)
 
     def open_status(self) -> None:

@@ -57,6 +57,9 @@ MARGIN = 0.1
 MAX_ERROR = 4096
 """Bytes of an error, in one line, that the runtime shows to the pod's owner; a plugin may write a megabyte."""
 
+MAX_WAITING = 64
+"""Chains that wait to be logged and counted; a runtime has fewer events at a time."""
+
 AGAIN_AFTER = 1.0
 """Seconds between two looks for a first valid configuration."""
 
@@ -89,7 +92,7 @@ class Served:
         self.residents = Residents(options.bin_dirs, check_owner=options.check_owner)
         self._made: tuple[ConfigList, BridgeOptions, list[PluginEntry]] | None = None
         self._log = EventLog()
-        self._ran: deque[tuple[EventLines, str, float, str]] = deque()  # that are to be counted
+        self._ran: deque[tuple[EventLines, str, float, str]] = deque()  # that are to be logged and counted
         self._busy = 0  # chains that run
         self._lock = threading.Lock()  # protects _busy
         self._idle = threading.Condition(self._lock)
@@ -282,6 +285,7 @@ class Served:
         is_idle = self._late.wait_until_idle(timeout)
         with self._lock:
             is_idle = self._idle.wait_for(lambda: self._busy == 0, max(0.0, until - time.monotonic())) and is_idle
+        self.note_runs()
         self._log.report(is_last=True)
         self.configuration.explain(within=max(0.0, until - time.monotonic()))
         return is_idle
@@ -439,19 +443,26 @@ class Served:
             raise
         finally:
             seconds = time.monotonic() - started
-            lines.end(seconds, message)
             self._note_without(lines, message)
             self._ran.append((lines, call.event if call else "", seconds, message))
+            has_failed = message or any(step.error is not None for step in lines.steps)
+            if has_failed or len(self._ran) > MAX_WAITING:
+                self.note_runs()
             with self._lock:
                 self._busy -= 1
                 self._idle.notify_all()
         return lines.steps
 
-    def count_runs(self) -> None:
-        """Count the runs of chains that have ended: after their answers, for which containers wait."""
+    def note_runs(self) -> None:
+        """Log and count the chains that have ended: when no event has arrived for a moment, or a status is asked for.
+
+        One in which a plugin has failed is noted before its answer, after those that have ended earlier.
+        """
         while self._ran:
             with contextlib.suppress(IndexError):  # another thread has taken it
-                self._ledger.ran(*self._ran.popleft())
+                lines, event, seconds, error = self._ran.popleft()
+                lines.end(seconds, error)
+                self._ledger.ran(lines, event, seconds, error)
 
     def _note_without(self, lines: EventLines, error: str) -> None:
         """Note that a pod or container runs without a plugin that has failed, or that it has run by now."""
@@ -476,6 +487,6 @@ class Served:
                 self._subreaper.end_orphans(self._lock, lambda: self._busy > 0)
             self.residents.tidy()
             self.configuration.explain()
+            self.note_runs()
             self._log.report()
-            self.count_runs()
             self._record.tidy()

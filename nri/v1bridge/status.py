@@ -110,6 +110,7 @@ class Status:
         configuration = self._served.configuration
         configuration.explain()
         self._served.retry_record()
+        self._served.note_runs()
         to, lost = destination()
         with self._ledger.lock:
             return _encoded(
@@ -128,6 +129,7 @@ class Status:
 
     def _of_pod(self, namespace: str, name: str) -> bytes:
         head: dict[str, Any] = {"protocol": PROTOCOL, "namespace": namespace, "name": name}
+        self._served.note_runs()
         with self._ledger.lock:
             found, head["forgotten"] = self._ledger.exchanges(f"{namespace}/{name}"), self._ledger.forgotten
         exchanges = [json.dumps(each) for each in found]  # one at a time, as encoding holds up the event thread
