@@ -12,7 +12,8 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from nri.adaptation.fields import ADDED, FIELDS, LIST, MAP, RESOURCES, MergeRule, get, put, put_key, reach, set_fields
+from nri.adaptation.fields import FIELDS, RESOURCES, MergeRule, get, put, put_key, reach, set_fields
+from nri.adjust.merging import ADDED, BY_ENTRIES, MAP
 from nri.v2 import api
 from nri.v2.api.removal import is_marked, unmarked
 
@@ -37,7 +38,7 @@ def adjust(container: api.Container, adjustment: api.ContainerAdjustment) -> Non
             _put_entries(reach(container, path), value)
         elif path == "rlimits" or rule.kind == ADDED:
             reach(container, path).extend(value)
-        elif rule.kind == LIST:
+        elif rule.kind in BY_ENTRIES:
             _put_items(reach(container, path), rule, value)
         else:
             put(container, path, value)
@@ -73,7 +74,7 @@ def _put_resources(
             target.devices.extend(value)
         elif rule.kind == MAP:
             _put_entries(target.unified, value)
-        elif rule.kind == LIST:
+        elif rule.kind in BY_ENTRIES:
             _put_items(target.hugepage_limits, rule, value)
         else:
             put(target, path, value)

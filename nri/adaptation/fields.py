@@ -12,10 +12,9 @@ from typing import Any, NamedTuple
 
 from google.protobuf.message import Message
 
+from nri.adjust.merging import ADDED, BY_ENTRIES, CLAIMED, COMMAND, LIST, MAP, REMOVAL, VALUE
 from nri.v2 import api
-
-VALUE, MAP, LIST, ADDED = "value", "map", "list", "added"
-"""The kinds of fields: set as a whole; merged by keys; merged by a field of the elements; appended."""
+from nri.v2.api.removal import is_marked, unmarked
 
 
 class MergeRule(NamedTuple):
@@ -24,6 +23,7 @@ class MergeRule(NamedTuple):
     owner: int
     """Number of the field in an owner's record; 0 for a field without owners."""
     kind: str = VALUE
+    """How it is merged, as :mod:`nri.adjust.merging` has it."""
     key: str = ""
     """Name of the field that identifies a list's elements."""
     removable: bool = False
@@ -62,7 +62,7 @@ FIELDS: dict[str, MergeRule] = {
     "annotations": MergeRule(F.Annotations, MAP, removable=True),
     "mounts": MergeRule(F.Mounts, LIST, "destination", removable=True),
     "env": MergeRule(F.Env, LIST, "key", removable=True),
-    "args": MergeRule(F.Args),
+    "args": MergeRule(F.Args, COMMAND),
     **{f"hooks.{kind}": MergeRule(F.OciHooks, ADDED) for kind in _HOOKS},
     "linux.devices": MergeRule(F.Devices, LIST, "path", removable=True),
     **{f"linux.resources.{name}": rule for name, rule in RESOURCES.items()},
@@ -70,11 +70,11 @@ FIELDS: dict[str, MergeRule] = {
     "linux.oom_score_adj": MergeRule(F.OomScoreAdj),
     "linux.io_priority": MergeRule(F.IoPriority),
     "linux.seccomp_policy": MergeRule(F.SeccompPolicy),
-    "linux.namespaces": MergeRule(F.Namespace, LIST, "type", removable=True),
+    "linux.namespaces": MergeRule(F.Namespace, CLAIMED, "type", removable=True),
     "linux.sysctl": MergeRule(F.Sysctl, MAP, removable=True),
     "linux.net_devices": MergeRule(F.LinuxNetDevices, MAP, removable=True),
     "linux.scheduler": MergeRule(F.LinuxSched),
-    "linux.rdt.remove": MergeRule(0),
+    "linux.rdt.remove": MergeRule(0, REMOVAL),
     "linux.rdt.clos_id": MergeRule(F.RdtClosID),
     "linux.rdt.schemata": MergeRule(F.RdtSchemata),
     "linux.rdt.enable_monitoring": MergeRule(F.RdtEnableMonitoring),
@@ -134,6 +134,17 @@ def reach(message: Any, path: str) -> Any:
     return message
 
 
+def entries(rule: MergeRule, value: Any) -> Any:
+    """Return the value of a field as :meth:`nri.adjust.merging.Merge.add` takes it."""
+    if rule.kind not in BY_ENTRIES:
+        return value
+    if rule.kind == MAP:
+        pairs = [(key, value[key]) for key in sorted(value)]  # Go's order is random
+    else:
+        pairs = [(getattr(item, rule.key), item) for item in value]
+    return [(unmarked(key), None) if rule.removable and is_marked(key) else (key, item) for key, item in pairs]
+
+
 def changed_fields(message: Message) -> list[str]:
     """Return the paths, with keys, that an adjustment or update changes; for display."""
     table = FIELDS if isinstance(message, api.ContainerAdjustment) else _UPDATED
@@ -141,7 +152,7 @@ def changed_fields(message: Message) -> list[str]:
     for path, rule, value in set_fields(message, table):
         if rule.kind == MAP:
             names += [f"{path} {key}" for key in sorted(value)]
-        elif rule.kind == LIST:
+        elif rule.kind in BY_ENTRIES:
             names += [f"{path} {key}" for key in dict.fromkeys(getattr(item, rule.key) for item in value)]
         else:
             names.append(path)

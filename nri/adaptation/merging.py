@@ -1,9 +1,21 @@
-"""Merges the answers of several plugins to one event, as NRI does; two requests for the same field are a conflict.
+"""Merges the answers of several v2 plugins to one event, as NRI does; two requests for the same field are a conflict.
 
-:mod:`.adjusting` merges adjustments, :mod:`.updating` merges updates, and :mod:`.owners` records which plugin owns
-what. Hooks and device rules of all plugins are appended.
+The rules are those of :mod:`nri.adjust.merging`. NRI's own merging differs from them, and is followed here:
 
-Source: pkg/adaptation/result.go of containerd/nri. NRI does not pass on evictions that are part of an answer.
+- In annotations, sysctls and network devices, a removal alone leaves an earlier plugin's value. Both are passed on to
+  the runtime, and later plugins still see the value.
+- The removal of an environment variable or a device is not passed on to the runtime.
+- CDI devices, RDT and the memory policy are not shown to later plugins; what they add to resource limits and huge
+  pages is shown after the container's own.
+- The update of the container that is being updated begins with all resources that the runtime's client asks for. It
+  is the last one of the list.
+- An update whose failure is to be ignored changes nothing when it fails. But what it claimed before that stays
+  claimed, and the first update of a container is in the list, without resources.
+- A plugin's limit of processes and its device rules in an update are ignored. Where the client asks for a limit of
+  processes, every update of the container by a plugin claims it, so that a second one is a conflict.
+- Evictions that are part of an answer are ignored.
+
+Source: pkg/adaptation/result.go of containerd/nri.
 """
 
 from __future__ import annotations
@@ -15,12 +27,12 @@ from typing import Any, TypeVar
 from google.protobuf import json_format
 from google.protobuf.message import Message
 
-from nri.adaptation.adjusting import AdjustmentMerger
-from nri.adaptation.errors import AdaptationError
-from nri.adaptation.owners import Owners
-from nri.adaptation.updating import UpdateMerger
+from nri.adaptation.errors import AdaptationError, ConflictError, EventError
+from nri.adaptation.fields import FIELDS, RESOURCES, MergeRule, entries, get, put, put_key, reach, set_fields
+from nri.adjust.merging import ADDED, BY_ENTRIES, COMMAND, MAP, Conflict, Merge
 from nri.errors import escape
 from nri.v2 import api
+from nri.v2.api.removal import unmarked
 
 Response = api.CreateContainerResponse | api.UpdateContainerResponse | api.StopContainerResponse
 
@@ -33,6 +45,25 @@ RESPONSES: dict[str, type[Response]] = {
 
 _M = TypeVar("_M", bound=Message)
 
+_INERT = frozenset(path for path, rule in FIELDS.items() if rule.kind == MAP and rule.removable)
+_NOT_PASSED_ON = ("env", "linux.devices")  # removals of these
+_NOT_SHOWN = ("CDI_devices", "linux.rdt.", "linux.memory_policy")
+_IN_UPDATES = {f"linux.resources.{name}": rule for name, rule in RESOURCES.items() if name != "devices"}
+_PIDS = "linux.resources.pids"
+
+
+class _Update:
+    """The merged update of a container."""
+
+    def __init__(self, *, ignore_failure: bool) -> None:
+        self.ignore_failure = ignore_failure
+        self.merge = _new_merge()
+        self.has_resources = False
+
+
+def _new_merge() -> Merge:
+    return Merge(FIELDS, _INERT)
+
 
 class Merger:
     """Merges the plugins' answers to the event of this name.
@@ -40,42 +71,71 @@ class Merger:
     :param container: the container of the event, if it has one; not changed.
     :param resources: what the runtime's client asks for in UpdateContainer; not changed.
     :ivar container: the container that the next plugin is shown.
-    :ivar resources: the requested resources that the next plugin is shown.
     :ivar evictions: the evictions that plugins asked for, which NRI ignores.
     """
 
     def __init__(
         self, event: str, container: api.Container | None = None, resources: api.LinuxResources | None = None
     ) -> None:
-        self.container, self.resources = deepcopy(container or api.Container()), api.LinuxResources()
+        self.container, self._requested = deepcopy(container or api.Container()), api.LinuxResources()
         if resources is not None:
-            self.resources.CopyFrom(resources)
-        self.owners = Owners(event)
+            self._requested.CopyFrom(resources)
+        self._requested.MergeFrom(_empty_resources())
         self.evictions: list[api.ContainerEviction] = []
         self._event = event
-        self._adjustments = AdjustmentMerger(self.container, self.owners) if event == "CreateContainer" else None
-        self._updates = UpdateMerger(
-            event,
-            self.owners,
-            self.resources,
-            created=self.container.id if event == "CreateContainer" else None,
-            updated=self.container.id if event == "UpdateContainer" else None,
-        )
+        self._adjusted = _new_merge()
+        self._with_hooks: list[str] = []  # plugins
+        self._has_linux = False
+        self._updates: dict[str, _Update] = {}  # by the id of the container
+        if event == "CreateContainer":  # NRI sends these even if they are empty
+            self.container.hooks.SetInParent()
+            self.container.linux.resources.MergeFrom(_empty_resources())
 
     @property
     def adjustment(self) -> api.ContainerAdjustment:
         """The merged adjustment of the container that is being created; empty for other events."""
-        return api.ContainerAdjustment() if self._adjustments is None else self._adjustments.adjustment
+        made = api.ContainerAdjustment()
+        if self._event == "CreateContainer":
+            made.hooks.SetInParent()
+            made.linux.resources.CopyFrom(_empty_resources())
+            if self._has_linux:
+                made.linux.rdt.SetInParent()
+            _fill(made, self._adjusted)
+        return made
+
+    @property
+    def resources(self) -> api.LinuxResources:
+        """The requested resources that the next plugin is shown."""
+        own = self.own_update
+        is_changed = own is not None and self._updates[own.container_id].has_resources
+        return own.linux.resources if own is not None and is_changed else self._requested
 
     @property
     def updates(self) -> list[api.ContainerUpdate]:
-        """The merged updates; that of the container of UpdateContainer is the last one."""
-        return self._updates.updates
+        """The merged updates, in the order of each container's first one; :attr:`own_update` is the last."""
+        others = [self._update(id_) for id_ in self._updates if not self._is_own(id_)]
+        return others if self.own_update is None else [*others, self.own_update]
 
     @property
     def own_update(self) -> api.ContainerUpdate | None:
         """The merged update of the container of UpdateContainer, if a plugin asked for one."""
-        return self._updates.own
+        return next((self._update(id_) for id_ in self._updates if self._is_own(id_)), None)
+
+    @property
+    def owners(self) -> api.OwningPlugins:
+        """The owners of all fields, as ValidateContainerAdjustment carries them."""
+        message = api.OwningPlugins()
+        merges = [(id_, update.merge) for id_, update in self._updates.items()]
+        for id_, merge in [*merges, (self.container.id, self._adjusted)]:
+            for (path, entry), plugin in merge.owners.items():
+                rule = FIELDS[path]
+                if rule.kind in BY_ENTRIES:
+                    message.owners[id_].compound[rule.owner].owners[entry] = plugin
+                elif rule.owner:
+                    message.owners[id_].simple[rule.owner] = plugin
+        if self._with_hooks:
+            message.owners[self.container.id].simple[api.Field.OciHooks] = ",".join(self._with_hooks)
+        return message
 
     def add(self, response: Message | None, plugin: str) -> None:
         """Add a plugin's answer; None, and the answer to an event that changes nothing, has no effect.
@@ -84,9 +144,10 @@ class Merger:
         :raises EventError: for an update of the container that is being created.
         """
         adjust = getattr(response, "adjust", None)
-        if self._adjustments is not None and adjust is not None:  # one that is not set changes nothing either
-            self._adjustments.add(adjust, plugin)
-        self._updates.add(getattr(response, "update", ()), plugin)
+        if self._event == "CreateContainer" and adjust is not None:  # one that is not set changes nothing either
+            self._add_adjustment(adjust, plugin)
+        for update in getattr(response, "update", ()):
+            self._add_update(update, plugin)
         self.evictions += getattr(response, "evict", ())
 
     def response(self) -> Response:
@@ -99,6 +160,121 @@ class Merger:
         if kind is api.CreateContainerResponse:
             return api.CreateContainerResponse(adjust=self.adjustment, update=self.updates)
         return kind(update=self.updates)
+
+    def _add_adjustment(self, adjustment: api.ContainerAdjustment, plugin: str) -> None:
+        self._has_linux = self._has_linux or adjustment.HasField("linux")
+        for path, rule, value in set_fields(adjustment, FIELDS):
+            self._claim(self._adjusted, path, rule, value, plugin)
+            if not path.startswith(_NOT_SHOWN):
+                _show(self.container, path, rule, value)
+        if any(hooks for _, hooks in adjustment.hooks.ListFields()):
+            self._with_hooks.append(plugin)
+
+    def _add_update(self, update: api.ContainerUpdate, plugin: str) -> None:
+        id_ = update.container_id
+        if self._event == "CreateContainer" and id_ == self.container.id:
+            text = f'plugin "{plugin}" asked update of "{id_}" during creation'
+            raise EventError(self._event, plugin, text, text)
+        known = self._updates.setdefault(id_, _Update(ignore_failure=True))
+        known.ignore_failure = known.ignore_failure and update.ignore_failure
+        if not update.linux.HasField("resources"):
+            return
+        merge = known.merge.copy()
+        try:
+            for path, rule in _IN_UPDATES.items():
+                if path != _PIDS:
+                    value = get(update, path)
+                else:
+                    value = get(self._requested, "pids") if self._is_own(id_) else None
+                if value is not None:
+                    self._claim(merge, path, rule, value, plugin)
+        except ConflictError:
+            known.merge.owners = merge.owners
+            if not update.ignore_failure:
+                raise
+        else:
+            known.merge, known.has_resources = merge, True
+
+    def _claim(self, merge: Merge, path: str, rule: MergeRule, value: Any, plugin: str) -> None:
+        try:
+            merge.add(path, rule.kind, entries(rule, value), plugin)
+        except Conflict as conflict:
+            words = f"{api.Field.Name(rule.owner)} {conflict.entry}"
+            first = unmarked(conflict.owner)
+            raise ConflictError(self._event, words, f"{path} {conflict.entry}".rstrip(), first, plugin) from None
+
+    def _is_own(self, id_: str) -> bool:
+        return self._event == "UpdateContainer" and id_ == self.container.id
+
+    def _update(self, id_: str) -> api.ContainerUpdate:
+        known = self._updates[id_]
+        made = api.ContainerUpdate(container_id=id_, ignore_failure=known.ignore_failure)
+        is_request = self._is_own(id_) and known.has_resources
+        made.linux.resources.CopyFrom(self._requested if is_request else _empty_resources())
+        _fill(made, known.merge)
+        return made
+
+
+def _empty_resources() -> api.LinuxResources:
+    return api.LinuxResources(memory={}, cpu={})
+
+
+def _fill(message: Any, merge: Merge) -> None:
+    """Put merged values into an adjustment or update."""
+    for path, rule in FIELDS.items():
+        if path not in merge.values:
+            continue
+        value = merge.values[path]
+        target = reach(message, path)
+        if rule.kind == MAP:
+            nothing = target.GetEntryClass()().value
+            for entry, item in value.items():
+                put_key(target, entry, nothing if item is None else item)
+        elif rule.kind in BY_ENTRIES:
+            for entry, item in value.items():
+                if item is not None:
+                    target.append(item)
+                elif path not in _NOT_PASSED_ON:
+                    setattr(target.add(), rule.key, entry)
+        elif rule.kind == ADDED:
+            target.extend(value)
+        else:
+            put(message, path, value)
+            if path.startswith("linux.rdt."):
+                message.linux.rdt.remove = path == "linux.rdt.remove"
+
+
+def _show(container: api.Container, path: str, rule: MergeRule, value: Any) -> None:
+    """Change the container that the next plugin is shown."""
+    shown = reach(container, path)
+    if path == "linux.namespaces":
+        kept = {item.type: item for item in shown}
+        for entry, item in entries(rule, value):
+            kept |= {entry: item}
+        kept = {entry: item for entry, item in kept.items() if item is not None}
+        _replace(shown, [*kept.values()])
+    elif rule.kind == MAP:
+        for entry, item in entries(rule, value):
+            if item is not None:
+                put_key(shown, entry, item)
+    elif rule.kind in BY_ENTRIES:
+        mentioned = {entry for entry, _ in entries(rule, value)} if rule.removable else set()
+        new = [item for _, item in entries(rule, value) if item is not None]
+        if path == "env":
+            kept_ = [text for text in shown if text.partition("=")[0] not in mentioned]
+            shown[:] = kept_ + [f"{item.key}={item.value}" for item in new]
+        else:
+            _replace(shown, [*[item for item in shown if getattr(item, rule.key) not in mentioned], *new])
+    elif rule.kind == ADDED:
+        shown.extend(value)
+    else:
+        put(container, path, value[1:] if rule.kind == COMMAND and value[0] == "" else value)
+
+
+def _replace(target: Any, items: list[Any]) -> None:
+    items = deepcopy(items)
+    del target[:]
+    target.extend(items)
 
 
 def merge(

@@ -208,7 +208,7 @@ class Runtime(PluginSet):
             **given,
             adjust=merger.adjustment,
             update=merger.updates,
-            owners=merger.owners.message,
+            owners=merger.owners,
             plugins=[api.PluginInstance(name=plugin.base, index=plugin.index) for plugin in self._admitted],
         )
         for plugin in [each for each in self._admitted if each.wants(method.event) and not each.closed]:

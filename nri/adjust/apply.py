@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import os
 
-from nri.adjust.fields import LIST, MAP, walk
-from nri.adjust.merging import split
+from nri.adjust.fields import is_removal, walk
+from nri.adjust.merging import BY_ENTRIES, MAP
 from nri.types.jsonobject import mismatch
 
 TYPE_CHECKING = False
@@ -63,7 +63,7 @@ def apply_resources(resources: dict[str, Any], wanted: dict[str, Any]) -> None:
             parent = below(parent, key, "linux.resources")
         if field.kind == MAP:
             _entries(parent, path[-1], value, "linux.resources")
-        elif field.kind == LIST:
+        elif field.kind in BY_ENTRIES:
             parent[path[-1]] = _by_key(elements(parent, path[-1], "linux.resources"), value, field.key)
         elif field.name == "linux.resources.devices":
             parent["devices"] = [*elements(parent, "devices", "linux.resources"), *value]
@@ -77,7 +77,7 @@ def apply_resources(resources: dict[str, Any], wanted: dict[str, Any]) -> None:
 def _apply_linux(config: dict[str, Any], linux: dict[str, Any]) -> None:
     if "devices" in linux:
         config["devices"] = _by_key(elements(config, "devices", "linux"), linux["devices"], "path")
-        rules = [_rule(device) for device in split(linux["devices"])[0] if device["type"] != "p"]
+        rules = [_rule(device) for device in linux["devices"] if not is_removal(device) and device["type"] != "p"]
         if rules:
             resources = below(config, "resources", "linux")
             resources["devices"] = [*elements(resources, "devices", "linux.resources"), *rules]
@@ -138,7 +138,8 @@ def _by_key(known: list[Any], wanted: list[Any], key: str) -> list[Any]:
     """Return the elements of both lists; one of *wanted* replaces or removes that with its key."""
     mentioned = [item[key] for item in wanted]  # no set: a key of the configuration may be an array
     kept = [item for item in known if not (isinstance(item, dict) and item.get(key) in mentioned)]
-    return kept + [{name: each for name, each in item.items() if name != "remove"} for item in split(wanted)[0]]
+    added = [item for item in wanted if not is_removal(item)]
+    return kept + [{name: each for name, each in item.items() if name != "remove"} for item in added]
 
 
 def _rule(device: dict[str, Any]) -> dict[str, Any]:

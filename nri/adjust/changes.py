@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from nri.adjust.abilities import ANSWERS_WITH_UPDATES
 from nri.adjust.apply import apply, apply_resources
-from nri.adjust.claims import Claims
 from nri.adjust.errors import AdjustError
-from nri.adjust.fields import walk
-from nri.adjust.merging import merge
+from nri.adjust.fields import FIELDS, document, entries, walk
+from nri.adjust.merging import Conflict, Merge
 from nri.adjust.reading import read_adjust, read_updates
 from nri.types.v1 import State
 
@@ -24,6 +23,10 @@ if TYPE_CHECKING:
 
     from nri.adjust.abilities import Abilities
     from nri.types.v1 import Request, Result
+
+
+_PATH = "linux.cgroupsPath"
+_NAMES = [field.name for field in FIELDS]
 
 
 class Changes:
@@ -46,8 +49,8 @@ class Changes:
         self.updates: dict[str, dict[str, Any]] = {}
         self.ignored: list[str] = []
         self._path_by = ""  # the plugin whose cgroupsPath, not below adjust, was the last one
-        self._claims = Claims()
-        self._claims_of: dict[str, Claims] = {}
+        self._merge = Merge(_NAMES)
+        self._merges: dict[str, Merge] = {}  # of updates, by the id of the container
 
     @property
     def original(self) -> dict[str, Any]:
@@ -96,25 +99,27 @@ class Changes:
             raise AdjustError("cgroupsPath: found it beside adjust.linux.cgroupsPath, expected one of them")
         if path and (why := self.abilities.why_no_path(path)):
             raise AdjustError(f"cgroupsPath {why}")
-        claims, merged, path_by = self._claims, self.adjust, self._path_by
+        merge, path_by = self._merge, self._path_by
         if path_by and path_by != plugin and "cgroupsPath" in adjust.get("linux", {}):
             raise AdjustError(
                 "adjust.linux.cgroupsPath: already moved by the cgroupsPath of the plugin "
                 f"{path_by}; expected one of them"
             )
         if adjust or path:
-            claims, merged = claims.copy(), _copy(merged)
-            claims.claim(adjust, plugin, "adjust")
-            merge(merged, adjust)
+            merge = merge.copy()
+            add(merge, adjust, plugin, "adjust")
             if path:  # not claimed: the last one counts
-                claims.check(("linux.cgroupsPath",), plugin, "cgroupsPath")
-                merge(merged, {"linux": {"cgroupsPath": path}})
+                try:
+                    merge.check(_PATH, "", plugin)
+                except Conflict as conflict:
+                    raise _refusal(conflict, "cgroupsPath") from None
+                merge.values[_PATH] = path
                 path_by = plugin
-            config = _copy(self.original)
+            merged, config = document(merge.values), _copy(self.original)
             apply(config, merged)
         self._take_updates(plugin, request, updates)
         if adjust or path:
-            self.adjust, self._config, self._claims = merged, config, claims
+            self.adjust, self._config, self._merge = merged, config, merge
             self._path_by = path_by
 
     def _take_updates(self, plugin: str, request: Request, updates: list[dict[str, Any]]) -> None:
@@ -122,32 +127,51 @@ class Changes:
             return
         if why := self.abilities.why_no_update(request.state, is_sandbox=request.is_sandbox):
             raise AdjustError(f"updates: {why}")
-        claims_of, merged, ignored = dict(self._claims_of), _copy(self.updates), []
+        merges, merged, ignored = dict(self._merges), dict(self.updates), []
         for index, update in enumerate(updates):
-            id_, document = update["id"], {"linux": {"resources": update["resources"]}}
+            id_, asked = update["id"], {"linux": {"resources": update["resources"]}}
             if id_ == request.id and request.state != State.RESIZE:
                 raise AdjustError(
                     f"updates[{index}].id: found the container of the {request.state} itself, expected another one"
                 )
-            for field, _ in walk(document):
+            for field, _ in walk(asked):
                 if why := self.abilities.why_no_updated_field(field):
                     raise AdjustError(f"updates[{index}].{'.'.join(field.path[1:])}: {why}")
-            claims = claims_of.get(id_, Claims()).copy()
+            merge = merges.get(id_, Merge(_NAMES)).copy()
             try:
-                claims.claim(document, plugin, f"updates[{index}] of {id_}")
+                add(merge, asked, plugin, f"updates[{index}] of {id_}")
             except AdjustError as error:
                 if not update.get("ignoreFailure"):
                     raise
                 ignored.append(f"{error}; dropped (ignoreFailure)")
                 continue
-            claims_of[id_] = claims
-            known = merged.setdefault(id_, {"id": id_, "resources": {}, "ignoreFailure": True})
-            together = {"linux": {"resources": known["resources"]}}
-            merge(together, document)
-            known["resources"] = together["linux"]["resources"]
-            known["ignoreFailure"] = known["ignoreFailure"] and bool(update.get("ignoreFailure"))
-        self._claims_of, self.updates = claims_of, merged
+            merges[id_] = merge
+            merged[id_] = {
+                "id": id_,
+                "resources": document(merge.values).get("linux", {}).get("resources", {}),
+                "ignoreFailure": merged.get(id_, {}).get("ignoreFailure", True) and bool(update.get("ignoreFailure")),
+            }
+        self._merges, self.updates = merges, merged
         self.ignored += ignored
+
+
+def add(merge: Merge, asked: dict[str, Any], plugin: str, where: str) -> None:
+    """Add a document to a merge.
+
+    :param where: begins the name of a field in errors: ``adjust``, or an update's place.
+    :raises AdjustError: another plugin owns a part.
+    """
+    for field, value in walk(asked):
+        try:
+            merge.add(field.name, field.kind, entries(field, value), plugin)
+        except Conflict as conflict:
+            raise _refusal(conflict, f"{where}.{conflict.name} {conflict.entry}".rstrip()) from None
+
+
+def _refusal(conflict: Conflict, what: str) -> AdjustError:
+    done = "removed" if conflict.owner.startswith("-") else "set"
+    owner = conflict.owner.removeprefix("-")
+    return AdjustError(f"{what}: already {done} by the plugin {owner}; expected one plugin alone to set it")
 
 
 def _copy(value: Any) -> Any:

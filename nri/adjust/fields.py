@@ -7,6 +7,7 @@ containerd/nri from 0.2 to 0.12; config.md and config-linux.md of the OCI runtim
 
 from __future__ import annotations
 
+from nri.adjust.merging import ADDED, BY_ENTRIES, CLAIMED, COMMAND, LIST, MAP, REMOVAL, VALUE
 from nri.types.oci_values import HOOKS
 
 TYPE_CHECKING = False
@@ -15,11 +16,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 Version = tuple[int, int]
-
-VALUE, MAP, LIST, ADDED, REMOVAL = "value", "map", "list", "added", "removal"
-"""The kinds of fields: set as a whole; merged by name; merged by a key of the elements; appended; a flag that removes
-the object that it is in.
-"""
 
 NEWEST_OCI: Version = (1, 3)
 """The newest version of the OCI runtime specification that :data:`FIELDS` knows."""
@@ -32,7 +28,7 @@ class AdjustField:
     """A field of ``adjust``.
 
     :ivar path: its keys from the top.
-    :ivar kind: :data:`VALUE`, :data:`MAP`, :data:`LIST`, :data:`ADDED` or :data:`REMOVAL`.
+    :ivar kind: how it is merged, as :mod:`nri.adjust.merging` has it.
     :ivar key: the key that identifies an element of a list; "" for elements that are strings.
     :ivar nri: the first NRI whose runtimes apply it when a container is created.
     :ivar oci: the first version of the OCI runtime specification that has it; None for a field that it never had.
@@ -61,7 +57,7 @@ FIELDS = (
     AdjustField("annotations", MAP),
     AdjustField("env", MAP),
     AdjustField("mounts", MAP),
-    AdjustField("args", nri=(0, 10)),
+    AdjustField("args", COMMAND, nri=(0, 10)),
     *[AdjustField(f"hooks.{kind}", ADDED) for kind in HOOKS],
     AdjustField("rlimits", LIST, "type", nri=(0, 4)),
     AdjustField("cdiDevices", LIST, nri=(0, 7), oci=None),
@@ -70,7 +66,7 @@ FIELDS = (
     AdjustField("linux.cgroupsPath"),
     AdjustField("linux.oomScoreAdj", nri=(0, 7)),
     AdjustField("linux.sysctl", MAP, nri=(0, 11)),
-    AdjustField("linux.namespaces", LIST, "type", nri=(0, 10)),
+    AdjustField("linux.namespaces", CLAIMED, "type", nri=(0, 10)),
     AdjustField("linux.seccomp", nri=(0, 10)),
     AdjustField("linux.ioPriority", nri=(0, 10), oci=(1, 1)),
     AdjustField("linux.intelRdt.remove", REMOVAL, nri=(0, 11)),
@@ -118,7 +114,7 @@ UPDATED_BY_OCI = frozenset(
 
 
 def walk(adjust: dict[str, Any]) -> Iterator[tuple[AdjustField, Any]]:
-    """Yield each field that *adjust* has, with its value."""
+    """Yield each field that *adjust*, or an update's ``{"linux": {"resources": …}}``, has, with its value."""
     for field in FIELDS:
         value: Any = adjust
         for key in field.path:
@@ -134,3 +130,39 @@ def put(document: dict[str, Any], field: AdjustField, value: Any) -> None:
     for key in field.path[:-1]:
         document = document.setdefault(key, {})
     document[field.path[-1]] = value
+
+
+def entries(field: AdjustField, value: Any) -> Any:
+    """Return the value of a field as :meth:`nri.adjust.merging.Merge.add` takes it."""
+    if field.kind == MAP:
+        return [(key.removeprefix("-"), None) if item is None else (key, item) for key, item in value.items()]
+    if field.kind in BY_ENTRIES:
+        return [(name_of(item, field), None if is_removal(item) else item) for item in value]
+    return value
+
+
+def document(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the document of merged values; removals stay, since the runtime has to know them."""
+    made: dict[str, Any] = {}
+    for field in FIELDS:
+        if field.name not in values or (field.kind == COMMAND and not values[field.name]):
+            continue
+        value = values[field.name]
+        if field.kind == MAP:
+            value = {key[1:] if item is None and key[1:] not in value else key: item for key, item in value.items()}
+        elif field.kind in BY_ENTRIES:
+            value = [
+                {field.key: entry[1:], "remove": True} if item is None else item for entry, item in value.items()
+            ]
+        put(made, field, value)
+    return made
+
+
+def is_removal(item: object) -> bool:
+    """Return whether an element of a list removes something."""
+    return isinstance(item, dict) and bool(item.get("remove"))
+
+
+def name_of(item: Any, field: AdjustField) -> str:
+    """Return the name of an element of a list."""
+    return str(item[field.key] if field.key else item)

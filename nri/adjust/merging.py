@@ -1,62 +1,124 @@
-"""Puts several documents of changes together: a later one wins, entry by entry."""
+"""The one merge: puts together the fields that several plugins set, and keeps which plugin owns each of them.
+
+Values are not looked into, so the documents of v0.1 plugins (:mod:`nri.adjust.changes`) and the messages of v2
+plugins (:mod:`nri.adaptation.merging`) are merged alike. The rules are NRI's:
+
+- A field, or an entry of a map or list, belongs to the plugin that has set it; if a plugin sets it again, this is a
+  conflict, also for the owner itself.
+- A plugin that removes an entry which an earlier plugin has set takes it over: it can set the entry, and no later
+  plugin can. To remove an entry of the container claims nothing.
+- The command line is taken over by an empty first word, and ``intelRdt`` as a whole by its removal. A namespace
+  belongs also to the plugin that removes it.
+- Hooks and device rules of all plugins are appended.
+
+Source: pkg/adaptation/result.go and pkg/api/owners.go of containerd/nri.
+"""
 
 from __future__ import annotations
 
-from nri.adjust.claims import is_removal, name_of
-from nri.adjust.fields import ADDED, LIST, MAP, REMOVAL, put, walk
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
     from typing import Any
 
-    from nri.adjust.fields import AdjustField
+    Entries = Iterable[tuple[str, Any]]
+
+VALUE, COMMAND, ADDED = "value", "command", "added"
+"""Kinds of fields: set as a whole; the command line; a list to which each plugin appends."""
+
+MAP, LIST, CLAIMED = BY_ENTRIES = "map", "list", "claimed"
+"""Kinds of fields by entries: a map; a list whose elements have a key; such a list where removing claims, too."""
+
+REMOVAL = "removal"
+"""The kind of a flag that removes the object around it."""
 
 
-def merge(target: dict[str, Any], document: dict[str, Any]) -> None:
-    """Add *document* to *target*, both an ``adjust`` or ``{"linux": {"resources": …}}``.
+class Conflict(Exception):  # noqa: N818 - the callers' errors say for whom it is one
+    """A plugin sets what it cannot set.
 
-    Removals stay: the runtime has to know them.
+    :ivar name: the field.
+    :ivar entry: the entry; "" for a field that is set as a whole.
+    :ivar owner: the plugin that owns it, with a minus in front if it has removed it.
     """
-    before = {field.name: value for field, value in walk(target)}
-    for field, value in walk(document):
-        if field.kind == REMOVAL:
-            if value:  # FIELDS has it before the other fields of its object
-                _remove_object(target, field)
-        elif field.name == "args" and value == [""]:
-            target.pop("args", None)
+
+    def __init__(self, name: str, entry: str, owner: str) -> None:
+        super().__init__(name, entry, owner)
+        self.name, self.entry, self.owner = name, entry, owner
+
+
+class Merge:
+    """The fields of one container, as the plugins of one event have set them.
+
+    :param names: the names of all fields: paths with dots.
+    :param inert: maps in which a removal alone leaves what an earlier plugin has set, as in NRI.
+    :ivar owners: a plugin by field and entry, with a minus in front if it has removed it.
+    :ivar values: by field. A field by entries has a dictionary; a removed entry has a minus in front, and None.
+    """
+
+    def __init__(self, names: Collection[str], inert: Collection[str] = ()) -> None:
+        self._names, self._inert = names, inert
+        self.owners: dict[tuple[str, str], str] = {}
+        self.values: dict[str, Any] = {}
+
+    def copy(self) -> Merge:
+        """Return a copy, which changes apart from this one."""
+        copied = Merge(self._names, self._inert)
+        copied.owners, copied.values = dict(self.owners), dict(self.values)
+        return copied
+
+    def add(self, name: str, kind: str, value: Any, plugin: str) -> None:
+        """Add what *plugin* sets in a field.
+
+        :param value: for a field by entries: pairs of an entry and its value, which is None for a removal.
+        :raises Conflict: it cannot set a part of it; what comes before that part may belong to it.
+        """
+        if kind in BY_ENTRIES:
+            self._add_entries(name, kind, list(value), plugin)
+        elif kind == ADDED:
+            self.values[name] = [*self.values.get(name, ()), *value]
+        elif kind == REMOVAL:
+            if value:
+                self._remove_around(name, plugin)
         else:
-            put(target, field, _together(field, before.get(field.name), value))
+            if kind == COMMAND and value[0] == "":
+                self.owners[name, ""] = f"-{plugin}"
+                value = value[1:]
+            self._claim(name, "", plugin)
+            self.values[name] = value
 
+    def check(self, name: str, entry: str, plugin: str) -> None:
+        """Do nothing if *plugin* can set an entry, or a field with the entry "".
 
-def _remove_object(target: dict[str, Any], field: AdjustField) -> None:
-    *above, name, flag = field.path
-    for key in above:
-        target = target.setdefault(key, {})
-    target[name] = {flag: True}
+        :raises Conflict: it cannot.
+        """
+        owner = self.owners.get((name, entry))
+        if owner is not None and owner != f"-{plugin}":
+            raise Conflict(name, entry, owner)
 
+    def _claim(self, name: str, entry: str, plugin: str) -> None:
+        self.check(name, entry, plugin)
+        self.owners[name, entry] = plugin
 
-def _together(field: AdjustField, known: Any, value: Any) -> Any:
-    if field.name == "args":
-        return value[1:] if value[0] == "" else value
-    if known is None:
-        return value
-    if field.kind == MAP:
-        return _merge_map(known, value)
-    if field.kind == LIST:
-        mentioned = {name_of(item, field) for item in value}
-        return [item for item in known if name_of(item, field) not in mentioned] + list(value)
-    return [*known, *value] if field.kind == ADDED else value
+    def _remove_around(self, name: str, plugin: str) -> None:
+        prefix = name[: name.rindex(".") + 1]
+        for other in [each for each in self._names if each.startswith(prefix)]:
+            self.owners[other, ""] = f"-{plugin}"
+            self.values.pop(other, None)
+        self.values[name] = True
 
-
-def _merge_map(known: dict[str, Any], value: dict[str, Any]) -> dict[str, Any]:
-    mentioned = {_entry(key, item) for key, item in value.items()}
-    return {key: item for key, item in known.items() if _entry(key, item) not in mentioned} | value
-
-
-def _entry(key: str, item: object) -> str:
-    return key.removeprefix("-") if item is None else key
-
-
-def split(items: list[Any]) -> tuple[list[Any], list[Any]]:
-    """Return the elements of a list that set something, and those that remove."""
-    return [item for item in items if not is_removal(item)], [item for item in items if is_removal(item)]
+    def _add_entries(self, name: str, kind: str, entries: list[tuple[str, Any]], plugin: str) -> None:
+        known = dict(self.values.get(name, ()))
+        is_set = {entry for entry, item in entries if item is not None}
+        removed = [entry for entry, item in entries if item is None and kind != CLAIMED]
+        for entry in removed:
+            if (kind == MAP and entry in is_set) or (entry in known and name not in self._inert):
+                self.owners[name, entry] = f"-{plugin}"
+                known.pop(entry, None)
+        for entry, item in entries:
+            if item is not None or kind == CLAIMED:
+                self._claim(name, entry, plugin)
+                known[entry if item is not None else f"-{entry}"] = item
+        for entry in removed:
+            if kind == MAP or entry not in is_set:
+                known[f"-{entry}"] = None
+        self.values[name] = known

@@ -9,8 +9,9 @@ import pytest
 from google.protobuf.descriptor import FieldDescriptor
 
 from nri.adaptation import ConflictError
-from nri.adaptation.fields import ADDED, FIELDS, LIST, MAP, changed_fields
+from nri.adaptation.fields import FIELDS, changed_fields
 from nri.adaptation.merging import Merger
+from nri.adjust.merging import ADDED, BY_ENTRIES, MAP
 from nri.v2 import api
 
 SETTABLE = [path for path, rule in FIELDS.items() if rule.kind != ADDED and rule.owner]
@@ -34,7 +35,7 @@ def message(path: str, number: int, root: Any = api.ContainerAdjustment, key: st
             target[key].CopyFrom(filled(value_type.message_type._concrete_class(), number))
         else:
             target[key] = str(number)
-    elif rule.kind == LIST:
+    elif rule.kind in BY_ENTRIES:
         item = filled(getattr(parent, name).add(), number)
         setattr(item, rule.key, key)
     else:
@@ -75,8 +76,8 @@ def merged(*adjustments: Any, container: Any = None) -> Merger:
 
 def owners(merger: Merger, path: str) -> Any:
     """The record of a field's owners: a name, or names by key."""
-    record, rule = merger.owners.message.owners["app"], FIELDS[path]
-    if rule.kind in (MAP, LIST):
+    record, rule = merger.owners.owners["app"], FIELDS[path]
+    if rule.kind in BY_ENTRIES:
         return dict(record.compound[rule.owner].owners)
     return record.simple.get(rule.owner)
 
@@ -117,7 +118,7 @@ def test_field_that_one_plugin_sets_is_as_it_set_it_and_shown_to_later_ones() ->
         if path.startswith("linux"):
             expected.linux.rdt.SetInParent()
         assert merger.adjustment == expected
-        assert owners(merger, path) == ({"key": "00-p"} if FIELDS[path].kind in (MAP, LIST) else "00-p")
+        assert owners(merger, path) == ({"key": "00-p"} if FIELDS[path].kind in BY_ENTRIES else "00-p")
         is_hidden = "rdt." in path or path in ("CDI_devices", "linux.memory_policy")
         assert (merger.container == merged().container) == is_hidden
 
@@ -128,7 +129,7 @@ def test_field_that_is_set_twice_is_a_conflict_that_names_it_and_both_plugins() 
         with pytest.raises(ConflictError) as caught:
             add(merger, message(path, 2), second)
         rule = FIELDS[path]
-        key = "key" if rule.kind in (MAP, LIST) else ""
+        key = "key" if rule.kind in BY_ENTRIES else ""
         assert (caught.value.field, caught.value.plugins) == (f"{path} {key}".rstrip(), ("00-p", second))
         words = f"both tried to set {api.Field.Name(rule.owner)} {key}"
         assert str(caught.value) == f'plugins "{second}" and "00-p" {words}'

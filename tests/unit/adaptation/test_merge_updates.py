@@ -8,7 +8,8 @@ import pytest
 from google.protobuf import json_format
 
 from nri.adaptation import AdaptationError, ConflictError, EventError, merge
-from nri.adaptation.fields import FIELDS, LIST, MAP, changed_fields
+from nri.adaptation.fields import FIELDS, changed_fields
+from nri.adjust.merging import BY_ENTRIES
 from nri.v2 import api
 from tests.unit.adaptation.test_merge import SETTABLE, message
 
@@ -39,7 +40,7 @@ def test_updates_of_a_container_are_put_together_and_conflict_likewise(event: st
         first, third = merged(update(path, 1), update(path, 2, "third"), event=event)
         assert (first.container_id, third.container_id) == ("other", "third")
         assert changed_fields(first) == changed_fields(update(path, 1))
-        name, key = api.Field.Name(FIELDS[path].owner), "key" if FIELDS[path].kind in (MAP, LIST) else ""
+        name, key = api.Field.Name(FIELDS[path].owner), "key" if FIELDS[path].kind in BY_ENTRIES else ""
         with pytest.raises(ConflictError) as caught:
             merged(update(path, 1), update(path, 3), event=event)
         assert str(caught.value) == f'plugins "10-p" and "00-p" both tried to set {name} {key}'

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import copy
+from string import ascii_lowercase
 from typing import Any
+
+from nri.adjust.changes import add
+from nri.adjust.fields import FIELDS, document
+from nri.adjust.merging import Merge
 
 HOOK = {"path": "/bin/hook", "args": ["hook", "-v"], "env": ["A=1"], "timeout": 5}
 THROTTLE = [{"major": 8, "minor": 0, "rate": 1000}]
@@ -116,3 +122,15 @@ ADJUST: dict[str, Any] = {
     },
 }
 UPDATES = [{"id": "other", "resources": RESOURCES, "ignoreFailure": True}, {"id": "third", "resources": {}}]
+
+
+def merged(*documents: dict[str, Any], by: str = ascii_lowercase) -> dict[str, Any]:
+    """Return the documents of several plugins, put together.
+
+    :param by: the plugins, a letter each.
+    :raises AdjustError: two of them set the same.
+    """
+    merge = Merge([field.name for field in FIELDS])
+    for plugin, each in zip(by, documents, strict=False):
+        add(merge, copy.deepcopy(each), plugin, "adjust")
+    return document(merge.values)

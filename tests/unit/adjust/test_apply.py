@@ -12,12 +12,11 @@ from hypothesis import strategies as st
 
 from nri.adjust import AdjustError
 from nri.adjust.apply import apply, apply_resources
-from nri.adjust.claims import Claims, name_of
-from nri.adjust.fields import ADDED, FIELDS, LIST, MAP, put, walk
-from nri.adjust.merging import merge
+from nri.adjust.fields import FIELDS, name_of, put, walk
+from nri.adjust.merging import ADDED, BY_ENTRIES, MAP
 from nri.adjust.reading import read_adjust
 from nri.types import DecodeError, gojson
-from tests.unit.adjust.documents import ADJUST
+from tests.unit.adjust.documents import ADJUST, merged
 from tests.unit.types.mutations import values
 
 CONFIG: dict[str, Any] = {
@@ -63,13 +62,6 @@ def applied(config: dict[str, Any], *documents: dict[str, Any]) -> dict[str, Any
     return changed
 
 
-def merged(*documents: dict[str, Any]) -> dict[str, Any]:
-    whole: dict[str, Any] = {}
-    for document in documents:
-        merge(whole, copy.deepcopy(document))
-    return whole
-
-
 def at(config: dict[str, Any], path: str) -> Any:
     value: Any = config
     for key in path.split("."):
@@ -91,6 +83,7 @@ def rlimit(type_: str, number: int) -> dict[str, Any]:
 
 BLOCK = {"path": "/dev/old", "type": "b", "major": 8, "minor": 0}
 PIPE = {"path": "/dev/p", "type": "p"}
+NO_PIPE = {"path": "/dev/p", "remove": True}
 KEPT = {"path": "/dev/kept", "type": "p"}
 OWN = CONFIG["linux"]["devices"]
 RDT = "linux.intelRdt"
@@ -121,7 +114,11 @@ CASES: list[tuple[list[dict[str, Any]], str, Any]] = [
     ),
     ([linux(devices=[{"path": "/dev/old", "remove": True}])], "linux.devices", [KEPT]),
     ([linux(devices=[BLOCK])], "linux.devices", [KEPT, BLOCK]),
-    ([linux(devices=[PIPE]), linux(devices=[PIPE | {"uid": 1}])], "linux.devices", [*OWN, PIPE | {"uid": 1}]),
+    (
+        [linux(devices=[PIPE]), linux(devices=[NO_PIPE, PIPE | {"uid": 1}])],
+        "linux.devices",
+        [*OWN, PIPE | {"uid": 1}],
+    ),
     ([linux(devices=[PIPE]), linux(devices=[BLOCK])], "linux.devices", [KEPT, PIPE, BLOCK]),
     (
         [linux(devices=[BLOCK | {"type": "u"}, PIPE], resources={"devices": [{"allow": False, "type": "c"}]})],
@@ -158,8 +155,9 @@ CASES: list[tuple[list[dict[str, Any]], str, Any]] = [
 @pytest.mark.parametrize(("documents", "path", "expected"), CASES)
 def test_field_is_set_replaced_and_removed(documents: list[dict[str, Any]], path: str, expected: Any) -> None:
     documents = [read_adjust(document) for document in documents]
-    assert at(applied(CONFIG, merged(*documents)), path) == expected
-    assert gojson.dumps(applied({}, merged(*documents)))
+    together = merged(*documents, by="a" * len(documents))
+    assert at(applied(CONFIG, together), path) == expected
+    assert gojson.dumps(applied({}, together))
 
 
 WHOLE: dict[str, tuple[dict[str, Any], Any]] = {
@@ -312,7 +310,7 @@ def parts(random: Any) -> tuple[dict[str, Any], dict[str, Any]]:
                 {key: item for key, item in value.items() if owners[key.removeprefix("-")] == which}
                 for which in (0, 1)
             ]
-        elif field.kind == LIST:
+        elif field.kind in BY_ENTRIES:
             owners = {name_of(item, field): random.randrange(3) for item in value}
             pieces = [[item for item in value if owners[name_of(item, field)] == which] for which in (0, 1)]
         elif field.kind == ADDED:
@@ -338,16 +336,13 @@ def comparable(config: dict[str, Any]) -> dict[str, Any]:
 def test_merged_documents_do_the_same_as_one_after_the_other(random: Any, is_bare: bool) -> None:
     first, second = parts(random)
     assert merged(first, {}) == merged({}, first) == merged(merged(first)) == merged(first)
-    claims = Claims()
     try:
-        claims.claim(read_adjust(first), "a", "adjust")
-        claims.claim(read_adjust(second), "b", "adjust")
+        whole = merged(first, second)
     except AdjustError:
         assume(False)
     # A limit overwrites the container's swap, but not that of a plugin, which only a merged document tells.
     memory = "linux.resources.memory"
     assume(at(first, f"{memory}.swap") == "missing" or at(second, f"{memory}.limit") == "missing")
     config: dict[str, Any] = {} if is_bare else CONFIG
-    whole = merged(first, second)
     assert read_adjust(whole) == whole
     assert comparable(applied(config, whole)) == comparable(applied(config, first, second))

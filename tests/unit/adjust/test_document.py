@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from harness import json_schemas
 from nri.adjust import document, resources
-from nri.adjust.fields import FIELDS, LIST, MAP, walk
+from nri.adjust.fields import FIELDS, walk
+from nri.adjust.merging import BY_ENTRIES, MAP
 from nri.adjust.reading import read_adjust, read_updates
 from nri.types import DecodeError
 from nri.types.table import Map, Table
@@ -261,7 +262,7 @@ def test_fields_are_the_values_of_the_table_and_their_kinds_fit_it() -> None:
         for key in field.path:
             rule = rule.keys[key].rule
         assert (field.kind == MAP) <= isinstance(rule, Map)
-        if field.kind == LIST and field.key:
+        if field.kind in BY_ENTRIES and field.kind != MAP and field.key:
             assert rule.parts[0].keys[field.key].rule.kind is str
             assert field.key in rule.parts[0].required
 

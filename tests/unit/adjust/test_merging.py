@@ -1,55 +1,51 @@
-"""Two plugins of one chain cannot set the same thing: the rules of NRI's owners."""
+"""Two plugins of one chain cannot set the same thing, unless one removes what an earlier one has set."""
 
 from __future__ import annotations
 
+from string import ascii_lowercase
 from typing import Any
 
 import pytest
 
 from nri.adjust import AdjustError
-from nri.adjust.claims import Claims, is_removal, name_of
-from nri.adjust.fields import ADDED, LIST, MAP, REMOVAL, put, walk
-from tests.unit.adjust.documents import ADJUST
+from nri.adjust.fields import is_removal, name_of, put, walk
+from nri.adjust.merging import ADDED, BY_ENTRIES, COMMAND, MAP, REMOVAL
+from tests.unit.adjust.documents import ADJUST, merged
 
 
-def claim(*documents: dict[str, Any]) -> str:
-    """Claim documents for the plugins a, b, and so on; return the last one's error. The others have none."""
-    claims = Claims()
-    for index, document in enumerate(documents):
-        try:
-            claims.claim(document, "abcdef"[index], "adjust")
-        except AdjustError as error:
-            assert index == len(documents) - 1, error
-            return str(error)
+def conflict(*documents: dict[str, Any], by: str = ascii_lowercase) -> str:
+    """Merge documents of the plugins a, b, and so on; return the last one's error. The others have none."""
+    assert merged(*documents[:-1], by=by) is not None
+    try:
+        merged(*documents, by=by)
+    except AdjustError as error:
+        return str(error)
     return ""
 
 
 def alone(field: Any, value: Any) -> dict[str, Any]:
-    document: dict[str, Any] = {}
-    put(document, field, value)
-    return document
+    made: dict[str, Any] = {}
+    put(made, field, value)
+    return made
 
 
 def things(field: Any, value: Any) -> list[tuple[dict[str, Any], str]]:
     """A document for each thing that a value sets in a field, with the thing's name."""
     if field.kind == MAP:
         return [(alone(field, {key: item}), f" {key}") for key, item in value.items() if item is not None]
-    if field.kind == LIST:
+    if field.kind in BY_ENTRIES:
         items = [item for item in value if not is_removal(item)]
         return [(alone(field, [item]), f" {name_of(item, field)}") for item in items]
-    return [(alone(field, ["sh"] if field.name == "args" else value), "")]
+    return [(alone(field, ["sh"] if field.kind == COMMAND else value), "")]
 
 
 def test_thing_that_a_plugin_has_set_cannot_be_set_by_another_one_or_again() -> None:
     for field, value in walk(ADJUST):
-        for document, name in [] if field.kind in (ADDED, REMOVAL) else things(field, value):
+        for one, name in [] if field.kind in (ADDED, REMOVAL) else things(field, value):
             expected = f"adjust.{field.name}{name}: already set by the plugin a; expected one plugin alone to set it"
-            assert claim(document) == ""
-            assert claim(document, document) == claim(document, {}, document) == expected
-            claims = Claims()
-            claims.claim(document, "a", "adjust")
-            with pytest.raises(AdjustError):
-                claims.claim(document, "a", "adjust")
+            assert conflict(one) == ""
+            assert conflict(one, one) == conflict(one, {}, one) == expected
+            assert conflict(one, one, by="aa") == expected
 
 
 def test_hooks_and_device_rules_are_added_by_any_number_of_plugins() -> None:
@@ -58,7 +54,7 @@ def test_hooks_and_device_rules_are_added_by_any_number_of_plugins() -> None:
         if field.kind == ADDED:
             put(added, field, value)
     assert set(added) == {"hooks", "linux"}
-    assert claim(added, added, added) == ""
+    assert conflict(added, added, added) == ""
 
 
 def rdt(**keys: Any) -> dict[str, Any]:
@@ -78,7 +74,7 @@ PIPE, NO_PIPE = {"path": "/d", "type": "p"}, {"path": "/d", "remove": True}
 
 
 @pytest.mark.parametrize(
-    ("documents", "conflict"),
+    ("documents", "words"),
     [
         ([SET, {"env": {"B": "1"}}], ""),
         ([SET, REMOVED], ""),
@@ -103,8 +99,6 @@ PIPE, NO_PIPE = {"path": "/d", "type": "p"}, {"path": "/d", "remove": True}
         ([namespace(remove=True), namespace()], "linux.namespaces user: already set by the plugin a"),
     ],
 )
-def test_removal_hands_a_thing_over_to_the_plugin_that_removes(
-    documents: list[dict[str, Any]], conflict: str
-) -> None:
-    expected = f"adjust.{conflict}; expected one plugin alone to set it" if conflict else ""
-    assert claim(*documents) == expected
+def test_removal_hands_a_thing_over_to_the_plugin_that_removes(documents: list[dict[str, Any]], words: str) -> None:
+    expected = f"adjust.{words}; expected one plugin alone to set it" if words else ""
+    assert conflict(*documents) == expected
