@@ -28,9 +28,14 @@ SUFFIX = ".conf"
 MAX_SIZE = 1024 * 1024
 """The longest file that is accepted, in bytes; a real one has some hundreds."""
 
-SETTLED, GRACE, PAUSE = 0.05, 1.0, 0.01
+SETTLED, GRACE, PAUSE = 0.05, 1.0, 0.001
 """Seconds since its last change after which a directory is not being edited, seconds that an edit is waited for at
-most, and seconds between two looks. Tools move a file away before they write it anew, or exchange a directory."""
+most, and seconds between two readings. Tools move a file away before they write it anew, or exchange a directory."""
+
+RECENT_NS, SECOND_NS = 100_000_000, 1_000_000_000
+"""Nanoseconds; a file that changed within them may change again without getting another time of change: the second
+where the file system has times of whole seconds.
+"""
 
 
 class InvalidFile(Fault):
@@ -68,20 +73,103 @@ def load(
     :param check_owner: whether files that others can write to are refused.
     :raises ConfigError: with the faults of all files, at most :data:`nri.config.faults.MAX_FAULTS`.
     """
-    until = time.monotonic() + GRACE
-    while True:
-        gone: list[str] = []
-        is_edited = unchanged_for(conf_dir) < SETTLED
-        try:
-            read: Files | ConfigError = load_files(conf_dir, conf_file, check_owner=check_owner, gone=gone)
-        except ConfigError as error:
-            read = error
-        if not (gone or is_edited) or time.monotonic() >= until:
-            break
-        time.sleep(PAUSE)
+    attempts = int(GRACE / SETTLED)
+    read = Source(conf_dir, conf_file).read(check_owner=check_owner, attempts=attempts, settled=SETTLED)
     if isinstance(read, ConfigError):
         raise read.explained() from None
     return ConfigList(plugins=[plugin for plugins in read.values() for plugin in plugins])
+
+
+class Source:
+    """The files of a host configuration, which are read as one set, and whether they have changed since.
+
+    :param conf_file: the file that is read if *conf_dir* has no ``*.conf``.
+    """
+
+    def __init__(self, conf_dir: str, conf_file: str) -> None:
+        self.conf_dir, self.conf_file = conf_dir, conf_file
+        self._seen: object = None  # the metadata of what was read; None if it is to be read again
+        self._listed: object = None  # the directory's metadata when _paths was made
+        self._paths: list[str] = []
+
+    def is_unchanged(self, *, check_owner: bool) -> bool:
+        """Return whether the metadata of the files and directories is as it was when they were read."""
+        return self._seen is not None and self._look(check_owner)[0] == self._seen
+
+    def forget(self) -> None:
+        """Let the files count as changed."""
+        self._seen = None
+
+    def read(self, *, check_owner: bool, attempts: int, settled: float = 0.0) -> Files | ConfigError:
+        """Return the files, or their faults; if they change meanwhile, they are read again.
+
+        :param attempts: readings at most; then the last one counts.
+        :param settled: seconds since the directory's last change, before which it counts as changing.
+        """
+        while True:
+            attempts -= 1
+            before, _ = self._look(check_owner)
+            left = settled - unchanged_for(self.conf_dir) if settled else 0.0
+            try:
+                found: Files | ConfigError = load_files(self.conf_dir, self.conf_file, check_owner=check_owner)
+            except ConfigError as error:
+                found = error
+            after, newest = self._look(check_owner)
+            is_whole = after == before
+            if attempts <= 0 or (is_whole and left <= 0):
+                # Files that may have changed without another time of change are read again.
+                self._seen = None if not is_whole or _is_recent(newest) else after
+                return found
+            time.sleep(max(PAUSE, left))
+
+    def _look(self, check_owner: bool) -> tuple[tuple[object, ...], int]:
+        """Return the metadata of all files and directories that count, and the time of the files' latest change."""
+        seen: dict[str, object] = {"": check_owner}
+        newest = 0
+        plain: set[str] = set()
+        for path in [self.conf_dir, self.conf_file, *self._list()]:
+            try:
+                status = os.lstat(path)
+                if path in (self.conf_dir, self.conf_file) or stat.S_ISLNK(status.st_mode):
+                    end, named_in = trust.follow(path, plain)
+                    seen[f"{path} leads to"] = end
+                    for directory in [*named_in, os.path.dirname(end)]:
+                        if directory not in seen:
+                            seen[directory] = _ownership(directory)
+                    status = os.stat(path)
+            except OSError as error:
+                seen[path] = error.errno
+                continue
+            changed = status.st_mtime_ns, status.st_ctime_ns
+            seen[path] = (status.st_ino, status.st_size, *changed, status.st_mode)
+            newest = max(newest, status.st_ctime_ns)
+        return (*seen.items(),), newest
+
+    def _list(self) -> list[str]:
+        """Return the paths of the files; the directory is listed again only if it may have changed."""
+        try:
+            status = os.stat(self.conf_dir)
+            state = (status.st_dev, status.st_ino, status.st_ctime_ns, status.st_mode)
+            if state != self._listed:
+                self._paths = list_files(self.conf_dir)
+                self._listed = None if _is_recent(status.st_ctime_ns) else state
+        except OSError:
+            self._listed, self._paths = None, []
+        return self._paths
+
+
+def _is_recent(changed: int) -> bool:
+    """Return whether what changed at this time, in nanoseconds, may change again without getting another one."""
+    return time.time_ns() - changed < RECENT_NS + (0 if changed % SECOND_NS else SECOND_NS)
+
+
+def _ownership(directory: str) -> tuple[int, ...] | int:
+    """Return the metadata that decides whether a directory is trusted, so that a change of it is noticed."""
+    try:
+        status = os.stat(directory)
+    except OSError as error:
+        return error.errno or 0
+    return status.st_mode, status.st_uid, status.st_gid
 
 
 def unchanged_for(conf_dir: str) -> float:
@@ -94,18 +182,17 @@ def unchanged_for(conf_dir: str) -> float:
         seconds = (time.time_ns() - changed) / 1e9
         if seconds < 0:
             return float("inf")  # the clock was set back
-        return seconds if changed % 1_000_000_000 else max(0.0, seconds - 1)  # times may be whole seconds
+        return seconds if changed % SECOND_NS else max(0.0, seconds - 1)  # times may be whole seconds
     return float("inf")
 
 
-def load_files(conf_dir: str, conf_file: str, *, check_owner: bool = True, gone: list[str] | None = None) -> Files:
+def load_files(conf_dir: str, conf_file: str, *, check_owner: bool = True) -> Files:
     """Return the files, each with its plugins, in the order in which they are read.
 
     For a caller that must answer at once: each file that is not valid is one fault (:class:`InvalidFile`);
     :meth:`ConfigError.explained` then finds the faults in it.
 
     :param conf_dir: "" for *conf_file* alone.
-    :param gone: gets the paths of files that were removed after the directory was listed.
     :raises ConfigError: as :func:`load` does.
     """
     files: Files = {}
@@ -119,8 +206,6 @@ def load_files(conf_dir: str, conf_file: str, *, check_owner: bool = True, gone:
         except ConfigError as error:
             faults += error.faults
         except FileNotFoundError:
-            if gone is not None and path != conf_file:
-                gone.append(path)
             continue  # there is no configuration, or the file was removed after the directory was listed
         if check_owner:
             try:

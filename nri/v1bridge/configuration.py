@@ -15,30 +15,20 @@ from __future__ import annotations
 
 import logging
 import os
-import stat
 import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from nri import config, trust
 from nri.config import ConfigError, ConfigList, Fault
-from nri.config.loading import GRACE, InvalidFile, unchanged_for
+from nri.config.loading import GRACE, InvalidFile, Source, unchanged_for
 from nri.types.gojson import shorten
 from nri.v1bridge.event_log import MAX_TEXT
 
 if TYPE_CHECKING:
     from nri.config.loading import Files
 
-RECENT_NS, SECOND_NS = 100_000_000, 1_000_000_000
-"""Nanoseconds; a file that changed within them may change again without getting another time of change: the second
-where the file system has times of whole seconds.
-"""
-
 ATTEMPTS = 4
 """The number of times that files are read until they do not change meanwhile; after that the last reading counts."""
-
-PAUSE = 0.001
-"""Seconds between two readings."""
 
 log = logging.getLogger("nri.v1bridge")
 
@@ -48,8 +38,8 @@ class Configuration:
 
     def __init__(self, conf_dir: str, conf_file: str) -> None:
         self._conf_dir, self._conf_file = conf_dir, conf_file
+        self._source = Source(conf_dir, conf_file)
         self._lock = threading.Lock()
-        self._snapshot: tuple[object, ...] | None = None
         self._files: Files = {}
         self._place = ""  # where the directory of these is, at the end of all links
         self._current = ConfigList()
@@ -61,8 +51,6 @@ class Configuration:
         self._hash = ""  # of the configuration in use
         self._since: float | None = None  # when the configuration in use was read, in seconds since 1970
         self._rejected_since: float | None = None
-        self._listed: object = None  # the directory's metadata when _paths was made
-        self._paths: list[str] = []
 
     def current(self, *, check_owner: bool = True) -> ConfigList:
         """Return the configuration of the files as they are now, or the last valid one. It raises nothing.
@@ -73,7 +61,7 @@ class Configuration:
             try:
                 self._read(check_owner)
             except (Exception, SystemExit) as error:  # such as no memory, or a module that cannot be loaded
-                self._snapshot = None
+                self._source.forget()
                 reason = f"cannot be read: {type(error).__name__}: {shorten(str(error), MAX_TEXT)}"
                 self._reject(ConfigError([Fault(file=self._conf_dir, message=reason)]))
             return self._current
@@ -132,29 +120,15 @@ class Configuration:
         _log_faults(explained, kept)
 
     def _read(self, check_owner: bool) -> None:
-        after, newest = self._look(check_owner)
-        if after == self._snapshot:
+        if self._source.is_unchanged(check_owner=check_owner):
             return
-        read: Files | ConfigError
-        for attempt in range(ATTEMPTS):
-            if attempt:
-                time.sleep(PAUSE)
-            before = after
-            try:
-                read = config.load_files(self._conf_dir, self._conf_file, check_owner=check_owner)
-            except ConfigError as error:
-                read = error
-            after, newest = self._look(check_owner)
-            if after == before:
-                break
-        # Files that may have changed without another time of change are read again at the next event.
-        self._snapshot = None if after != before or _is_recent(newest) else after
+        read = self._source.read(check_owner=check_owner, attempts=ATTEMPTS)
         if isinstance(read, ConfigError):
             if not all(isinstance(fault, InvalidFile) for fault in read.faults):
-                self._snapshot = None  # the reason may pass without a change of the file
+                self._source.forget()  # the reason may pass without a change of the file
             self._reject(read)
         elif self._is_part(read) and self.settles_in():
-            self._snapshot = None
+            self._source.forget()
         else:
             self._accept(read)
 
@@ -192,57 +166,8 @@ class Configuration:
         """Return the types of the plugins in use, for the log."""
         return shorten(", ".join([plugin.type for plugin in self._current.plugins]), MAX_TEXT) or "no plugins"
 
-    def _look(self, check_owner: bool) -> tuple[tuple[object, ...], int]:
-        """Return the metadata of all files and directories that count, and the time of the files' latest change."""
-        seen: dict[str, object] = {"": check_owner}
-        newest = 0
-        plain: set[str] = set()
-        for path in [self._conf_dir, self._conf_file, *self._list_files()]:
-            try:
-                status = os.lstat(path)
-                if path in (self._conf_dir, self._conf_file) or stat.S_ISLNK(status.st_mode):
-                    end, named_in = trust.follow(path, plain)
-                    seen[f"{path} leads to"] = end
-                    for directory in [*named_in, os.path.dirname(end)]:
-                        if directory not in seen:
-                            seen[directory] = _ownership(directory)
-                    status = os.stat(path)
-            except OSError as error:
-                seen[path] = error.errno
-                continue
-            changed = status.st_mtime_ns, status.st_ctime_ns
-            seen[path] = (status.st_ino, status.st_size, *changed, status.st_mode)
-            newest = max(newest, status.st_ctime_ns)
-        return (*seen.items(),), newest
-
-    def _list_files(self) -> list[str]:
-        """Return the paths of the files; the directory is listed again only if it may have changed."""
-        try:
-            status = os.stat(self._conf_dir)
-            state = (status.st_dev, status.st_ino, status.st_ctime_ns, status.st_mode)
-            if state != self._listed:
-                self._paths = config.list_files(self._conf_dir)
-                self._listed = None if _is_recent(status.st_ctime_ns) else state
-        except OSError:
-            self._listed, self._paths = None, []
-        return self._paths
-
 
 def _log_faults(error: ConfigError, kept: str) -> None:
     used = f"still using the last valid one ({kept})" if kept else "there has been no valid one, so no plugin runs"
     for fault in error.faults:
         log.error("invalid configuration; %s: %s", used, fault)
-
-
-def _is_recent(changed: int) -> bool:
-    """Return whether what changed at this time, in nanoseconds, may change again without getting another one."""
-    return time.time_ns() - changed < RECENT_NS + (0 if changed % SECOND_NS else SECOND_NS)
-
-
-def _ownership(directory: str) -> tuple[int, ...] | int:
-    """Return the metadata that decides whether a directory is trusted, so that a change of it is noticed."""
-    try:
-        status = os.stat(directory)
-    except OSError as error:
-        return error.errno or 0
-    return status.st_mode, status.st_uid, status.st_gid

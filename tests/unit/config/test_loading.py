@@ -9,11 +9,10 @@ import os
 import socket
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
+from typing import Any
 
 import pytest
 
-from nri import config as config_package
 from nri.config import ConfigError, ConfigList, Fault, PluginEntry, load, load_files
 from nri.config.loading import MAX_SIZE
 from nri.v1bridge import configuration as bridge
@@ -287,14 +286,14 @@ def test_a_call_that_fails_is_a_fault_that_names_the_file(
 ) -> None:
     host.write("a.conf", "a")
     before = open_fds()
-    monkeypatch.setattr(loading, "unchanged_for", lambda _: 60.0)  # nobody edits it, so it is not read again
     failing = Failing(os, call, errno.EMFILE)
     with monkeypatch.context() as patch:
         patch.setattr(loading, "os", failing)
-        fault = str(host.fault())
+        with pytest.raises(ConfigError) as raised:
+            load_files(host.conf_dir, host.conf_file)
     assert failing.failed == 1
     where = host.path(path).rstrip("/")
-    assert fault == f"{where}:1:1: (document): cannot be read: too many open files, expected {expected}"
+    assert str(raised.value) == f"{where}:1:1: (document): cannot be read: too many open files, expected {expected}"
     assert open_fds() == before
     assert host.types() == ["a"]
 
@@ -321,9 +320,8 @@ def test_a_directory_that_disappears_while_it_is_listed_has_no_files(
         readlink = staticmethod(lambda path: os.readlink("/nonexistent"))
 
     host.write("a.conf", "a")
-    monkeypatch.setattr(loading, "unchanged_for", lambda _: 60.0)
     monkeypatch.setattr(loading, "os", Gone(os, "listdir", errno.ENOENT))
-    assert host.types() == []
+    assert load_files(host.conf_dir, host.conf_file) == {}
 
 
 @pytest.mark.parametrize("comes_back", [True, False])
@@ -337,6 +335,29 @@ def test_a_file_that_is_moved_away_is_waited_for(
     monkeypatch.setattr(loading, "GRACE", 0.5)
     monkeypatch.setattr(loading.time, "sleep", lambda _: comes_back and away.rename(file))
     assert host.types() == (["a"] if comes_back else [])
+
+
+def test_a_directory_that_is_exchanged_while_it_is_read_gives_no_mixture(
+    host: Host, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("old", "new"):
+        (tmp_path / name).mkdir()
+        for file in ("10", "20"):
+            host.write(f"{file}.conf", f"{name}{file}")
+            Path(host.path(f"{file}.conf")).rename(tmp_path / name / f"{file}.conf")
+    Path(host.conf_dir).rmdir()
+    Path(host.conf_dir).symlink_to(tmp_path / "old")
+    real, read = loading.read, []
+
+    def exchange(path: str, **options: Any) -> Any:
+        read.append(path)
+        if len(read) == 2:
+            (tmp_path / "link").symlink_to(tmp_path / "new")
+            (tmp_path / "link").rename(host.conf_dir)
+        return real(path, **options)
+
+    monkeypatch.setattr(loading, "read", exchange)
+    assert host.types() == ["new10", "new20"]
 
 
 # The bridge, which keeps the last valid configuration
@@ -364,17 +385,17 @@ def test_the_bridge_keeps_the_last_valid_configuration_and_reports_a_failed_call
     assert [plugin.type for plugin in configuration.current().plugins] == ["a", "b"]
 
 
-@pytest.mark.parametrize(("name", "module", "call"), [("config", config_package, "list_files"), ("os", os, "stat")])
+@pytest.mark.parametrize("call", ["listdir", "stat", "lstat"])
 def test_the_bridge_loses_no_change_when_the_files_cannot_be_looked_at(
-    host: Host, monkeypatch: pytest.MonkeyPatch, name: str, module: ModuleType, call: str
+    host: Host, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
     host.write("10-a.conf", "a")
     configuration = bridge.Configuration(host.conf_dir, "/nonexistent")
     configuration.current()
     host.write("20-b.conf", "b")
     with monkeypatch.context() as patch:
-        failing = Failing(module, call, errno.ENOMEM, times=100)
-        patch.setattr(bridge, name, failing)
+        failing = Failing(os, call, errno.ENOMEM, times=100)
+        patch.setattr(loading, "os", failing)
         configuration.current()
     assert failing.failed
     assert [plugin.type for plugin in configuration.current().plugins] == ["a", "b"]

@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from nri import config
-from nri.v1bridge import configuration as module
 from nri.v1bridge import log as bridge_log
-from tests.unit.v1bridge.configured import Node
+from tests.unit.v1bridge.configured import Node, loading
 from tests.unit.v1bridge.log_lines import Log
 
 if TYPE_CHECKING:
@@ -58,17 +56,17 @@ def node(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> Node:
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The configurations that were loaded."""
     made: list[Any] = []
-    load = config.load_files
+    load = loading.load_files
 
     def counted(conf_dir: str, conf_file: str, *, check_owner: bool = True) -> Any:
         made.append((conf_dir, conf_file))
         return load(conf_dir, conf_file, check_owner=check_owner)
 
-    monkeypatch.setattr(config, "load_files", counted)
+    monkeypatch.setattr(loading, "load_files", counted)
     return made
 
 
 @pytest.fixture
 def old(monkeypatch: pytest.MonkeyPatch) -> None:
     """No file is recent."""
-    monkeypatch.setattr(module, "RECENT_NS", -(10**12))
+    monkeypatch.setattr(loading, "RECENT_NS", -(10**12))

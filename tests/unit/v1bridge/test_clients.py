@@ -8,11 +8,11 @@ import pytest
 
 from nri.client import DirectInvoker
 from nri.config.entries import ConfigList, PluginEntry
-from nri.v1bridge import configuration
 from nri.v1bridge import served as module
 from nri.v1bridge.ledger import Ledger
 from nri.v1bridge.options import BridgeOptions
 from nri.v1bridge.served import Served
+from tests.unit.v1bridge.configured import loading
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,7 +45,7 @@ def residents(monkeypatch: pytest.MonkeyPatch) -> list[FakeResidents]:
 
 @pytest.fixture
 def conf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(configuration, "RECENT_NS", 0)  # else files that have just changed are read again
+    monkeypatch.setattr(loading, "RECENT_NS", 0)  # else files that have just changed are read again
     conf = tmp_path / "resource.d"
     conf.mkdir()
     return conf

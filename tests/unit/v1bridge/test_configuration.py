@@ -140,10 +140,10 @@ def test_a_file_is_read_again_while_it_is_so_young_that_a_change_may_leave_no_tr
 ) -> None:
     node.put("10.conf", "aa")
     now = os.stat(node.directory / "10.conf").st_ctime_ns
-    monkeypatch.setattr(time, "time_ns", lambda: now + module.RECENT_NS // 2)
+    monkeypatch.setattr(time, "time_ns", lambda: now + loading.RECENT_NS // 2)
     assert [node.plugins, node.plugins] == [["aa"], ["aa"]]
     assert len(reads) == 2
-    monkeypatch.setattr(time, "time_ns", lambda: now + 2 * module.RECENT_NS)
+    monkeypatch.setattr(time, "time_ns", lambda: now + 2 * loading.RECENT_NS)
     assert [node.plugins, node.plugins, node.plugins] == [["aa"]] * 3
     assert len(reads) == 3
     os.utime(node.directory / "10.conf")
@@ -169,7 +169,7 @@ def test_a_file_that_is_added_within_one_tick_of_the_clock_is_watched_from_then_
     """The directory's time does not show it: so it is listed again while that time is recent."""
     node.put("10.conf", "a")
     stat, as_before = os.stat, os.stat(node.directory)
-    recent = as_before.st_ctime_ns + module.RECENT_NS // 2
+    recent = as_before.st_ctime_ns + loading.RECENT_NS // 2
     added = node.directory / "20.conf"
     seen = []
     with monkeypatch.context() as patched:
@@ -180,7 +180,7 @@ def test_a_file_that_is_added_within_one_tick_of_the_clock_is_watched_from_then_
         seen.append(node.plugins)
         added.write_text(text("b"))
         seen.append(node.plugins)
-        patched.setattr(time, "time_ns", lambda: stat(added).st_ctime_ns + 2 * module.RECENT_NS)
+        patched.setattr(time, "time_ns", lambda: stat(added).st_ctime_ns + 2 * loading.RECENT_NS)
         seen.append(node.plugins)
         added.write_text(text("bb"))
         seen.append(node.plugins)

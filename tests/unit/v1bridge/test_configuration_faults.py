@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from nri import config
 from nri.v1bridge import configuration as module
 from tests.support.waiting import SOON, wait_until
 from tests.unit.v1bridge.configured import BROKEN, Node, diagnostics, loading, text
@@ -167,7 +166,7 @@ def test_whatever_goes_wrong_in_reading_keeps_the_last_valid_one(
         raise error
 
     with monkeypatch.context() as patched:
-        patched.setattr(config, "load_files", fail)
+        patched.setattr(loading, "load_files", fail)
         node.put("10.conf", "b")
         assert [node.plugins, node.plugins] == [["a"], ["a"]]
     assert node.logged() == [
