@@ -58,7 +58,7 @@ def conformance(
 ) -> None:
     """Check that a plugin in any language keeps the contract of docs/spec.md.
 
-    BINARY is an executable, or the type of a plugin in --bin-dir. It is run some 60 times, as this user, with
+    BINARY is an executable, or the type of a plugin in --bin-dir. It is run some 70 times, as this user, with
     requests about a container that does not exist; with --request about that container, and the plugin acts on it. A
     result with an error is a valid answer to most of them. The exit status is 1 if a check of a MUST fails.
 

@@ -83,14 +83,6 @@ case $request in *'}}') ;; '{{"'*) request='{{}}' ;; esac
 answer "$@\"""",
     "wrong-types": accepts("""*'"pid":"1234"'*"""),
     "full-stdout": 'out=$(right "$@") || exit; printf "%s\\n" "$out" 2>/dev/null; exit 0',
-    "surroundings: umask": '[ "$(umask)" = 0022 ] || exit 4\nright "$@"',
-    "surroundings": '[ -n "$LANG" ] || exit 4\nright "$@"',
-    "at-once": """mkdir "$folder/lock" || exit 4
-sleep 0.05
-right "$@"
-status=$?
-rmdir "$folder/lock"
-exit $status""",
     "leaves-nothing": """right "$@"
 status=$?
 setsid sleep 1000 >/dev/null 2>&1 </dev/null &

@@ -1,0 +1,921 @@
+"""The contract of docs/spec.md as checks that run an executable in any language.
+
+    from nri.testing.conformance import assert_conforms
+
+    assert_conforms("dist/web/web", conf={"cpus": "2-3"})
+
+:func:`check` returns the outcome of each check, ``nri conformance`` prints them. What can be seen from outside is
+checked; without a request of one's own the requests are harmless to the node. The level of a check is that of the
+specification: a host relies on MUST; SHOULD is what other tools and people expect.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import json
+import os
+import secrets
+import signal
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, NamedTuple
+
+from nri.adjust.reading import read_adjust, read_updates
+from nri.client.resident import NotBegunError, Resident
+from nri.client.unstartable import explain
+from nri.config import PluginEntry
+from nri.config.plugin_conf import UNCHECKED, check_conf
+from nri.errors import NRIError, escape
+from nri.process.conversation import (
+    MAX_OUTPUT,
+    Asked,
+    BrokenOffError,
+    Conversation,
+    Lines,
+    Output,
+    readable,
+    start,
+)
+from nri.process.spawn import PLUGIN_ENVIRONMENT
+from nri.types import DecodeError, gojson, serve
+from nri.types.gojson import describe, shorten
+from nri.types.v1 import EXTENSIONS, STATES, VERSION, State
+
+MUST, SHOULD = "MUST", "SHOULD"
+HOLDS, FAILS, NOT_JUDGED = "holds", "fails", "not judged"
+
+TIMEOUT = 10.0
+"""Seconds for each run of the plugin: the default deadline of a host."""
+
+MARK = "NRI_CONFORMANCE"
+"""The variable that every run of a plugin has beside those of the contract; its descendants inherit it."""
+
+GRACE = 0.5
+"""Seconds that a process may take to end after the plugin's: it does not continue to work."""
+
+UNKNOWN = "nri-conformance"
+"""A state that no version of the contract has."""
+
+_LARGE = 768 * 1024  # bytes of a request that is larger than a pipe, an argument and a line may be
+_ABOUT = "what-a-plugin-reports-about-itself"
+_READY = "a resident that is ready before each request, and as it was before the last"
+_WORDS = {HOLDS: "ok", FAILS: "FAIL", NOT_JUDGED: "-"}
+_ADJUSTABLE: dict[str, Any] = {  # what `spec` of a `setup` has beside the rest
+    "process": {"args": ["sh"], "cwd": "/", "env": ["PATH=/bin"]},
+    "mounts": [{"destination": "/proc", "type": "proc", "source": "proc"}],
+    "hooks": {},
+    "linux": {"devices": []},
+}
+
+
+class BrokenRuleError(NRIError):
+    """A plugin does not keep a rule: what the contract expects, and what was found."""
+
+    def __init__(self, expected: str, found: str) -> None:
+        self.expected, self.found = expected, found
+        super().__init__(f"found {found}, expected {expected}")
+
+
+class NotJudgedError(NRIError):
+    """A check does not apply to this plugin, or nothing can be said; the message is the reason."""
+
+
+class Check(NamedTuple):
+    """One rule of the contract.
+
+    :ivar id: a short name, unique among all checks.
+    :ivar level: :data:`MUST` or :data:`SHOULD`.
+    :ivar section: the anchor of the section in docs/spec.md.
+    :ivar title: the rule, as a sentence without its full stop.
+    :ivar judge: raises BrokenRuleError or NotJudgedError.
+    """
+
+    id: str
+    level: str
+    section: str
+    title: str
+    judge: Callable[[Trial], None]
+
+
+class CheckOutcome:
+    """What a check has found about one plugin.
+
+    :ivar check: the :class:`Check`.
+    :ivar verdict: :data:`HOLDS`, :data:`FAILS` or :data:`NOT_JUDGED`.
+    :ivar expected: for :data:`FAILS`, what the contract expects.
+    :ivar found: for :data:`FAILS`, what was found; for :data:`NOT_JUDGED`, the reason.
+    """
+
+    def __init__(self, check: Check, verdict: str = HOLDS, expected: str = "", found: str = "") -> None:
+        self.check, self.verdict, self.expected, self.found = check, verdict, expected, found
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether the plugin does not conform because of it: a MUST that fails."""
+        return self.verdict == FAILS and self.check.level == MUST
+
+
+def check(
+    binary: str | os.PathLike[str],
+    *,
+    conf: Any = None,
+    plugin_type: str = "",
+    request: Mapping[str, Any] | None = None,
+    annotations: Mapping[str, str] | None = None,
+    timeout: float = TIMEOUT,
+    checks: Sequence[Check] = (),
+) -> list[CheckOutcome]:
+    """Check that an executable keeps the contract; return the outcome of each check, in order.
+
+    Runs the executable some 70 times: see docs/conformance.md. When it returns, none of these processes runs.
+
+    :param conf: the plugin conf of the requests, a JSON value; None for none.
+    :param plugin_type: the plugin's type; by default the name of the file.
+    :param request: what the requests are made of, a JSON object such as ``nri invoke`` takes; by default one about a
+        container that does not exist. The plugin acts on the container of this one.
+    :param annotations: in addition to those of the request.
+    :param timeout: seconds for each run.
+    :param checks: some of :data:`CHECKS`; all by default.
+    """
+    path = os.path.abspath(binary)
+    given = {} if conf is None else {"conf": conf}
+    trial = Trial(path, plugin_type or os.path.basename(path), given, request, annotations or {}, timeout)
+    try:
+        trial.prepare()
+        return [_judged(each, trial) for each in checks or CHECKS]
+    finally:
+        trial.end()
+
+
+def _judged(check: Check, trial: Trial) -> CheckOutcome:
+    try:
+        check.judge(trial)
+    except BrokenRuleError as error:
+        return CheckOutcome(check, FAILS, error.expected, error.found)
+    except NotJudgedError as reason:
+        return CheckOutcome(check, NOT_JUDGED, found=str(reason))
+    return CheckOutcome(check)
+
+
+def assert_conforms(binary: str | os.PathLike[str], **options: Any) -> None:
+    """Assert that an executable keeps every MUST of the contract; the options are those of :func:`check`.
+
+    :raises AssertionError: with the report of the checks that fail.
+    """
+    outcomes = check(binary, **options)
+    if any(outcome.is_broken for outcome in outcomes):
+        failed = report([outcome for outcome in outcomes if outcome.verdict == FAILS])
+        raise AssertionError(f"{binary} does not conform:\n{failed}")
+
+
+def report(outcomes: Sequence[CheckOutcome]) -> str:
+    """Return one line for each check, with what was expected and found where it fails, and a summary."""
+    lines: list[str] = []
+    width = max(len(each.id) for each in CHECKS)
+    for outcome in outcomes:
+        each = outcome.check
+        text = f"not judged: {escape(outcome.found)}" if outcome.verdict == NOT_JUDGED else each.title
+        lines.append(f"{_WORDS[outcome.verdict]:4}  {each.level:{len(SHOULD)}}  {each.id:{width}}  {text}")
+        if outcome.verdict == FAILS:
+            lines.append(f"      expected {escape(outcome.expected)}")
+            lines.append(f"      found    {escape(outcome.found)}")
+            lines.append(f"      docs/spec.md#{each.section}")
+    verdicts = [outcome.verdict for outcome in outcomes]
+    must = sum(outcome.is_broken for outcome in outcomes)
+    counts = {
+        "hold": verdicts.count(HOLDS),
+        "MUST fail": must,
+        "SHOULD fail": verdicts.count(FAILS) - must,
+        "not judged": verdicts.count(NOT_JUDGED),
+    }
+    said = ", ".join(f"{count} {what}" for what, count in counts.items() if count or what == "hold")
+    plural = "s" if len(outcomes) > 1 else ""
+    conforms = "it does not conform" if must else "it conforms"
+    return "\n".join([*lines, "", f"{len(outcomes)} check{plural}: {said}: {conforms}"])
+
+
+class Reply:
+    """What one run of the plugin leaves: its output and how it ended.
+
+    :param timeout: seconds that it had, for messages.
+    """
+
+    def __init__(self, output: Output, timeout: float) -> None:
+        self.stdout, self.stderr, self.status = output.stdout, output.stderr, output.status
+        self.stopped = output.stopped
+        self._timeout = timeout
+
+    @property
+    def ending(self) -> str:
+        """How it ended in words, with the end of its stderr."""
+        if self.stopped == "deadline":
+            return f"no end within {self._timeout:g} s; it was killed"
+        if self.stopped:
+            return "more than 1 MiB on stdout; it was killed"
+        how = f"signal {-self.status}" if self.status < 0 else f"exit status {self.status}"
+        return f"{how}, and " + (f"on stderr: {shorten(self.stderr)}" if self.stderr else "nothing on stderr")
+
+    def has_ended(self, status: int) -> bool:
+        """Return whether it ended by itself with this exit status."""
+        return not self.stopped and self.status == status
+
+    def document(self) -> dict[str, Any]:
+        """Return the JSON object on stdout.
+
+        :raises BrokenRuleError: if stdout has anything else, or more.
+        """
+        expected, shown = "one JSON object on stdout, and nothing else", readable(self.stdout[:200])
+        try:
+            value = gojson.loads(self.stdout)
+        except DecodeError as error:
+            raise BrokenRuleError(expected, f"{shown!r}: {error}" if shown else "nothing on stdout") from None
+        if not isinstance(value, dict):
+            raise BrokenRuleError(expected, f"{shown!r}")
+        return value
+
+    def result(self) -> dict[str, Any]:
+        """Return the result that a successful run has written.
+
+        :raises BrokenRuleError: if it did not end with status 0, or stdout has no JSON object.
+        """
+        if not self.has_ended(0):
+            raise BrokenRuleError("a result, and exit status 0", self.ending)
+        return self.document()
+
+
+class Trial:
+    """One plugin, which is run as a host does it: each run has a deadline, and its output is bounded.
+
+    :param path: the absolute path of the executable.
+    :param plugin_type: its type, the first word of argv.
+    :param conf: ``{"conf": value}`` for its requests, or nothing.
+    :param given: what the requests are made of; None for a container that does not exist.
+    :param annotations: more of them for each request.
+    :param timeout: seconds for each run.
+    :ivar life: each state with the reply to its request, in the order of a life.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        plugin_type: str,
+        conf: dict[str, Any],
+        given: Mapping[str, Any] | None,
+        annotations: Mapping[str, str],
+        timeout: float,
+    ) -> None:
+        self.type, self.conf = plugin_type, conf
+        self._path, self._given, self._annotations, self._timeout = path, given, annotations, timeout
+        self._mark, self._numbers = secrets.token_hex(8), itertools.count(1)
+        self._ordinary = self.request(State.CREATE)
+        self._unanswered: BrokenRuleError | None = None
+        self._steady: dict[str, Any] | None = None  # the result of an ordinary create, if each run has the same
+        self._leaves_stdin = False
+        self.life: dict[str, Reply] = {}
+
+    def prepare(self) -> None:
+        """Run a container's life, from ``setup`` to ``delete``; if ``create`` is not answered, nothing else."""
+        try:
+            self.life = {State.CREATE: self.invoke(self._ordinary)}
+            first = self.plain.result()
+        except BrokenRuleError as error:
+            self._unanswered = error
+            return
+        self._steady = first if self.invoke(self._ordinary).stdout == self.plain.stdout else None
+        container = self.new_id()
+        self.life = {state: self.invoke(self.request(state, container)) for state in STATES}
+        self._leaves_stdin = self._leaves_unread(encode(self._ordinary))
+
+    @property
+    def plain(self) -> Reply:
+        """The reply to an ordinary ``create``.
+
+        :raises BrokenRuleError: if the plugin cannot be started.
+        """
+        if State.CREATE not in self.life:
+            raise self._unanswered or NotJudgedError("there was no run")
+        return self.life[State.CREATE]
+
+    def results(self) -> list[tuple[str, dict[str, Any]]]:
+        """Return the states of the life that have a result, each with it.
+
+        :raises NotJudgedError: if there is none at all.
+        """
+        found = []
+        for state, reply in self.life.items():
+            with suppress(BrokenRuleError):
+                found.append((state, reply.document()))
+        if not found:
+            raise NotJudgedError("there is no result")
+        return found
+
+    def must_answer(self) -> None:
+        """Raise :class:`NotJudgedError` if not even an ordinary ``create`` is answered."""
+        if self._unanswered is not None:
+            raise NotJudgedError("an ordinary create is not answered")
+
+    def must_read(self) -> None:
+        """Raise :class:`NotJudgedError` if the plugin leaves its stdin unread: it cannot refuse what is there."""
+        self.must_answer()
+        if self._leaves_stdin:
+            raise NotJudgedError("it leaves its stdin unread, as it may")
+
+    def new_id(self) -> str:
+        """Return an id that no other request has. A given request keeps its own."""
+        given = (self._given or {}).get("id")
+        return given if isinstance(given, str) and given else f"nri-conformance-{self._mark}-{next(self._numbers)}"
+
+    def request(self, state: str, container: str = "") -> dict[str, Any]:
+        """Return a request as a host writes it; of a new container if none is named."""
+        container = container or self.new_id()
+        value = {"sandboxID": f"{container}-pod", "spec": _spec(container), "labels": _LABELS, **self.conf}
+        if self._given is not None:
+            value = dict(self._given) | self.conf
+        value = copy.deepcopy(value) | {"version": VERSION, "state": str(state), "id": container}
+        spec = value["spec"] = value["spec"] if isinstance(value.get("spec"), dict) else {}
+        if self._annotations:
+            spec["annotations"] = {**(spec.get("annotations") or {}), **self._annotations}
+        if state == State.SETUP:
+            spec.update(copy.deepcopy(_ADJUSTABLE))
+        if state in (State.SETUP, State.RESIZE):
+            value["extensions"] = dict(EXTENSIONS)
+        return value
+
+    def ordinary(self) -> dict[str, Any]:
+        """Return the request of an ordinary ``create``, for :meth:`same_as_create`."""
+        return copy.deepcopy(self._ordinary)
+
+    def invoke(self, value: Any, stdout: int | None = None) -> Reply:
+        """Run ``TYPE invoke`` with a request, a JSON value or bytes, on its stdin."""
+        return self.run("invoke", stdin=value if isinstance(value, bytes) else encode(value), stdout=stdout)
+
+    def answer(self, value: Any) -> dict[str, Any]:
+        """Return the result that a request, a JSON value or bytes, gets.
+
+        :raises BrokenRuleError: if there is none.
+        """
+        self.must_answer()
+        return self.invoke(value).result()
+
+    def same_as_create(self, reply: Reply, what: str) -> None:
+        """Compare the result in a reply with that of an ordinary ``create``.
+
+        :param what: the difference between the two requests, for the error.
+        """
+        result = reply.result()
+        if self._steady is not None and result != self._steady:
+            raise BrokenRuleError(f"the same result as {what}", shorten(gojson.dumps(result).decode()))
+
+    def run(self, *words: str, stdin: bytes = b"", stdout: int | None = None) -> Reply:
+        """Run the plugin, and return what it leaves.
+
+        :param words: those of its command line after the type.
+        :param stdout: as for :func:`nri.process.conversation.start`.
+        :raises BrokenRuleError: if it cannot be started or watched.
+        """
+        pid, pipes = self._start(words, self._mark, stdout)
+        return self._converse(Asked(pid), pipes, stdin)
+
+    def left_behind(self, stdin: bytes) -> list[str]:
+        """Run ``TYPE invoke``; return the names of the processes that run on after its end, and kill these."""
+        mark = secrets.token_hex(8)
+        pid, pipes = self._start(["invoke"], mark)
+        asked = _Survived(pid, mark)
+        try:
+            self._converse(asked, pipes, stdin)
+            return asked.names
+        finally:
+            _end_all(mark)
+
+    @contextmanager
+    def resident(self) -> Iterator[Callable[[bytes], Reply]]:
+        """Run ``TYPE serve``, and yield a function that returns what the resident leaves for one request.
+
+        :raises BrokenRuleError: if it cannot be started, or is not ready for a request.
+        """
+        try:
+            resident = Resident(self._path, self.type)
+        except OSError as error:
+            raise self._not_started(error) from None
+
+        def ask(stdin: bytes) -> Reply:
+            until = time.monotonic() + self._timeout
+            while not resident.is_ready():
+                if not resident.is_alive or time.monotonic() >= until:
+                    raise BrokenRuleError(_READY, resident.changed or "its end, or no word from it")
+            lines = Lines(MAX_OUTPUT, lambda line: None)
+            try:
+                return Reply(resident.ask(stdin, until, lines, MAX_OUTPUT), self._timeout)
+            except (NotBegunError, BrokenOffError):
+                raise BrokenRuleError("an answer to each request", "its end") from None
+
+        try:
+            if why := resident.start(time.monotonic() + self._timeout):
+                raise BrokenRuleError(_READY, why)
+            yield ask
+        finally:
+            pid, until = resident.pid, time.monotonic() + GRACE
+            resident.end()
+            with suppress(OSError):  # until the killed group is gone
+                while pid and time.monotonic() < until:
+                    os.killpg(pid, 0)
+                    time.sleep(0.005)
+
+    def end(self) -> None:
+        """Kill all processes that the runs have left."""
+        _end_all(self._mark)
+
+    def _leaves_unread(self, stdin: bytes) -> bool:
+        """Run ``TYPE invoke``; return whether the plugin ends with some of its stdin unread."""
+        pid, pipes = self._start(["invoke"], self._mark)
+        other_end = os.open(f"/proc/self/fd/{pipes[0]}", os.O_RDONLY | os.O_NONBLOCK)  # of the same pipe
+        try:
+            self._converse(Asked(pid), pipes, stdin)
+            return bool(os.read(other_end, 1))
+        finally:
+            os.close(other_end)
+
+    def _start(self, words: Iterable[str], mark: str, stdout: int | None = None) -> tuple[int, list[int]]:
+        environment = {**PLUGIN_ENVIRONMENT, MARK: mark}
+        try:
+            deadline = time.monotonic() + self._timeout
+            return start(self._path, [self.type, *words], deadline, environment, stdout=stdout)
+        except OSError as error:
+            raise self._not_started(error) from None
+
+    def _not_started(self, error: OSError) -> BrokenRuleError:
+        return BrokenRuleError("an executable that can be started", explain(self._path, error))
+
+    def _converse(self, asked: Asked, pipes: list[int], stdin: bytes) -> Reply:
+        lines = Lines(MAX_OUTPUT, lambda line: None)
+        try:
+            output = Conversation(asked, pipes, stdin, lines, MAX_OUTPUT).run(time.monotonic() + self._timeout)
+        except BrokenOffError as error:
+            raise BrokenRuleError("a run that can be watched", f"{error.strerror}, while it ran") from None
+        return Reply(output, self._timeout)
+
+
+_LABELS = {"app": "web", "io.kubernetes.pod.namespace": "nri-conformance"}
+
+
+def _spec(container: str) -> dict[str, Any]:
+    return {
+        "resources": {
+            "cpu": {"shares": 512, "quota": 50000, "period": 100000},
+            "memory": {"limit": 268435456},
+        },
+        "namespaces": {"pid": "", "mount": "", "network": "/proc/1200/ns/net"},
+        "cgroupsPath": f"/nri-conformance/{container}",
+        "annotations": {
+            "io.kubernetes.cri.container-type": "container",
+            "io.kubernetes.cri.container-name": "web",
+        },
+    }
+
+
+class _Survived(Asked):
+    """A run of the plugin that is asked, before its group is killed, what it has left."""
+
+    def __init__(self, pid: int, mark: str) -> None:
+        super().__init__(pid)
+        self._mark = mark
+        self.names: list[str] = []
+
+    def finish(self, stopped: str, give_up: float) -> int:
+        until = time.monotonic() + GRACE
+        while not stopped and (found := _marked(self._mark)) and time.monotonic() < until:
+            time.sleep(0.005)
+        self.names = [] if stopped else [*found.values()]
+        return super().finish(stopped, give_up)
+
+
+def encode(value: object) -> bytes:
+    """Return the JSON of a request, in ASCII and compact, as a host of this project writes it."""
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+def _marked(mark: str) -> dict[int, str]:
+    """Return the processes whose environment has the mark, with their names."""
+    found = {}
+    for pid in [int(name) for name in os.listdir("/proc") if name.isdigit()]:
+        try:
+            with open(f"/proc/{pid}/environ", "rb") as environment, open(f"/proc/{pid}/comm", "rb") as name:
+                if f"{MARK}={mark}".encode() in environment.read().split(b"\0"):
+                    found[pid] = escape(readable(name.read()).rstrip("\n"))
+        except OSError:
+            continue  # another user's, or it has ended
+    return found
+
+
+def _end_all(mark: str) -> None:
+    for _ in range(100):  # one may fork while its siblings are killed
+        if not (found := _marked(mark)):
+            return
+        for pid in found:
+            with suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+
+
+# The rules, in the order of a report
+
+_CHECKS: list[Check] = []
+
+
+def _rule(id: str, level: str, section: str, title: str) -> Callable[[Callable[[Trial], None]], None]:
+    return lambda judge: _CHECKS.append(Check(id, level, section, title, judge))
+
+
+def _answered(id: str, section: str, title: str, requests: Callable[[Trial], Iterable[Any]]) -> None:
+    """Add a rule by which each of some requests has a result."""
+
+    def judge(trial: Trial) -> None:
+        for value in requests(trial):
+            trial.answer(value)
+
+    _CHECKS.append(Check(id, MUST, section, title, judge))
+
+
+def _refused(id: str, level: str, section: str, title: str, stdins: Callable[[Trial], Mapping[str, bytes]]) -> None:
+    """Add a rule by which what is on stdin, by its name, is refused."""
+
+    def judge(trial: Trial) -> None:
+        trial.must_read()
+        for what, stdin in stdins(trial).items():
+            reply = trial.invoke(stdin)
+            if not reply.has_ended(1) or not reply.stderr:
+                found = f"{reply.ending}, for {what}"
+                if reply.status == 0 and reply.stdout:
+                    found += f"; stdout: {shorten(reply.stdout.decode(errors='replace'))!r}"
+                raise BrokenRuleError("exit status 1, and the reason on stderr", found)
+
+    _CHECKS.append(Check(id, level, section, title, judge))
+
+
+@_rule("exit-0", MUST, "exit-status", "A request is answered with exit status 0, at most 1 MiB, before the deadline")
+def _exit_0(trial: Trial) -> None:
+    if not trial.plain.has_ended(0):
+        raise BrokenRuleError("exit status 0, and at most 1 MiB on stdout", trial.plain.ending)
+
+
+@_rule("one-result", MUST, "the-result", "Stdout has one JSON object, and nothing else")
+def _one_result(trial: Trial) -> None:
+    if trial.plain.stopped:
+        raise NotJudgedError("it was killed")
+    trial.plain.document()
+
+
+@_rule("result-keys", MUST, "the-result", "`plugin` is the type, `version` the request's, `error` always a string")
+def _result_keys(trial: Trial) -> None:
+    for state, result in trial.results():
+        for key, right in (("plugin", trial.type), ("version", VERSION)):
+            if result.get(key) != right:
+                raise BrokenRuleError(f'"{key}": "{right}"', f"{_at(result, key)} in answer to {state}")
+        if not isinstance(result.get("error"), str):
+            raise BrokenRuleError('"error" with a string', f"{_at(result, 'error')} in answer to {state}")
+
+
+@_rule("metadata-strings", MUST, "the-result", "`metadata` is an object of strings, if it is there")
+def _metadata_strings(trial: Trial) -> None:
+    for state, result in trial.results():
+        metadata = result.get("metadata")
+        if metadata is None:
+            continue
+        if not isinstance(metadata, dict):
+            raise BrokenRuleError('"metadata" with an object', f"{describe(metadata)} in answer to {state}")
+        for key, value in metadata.items():
+            if not isinstance(value, str):
+                found = f"{describe(value)} for {shorten(repr(key))} in answer to {state}"
+                raise BrokenRuleError("metadata whose values are strings", found)
+
+
+@_rule("changes-elsewhere", MUST, "the-result", "A result asks for changes only in answer to states that allow it")
+def _changes_elsewhere(trial: Trial) -> None:
+    allowed = {
+        "cgroupsPath": (State.SETUP,),
+        "adjust": (State.SETUP,),
+        "updates": (State.SETUP, State.RESIZE, State.DELETE),
+    }
+    for state, result in trial.results():
+        for key, states in allowed.items():
+            if result.get(key) and state not in states:
+                raise BrokenRuleError(
+                    f'"{key}" only in answer to {", ".join(states)}', f'"{key}" in answer to {state}'
+                )
+
+
+@_rule("changes-form", MUST, "adjust", "`adjust`, `updates` and `cgroupsPath` have the form that hosts demand")
+def _changes_form(trial: Trial) -> None:
+    for state, result in trial.results():
+        if not isinstance(path := result.get("cgroupsPath") or "", str):
+            raise BrokenRuleError('"cgroupsPath" with a string', describe(path))
+        try:
+            if result.get("adjust") is not None:
+                read_adjust(result["adjust"])
+            if result.get("updates") is not None:
+                read_updates(result["updates"])
+        except DecodeError as error:
+            raise BrokenRuleError("changes with a valid form", f"in answer to {state}: {error}") from None
+
+
+@_rule(
+    "changes-unannounced", SHOULD, "changes", "Without `extensions` in the request, the result asks for no changes"
+)
+def _changes_unannounced(trial: Trial) -> None:
+    value = trial.request(State.SETUP)
+    del value["extensions"]
+    result = trial.answer(value)
+    for key in ("adjust", "updates"):
+        if result.get(key):
+            found = f'"{key}" in answer to a setup without extensions'
+            raise BrokenRuleError("an error, or a result without changes", found)
+
+
+@_rule("every-state", MUST, "states", "Every state of the contract is answered")
+def _every_state(trial: Trial) -> None:
+    trial.must_answer()
+    for state, reply in trial.life.items():
+        try:
+            reply.result()
+        except BrokenRuleError as error:
+            raise BrokenRuleError(f"{error.expected}, in answer to {state}", error.found) from None
+
+
+@_rule("unknown-state", MUST, "states", "A state that means nothing to the plugin is answered without error")
+def _unknown_state(trial: Trial) -> None:
+    without = trial.request("")
+    del without["state"]
+    _no_error(trial, trial.request(UNKNOWN), f"the state {UNKNOWN!r}")
+    _no_error(trial, trial.request(""), "the state ''")
+    _no_error(trial, without, "a request without state")
+
+
+@_rule("delete-alone", MUST, "states", "Delete needs no create before it, and may come twice")
+def _delete_alone(trial: Trial) -> None:
+    container = trial.new_id()
+    for what in ("a delete of a container without create", "a second delete"):
+        _no_error(trial, trial.request(State.DELETE, container), what)
+
+
+@_rule("create-twice", SHOULD, "running-a-plugin", "The same create again does not fail where the first did not")
+def _create_twice(trial: Trial) -> None:
+    value = trial.request(State.CREATE)
+    first, second = trial.answer(value), trial.answer(value)
+    if second.get("error") and not first.get("error"):
+        raise BrokenRuleError("no error, as the first time", f"the error {shorten(str(second['error']))!r}")
+
+
+_answered(
+    "late-create",
+    "late-create",
+    "A create with `late` is answered",
+    lambda trial: [trial.ordinary() | {"late": True}],
+)
+
+_LEAST: dict[str, Any] = {"version": VERSION, "state": "create", "id": "nri-conformance"}
+_answered(
+    "missing-keys",
+    "the-request",
+    "A missing key is its empty value",
+    lambda _: ({}, _LEAST, _LEAST | {"spec": {}}),
+)
+
+
+@_rule("null-keys", MUST, "json", "Null is equal to a missing key, for every key")
+def _null_keys(trial: Trial) -> None:
+    keys = ("conf", "version", "state", "id", "sandboxID", "pid", "spec", "labels", "results", "late", "extensions")
+    trial.answer(dict.fromkeys(keys))
+    nulls = dict.fromkeys(("conf", "pid", "results", "late", "extensions"))
+    trial.same_as_create(trial.invoke(nulls | trial.ordinary()), "without the keys that are null")
+
+
+@_rule("unknown-keys", MUST, "the-request", "Unknown keys are ignored")
+def _unknown_keys(trial: Trial) -> None:
+    trial.must_answer()
+    value = trial.ordinary()
+    for place in (value, value["spec"]):
+        place["nriConformance"] = {"unknown": [1, None, "x"]}
+    trial.same_as_create(trial.invoke(value), "without the unknown keys")
+
+
+_RESULTS = [
+    {"plugin": "first", "version": VERSION, "error": "", "metadata": {"cpus": "2-3"}},
+    {"plugin": "second", "version": VERSION, "error": "", "nriConformance": {"unknown": [1]}, "state": 5},
+    None,
+]
+_answered(
+    "previous-results",
+    "the-request",
+    "Results of the plugins before, with unknown keys, are read over",
+    lambda trial: [trial.ordinary() | {"results": _RESULTS}],
+)
+
+
+@_rule("any-resources", MUST, "the-request", "`spec.resources` may hold any JSON")
+def _any_resources(trial: Trial) -> None:
+    odd = {"numbers": [2**70, -1, 0.5, 1e300], "unified": {"memory.high": "max"}, "none": None, "": [True, [[]], {}]}
+    kinds: tuple[Any, ...] = (odd, [], "text", 1.5)
+    for resources in kinds:
+        value = trial.ordinary()
+        value["spec"]["resources"] = resources
+        trial.answer(value)
+
+
+_CONFS: tuple[Any, ...] = ("text", 1.5, True, [], {"nriConformance": [1]})
+_answered(
+    "any-conf",
+    "the-result",
+    "A `conf` of any type is answered by a result, whose error may refuse it",
+    lambda trial: [trial.ordinary() | {"conf": conf} for conf in _CONFS],
+)
+
+
+@_rule("text", MUST, "json", "Texts may have any characters, escaped or as UTF-8, and white space does not matter")
+def _text(trial: Trial) -> None:
+    text = 'grüße 世界 \U0001f600 \u2028 "quoted" \\ \x01\x1b[31m\n\t\x7f'
+    value = trial.ordinary()
+    value["labels"] = {text: text}
+    value["spec"]["annotations"] = {text: text, "empty": "", "": "empty"}
+    trial.answer(encode(value))
+    trial.answer(json.dumps(value, ensure_ascii=False).encode())
+    spaced = json.dumps(trial.ordinary(), indent=2).replace("\n", "\r\n\t")
+    trial.same_as_create(trial.invoke(f" \n{spaced}\n\n".encode()), "in compact JSON")
+
+
+@_rule("large", MUST, "running-a-plugin", "A request of several 100 KiB is answered")
+def _large(trial: Trial) -> None:
+    value = trial.request(State.CREATE)
+    annotations = value["spec"].setdefault("annotations", {})
+    annotations["large"] = "x" * (_LARGE // 2)
+    annotations |= {f"annotation-{number:05}": "y" * 40 for number in range(_LARGE // 2 // 64)}
+    trial.answer(value)
+
+
+_refused(
+    "not-json",
+    MUST,
+    "exit-status",
+    "What is empty or no JSON is reported on stderr, and the exit status is 1",
+    lambda _: {f"{text!r} on stdin": text for text in (b"", b"nonsense\n", b"\x00\xff\x00", b'{"state": create}')},
+)
+
+
+def _beginnings(trial: Trial) -> dict[str, bytes]:
+    whole = encode(trial.ordinary())
+    sizes = (1, len(whole) // 2, len(whole) - 1)
+    return {f"the first {size} bytes of a request": whole[:size] for size in sizes}
+
+
+_refused(
+    "truncated",
+    MUST,
+    "exit-status",
+    "A request that is cut off is reported on stderr, and the exit status is 1",
+    _beginnings,
+)
+
+
+def _of_wrong_types(trial: Trial) -> dict[str, bytes]:
+    wrong: list[dict[str, Any]] = [
+        *({"pid": "1234"}, {"state": 1}, {"id": True}, {"spec": "x"}, {"labels": ["x"]}, {"results": {}}),
+        *({"spec": {"annotations": "x"}}, {"labels": {"x": 1}}),
+    ]
+    requests = {f"a request with {json.dumps(each)}": encode(trial.ordinary() | each) for each in wrong}
+    return requests | {"[] on stdin": b"[]"}
+
+
+_refused(
+    "wrong-types",
+    SHOULD,
+    "json",
+    "A value of another type than the key's is refused with exit status 1",
+    _of_wrong_types,
+)
+
+
+@_rule("full-stdout", MUST, "exit-status", "The exit status is not 0 if the result cannot be written")
+def _full_stdout(trial: Trial) -> None:
+    trial.must_answer()
+    full = os.open("/dev/full", os.O_WRONLY)
+    try:
+        reply = trial.invoke(trial.ordinary(), stdout=full)
+    finally:
+        os.close(full)
+    if reply.stopped or reply.status == 0:
+        found = f"{reply.ending}, where every write fails with ENOSPC"
+        raise BrokenRuleError("an exit status that is not 0, best 1", found)
+
+
+@_rule("leaves-nothing", MUST, "running-a-plugin", "No process runs on when the plugin has ended")
+def _leaves_nothing(trial: Trial) -> None:
+    trial.must_answer()
+    for state in (State.CREATE, State.DELETE):
+        if names := trial.left_behind(encode(trial.request(state))):
+            raise BrokenRuleError("no process", f"{', '.join(names)}, running on after {state}")
+
+
+@_rule("no-verb", MUST, "exit-status", "Without a verb, usage is on stderr, and the exit status is 2")
+def _no_verb(trial: Trial) -> None:
+    trial.must_answer()
+    reply = trial.run()
+    if not reply.has_ended(2) or not reply.stderr:
+        raise BrokenRuleError("exit status 2, and the usage on stderr", reply.ending)
+
+
+@_rule("unknown-verb", SHOULD, _ABOUT, "An unknown verb is answered by a result with the error `invalid arg VERB`")
+def _unknown_verb(trial: Trial) -> None:
+    trial.must_answer()
+    found = trial.run("start", stdin=encode(trial.request(State.CREATE))).result().get("error")
+    if found != "invalid arg start":
+        raise BrokenRuleError('the error "invalid arg start"', describe(found))
+
+
+@_rule("help", SHOULD, _ABOUT, "--help, -h and help print the usage, and the exit status is 0")
+def _help(trial: Trial) -> None:
+    trial.must_answer()
+    for verb in ("--help", "-h", "help"):
+        reply = trial.run(verb)
+        if not reply.has_ended(0) or not reply.stdout.strip():
+            printed = "" if reply.stdout.strip() else ", and nothing on stdout"
+            raise BrokenRuleError("the usage on stdout, and exit status 0", f"{reply.ending}{printed}, for {verb}")
+
+
+@_rule("version", SHOULD, _ABOUT, "version and --version print type, version, the contract's and the states, as JSON")
+def _version(trial: Trial) -> None:
+    trial.must_answer()
+    for verb in ("version", "--version"):
+        about = trial.run(verb).result()
+        for key, right in (("type", trial.type), ("nri", VERSION)):
+            if about.get(key) != right:
+                raise BrokenRuleError(f'"{key}": "{right}"', f'{describe(about.get(key))} for "{key}"')
+        if not isinstance(about.get("version"), str):
+            raise BrokenRuleError('"version" with a string', describe(about.get("version")))
+        states = about.get("states", [])
+        if not isinstance(states, list) or not set(map(str, states)) <= set(STATES):
+            raise BrokenRuleError(f'"states" with some of {", ".join(STATES)}', shorten(repr(states)))
+
+
+@_rule(
+    "schema", SHOULD, _ABOUT, "schema prints a JSON Schema (2020-12) of conf, which accepts the conf that is given"
+)
+def _schema(trial: Trial) -> None:
+    trial.must_answer()
+    reply = trial.run("schema")
+    if not reply.has_ended(0):
+        raise BrokenRuleError("a JSON Schema on stdout, and exit status 0", reply.ending)
+    try:
+        schema = gojson.loads(reply.stdout)
+    except DecodeError as error:
+        raise BrokenRuleError("a JSON Schema on stdout", str(error)) from None
+    for fault in check_conf(PluginEntry(type=trial.type, **trial.conf), schema):
+        if fault.message.startswith(UNCHECKED):
+            raise BrokenRuleError("a JSON Schema (2020-12)", f"one by which a conf {fault.message}")
+        if trial.conf:
+            where = fault.path.removeprefix("plugins[0].")
+            raise BrokenRuleError("a conf that the schema accepts", f"{where}: {fault.message}")
+
+
+@_rule("resident", MUST, "residents", "A resident answers request after request as a process for each does")
+def _resident(trial: Trial) -> None:
+    trial.must_answer()
+    try:
+        number = trial.run("version").result().get("resident")
+    except BrokenRuleError:
+        raise NotJudgedError("it reports nothing about itself") from None
+    if number is None:
+        raise NotJudgedError("it does not opt in")
+    if number != serve.VERSION:
+        raise BrokenRuleError(f'"resident": {serve.VERSION}', describe(number))
+    status = trial.invoke(b"nonsense").status
+    container = trial.new_id()
+    with trial.resident() as ask:
+        for state in STATES:
+            expected = f"exit status {trial.life[state].status} for {state}, as of TYPE invoke"
+            found = _ended(ask(encode(trial.request(state, container))), trial.life[state].status, expected)
+            if found.status == 0:
+                found.document()
+        _ended(ask(b"nonsense"), status, f"exit status {status} for text that is not JSON, as of TYPE invoke")
+        for _ in range(2):
+            trial.same_as_create(ask(encode(trial.ordinary())), "of TYPE invoke")
+
+
+CHECKS: tuple[Check, ...] = tuple(_CHECKS)
+"""All checks, in the order of a report."""
+
+
+def _at(result: dict[str, Any], key: str) -> str:
+    return f'{describe(result[key])} for "{key}"' if key in result else f'no "{key}"'
+
+
+def _no_error(trial: Trial, value: dict[str, Any], what: str) -> None:
+    if error := trial.answer(value).get("error"):
+        hint = "" if trial.conf else "; if it misses its conf, give that (--conf)"
+        found = f"the error {shorten(repr(error))} in answer to {what}{hint}"
+        raise BrokenRuleError("a result without error", found)
+
+
+def _ended(reply: Reply, status: int, expected: str) -> Reply:
+    if reply.status != status:
+        raise BrokenRuleError(expected, reply.ending)
+    return reply
