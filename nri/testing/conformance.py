@@ -43,6 +43,20 @@ from nri.types import DecodeError, gojson, serve
 from nri.types.gojson import describe, shorten
 from nri.types.v1 import EXTENSIONS, STATES, VERSION, State
 
+__all__ = [
+    "CHECKS",
+    "FAILS",
+    "HOLDS",
+    "MUST",
+    "NOT_JUDGED",
+    "SHOULD",
+    "Check",
+    "CheckOutcome",
+    "assert_conforms",
+    "check",
+    "report",
+]
+
 MUST, SHOULD = "MUST", "SHOULD"
 HOLDS, FAILS, NOT_JUDGED = "holds", "fails", "not judged"
 

@@ -9,6 +9,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from nri import skel
+from nri.adjust import Abilities, AdjustError, Changes
+from nri.client.oci import oci_from_spec, spec_from_oci
 from nri.process.conversation import BrokenOffError, launch, readable
 from nri.types import DecodeError, gojson
 from nri.types.gojson import shorten
@@ -16,6 +18,8 @@ from nri.types.v1 import Request, Result
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from nri.adjust.fields import AdjustField
 
     Asked = Request | Mapping[str, Any] | bytes | str
 
@@ -30,18 +34,22 @@ def invoke(plugin: skel.Plugin, request: Asked, *, conf: Any = UNSET) -> Result:
     """Return a plugin's result for a request, as :func:`nri.skel.main` would write it.
 
     The request goes through JSON and :func:`nri.skel.run`, so an exception becomes the result's ``error`` and a wrong
-    request is refused. The plugin's stderr, with the traceback of an exception, is written to this process's.
+    request is refused. The plugin's stderr, with the traceback of an exception, is written to this process's. The
+    changes that the result asks for are judged as a host judges them, which can apply them all.
 
     :param request: a :class:`Request`, its JSON, or the decoded JSON.
     :param conf: the plugin's conf, in place of the request's; None for none.
-    :raises AssertionError: the plugin wrote no result; the message has its stderr.
+    :raises AssertionError: the plugin wrote no result, or asks for changes that every host refuses; the message has
+        its stderr.
     :raises DecodeError: *request* is a text that gets a *conf*, and is not JSON.
     """
     stdout, stderr = io.BytesIO(), io.StringIO()
-    status = skel.run(plugin, [plugin.type, "invoke"], io.BytesIO(_document(request, conf)), stdout, stderr)
-    said = stderr.getvalue()
+    document = _document(request, conf)
+    status = skel.run(plugin, [plugin.type, "invoke"], io.BytesIO(document), stdout, stderr)
+    said, who = stderr.getvalue(), f"plugin {plugin.type!r}"
     sys.stderr.write(said)
-    return _result(f"plugin {plugin.type!r}", stdout.getvalue(), said, f"exit status {status}" if status else "")
+    result = _result(who, stdout.getvalue(), said, f"exit status {status}" if status else "")
+    return _judged(who, document, result, said)
 
 
 def run(executable: str | os.PathLike[str], request: Asked, *, conf: Any = UNSET, timeout: float = TIMEOUT) -> Result:
@@ -58,10 +66,9 @@ def run(executable: str | os.PathLike[str], request: Asked, *, conf: Any = UNSET
     path = os.path.abspath(executable)
     name = os.path.basename(path)
     lines: list[str] = []
+    document = _document(request, conf)
     try:
-        output = launch(
-            path, [name, "invoke"], _document(request, conf), time.monotonic() + timeout, log=lines.append
-        )
+        output = launch(path, [name, "invoke"], document, time.monotonic() + timeout, log=lines.append)
     except BrokenOffError as error:
         raise AssertionError(f"{path} could not be waited for or read: {error.strerror}") from error
     except OSError as error:
@@ -73,7 +80,7 @@ def run(executable: str | os.PathLike[str], request: Asked, *, conf: Any = UNSET
     result = _result(path, output.stdout, said, output.ending)
     if output.ending and not result.error:
         raise AssertionError(_failed(path, f"wrote a result without error, but: {output.ending}", said))
-    return result
+    return _judged(path, document, result, said)
 
 
 def _document(request: Asked, conf: Any) -> bytes:
@@ -102,6 +109,31 @@ def _result(who: str, stdout: bytes, stderr: str, ending: str) -> Result:
     except DecodeError as error:
         wrote = shorten(readable(stdout[:4096].strip()), 200)
         raise AssertionError(_failed(who, f"wrote no valid result: {error}: {wrote}{also}", stderr)) from error
+
+
+class _AnyRuntime(Abilities):
+    """A runtime that applies every change."""
+
+    def why_no_field(self, field: AdjustField) -> str:
+        return ""
+
+    def why_no_updated_field(self, field: AdjustField) -> str:
+        return ""
+
+    def why_no_update(self, state: str, *, is_sandbox: bool) -> str:
+        return ""
+
+
+def _judged(who: str, document: bytes, result: Result, stderr: str) -> Result:
+    """Return the result if a host takes the changes that it asks for."""
+    if not result.error and (result.adjust or result.updates or result.cgroups_path):
+        try:
+            request = Request.from_json(document)
+            config = oci_from_spec(request.spec or spec_from_oci({}))
+            Changes(_AnyRuntime(), config).take(result.plugin, request, result)
+        except (AdjustError, DecodeError) as error:
+            raise AssertionError(_failed(who, f"asks for changes that a host refuses: {error}", stderr)) from error
+    return result
 
 
 def _failed(who: str, what: str, stderr: str) -> str:

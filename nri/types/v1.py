@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any, ClassVar
 
+    from nri.types.adjust import Adjust, Update
+
 VERSION = "0.1"
 """The version of the contract in requests, results and host configurations."""
 
@@ -251,8 +253,8 @@ class Request(JSONObject):
         *,
         metadata: Mapping[str, str] | None = None,
         error: str = "",
-        adjust: dict[str, Any] | None = None,
-        updates: list[dict[str, Any]] | None = None,
+        adjust: Adjust | None = None,
+        updates: list[Update] | None = None,
     ) -> Result:
         """Return an answer to this request, with its version."""
         answer = Result(plugin=plugin, version=self.version, metadata=metadata, error=error)

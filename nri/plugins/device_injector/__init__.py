@@ -49,7 +49,7 @@ class DeviceInjector(Plugin):
         return request.new_result(self.type, metadata=metadata, adjust=adjust)
 
 
-def _adjust(request: Request, conf: DeviceInjectorConf, metadata: dict[str, str]) -> dict[str, Any] | None:
+def _adjust(request: Request, conf: DeviceInjectorConf, metadata: dict[str, str]) -> Any:
     adjust: dict[str, Any] = {}
     for injection in INJECTIONS:
         found = annotated.asked(request, conf.allow, injection.what, injection.keys, metadata)

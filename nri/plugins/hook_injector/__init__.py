@@ -53,11 +53,11 @@ class HookInjector(Plugin):
     def invoke(self, request: Request, conf: HookInjectorConf) -> Result:
         """Answer with the hooks whose conditions are met; the metadata names their files."""
         metadata: dict[str, str] = {}
-        hooks = {} if request.is_sandbox else _hooks(request, conf, metadata)
+        hooks: Any = {} if request.is_sandbox else _hooks(request, conf, metadata)
         return request.new_result(self.type, metadata=metadata, adjust={"hooks": hooks} if hooks else None)
 
 
-def _hooks(request: Request, conf: HookInjectorConf, metadata: dict[str, str]) -> dict[str, list[Any]]:
+def _hooks(request: Request, conf: HookInjectorConf, metadata: dict[str, str]) -> Any:
     from nri.plugins.hook_injector.conditions import Subject, decide, question
     from nri.plugins.hook_injector.hook_files import read_dirs
 

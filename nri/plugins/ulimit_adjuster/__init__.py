@@ -77,7 +77,7 @@ class UlimitAdjuster(Plugin):
         return request.new_result(self.type, metadata=metadata, adjust={"rlimits": limits})
 
 
-def _limits(value: list[dict[str, Any]], where: str) -> list[dict[str, Any]]:
+def _limits(value: list[dict[str, Any]], where: str) -> Any:
     """Return ``rlimits`` of an annotation's document; as for NRI's plugin, a missing limit is 0.
 
     :raises DecodeError: a limit is given twice, or its soft value exceeds the hard one.

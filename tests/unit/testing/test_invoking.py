@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -61,6 +62,34 @@ def test_an_exception_is_an_error_and_its_traceback_is_shown(capsys: pytest.Capt
     stderr = capsys.readouterr().err
     assert "Traceback" in stderr
     assert 'raise KeyError("max")' in stderr
+
+
+@pytest.mark.parametrize(
+    ("state", "changes", "message"),
+    [
+        ("setup", {"adjust": {"env": {"A": 1}}}, "adjust.env.A: found the number 1, expected a string"),
+        ("setup", {"adjust": {"envs": {}}}, "adjust.envs: unknown key, did you mean env?"),
+        ("setup", {"updates": [{"id": "web", "resources": {}}]}, "found the container of the setup itself"),
+        ("create", {"adjust": {"args": ["x"]}}, "found it in answer to create, expected it in answer to setup alone"),
+    ],
+)
+def test_changes_that_every_host_refuses_are_a_failure(
+    tmp_path: Path, state: str, changes: dict[str, Any], message: str
+) -> None:
+    request = REQUEST.replace(state=state, extensions={"adjust": 1})
+    result = request.new_result("scripted", **changes)
+    program = executable(tmp_path, f"cat <<'END'\n{result.to_json().decode()}\nEND")
+    for asked in (partial(invoke, Scripted(lambda _: result)), partial(run, program)):
+        with pytest.raises(AssertionError, match="asks for changes that a host refuses: ") as caught:
+            asked(request)
+        assert message in str(caught.value)
+
+
+def test_changes_that_some_runtime_applies_are_taken() -> None:
+    memory = {"linux": {"resources": {"memory": {"reservation": 1}, "rdtClass": "gold"}}}
+    request = REQUEST.replace(state="setup", extensions={"adjust": 1})
+    result = request.new_result("scripted", adjust=memory)  # type: ignore[arg-type] # its type is not that narrow
+    assert invoke(Scripted(lambda _: result), request).adjust == memory
 
 
 def test_without_a_result_the_plugins_stderr_is_in_the_failure() -> None:
