@@ -103,13 +103,13 @@ class Conf:
     def from_value(cls, value: object, where: str = "conf") -> Self:
         """Return the conf of a decoded JSON value; None stands for an object without keys.
 
-        :raises nri.types.DecodeError: its first faults, each as ``WHERE.KEY: found …, expected …``.
+        :raises nri.types.DecodeError: its faults (:data:`MAX_FAULTS`), each as ``WHERE.KEY: found …, expected …``.
         """
         read = cls.table.read(value)
         if read is None:
             from nri.types.table_explained import refusal
 
-            raise refusal(cls.table, value, where)
+            raise refusal(cls.table, value, where, MAX_FAULTS)
         return cls._of(read)
 
     @classmethod

@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     Path = tuple[str | int, ...]
     Faults = Iterator[tuple[Path, str, bool]]
 
-MAX_FAULTS = 3
-"""Faults of one value that an error lists."""
+FIRST = 3
+"""Faults of one value that an error lists, unless its reader wants more."""
 
 _NOTES = {f"^{NOTE_PREFIX}": {"title": "The operator's own notes; no program reads them"}}
 
 
-def refusal(rule: Rule, value: object, where: str) -> DecodeError:
+def refusal(rule: Rule, value: object, where: str, limit: int = FIRST) -> DecodeError:
     """Return the error for a value that *rule* does not accept, or ``rule.read`` of a table: its first faults."""
     found = faults(rule, {} if value is None and isinstance(rule, Table) else value)
-    listed = [f"{where}{path_text(path, '.')}: {wrong}" for path, wrong, _ in islice(found, MAX_FAULTS)]
+    listed = [f"{where}{path_text(path, '.')}: {wrong}" for path, wrong, _ in islice(found, limit)]
     return DecodeError("; ".join(listed))
 
 

@@ -87,6 +87,14 @@ def test_a_wrong_value_is_named_with_its_place() -> None:
         Full.from_value({"cpus": "two"})
 
 
+def test_all_faults_of_a_conf_are_named() -> None:
+    wrong = {"cpus": 1, "level": 2, "ratio": 3, "dir": 4, "on": 5, "which": 6, "other": 7}
+    with pytest.raises(DecodeError) as refused:
+        Full.from_value(wrong)
+    places = [fault.partition(":")[0] for fault in str(refused.value).split("; ")]
+    assert sorted(places) == sorted(f"conf.{key}" for key in wrong)
+
+
 @given(
     values | st.fixed_dictionaries({"cpus": st.sampled_from(["1", "a", "0-3"]) | values}, optional={"level": values})
 )
