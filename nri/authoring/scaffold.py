@@ -35,17 +35,48 @@ class Kind(NamedTuple):
     template: str
     option: str  # on the command line; "" for none
     description: str
+    check: str  # the command that checks it after a build
+
+
+def _kind(template: str, option: str, description: str, conf: str) -> Kind:
+    return Kind(template, option, description, f"nri conformance dist/@name@/@name@ --conf '{conf}'")
 
 
 KINDS = (
-    Kind("bare", "", "a conf, and a result for each container"),
-    Kind("annotations", "--reads annotations", "what a pod's author says by annotation, if the operator lets them"),
-    Kind("cgroup", "--writes cgroup", "a knob of the container's cgroup, v1 or v2"),
-    Kind("container", "--adjusts container", "changes of a container that is about to be created"),
-    Kind("v2", "--v2", "no v0.1 plugin: one for NRI v2, which stays connected to the runtime"),
+    _kind("bare", "", "a conf, and a result for each container", '{"greeting": "welcome"}'),
+    _kind(
+        "annotations",
+        "--reads annotations",
+        "what a pod's author says by annotation, if the operator lets them",
+        '{"namespaces": ["default"]}',
+    ),
+    _kind("cgroup", "--writes cgroup", "a knob of the container's cgroup, v1 or v2", '{"weight": 50}'),
+    _kind(
+        "annotations-cgroup",
+        "--reads annotations --writes cgroup",
+        "a knob of the cgroup, by what the pod's author says",
+        '{"weights": {"low": 50}, "namespaces": ["default"]}',
+    ),
+    _kind(
+        "container",
+        "--adjusts container",
+        "changes of a container that is about to be created",
+        '{"env": {"GREETING": "hello"}}',
+    ),
+    Kind(
+        "v2",
+        "--v2",
+        "no v0.1 plugin: one for NRI v2, which stays connected to the runtime",
+        "nri simulate dist/@module@/@module@",
+    ),
 )
 
-_NAMES = {"plugin.py": "{module}.py", "test_plugin.py": "test_{module}.py", "entry.conf": "10-{name}.conf"}
+_NAMES = {
+    "plugin.py": "{module}.py",
+    "test_plugin.py": "test_{module}.py",
+    "entry.conf": "10-{name}.conf",
+    "test.yml": ".github/workflows/test.yml",
+}
 
 
 def make(name: str, kind: Kind, directory: str) -> list[str]:
@@ -59,11 +90,11 @@ def make(name: str, kind: Kind, directory: str) -> list[str]:
     place = os.path.join(directory, name)
     if os.path.lexists(place):
         raise NewPluginError(f"{place} exists: expected a name for which there is no file or folder yet")
-    words = {"name": name, "class": class_name(name), "module": module_name(name)}
+    words = {"check": kind.check, "name": name, "class": class_name(name), "module": module_name(name)}
     made = ""
     try:
         made = tempfile.mkdtemp(prefix=f".{name[:40]}-", dir=directory)
-        names = [_fill(each, made, words) for each in _texts(kind)]
+        names = [_fill(each, made, words) for each in _texts(kind.template).items()]
         os.chmod(made, 0o777 & ~_umask())
         os.rename(made, place)
     except OSError as error:
@@ -91,9 +122,11 @@ def module_name(name: str) -> str:
     return f"{module}_plugin" if is_taken or module.startswith("test_") else module
 
 
-def _texts(kind: Kind) -> list[tuple[str, str]]:
-    folder = files("nri.authoring").joinpath("templates", kind.template)
-    return [(each.name.removesuffix(".txt"), each.read_text("utf-8")) for each in folder.iterdir()]
+def _texts(template: str) -> dict[str, str]:
+    """Return the texts of a template by their names: those that all have, and its own."""
+    templates = files("nri.authoring").joinpath("templates")
+    found = [*templates.joinpath("common").iterdir(), *templates.joinpath(template).iterdir()]
+    return {each.name.removesuffix(".txt"): each.read_text("utf-8") for each in found}
 
 
 def _fill(text: tuple[str, str], folder: str, words: dict[str, str]) -> str:
@@ -101,6 +134,7 @@ def _fill(text: tuple[str, str], folder: str, words: dict[str, str]) -> str:
     name = _NAMES.get(source, source).format(**words)
     for word, value in words.items():
         content = content.replace(f"@{word}@", value)
+    os.makedirs(os.path.dirname(os.path.join(folder, name)), exist_ok=True)
     with open(os.path.join(folder, name), "x", encoding="utf-8") as file:
         file.write(content)
     return name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from nri.authoring.scaffold import KINDS, Kind, make
+from nri.authoring.scaffold import KINDS, make
 from nri.cli import options, output
 
 
@@ -28,14 +28,16 @@ def new(
 ) -> None:
     """Make a folder with a new plugin.
 
-    It has the plugin NAME, its test, a sample entry and a README of ten lines.
+    It has the plugin NAME, its test, a sample entry, a README of ten lines, pyproject.toml, and a workflow that tests
+    and builds it.
 
-    Without an option it is a bare one. What it makes works as it is: change it step by step.
+    Without an option it is a bare one; --reads and --writes go together. What it makes works as it is: change it step
+    by step.
 
     \b
     Examples:
       nri new --list
-      nri new pinner --writes cgroup
+      nri new pinner --reads annotations --writes cgroup
       cd pinner && python -m pytest && nri simulate --watch pinner.py
     """
     if lists:
@@ -44,14 +46,11 @@ def new(
     if name is None:
         raise click.UsageError("expected the NAME of the new plugin")
     chosen = [template for template in (reads, writes, adjusts, "v2" if is_v2 else None) if template is not None]
-    if len(chosen) > 1:
-        raise click.UsageError("expected one of --reads, --writes, --adjusts and --v2: a plugin starts from one kind")
-    kind = _kind(chosen[0] if chosen else "bare")
+    kind = next((kind for kind in KINDS if kind.template == ("-".join(chosen) or "bare")), None)
+    if kind is None:
+        known = ", ".join([kind.option for kind in KINDS if kind.option])
+        raise click.UsageError(f"a plugin starts from one kind: expected one of {known}")
     names = make(name, kind, directory)
     click.echo(
         f"made {directory}/{name}: {', '.join(names)}" if directory != "." else f"made {name}: {', '.join(names)}"
     )
-
-
-def _kind(template: str) -> Kind:
-    return next(kind for kind in KINDS if kind.template == template)

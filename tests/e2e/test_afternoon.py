@@ -21,6 +21,7 @@ pytestmark = pytest.mark.runtime
 KINDS = {
     "greeter": [],
     "leveler": ["--reads", "annotations"],
+    "wisher": ["--reads", "annotations", "--writes", "cgroup"],
     "weigher": ["--writes", "cgroup"],
     "giver": ["--adjusts", "container"],
 }
@@ -114,10 +115,12 @@ def test_each_kind_is_built_keeps_the_contract_and_does_its_work(
     install(containerd, author.folder / "dist/kinds", *KINDS)
     keeper = StandIn(containerd.enclosure.opt_nri / "bin", "keeper", tmp_path / "kept")
     configure(containerd, *entries(author, *KINDS), {"type": "keeper"})
-    container, process = start(cri, containerd, **{"level.leveler.example.com": "high"})
+    levels = {f"level.{name}.example.com": "high" for name in ("leveler", "wisher")}
+    container, process = start(cri, containerd, **levels)
     assert knob(containerd, container, "cpu.shares") == "421"  # of the weight 50
     assert "GREETING=hello" in (process / "environ").read_text().split("\0")
     (seen,) = [request for request in keeper.requests() if (request["state"], request["id"]) == ("create", container)]
     results = {result["plugin"]: result.get("metadata") for result in seen["results"]}
     assert results["greeter"] == {"greeting": f"welcome, {container[:12]}"}
     assert results["leveler"] == {"level": "high"}
+    assert results["wisher"]["weight"].startswith("400, before ")

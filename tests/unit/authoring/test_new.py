@@ -8,6 +8,7 @@ import tomllib
 from typing import TYPE_CHECKING
 
 import pytest
+import yaml
 
 from nri.authoring.scaffold import KINDS, NewPluginError, class_name, make, module_name
 from tests.integration.cli.running import inside
@@ -22,17 +23,23 @@ def test_options_choose_the_kind_and_the_files_are_named(tmp_path: Path) -> None
     for kind in KINDS:
         (tmp_path / kind.template).mkdir()
         made = inside("new", "pinner", *kind.option.split(), "--dir", kind.template, cwd=tmp_path)
-        files = "10-pinner.conf, README.md, pinner.py, test_pinner.py"
+        files = [".github/workflows/test.yml", "10-pinner.conf", "README.md", "pinner.py", "pyproject.toml"]
         if kind.template == "v2":
-            files = "README.md, conf.json, pinner.py, test_pinner.py"
-        assert (made.status, made.stdout) == (0, f"made {kind.template}/pinner: {files}\n")
-        sources = {path.name: path.read_text() for path in (tmp_path / kind.template / "pinner").iterdir()}
-        assert len(sources["README.md"].splitlines()) <= 11
+            files[1:3] = ["README.md", "conf.json"]
+        listed = ", ".join([*files, "test_pinner.py"])
+        assert (made.status, made.stdout) == (0, f"made {kind.template}/pinner: {listed}\n")
+        folder = tmp_path / kind.template / "pinner"
+        assert len((folder / "README.md").read_text().splitlines()) <= 12
+        assert tomllib.loads((folder / "pyproject.toml").read_text())["project"]["name"] == "pinner"
+        steps = yaml.safe_load((folder / ".github/workflows/test.yml").read_text())["jobs"]["test"]["steps"]
+        assert any(step.get("run", "").startswith("nri build") for step in steps)
     texts = {(tmp_path / kind.template / "pinner/pinner.py").read_text() for kind in KINDS}
     assert len(texts) == len(KINDS)
-    assert inside("new", "a-b", cwd=tmp_path).stdout == "made a-b: 10-a-b.conf, README.md, a_b.py, test_a_b.py\n"
-    listed = inside("new", "--list").stdout.splitlines()
-    assert [line.split("  ")[0] for line in listed] == ["KIND", *[kind.option or "(none)" for kind in KINDS]]
+    assert (
+        ", 10-a-b.conf, README.md, a_b.py, pyproject.toml, test_a_b.py\n" in inside("new", "a-b", cwd=tmp_path).stdout
+    )
+    kinds = inside("new", "--list").stdout.splitlines()
+    assert [line.split("  ")[0] for line in kinds] == ["KIND", *[kind.option or "(none)" for kind in KINDS]]
 
 
 def test_v2_template_has_only_known_placeholders() -> None:
@@ -84,7 +91,11 @@ def test_a_name_becomes_names_that_python_takes(name: str, module: str, class_: 
         (("\u0663",), 1, "cannot be a plugin's name"),
         (("there",), 1, "./there exists: expected a name for which there is no file or folder yet"),
         (("a", "--dir", "nowhere"), 1, "nowhere/a cannot be made: No such file or directory; expected a folder to"),
-        (("a", "--v2", "--reads", "annotations"), 2, "expected one of --reads, --writes, --adjusts and --v2"),
+        (
+            ("a", "--v2", "--reads", "annotations"),
+            2,
+            "a plugin starts from one kind: expected one of --reads annotations, ",
+        ),
         ((), 2, "expected the NAME of the new plugin"),
     ],
 )
