@@ -42,7 +42,12 @@ class Commands(click.Group):
         """Return the command of that name, or None."""
         if cmd_name in self.commands or cmd_name not in COMMANDS:
             return super().get_command(ctx, cmd_name)
-        command: click.Command = getattr(importlib.import_module(f"nri.cli.{cmd_name}"), cmd_name)
+        try:
+            command: click.Command = getattr(importlib.import_module(f"nri.cli.{cmd_name}"), cmd_name)
+        except ModuleNotFoundError as error:
+            if error.name != "prometheus_client":
+                raise
+            raise click.ClickException("prometheus_client is not installed: pip install 'nri[metrics]'") from None
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

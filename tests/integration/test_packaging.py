@@ -42,6 +42,8 @@ def test_the_wheel_works_in_an_empty_environment(tmp_path: Path) -> None:
     assert run(tmp_path / "empty/bin/nri", "check", "--conf-dir", tmp_path / "none", cwd=tmp_path)
     refused = subprocess.run([tmp_path / "empty/bin/nri", "build"], capture_output=True, text=True, check=False)
     assert refused.stderr == f"PyInstaller is not installed for {python}: pip install 'nri[binaries]'\n"
+    refused = subprocess.run([tmp_path / "empty/bin/nri", "metrics"], capture_output=True, text=True, check=False)
+    assert refused.stderr == "Error: prometheus_client is not installed: pip install 'nri[metrics]'\n"
     answer = run(python, "-m", "nri.plugins.clearcfs", "invoke", stdin=REQUEST, cwd=tmp_path)
     assert json.loads(answer) == {"plugin": "clearcfs", "version": "0.1", "error": ""}
     where = "import nri, nri.types; from pathlib import Path; print(Path(nri.__file__).parent)"
@@ -83,7 +85,7 @@ def destination(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_only_the_command_has_the_metrics(destination: Path) -> None:
     lib = (destination / "opt/nri/lib").resolve()
     programs = [path for path in lib.iterdir() if path.is_file() and os.access(path, os.X_OK)]
-    names = {path.resolve().name for path in programs if b"prometheus_client" in path.read_bytes()}
+    names = {path.resolve().name for path in programs if b"prometheus_client.registry" in path.read_bytes()}
     none = destination / "none.sock"
 
     assert names == {"nri"}
@@ -150,8 +152,9 @@ def test_the_compiled_command_makes_the_folder_of_a_new_plugin(tmp_path: Path, o
     run("tools/binaries")
     made = run(ROOT / "dist/nri/nri", "new", "pinner", *option, cwd=tmp_path)
     assert made.startswith("made pinner: ")
-    assert made.endswith("pinner.py, test_pinner.py\n")
-    assert "@name@" not in "".join(path.read_text() for path in (tmp_path / "pinner").iterdir())
+    assert made.endswith("pinner.py, pyproject.toml, test_pinner.py\n")
+    files = [path for path in (tmp_path / "pinner").rglob("*") if path.is_file()]
+    assert "@name@" not in "".join(path.read_text() for path in files)
     refused = subprocess.run(
         [ROOT / "dist/nri/nri", "simulate", "pinner"],
         cwd=tmp_path,

@@ -179,7 +179,7 @@ class ContainerUpdate(_message.Message):
     container_id: str
     linux: LinuxContainerUpdate
     ignore_failure: bool
-    def __init__(self, container_id: _Optional[str] = ..., linux: _Optional[_Union[LinuxContainerUpdate, _Mapping]] = ..., ignore_failure: _Optional[bool] = ...) -> None: ...
+    def __init__(self, container_id: _Optional[str] = ..., linux: _Optional[_Union[LinuxContainerUpdate, _Mapping]] = ..., ignore_failure: bool = ...) -> None: ...
 
 class LinuxContainerUpdate(_message.Message):
     __slots__ = ("resources",)

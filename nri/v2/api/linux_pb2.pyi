@@ -173,7 +173,7 @@ class LinuxDeviceCgroup(_message.Message):
     major: _optional_pb2.OptionalInt64
     minor: _optional_pb2.OptionalInt64
     access: str
-    def __init__(self, allow: _Optional[bool] = ..., type: _Optional[str] = ..., major: _Optional[_Union[_optional_pb2.OptionalInt64, _Mapping]] = ..., minor: _Optional[_Union[_optional_pb2.OptionalInt64, _Mapping]] = ..., access: _Optional[str] = ...) -> None: ...
+    def __init__(self, allow: bool = ..., type: _Optional[str] = ..., major: _Optional[_Union[_optional_pb2.OptionalInt64, _Mapping]] = ..., minor: _Optional[_Union[_optional_pb2.OptionalInt64, _Mapping]] = ..., access: _Optional[str] = ...) -> None: ...
 
 class LinuxNamespace(_message.Message):
     __slots__ = ("type", "path")
@@ -268,7 +268,7 @@ class LinuxRdt(_message.Message):
     schemata: _optional_pb2.OptionalRepeatedString
     enable_monitoring: _optional_pb2.OptionalBool
     remove: bool
-    def __init__(self, clos_id: _Optional[_Union[_optional_pb2.OptionalString, _Mapping]] = ..., schemata: _Optional[_Union[_optional_pb2.OptionalRepeatedString, _Mapping]] = ..., enable_monitoring: _Optional[_Union[_optional_pb2.OptionalBool, _Mapping]] = ..., remove: _Optional[bool] = ...) -> None: ...
+    def __init__(self, clos_id: _Optional[_Union[_optional_pb2.OptionalString, _Mapping]] = ..., schemata: _Optional[_Union[_optional_pb2.OptionalRepeatedString, _Mapping]] = ..., enable_monitoring: _Optional[_Union[_optional_pb2.OptionalBool, _Mapping]] = ..., remove: bool = ...) -> None: ...
 
 class SecurityProfile(_message.Message):
     __slots__ = ("profile_type", "localhost_ref")

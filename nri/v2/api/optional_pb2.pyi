@@ -53,7 +53,7 @@ class OptionalBool(_message.Message):
     __slots__ = ("value",)
     VALUE_FIELD_NUMBER: _ClassVar[int]
     value: bool
-    def __init__(self, value: _Optional[bool] = ...) -> None: ...
+    def __init__(self, value: bool = ...) -> None: ...
 
 class OptionalFileMode(_message.Message):
     __slots__ = ("value",)

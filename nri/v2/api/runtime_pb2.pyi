@@ -124,7 +124,7 @@ class SynchronizeRequest(_message.Message):
     pods: _containers.RepeatedCompositeFieldContainer[_container_pb2.PodSandbox]
     containers: _containers.RepeatedCompositeFieldContainer[_container_pb2.Container]
     more: bool
-    def __init__(self, pods: _Optional[_Iterable[_Union[_container_pb2.PodSandbox, _Mapping]]] = ..., containers: _Optional[_Iterable[_Union[_container_pb2.Container, _Mapping]]] = ..., more: _Optional[bool] = ...) -> None: ...
+    def __init__(self, pods: _Optional[_Iterable[_Union[_container_pb2.PodSandbox, _Mapping]]] = ..., containers: _Optional[_Iterable[_Union[_container_pb2.Container, _Mapping]]] = ..., more: bool = ...) -> None: ...
 
 class SynchronizeResponse(_message.Message):
     __slots__ = ("update", "more")
@@ -132,7 +132,7 @@ class SynchronizeResponse(_message.Message):
     MORE_FIELD_NUMBER: _ClassVar[int]
     update: _containers.RepeatedCompositeFieldContainer[_adjustment_pb2.ContainerUpdate]
     more: bool
-    def __init__(self, update: _Optional[_Iterable[_Union[_adjustment_pb2.ContainerUpdate, _Mapping]]] = ..., more: _Optional[bool] = ...) -> None: ...
+    def __init__(self, update: _Optional[_Iterable[_Union[_adjustment_pb2.ContainerUpdate, _Mapping]]] = ..., more: bool = ...) -> None: ...
 
 class StateChangeEvent(_message.Message):
     __slots__ = ("event", "pod", "container")
@@ -246,7 +246,7 @@ class ValidateContainerAdjustmentResponse(_message.Message):
     REASON_FIELD_NUMBER: _ClassVar[int]
     reject: bool
     reason: str
-    def __init__(self, reject: _Optional[bool] = ..., reason: _Optional[str] = ...) -> None: ...
+    def __init__(self, reject: bool = ..., reason: _Optional[str] = ...) -> None: ...
 
 class PostCreateContainerRequest(_message.Message):
     __slots__ = ("pod", "container")
