@@ -7,7 +7,7 @@ without what it needs.
 
 from __future__ import annotations
 
-from nri.plugins import sample
+from nri.plugins import shared
 from nri.skel.scopes import SCOPES, container_name, suffixes
 from nri.types import DecodeError, fields, gojson
 from nri.types.gojson import shorten
@@ -28,7 +28,7 @@ MAX_ANNOTATION = 64 * 1024
 def allow(*properties: str) -> Any:
     """Return the field ``allow``: a key for each thing that a pod can ask for, closed by default."""
     return fields.value(
-        Table(*[Key(each, sample.NAMESPACES, default=False) for each in properties], nulls=True),
+        Table(*[Key(each, shared.NAMESPACES, default=False) for each in properties], nulls=True),
         f"pods that may ask for {', '.join(properties)}, for each: an array of namespaces, true (any), or false "
         "(none, the default)",
         default={},
@@ -60,8 +60,8 @@ def asked(
         return None
     if not annotations[name].strip():
         return None
-    if why := sample.why_not_allowed(request, what, allowed.get(what) or False):
-        sample.ignore(metadata, name, why)
+    if why := shared.why_not_allowed(request, what, allowed.get(what) or False):
+        shared.ignore(metadata, name, why)
         return None
     return shorten(name, 120), annotations[name]
 

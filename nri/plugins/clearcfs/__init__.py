@@ -7,7 +7,7 @@ a service that answers requests, this adds latency without any benefit.
 from __future__ import annotations
 
 from nri import __version__
-from nri.plugins import sample
+from nri.plugins import shared
 from nri.skel import Plugin
 from nri.types import fields
 from nri.types.v1 import State
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from nri.types.v1 import Request, Result
 
 
-class ClearCFSConf(sample.SampleConf):
+class ClearCFSConf(shared.SharedConf):
     """The plugin conf of ``clearcfs``."""
 
-    classes: tuple[str, ...] = sample.classes("classes whose quota is cleared", "ls")
+    classes: tuple[str, ...] = shared.classes("classes whose quota is cleared", "ls")
     pod: bool = fields.flag("also clear the pod's own quota, which binds its containers as well", default=False)
-    allow: dict[str, Any] = sample.allow("class")
+    allow: dict[str, Any] = shared.allow("class")
 
 
 class ClearCFS(Plugin):
@@ -43,15 +43,15 @@ class ClearCFS(Plugin):
     def invoke(self, request: Request, conf: ClearCFSConf) -> Result:
         """Clear the quota of a container of one of the classes; the metadata has the old quota, or why it did not."""
         metadata: dict[str, str] = {}
-        found = sample.container_class(request, conf, conf.allow, metadata)
+        found = shared.container_class(request, conf, conf.allow, metadata)
         if found in conf.classes:
             _clear(request, conf, metadata)
         else:
-            metadata["skipped"] = sample.not_in(found, conf.classes)
+            metadata["skipped"] = shared.not_in(found, conf.classes)
             if conf.pod and request.state == State.UPDATE and _is_for_another(request, conf):
-                cgroup = sample.cgroup(request, conf)
+                cgroup = shared.cgroup(request, conf)
                 _clear_pod(cgroup, metadata)
-                sample.note_untold(cgroup, metadata)
+                shared.note_untold(cgroup, metadata)
         return request.new_result(self.type, metadata=metadata)
 
 
@@ -63,13 +63,13 @@ def _is_for_another(request: Request, conf: ClearCFSConf) -> bool:
     annotations = request.spec.annotations if request.spec is not None else {}
     named = (value for key, value in annotations.items() if key.startswith(f"{conf.key}/container."))
     pods = conf.allow.get("class", True)
-    return any(each in conf.classes for each in named) and not sample.why_not_allowed(request, "class", pods)
+    return any(each in conf.classes for each in named) and not shared.why_not_allowed(request, "class", pods)
 
 
 def _clear(request: Request, conf: ClearCFSConf, metadata: dict[str, str]) -> None:
     from nri.cgroups import CgroupError
 
-    cgroup = sample.cgroup(request, conf)
+    cgroup = shared.cgroup(request, conf)
     # The pod first: its quota limits its containers, and on v1 a child's quota may not exceed it.
     if conf.pod and (not request.is_sandbox or request.state == State.UPDATE):
         cgroup.cpu_quota()  # raises before the pod is changed
@@ -81,7 +81,7 @@ def _clear(request: Request, conf: ClearCFSConf, metadata: dict[str, str]) -> No
             done = f"the quota of its pod was cleared before that, it was {metadata['podQuota']}"
             raise type(error)(f"{error}; {done}") from error
         raise
-    sample.note_untold(cgroup, metadata)
+    shared.note_untold(cgroup, metadata)
     if quota.quota_us is not None:
         metadata["cleared"] = cgroup.directory("cpu")
         metadata["quota"] = str(quota)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from nri import __version__
 from nri.errors import NRIError, escape
-from nri.plugins import annotated, sample
+from nri.plugins import annotated, shared
 from nri.skel import Plugin
 from nri.types import fields
 from nri.types.conf import Conf
@@ -61,7 +61,7 @@ def _hooks(request: Request, conf: HookInjectorConf, metadata: dict[str, str]) -
     from nri.plugins.hook_injector.conditions import Subject, decide, question
     from nri.plugins.hook_injector.hook_files import read_dirs
 
-    why_not = sample.why_not_allowed(request, "annotations", conf.allow.get("annotations") or False)
+    why_not = shared.why_not_allowed(request, "annotations", conf.allow.get("annotations") or False)
     container = Subject(request.spec)
     asked: list[tuple[str, HookFile, Question]] = []
     ignored: list[tuple[str, HookFile, Question]] = []
@@ -77,7 +77,7 @@ def _hooks(request: Request, conf: HookInjectorConf, metadata: dict[str, str]) -
     answers = decide([to_decide for _, _, to_decide in asked + ignored])  # those that cannot count come last
     for (path, _, _), is_met in zip(ignored, answers[len(asked) :], strict=True):
         if is_met:
-            sample.ignore(metadata, path, why_not)
+            shared.ignore(metadata, path, why_not)
     for (path, found, _), is_met in zip(asked, answers, strict=False):
         if is_met is None:
             where = f"{escape(shorten(path, 200))}: when.commands"

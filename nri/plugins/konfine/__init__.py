@@ -8,7 +8,7 @@ that, not widen it. A list that does not parse, or that leaves no CPU, is ignore
 from __future__ import annotations
 
 from nri import __version__
-from nri.plugins import sample
+from nri.plugins import shared
 from nri.skel import Plugin, fields
 from nri.types.gojson import describe, shorten
 from nri.types.table import array, either, number
@@ -39,14 +39,14 @@ def _cpus(value: str | list[int]) -> frozenset[int]:
     return parse_cpus(value)
 
 
-class KonfineConf(sample.SampleConf):
+class KonfineConf(shared.SharedConf):
     """The plugin conf of ``konfine``."""
 
     system_reserved: frozenset[int] = fields.value(
         _RESERVED, 'CPUs kept from containers: [0, 1], or a CPU list "0-1,8"', default=[], read=_cpus
     )
-    system_classes: tuple[str, ...] = sample.classes("classes that may use the reserved CPUs", "system")
-    allow: dict[str, Any] = sample.allow("class", "cpus")
+    system_classes: tuple[str, ...] = shared.classes("classes that may use the reserved CPUs", "system")
+    allow: dict[str, Any] = shared.allow("class", "cpus")
 
 
 class Konfine(Plugin):
@@ -65,9 +65,9 @@ class Konfine(Plugin):
         from nri.cgroups import render_cpus
 
         metadata: dict[str, str] = {}
-        is_system = sample.container_class(request, conf, conf.allow, metadata) in conf.system_classes
-        annotated = sample.allowed_value(request, conf.allow, "cpus", ANNOTATION, metadata)
-        cgroup = sample.cgroup(request, conf)
+        is_system = shared.container_class(request, conf, conf.allow, metadata) in conf.system_classes
+        annotated = shared.allowed_value(request, conf.allow, "cpus", ANNOTATION, metadata)
+        cgroup = shared.cgroup(request, conf)
         cpus = _unreserved(request, cgroup, frozenset() if is_system else conf.system_reserved)
         if (listed := _listed(request)) is not None:
             cpus = _narrowed(cpus, "spec.resources.cpu.cpus", listed, metadata)
@@ -75,7 +75,7 @@ class Konfine(Plugin):
             cpus = _narrowed(cpus, f"the annotation {shorten(annotated[0])}", annotated[1], metadata)
         if not cgroup.confine(cpus):
             metadata["skipped"] = "it has these CPUs already"
-        sample.note_untold(cgroup, metadata)
+        shared.note_untold(cgroup, metadata)
         metadata["cpus"] = render_cpus(cpus)
         return request.new_result(self.type, metadata=metadata)
 
@@ -109,7 +109,7 @@ def _narrowed(cpus: frozenset[int], where: str, listed: object, metadata: dict[s
         why = f"{shorten(repr(listed))} has no CPU of {shorten(render_cpus(cpus))}"
     except CpuListError as error:
         why = str(error)
-    sample.ignore(metadata, where, why)
+    shared.ignore(metadata, where, why)
     return cpus
 
 

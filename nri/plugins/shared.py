@@ -1,4 +1,4 @@
-"""Code that the sample plugins share: fields of a plugin conf, values that a pod may set, the cgroup."""
+"""What the plugins share: fields of a plugin conf, values that a pod may set, the cgroup."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ NAMESPACES = either(
 """The rule for a value of ``allow``."""
 
 
-class SampleConf(Conf):
-    """The fields that the sample plugins for containers of some class have."""
+class SharedConf(Conf):
+    """The fields of the plugins for containers of some class."""
 
     key: str = fields.text("annotation (or label) with a container's class", default="qos.class")
     mountinfo: str = fields.text("the mounts, which tell where the cgroups are", default="/proc/self/mountinfo")
@@ -52,7 +52,7 @@ def classes(description: str, *default: str) -> Any:
 
 
 def container_class(
-    request: Request, conf: SampleConf, allowed: dict[str, Any], metadata: dict[str, str]
+    request: Request, conf: SharedConf, allowed: dict[str, Any], metadata: dict[str, str]
 ) -> str | None:
     """Return the class of the request's container, by the ``key`` of *conf*; see :func:`allowed_value`."""
     found = allowed_value(request, allowed, "class", conf.key, metadata)
@@ -108,7 +108,7 @@ def not_in(found: str | None, classes: tuple[str, ...]) -> str:
     return escape(f"{what}, not in [{shorten(', '.join(classes), 200)}]")
 
 
-def cgroup(request: Request, conf: SampleConf) -> Cgroup:
+def cgroup(request: Request, conf: SharedConf) -> Cgroup:
     """Return the cgroup of the request's container.
 
     :raises CgroupError: when it cannot be found.
