@@ -79,13 +79,13 @@ def test_a_pod_of_another_namespace_gets_neither_reserved_cpus_nor_a_quota_lifte
     until(lambda: why in log(containerd), "the line of the event", SOON)
 
 
-def test_cpus_of_the_runtime_that_are_all_reserved_count_as_not_said(
+def test_reserved_cpus_are_only_used_where_the_kubelet_leaves_no_others(
     containerd: Containerd, cri: Cri, two_cpus: None
 ) -> None:
-    container = cri.create_container(
-        cri.run_pod("web", **SHOP), "app", image=image.NAME, command=image.FOREVER, cpuset_cpus="0"
-    )
-    cri.start(container)
-    assert knob(containerd, container, "cpuset.cpus") == unreserved()
+    for name, labels, cpus in (("web", SHOP, "0"), ("bare", {}, unreserved())):
+        pod = cri.run_pod(name, **labels)
+        container = cri.create_container(pod, "app", image=image.NAME, command=image.FOREVER, cpuset_cpus="0")
+        cri.start(container)
+        assert knob(containerd, container, "cpuset.cpus") == cpus
     why = "spec.resources.cpu.cpus: '0' has no CPU of"
     until(lambda: why in log(containerd), "the line of the event", SOON)

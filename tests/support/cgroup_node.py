@@ -87,7 +87,8 @@ class CgroupSite(Attached):
 
     def pod(self) -> api.PodSandbox:
         annotations = {"qos.class/container.side": "ls"}
-        return pod(annotations=annotations, linux={"cgroups_path": SANDBOX})
+        labels = {"io.kubernetes.pod.namespace": "default"}
+        return pod(annotations=annotations, labels=labels, linux={"cgroups_path": SANDBOX})
 
     def container(self, name: str, path: str, **resources: Any) -> api.Container:
         linux = {"cgroups_path": path, "resources": resources}

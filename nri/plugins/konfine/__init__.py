@@ -2,7 +2,8 @@
 
 A container may use the CPUs of its parent cgroup that are not reserved, or all of them if its class may use the
 reserved ones. A CPU list in the request (the kubelet's static policy) and an annotation of the workload can narrow
-that, not widen it. A list that does not parse, or that leaves no CPU, is ignored.
+that, not widen it. A list that does not parse, or that leaves no CPU, is ignored; but if the kubelet's list has
+reserved CPUs only, all others are exclusive CPUs of other containers, and it counts as it is.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from nri.cgroups import Cgroup
     from nri.types.v1 import Request, Result
 
 ANNOTATION = "cpus.konfine.nri.io"
@@ -68,9 +68,13 @@ class Konfine(Plugin):
         is_system = shared.container_class(request, conf, conf.allow, metadata) in conf.system_classes
         annotated = shared.allowed_value(request, conf.allow, "cpus", ANNOTATION, metadata)
         cgroup = shared.cgroup(request, conf)
-        cpus = _unreserved(request, cgroup, frozenset() if is_system else conf.system_reserved)
+        parents = cgroup.parent_cpus()
+        cpus = _unreserved(request, parents, frozenset() if is_system else conf.system_reserved)
         if (listed := _listed(request)) is not None:
-            cpus = _narrowed(cpus, "spec.resources.cpu.cpus", listed, metadata)
+            if reserved := _kubelets_reserved(request, listed, parents - cpus):
+                cpus, metadata["reserved"] = reserved, "the kubelet leaves it no other CPUs"
+            else:
+                cpus = _narrowed(cpus, "spec.resources.cpu.cpus", listed, metadata)
         if annotated is not None:
             cpus = _narrowed(cpus, f"the annotation {shorten(annotated[0])}", annotated[1], metadata)
         if not cgroup.confine(cpus):
@@ -80,14 +84,28 @@ class Konfine(Plugin):
         return request.new_result(self.type, metadata=metadata)
 
 
-def _unreserved(request: Request, cgroup: Cgroup, reserved: frozenset[int]) -> frozenset[int]:
+def _kubelets_reserved(request: Request, listed: object, reserved: frozenset[int]) -> frozenset[int]:
+    """Return the CPUs of the kubelet's list if they are all reserved; none if others are among them.
+
+    With the static policy, its list for shared containers has all CPUs that no container has exclusively.
+    """
+    from nri.cgroups import CpuListError, parse_cpus
+
+    try:
+        is_kubelets = isinstance(listed, str) and shared.NAMESPACE in request.labels
+        cpus = parse_cpus(str(listed)) if is_kubelets else frozenset()
+    except CpuListError:
+        return frozenset()
+    return cpus if cpus <= reserved else frozenset()
+
+
+def _unreserved(request: Request, parents: frozenset[int], reserved: frozenset[int]) -> frozenset[int]:
     """Return the CPUs of the parent cgroup that are not reserved.
 
     :raises CgroupError: when there are none: the configuration does not fit the node.
     """
     from nri.cgroups import CgroupError, render_cpus
 
-    parents = cgroup.parent_cpus()
     if parents <= reserved:
         has, kept = (shorten(render_cpus(cpus), 200) for cpus in (parents, reserved))
         raise CgroupError(

@@ -211,6 +211,18 @@ def test_a_set_that_leaves_no_cpu_counts_as_not_said(node: Node) -> None:
         assert metadata["cpus"] == node.cpus() == cpus
 
 
+def test_reserved_cpus_are_used_where_the_kubelet_leaves_no_others(node: Node) -> None:
+    labels = {"io.kubernetes.pod.namespace": "shop"}
+    for listed, cpus in (("0", "0"), ("0-1", "0-1"), ("1-3", "2-3"), ("", "2-7"), ("8", "2-7"), ("x", "2-7")):
+        metadata = node.fine({"systemReserved": "0-1"}, resources=kubelets(listed), labels=labels)
+        assert metadata["cpus"] == node.cpus() == cpus
+        assert ("reserved" in metadata) == (cpus in ("0", "0-1"))
+    metadata = node.fine(
+        {"systemReserved": "0-1"}, resources=kubelets("0-1"), labels=labels, annotations={ANNOTATION: "1-2"}
+    )
+    assert metadata["cpus"] == node.cpus() == "1"
+
+
 def test_wrong_words_open_no_reserved_cpus_also_where_the_class_may_use_them(node: Node) -> None:
     conf = {"systemReserved": "0-1", "allow": {"class": False}}
     annotations = {"qos.class": "system", ANNOTATION: "0-1"}

@@ -1,17 +1,12 @@
-"""What konfine does on a node with a static CPU manager."""
+"""konfine on a node whose kubelet has the static CPU manager."""
 
 from __future__ import annotations
 
-import pytest
+from tests.support.cgroup_node import CONTAINER, OTHER, CgroupSite, site
 
-from tests.support.cgroup_node import CONTAINER, OTHER, CgroupSite
+__all__ = ["site"]
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=AssertionError,
-    reason="konfine puts a container on the exclusive CPU of another one if the kubelet's list is reserved",
-)
 def test_a_container_stays_on_the_kubelets_cpus_if_all_others_are_exclusive(site: CgroupSite) -> None:
     node = site.node
     node.configure({"type": "konfine", "states": ["update"], "conf": node.places | {"systemReserved": [0]}})
