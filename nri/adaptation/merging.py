@@ -106,9 +106,9 @@ class Merger:
     @property
     def resources(self) -> api.LinuxResources:
         """The requested resources that the next plugin is shown."""
-        own = self.own_update
-        is_changed = own is not None and self._updates[own.container_id].has_resources
-        return own.linux.resources if own is not None and is_changed else self._requested
+        id_ = self.container.id
+        is_changed = self._is_own(id_) and id_ in self._updates and self._updates[id_].has_resources
+        return self._update(id_).linux.resources if is_changed else self._requested
 
     @property
     def updates(self) -> list[api.ContainerUpdate]:
@@ -119,7 +119,8 @@ class Merger:
     @property
     def own_update(self) -> api.ContainerUpdate | None:
         """The merged update of the container of UpdateContainer, if a plugin asked for one."""
-        return next((self._update(id_) for id_ in self._updates if self._is_own(id_)), None)
+        id_ = self.container.id
+        return self._update(id_) if self._is_own(id_) and id_ in self._updates else None
 
     @property
     def owners(self) -> api.OwningPlugins:
