@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 PAGE = Path(__file__).parents[2] / "docs/other-languages.md"
-SOURCES = dict(re.findall(r"^```(?:sh|c|go) (\S+)\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL))
+SOURCES = dict(re.findall(r"^```(?:sh|c) (\S+)\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL))
 """The text of each source file on the page, by its name there."""
 
 
@@ -37,17 +37,6 @@ def c(folder: Path) -> Path:
     return path
 
 
-def go(folder: Path, program: str) -> Path:
-    """Compile the plugin in Go, without a network; return its path."""
-    source, path = folder / "main.go", folder / "class-go"
-    source.write_text(SOURCES["class-go/main.go"])
-    _run(program, "vet", str(source), folder=folder)
-    _run(program, "build", "-o", str(path), str(source), folder=folder)
-    return path
-
-
-def _run(*command: str, folder: Path | None = None) -> None:
-    settings = {"GOCACHE": f"{folder}/cache", "GO111MODULE": "off", "GOTOOLCHAIN": "local", "HOME": f"{folder}"}
-    environment = None if folder is None else {"PATH": "/usr/local/bin:/usr/bin:/bin", **settings}
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+def _run(*command: str) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

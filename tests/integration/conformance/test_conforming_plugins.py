@@ -78,13 +78,6 @@ def test_the_example_in_shell_pleases_shellcheck(tmp_path: Path) -> None:
     assert done.stdout == ""
 
 
-def test_the_example_in_go_keeps_every_rule(tmp_path: Path) -> None:
-    program = shutil.which("go")
-    if program is None:
-        pytest.skip("Go is not installed")
-    keeps_all(page_examples.go(tmp_path, program), is_resident=False)
-
-
 def test_the_smallest_plugin_that_works_breaks_what_it_leaves_out(tmp_path: Path) -> None:
     """The reference of the benchmark answers anything, so a broken request is lost on it."""
     page_examples.need("cc", "gcc")
