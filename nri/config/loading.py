@@ -115,7 +115,9 @@ class Source:
             except ConfigError as error:
                 found = error
             after, newest = self._look(check_owner)
-            is_whole = after == before
+            is_whole = after == before and (
+                isinstance(found, ConfigError) or [*found] == self._paths or not self._paths
+            )
             if attempts <= 0 or (is_whole and left <= 0):
                 # Files that may have changed without another time of change are read again.
                 self._seen = None if not is_whole or _is_recent(newest) else after

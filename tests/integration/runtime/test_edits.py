@@ -24,7 +24,7 @@ EDITOR = """
 import os, sys
 
 class Editor:
-    '''Edits the configuration when its file is first opened; the edit ends when it is looked at again.'''
+    '''Edits the configuration when its file is first opened; the edit ends when the directory is listed again.'''
 
     begun = ended = False
 
@@ -33,7 +33,7 @@ class Editor:
         if event == "open" and name == "10-test.conf" and not self.begun:
             self.begun = True
             begin()
-        elif self.begun and not self.ended and (event in ("os.listdir", "os.scandir") or name == "10-test.conf"):
+        elif self.begun and not self.ended and event == "os.listdir":
             self.ended = True
             end()
 
