@@ -64,7 +64,9 @@ DOCSTRINGS = 1
 
 _STRIPPED = {"strip": True, "upx": False}
 _RUN_TIME_HOOK = "pyi_rth_"
-_CTYPES = "pyimod03_ctypes"
+LOADER = {"pyimod01_archive": "archive.py", "pyimod03_ctypes": "no_ctypes.py"}
+"""Parts of PyInstaller's loader, and the modules of ``nri.authoring.loader`` that take their places."""
+
 _UNWANTED_DATA = ("/benchmarks/", "/tests/")
 
 
@@ -94,7 +96,7 @@ class Packer:
         self._collect: Callable[..., Any] = spec["COLLECT"]
         self._work: str = spec["workpath"]
         self.parts: dict[str, Any] = {}  # PyInstaller's analyses by the names of their executables
-        self._without_ctypes: set[str] = set()
+        self._own_loaders: set[str] = set()
 
     def add(
         self,
@@ -106,14 +108,13 @@ class Packer:
         hidden: Iterable[str] = (),
         datas: Iterable[tuple[str, str]] = (),
         optimize: int = NO_DOCSTRINGS,
-        without_ctypes: bool = False,
+        own_loader: bool = False,
         bare: str = "",
         documented: str = "",
     ) -> None:
         """Analyse a script, which becomes the executable ``name``.
 
-        :param without_ctypes: not for a program that loads libraries of its folder with ctypes: see
-            :mod:`nri.authoring.no_ctypes`.
+        :param own_loader: use :data:`LOADER`; not for a program that loads libraries of its folder with ctypes.
         :param bare: a package whose modules lose their docstrings whatever ``optimize`` is, except for those of
             the package ``documented``.
         """
@@ -131,8 +132,8 @@ class Packer:
             # In a new list, which PyInstaller does not know, so that it compiles all modules anew.
             analysis.pure = [_without_docstrings(entry, bare, documented) for entry in analysis.pure]
         self.parts[name] = analysis
-        if without_ctypes:
-            self._without_ctypes.add(name)
+        if own_loader:
+            self._own_loaders.add(name)
 
     def collect(self, folder: str) -> None:
         """Write the executables and what they need to ``folder`` below PyInstaller's folder of results."""
@@ -145,7 +146,7 @@ class Packer:
         # The run-time hooks import the modules that they patch (inspect, pkgutil) at every start; none is needed.
         scripts = [entry for entry in analysis.scripts if not entry[0].startswith(_RUN_TIME_HOOK)]
         pyz = self._pyz(analysis.pure)
-        if name in self._without_ctypes:
+        if name in self._own_loaders:
             pyz.dependencies = [self._replaced(entry) for entry in pyz.dependencies]
         return self._exe(
             pyz,
@@ -158,11 +159,11 @@ class Packer:
         )
 
     def _replaced(self, entry: tuple[str, str, str]) -> tuple[str, str, str]:
-        """Return a part of PyInstaller's loader; in place of its patch of ctypes that of this project."""
+        """Return a part of PyInstaller's loader, or the module of this project that takes its place."""
         name, _, kind = entry
-        if name != _CTYPES:
+        if name not in LOADER:
             return entry
-        source = os.path.join(os.path.dirname(__file__), "no_ctypes.py")
+        source = os.path.join(os.path.dirname(__file__), "loader", LOADER[name])
         compiled = os.path.join(self._work, f"{name}-of-nri.pyc")
         mode = py_compile.PycInvalidationMode.UNCHECKED_HASH  # without the time, so that builds are reproducible
         py_compile.compile(
