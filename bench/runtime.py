@@ -52,6 +52,7 @@ for number in range(rounds + 2):
         if document is not None:
             with open(conf, "w") as file:
                 file.write(document)
+            time.sleep(0.1)  # an edited directory is waited for
         run(name, program, "create", "--bundle", bundle, "web")
         run(name, program, "state", "web")
         run(name, program, "start", "web")
