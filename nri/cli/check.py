@@ -17,7 +17,7 @@ from nri.config import Fault
 from nri.config.entries import PluginEntry
 from nri.config.loading import unread
 from nri.config.plugin_conf import check_conf, fault_at, openness_note
-from nri.config.when import RUN, SKIP
+from nri.config.when import SKIP
 from nri.doctor import engines
 from nri.doctor.node import Node
 from nri.errors import NRIError, escape
@@ -95,7 +95,7 @@ def notes_on_condition(plugin: PluginEntry, containerds_file: str) -> list[str]:
         found.append(f": depends on {' and '.join(asked)} alone, {means}")
     if unknown := [what for key, what in _UNKNOWN_TO_HOOKS.items() if key in when]:
         names = " and ".join(unknown)
-        means = "keeps it away" if when.get("unknown") == SKIP else "keeps no plugin away"
+        means = "keeps it away" if when.get("unknown") == SKIP else "keeps no plugin away that restricts"
         found.append(f": nri hook and nri-runc do not know {names}; what is not known {means}")
     return [f"{plugin.source or '(no file)'}: plugins[{plugin.source_index}].when{note}" for note in found]
 
@@ -132,11 +132,6 @@ class Checked:
         if about["type"] != plugin.type:
             found = gojson.describe(about["type"])
             self._fault(f"{self.binary} version: type: found {found}, expected {plugin.type!r}")
-        if about.get("grants") is True and plugin.when is not None and "unknown" not in plugin.when.value:
-            self.notes.append(
-                f"{plugin.type} grants something, and runs where the host does not know what its condition asks for: "
-                f'"unknown": "{SKIP}" in "when" keeps it away there, "{RUN}" says that it is meant'
-            )
         states = about.get("states")
         if isinstance(states, list) and states and not any(plugin.wants(str(state)) for state in states):
             named = ", ".join([gojson.shorten(str(state)) for state in states])

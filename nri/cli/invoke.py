@@ -172,12 +172,13 @@ def _print_changes(changes: Changes) -> None:
 
 
 def _print_requests(client: Client, request: Request, state: str, as_json: bool) -> None:
-    chain = client.chain(state, client.request(request, state))
-    requests = [client.request(request, state).replace(conf=plugin.conf).to_value() for plugin in chain]
+    asked = client.request(request, state)
+    judged = client.judged(state, asked)
+    requests = [asked.replace(conf=plugin.conf, undecided=undecided).to_value() for plugin, undecided in judged]
     if as_json:
         output.print_json(requests)
     else:
-        for plugin, value in zip(chain, requests, strict=True):
+        for (plugin, _), value in zip(judged, requests, strict=True):
             click.echo(f"# to {plugin.type}, without the results of the plugins before it")
             output.print_json(value)
 

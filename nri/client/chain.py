@@ -161,9 +161,10 @@ class Client:
         results = list(request.results)
         steps = []
         errors = []
-        for plugin in self.chain(state, request):
+        for plugin, undecided in self.judged(state, request):
             shown = request if changes is None else as_shown(request, changes)
-            step = Step(plugin, shown.replace(conf=plugin.conf, results=tuple(results)).to_json())
+            asked = shown.replace(conf=plugin.conf, results=tuple(results), undecided=undecided)
+            step = Step(plugin, asked.to_json())
             self._run(step, deadline, log, stop)
             if step.result is not None and _asks_for_changes(step.result, changes):
                 _take(step, request, step.result, changes, log)
@@ -192,10 +193,21 @@ class Client:
         :raises ChainError: if a condition asks for a fact in which the container contradicts itself, at ``setup`` and
             ``create``; whatever the plugin's ``failurePolicy``.
         """
+        if request is not None:
+            return [plugin for plugin, _ in self.judged(state, request)]
         acts_on = self.invoker.acts_on
-        plugins = [plugin for plugin in self.config.plugins if plugin.wants(state) and acts_on(plugin.type, state)]
-        if request is None or all(plugin.when is None for plugin in plugins):
-            return plugins
+        return [plugin for plugin in self.config.plugins if plugin.wants(state) and acts_on(plugin.type, state)]
+
+    def judged(self, state: str, request: Request) -> list[tuple[PluginEntry, str]]:
+        """Return the plugins of :meth:`chain`, each with ``undecided`` of its request.
+
+        A ``delete`` gives back what ``create`` has taken, so it has none.
+
+        :raises ChainError: as :meth:`chain` does.
+        """
+        plugins = self.chain(state)
+        if all(plugin.when is None for plugin in plugins):
+            return [(plugin, "") for plugin in plugins]
         from nri.client.facts import facts_of  # only for a configuration that has conditions
 
         facts = facts_of(request)
@@ -204,7 +216,8 @@ class Client:
             if plugin.when is not None and (found := plugin.when.contradiction(facts)):
                 expected = "expected a container whose annotations agree"
                 raise ChainError([PluginError(plugin.type, f"not run: when: found {found}; {expected}")], ())
-        return plugins
+        is_open = state != State.DELETE
+        return [(each, each.when.undecided(facts) if each.when is not None and is_open else "") for each in plugins]
 
     def skipped(self, state: str, request: Request) -> dict[str, str]:
         """Return the plugins whose condition keeps them from running for ``state``, each with the reason."""

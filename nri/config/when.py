@@ -138,7 +138,7 @@ WHEN = Table(
         "unknown",
         words(RUN, SKIP),
         title="Whether the plugin runs where the host does not know what a key asks for",
-        description="Without it: run. skip is for a plugin that grants something.",
+        description="Without it the plugin runs, and does nothing if it grants something.",
     ),
     least=1,
     title="The containers that the plugin runs for",
@@ -362,6 +362,12 @@ class Condition(JSONObject):
             if (verdict := part.holds(facts)) is False or (verdict is None and self._skips):
                 return False
         return True
+
+    def undecided(self, facts: Facts) -> str:
+        """Return what is asked for and not known, in words; "" for nothing, or if the entry says what counts then."""
+        if "unknown" in self.value:
+            return ""
+        return "; ".join([part.why(facts) for part in self._parts if part.holds(facts) is None])
 
     def contradiction(self, facts: Facts) -> str:
         """Return what a part asks for, and the container contradicts itself in; "" for none."""

@@ -37,8 +37,8 @@ class Plugin:
     ``nri check`` reports an entry that gets none of them. Empty for a plugin that is asked in every state."""
 
     grants: bool = False
-    """Whether the plugin gives a container more than it has without it, such as a device. ``TYPE version`` says so,
-    and ``nri check`` notes an entry whose condition lets it run where nothing is known."""
+    """Whether the plugin gives a container more than it has without it, such as a device. ``TYPE version`` says so.
+    Where the host does not know whether the condition of its entry holds, :meth:`invoke` is not called."""
 
     resident: bool = False
     """Whether one process of the compiled plugin may answer request after request (docs/writing-a-plugin.md,

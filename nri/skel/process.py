@@ -161,7 +161,8 @@ def _invoke(plugin: Plugin, request: Request, verb: str, stderr: Any, unexpected
 
 
 def answer_of(plugin: Plugin, request: Request) -> Any:
-    """Return what the plugin returns; an empty result for a state that it does not act on.
+    """Return what the plugin returns; an empty result for a state that it does not act on, and from a plugin that
+    grants something, if it is not known whether the condition of its entry holds.
 
     :raises DecodeError: its conf is wrong.
     :raises NRIError: what it acts on is no state, so that it would never run.
@@ -170,6 +171,9 @@ def answer_of(plugin: Plugin, request: Request) -> Any:
         raise NRIError(why)
     if plugin.acts_on and request.state not in plugin.acts_on and not _why_not(plugin):
         return request.new_result(plugin.type)
+    if plugin.grants and request.undecided:
+        why = f'"when": {request.undecided}; "unknown": "run" in it would let {plugin.type} work all the same'
+        return request.new_result(plugin.type, metadata={"ignored": why})
     if plugin.conf_class is None:
         return plugin.invoke(request)
     return plugin.invoke(request, plugin.conf_class.from_value(request.conf))

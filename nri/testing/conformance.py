@@ -698,7 +698,20 @@ _answered(
 
 @_rule("null-keys", MUST, "json", "Null is equal to a missing key, for every key")
 def _null_keys(trial: Trial) -> None:
-    keys = ("conf", "version", "state", "id", "sandboxID", "pid", "spec", "labels", "results", "late", "extensions")
+    keys = (
+        "conf",
+        "version",
+        "state",
+        "id",
+        "sandboxID",
+        "pid",
+        "spec",
+        "labels",
+        "results",
+        "late",
+        "extensions",
+        "undecided",
+    )
     trial.answer(dict.fromkeys(keys))
     nulls = dict.fromkeys(("conf", "pid", "results", "late", "extensions"))
     trial.same_as_create(trial.invoke(nulls | trial.ordinary()), "without the keys that are null")

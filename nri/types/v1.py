@@ -187,7 +187,8 @@ class Request(JSONObject):
     """The request that a plugin receives."""
 
     __slots__ = (
-        *("conf", "extensions", "id", "labels", "late", "pid", "results", "sandbox_id", "spec", "state", "version"),
+        *("conf", "extensions", "id", "labels", "late", "pid", "results", "sandbox_id", "spec", "state", "undecided"),
+        "version",
     )
 
     conf: Any
@@ -209,6 +210,8 @@ class Request(JSONObject):
     """True for a ``create`` that comes after the container's start, since no host was there then."""
     extensions: dict[str, int]
     """For ``setup`` and ``resize``: the extensions of the contract that the host has, with their versions."""
+    undecided: str
+    """What the host does not know and the entry's condition asks for, in words; "" if it is known that it holds."""
 
     FIELDS = (
         Field("conf", "conf", opaque),
@@ -222,6 +225,7 @@ class Request(JSONObject):
         Field("results", "results", _results),
         Field("late", "late", boolean),
         Field("extensions", "extensions", _extensions),
+        Field("undecided", "undecided", string),
     )
 
     def __init__(
@@ -238,9 +242,11 @@ class Request(JSONObject):
         version: str = VERSION,
         late: bool = False,
         extensions: Mapping[str, int] | None = None,
+        undecided: str = "",
     ) -> None:
         self._set(conf=conf, version=version, state=State(state), id=id, sandbox_id=sandbox_id, pid=pid, spec=spec)
         self._set(labels=dict(labels or {}), results=tuple(results), late=late, extensions=dict(extensions or {}))
+        self._set(undecided=undecided)
 
     @property
     def is_sandbox(self) -> bool:
