@@ -53,7 +53,7 @@ def machine() -> str:
 
 
 def lines(title: str, rows: list[Row]) -> list[str]:
-    """Return a table in Markdown, as docs/performance.md has it."""
+    """Return a table in Markdown."""
     found = [f"| {title} | figure | reference | ratio | goal | |", "| --- | --- | --- | --- | --- | --- |"]
     for row in rows:
         reference = "" if row.reference is None else f"{_number(row.reference)} ({row.of})"
