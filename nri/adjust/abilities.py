@@ -16,15 +16,21 @@ if TYPE_CHECKING:
 
 
 class Abilities:
-    """A runtime that can apply nothing: the base of the others, and ``nri hook``."""
+    """A runtime that can apply nothing, as ``nri hook``, or with an empty reason everything: the base of the others.
+
+    :param why_not: the reason why nothing can be applied.
+    """
+
+    def __init__(self, why_not: str = "this host cannot change containers") -> None:
+        self._why_not = why_not
 
     def why_no_field(self, field: AdjustField) -> str:
         """Return the reason why a field of ``adjust`` cannot be applied; "" if it can be."""
-        return "this host cannot adjust containers"
+        return self._why_not
 
     def why_no_updated_field(self, field: AdjustField) -> str:
         """Return the reason why a field of an update's ``resources`` cannot be applied; "" if it can be."""
-        return "this host cannot update containers"
+        return self._why_not
 
     def why_no_path(self, path: str) -> str:
         """Return the reason why a container's cgroup cannot be at ``linux.cgroupsPath``; "" if it can be."""
@@ -32,7 +38,7 @@ class Abilities:
 
     def why_no_update(self, state: str, *, is_sandbox: bool) -> str:
         """Return the reason why ``updates`` cannot be applied in answer to a request; "" if they can be."""
-        return "this host cannot update containers"
+        return self._why_not
 
 
 class NRIAbilities(Abilities):

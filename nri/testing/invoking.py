@@ -19,8 +19,6 @@ from nri.types.v1 import Request, Result
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from nri.adjust.fields import AdjustField
-
     Asked = Request | Mapping[str, Any] | bytes | str
 
 UNSET: Any = object()
@@ -111,26 +109,13 @@ def _result(who: str, stdout: bytes, stderr: str, ending: str) -> Result:
         raise AssertionError(_failed(who, f"wrote no valid result: {error}: {wrote}{also}", stderr)) from error
 
 
-class _AnyRuntime(Abilities):
-    """A runtime that applies every change."""
-
-    def why_no_field(self, field: AdjustField) -> str:
-        return ""
-
-    def why_no_updated_field(self, field: AdjustField) -> str:
-        return ""
-
-    def why_no_update(self, state: str, *, is_sandbox: bool) -> str:
-        return ""
-
-
 def _judged(who: str, document: bytes, result: Result, stderr: str) -> Result:
     """Return the result if a host takes the changes that it asks for."""
     if not result.error and (result.adjust or result.updates or result.cgroups_path):
         try:
             request = Request.from_json(document)
             config = oci_from_spec(request.spec or spec_from_oci({}))
-            Changes(_AnyRuntime(), config).take(result.plugin, request, result)
+            Changes(Abilities(""), config).take(result.plugin, request, result)
         except (AdjustError, DecodeError) as error:
             raise AssertionError(_failed(who, f"asks for changes that a host refuses: {error}", stderr)) from error
     return result

@@ -114,13 +114,13 @@ def test_oci_runtime_is_asked_for_its_version_only_for_newer_fields() -> None:
 
 def test_host_without_abilities_applies_nothing() -> None:
     assert applied(Abilities()) == updated(Abilities()) == set()
-    assert Abilities().why_no_update("setup", is_sandbox=False) == "this host cannot update containers"
+    assert Abilities().why_no_update("setup", is_sandbox=False) == "this host cannot change containers"
 
 
 @pytest.mark.parametrize(
     ("abilities", "name", "reason"),
     [
-        (Abilities(), "env", "this host cannot adjust containers"),
+        (Abilities(), "env", "this host cannot change containers"),
         (CONTAINERD, "rlimits", "containerd 1.7.1 has NRI 0.3, which does not apply it; NRI 0.4 does"),
         (CONTAINERD, "linux.resources.rdma", "no NRI v2 runtime applies it to a container that it creates"),
         (
@@ -144,7 +144,7 @@ def test_refused_field_has_a_reason(abilities: Abilities, name: str, reason: str
 
 def test_refused_field_of_an_update_has_a_reason() -> None:
     limit = field("linux.resources.rdma")
-    assert Abilities().why_no_updated_field(limit) == "this host cannot update containers"
+    assert Abilities().why_no_updated_field(limit) == "this host cannot change containers"
     assert CONTAINERD.why_no_updated_field(limit) == "no NRI v2 runtime applies it to a container that exists"
     assert RUNC.why_no_updated_field(limit) == "OCI runtimes do not apply it to a container that exists"
 

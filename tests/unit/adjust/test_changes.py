@@ -222,7 +222,7 @@ def test_update_in_conflict_whose_failure_is_ignored_is_dropped_alone() -> None:
 
 
 def test_runtime_that_cannot_update_refuses() -> None:
-    assert wrong(Changes(Abilities()), "a", updates=OTHER) == "updates: this host cannot update containers"
+    assert wrong(Changes(Abilities()), "a", updates=OTHER) == "updates: this host cannot change containers"
     sandbox = Request(state="delete", id="self", sandbox_id="self")
     with pytest.raises(AdjustError, match=r"^updates: NRI v2 has no updates in answer to an event of a sandbox$"):
         Changes(NRI).take("a", sandbox, Result(plugin="a", updates=OTHER))
