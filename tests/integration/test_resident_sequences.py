@@ -70,7 +70,7 @@ class World:
         right: dict[str, list[Any]] = {
             "clearcfs": [{"pod": True}, {"classes": ["ls", "x"], "allow": {"class": ["shop"]}}],
             "konfine": [{"systemReserved": [0, 1]}, {"systemReserved": "0-7"}, {"allow": {"cpus": ["shop"]}}],
-            "logger": [{"file": str(self.root / "log")}, {"format": "yaml"}, {"fields": ["state", "spec"]}],
+            "logger": [{"file": str(self.root / "log")}, {"states": ["create"]}, {"fields": ["state", "spec"]}],
             "device-injector": [{"allow": {"devices": ["shop"], "mounts": ["shop"]}}, {}],
             "hook-injector": [{"dirs": [str(self.root / "hooks.d")]}],
             "ulimit-adjuster": [{"allow": {"ulimits": ["shop"]}}, {}],

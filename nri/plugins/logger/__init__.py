@@ -1,7 +1,8 @@
 """Log each request that comes, and what the plugins before it in the chain have asked for.
 
-It changes nothing. The same plugin may be in a chain several times: each one logs what was asked for since the last.
-A log of requests has what pods say about themselves, and with ``env`` also their secrets: only root can read it.
+It changes nothing. Most of what is logged was written by a pod: whatever is in it, a document has a bounded size, and
+is ASCII. The same plugin may be in a chain several times: each one logs what was asked for since the last. A log of
+requests has what pods say about themselves, and with ``env`` also their secrets: only root can read it.
 """
 
 from __future__ import annotations
@@ -13,9 +14,8 @@ import time
 
 from nri import __version__
 from nri.errors import NRIError, escape
-from nri.plugins.logger import documents
 from nri.skel import Plugin
-from nri.types import fields
+from nri.types import fields, gojson
 from nri.types.conf import Conf
 from nri.types.gojson import shorten
 from nri.types.table import text, words
@@ -38,8 +38,11 @@ MAX_DOCUMENT = 64 * 1024
 MAX_LINE = 3072
 """Bytes of a document on stderr, about: hosts cut a line after 4096."""
 
+MAX_STRING, MAX_ITEMS, MAX_DEPTH = 1024, 256, 16
+"""Characters of a string, items of an array or object, and levels of a document, at most."""
+
 _FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
-_HIDDEN = "…"
+_HIDDEN = _LEFT_OUT = "…"
 
 
 class LoggerConf(Conf):
@@ -50,7 +53,6 @@ class LoggerConf(Conf):
         "the log, which is appended to; stderr, and so the host's log, without it",
         default=None,
     )
-    format: str = fields.choice("json", "yaml", default="json", description="json, one line each, or yaml")
     states: tuple[str, ...] = fields.array(
         words(*STATES),
         "states that are logged, of those that the host's entry lists",
@@ -87,9 +89,9 @@ def _log(request: Request, conf: LoggerConf, type_: str) -> None:
     if "env" not in conf.fields:
         document = _without_env(document)
     if conf.file is None:
-        sys.stderr.write(documents.render(document, conf.format, MAX_LINE).decode())
+        sys.stderr.write(render(document, MAX_LINE).decode())
     else:
-        _append(conf.file, documents.render(document, conf.format, MAX_DOCUMENT))
+        _append(conf.file, render(document, MAX_DOCUMENT))
 
 
 def _document(request: Request, type_: str) -> dict[str, Any]:
@@ -153,3 +155,55 @@ def _append(path: str, data: bytes) -> None:
         raise NRIError(f"the log {shown} cannot be written: {why}") from error
     if written < len(data):
         raise NRIError(f"the log {shown} took {written} of {len(data)} bytes; expected room for all")
+
+
+def render(document: dict[str, Any], limit: int) -> bytes:
+    """Return a document as JSON on a line of its own, of about *limit* bytes at most."""
+    return gojson.dumps(_Bounded(limit).value(document, 0)).replace(b"\x7f", b"\\u007f") + b"\n"
+
+
+class _Bounded:
+    """Copies a value until a number of bytes is used up; what is left out is marked."""
+
+    def __init__(self, limit: int) -> None:
+        self._left = limit
+
+    def value(self, value: Any, depth: int) -> Any:
+        if isinstance(value, str):
+            return self._text(value)
+        if not isinstance(value, dict | list | tuple):
+            self._left -= 20
+            return self._text(str(value)) if isinstance(value, int | float) and abs(value) > 2**64 else value
+        if depth == MAX_DEPTH or self._left <= 0:
+            return _LEFT_OUT
+        self._left -= 2
+        return self._object(value, depth) if isinstance(value, dict) else self._array(value, depth)
+
+    def _text(self, value: str) -> str:
+        if self._left <= 0:
+            return _LEFT_OUT
+        shown = shorten(value, MAX_STRING)
+        size = len(gojson.dumps(shown))
+        if size > self._left:
+            shown = shorten(shown, max(self._left // 6, 40))
+            size = self._left
+        self._left -= size + 1
+        return shown
+
+    def _object(self, value: dict[str, Any], depth: int) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for key, item in value.items():
+            if len(found) == MAX_ITEMS or self._left <= 0:
+                found[_LEFT_OUT] = f"{len(value) - len(found)} more"
+                break
+            found[self._text(str(key))] = self.value(item, depth + 1)
+        return found
+
+    def _array(self, value: Any, depth: int) -> list[Any]:
+        found: list[Any] = []
+        for item in value:
+            if len(found) == MAX_ITEMS or self._left <= 0:
+                found.append(f"{_LEFT_OUT} {len(value) - len(found)} more")
+                break
+            found.append(self.value(item, depth + 1))
+        return found

@@ -121,12 +121,10 @@ CONFS: dict[type[skel.Plugin], Confs] = {
         ({"dirs": ["/a\0"]}, "conf.dirs[0]: found the string '/a\\x00', expected an absolute path"),
     ],
     Logger: [
-        ({"file": None, "format": None, "states": None, "fields": None}, ""),
+        ({"file": None, "states": None, "fields": None}, ""),
         ({"file": "log"}, "conf.file: found the string 'log', expected an absolute path"),
         ({"file": "/"}, "conf.file: found the string '/', expected"),
         ({"file": "/a\0"}, "conf.file: found the string '/a\\x00', expected an absolute path"),
-        ({"format": "yaml"}, ""),
-        ({"format": "YAML"}, "conf.format: found the string 'YAML', expected one of json, yaml"),
         ({"states": []}, ""),
         ({"states": [str(state) for state in STATES]}, ""),
         ({"states": ["start"]}, "conf.states[0]: found the string 'start', expected one of setup, create, "),
