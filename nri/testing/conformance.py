@@ -18,12 +18,11 @@ import os
 import secrets
 import signal
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from nri.adjust.reading import read_adjust, read_updates
-from nri.client.resident import NotBegunError, Resident
 from nri.client.unstartable import explain
 from nri.config import PluginEntry
 from nri.config.plugin_conf import UNCHECKED, check_conf
@@ -39,7 +38,7 @@ from nri.process.conversation import (
     start,
 )
 from nri.process.spawn import PLUGIN_ENVIRONMENT
-from nri.types import DecodeError, gojson, serve
+from nri.types import DecodeError, gojson
 from nri.types.gojson import describe, shorten
 from nri.types.v1 import EXTENSIONS, STATES, VERSION, State
 
@@ -74,7 +73,6 @@ UNKNOWN = "nri-conformance"
 
 _LARGE = 768 * 1024  # bytes of a request that is larger than a pipe, an argument and a line may be
 _ABOUT = "what-a-plugin-reports-about-itself"
-_READY = "a resident that is ready before each request, and as it was before the last"
 _WORDS = {HOLDS: "ok", FAILS: "FAIL", NOT_JUDGED: "-"}
 _ADJUSTABLE: dict[str, Any] = {  # what `spec` of a `setup` has beside the rest
     "process": {"args": ["sh"], "cwd": "/", "env": ["PATH=/bin"]},
@@ -402,40 +400,6 @@ class Trial:
             return asked.names
         finally:
             _end_all(mark)
-
-    @contextmanager
-    def resident(self) -> Iterator[Callable[[bytes], Reply]]:
-        """Run ``TYPE serve``, and yield a function that returns what the resident leaves for one request.
-
-        :raises BrokenRuleError: if it cannot be started, or is not ready for a request.
-        """
-        try:
-            resident = Resident(self._path, self.type)
-        except OSError as error:
-            raise self._not_started(error) from None
-
-        def ask(stdin: bytes) -> Reply:
-            until = time.monotonic() + self._timeout
-            while not resident.is_ready():
-                if not resident.is_alive or time.monotonic() >= until:
-                    raise BrokenRuleError(_READY, resident.changed or "its end, or no word from it")
-            lines = Lines(MAX_OUTPUT, lambda line: None)
-            try:
-                return Reply(resident.ask(stdin, until, lines, MAX_OUTPUT), self._timeout)
-            except (NotBegunError, BrokenOffError):
-                raise BrokenRuleError("an answer to each request", "its end") from None
-
-        try:
-            if why := resident.start(time.monotonic() + self._timeout):
-                raise BrokenRuleError(_READY, why)
-            yield ask
-        finally:
-            pid, until = resident.pid, time.monotonic() + GRACE
-            resident.end()
-            with suppress(OSError):  # until the killed group is gone
-                while pid and time.monotonic() < until:
-                    os.killpg(pid, 0)
-                    time.sleep(0.005)
 
     def end(self) -> None:
         """Kill all processes that the runs have left."""
@@ -903,30 +867,6 @@ def _schema(trial: Trial) -> None:
             raise BrokenRuleError("a conf that the schema accepts", f"{where}: {fault.message}")
 
 
-@_rule("resident", MUST, "residents", "A resident answers request after request as a process for each does")
-def _resident(trial: Trial) -> None:
-    trial.must_answer()
-    try:
-        number = trial.run("version").result().get("resident")
-    except BrokenRuleError:
-        raise NotJudgedError("it reports nothing about itself") from None
-    if number is None:
-        raise NotJudgedError("it does not opt in")
-    if number != serve.VERSION:
-        raise BrokenRuleError(f'"resident": {serve.VERSION}', describe(number))
-    status = trial.invoke(b"nonsense").status
-    container = trial.new_id()
-    with trial.resident() as ask:
-        for state in STATES:
-            expected = f"exit status {trial.life[state].status} for {state}, as of TYPE invoke"
-            found = _ended(ask(encode(trial.request(state, container))), trial.life[state].status, expected)
-            if found.status == 0:
-                found.document()
-        _ended(ask(b"nonsense"), status, f"exit status {status} for text that is not JSON, as of TYPE invoke")
-        for _ in range(2):
-            trial.same_as_create(ask(encode(trial.ordinary())), "of TYPE invoke")
-
-
 CHECKS: tuple[Check, ...] = tuple(_CHECKS)
 """All checks, in the order of a report."""
 
@@ -940,9 +880,3 @@ def _no_error(trial: Trial, value: dict[str, Any], what: str) -> None:
         hint = "" if trial.conf else "; if it misses its conf, give that (--conf)"
         found = f"the error {shorten(repr(error))} in answer to {what}{hint}"
         raise BrokenRuleError("a result without error", found)
-
-
-def _ended(reply: Reply, status: int, expected: str) -> Reply:
-    if reply.status != status:
-        raise BrokenRuleError(expected, reply.ending)
-    return reply

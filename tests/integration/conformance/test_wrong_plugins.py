@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,7 +48,7 @@ def test_every_check_has_a_plugin_that_it_catches() -> None:
 
 def test_the_plugin_that_the_wrong_ones_are_made_of_is_right(folder: Path) -> None:
     outcomes = check(wrong(folder, 'right "$@"'), conf=CONF)
-    assert [outcome.check.id for outcome in outcomes if outcome.verdict != HOLDS] == ["resident"], report(outcomes)
+    assert [outcome.check.id for outcome in outcomes if outcome.verdict != HOLDS] == [], report(outcomes)
 
 
 @pytest.mark.parametrize("name", WRONG)
@@ -135,7 +134,7 @@ def test_one_that_hangs_only_for_bad_requests_is_killed_for_each(folder: Path) -
 
 def test_a_large_conf_reaches_the_plugin(folder: Path) -> None:
     outcomes = check(wrong(folder, 'right "$@"'), conf={"large": "x" * 300_000})
-    assert [outcome.check.id for outcome in outcomes if outcome.verdict != HOLDS] == ["resident"], report(outcomes)
+    assert [outcome.check.id for outcome in outcomes if outcome.verdict != HOLDS] == [], report(outcomes)
 
 
 def test_a_plugin_whose_results_have_a_time_conforms(folder: Path) -> None:
@@ -156,46 +155,3 @@ def test_a_file_that_cannot_be_started_is_named_with_the_reason(tmp_path: Path) 
 def test_what_it_writes_cannot_control_a_terminal(folder: Path) -> None:
     plugin = wrong(folder, r"""printf '\033[2J%s' "$(right "$@")"; printf '\033[31mred\n' >&2; exit 3""")
     assert "\x1b" not in report(check(plugin))
-
-
-STATEFUL = """#!{python}
-import sys
-sys.path.insert(0, {source!r})
-from nri.skel import Plugin, main
-
-seen = []
-
-
-class Stateful(Plugin):
-    type = "stateful"
-    resident = True
-
-    def invoke(self, request):
-        {work}
-        return request.new_result(self.type, metadata={{"seen": str(len(seen))}})
-
-
-main(Stateful())
-"""
-
-
-@pytest.mark.parametrize(
-    ("work", "expected", "found"),
-    [
-        ("seen.append(request.id)", "the same result as of TYPE invoke", "seen"),
-        ("import os; os.chdir('/tmp')", "a resident that is ready before each request", "directory: "),
-        (
-            "import os; os.getpid() in seen and os._exit(0); seen.append(os.getpid())",
-            "one JSON object",
-            "nothing on stdout",
-        ),
-    ],
-    ids=["keeps state", "changes its process", "ends"],
-)
-def test_a_resident_that_a_request_changes_is_caught(tmp_path: Path, work: str, expected: str, found: str) -> None:
-    path = tmp_path / "stateful"
-    source = str(Path(__file__).parents[3])
-    path.write_text(STATEFUL.format(python=sys.executable, source=source, work=work))
-    path.chmod(0o755)
-    (caught,) = check(path, checks=[BY_ID["resident"]])
-    assert (caught.verdict, expected in caught.expected, found in caught.found) == (FAILS, True, True), caught.found

@@ -96,6 +96,5 @@ exit $status""",
     "version": edits('s/"type":"class-c"/"type":"other"/'),
     "schema: conf": """[ "$1" = schema ] && echo '{"type":"string"}' && exit\nright "$@\"""",
     "schema": """[ "$1" = schema ] && echo '{"type":5}' && exit\nright "$@\"""",
-    "resident": edits('s/"states":/"resident":1,"states":/'),
 }
 """By the id of the check that catches it, and the fault: the rest of the plugin's script."""
