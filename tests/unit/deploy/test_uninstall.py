@@ -60,6 +60,19 @@ def node(tmp_path: Path) -> Node:
     return Node(tmp_path)
 
 
+def test_what_nri_apply_has_made_is_kept_and_named(node: Node) -> None:
+    node.install()
+    etc = node.root / "etc/nri"
+    (etc / "before").mkdir()
+    (etc / "resource.d").rename(etc / "before/resource.d")
+    shutil.copytree(etc / "before/resource.d", etc / "sets/a")
+    (etc / "resource.d").symlink_to("sets/a")
+    lines = node.uninstall()
+    kept = ["etc/nri/resource.d", "etc/nri/sets", "etc/nri/before"]
+    assert [line for line in lines if "apply" in line] == [f"kept      {place} (made by nri apply)" for place in kept]
+    assert (etc / "resource.d/10-konfine.conf").exists()
+
+
 def test_all_that_was_installed_is_removed_and_named_line_by_line(node: Node) -> None:
     assert node.uninstall() == []
     first, second = node.install("1.2.3").name, node.install("1.2.4").name
