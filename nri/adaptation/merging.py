@@ -165,9 +165,10 @@ class Merger:
     def _add_adjustment(self, adjustment: api.ContainerAdjustment, plugin: str) -> None:
         self._has_linux = self._has_linux or adjustment.HasField("linux")
         for path, rule, value in set_fields(adjustment, FIELDS):
-            self._claim(self._adjusted, path, rule, value, plugin)
+            given = entries(rule, value)
+            self._claim(self._adjusted, path, rule, given, plugin)
             if not path.startswith(_NOT_SHOWN):
-                _show(self.container, path, rule, value)
+                _show(self.container, path, rule, given)
         if any(hooks for _, hooks in adjustment.hooks.ListFields()):
             self._with_hooks.append(plugin)
 
@@ -188,7 +189,7 @@ class Merger:
                 else:
                     value = get(self._requested, "pids") if self._is_own(id_) else None
                 if value is not None:
-                    self._claim(merge, path, rule, value, plugin)
+                    self._claim(merge, path, rule, entries(rule, value), plugin)
         except ConflictError:
             known.merge.owners = merge.owners
             if not update.ignore_failure:
@@ -196,9 +197,9 @@ class Merger:
         else:
             known.merge, known.has_resources = merge, True
 
-    def _claim(self, merge: Merge, path: str, rule: MergeRule, value: Any, plugin: str) -> None:
+    def _claim(self, merge: Merge, path: str, rule: MergeRule, given: Any, plugin: str) -> None:
         try:
-            merge.add(path, rule.kind, entries(rule, value), plugin)
+            merge.add(path, rule.kind, given, plugin)
         except Conflict as conflict:
             words = f"{api.Field.Name(rule.owner)} {conflict.entry}"
             first = unmarked(conflict.owner)
@@ -245,31 +246,28 @@ def _fill(message: Any, merge: Merge) -> None:
                 message.linux.rdt.remove = path == "linux.rdt.remove"
 
 
-def _show(container: api.Container, path: str, rule: MergeRule, value: Any) -> None:
-    """Change the container that the next plugin is shown."""
+def _show(container: api.Container, path: str, rule: MergeRule, given: Any) -> None:
+    """Change the container that the next plugin is shown; *given* is as :meth:`Merge.add` takes it."""
     shown = reach(container, path)
     if path == "linux.namespaces":
-        kept = {item.type: item for item in shown}
-        for entry, item in entries(rule, value):
-            kept |= {entry: item}
-        kept = {entry: item for entry, item in kept.items() if item is not None}
-        _replace(shown, [*kept.values()])
+        namespaces = {item.type: item for item in shown} | dict(given)
+        _replace(shown, [item for item in namespaces.values() if item is not None])
     elif rule.kind == MAP:
-        for entry, item in entries(rule, value):
+        for entry, item in given:
             if item is not None:
                 put_key(shown, entry, item)
     elif rule.kind in BY_ENTRIES:
-        mentioned = {entry for entry, _ in entries(rule, value)} if rule.removable else set()
-        new = [item for _, item in entries(rule, value) if item is not None]
+        mentioned = {entry for entry, _ in given} if rule.removable else set()
+        new = [item for _, item in given if item is not None]
         if path == "env":
-            kept_ = [text for text in shown if text.partition("=")[0] not in mentioned]
-            shown[:] = kept_ + [f"{item.key}={item.value}" for item in new]
+            kept = [text for text in shown if text.partition("=")[0] not in mentioned]
+            shown[:] = kept + [f"{item.key}={item.value}" for item in new]
         else:
             _replace(shown, [*[item for item in shown if getattr(item, rule.key) not in mentioned], *new])
     elif rule.kind == ADDED:
-        shown.extend(value)
+        shown.extend(given)
     else:
-        put(container, path, value[1:] if rule.kind == COMMAND and value[0] == "" else value)
+        put(container, path, given[1:] if rule.kind == COMMAND and given[0] == "" else given)
 
 
 def _replace(target: Any, items: list[Any]) -> None:

@@ -211,13 +211,13 @@ class Client:
         from nri.client.facts import facts_of  # only for a configuration that has conditions
 
         facts = facts_of(request)
-        plugins = [plugin for plugin in plugins if plugin.when is None or plugin.when.accepts(facts)]
-        for plugin in plugins if facts.contradictions and state in (State.SETUP, State.CREATE) else ():
+        verdicts = [(plugin, "" if plugin.when is None else plugin.when.undecided(facts)) for plugin in plugins]
+        judged = [(plugin, undecided) for plugin, undecided in verdicts if undecided is not None]
+        for plugin, _ in judged if facts.contradictions and state in (State.SETUP, State.CREATE) else ():
             if plugin.when is not None and (found := plugin.when.contradiction(facts)):
                 expected = "expected a container whose annotations agree"
                 raise ChainError([PluginError(plugin.type, f"not run: when: found {found}; {expected}")], ())
-        is_open = state != State.DELETE
-        return [(each, each.when.undecided(facts) if each.when is not None and is_open else "") for each in plugins]
+        return [(plugin, "") for plugin, _ in judged] if state == State.DELETE else judged
 
     def skipped(self, state: str, request: Request) -> dict[str, str]:
         """Return the plugins whose condition keeps them from running for ``state``, each with the reason."""

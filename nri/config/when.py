@@ -1,10 +1,10 @@
 """The condition of an entry, ``when``: its rules; made ready when the configuration is read, judged for each request.
 
-A condition has up to five parts, and a part holds, does not hold, or cannot be judged, since the host does not know
-what it asks for. A part that does not hold keeps the plugin from running. One that cannot be judged does so only if
-the entry says it (``unknown``); otherwise the plugin runs
-(docs/decisions/0032). Patterns have one special character, ``*``, which stands for any characters or none; no text of
-a pod takes longer than its length to match, whatever the patterns.
+A condition has up to five parts. A part holds, does not hold, or cannot be judged if the host does not know the
+fact that it asks for. A part that does not hold keeps the plugin from running. If a part cannot be judged, the
+plugin runs, unless the entry has ``"unknown": "skip"`` (docs/decisions/0032). Patterns have one special character,
+``*``, which stands for any characters or none. The time of a match is linear in the length of the text, whatever
+the pattern.
 """
 
 from __future__ import annotations
@@ -358,16 +358,20 @@ class Condition(JSONObject):
 
     def accepts(self, facts: Facts) -> bool:
         """Return whether the plugin runs: unless a part does not hold, or is not known and the entry says skip."""
+        return self.undecided(facts) is not None
+
+    def undecided(self, facts: Facts) -> str | None:
+        """Return the facts that are asked for and not known, in words; None if the plugin does not run.
+
+        It is "" if all are known, or the entry decides for unknown ones.
+        """
+        unknown = []
         for part in self._parts:
             if (verdict := part.holds(facts)) is False or (verdict is None and self._skips):
-                return False
-        return True
-
-    def undecided(self, facts: Facts) -> str:
-        """Return what is asked for and not known, in words; "" for nothing, or if the entry says what counts then."""
-        if "unknown" in self.value:
-            return ""
-        return "; ".join([part.why(facts) for part in self._parts if part.holds(facts) is None])
+                return None
+            if verdict is None:
+                unknown.append(part)
+        return "" if "unknown" in self.value else "; ".join([part.why(facts) for part in unknown])
 
     def contradiction(self, facts: Facts) -> str:
         """Return what a part asks for, and the container contradicts itself in; "" for none."""

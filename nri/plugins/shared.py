@@ -1,4 +1,4 @@
-"""What the plugins share: fields of a plugin conf, values that a pod may set, the cgroup."""
+"""Shared code of the plugins: fields of the plugin conf, values that a pod may set, the cgroup."""
 
 from __future__ import annotations
 

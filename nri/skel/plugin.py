@@ -37,7 +37,7 @@ class Plugin:
     ``nri check`` reports an entry that gets none of them. Empty for a plugin that is asked in every state."""
 
     grants: bool = False
-    """Whether the plugin gives a container more than it has without it, such as a device. ``TYPE version`` says so.
+    """True for a plugin that extends a container, for example by a device. ``TYPE version`` prints it.
     Where the host does not know whether the condition of its entry holds, :meth:`invoke` is not called."""
 
     resident: bool = False

@@ -112,7 +112,7 @@ class Check(NamedTuple):
 
 
 class CheckOutcome:
-    """What a check has found about one plugin.
+    """The outcome of one check for one plugin.
 
     :ivar check: the :class:`Check`.
     :ivar verdict: :data:`HOLDS`, :data:`FAILS` or :data:`NOT_JUDGED`.
@@ -125,7 +125,7 @@ class CheckOutcome:
 
     @property
     def is_broken(self) -> bool:
-        """Whether the plugin does not conform because of it: a MUST that fails."""
+        """True for a MUST that fails: then the plugin does not conform."""
         return self.verdict == FAILS and self.check.level == MUST
 
 
@@ -209,7 +209,7 @@ def report(outcomes: Sequence[CheckOutcome]) -> str:
 
 
 class Reply:
-    """What one run of the plugin leaves: its output and how it ended.
+    """The output and the exit of one run of the plugin.
 
     :param timeout: seconds that it had, for messages.
     """

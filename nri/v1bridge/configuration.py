@@ -37,7 +37,6 @@ class Configuration:
     """The host configuration of a directory, or of the single file that is read instead."""
 
     def __init__(self, conf_dir: str, conf_file: str) -> None:
-        self._conf_dir, self._conf_file = conf_dir, conf_file
         self._source = Source(conf_dir, conf_file)
         self._lock = threading.Lock()
         self._files: Files = {}
@@ -63,12 +62,12 @@ class Configuration:
             except (Exception, SystemExit) as error:  # such as no memory, or a module that cannot be loaded
                 self._source.forget()
                 reason = f"cannot be read: {type(error).__name__}: {shorten(str(error), MAX_TEXT)}"
-                self._reject(ConfigError([Fault(file=self._conf_dir, message=reason)]))
+                self._reject(ConfigError([Fault(file=self._source.conf_dir, message=reason)]))
             return self._current
 
     def settles_in(self) -> float:
         """Return the seconds until the directory has been unchanged for :data:`GRACE`."""
-        return max(0.0, GRACE - unchanged_for(self._conf_dir))
+        return max(0.0, GRACE - unchanged_for(self._source.conf_dir))
 
     @property
     def is_known(self) -> bool:
@@ -138,9 +137,9 @@ class Configuration:
         The single file is read only if there is no other; it does not replace files that are missing. A link that
         leads to another directory, as after ``nri apply``, has changed in one step.
         """
-        if os.path.isdir(self._conf_dir) and os.path.realpath(self._conf_dir) != self._place:
+        if os.path.isdir(self._source.conf_dir) and os.path.realpath(self._source.conf_dir) != self._place:
             return False
-        others = [path for path in found if path in self._files or path != self._conf_file]
+        others = [path for path in found if path in self._files or path != self._source.conf_file]
         return self._files.keys() > {*others} and all(self._files.get(path) == found[path] for path in others)
 
     def _reject(self, error: ConfigError) -> None:
@@ -157,7 +156,7 @@ class Configuration:
         self._rejected = self._rejected_since = None
         self._unexplained, self._faults = False, []
         self._files, self._current, self._is_known = files, read, True
-        self._place = os.path.realpath(self._conf_dir)
+        self._place = os.path.realpath(self._source.conf_dir)
         if is_news:
             self._hash = read.content_hash()
             log.info("configuration: %s", self._names(), extra={"fields": {"hash": self._hash}})
