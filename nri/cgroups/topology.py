@@ -1,0 +1,210 @@
+"""The machine's CPUs: packages, NUMA nodes, last-level caches, core types, cores and threads.
+
+Sources: the kernel's ``Documentation/admin-guide/cputopology.rst``; ``ABI/stable/sysfs-devices-node`` (cpulist,
+distance); ``ABI/testing/sysfs-devices-system-cpu`` (cache/index*, cpu_capacity, isolated); for core types of hybrid
+x86 machines ``/sys/devices/cpu_core`` and ``cpu_atom`` (perf's PMUs), and on arm64 ``cpu_capacity``.
+
+A file that is missing means one domain for all CPUs: without NUMA there is one node, without a shared cache one for
+each core. One CPU of each domain is asked about it, so a machine of 256 CPUs takes some 300 reads.
+"""
+
+from __future__ import annotations
+
+import os
+
+from . import cpulist, knobs
+from .errors import CgroupError, CpuListError, quoted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any, Self
+
+    Set = frozenset[int]
+
+SYS = "/sys"
+
+_NEAR, _FAR = 10, 20  # distances of ACPI's SLIT: to the node itself, and to another one if the machine has no table
+
+
+class Topology:
+    """The CPUs that are online, in domains. Immutable by convention.
+
+    :ivar online: the CPUs that run; all others are left out of everything else.
+    :ivar isolated: those that the scheduler leaves alone (``isolcpus=``).
+    :ivar cores: the threads of each core, by the lowest of them; likewise *caches* (last level) and *packages*.
+    :ivar kinds: the CPUs of each core type by its name, ``core`` and ``atom`` or a capacity, fast ones first; one if
+        all are alike.
+    :ivar nodes: the CPUs of each NUMA node by its number, also of those without CPUs.
+    :ivar memory: the numbers of the nodes that have memory.
+    :ivar distances: from each node to each, by their numbers.
+    """
+
+    __slots__ = ("caches", "cores", "distances", "isolated", "kinds", "memory", "nodes", "online", "packages")
+
+    def __init__(
+        self,
+        online: Set,
+        isolated: Set,
+        cores: list[Set],
+        caches: list[Set],
+        packages: list[Set],
+        kinds: dict[str, Set],
+        nodes: dict[int, Set],
+        memory: Set,
+        distances: dict[int, dict[int, int]],
+    ) -> None:
+        self.online, self.isolated, self.cores, self.caches, self.packages = online, isolated, cores, caches, packages
+        self.kinds, self.nodes, self.memory, self.distances = kinds, nodes, memory, distances
+
+    @classmethod
+    def read(cls, sys: str = SYS) -> Self:
+        """Return the topology of this machine.
+
+        :param sys: where sysfs is mounted.
+        :raises CgroupError: the CPUs that are online cannot be read, or a file holds no CPU list.
+        """
+        cpu, node = f"{sys}/devices/system/cpu", f"{sys}/devices/system/node"
+        online = online_cpus(sys)
+        numbers = sorted(_list(f"{node}/online"))
+        nodes = {number: _list(f"{node}/node{number}/cpulist") & online for number in numbers} or {0: online}
+        return cls(
+            online,
+            _list(f"{cpu}/isolated") & online,
+            cores := _domains(online, cpu, "topology/core_cpus_list", "topology/thread_siblings_list"),
+            _caches(online, cores, cpu),
+            _domains(online, cpu, "topology/package_cpus_list", "topology/core_siblings_list", is_one=True),
+            _kinds(online, cores, sys),
+            nodes,
+            _list(f"{node}/has_memory") & frozenset(nodes) or frozenset(nodes),
+            {number: _distances(f"{node}/node{number}/distance", number, list(nodes)) for number in nodes},
+        )
+
+    @classmethod
+    def from_value(cls, value: Any) -> Self:
+        """Return the topology that :meth:`to_value` has made this value of; raise ValueError for any other."""
+        try:
+            cores, caches, packages = (
+                [cpulist.parse(each) for each in value[name]] for name in ("cores", "caches", "packages")
+            )
+            kinds = {name: cpulist.parse(text) for name, text in value["kinds"].items()}
+            nodes = {int(number): cpulist.parse(text) for number, text in value["nodes"].items()}
+            distances = {
+                int(one): {int(other): int(far) for other, far in each.items()}
+                for one, each in value["distances"].items()
+            }
+            online, isolated, memory = [cpulist.parse(value[name]) for name in ("online", "isolated", "memory")]
+            return cls(online, isolated, cores, caches, packages, kinds, nodes, memory, distances)
+        except (LookupError, TypeError, AttributeError) as error:
+            raise ValueError(f"no topology: {error}") from error
+
+    def to_value(self) -> dict[str, Any]:
+        """Return the topology as a JSON value."""
+        found: dict[str, Any] = {
+            name: cpulist.render(getattr(self, name)) for name in ("online", "isolated", "memory")
+        }
+        found |= {name: list(map(cpulist.render, getattr(self, name))) for name in ("cores", "caches", "packages")}
+        found["kinds"] = {name: cpulist.render(cpus) for name, cpus in self.kinds.items()}
+        found["nodes"] = {str(number): cpulist.render(cpus) for number, cpus in self.nodes.items()}
+        found["distances"] = {
+            str(one): {str(other): far for other, far in each.items()} for one, each in self.distances.items()
+        }
+        return found
+
+    def nodes_of(self, cpus: Iterable[int]) -> list[int]:
+        """Return the numbers of the nodes that have some of these CPUs."""
+        wanted = frozenset(cpus)
+        return [number for number, own in self.nodes.items() if own & wanted]
+
+    def memory_of(self, cpus: Iterable[int]) -> frozenset[int]:
+        """Return the memory nodes of these CPUs; for a node without memory the nearest one that has some."""
+        return frozenset(
+            [
+                min(self.memory, key=lambda other: (self.distances[number][other], other))
+                for number in self.nodes_of(cpus)
+            ]
+        )
+
+    def distance(self, one: Iterable[int], other: Iterable[int]) -> int:
+        """Return the distance between the nearest nodes of two sets of CPUs; 0 if one has no node."""
+        ends = self.nodes_of(other)
+        return min([self.distances[start][end] for start in self.nodes_of(one) for end in ends], default=0)
+
+
+def online_cpus(sys: str = SYS) -> frozenset[int]:
+    """Return the CPUs that are online.
+
+    :raises CgroupError: they cannot be read.
+    """
+    path = f"{sys}/devices/system/cpu/online"
+    if not (online := _list(path)):
+        raise CgroupError(f"{path} names no CPU: expected those that are online; is sysfs mounted at {sys}?")
+    return online
+
+
+def _list(path: str) -> frozenset[int]:
+    """Return the CPUs, or nodes, in a file; none if there is no such file."""
+    text = _text(path)
+    try:
+        return cpulist.parse(text)
+    except CpuListError as error:
+        raise CgroupError(f"{path} holds {quoted(text)}: expected a list such as '0-3,8'") from error
+
+
+def _text(path: str) -> str:
+    try:
+        return knobs.slurp(path, knobs.MAX_KNOB).decode("ascii", "replace").strip()
+    except OSError:
+        return ""
+
+
+def _domains(online: Set, cpu: str, *files: str, is_one: bool = False) -> list[Set]:
+    """Return the sets in the first of the files that a CPU has.
+
+    :param is_one: a CPU without such a file is with all others, and not alone.
+    """
+    found, left = [], set(online)
+    while left:
+        first = min(left)
+        cpus = next((each for file in files if (each := _list(f"{cpu}/cpu{first}/{file}"))), None)
+        own = (frozenset(left) if is_one else frozenset([first])) if cpus is None else cpus & left | {first}
+        found.append(own)
+        left -= own
+    return found
+
+
+def _caches(online: Set, cores: list[Set], cpu: str) -> list[Set]:
+    """Return the CPUs that share each last-level cache: that of the highest index, if it is shared by cores."""
+    indices = [name for name in _names(f"{cpu}/cpu{min(online)}/cache") if name.startswith("index")]
+    last = max(indices, key=lambda name: (len(name), name), default="")
+    return _domains(online, cpu, f"cache/{last}/shared_cpu_list") if last else list(cores)
+
+
+def _kinds(online: Set, cores: list[Set], sys: str) -> dict[str, Set]:
+    """Return the CPUs of each core type."""
+    pmus = {kind: _list(f"{sys}/devices/cpu_{kind}/cpus") & online for kind in ("core", "atom")}
+    if all(pmus.values()):
+        return pmus
+    found: dict[str, Set] = {}
+    for core in cores:
+        kind = _text(f"{sys}/devices/system/cpu/cpu{min(core)}/cpu_capacity")
+        if not kind:
+            break
+        found[kind] = found.get(kind, frozenset()) | core
+    fast_first = sorted(found, key=lambda kind: -int(kind) if kind.isdigit() else 0)
+    return {kind: found[kind] for kind in fast_first} if len(found) > 1 else {"": online}
+
+
+def _names(directory: str) -> list[str]:
+    try:
+        return os.listdir(directory)
+    except OSError:
+        return []
+
+
+def _distances(path: str, own: int, nodes: list[int]) -> dict[int, int]:
+    """Return the distances from a node: one for each node, in the order of their numbers."""
+    words = _text(path).split()
+    if len(words) == len(nodes) and all(word.isascii() and word.isdigit() for word in words):
+        return dict(zip(nodes, map(int, words), strict=True))
+    return {number: _NEAR if number == own else _FAR for number in nodes}
