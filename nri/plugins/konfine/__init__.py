@@ -4,25 +4,38 @@ A container may use the CPUs of its parent cgroup that are not reserved, or all 
 reserved ones. A CPU list in the request (the kubelet's static policy) and an annotation of the workload can narrow
 that, not widen it. A list that does not parse, or that leaves no CPU, is ignored; but if the kubelet's list has
 reserved CPUs only, all others are exclusive CPUs of other containers, and it counts as it is.
+
+With ``allow.exclusive``, ``exclusive.guaranteed`` or ``pools`` in its conf it gives out CPUs: to one container alone,
+or to a pool of some. Then all others give way (:mod:`.sharing`), and a file says who has what (:mod:`.state`).
 """
 
 from __future__ import annotations
 
+import sys
+
 from nri import __version__
 from nri.plugins import shared
 from nri.skel import Plugin, fields
+from nri.skel.scopes import container_name
+from nri.types import DecodeError
+from nri.types.conf import Conf
 from nri.types.gojson import describe, shorten
-from nri.types.table import array, either, number
+from nri.types.table import Key, Table, array, either, number
 from nri.types.v1 import State
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from nri.cgroups import Cgroup
+    from nri.plugins.konfine.sharing import Sharing
     from nri.types.v1 import Request, Result
 
 ANNOTATION = "cpus.konfine.nri.io"
 """The annotation, with the usual scopes, that has a container's CPU list."""
+
+EXCLUSIVE = "exclusive.konfine.nri.io"
+"""The annotation, with the usual scopes, that has the number of CPUs that a container wants for itself."""
 
 _RESERVED = either(
     array(number(0, fields.MAX_CPU, whole=True, expected=f"the number of a CPU, 0 to {fields.MAX_CPU}")),
@@ -39,6 +52,32 @@ def _cpus(value: str | list[int]) -> frozenset[int]:
     return parse_cpus(value)
 
 
+class ExclusiveConf(Conf):
+    """How CPUs are given to one container alone."""
+
+    guaranteed: bool = fields.flag("also to containers of guaranteed pods that request whole CPUs", default=False)
+    whole_cores: bool = fields.flag("whole cores only, with all their threads", default=False)
+    spread: bool = fields.flag("one set may have CPUs of several NUMA nodes", default=False)
+    memory: bool = fields.flag("its container uses the memory of these nodes alone", default=False)
+    min_shared: int = fields.integer("CPUs that always stay shared", 1, fields.MAX_CPU, default=1)
+
+
+class PoolConf(Conf):
+    """A pool of CPUs for some containers; all conditions that are given must hold."""
+
+    name: str = fields.text("its name", longest=63)
+    cpus: frozenset[int] | None = fields.cpus("its CPUs; without them it grows with what is requested", default=None)
+    min: int = fields.integer("CPUs that it has at least", 1, fields.MAX_CPU, default=1)
+    max: int = fields.integer("CPUs that it has at most", 1, fields.MAX_CPU, default=fields.MAX_CPU)
+    per: str = fields.choice(
+        *("node", "namespace", "pod"), default="node", description="one for all, for each namespace, or for each pod"
+    )
+    classes: tuple[str, ...] = shared.classes("for containers of these classes")
+    namespaces: tuple[str, ...] = fields.array(fields.text(), "for pods of these namespaces", default=[])
+    labels: dict[str, Any] = fields.mapping(fields.text(), "for pods with these labels", default={})
+    annotations: dict[str, Any] = fields.mapping(fields.text(), "for pods with these annotations", default={})
+
+
 class KonfineConf(shared.SharedConf):
     """The plugin conf of ``konfine``."""
 
@@ -46,42 +85,200 @@ class KonfineConf(shared.SharedConf):
         _RESERVED, 'CPUs kept from containers: [0, 1], or a CPU list "0-1,8"', default=[], read=_cpus
     )
     system_classes: tuple[str, ...] = shared.classes("classes that may use the reserved CPUs", "system")
-    allow: dict[str, Any] = shared.allow("class", "cpus")
+    exclusive: ExclusiveConf = fields.section(ExclusiveConf, "CPUs for one container alone", default={})
+    pools: tuple[PoolConf, ...] = fields.array(
+        PoolConf, "pools of CPUs; a container is in the first one whose conditions hold", default=[]
+    )
+    allow: dict[str, Any] = fields.value(
+        Table(
+            *[Key(each, shared.NAMESPACES) for each in ("class", "cpus")],
+            Key("exclusive", shared.NAMESPACES, default=False),
+            nulls=True,
+        ),
+        "pods that may set their class or cpus (true, any, is the default) or ask for exclusive CPUs (false, none, "
+        "is the default), for each: an array of namespaces, true, or false",
+        default={},
+    )
+    sys: str = fields.text("where sysfs is mounted, which tells the CPUs", default="/sys")
+
+    @property
+    def gives_out(self) -> bool:
+        """Whether some containers get CPUs that others do not have."""
+        return bool(self.pools or self.exclusive.guaranteed or self.allow.get("exclusive"))
 
 
 class Konfine(Plugin):
-    """The plugin ``konfine``: takes the reserved CPUs out of a container's cpuset, on ``create`` and ``update``."""
+    """The plugin ``konfine``: takes the reserved CPUs out of a container's cpuset, and gives out CPUs."""
 
     type = "konfine"
     version = __version__
-    description = f"Confines containers to the CPUs that the system does not reserve, or to those of {ANNOTATION}."
+    description = f"""Confines containers to the CPUs that the system does not reserve, or to those of {ANNOTATION};
+gives CPUs to one container alone ({EXCLUSIVE}), or to a pool. `konfine show` prints who has which CPUs."""
     conf_class = KonfineConf
     resident = True
-    acts_on = (State.CREATE, State.UPDATE)
-    uses = ("nri.cgroups.systemd_bus",)
+    acts_on = (State.SETUP, State.CREATE, State.UPDATE, State.DELETE)
+    uses = ("nri.cgroups.systemd_bus", "nri.plugins.konfine.sharing")
 
     def invoke(self, request: Request, conf: KonfineConf) -> Result:
         """Confine the container; the metadata names its CPUs, and whether it had them already."""
-        from nri.cgroups import render_cpus
-
         metadata: dict[str, str] = {}
-        is_system = shared.container_class(request, conf, conf.allow, metadata) in conf.system_classes
-        annotated = shared.allowed_value(request, conf.allow, "cpus", ANNOTATION, metadata)
-        cgroup = shared.cgroup(request, conf)
-        parents = cgroup.parent_cpus()
-        cpus = _unreserved(request, parents, frozenset() if is_system else conf.system_reserved)
-        if (listed := _listed(request)) is not None:
-            if reserved := _kubelets_reserved(request, listed, parents - cpus):
-                cpus, metadata["reserved"] = reserved, "the kubelet leaves it no other CPUs"
-            else:
-                cpus = _narrowed(cpus, "spec.resources.cpu.cpus", listed, metadata)
-        if annotated is not None:
-            cpus = _narrowed(cpus, f"the annotation {shorten(annotated[0])}", annotated[1], metadata)
-        if not cgroup.confine(cpus):
-            metadata["skipped"] = "it has these CPUs already"
-        shared.note_untold(cgroup, metadata)
-        metadata["cpus"] = render_cpus(cpus)
+        if conf.gives_out:
+            changes = _give_out(request, conf, metadata)
+            return request.new_result(self.type, metadata=metadata, **changes)
+        if request.state in (State.CREATE, State.UPDATE):
+            from nri.cgroups import render_cpus
+
+            cgroup = shared.cgroup(request, conf)
+            cpus = _allowed(request, conf, cgroup.parent_cpus(), metadata)
+            if not cgroup.confine(cpus):
+                metadata["skipped"] = "it has these CPUs already"
+            shared.note_untold(cgroup, metadata)
+            metadata["cpus"] = render_cpus(cpus)
         return request.new_result(self.type, metadata=metadata)
+
+
+def _allowed(
+    request: Request, conf: KonfineConf, parents: frozenset[int], metadata: dict[str, str]
+) -> frozenset[int]:
+    """Return the CPUs that a container may have, of those of the cgroup above it, if nobody has some alone."""
+    is_system = shared.container_class(request, conf, conf.allow, metadata) in conf.system_classes
+    noted = shared.allowed_value(request, conf.allow, "cpus", ANNOTATION, metadata)
+    cpus = _unreserved(request, parents, frozenset() if is_system else conf.system_reserved)
+    if (listed := _listed(request)) is not None:
+        if reserved := _kubelets_reserved(request, listed, parents - cpus):
+            cpus, metadata["reserved"] = reserved, "the kubelet leaves it no other CPUs"
+        else:
+            cpus = _narrowed(cpus, "spec.resources.cpu.cpus", listed, metadata)
+    return cpus if noted is None else _narrowed(cpus, f"the annotation {shorten(noted[0])}", noted[1], metadata)
+
+
+def _give_out(request: Request, conf: KonfineConf, metadata: dict[str, str]) -> dict[str, Any]:
+    """Give a container its CPUs, and all others theirs; return the changes that the result asks for."""
+    from nri.cgroups import render_cpus
+    from nri.plugins.konfine.sharing import Sharing
+    from nri.plugins.konfine.state import State as Record
+
+    with Record(conf.run, conf.sys) as record:
+        sharing, cgroup = Sharing(record, conf, request.id), None
+        if why := sharing.survey(request):
+            sys.stderr.write(f"konfine: the record of CPUs was made again of the cgroups: {why}\n")
+            metadata["rebuilt"] = why
+        within = sharing.usable
+        if request.state == State.DELETE:
+            record.containers.pop(request.id, None)
+        else:
+            cgroup = None if request.state == State.SETUP else shared.cgroup(request, conf)
+            within = sharing.parents(request) if cgroup is None else cgroup.parent_cpus()
+            _place(request, conf, sharing, cgroup, within, metadata)
+        sharing.fit_pools(within)
+        record.save()
+        had_others = sharing.settle(cgroup)
+        record.save()
+        if sharing.moved:
+            metadata["moved"] = f"{len(sharing.moved)} other containers"
+        if request.state == State.DELETE:
+            return {}
+        entry = record.containers[request.id]
+        cpus = sharing.wanted(entry)
+        metadata["cpus"] = render_cpus(cpus)
+        if cgroup is not None:
+            if not had_others:
+                metadata["skipped"] = "it has these CPUs already"
+            shared.note_untold(cgroup, metadata)
+            return {}
+        cpu = {"cpus": render_cpus(cpus)}
+        if entry["kind"] == "exclusive" and conf.exclusive.memory:
+            cpu["mems"] = render_cpus(record.topology.memory_of(cpus))
+        return {"adjust": {"linux": {"resources": {"cpu": cpu}}}, "updates": sharing.updates() or None}
+
+
+def _place(
+    request: Request,
+    conf: KonfineConf,
+    sharing: Sharing,
+    cgroup: Cgroup | None,
+    parents: frozenset[int],
+    metadata: dict[str, str],
+) -> None:
+    """Enter a container into the record: alone, in a pool, or as one that shares.
+
+    :raises nri.plugins.konfine.placement.NoRoomError: there are not enough free CPUs.
+    """
+    import time
+
+    from nri.cgroups import parse_cpus, render_cpus
+    from nri.plugins.konfine.sharing import requested
+
+    names = [request.labels.get(f"io.kubernetes.pod.{key}") for key in ("namespace", "name")]
+    directory = "" if cgroup is None else cgroup.directory("cpuset")
+    entry: dict[str, Any] = {
+        "path": request.spec.cgroups_path if request.spec is not None else "",
+        "pid": request.pid,
+        "name": "/".join(filter(None, [*names, container_name(request)])) or request.id[:12],
+        "directory": directory,
+        "kind": "shared",
+        "cpus": render_cpus(_allowed(request, conf, parents, metadata)),
+    }
+    before = sharing.state.containers.get(request.id) or {}
+    if count := _asked(request, conf, metadata):
+        kept = parse_cpus(before["cpus"]) if before.get("kind") == "exclusive" else frozenset()
+        cpus = kept if len(kept) == count else sharing.choose(count, parents)
+        entry |= {"kind": "exclusive", "cpus": render_cpus(cpus)}
+        metadata["exclusive"] = str(count)
+    elif pool := _pool(request, conf):
+        entry |= {"kind": "pool", "pool": pool, "milli": requested(request)}
+        metadata["pool"] = shorten(pool)
+    if request.is_sandbox:
+        entry["sandbox"] = True
+    for id_ in [
+        id_ for id_, each in sharing.state.containers.items() if directory and each["directory"] == directory
+    ]:
+        del sharing.state.containers[id_]  # it had another id, or none that was known
+    if cgroup is None:
+        entry["since"] = round(time.clock_gettime(time.CLOCK_BOOTTIME))
+    sharing.state.containers[request.id] = entry
+
+
+def _asked(request: Request, conf: KonfineConf, metadata: dict[str, str]) -> int:
+    """Return the number of CPUs that a container is to have alone; 0 for none.
+
+    :raises DecodeError: its annotation is no such number.
+    """
+    if request.is_sandbox:
+        return 0
+    from nri.plugins import annotated
+
+    found = annotated.asked(request, conf.allow, "exclusive", (EXCLUSIVE,), metadata)
+    if found is not None:
+        text = found[1].strip()
+        if not (text.isascii() and text.isdigit() and 0 < int(text[:5]) <= fields.MAX_CPU and len(text) < 5):
+            wrong = f"found {shorten(repr(text))}, expected a number of CPUs, 1 to {fields.MAX_CPU}"
+            raise DecodeError(f"{found[0]}: {wrong}")
+        return int(text)
+    if not conf.exclusive.guaranteed:
+        return 0
+    from nri.plugins.konfine.sharing import guaranteed
+
+    return guaranteed(request)
+
+
+def _pool(request: Request, conf: KonfineConf) -> str:
+    """Return the name of the pool that a container is in, "" for none."""
+    if request.is_sandbox:
+        return ""
+    namespace = request.labels.get(shared.NAMESPACE)
+    annotations = request.spec.annotations if request.spec is not None else {}
+    class_ = shared.container_class(request, conf, conf.allow, {})
+    for pool in conf.pools:
+        if (
+            (not pool.classes or class_ in pool.classes)
+            and (not pool.namespaces or namespace in pool.namespaces)
+            and all(request.labels.get(key) == value for key, value in pool.labels.items())
+            and all(annotations.get(key) == value for key, value in pool.annotations.items())
+        ):
+            part = {"node": "", "namespace": namespace or "", "pod": request.sandbox_id or request.id}[pool.per]
+            return f"{pool.name}/{part[:80]}" if pool.per != "node" and pool.cpus is None else pool.name
+    return ""
 
 
 def _kubelets_reserved(request: Request, listed: object, reserved: frozenset[int]) -> frozenset[int]:

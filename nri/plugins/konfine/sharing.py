@@ -1,0 +1,225 @@
+"""The CPUs of a node while one request is answered: who has some alone, what is left to be shared, and who gives way.
+
+What is shared are the CPUs that are online, neither isolated nor reserved, and taken by nobody. A set that becomes
+exclusive is taken away from all others before its container gets it; what is given back goes to the others at once.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from nri.cgroups import CgroupError, GoneError, Mounts, Systemd, find, parse_cpus, render_cpus
+from nri.cgroups.paths import expand, is_pod
+from nri.plugins.konfine.placement import NoRoomError, choose
+from nri.plugins.konfine.state import SETUP_WITHIN
+from nri.types.gojson import shorten
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from nri.cgroups import Cgroup
+    from nri.plugins.konfine import KonfineConf
+    from nri.plugins.konfine.state import Entry, State
+    from nri.types.v1 import Request
+
+    Set = frozenset[int]
+
+_KNOB = "cpuset.cpus"
+
+
+class Sharing:
+    """The containers of the state, and what each of them is to have.
+
+    :param own: the id of the request's container.
+    """
+
+    def __init__(self, state: State, conf: KonfineConf, own: str) -> None:
+        self.state, self.conf, self.own = state, conf, own
+        self.topology = topology = state.topology
+        self.usable = topology.online - topology.isolated - conf.system_reserved
+        self.fixed = {pool.name: pool.cpus & topology.online for pool in conf.pools if pool.cpus is not None}
+        self._mounts, self._systemd = Mounts.read(conf.mountinfo), Systemd(conf.run)
+        self._found: dict[str, str] = {}  # the CPUs that each cgroup has, as its file says
+        self.moved: list[str] = []
+        """The ids of the other containers that have got other CPUs."""
+
+    def survey(self, request: Request) -> str:
+        """Compare the state with the cgroups; return why it was made again, "" if it was not."""
+        why = ""
+        if self.state.rebuilt and request.spec is not None and request.spec.cgroups_path:
+            mount = self._mounts.serving("cpuset")
+            path = expand(request.spec.cgroups_path)
+            if mount is not None and (below := mount.below_host(path)):
+                parts = below.split("/")
+                depth = next((at for at, part in enumerate(parts) if part.startswith("kubepods")), len(parts) - 2)
+                self.state.rebuild(mount.point + "/".join(parts[: depth + 1]), mount.point)
+                why = self.state.rebuilt if self.state.containers.keys() - {self.own, below} else ""
+                self.state.containers.pop(below, None)
+        now = time.clock_gettime(time.CLOCK_BOOTTIME)
+        for id_, entry in list(self.state.containers.items()):
+            text = _text(f"{entry['directory']}/{_KNOB}") if entry["directory"] else ""
+            if text is None or (not entry["directory"] and entry.get("since", 0) + SETUP_WITHIN < now):
+                del self.state.containers[id_]
+            else:
+                self._found[id_] = text
+        return why
+
+    def taken(self, but: str = "") -> Set:
+        """Return the CPUs that are not shared, without those of the container or pool *but*."""
+        pools = {name: parse_cpus(cpus) for name, cpus in self.state.pools.items()} | self.fixed
+        own = [
+            parse_cpus(entry["cpus"])
+            for id_, entry in self.state.containers.items()
+            if entry["kind"] == "exclusive" and id_ != but
+        ]
+        return frozenset().union(*own, *[cpus for name, cpus in pools.items() if name != but])
+
+    def wanted(self, entry: Entry) -> Set:
+        """Return the CPUs that a container is to have."""
+        if entry["kind"] == "exclusive":
+            cpus = parse_cpus(entry["cpus"])
+            return (cpus & self.topology.online) or cpus
+        if entry["kind"] == "pool":
+            return self.fixed.get(entry["pool"]) or parse_cpus(self.state.pools.get(entry["pool"], ""))
+        taken = self.taken()
+        within = parse_cpus(entry["cpus"]) & self.topology.online - self.topology.isolated
+        return (within - taken) or (self.usable - taken)
+
+    def choose(self, count: int, within: Set) -> Set:
+        """Return *count* CPUs of *within* that the request's container can have alone.
+
+        :raises NoRoomError: nobody has them, but they are not enough, or too few would stay shared.
+        """
+        given, taken = self.conf.exclusive, self.taken(self.own)
+        spare = max(len(self.usable - taken) - given.min_shared, 0)
+        if count > spare:
+            have = f"{spare} {'are' if spare != 1 else 'is'} free beside the {given.min_shared} that must stay shared"
+            raise NoRoomError(f"{count} exclusive CPU{'s' if count != 1 else ''} asked for, {have}")
+        free = (self.usable & within) - taken
+        return choose(self.topology, free, count, whole=given.whole_cores, spread=given.spread)
+
+    def fit_pools(self, within: Set) -> None:
+        """Give each pool as many CPUs as its containers request, within its bounds; drop those without containers.
+
+        :param within: the CPUs that it may grow by.
+        :raises NoRoomError: a pool that has containers has no CPU.
+        """
+        known = {pool.name: pool for pool in self.conf.pools}
+        members: dict[str, list[Entry]] = {}
+        for entry in self.state.containers.values():
+            if entry["kind"] == "pool" and entry["pool"] not in self.fixed:
+                members.setdefault(entry["pool"], []).append(entry)
+        self.state.pools = {name: cpus for name, cpus in self.state.pools.items() if name in members}
+        for name, entries in members.items():
+            pool = known.get(name.partition("/")[0])
+            have = parse_cpus(self.state.pools.get(name, "")) & self.topology.online
+            asked = -(-sum([entry.get("milli", 0) for entry in entries]) // 1000)
+            want = len(have) if pool is None else min(max(asked, pool.min), pool.max)
+            if want < len(have):
+                have = choose(self.topology, have, want, spread=True)
+            free = self.usable - self.taken(name) - have
+            more = min(want - len(have), len(free) - self.conf.exclusive.min_shared, len(free & within))
+            if more > 0:
+                have |= choose(self.topology, free & within, more, near=have, spread=True)
+            if not have:
+                raise NoRoomError(f"the pool {name} has no CPU, and no other one is free")
+            self.state.pools[name] = render_cpus(have)
+
+    def settle(self, cgroup: Cgroup | None) -> bool:
+        """Give every container its CPUs: first all others, then the request's own in *cgroup*.
+
+        :returns: whether the request's container had others before.
+        :raises CgroupError: one of them keeps CPUs that another one is to have alone, or the own one is refused.
+        """
+        done: dict[str, Set] = {}
+        for id_, entry in list(self.state.containers.items()):
+            if id_ == self.own or not entry["directory"]:
+                continue
+            key = f"{entry['kind']} {entry.get('pool')} {entry['cpus']}"  # most share the same
+            cpus = done[key] = done.get(key) or self.wanted(entry)
+            if self._found.get(id_) == render_cpus(cpus):
+                continue
+            try:
+                self._cgroup(id_, entry).set_cpus(cpus)
+            except GoneError:
+                del self.state.containers[id_]
+            except CgroupError:
+                if parse_cpus(self._found.get(id_) or "0-8191") & self.taken() - cpus:
+                    raise
+            else:
+                self.moved.append(id_)
+                self.state.note(id_)
+        own = self.state.containers.get(self.own)
+        if own is None or cgroup is None:
+            return False
+        cpus = self.wanted(own)
+        has_others = cgroup.cpus() != cpus
+        if own["kind"] == "exclusive" and self.conf.exclusive.memory:
+            cgroup.write("cpuset.mems", self.topology.memory_of(cpus))
+        if has_others:
+            cgroup.set_cpus(cpus)
+        self.state.note(self.own)
+        return has_others
+
+    def parents(self, request: Request) -> Set:
+        """Return the CPUs that the cgroup above a container may use, whose own cgroup does not exist yet."""
+        path = os.path.dirname(expand(request.spec.cgroups_path)) if request.spec is not None else "/"
+        try:
+            return find(path, mounts=self._mounts).effective_cpus()
+        except CgroupError:
+            return self.topology.online
+
+    def updates(self) -> list[Any]:
+        """Return the updates by which a runtime learns of the CPUs of the containers that have got others."""
+        found = []
+        for id_ in self.moved:
+            entry = self.state.containers[id_]
+            if id_ != entry["path"] and not entry.get("sandbox"):
+                resources = {"cpu": {"cpus": render_cpus(self.wanted(entry))}}
+                found.append({"id": id_, "resources": resources, "ignoreFailure": True})
+        return found
+
+    def _cgroup(self, id_: str, entry: Entry) -> Cgroup:
+        return find(entry["path"], entry["pid"], id_, mounts=self._mounts, systemd=self._systemd)
+
+
+def guaranteed(request: Request) -> int:
+    """Return the CPUs of a container of a guaranteed pod that has whole ones; 0 for any other container.
+
+    The kubelet puts such pods right below ``kubepods``, and gives the container a quota of whole CPUs and 1024 shares
+    for each: ``GetPodContainerName`` in its pkg/kubelet/cm, ``calculateLinuxResources`` in pkg/kubelet/kuberuntime.
+    """
+    spec = request.spec
+    cpu = spec.resources.get("cpu") if spec is not None and isinstance(spec.resources, dict) else None
+    if spec is None or not isinstance(cpu, dict) or request.is_sandbox or not spec.cgroups_path:
+        return 0
+    quota, period, shares = (cpu.get(key) for key in ("quota", "period", "shares"))
+    pod = os.path.dirname(expand(spec.cgroups_path))
+    if not (isinstance(quota, int) and isinstance(period, int) and quota > 0 and period > 0) or quota % period:
+        return 0
+    is_of_class = any(name in pod for name in ("burstable", "besteffort"))
+    return quota // period if is_pod(pod) and not is_of_class and shares == quota // period * 1024 else 0
+
+
+def requested(request: Request) -> int:
+    """Return the CPUs that a container requests, in thousandths: what the kubelet makes shares of."""
+    resources = request.spec.resources if request.spec is not None else None
+    cpu = resources.get("cpu") if isinstance(resources, dict) else None
+    shares = cpu.get("shares") if isinstance(cpu, dict) else None
+    return shares * 1000 // 1024 if isinstance(shares, int) and 2 < shares <= 262144 else 0
+
+
+def _text(path: str) -> str | None:
+    """Return the text of a file of a cgroup; None if it is gone."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        try:
+            return os.read(fd, 65536).decode("ascii", "replace").strip()
+        finally:
+            os.close(fd)
+    except OSError as error:
+        if not os.path.isdir(os.path.dirname(path)):
+            return None
+        raise CgroupError(f"cannot read {shorten(path, 300)}: {error.strerror}") from error

@@ -1,0 +1,150 @@
+"""``konfine show``: a picture of the machine's CPUs in 80 columns, and of who has which of them.
+
+It reads the record, and holds no lock: a record is replaced as a whole.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from nri.cgroups import CgroupError, render_cpus
+from nri.cgroups.topology import Topology
+from nri.errors import NRIError, escape
+from nri.plugins.konfine.state import FILE, State
+from nri.types import gojson
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+WIDTH = 80
+USAGE = "usage: konfine show [--json] [--conf FILE.conf]"
+
+_SIGNS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_COLORS = (31, 32, 33, 34, 35, 36)  # of a terminal
+
+
+def main(words: Sequence[str]) -> int:
+    """Print the picture, or the same as JSON; return the exit status."""
+    words = [*words]
+    as_json = "--json" in words
+    run, sys_, reserved = "/run", "/sys", frozenset[int]()
+    if "--conf" in words[:-1]:
+        at = words.index("--conf")
+        try:
+            run, sys_, reserved = _of_entry(words[at + 1])
+        except (OSError, NRIError, LookupError, TypeError) as error:
+            sys.stderr.write(escape(f"konfine show: {words[at + 1]}: {error}") + "\n")
+            return 1
+        del words[at : at + 2]
+    if [word for word in words if word != "--json"]:
+        sys.stderr.write(f"{USAGE}\n")
+        return 2
+    try:
+        found = who_has_what(run, sys_, reserved)
+    except (NRIError, CgroupError) as error:
+        sys.stderr.write(escape(f"konfine show: {error}") + "\n")
+        return 1
+    has_color = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    text = gojson.dumps(found).decode() if as_json else "\n".join(picture(found, has_color=has_color))
+    sys.stdout.write(f"{text}\n")
+    return 0
+
+
+def _of_entry(path: str) -> tuple[str, str, frozenset[int]]:
+    """Return ``run``, ``sys`` and the reserved CPUs of konfine's conf in a host configuration."""
+    from nri.plugins.konfine import KonfineConf
+
+    with open(path, "rb") as file:
+        value: Any = gojson.loads(file.read())
+    conf = KonfineConf.from_value(next(each.get("conf") for each in value["plugins"] if each["type"] == "konfine"))
+    return conf.run, conf.sys, conf.system_reserved
+
+
+def who_has_what(run: str, sys_: str, reserved: frozenset[int]) -> dict[str, Any]:
+    """Return the topology, and the holders of CPUs, the containers that have some alone first, as JSON.
+
+    :raises NRIError: the record, or the topology, cannot be read.
+    """
+    state = State(run, sys_)
+    try:
+        state.load()
+    except OSError as error:
+        raise NRIError(f"{state.directory}/{FILE}: {error.strerror}; expected to be root") from error
+    holders: list[dict[str, Any]] = []
+    pools: dict[str, list[str]] = {}
+    for entry in state.containers.values():
+        if entry["kind"] == "exclusive":
+            holders.append({"kind": "exclusive", "name": entry["name"], "cpus": entry["cpus"]})
+        elif entry["kind"] == "pool":
+            pools.setdefault(entry["pool"], []).append(entry["name"])
+    for name, members in pools.items():
+        holders.append(
+            {"kind": "pool", "name": name, "cpus": state.pools.get(name, ""), "containers": sorted(members)}
+        )
+    return {
+        "topology": state.topology.to_value(),
+        "reserved": render_cpus(reserved),
+        "holders": sorted(holders, key=lambda each: (each["kind"], each["name"])),
+        "shared": sum(entry["kind"] == "shared" for entry in state.containers.values()),
+    }
+
+
+def picture(found: dict[str, Any], *, has_color: bool) -> list[str]:
+    """Return the lines: packages, nodes and caches, a cell for each core with a sign for each of its threads."""
+    from nri.cgroups import parse_cpus
+
+    topology, signs, colors = Topology.from_value(found["topology"]), {}, {}
+    reserved, legend = parse_cpus(found["reserved"]), []
+    for number, holder in enumerate(found["holders"]):
+        sign = _SIGNS[number % len(_SIGNS)]
+        for cpu in parse_cpus(holder["cpus"]):
+            signs[cpu], colors[cpu] = sign, _COLORS[number % len(_COLORS)]
+        members = f" ({len(holder['containers'])} containers)" if "containers" in holder else ""
+        about = f"{holder['kind']} {escape(holder['name'])}{members}: {holder['cpus'] or 'as configured'}"
+        legend.append(f"{sign}  {about}")
+    lines = []
+    for package_number, package in enumerate(topology.packages):
+        lines.append(f"package {package_number}")
+        for node, node_cpus in topology.nodes.items():
+            if not (of_node := node_cpus & package):
+                continue
+            lines.append(f"  node {node}{'' if node in topology.memory else ', without memory'}")
+            for cache in [each & of_node for each in topology.caches if each & of_node]:
+                lines += _row(topology, cache, reserved, signs, colors if has_color else {})
+    lines += [f"node {node}: no CPUs" for node, cpus in topology.nodes.items() if not cpus]
+    free = topology.online - topology.isolated - reserved - signs.keys()
+    lines += ["", *legend, f".  shared by {found['shared']} containers: {render_cpus(free) or 'none'}"]
+    lines += [f"#  reserved: {found['reserved']}"] if reserved else []
+    lines += [f"i  isolated: {render_cpus(topology.isolated)}"] if topology.isolated else []
+    return [line if len(line) <= WIDTH or "\x1b" in line else f"{line[: WIDTH - 1]}…" for line in lines]
+
+
+def _row(
+    topology: Topology, cache: frozenset[int], reserved: frozenset[int], signs: dict[int, str], colors: dict[int, int]
+) -> list[str]:
+    """Return the lines of a cache: its CPUs, and its cores; those of slower types after a bar."""
+    head = f"    {render_cpus(cache):<15.15} "
+    lines, line, used = [], head, len(head)
+    for kind, of_kind in topology.kinds.items():
+        cores = [core & cache for core in topology.cores if core & cache & of_kind]
+        if cores and used > len(head):
+            line, used = f"{line}| ", used + 2
+        for core in cores:
+            cell = "".join([_sign(cpu, topology, reserved, signs, colors) for cpu in sorted(core)])
+            if used + len(core) + 1 > WIDTH - len(kind):
+                lines.append(line.rstrip())
+                line, used = " " * len(head), len(head)
+            line, used = f"{line}{cell} ", used + len(core) + 1
+        if cores and kind:
+            line, used = f"{line}{kind} ", used + len(kind) + 1
+    return [*lines, line.rstrip()]
+
+
+def _sign(
+    cpu: int, topology: Topology, reserved: frozenset[int], signs: dict[int, str], colors: dict[int, int]
+) -> str:
+    sign = signs.get(cpu) or ("#" if cpu in reserved else "i" if cpu in topology.isolated else ".")
+    return f"\x1b[{colors[cpu]}m{sign}\x1b[0m" if cpu in colors else sign

@@ -1,0 +1,181 @@
+"""Which container has which CPUs, and why: one file below ``/run/nri/konfine``, and a note on each cgroup.
+
+Each request takes the lock, reads the file, compares it with the cgroups, and replaces it as a whole. The file is
+written before any cgroup is, so CPUs that a killed process has begun to give away are not given to another container;
+the next request finishes what was begun. The cgroups are the truth: a container whose cgroup is gone has given back
+its CPUs, and one whose CPUs are not those of the file gets them again.
+
+The same entry is an extended attribute of the container's cgroup, where the kernel has these (v2; v1 on most nodes).
+A file that is lost, damaged or of another boot is made again of them. A container without one counts as one that
+shares its CPUs.
+"""
+
+from __future__ import annotations
+
+import os
+
+from nri import trust
+from nri.cgroups.topology import Topology, online_cpus
+from nri.errors import NRIError
+from nri.types import DecodeError, gojson
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    Entry = dict[str, Any]
+
+FILE, LOCK = "state.json", "lock"
+
+ATTRIBUTE = "trusted.konfine.nri"
+"""The extended attribute of a cgroup, which root alone can read and write."""
+
+SETUP_WITHIN = 120.0
+"""Seconds from ``setup`` to the container's cgroup; then its CPUs are free again, and ``create`` chooses anew."""
+
+MAX_FILE = 16 * 1024 * 1024
+"""Bytes of the file; 500 containers on 256 CPUs take 150 KiB."""
+
+_BOOT = "/proc/sys/kernel/random/boot_id"
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+
+
+class State:
+    """The content of the file, while this process holds the lock; a context manager.
+
+    An entry has ``path`` (cgroupsPath), ``pid``, ``name`` for people, ``directory`` of its cpuset ("" before its
+    cgroup exists), ``kind`` (``exclusive``, ``pool`` or ``shared``), ``cpus`` (those it has alone, or those that it
+    may have of the shared ones), ``pool``, ``milli`` (CPUs that it requests, in thousandths), ``since`` (seconds
+    after the boot).
+
+    :ivar containers: the entries by the containers' ids.
+    :ivar pools: the CPUs of each pool that grows, by the pool's name.
+    :ivar rebuilt: why the file was made again; "" if it was there.
+    """
+
+    def __init__(self, run: str, sys: str) -> None:
+        self.directory, self._sys = f"{run}/nri/konfine", sys
+        self.containers: dict[str, Entry] = {}
+        self.pools: dict[str, str] = {}
+        self.topology: Topology
+        self.rebuilt = ""
+        self._lock, self._read = -1, b""
+
+    def __enter__(self) -> State:
+        import fcntl
+
+        try:
+            os.makedirs(self.directory, mode=0o700, exist_ok=True)
+            if wrong := trust.judge_path(self.directory, os.stat(self.directory)):
+                raise NRIError(wrong)
+            self._lock = os.open(f"{self.directory}/{LOCK}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            fcntl.flock(self._lock, fcntl.LOCK_EX)  # the host's deadline bounds it
+            self.load()
+        except OSError as error:
+            self.__exit__()
+            where = error.filename or self.directory
+            raise NRIError(f"{where}: {error.strerror}; expected a directory for the record of CPUs") from error
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+    def load(self) -> None:
+        """Read the file, and the topology in it, or else the machine's.
+
+        :raises OSError: it is there, and cannot be read.
+        """
+        try:
+            with open(f"{self.directory}/{FILE}", "rb") as file:
+                self._read = file.read(MAX_FILE)
+            value: Any = gojson.loads(self._read)
+            if value["boot"] != _boot():
+                self.rebuilt = "it was of another boot"
+            else:
+                self.containers = {id_: _checked(entry) for id_, entry in value["containers"].items()}
+                self.pools = {name: str(cpus) for name, cpus in value["pools"].items()}
+        except FileNotFoundError:
+            self.rebuilt = "there was none"
+        except (DecodeError, LookupError, TypeError, AttributeError, ValueError) as error:
+            value, self.rebuilt = {}, f"it was damaged: {gojson.shorten(str(error))}"
+            self.containers, self.pools = {}, {}
+        try:
+            self.topology = Topology.from_value(value["topology"])
+            if self.rebuilt or self.topology.online != online_cpus(self._sys):
+                raise ValueError
+        except (LookupError, ValueError, TypeError, UnboundLocalError):
+            self.topology = Topology.read(self._sys)
+
+    def rebuild(self, top: str, mount: str) -> None:
+        """Make the entries of the cgroups below *top* that have none, of the notes on them.
+
+        :param top: the directory of the cgroup above all containers.
+        :param mount: where its hierarchy is mounted.
+        """
+        for directory, names, _ in os.walk(top):
+            if directory == top or [name for name in names if name != "container"]:
+                continue
+            names.clear()  # crun's child belongs to it
+            path = directory.removeprefix(mount)
+            entry = {"path": path, "directory": directory, "kind": "shared", "cpus": "", "name": path, "pid": 0}
+            try:
+                noted: Any = gojson.loads(os.getxattr(directory, ATTRIBUTE))
+                entry = _checked(noted["entry"]) | {"directory": directory}
+                self.containers[noted["id"]] = entry
+                if pooled := noted.get("pool"):
+                    self.pools[str(entry["pool"])] = str(pooled)
+            except (OSError, DecodeError, LookupError, TypeError, AttributeError, ValueError):
+                self.containers.setdefault(path, entry)
+
+    def note(self, id_: str) -> None:
+        """Write a container's entry to its cgroup."""
+        entry = self.containers[id_]
+        noted = {"id": id_, "entry": entry, "pool": self.pools.get(entry.get("pool") or "")}
+        try:
+            os.setxattr(entry["directory"], ATTRIBUTE, gojson.dumps(noted))
+        except OSError:
+            pass  # this kernel or file system has none, or the cgroup is gone
+
+    def save(self) -> None:
+        """Replace the file, if it has another content.
+
+        :raises NRIError: it cannot be written.
+        """
+        value = {"boot": _boot(), "topology": self.topology.to_value()}
+        document = gojson.dumps(value | {"containers": self.containers, "pools": self.pools})
+        if document == self._read:
+            return
+        path = f"{self.directory}/{FILE}"
+        try:
+            fd = os.open(f"{path}.part", _NEW, 0o600)
+            try:
+                left = document
+                while left:
+                    left = left[os.write(fd, left) :]
+            finally:
+                os.close(fd)
+            os.rename(f"{path}.part", path)
+        except OSError as error:
+            raise NRIError(f"{path}: {error.strerror}; expected to be able to replace it") from error
+        self._read = document
+
+
+def _checked(entry: Any) -> Entry:
+    """Return an entry if each value is of its type; raise TypeError otherwise."""
+    texts = ("path", "directory", "kind", "cpus", "name")
+    if not all(isinstance(entry[key], str) for key in texts) or not isinstance(entry["pid"], int):
+        raise TypeError("an entry has a value of another type")
+    return entry  # type: ignore[no-any-return] # it is a dictionary
+
+
+def _boot() -> str:
+    try:
+        with open(_BOOT, encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return ""

@@ -1,0 +1,406 @@
+"""konfine gives out CPUs: to one container alone or to a pool; all others give way, and get back what is free."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from nri.plugins.konfine import EXCLUSIVE, show, state
+from tests.support.giving import GivingNode
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture(params=["v1", "v2"])
+def node(request: pytest.FixtureRequest, tmp_path: Path) -> GivingNode:
+    return GivingNode(tmp_path, request.param, cores=4, threads=2)
+
+
+@pytest.fixture
+def v2(tmp_path: Path) -> GivingNode:
+    return GivingNode(tmp_path, cores=4, threads=2)
+
+
+# Exclusive CPUs
+
+
+def test_container_gets_cpus_alone_and_others_give_way(node: GivingNode) -> None:
+    node.start("web")
+    node.start("db/db")
+    result = node.start("db/main", ask=2)
+    assert result.metadata == {"exclusive": "2", "cpus": "0,4", "moved": "2 other containers"}
+    assert node.all() == {"web": "1-3,5-7", "db/db": "1-3,5-7", "db/main": "0,4"}
+    assert node.start("late").metadata["cpus"] == "1-3,5-7"
+
+
+@pytest.mark.parametrize("is_told", [True, False])
+def test_cpus_are_given_back_also_without_a_delete(node: GivingNode, is_told: bool) -> None:
+    for name, ask in (("web", None), ("db/main", 4), ("other", None)):
+        node.start(name, ask=ask)
+    node.stop("db/main", is_told=is_told)
+    node.run("update", "web")
+    assert node.all() == {"web": "0-7", "other": "0-7"}
+
+
+def test_repeated_requests_change_nothing(node: GivingNode) -> None:
+    node.start("web")
+    node.start("db/main", ask=2)
+    before, document = node.all(), node.record.read_bytes()
+    for name, ask in (("web", None), ("db/main", 2)):
+        for state_ in ("create", "update"):
+            assert node.run(state_, name, ask=ask).metadata["skipped"] == "it has these CPUs already"
+    assert (node.all(), node.record.read_bytes()) == (before, document)
+
+
+def test_reserved_and_isolated_cpus_are_given_to_nobody(tmp_path: Path) -> None:
+    node = GivingNode(tmp_path, cores=4, threads=2, isolated="7")
+    node.conf["systemReserved"] = [0]
+    node.start("web")
+    node.start("db/main", ask=3)
+    assert node.all() == {"web": "2,4,6", "db/main": "1,3,5"}
+
+
+def test_class_of_the_system_may_use_reserved_cpus_and_no_exclusive_ones(v2: GivingNode) -> None:
+    v2.conf |= {"systemReserved": [0, 4]}
+    v2.start("db/main", ask=2)
+    v2.start("agent", annotations={"qos.class": "system"})
+    assert v2.all() == {"db/main": "1,5", "agent": "0,2-4,6-7"}
+
+
+def test_narrowed_container_gives_way_within_its_list(v2: GivingNode) -> None:
+    v2.start("web", cpu={"cpus": "0-1,4-5"})
+    v2.start("db/main", ask=2)
+    assert v2.all() == {"web": "1,5", "db/main": "0,4"}
+    v2.start("db/more", ask=2)
+    assert v2.all() == {"web": "2-3,6-7", "db/main": "0,4", "db/more": "1,5"}
+    v2.stop("db/main")
+    assert v2.cpus("web") == "0,4"
+
+
+@pytest.mark.parametrize("scope", ["", "/pod", "/container.main"])
+def test_annotation_has_scopes(v2: GivingNode, scope: str) -> None:
+    assert v2.start("db/main", annotations={f"{EXCLUSIVE}{scope}": "1"}).metadata["exclusive"] == "1"
+
+
+def test_sandbox_never_gets_cpus_alone(v2: GivingNode) -> None:
+    assert "exclusive" not in v2.start("db/db", ask=2).metadata
+
+
+@pytest.mark.parametrize("allow", [{"exclusive": False}, {}, {"exclusive": ["other"]}])
+def test_pod_that_is_not_allowed_counts_as_one_that_did_not_ask(v2: GivingNode, allow: dict[str, Any]) -> None:
+    v2.conf |= {"allow": allow, "pools": [{"name": "p", "cpus": "7", "labels": {"x": "y"}}]}
+    metadata = v2.start("db/main", ask=2).metadata
+    assert metadata["cpus"] == "0-6"
+    assert metadata["ignored"].startswith(f"{EXCLUSIVE}: allow.exclusive is ")
+
+
+@pytest.mark.parametrize("text", ["x", "0", "-1", "1.5", "2 3", "8192", "9" * 30, "٣"])
+def test_wrong_number_of_an_allowed_pod_is_an_error(v2: GivingNode, text: str) -> None:
+    v2.start("web")
+    error = v2.refusal("db/main", ask=text)
+    assert error.startswith(f"{EXCLUSIVE}: found {text[:5]!r}"[:-1])
+    assert error.endswith("expected a number of CPUs, 1 to 8191")
+    assert v2.all() == {"web": "0-7"}
+
+
+def test_refusals_name_what_is_free(tmp_path: Path) -> None:
+    node = GivingNode(tmp_path, packages=2, cores=4, threads=2)
+    node.start("web")
+    assert node.refusal("db/main", ask=16) == (
+        "16 exclusive CPUs asked for, 15 are free beside the 1 that must stay shared"
+    )
+    for name, ask in (("a", 1), ("b", 7), ("c", 2)):
+        node.start(name, ask=ask)
+    assert node.refusal("d", ask=6) == "6 exclusive CPUs asked for, 5 are free beside the 1 that must stay shared"
+    node.stop("b")
+    assert node.refusal("d", ask=8) == (
+        "8 exclusive CPUs asked for, 7 on node 0 and 6 on node 1 are free; `spread` would take both"
+    )
+    assert node.start("d", ask=8, exclusive={"spread": True}).metadata["exclusive"] == "8"
+
+
+def test_whole_cores_and_memory_follow_if_conf_says_so(tmp_path: Path) -> None:
+    node = GivingNode(tmp_path, packages=2, cores=2, threads=2)
+    node.conf["exclusive"] = {"wholeCores": True, "memory": True, "minShared": 2}
+    path = node.make("db/main")
+    node.files.put(path, "cpuset.mems", "0-1\n")
+    assert "ask for 2 or 4" in node.refusal("x", ask=3)
+    node.start("db/main", ask=4)
+    assert (node.cpus("db/main"), node.files.get(path, "cpuset.mems")) == ("0-1,4-5", "0")
+
+
+def test_guaranteed_pods_with_whole_cpus_get_theirs_if_conf_says_so(v2: GivingNode) -> None:
+    v2.conf |= {"exclusive": {"guaranteed": True}, "allow": {}}
+    whole = {"quota": 200000, "period": 100000, "shares": 2048}
+    assert v2.start("a", guaranteed=True, cpu=whole).metadata["exclusive"] == "2"
+    others: list[tuple[bool, dict[str, int]]] = [
+        (False, whole),
+        (True, whole | {"quota": 150000, "shares": 1536}),
+        (True, whole | {"quota": 0}),
+        (True, whole | {"shares": 1024}),
+        (True, {}),
+    ]
+    for number, (guaranteed, cpu) in enumerate(others):
+        assert "exclusive" not in v2.start(f"b{number}", guaranteed=guaranteed, cpu=cpu).metadata
+
+
+# Where the host applies changes
+
+
+def test_setup_tells_the_runtime_and_create_keeps_the_cpus(node: GivingNode) -> None:
+    node.start("web")
+    node.start("db/db")
+    result = node.run("setup", "db/main", ask=2)
+    assert result.adjust == {"linux": {"resources": {"cpu": {"cpus": "0,4"}}}}
+    update = {"id": "id-web", "resources": {"cpu": {"cpus": "1-3,5-7"}}, "ignoreFailure": True}
+    assert result.updates == [update]  # a sandbox is no container for the runtime
+    assert node.cpus("web") == "1-3,5-7"
+    assert node.start("db/main", ask=2).metadata["cpus"] == "0,4"
+    shared = node.run("setup", "other")
+    assert (shared.adjust, shared.updates) == ({"linux": {"resources": {"cpu": {"cpus": "1-3,5-7"}}}}, None)
+
+
+def test_setup_without_a_create_is_forgotten(v2: GivingNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    v2.start("web")
+    v2.run("setup", "db/main", ask=2)
+    v2.run("update", "web")
+    assert v2.cpus("web") == "1-3,5-7"
+    monkeypatch.setattr("nri.plugins.konfine.sharing.SETUP_WITHIN", -1.0)
+    v2.run("update", "web")
+    assert v2.cpus("web") == "0-7"
+
+
+# Pools
+
+
+def test_pool_grows_and_shrinks_with_requests(node: GivingNode) -> None:
+    node.conf["pools"] = [{"name": "batch", "min": 1, "max": 4, "classes": ["batch"]}]
+    batch: dict[str, Any] = {"annotations": {"qos.class": "batch"}}
+    node.start("web")
+    assert node.start("a", **batch, cpu={"shares": 1024}).metadata["pool"] == "batch"
+    assert node.all() == {"web": "1-7", "a": "0"}
+    node.start("b", **batch, cpu={"shares": 1536})
+    assert node.all() == {"web": "2-3,5-7", "a": "0-1,4", "b": "0-1,4"}
+    node.start("c", **batch, cpu={"shares": 9216})
+    assert node.cpus("c") == node.cpus("a") == "0-1,4-5"
+    node.stop("c")
+    node.stop("b")
+    assert node.all() == {"web": "0,2-7", "a": "1"}
+    node.stop("a")
+    assert node.all() == {"web": "0-7"}
+
+
+def test_pool_of_a_cpu_list_is_nobody_elses(v2: GivingNode) -> None:
+    v2.conf["pools"] = [{"name": "io", "cpus": "6-7", "namespaces": ["storage"]}]
+    v2.start("web")
+    v2.start("osd", namespace="storage")
+    v2.start("db/main", ask=2)
+    assert v2.all() == {"web": "1-3,5", "osd": "6-7", "db/main": "0,4"}
+
+
+def test_pools_for_each_namespace_or_pod(v2: GivingNode) -> None:
+    v2.conf["pools"] = [
+        {"name": "pods", "per": "pod", "labels": {"own": "yes"}},
+        {"name": "teams", "per": "namespace", "annotations": {"team": "a"}},
+    ]
+    own: dict[str, Any] = {"labels": {"own": "yes"}}
+    for name in ("x/1", "x/2", "y/1"):
+        v2.start(name, **own)
+    for name, namespace in (("p", "shop"), ("q", "shop"), ("r", "other")):
+        v2.start(name, namespace=namespace, annotations={"team": "a"})
+    sets = v2.all()
+    assert sets["x/1"] == sets["x/2"] != sets["y/1"]
+    assert sets["p"] == sets["q"] != sets["r"]
+    assert len(set(sets.values())) == 4
+    assert {name.partition("/")[0] for name in v2.state()["pools"]} == {"pods", "teams"}
+
+
+def test_pool_takes_what_is_left_and_without_any_cpu_the_container_is_refused(v2: GivingNode) -> None:
+    v2.conf["pools"] = [{"name": "big", "classes": ["big"]}, {"name": "more", "classes": ["more"]}]
+    v2.start("web")
+    v2.start("a", annotations={"qos.class": "big"}, cpu={"shares": 102400})
+    assert v2.all() == {"web": "7", "a": "0-6"}
+    assert v2.refusal("b", annotations={"qos.class": "more"}) == "the pool more has no CPU, and no other one is free"
+
+
+# The record
+
+
+@pytest.mark.parametrize(
+    ("damage", "why"),
+    [
+        (lambda path: path.unlink(), "there was none"),
+        (lambda path: path.write_text("{"), "it was damaged: "),
+        (lambda path: path.write_text('{"boot": 1}'), "it was of another boot"),
+        (lambda path: path.write_bytes(path.read_bytes().replace(b'"exclusive"', b"[1]")), "it was damaged: "),
+    ],
+)
+def test_lost_record_is_made_again_of_the_cgroups(
+    node: GivingNode, damage: Any, why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    node.conf["pools"] = [{"name": "batch", "min": 2, "classes": ["batch"]}]
+    for name, options in (
+        ("web", {}),
+        ("db/db", {}),
+        ("db/main", {"ask": 2}),
+        ("a", {"annotations": {"qos.class": "batch"}}),
+    ):
+        node.start(name, **options)
+    before, known = node.all(), node.state()
+    damage(node.record)
+    assert node.run("update", "web").metadata["rebuilt"].startswith(why)
+    assert capsys.readouterr().err.startswith(f"konfine: the record of CPUs was made again of the cgroups: {why}")
+    assert (node.all(), node.state()["containers"], node.state()["pools"]) == (
+        *(before, known["containers"]),
+        known["pools"],
+    )
+    node.start("db/more", ask=2)
+    assert not any(node.sets()["db/more"] & node.sets()[name] for name in before)
+
+
+def test_containers_without_a_note_count_as_sharing(node: GivingNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOTSUP, "not supported")
+
+    monkeypatch.setattr(os, "setxattr", refuse)
+    node.start("web")
+    node.record.unlink()
+    node.start("db/main", ask=2)
+    assert node.all() == {"web": "1-3,5-7", "db/main": "0,4"}
+    node.start("web")
+    assert "id-web" in node.state()["containers"]
+    assert len(node.state()["containers"]) == 2
+
+
+def test_cpus_that_somebody_else_has_changed_are_put_right(node: GivingNode) -> None:
+    node.start("web")
+    node.start("db/main", ask=2)
+    for name in ("web", "db/main"):
+        node.files.put(node.started[name], "cpuset.cpus", "0-7\n")
+    node.start("other")
+    assert node.all() == {"web": "1-3,5-7", "db/main": "0,4", "other": "1-3,5-7"}
+
+
+def test_other_container_that_keeps_its_cpus_refuses_the_new_one(
+    node: GivingNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node.start("web")
+    real = os.open
+    file = node.files.file(node.started["web"], "cpuset.cpus")
+
+    def refuse(path: Any, flags: int, *rest: Any, **more: Any) -> int:
+        if path == file and flags & os.O_WRONLY:
+            raise OSError(errno.EACCES, "Permission denied")
+        return real(path, flags, *rest, **more)
+
+    monkeypatch.setattr(os, "open", refuse)
+    assert "cpuset.cpus: Permission denied (EACCES)" in node.refusal("db/main", ask=2)
+    monkeypatch.undo()
+    node.run("update", "web")
+    assert node.all() == {"web": "0-7"}
+
+
+def test_cpu_that_goes_offline_is_not_given_out(v2: GivingNode) -> None:
+    v2.start("web")
+    online = v2.root / "sys/devices/system/cpu/online"
+    online.write_text("0-5\n")
+    v2.run("update", "web")
+    assert v2.cpus("web") == "0-5"
+
+
+def test_record_that_others_can_write_to_is_refused(v2: GivingNode) -> None:
+    v2.start("web")
+    v2.record.parent.chmod(0o777)
+    assert "is writable by others" in v2.refusal("db/main", ask=2)
+
+
+def test_record_that_cannot_be_written_is_an_error_with_its_path(v2: GivingNode) -> None:
+    v2.conf["run"] = str(v2.root / "mountinfo")
+    assert v2.refusal("web").startswith(f"{v2.conf['run']}/nri")
+
+
+# konfine show
+
+
+def picture(node: GivingNode, capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    conf = node.root / "10-konfine.conf"
+    conf.write_text(json.dumps({"version": "0.1", "plugins": [{"type": "konfine", "conf": node.conf}]}))
+    assert show.main([*words, "--conf", str(conf)]) == 0
+    return capsys.readouterr().out
+
+
+def test_picture_shows_who_has_which_cpus(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    node = GivingNode(tmp_path, packages=2, caches=2, cores=4, threads=2, isolated="31", without_memory=[1])
+    node.conf |= {"systemReserved": [0, 16], "pools": [{"name": "batch", "min": 2, "classes": ["batch"]}]}
+    node.start("web")
+    node.start("db/main", ask=4)
+    node.start("a", annotations={"qos.class": "batch"})
+    assert picture(node, capsys).splitlines() == [
+        "package 0",
+        "  node 0",
+        "    0-3,16-19       ## AA AA BB",
+        "    4-7,20-23       .. .. .. ..",
+        "package 1",
+        "  node 1, without memory",
+        "    8-11,24-27      .. .. .. ..",
+        "    12-15,28-31     .. .. .. .i",
+        "",
+        "A  exclusive shop/db/main: 1-2,17-18",
+        "B  pool batch (1 containers): 3,19",
+        ".  shared by 1 containers: 4-15,20-30",
+        "#  reserved: 0,16",
+        "i  isolated: 31",
+    ]
+    value = json.loads(picture(node, capsys, "--json"))
+    assert value["holders"][0] == {"kind": "exclusive", "name": "shop/db/main", "cpus": "1-2,17-18"}
+
+
+def test_picture_of_a_wide_machine_has_80_columns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    node = GivingNode(tmp_path, cores=30, threads=2, atoms=12, bare_nodes=1)
+    node.start("web", ask=2, labels={"io.kubernetes.pod.name": "\x1b[31m" * 5 + "long" * 30})
+    lines = picture(node, capsys).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert "\x1b" not in "".join(lines)
+    assert sum("core" in line or "atom" in line for line in lines) >= 2
+    assert "node 1: no CPUs" in lines
+
+
+def test_colors_are_for_terminals_only(v2: GivingNode) -> None:
+    v2.start("db/main", ask=2)
+    found = show.who_has_what(v2.conf["run"], v2.sys, frozenset())
+    assert "\x1b[31mA\x1b[0m" in "".join(show.picture(found, has_color=True))
+
+
+def test_wrong_words_of_show_print_the_usage(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert show.main(["--nothing"]) == 2
+    assert capsys.readouterr().err.startswith("usage: konfine show")
+    assert show.main(["--conf", str(tmp_path / "none")]) == 1
+    assert capsys.readouterr().err.startswith("konfine show: ")
+
+
+def test_times_are_those_of_the_contract() -> None:
+    assert state.SETUP_WITHIN > 60
+
+
+def test_container_that_starts_in_spite_of_a_killed_plugin_gets_its_cpus_with_the_next_request(
+    node: GivingNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with the failure policy ``ignore``, or a late create."""
+    node.start("web")
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("nri.plugins.konfine.sharing.Sharing.settle", killed)
+    path = node.make("db/main")
+    with pytest.raises(KeyboardInterrupt):
+        node.run("create", "db/main", ask=2)
+    monkeypatch.undo()
+    node.started["db/main"] = path
+    node.start("db/more", ask=2)
+    assert node.all() == {"web": "2-3,6-7", "db/main": "0,4", "db/more": "1,5"}
