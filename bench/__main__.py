@@ -13,6 +13,7 @@ from bench import (
     calls,
     conf_class,
     costs,
+    cpu_sets,
     events,
     executables,
     first,
@@ -74,6 +75,7 @@ def main() -> None:
                 binaries, runs=60 // divisor
             ),
             "Floor: what the kernel takes of an event": lambda: floor.measure(scratch, binaries, runs=400 // divisor),
+            "Exclusive CPUs: how near to each other": lambda: cpu_sets.measure(scratch),
             "Single steps": lambda: costs.measure(binaries, runs=400 // divisor),
         }
         wanted = tuple(arguments.only.lower().split(","))
