@@ -33,6 +33,10 @@ class KnobValueError(CgroupError, ValueError):
     """A knob that is not in the table, or a value of another type or outside of its bounds. Nothing was written."""
 
 
+class NoKnobError(CgroupError):
+    """The cgroup exists, and has no such knob: this kernel or version of cgroups lacks it, or a controller is off."""
+
+
 class GoneError(CgroupError):
     """The cgroup does not exist, or no longer exists. Expected: a container may end while a plugin runs."""
 

@@ -9,7 +9,7 @@ property for it leaves alone.
 from __future__ import annotations
 
 from . import cpuset, knobs
-from .errors import CgroupError, KnobValueError, described
+from .errors import CgroupError, KnobValueError, NoKnobError, described
 from .knob_table import INNER, LIMIT, SCOPE, SETS, AbsentFileError, Knob, find
 from .quota import Quota
 from .units import INFINITY
@@ -54,7 +54,7 @@ def write(knob: Knob, place: Place, value: Any, tell: Tell) -> Any:
         before = _read(knob, place)
         together = _together(knob, before)
         previous = knob.values.value({key: together.get(key) for key in items})
-    except _NoKnobError:
+    except NoKnobError:
         if not told:
             raise
         previous = None  # systemd may enable the controller
@@ -125,10 +125,10 @@ def _check_kept(file: File, level: str, version: int, items: Items) -> None:
 
 
 def _file(knob: Knob, place: Place) -> File:
-    """Return the knob's file in the hierarchy's version; raise CgroupError if that has no such knob."""
+    """Return the knob's file in the hierarchy's version; raise NoKnobError if that has no such knob."""
     version = place.mount.version
     if version not in knob.files:
-        raise CgroupError(
+        raise NoKnobError(
             f"{place.directory} has no {knob.name}: cgroup v{version} has nothing that does the same; "
             f"expected a node with cgroup v{3 - version} for {knob.controller}"
         )
@@ -143,10 +143,6 @@ def _levels(knob: Knob, place: Place) -> list[str]:
     return levels[:1] if knob.level == SCOPE else levels
 
 
-class _NoKnobError(CgroupError):
-    """The cgroup exists, and has no such knob."""
-
-
 def _read(knob: Knob, place: Place) -> list[Items]:
     """Return the items of each level."""
     file, found = _file(knob, place), []
@@ -157,9 +153,7 @@ def _read(knob: Knob, place: Place) -> list[Items]:
             else:
                 found.append(file.read(level))
         except AbsentFileError as absent:
-            raise _NoKnobError(
-                f"{absent} does not exist: {_why_absent(knob, level, place.mount.version)}"
-            ) from absent
+            raise NoKnobError(f"{absent} does not exist: {_why_absent(knob, level, place.mount.version)}") from absent
     return found
 
 

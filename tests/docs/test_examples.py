@@ -41,8 +41,9 @@ from nri.plugins.clearcfs import ClearCFS
 from nri.plugins.device_injector import DeviceInjector
 from nri.plugins.hook_injector import HookInjector
 from nri.plugins.hook_injector.hook_files import read_file
-from nri.plugins.konfine import Konfine
+from nri.plugins.konfine import EXCLUSIVE, Konfine
 from nri.plugins.logger import Logger
+from nri.plugins.qos import QoS
 from nri.plugins.ulimit_adjuster import UlimitAdjuster
 from nri.runtime.options import load as load_runtime_options
 from nri.skel import Plugin
@@ -63,7 +64,7 @@ BLOCK = re.compile(
     r"^(?:<!-- not run: (?P<reason>[^\n]+?) -->\n+)?```(?P<language>\w*) ?(?P<name>\S*)\n(?P<text>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
-PLUGINS: list[type[Plugin]] = [ClearCFS, Konfine, Logger, DeviceInjector, HookInjector, UlimitAdjuster]
+PLUGINS: list[type[Plugin]] = [ClearCFS, Konfine, Logger, DeviceInjector, HookInjector, UlimitAdjuster, QoS]
 NEEDED = {"other-languages.md": {"cc": "gcc", "jq": "jq"}}
 """By page: the programs that its commands need, and the Debian package of each."""
 END = "--- end of this command's output, status"
@@ -204,7 +205,8 @@ def check_pod(block: Block) -> None:
         for plugin in (DeviceInjector, UlimitAdjuster):
             allow = schema_of(plugin())["properties"]["allow"]["properties"]
             results.append(answer_of(plugin(), request.replace(conf={"allow": dict.fromkeys(allow, True)})))
-        assert any(result.adjust for result in results), f"{block.where}: {key}: no plugin knows it"
+        is_konfines = key.partition("/")[0] == EXCLUSIVE and value.isdigit()
+        assert is_konfines or any(result.adjust for result in results), f"{block.where}: {key}: no plugin knows it"
 
 
 def check_runtime_options(_: Any, file: Path) -> None:

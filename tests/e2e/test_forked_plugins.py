@@ -234,7 +234,7 @@ def test_a_plugin_that_others_may_write_is_refused(site: Site) -> None:
 
 
 def test_every_plugin_has_the_mark_of_the_build(binaries: Path) -> None:
-    plugins = ("clearcfs", "konfine", "logger", "device-injector", "hook-injector", "ulimit-adjuster")
+    plugins = ("clearcfs", "konfine", "logger", "device-injector", "hook-injector", "ulimit-adjuster", "qos")
     marks = {
         name: build_mark.decode((ROOT / "dist/nri" / name).read_bytes()[-build_mark.SIZE :])
         for name in (*plugins, "nri", "v1bridge")

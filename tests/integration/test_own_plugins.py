@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-OWN = ("clearcfs", "konfine", "logger", "device-injector", "hook-injector", "ulimit-adjuster")
+OWN = ("clearcfs", "konfine", "logger", "device-injector", "hook-injector", "ulimit-adjuster", "qos")
 
 
 class OwnNode:

@@ -18,6 +18,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from harness import machines
 from nri.client import DirectInvoker, resident
 from nri.client.resident import Residents
 from nri.testing.cgroup_files import CgroupFiles
@@ -30,14 +31,22 @@ if TYPE_CHECKING:
 
     from tests.support.host import Host
 
+PLUGINS = ("clearcfs", "konfine", "logger", "device-injector", "hook-injector", "ulimit-adjuster", "qos")
 CONTAINERS = ("/kubepods/pod1/a", "/kubepods/pod1/b", "/nowhere")
 STATES = ("create", "delete", "setup", "resize", "update")
 KEYS = (
-    *("qos.class", "qos.class/pod", "qos.class/container.web", "cpus.konfine", "io.kubernetes.cri.container-name"),
+    *(
+        "exclusive.konfine.nri.io",
+        "qos.class",
+        "qos.class/pod",
+        "qos.class/container.web",
+        "cpus.konfine",
+        "io.kubernetes.cri.container-name",
+    ),
     *("devices.noderesource.dev/container.web", "mounts.nri.io/pod", "ulimits.nri.containerd.io/container.web"),
 )
 TEXTS = (
-    *("ls", "system", "web", "0-2", "7", "0-8191", "x", "", "- type: memlock\n  hard: 9\n  soft: 8\n"),
+    *("ls", "system", "web", "2", "0-2", "7", "0-8191", "x", "", "- type: memlock\n  hard: 9\n  soft: 8\n"),
     *('[{"source": "/home", "destination": "/h", "type": "bind"}]', "- path: /dev/n\n  type: c\n", "{", "\x1b"),
 )
 
@@ -56,6 +65,7 @@ class World:
         for container in CONTAINERS[:2]:
             self.tree.make(container, cpu__max="50000 100000\n")
         self.tree.put("/kubepods/pod1", "cpuset.cpus.effective", "0-7\n")
+        machines.make(self.root / "sys", cores=4, threads=2)
         (self.root / "mountinfo").write_text(self.tree.mountinfo)
         self.write_hook("true")
 
@@ -69,14 +79,28 @@ class World:
         common = {"mountinfo": str(self.root / "mountinfo"), "run": str(self.root / "run")}
         right: dict[str, list[Any]] = {
             "clearcfs": [{"pod": True}, {"classes": ["ls", "x"], "allow": {"class": ["shop"]}}],
-            "konfine": [{"systemReserved": [0, 1]}, {"systemReserved": "0-7"}, {"allow": {"cpus": ["shop"]}}],
+            "konfine": [
+                {"systemReserved": [0, 1]},
+                {"systemReserved": "0-7"},
+                {"allow": {"cpus": ["shop"]}},
+                {
+                    "sys": str(self.root / "sys"),
+                    "allow": {"exclusive": True},
+                    "pools": [{"name": "a", "classes": ["ls"]}],
+                },
+            ],
             "logger": [{"file": str(self.root / "log")}, {"states": ["create"]}, {"fields": ["state", "spec"]}],
             "device-injector": [{"allow": {"devices": ["shop"], "mounts": ["shop"]}}, {}],
             "hook-injector": [{"dirs": [str(self.root / "hooks.d")]}],
             "ulimit-adjuster": [{"allow": {"ulimits": ["shop"]}}, {}],
+            "qos": [
+                {"key": "qos.class", "allow": {"class": True, "batch": True}, "containers": {"ls": {"pids.max": 9}}}
+                | {"pods": {"ls": {"cpu.weight": 200}}},
+                {},
+            ],
         }
         own = right[plugin]
-        if plugin in ("clearcfs", "konfine"):
+        if plugin in ("clearcfs", "konfine", "qos"):
             own = [each | common for each in own]
         return [*own, {"systemReserved": "x", "classes": 1, "nothing": []}, "no object"]
 
@@ -100,7 +124,8 @@ class World:
     def files(self) -> dict[str, str]:
         """Return the content of all files, without times."""
         found = sorted(path for path in self.root.rglob("*") if path.is_file())
-        return {str(path): re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+Z", "TIME", path.read_text()) for path in found}
+        times = re.compile(r'\d{4}-\d\d-\d\dT[\d:.]+Z|"since":\d+')
+        return {str(path): times.sub("TIME", path.read_text()) for path in found}
 
 
 class Step(NamedTuple):
@@ -118,7 +143,7 @@ class Step(NamedTuple):
 steps = st.builds(
     Step,
     change=st.none() | st.integers(0, 6),
-    plugin=st.sampled_from(("clearcfs", "konfine", "logger", "device-injector", "hook-injector", "ulimit-adjuster")),
+    plugin=st.sampled_from(PLUGINS),
     conf=st.integers(0, 4),
     state=st.sampled_from(STATES),
     container=st.sampled_from(CONTAINERS),
@@ -193,7 +218,7 @@ def test_sequences_have_the_same_answers_in_one_process_and_in_a_process_each(
     same()
     answered, started = [caplog.text.count(part) for part in ("its resident answers", "starting a process")]
     assert answered > started
-    for plugin in ("clearcfs", "konfine", "logger", "device-injector", "hook-injector", "ulimit-adjuster"):
+    for plugin in PLUGINS:
         assert residents.standing(f"{binaries}/{plugin}").state == "ready"
 
 

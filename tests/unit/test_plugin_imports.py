@@ -29,7 +29,7 @@ PLUGIN_MAY_LOAD = {
 }
 
 
-PLUGINS = ["clearcfs", "konfine", "logger", "device_injector", "hook_injector", "ulimit_adjuster"]
+PLUGINS = ["clearcfs", "konfine", "logger", "device_injector", "hook_injector", "ulimit_adjuster", "qos"]
 
 
 @pytest.mark.parametrize(

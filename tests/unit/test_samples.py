@@ -20,6 +20,7 @@ from nri.plugins.device_injector import DeviceInjector
 from nri.plugins.hook_injector import HookInjector
 from nri.plugins.konfine import ANNOTATION, Konfine
 from nri.plugins.logger import Logger
+from nri.plugins.qos import QoS
 from nri.plugins.ulimit_adjuster import UlimitAdjuster
 from nri.skel.process import schema_of
 from nri.types.v1 import State
@@ -55,7 +56,7 @@ def test_a_sample_is_right_and_closed_to_all_but_kube_system(plugin: type[Any]) 
     assert (entry.failure_policy, entry.wants(State.UPDATE)) == ("ignore", True)
 
 
-ADJUSTING: list[type[Any]] = [DeviceInjector, HookInjector, UlimitAdjuster, Logger]
+ADJUSTING: list[type[Any]] = [DeviceInjector, HookInjector, UlimitAdjuster, Logger, QoS]
 
 
 @pytest.mark.parametrize("plugin", ADJUSTING)
@@ -66,7 +67,7 @@ def test_a_sample_of_a_plugin_that_adjusts_is_not_read_until_it_is_renamed(plugi
     (entry,) = load(str(tmp_path), "/nonexistent").plugins
     assert (entry.type, check_conf(entry, schema_of(plugin()))) == (plugin.type, ())
     assert entry.wants(State.SETUP)
-    assert entry.failure_policy == ("ignore" if plugin is Logger else "fail")
+    assert entry.failure_policy == ("ignore" if plugin in (Logger, QoS) else "fail")
     assert open_to_every_pod(schema_of(plugin()), entry.conf) == ()
     assert set(map(json.dumps, entry.conf.get("allow", {}).values())) <= {'["kube-system"]'}
 

@@ -13,7 +13,7 @@ from tests.support.forking import ROOT, forked, started
 if TYPE_CHECKING:
     from pathlib import Path
 
-PLUGINS = ["clearcfs", "konfine", "logger", "device_injector", "hook_injector", "ulimit_adjuster"]
+PLUGINS = ["clearcfs", "konfine", "logger", "device_injector", "hook_injector", "ulimit_adjuster", "qos"]
 CONF = {plugin: {"mountinfo": "/dev/null"} for plugin in ("clearcfs", "konfine")}
 """Confs of the plugins that look for a cgroup: it must not be looked for on this machine."""
 

@@ -14,7 +14,7 @@ from nri.testing.conformance import CHECKS, HOLDS, assert_conforms, check, repor
 from tests.support import page_examples
 
 ROOT = Path(__file__).parents[3]
-PLUGINS = ("clearcfs", "konfine", "logger", "device-injector", "hook-injector", "ulimit-adjuster")
+PLUGINS = ("clearcfs", "konfine", "logger", "device-injector", "hook-injector", "ulimit-adjuster", "qos")
 
 
 def script(folder: Path, plugin: str) -> Path:

@@ -11,6 +11,7 @@ from nri.plugins.device_injector import DeviceInjector
 from nri.plugins.hook_injector import HookInjector
 from nri.plugins.konfine import Konfine
 from nri.plugins.logger import FIELDS, Logger
+from nri.plugins.qos import QoS
 from nri.plugins.ulimit_adjuster import UlimitAdjuster
 from nri.skel.process import schema_of
 from nri.types.v1 import STATES
@@ -112,6 +113,21 @@ CONFS: dict[type[skel.Plugin], Confs] = {
         *("devices", "mounts", "cdiDevices", "netDevices", "sysctl", "memoryPolicy", "ioPriority", "scheduler")
     ),
     UlimitAdjuster: allowing("ulimits"),
+    QoS: [
+        *allowing("class", "batch", "env"),
+        ({"containers": {"LS": {"cpu.weight": 1, "memory.low": "50% of request", "cpu.idle": True}}}, ""),
+        ({"pods": {"LS": {"cpu.max.burst": "100% of limit"}}, "key": "k", "lacking": "refuse"}, ""),
+        ({"containers": {"LS": {"cpu.shares": 2}}}, "conf.containers.LS['cpu.shares']: unknown key, "),
+        ({"containers": {"LS": {"cpu.weight": 0}}}, "conf.containers.LS['cpu.weight']: found the number 0, expected"),
+        *(
+            ({"pods": {"LS": {"memory.low": text}}}, "conf.pods.LS['memory.low']: found the string ")
+            for text in ("0% of limit", "101% of limit", "050% of limit", "5%", "5% of quota", "x% of limit", "")
+        ),
+        ({"lacking": "warn"}, "conf.lacking: found the string 'warn', expected one of ignore, refuse"),
+        ({"env": {"A": {"annotation": "a", "items": "x[].y"}}}, ""),
+        ({"env": {"A=": {"annotation": "a"}}}, "conf.env: found the key 'A=', expected a name without '='"),
+        ({"env": {"A": {}}}, "conf.env.A.annotation: missing, expected a string that is not empty"),
+    ],
     HookInjector: [
         *allowing("annotations"),
         ({"dirs": []}, ""),
@@ -175,7 +191,7 @@ def test_a_bad_conf_changes_nothing_and_is_not_read_in_other_states(kind: type[s
     confs: list[Any] = [[], {"key": ""}, {"allow": True}]
     for conf in confs:
         assert node.error(conf, annotations={"qos.class": "ls"})
-        assert node.fine(conf, annotations={"qos.class": "ls"}, state="delete") == {}
+        assert node.fine(conf, annotations={"qos.class": "ls"}, state="pause") == {}
     node.tree.assert_written({})
     assert node.cpus() == before
 

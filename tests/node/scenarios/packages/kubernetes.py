@@ -47,7 +47,7 @@ def test_outside_serves_pods_hands_over_and_is_removed() -> None:
     daemonset = DaemonSet("outside")
     said = daemonset.install()
     plugins = said.rstrip().splitlines()[-1].partition(": ")[2].rpartition(": ")[2]
-    assert plugins == "clearcfs device-injector hook-injector konfine logger ulimit-adjuster"
+    assert plugins == "clearcfs device-injector hook-injector konfine logger qos ulimit-adjuster"
     assert re.fullmatch(r"nri 0\.1\.0.*\n", run("/opt/nri/lib/nri", "--version"))  # the same binaries on trixie
     node.configure(node.CLEARCFS, node.KONFINE)
     daemonset.start("first")

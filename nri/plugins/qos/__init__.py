@@ -1,0 +1,329 @@
+"""Give containers and their pods the knobs of their class before they run, as Koordinator's QoS hooks do.
+
+A table in the conf leads from a class to knobs of :mod:`nri.cgroups`, for pods and for containers. The pod's come
+first: what protects a container must not be more than what protects its pod. Batch resources become shares, quota and
+limit, and annotations become environment variables. Nothing of it happens for a pod that ``allow`` does not name.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from nri import __version__
+from nri.errors import escape
+from nri.plugins import annotated, shared
+from nri.skel import Plugin, fields, scoped
+from nri.skel.scopes import container_name
+from nri.types import DecodeError, gojson
+from nri.types.gojson import describe, shorten
+from nri.types.oci_values import VARIABLE
+from nri.types.table import FLAG, Key, Map, Table, either, number, text
+from nri.types.v1 import State
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from nri.cgroups import Cgroup
+    from nri.plugins.qos.batch import Batch
+    from nri.types.v1 import Request, Result
+
+KEYS = ("koordinator.sh/qosClass", "koordinator.sh/priority-class")
+"""The labels or annotations that have a container's class by default; the first one that it has counts."""
+
+_SHARES = ("% of limit", "% of request")
+
+
+def _is_share(value: str) -> bool:
+    head = next((value.removesuffix(end) for end in _SHARES if value.endswith(end)), "")
+    return head.isascii() and head.isdigit() and 0 < int(head[:4]) <= 100 and head[0] != "0"
+
+
+_SHARE = text(
+    matches=_is_share,
+    pattern=r"^([1-9][0-9]?|100)% of (limit|request)(?![\s\S])",
+    expected='a share such as "80% of limit" or "50% of request"',
+)
+_BYTES = either(
+    number(0, 2**63 - 1, whole=True, expected="a number of bytes"),
+    _SHARE,
+    expected='a number of bytes, or a share such as "80% of limit"',
+)
+_KNOBS = Table(
+    Key("cpu.idle", FLAG),
+    Key("cpu.weight", number(1, 10000, whole=True, expected="an integer from 1 to 10000")),
+    Key(
+        "cpu.max.burst",
+        either(
+            number(0, 2**44 - 1, whole=True, expected="a number of microseconds"),
+            _SHARE,
+            expected='a number of microseconds, or a share of the quota such as "50% of limit"',
+        ),
+    ),
+    Key("cpu.bvt_warp_ns", number(-2, 2, whole=True, expected="an integer from -2 to 2")),
+    *[Key(name, _BYTES) for name in ("memory.min", "memory.low", "memory.high")],
+    Key("io.weight", number(1, 10000, whole=True, expected="an integer from 1 to 10000")),
+    Key("pids.max", number(1, 4194304, whole=True, expected="an integer from 1 to 4194304")),
+)
+_ORDER = tuple(_KNOBS.keys)
+_VARIABLE = Table(
+    Key("annotation", text(1), required=True),
+    Key("items", text(1), description="keys that lead to the value in JSON, with [] for each item of an array"),
+)
+
+
+class QoSConf(shared.SharedConf):
+    """The plugin conf of ``qos``."""
+
+    key: str = fields.text("label or annotation with a container's class", default=KEYS[0])
+    priority_key: str = fields.text("the same where the first one is missing", default=KEYS[1])
+    pods: dict[str, Any] = fields.mapping(_KNOBS, "the knobs of a pod's own cgroup, by its class", default={})
+    containers: dict[str, Any] = fields.mapping(_KNOBS, "the knobs of a container's cgroup, by its class", default={})
+    lacking: str = fields.choice(
+        "ignore", "refuse", default="ignore", description="what becomes of a container whose kernel lacks a knob"
+    )
+    env: dict[str, Any] = fields.value(
+        Map(_VARIABLE, VARIABLE), "environment variables that are made of annotations, by their names", default={}
+    )
+    allow: dict[str, Any] = annotated.allow("class", "batch", "env")
+
+
+class QoS(Plugin):
+    """The plugin ``qos``: knobs on ``create`` and ``update``, batch resources also on ``setup`` and ``resize``."""
+
+    type = "qos"
+    version = __version__
+    description = "Gives containers and pods the knobs of their class, batch resources, and variables for devices."
+    conf_class = QoSConf
+    resident = True
+    grants = True
+    acts_on = (State.SETUP, State.CREATE, State.RESIZE, State.UPDATE)
+    uses = ("nri.cgroups.systemd_bus", "nri.cgroups.knob_access", "nri.plugins.qos.batch")
+
+    def invoke(self, request: Request, conf: QoSConf) -> Result:
+        """Do what the class, the batch resources and the annotations of a container ask for.
+
+        The metadata has each value that was changed, with the one before.
+        """
+        metadata: dict[str, str] = {}
+        batch = _batch(request, conf, metadata)
+        if request.state == State.SETUP:
+            adjust: dict[str, Any] = {"env": env} if (env := _env(request, conf, metadata)) else {}
+            if batch is not None:
+                adjust["linux"] = {"resources": _without_none(batch.resources)}
+            return request.new_result(self.type, metadata=metadata, adjust=adjust or None)  # type: ignore[arg-type]
+        if request.state == State.RESIZE:
+            return self._resize(request, conf, batch, metadata)
+        class_ = _class(request, conf, metadata)
+        knobs, of_pod = (table.get(class_ or "", {}) for table in (conf.containers, conf.pods))
+        if knobs or of_pod or batch is not None:
+            metadata |= {"class": shorten(class_)} if class_ else {}
+            cgroup = shared.cgroup(request, conf)
+            _Writer(cgroup, conf, metadata).apply(request, knobs, of_pod, batch)
+            shared.note_untold(cgroup, metadata)
+        elif class_ is not None:
+            metadata["skipped"] = f"no knobs for the class {shorten(escape(class_), 100)}"
+        return request.new_result(self.type, metadata=metadata)
+
+    def _resize(self, request: Request, conf: QoSConf, batch: Batch | None, metadata: dict[str, str]) -> Result:
+        """Keep batch resources, and lower a burst that the new quota would be below: the kernel would refuse it."""
+        resources = request.spec.resources if request.spec is not None else None
+        cpu = resources.get("cpu") if isinstance(resources, dict) else None
+        quota = batch.resources["cpu"]["quota"] if batch is not None else isinstance(cpu, dict) and cpu.get("quota")
+        if isinstance(quota, int) and quota > 0:
+            _Writer(shared.cgroup(request, conf), conf, metadata).lower_burst(quota)
+        if batch is None or request.is_sandbox:
+            return request.new_result(self.type, metadata=metadata)
+        updates: Any = [{"id": request.id, "resources": _without_none(batch.resources)}]
+        return request.new_result(self.type, metadata=metadata, updates=updates)
+
+
+def _class(request: Request, conf: QoSConf, metadata: dict[str, str]) -> str | None:
+    """Return the class of a container; None if it has none that counts."""
+    for key in (conf.key, conf.priority_key):
+        if found := scoped(request, key):
+            why = shared.why_not_allowed(request, "class", conf.allow.get("class") or False)
+            if not why:
+                return found[1]
+            shared.ignore(metadata, found[0], why)
+            return None
+    return None
+
+
+def _batch(request: Request, conf: QoSConf, metadata: dict[str, str]) -> Batch | None:
+    """Return the batch resources of a container, for the sandbox those of the pod."""
+    from nri.plugins.qos import batch
+
+    if (found := annotated.asked(request, conf.allow, "batch", (batch.SPEC,), metadata, scopes=("",))) is None:
+        return None
+    return batch.read(found[1], None if request.is_sandbox else container_name(request) or "")
+
+
+def _without_none(resources: dict[str, dict[str, int]]) -> Any:
+    """Return OCI resources without limits that are none."""
+    kept = {kind: {key: each for key, each in values.items() if each > 0} for kind, values in resources.items()}
+    return {kind: values for kind, values in kept.items() if values}
+
+
+def _env(request: Request, conf: QoSConf, metadata: dict[str, str]) -> dict[str, str]:
+    """Return the variables that are made of annotations.
+
+    :raises DecodeError: an annotation has not what ``items`` leads to.
+    """
+    env: dict[str, str] = {}
+    for name, made_of in conf.env.items():
+        keys = (made_of["annotation"],)
+        if found := annotated.asked(request, conf.allow, "env", keys, metadata):
+            items = made_of.get("items")
+            value = ",".join(_walk(_loaded(found[1], found[0]), items.split("."), found[0])) if items else found[1]
+            if "\0" in value:
+                raise DecodeError(f"{found[0]}: found a NUL, expected a value of the variable {name}")
+            env[name] = value
+    if env:
+        metadata["env"] = shorten(escape(", ".join(env)), 300)
+    return env
+
+
+def _loaded(document: str, where: str) -> object:
+    try:
+        return gojson.loads(document)
+    except DecodeError as error:
+        raise DecodeError(f"{where}: {error}") from error
+
+
+def _walk(value: object, keys: list[str], where: str) -> list[str]:
+    """Return the texts and numbers at the end of some keys, ``KEY`` or ``KEY[]``, in a JSON value."""
+    if not keys:
+        if isinstance(value, str | int) and not isinstance(value, bool):
+            return [str(value)]
+        raise DecodeError(f"{where}: found {describe(value)}, expected a text or an integer")
+    key, is_array = keys[0].removesuffix("[]"), keys[0].endswith("[]")
+    if not isinstance(value, dict) or key not in value:
+        raise DecodeError(f"{where}: found {describe(value)}, expected an object with the key {key!r}")
+    if not is_array:
+        return _walk(value[key], keys[1:], f"{where}.{key}")
+    if not isinstance(value[key], list):
+        raise DecodeError(f"{where}.{key}: found {describe(value[key])}, expected an array")
+    return [text for number, each in enumerate(value[key]) for text in _walk(each, keys[1:], f"{where}[{number}]")]
+
+
+class _Writer:
+    """Writes the knobs of a container and its pod; what differs from before is in the metadata."""
+
+    def __init__(self, cgroup: Cgroup, conf: QoSConf, metadata: dict[str, str]) -> None:
+        self._cgroup, self._conf, self._metadata = cgroup, conf, metadata
+
+    def apply(self, request: Request, knobs: dict[str, Any], of_pod: dict[str, Any], batch: Batch | None) -> None:
+        """Write the pod's knobs, then the container's."""
+        pod = self._cgroup.parent()
+        if pod is not None and pod.is_pod():
+            whole = batch
+            if batch is not None and not request.is_sandbox and request.spec is not None:
+                from nri.plugins.qos.batch import SPEC, read
+
+                whole = read(request.spec.annotations[SPEC], None)
+            self._write_all(pod, "pod.", of_pod, whole)
+        elif of_pod:
+            self._metadata["pod"] = (
+                "none: the cgroup above the container's is not one that the kubelet made for a pod"
+            )
+        if not request.is_sandbox:
+            self._write_all(self._cgroup, "", knobs, batch)
+
+    def lower_burst(self, quota: int) -> None:
+        """Lower the container's burst to a quota that it is about to get."""
+        burst = self._attempt(lambda: self._cgroup.read("cpu.max.burst"), "")
+        if burst is not None and burst > quota:
+            self._put(self._cgroup, "", "cpu.max.burst", quota)
+
+    def _write_all(self, cgroup: Cgroup, prefix: str, knobs: dict[str, Any], batch: Batch | None) -> None:
+        if batch is not None:
+            self._write_batch(cgroup, prefix, batch, is_idle=bool(knobs.get("cpu.idle")))
+        for name in [name for name in _ORDER if name in knobs]:
+            if name == "cpu.weight" and knobs.get("cpu.idle"):
+                continue
+            value = self._value(cgroup, prefix, name, knobs[name], batch)
+            if value is not None:
+                self._put(cgroup, prefix, name, value)
+
+    def _write_batch(self, cgroup: Cgroup, prefix: str, batch: Batch, *, is_idle: bool) -> None:
+        from nri.cgroups import Quota
+        from nri.cgroups.conversion import weight_of_shares
+
+        cpu, limit = batch.resources["cpu"], batch.resources["memory"]["limit"]
+        quota = Quota(cpu["quota"] if cpu["quota"] > 0 else None, cpu["period"])
+        burst = self._attempt(lambda: cgroup.read("cpu.max.burst"), "")
+        if quota.quota_us is not None and burst is not None and burst > quota.quota_us:
+            self._put(cgroup, prefix, "cpu.max.burst", quota.quota_us)
+        if not is_idle:  # the kernel refuses a weight then
+            self._put(cgroup, prefix, "cpu.weight", weight_of_shares(cpu["shares"]))
+        self._put(cgroup, prefix, "cpu.max", quota)
+        self._put(cgroup, prefix, "memory.max", limit if limit > 0 else None)
+
+    def _value(self, cgroup: Cgroup, prefix: str, name: str, given: Any, batch: Batch | None) -> Any:
+        """Return the value of a knob; None if it is a share of what there is not."""
+        if name == "io.weight":
+            return {"default": given}
+        if not isinstance(given, str):
+            return given
+        share, _, of = given.partition("% of ")
+        if name == "cpu.max.burst":
+            quota = self._attempt(lambda: cgroup.read("cpu.max"), name)
+            whole = None if quota is None else quota.quota_us
+        elif of == "limit":
+            whole = self._attempt(lambda: cgroup.read("memory.max"), name)
+        else:
+            whole = batch.request if batch is not None else None
+        if not whole:
+            shared.ignore(self._metadata, f"{prefix}{name}", f"{given}: there is no {of}")
+            return None
+        return int(whole) * int(share) // 100
+
+    def _put(self, cgroup: Cgroup, prefix: str, name: str, value: Any) -> None:
+        def write() -> None:
+            before = cgroup.read(name)
+            if isinstance(value, dict):  # a weight by device
+                before = {key: before.get(key) for key in value}
+            cgroup.write(name, value)
+            if (now := _shown(cgroup.read(name), value)) != (was := _shown(before, value)):
+                self._metadata[f"{prefix}{name}"] = f"{now}, was {was}"
+
+        self._attempt(write, f"{prefix}{name}")
+
+    def _attempt(self, access: Callable[[], Any], name: str) -> Any:
+        """Read or write a knob; None if this kernel lacks it.
+
+        :param name: of the knob, for messages; "" if it does not matter that it lacks.
+        :raises CgroupError: it is lacking and ``lacking`` is ``refuse``, or the kernel refuses the value.
+        """
+        from nri.cgroups import NoKnobError
+
+        try:
+            return access()
+        except NoKnobError as error:
+            if name and self._conf.lacking == "refuse":
+                raise
+            if name:
+                shared.ignore(self._metadata, name, "this kernel lacks it")
+                _say_once(self._conf.run, name, str(error))
+            return None
+
+
+def _shown(value: Any, like: Any) -> str:
+    if isinstance(like, dict):
+        value = value.get("default")
+    return "max" if value is None else str(int(value) if isinstance(value, bool) else value)
+
+
+def _say_once(run: str, name: str, why: str) -> None:
+    """Write to stderr, and so to the host's log, that a knob lacks: once until the machine is booted again."""
+    try:
+        os.makedirs(f"{run}/nri/qos", mode=0o700, exist_ok=True)
+        os.close(os.open(f"{run}/nri/qos/{name}", os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+    except FileExistsError:
+        return
+    except OSError:
+        pass  # it is said again
+    sys.stderr.write(f"qos: {name} is ignored: {escape(why)}\n")

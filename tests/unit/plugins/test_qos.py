@@ -1,0 +1,301 @@
+"""qos: the knobs of a class on pods and containers, batch resources, variables for devices, and what it refuses."""
+
+from __future__ import annotations
+
+import errno
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from nri.plugins.qos import KEYS, QoS
+from nri.plugins.qos.batch import CPU, MEMORY, SPEC, quantity
+from nri.testing import CgroupTree, Pod, assert_idempotent, invoke
+from nri.types import DecodeError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from nri.types.v1 import Result
+
+OPEN = {"class": ["default"], "batch": ["default"], "env": ["default"]}
+LS = {"koordinator.sh/qosClass": "LS"}
+CPUS_OF_KUBELET = {"cpu": {"shares": 512, "quota": 50000, "period": 100000}, "memory": {"limit": 1 << 28}}
+
+
+class Node:
+    """A node with one container ``web`` of one pod."""
+
+    def __init__(self, tmp_path: Path, kind: str = "v2") -> None:
+        self.tree, self.run, self.has_pod = CgroupTree(kind), str(tmp_path / "run"), False
+
+    def ask(
+        self,
+        state: str = "create",
+        *,
+        labels: dict[str, str] | None = None,
+        annotations: dict[str, str] | None = None,
+        resources: dict[str, Any] | None = None,
+        is_of_pod: bool = False,
+        **conf: Any,
+    ) -> Result:
+        pod = Pod(labels=LS if labels is None else labels, annotations=annotations)
+        web = pod.container("web", resources=CPUS_OF_KUBELET)
+        pod.container("side", resources=CPUS_OF_KUBELET)
+        conf = {"run": self.run, "allow": OPEN} | conf
+        with self.tree:
+            if not self.has_pod:
+                self.tree.add(pod)
+                self.has_pod = True
+            request = (pod if is_of_pod else web).request(state, conf=conf, resources=resources)
+            return invoke(QoS(), request)
+
+    def fine(self, state: str = "create", **options: Any) -> dict[str, str]:
+        result = self.ask(state, **options)
+        assert result.error == ""
+        return result.metadata
+
+
+@pytest.fixture(params=["v1", "v2"])
+def node(request: pytest.FixtureRequest, tmp_path: Path) -> Node:
+    return Node(tmp_path, request.param)
+
+
+@pytest.fixture
+def v2(tmp_path: Path) -> Node:
+    return Node(tmp_path)
+
+
+def batch(**containers: dict[str, Any]) -> dict[str, str]:
+    return {SPEC: json.dumps({"containers": containers})}
+
+
+def amount(cpu: object, memory: object = None) -> dict[str, Any]:
+    return {CPU: cpu} | ({} if memory is None else {MEMORY: memory})
+
+
+# Knobs
+
+
+def test_pod_gets_the_knobs_of_its_class_before_the_container(v2: Node) -> None:
+    pods = {"LS": {"memory.low": 4096, "cpu.weight": 300}}
+    containers = {"LS": {"pids.max": 99, "io.weight": 200, "memory.low": 8192}}
+    metadata = v2.fine(pods=pods, containers=containers)
+    assert v2.tree.writes == [
+        *(("pod/cpu.weight", "300"), ("pod/memory.low", "4096"), ("web/memory.low", "8192")),
+        *(("web/io.weight", "200"), ("web/pids.max", "99")),
+    ]
+    assert metadata == {
+        "class": "LS",
+        "pod.cpu.weight": "300, was 100",
+        "pod.memory.low": "4096, was 0",
+        "memory.low": "8192, was 0",
+        "io.weight": "200, was 100",
+        "pids.max": "99, was max",
+    }
+
+
+def test_a_repeated_request_writes_nothing(node: Node) -> None:
+    knobs = {"LS": {"cpu.weight": 300, "pids.max": 99}}
+    pod = Pod(labels=LS, cgroup_version=2 if node.tree.kind == "v2" else 1)
+    web = pod.container("web")
+    conf = {"run": node.run, "allow": OPEN, "pods": knobs, "containers": knobs}
+    with node.tree:
+        node.tree.add(pod)
+        assert_idempotent(QoS(), web.request("create", conf=conf), node.tree)
+    node.has_pod = True
+    assert node.fine(pods=knobs, containers=knobs) == {"class": "LS"}
+
+
+@pytest.mark.parametrize("labels", [{}, {"other": "LS"}])
+def test_a_container_without_a_class_is_left_alone(v2: Node, labels: dict[str, str]) -> None:
+    assert v2.fine(labels=labels, containers={"LS": {"pids.max": 9}}) == {}
+    v2.tree.assert_written({})
+
+
+def test_the_priority_counts_where_there_is_no_class(v2: Node) -> None:
+    labels = {KEYS[1]: "koord-batch"}
+    assert v2.fine(labels=labels, containers={"koord-batch": {"pids.max": 9}})["pids.max"] == "9, was max"
+    assert v2.fine(labels=labels | LS, containers={}) == {"skipped": "no knobs for the class LS"}
+
+
+@pytest.mark.parametrize("allow", [{}, {"class": False}, {"class": ["other"]}])
+def test_a_class_counts_only_where_allow_names_the_namespace(v2: Node, allow: dict[str, Any]) -> None:
+    metadata = v2.fine(allow=allow, containers={"LS": {"pids.max": 9}})
+    assert metadata["ignored"].startswith("koordinator.sh/qosClass: allow.class is ")
+    v2.tree.assert_written({})
+
+
+def test_an_idle_cgroup_gets_no_weight(v2: Node) -> None:
+    knobs = {"LS": {"cpu.idle": True, "cpu.weight": 300}}
+    assert v2.fine(containers=knobs)["cpu.idle"] == "1, was 0"
+    v2.tree.assert_written({"web/cpu.idle": "1"})
+
+
+def test_shares_of_limit_and_request(v2: Node) -> None:
+    shares = {"memory.high": "75% of limit", "memory.low": "50% of request", "cpu.max.burst": "50% of limit"}
+    asked = batch(web={"requests": amount(500, "1Mi"), "limits": amount(500, "2Mi")})
+    metadata = v2.fine(containers={"LS": shares}, annotations=asked)
+    assert metadata["memory.high"] == "1572864, was max"
+    assert metadata["memory.low"] == "524288, was 0"
+    assert metadata["cpu.max.burst"] == "25000, was 0"
+
+
+def test_a_share_of_what_there_is_not_is_left_out(v2: Node) -> None:
+    containers = {"LS": {"memory.low": "50% of request", "pids.max": 9}}
+    metadata = v2.fine(containers=containers)
+    assert metadata["ignored"] == "memory.low: 50% of request: there is no request"
+    assert metadata["pids.max"] == "9, was max"
+
+
+def test_a_lacking_knob_is_said_once_and_ignored_or_refused(v2: Node, capsys: pytest.CaptureFixture[str]) -> None:
+    knobs = {"LS": {"cpu.bvt_warp_ns": 2, "pids.max": 9}}
+    for expected in (1, 0):
+        assert v2.fine(containers=knobs)["ignored"] == "cpu.bvt_warp_ns: this kernel lacks it"
+        assert capsys.readouterr().err.count("qos: cpu.bvt_warp_ns is ignored: ") == expected
+    assert "needs a kernel of Alibaba Cloud Linux" in v2.ask(containers=knobs, lacking="refuse").error
+
+
+def test_v1_lacks_what_it_has_no_file_for(tmp_path: Path) -> None:
+    metadata = Node(tmp_path, "v1").fine(containers={"LS": {"memory.low": 4096, "cpu.weight": 300}})
+    assert metadata["ignored"] == "memory.low: this kernel lacks it"
+    assert metadata["cpu.weight"].startswith("300, was ")
+
+
+def test_a_value_that_the_kernel_refuses_is_an_error(v2: Node) -> None:
+    v2.fine()
+    v2.tree.refuse("web/pids.max", errno.EBUSY)
+    assert "Device or resource busy (EBUSY)" in v2.ask(containers={"LS": {"pids.max": 9}}).error
+
+
+def test_a_pod_that_the_kubelet_did_not_make_has_no_knobs(tmp_path: Path) -> None:
+    pod = Pod(labels=LS, kubelet=False, annotations={"io.kubernetes.pod.namespace": "x"})
+    web = pod.container("web")
+    with CgroupTree() as tree:
+        tree.add(pod)
+        conf = {"run": str(tmp_path), "allow": {"class": True}, "pods": {"LS": {"pids.max": 9}}}
+        result = invoke(QoS(), web.request("create", conf=conf))
+    assert (result.error, result.metadata["pod"][:5], tree.written) == ("", "none:", {})
+
+
+# Batch resources
+
+
+def test_batch_resources_are_there_before_the_container_runs(v2: Node) -> None:
+    asked = batch(web={"requests": amount(500, "1Mi"), "limits": amount("1k", "2Mi")}, side={"limits": amount(500)})
+    result = v2.ask("setup", annotations=asked)
+    cpu = {"shares": 512, "quota": 100000, "period": 100000}
+    assert result.adjust == {"linux": {"resources": {"cpu": cpu, "memory": {"limit": 2 << 20}}}}
+
+
+def test_pod_and_container_have_batch_resources_alike(v2: Node) -> None:
+    asked = batch(web={"limits": amount(1000, "2Mi")}, side={"limits": amount(500, "1Mi")})
+    v2.fine(annotations=asked)
+    assert {name: text for name, text in v2.tree.written.items() if "weight" not in name} == {
+        "pod/cpu.max": "150000 100000",
+        "pod/memory.max": str(3 << 20),
+        "web/cpu.max": "100000 100000",
+        "web/memory.max": str(2 << 20),
+    }
+    without = batch(web={"limits": amount(1000, "2Mi")}, side={"requests": amount(500)})
+    metadata = v2.fine(annotations=without)
+    assert (metadata["pod.cpu.max"], metadata["pod.memory.max"]) == (
+        *("max/100000, was 150000/100000", f"max, was {3 << 20}"),
+    )
+
+
+def test_sandbox_gives_its_pod_the_sum(v2: Node) -> None:
+    asked = batch(web={"limits": amount(1000, "2Mi")}, side={"limits": amount(500, "1Mi")})
+    v2.fine(annotations=asked, is_of_pod=True)
+    assert v2.tree.get("pod/cpu.max") == "150000 100000"
+    assert "web/cpu.max" not in v2.tree.written
+
+
+def test_burst_is_lowered_before_a_lower_quota(v2: Node) -> None:
+    v2.fine()
+    v2.tree.put("web/cpu.max.burst", "40000")
+    v2.fine(annotations=batch(web={"limits": amount(300)}))
+    written = [name for name, _ in v2.tree.writes if name.startswith("web/cpu.max")]
+    assert written == ["web/cpu.max.burst", "web/cpu.max"]
+
+
+@pytest.mark.parametrize("is_batch", [False, True])
+def test_resize_lowers_the_burst_that_the_runtime_would_fail_at(v2: Node, is_batch: bool) -> None:
+    v2.fine()
+    v2.tree.put("web/cpu.max.burst", "40000")
+    new = {"cpu": {"quota": 20000, "period": 100000}}
+    asked = batch(web={"limits": amount(200, "1Mi")}) if is_batch else {}
+    result = v2.ask("resize", annotations=asked, resources=new)
+    assert (result.error, result.metadata["cpu.max.burst"]) == ("", "20000, was 40000")
+    if is_batch:
+        assert result.updates[0]["resources"]["cpu"] == {"shares": 204, "quota": 20000, "period": 100000}
+    else:
+        assert result.updates is None
+
+
+def test_batch_resources_count_only_where_allow_names_the_namespace(v2: Node) -> None:
+    result = v2.ask("setup", annotations=batch(web={"limits": amount(1)}), allow={"batch": ["other"]})
+    assert result.adjust is None
+    assert result.metadata["ignored"].startswith(f"{SPEC}: allow.batch is not for")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", f"{SPEC}: "),
+        ("[]", f"{SPEC}: found null for containers, expected an object"),
+        ('{"containers": {"web": 1}}', f"{SPEC}: containers.web.requests: found the number 1, expected an object"),
+        (
+            '{"containers": {"web": {"limits": {"kubernetes.io/batch-cpu": "x"}}}}',
+            f"{SPEC}: containers.web.limits.kubernetes.io/batch-cpu: found the string 'x', expected a whole quantity",
+        ),
+    ],
+)
+def test_wrong_batch_resources_are_an_error_with_their_place(v2: Node, text: str, message: str) -> None:
+    assert v2.ask("setup", annotations={SPEC: text}).error.startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("value", "number"),
+    [(0, 0), ("1500", 1500), ("2k", 2000), ("1Gi", 1 << 30), ("3Ti", 3 << 40), (7, 7), ("1M", 10**6)],
+)
+def test_quantities_of_kubernetes(value: object, number: int) -> None:
+    assert quantity(value, "x") == number
+
+
+@pytest.mark.parametrize("value", ["", "-1", "1.5", "1m", "1ki", "Gi", "1e3", None, True, 1.5, "9" * 30, "9999999Ti"])
+def test_what_is_no_whole_quantity_is_refused(value: object) -> None:
+    with pytest.raises(DecodeError, match=r"^x: found .*, expected "):
+        quantity(value, "x")
+
+
+# Variables
+
+
+DEVICES = "scheduling.koordinator.sh/device-allocated"
+GPUS = {"NVIDIA_VISIBLE_DEVICES": {"annotation": DEVICES, "items": "gpu[].minor"}}
+
+
+def test_variables_are_made_of_annotations(v2: Node) -> None:
+    devices = json.dumps({"gpu": [{"minor": 0}, {"minor": 3}]})
+    env = GPUS | {"CLASS": {"annotation": "class"}}
+    result = v2.ask("setup", annotations={DEVICES: devices, "class": "a b"}, env=env)
+    assert result.adjust == {"env": {"NVIDIA_VISIBLE_DEVICES": "0,3", "CLASS": "a b"}}
+    assert result.metadata["env"] == "NVIDIA_VISIBLE_DEVICES, CLASS"
+    assert v2.ask("setup", env=env).adjust is None
+    assert v2.ask("setup", annotations={DEVICES: devices}, env=env, allow={}).adjust is None
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", ": "),
+        ("{}", ": found an object, expected an object with the key 'gpu'"),
+        ('{"gpu": 1}', ".gpu: found the number 1, expected an array"),
+        ('{"gpu": [1]}', "[0]: found the number 1, expected an object with the key 'minor'"),
+        ('{"gpu": [{"minor": true}]}', "[0].minor: found the boolean true, expected a text or an integer"),
+        ('{"gpu": [{"minor": "\\u0000"}]}', ": found a NUL, expected a value of the variable NVIDIA_VISIBLE_DEVICES"),
+    ],
+)
+def test_an_annotation_that_makes_no_variable_is_an_error_with_its_place(v2: Node, text: str, message: str) -> None:
+    assert v2.ask("setup", annotations={DEVICES: text}, env=GPUS).error.startswith(f"{DEVICES}{message}")
