@@ -39,11 +39,17 @@ def run(
     path: str | None = None,
     pid: int = 0,
     annotations: dict[str, str] | None = None,
+    id_: str = "redis",
+    labels: dict[str, str] | None = None,
+    says: bytes = b"",
 ) -> Result:
-    """Run a plugin for a container of class ``ls``, which is ``CONTAINER`` unless *path* names another."""
+    """Run a plugin for a container of class ``ls``, which is ``CONTAINER`` unless *path* names another.
+
+    :param says: the beginning of what it writes to stderr.
+    """
     path = f"{real.top}{CONTAINER}" if path is None else path
     spec = Spec(cgroups_path=path, annotations={"qos.class": "ls", **(annotations or {})})
-    request = Request(state=state, id="redis", sandbox_id="pod", pid=pid, spec=spec, conf=conf)
+    request = Request(state=state, id=id_, sandbox_id="pod", pid=pid, spec=spec, conf=conf, labels=labels)
     done = subprocess.run(
         [*by, sys.executable, "-m", f"nri.plugins.{plugin}", "invoke"],
         input=request.to_json(),
@@ -51,5 +57,6 @@ def run(
         capture_output=True,
         check=True,
     )
-    assert done.stderr == b""
+    assert done.stderr.startswith(says)
+    assert says or done.stderr == b""
     return Result.from_json(done.stdout)
