@@ -155,7 +155,7 @@ def _allowed(
 def _give_out(request: Request, conf: KonfineConf, metadata: dict[str, str]) -> dict[str, Any]:
     """Give a container its CPUs, and all others theirs; return the changes that the result asks for."""
     from nri.cgroups import render_cpus
-    from nri.plugins.konfine.sharing import Sharing
+    from nri.plugins.konfine.sharing import Sharing, tell
     from nri.plugins.konfine.state import State as Record
 
     with Record(conf.run, conf.sys) as record:
@@ -172,7 +172,9 @@ def _give_out(request: Request, conf: KonfineConf, metadata: dict[str, str]) -> 
             _place(request, conf, sharing, cgroup, within, metadata)
         sharing.fit_pools(within)
         record.save()
-        had_others = sharing.settle(cgroup)
+        had_others = sharing.settle(cgroup, tells=request.state == State.SETUP)
+        if request.state == State.SETUP:
+            tell(record.containers[request.id], sharing.wanted(record.containers[request.id]))
         record.save()
         if sharing.moved:
             metadata["moved"] = f"{len(sharing.moved)} other containers"
@@ -211,15 +213,20 @@ def _place(
 
     names = [request.labels.get(f"io.kubernetes.pod.{key}") for key in ("namespace", "name")]
     directory = "" if cgroup is None else cgroup.directory("cpuset")
+    before = sharing.state.containers.get(request.id) or {}
+    is_ours = _listed(request) in before.get("told", ())  # the CPUs that the runtime has of us
+    within = before["within"] if is_ours else render_cpus(_allowed(request, conf, parents, metadata))
     entry: dict[str, Any] = {
         "path": request.spec.cgroups_path if request.spec is not None else "",
         "pid": request.pid,
         "name": "/".join(filter(None, [*names, container_name(request)])) or request.id[:12],
         "directory": directory,
         "kind": "shared",
-        "cpus": render_cpus(_allowed(request, conf, parents, metadata)),
+        "cpus": "",
+        "within": within,
     }
-    before = sharing.state.containers.get(request.id) or {}
+    if told := before.get("told"):
+        entry["told"] = told
     if count := _asked(request, conf, metadata):
         kept = parse_cpus(before["cpus"]) if before.get("kind") == "exclusive" else frozenset()
         cpus = kept if len(kept) == count else sharing.choose(count, parents)

@@ -84,7 +84,7 @@ class Sharing:
         if entry["kind"] == "pool":
             return self.fixed.get(entry["pool"]) or parse_cpus(self.state.pools.get(entry["pool"], ""))
         taken = self.taken()
-        within = parse_cpus(entry["cpus"]) & self.topology.online - self.topology.isolated
+        within = parse_cpus(entry["within"]) & self.topology.online - self.topology.isolated
         return (within - taken) or (self.usable - taken)
 
     def choose(self, count: int, within: Set) -> Set:
@@ -127,9 +127,10 @@ class Sharing:
                 raise NoRoomError(f"the pool {name} has no CPU, and no other one is free")
             self.state.pools[name] = render_cpus(have)
 
-    def settle(self, cgroup: Cgroup | None) -> bool:
+    def settle(self, cgroup: Cgroup | None, *, tells: bool = False) -> bool:
         """Give every container its CPUs: first all others, then the request's own in *cgroup*.
 
+        :param tells: the runtime is told of it by :meth:`updates`.
         :returns: whether the request's container had others before.
         :raises CgroupError: one of them keeps CPUs that another one is to have alone, or the own one is refused.
         """
@@ -137,7 +138,7 @@ class Sharing:
         for id_, entry in list(self.state.containers.items()):
             if id_ == self.own or not entry["directory"]:
                 continue
-            key = f"{entry['kind']} {entry.get('pool')} {entry['cpus']}"  # most share the same
+            key = f"{entry['kind']} {entry.get('pool')} {entry['cpus']} {entry['within']}"  # most share the same
             cpus = done[key] = done.get(key) or self.wanted(entry)
             if self._found.get(id_) == render_cpus(cpus):
                 continue
@@ -150,6 +151,8 @@ class Sharing:
                     raise
             else:
                 self.moved.append(id_)
+                if tells:
+                    tell(entry, cpus)
                 self.state.note(id_)
         own = self.state.containers.get(self.own)
         if own is None or cgroup is None:
@@ -183,6 +186,11 @@ class Sharing:
 
     def _cgroup(self, id_: str, entry: Entry) -> Cgroup:
         return find(entry["path"], entry["pid"], id_, mounts=self._mounts, systemd=self._systemd)
+
+
+def tell(entry: Entry, cpus: Set) -> None:
+    """Remember CPUs that the runtime is told: later requests have them, and they are no list of the kubelet's."""
+    entry["told"] = [*entry.get("told", [])[-3:], render_cpus(cpus)]
 
 
 def guaranteed(request: Request) -> int:

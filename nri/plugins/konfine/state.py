@@ -44,9 +44,9 @@ class State:
     """The content of the file, while this process holds the lock; a context manager.
 
     An entry has ``path`` (cgroupsPath), ``pid``, ``name`` for people, ``directory`` of its cpuset ("" before its
-    cgroup exists), ``kind`` (``exclusive``, ``pool`` or ``shared``), ``cpus`` (those it has alone, or those that it
-    may have of the shared ones), ``pool``, ``milli`` (CPUs that it requests, in thousandths), ``since`` (seconds
-    after the boot).
+    cgroup exists), ``kind`` (``exclusive``, ``pool`` or ``shared``), ``cpus`` (those that it has alone), ``within``
+    (those that it may have of the shared ones), ``told`` (those that the runtime has been told), ``pool``, ``milli``
+    (CPUs that it requests, in thousandths), ``since`` (seconds after the boot).
 
     :ivar containers: the entries by the containers' ids.
     :ivar pools: the CPUs of each pool that grows, by the pool's name.
@@ -122,7 +122,8 @@ class State:
                 continue
             names.clear()  # crun's child belongs to it
             path = directory.removeprefix(mount)
-            entry = {"path": path, "directory": directory, "kind": "shared", "cpus": "", "name": path, "pid": 0}
+            entry: Entry = {"path": path, "pid": 0, "name": path, "directory": directory, "kind": "shared"}
+            entry |= {"cpus": "", "within": ""}
             try:
                 noted: Any = gojson.loads(os.getxattr(directory, ATTRIBUTE))
                 entry = _checked(noted["entry"]) | {"directory": directory}
@@ -167,7 +168,7 @@ class State:
 
 def _checked(entry: Any) -> Entry:
     """Return an entry if each value is of its type; raise TypeError otherwise."""
-    texts = ("path", "directory", "kind", "cpus", "name")
+    texts = ("path", "directory", "kind", "cpus", "within", "name")
     if not all(isinstance(entry[key], str) for key in texts) or not isinstance(entry["pid"], int):
         raise TypeError("an entry has a value of another type")
     return entry  # type: ignore[no-any-return] # it is a dictionary

@@ -165,6 +165,20 @@ def test_setup_tells_the_runtime_and_create_keeps_the_cpus(node: GivingNode) -> 
     assert (shared.adjust, shared.updates) == ({"linux": {"resources": {"cpu": {"cpus": "1-3,5-7"}}}}, None)
 
 
+def test_cpus_that_the_runtime_has_of_konfine_are_no_list_of_the_kubelet(v2: GivingNode) -> None:
+    v2.run("setup", "web")
+    v2.start("web", cpu={"cpus": "0-7"})
+    v2.run("setup", "db/main", ask=2)
+    v2.start("db/main", ask=2, cpu={"cpus": "0,4"})
+    v2.run("update", "web", cpu={"cpus": "1-3,5-7"})
+    v2.run("setup", "late")
+    v2.start("late", cpu={"cpus": "1-3,5-7"})
+    v2.run("setup", "narrow", cpu={"cpus": "2-3"})
+    v2.start("narrow", cpu={"cpus": "2-3"})
+    v2.stop("db/main")
+    assert v2.all() == {"web": "0-7", "late": "0-7", "narrow": "2-3"}
+
+
 def test_setup_without_a_create_is_forgotten(v2: GivingNode, monkeypatch: pytest.MonkeyPatch) -> None:
     v2.start("web")
     v2.run("setup", "db/main", ask=2)
@@ -393,7 +407,7 @@ def test_container_that_starts_in_spite_of_a_killed_plugin_gets_its_cpus_with_th
     """As with the failure policy ``ignore``, or a late create."""
     node.start("web")
 
-    def killed(*_: object) -> None:
+    def killed(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("nri.plugins.konfine.sharing.Sharing.settle", killed)
