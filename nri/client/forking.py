@@ -20,7 +20,7 @@ from nri import build_mark
 from nri.client.invoker import DirectInvoker
 from nri.process import children
 from nri.process.conversation import Asked, Conversation, Lines
-from nri.process.spawn import PLUGIN_ENVIRONMENT, SIGNALS, Pipes
+from nri.process.spawn import PLUGIN_ENVIRONMENT, SIGNALS, Pipes, close_others
 from nri.process_name import set_name
 
 TYPE_CHECKING = False
@@ -35,7 +35,6 @@ _STATEFUL = ("atexit", "logging", "multiprocessing", "random", "threading")
 """Modules whose state a fork shares or loses. No host that uses this invoker loads them."""
 
 _IGNORED = (_signal.SIGPIPE, _signal.SIGXFSZ)  # by the interpreter, at its start
-_LAST_FD = 1 << 20
 
 
 class ForkingInvoker(DirectInvoker):
@@ -111,7 +110,7 @@ def _become(main: Callable[[], object], plugin: str, descriptors: Sequence[int])
         os.setsid()
         for number, fd in enumerate(descriptors):
             os.dup2(fd, number)
-        os.closerange(len(descriptors), _LAST_FD)
+        close_others(*range(len(descriptors)))
         for signal in SIGNALS:
             _signal.signal(signal, _signal.SIG_IGN if signal in _IGNORED else _signal.SIG_DFL)
         _signal.signal(_signal.SIGINT, _signal.default_int_handler)

@@ -95,6 +95,21 @@ def inheritable() -> list[int]:
     return found
 
 
+def close_others(*kept: int) -> None:
+    """Close all descriptors above 2 but these, in a process that has no other thread.
+
+    ``os.closerange`` would close a million numbers one by one where the C library is older than close_range(2), as in
+    the portable binaries: 0.2 s for each process.
+    """
+    for name in os.listdir("/proc/self/fd"):
+        fd = int(name)
+        if fd > 2 and fd not in kept:
+            try:
+                os.close(fd)
+            except OSError:
+                pass  # the descriptor of this listing
+
+
 def pipe() -> tuple[int, int]:
     """Return the ends of a pipe, both above 2: a lower number would be one of the standard files of this process."""
     reads, writes = above_standard_files(*os.pipe2(os.O_CLOEXEC))

@@ -13,7 +13,7 @@ import os
 
 from nri.process import children
 from nri.process.children import SIGKILL, stat_fields
-from nri.process.spawn import above_standard_files, pipe
+from nri.process.spawn import above_standard_files, close_others, pipe
 from nri.process_name import set_name
 
 TYPE_CHECKING = False
@@ -98,9 +98,7 @@ def _watch(waits: int, plugins: int, then: Callable[[], object] | None) -> None:
     for number in (0, 1, 2):
         os.dup2(null, number)
     # All others are closed, the connection to the runtime, too, which must see that the host is gone.
-    first, last = sorted((waits, plugins))
-    for begin, end in ((3, first), (first + 1, last), (last + 1, 1 << 20)):
-        os.closerange(begin, end)
+    close_others(waits, plugins)
     if then is None:
         os.chdir("/")
     set_name(NAME)
