@@ -1,4 +1,4 @@
-"""tools/stamp: the version is the last tag's, the commit and its date are git's; without git the source's stay."""
+"""tools/stamp: a version that rises with the commits; commit and date are of git, or else as in the sources."""
 
 from __future__ import annotations
 
@@ -73,18 +73,22 @@ def test_without_git_the_sources_version_stays_and_the_commit_is_unknown(tree: P
     assert written(tree) == f"{nri.__version__} (commit unknown)"
 
 
-def test_without_a_tag_the_sources_version_stays(repository: Path) -> None:
-    head = run(repository, "git", "rev-parse", "--short=12", "HEAD")
-    assert written(repository) == f"{nri.__version__} (commit {head}, {DATE})"
+def test_before_any_tag_it_is_a_development_version_of_the_sources(repository: Path) -> None:
+    (repository / "nri/new.py").touch()
+    head = commit(repository)
+    commit(repository)  # changes no source
+    assert written(repository) == f"{nri.__version__}.dev2+g{head} (commit {head}, {DATE})"
 
 
 def test_the_version_is_the_tags_and_how_many_commits_came_since(repository: Path) -> None:
+    commit(repository)
     run(repository, "git", "tag", "v7.8.9")
     run(repository, "git", "tag", "nightly")
     assert written(repository).startswith("7.8.9 (commit ")
     commit(repository)
+    (repository / "nri/new.py").touch()
     head = commit(repository)
-    assert written(repository) == f"7.8.9+2 (commit {head}, {DATE})"
+    assert written(repository) == f"7.8.9+2.g{head} (commit {head}, {DATE})"
 
 
 def test_a_tree_with_changes_says_so(repository: Path) -> None:
