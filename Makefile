@@ -6,7 +6,7 @@ PYTEST_ARGS ?= --quiet --numprocesses 2 --dist worksteal
 BIN := .venv/bin
 export PYTHON
 
-.PHONY: help demo demo-containerd quick test test-all test-python test-node coverage fuzz soak lint binaries install may-install uninstall rollback deb bench clean venv
+.PHONY: help demo demo-containerd quick test test-all test-python test-node coverage fuzz soak lint binaries binaries-portable install may-install uninstall rollback deb bench clean venv
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -50,6 +50,9 @@ lint: venv ## check format, lint, types and layers
 binaries: venv ## build dist/nri with PyInstaller: nri, v1bridge, the plugins and their shared libraries
 	@tools/binaries
 
+binaries-portable: venv ## build dist/nri in a tree of Debian 11, for nodes with glibc 2.31 or later; needs root and debootstrap
+	@tools/binaries --portable
+
 install: may-install binaries ## install the binaries and the sample configuration below DESTDIR
 	@tools/install "$(DESTDIR)"
 
@@ -62,7 +65,7 @@ uninstall: ## remove what make install has installed below DESTDIR
 rollback: ## go back to the previous binaries below DESTDIR, or forward again
 	@tools/rollback "$(DESTDIR)"
 
-deb: binaries ## build a Debian package of dist/nri
+deb: binaries-portable ## build a Debian package of the portable binaries
 	@tools/deb
 
 bench: binaries ## measure plugins and bridge against references of the same run, and check the goals

@@ -100,10 +100,9 @@ def test_every_binary_says_which_build_it_is(destination: Path) -> None:
     found = re.fullmatch(r"(\S+) \(commit (\w+)(-dirty)?(?:, \S+)?\)", build)
     assert found is not None, build
     assert found[1] == said["version"]
-    if commit != "unknown":  # the build is of this commit, or of one with the same sources
-        sources = ["nri", "build.spec", "constraints.txt", "pyproject.toml", "setup.py", "tools/stamp"]
+    if commit != "unknown":
         assert bool(found[3]) == ("-dirty" in said["commit"])
-        run("git", "diff", "--exit-code", found[2], commit, "--", *sources)
+        assert found[2] == commit
     for plugin in ("clearcfs", "konfine"):
         about = json.loads(run(destination / "opt/nri/bin" / plugin, "version"))
         assert about["build"] == build
@@ -191,5 +190,5 @@ def test_the_debian_package_of_these_binaries_works_where_dpkg_unpacks_it(tmp_pa
     run(scripts / "install-lib", scripts / "dist", tmp_path / "root/opt/nri")
     said = run(tmp_path / "root/usr/bin/nri", "--version")
     assert said.startswith("nri ")
-    assert said.split()[1] == run("dpkg-deb", "--field", package, "Version").strip()
+    assert said.split()[1] == run("dpkg-deb", "--field", package, "Version").strip().replace("~", "")
     assert json.loads(run(tmp_path / "root/opt/nri/lib/clearcfs", "invoke", stdin=REQUEST))["plugin"] == "clearcfs"

@@ -181,7 +181,7 @@ def test_pre_release_is_older_than_its_release_and_the_same_sources_make_the_sam
 def test_binaries_that_print_no_version_are_an_error(packages: Packages) -> None:
     (packages.checkout / "dist/nri/nri").write_text("#!/bin/sh\n")
     done = run(packages.checkout / "tools/deb", check=False)
-    wrong = "prints no version that begins with a digit (found unknown); run make binaries"
+    wrong = "prints no version that begins with a digit (found unknown); run make binaries-portable"
     assert (done.returncode, done.stderr) == (1, f"tools/deb: dist/nri/nri --version {wrong}\n")
     assert not list((packages.checkout / "build").glob("deb.*"))
 
