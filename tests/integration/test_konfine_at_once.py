@@ -86,6 +86,7 @@ class Waves(GivingNode):
 def test_no_cpu_is_given_twice_with_200_pods_at_once_and_kills_at_any_moment(tmp_path: Path) -> None:
     node = Waves(tmp_path, cores=4)
     node.asked = {}
+    node.files.make("/kubepods/burstable")  # as the kubelet, before any pod: the made-up tree is for one thread
     (tmp_path / "konfine").write_text(SCRIPT)
     for wave in range(WAVES):
         names = [f"pod{wave}-{number}" for number in range(PODS // WAVES)]
