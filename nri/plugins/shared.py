@@ -108,6 +108,13 @@ def not_in(found: str | None, classes: tuple[str, ...]) -> str:
     return escape(f"{what}, not in [{shorten(', '.join(classes), 200)}]")
 
 
+def cpu_resources(request: Request) -> dict[str, Any]:
+    """Return ``linux.resources.cpu`` of the request's container, of any types; empty if there is none."""
+    resources = request.spec.resources if request.spec is not None else None
+    cpu = resources.get("cpu") if isinstance(resources, dict) else None
+    return cpu if isinstance(cpu, dict) else {}
+
+
 def cgroup(request: Request, conf: SharedConf) -> Cgroup:
     """Return the cgroup of the request's container.
 

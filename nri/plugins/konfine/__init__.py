@@ -5,8 +5,9 @@ reserved ones. A CPU list in the request (the kubelet's static policy) and an an
 that, not widen it. A list that does not parse, or that leaves no CPU, is ignored; but if the kubelet's list has
 reserved CPUs only, all others are exclusive CPUs of other containers, and it counts as it is.
 
-With ``allow.exclusive``, ``exclusive.guaranteed`` or ``pools`` in its conf it gives out CPUs: to one container alone,
-or to a pool of some. Then all others give way (:mod:`.sharing`), and a file says who has what (:mod:`.state`).
+With ``allow.exclusive``, ``exclusive.guaranteed`` or ``pools`` in its conf it gives CPUs to one container alone
+or to a pool of containers. All other containers lose these CPUs (:mod:`.sharing`); a file lists the CPUs of each
+container (:mod:`.state`).
 """
 
 from __future__ import annotations
@@ -103,7 +104,7 @@ class KonfineConf(shared.SharedConf):
 
     @property
     def gives_out(self) -> bool:
-        """Whether some containers get CPUs that others do not have."""
+        """True if the conf allows exclusive CPUs, or has pools."""
         return bool(self.pools or self.exclusive.guaranteed or self.allow.get("exclusive"))
 
 
@@ -140,7 +141,7 @@ gives CPUs to one container alone ({EXCLUSIVE}), or to a pool. `konfine show` pr
 def _allowed(
     request: Request, conf: KonfineConf, parents: frozenset[int], metadata: dict[str, str]
 ) -> frozenset[int]:
-    """Return the CPUs that a container may have, of those of the cgroup above it, if nobody has some alone."""
+    """Return the CPUs of the parent cgroup that a container may have, if there are no exclusive sets and pools."""
     is_system = shared.container_class(request, conf, conf.allow, metadata) in conf.system_classes
     noted = shared.allowed_value(request, conf.allow, "cpus", ANNOTATION, metadata)
     cpus = _unreserved(request, parents, frozenset() if is_system else conf.system_reserved)
@@ -155,7 +156,7 @@ def _allowed(
 def _give_out(request: Request, conf: KonfineConf, metadata: dict[str, str]) -> dict[str, Any]:
     """Give a container its CPUs, and all others theirs; return the changes that the result asks for."""
     from nri.cgroups import render_cpus
-    from nri.plugins.konfine.sharing import Sharing, tell
+    from nri.plugins.konfine.sharing import Sharing
     from nri.plugins.konfine.state import State as Record
 
     with Record(conf.run, conf.sys) as record:
@@ -173,8 +174,6 @@ def _give_out(request: Request, conf: KonfineConf, metadata: dict[str, str]) -> 
         sharing.fit_pools(within)
         record.save()
         had_others = sharing.settle(cgroup, tells=request.state == State.SETUP)
-        if request.state == State.SETUP:
-            tell(record.containers[request.id], sharing.wanted(record.containers[request.id]))
         record.save()
         if sharing.moved:
             metadata["moved"] = f"{len(sharing.moved)} other containers"
@@ -337,7 +336,5 @@ def _narrowed(cpus: frozenset[int], where: str, listed: object, metadata: dict[s
 
 def _listed(request: Request) -> object:
     """Return the CPU list of the request's resources; None if they have none."""
-    resources = request.spec.resources if request.spec is not None else None
-    cpu = resources.get("cpu") if isinstance(resources, dict) else None
-    listed = cpu.get("cpus") if isinstance(cpu, dict) else None
+    listed = shared.cpu_resources(request).get("cpus")
     return None if listed == "" else listed

@@ -20,6 +20,11 @@ class NoRoomError(NRIError):
     """There are not enough free CPUs; the message says how many there are, and where."""
 
 
+def asked_for(count: int) -> str:
+    """Return the beginning of a refusal: ``2 exclusive CPUs asked for``."""
+    return f"{count} exclusive CPU{'s' if count != 1 else ''} asked for"
+
+
 def choose(
     topology: Topology, free: Set, count: int, *, near: Set = frozenset(), whole: bool = False, spread: bool = False
 ) -> Set:
@@ -30,7 +35,7 @@ def choose(
     :param spread: they may be of several NUMA nodes.
     :raises NoRoomError: there are not enough, or not on one node.
     """
-    asked = f"{count} exclusive CPU{'s' if count != 1 else ''} asked for"
+    asked = asked_for(count)
     if whole:
         free = frozenset().union(*[core for core in topology.cores if core <= free])
         threads = max([len(core) for core in topology.cores if core <= free], default=1)

@@ -1,7 +1,8 @@
 """The CPUs of a node while one request is answered: who has some alone, what is left to be shared, and who gives way.
 
-What is shared are the CPUs that are online, neither isolated nor reserved, and taken by nobody. A set that becomes
-exclusive is taken away from all others before its container gets it; what is given back goes to the others at once.
+The shared CPUs are those that are online, neither isolated nor reserved, and in no exclusive set or pool. A new
+exclusive set is removed from all other cgroups before its container gets it. CPUs that a container gives back are
+shared again in the same request.
 """
 
 from __future__ import annotations
@@ -9,9 +10,10 @@ from __future__ import annotations
 import os
 import time
 
-from nri.cgroups import CgroupError, GoneError, Mounts, Systemd, find, parse_cpus, render_cpus
+from nri.cgroups import CgroupError, GoneError, Mounts, Systemd, find, knobs, parse_cpus, render_cpus
 from nri.cgroups.paths import expand, is_pod
-from nri.plugins.konfine.placement import NoRoomError, choose
+from nri.plugins import shared
+from nri.plugins.konfine.placement import NoRoomError, asked_for, choose
 from nri.plugins.konfine.state import SETUP_WITHIN
 from nri.types.gojson import shorten
 
@@ -90,13 +92,13 @@ class Sharing:
     def choose(self, count: int, within: Set) -> Set:
         """Return *count* CPUs of *within* that the request's container can have alone.
 
-        :raises NoRoomError: nobody has them, but they are not enough, or too few would stay shared.
+        :raises NoRoomError: too few CPUs are free, or too few would stay shared.
         """
         given, taken = self.conf.exclusive, self.taken(self.own)
         spare = max(len(self.usable - taken) - given.min_shared, 0)
         if count > spare:
             have = f"{spare} {'are' if spare != 1 else 'is'} free beside the {given.min_shared} that must stay shared"
-            raise NoRoomError(f"{count} exclusive CPU{'s' if count != 1 else ''} asked for, {have}")
+            raise NoRoomError(f"{asked_for(count)}, {have}")
         free = (self.usable & within) - taken
         return choose(self.topology, free, count, whole=given.whole_cores, spread=given.spread)
 
@@ -130,7 +132,7 @@ class Sharing:
     def settle(self, cgroup: Cgroup | None, *, tells: bool = False) -> bool:
         """Give every container its CPUs: first all others, then the request's own in *cgroup*.
 
-        :param tells: the runtime is told of it by :meth:`updates`.
+        :param tells: the answer to this request tells the runtime, so each entry keeps it.
         :returns: whether the request's container had others before.
         :raises CgroupError: one of them keeps CPUs that another one is to have alone, or the own one is refused.
         """
@@ -152,12 +154,16 @@ class Sharing:
             else:
                 self.moved.append(id_)
                 if tells:
-                    tell(entry, cpus)
+                    _tell(entry, cpus)
                 self.state.note(id_)
         own = self.state.containers.get(self.own)
-        if own is None or cgroup is None:
+        if own is None:
             return False
         cpus = self.wanted(own)
+        if tells:
+            _tell(own, cpus)
+        if cgroup is None:
+            return False
         has_others = cgroup.cpus() != cpus
         if own["kind"] == "exclusive" and self.conf.exclusive.memory:
             cgroup.write("cpuset.mems", self.topology.memory_of(cpus))
@@ -188,8 +194,8 @@ class Sharing:
         return find(entry["path"], entry["pid"], id_, mounts=self._mounts, systemd=self._systemd)
 
 
-def tell(entry: Entry, cpus: Set) -> None:
-    """Remember CPUs that the runtime is told: later requests have them, and they are no list of the kubelet's."""
+def _tell(entry: Entry, cpus: Set) -> None:
+    """Add CPUs to those that the runtime got from konfine: in later requests they are no list of the kubelet."""
     entry["told"] = [*entry.get("told", [])[-3:], render_cpus(cpus)]
 
 
@@ -199,12 +205,11 @@ def guaranteed(request: Request) -> int:
     The kubelet puts such pods right below ``kubepods``, and gives the container a quota of whole CPUs and 1024 shares
     for each: ``GetPodContainerName`` in its pkg/kubelet/cm, ``calculateLinuxResources`` in pkg/kubelet/kuberuntime.
     """
-    spec = request.spec
-    cpu = spec.resources.get("cpu") if spec is not None and isinstance(spec.resources, dict) else None
-    if spec is None or not isinstance(cpu, dict) or request.is_sandbox or not spec.cgroups_path:
+    if request.spec is None or request.is_sandbox or not request.spec.cgroups_path:
         return 0
+    cpu = shared.cpu_resources(request)
     quota, period, shares = (cpu.get(key) for key in ("quota", "period", "shares"))
-    pod = os.path.dirname(expand(spec.cgroups_path))
+    pod = os.path.dirname(expand(request.spec.cgroups_path))
     if not (isinstance(quota, int) and isinstance(period, int) and quota > 0 and period > 0) or quota % period:
         return 0
     is_of_class = any(name in pod for name in ("burstable", "besteffort"))
@@ -213,20 +218,14 @@ def guaranteed(request: Request) -> int:
 
 def requested(request: Request) -> int:
     """Return the CPUs that a container requests, in thousandths: what the kubelet makes shares of."""
-    resources = request.spec.resources if request.spec is not None else None
-    cpu = resources.get("cpu") if isinstance(resources, dict) else None
-    shares = cpu.get("shares") if isinstance(cpu, dict) else None
+    shares = shared.cpu_resources(request).get("shares")
     return shares * 1000 // 1024 if isinstance(shares, int) and 2 < shares <= 262144 else 0
 
 
 def _text(path: str) -> str | None:
     """Return the text of a file of a cgroup; None if it is gone."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-        try:
-            return os.read(fd, 65536).decode("ascii", "replace").strip()
-        finally:
-            os.close(fd)
+        return knobs.slurp(path, knobs.MAX_KNOB, os.O_CLOEXEC | os.O_NOFOLLOW).decode("ascii", "replace").strip()
     except OSError as error:
         if not os.path.isdir(os.path.dirname(path)):
             return None

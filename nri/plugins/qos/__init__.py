@@ -129,11 +129,11 @@ class QoS(Plugin):
 
     def _resize(self, request: Request, conf: QoSConf, batch: Batch | None, metadata: dict[str, str]) -> Result:
         """Keep batch resources, and lower a burst that the new quota would be below: the kernel would refuse it."""
-        resources = request.spec.resources if request.spec is not None else None
-        cpu = resources.get("cpu") if isinstance(resources, dict) else None
-        quota = batch.resources["cpu"]["quota"] if batch is not None else isinstance(cpu, dict) and cpu.get("quota")
+        cpu = shared.cpu_resources(request) if batch is None else batch.resources["cpu"]
+        quota = cpu.get("quota")
         if isinstance(quota, int) and quota > 0:
-            _Writer(shared.cgroup(request, conf), conf, metadata).lower_burst(quota)
+            cgroup = shared.cgroup(request, conf)
+            _Writer(cgroup, conf, metadata).lower_burst(cgroup, "", quota)
         if batch is None or request.is_sandbox:
             return request.new_result(self.type, metadata=metadata)
         updates: Any = [{"id": request.id, "resources": _without_none(batch.resources)}]
@@ -232,11 +232,11 @@ class _Writer:
         if not request.is_sandbox:
             self._write_all(self._cgroup, "", knobs, batch)
 
-    def lower_burst(self, quota: int) -> None:
-        """Lower the container's burst to a quota that it is about to get."""
-        burst = self._attempt(lambda: self._cgroup.read("cpu.max.burst"), "")
+    def lower_burst(self, cgroup: Cgroup, prefix: str, quota: int) -> None:
+        """Lower a cgroup's burst to a quota that it is about to get."""
+        burst = self._attempt(lambda: cgroup.read("cpu.max.burst"), "")
         if burst is not None and burst > quota:
-            self._put(self._cgroup, "", "cpu.max.burst", quota)
+            self._put(cgroup, prefix, "cpu.max.burst", quota)
 
     def _write_all(self, cgroup: Cgroup, prefix: str, knobs: dict[str, Any], batch: Batch | None) -> None:
         if batch is not None:
@@ -254,9 +254,8 @@ class _Writer:
 
         cpu, limit = batch.resources["cpu"], batch.resources["memory"]["limit"]
         quota = Quota(cpu["quota"] if cpu["quota"] > 0 else None, cpu["period"])
-        burst = self._attempt(lambda: cgroup.read("cpu.max.burst"), "")
-        if quota.quota_us is not None and burst is not None and burst > quota.quota_us:
-            self._put(cgroup, prefix, "cpu.max.burst", quota.quota_us)
+        if quota.quota_us is not None:
+            self.lower_burst(cgroup, prefix, quota.quota_us)
         if not is_idle:  # the kernel refuses a weight then
             self._put(cgroup, prefix, "cpu.weight", weight_of_shares(cpu["shares"]))
         self._put(cgroup, prefix, "cpu.max", quota)
