@@ -22,7 +22,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from nri.testing.cgroup_tree import CgroupTree
     from nri.testing.conformance import assert_conforms
-    from nri.testing.idempotence import assert_idempotent
     from nri.testing.invoking import invoke, run
     from nri.testing.pods import Container, Pod
     from nri.testing.recorded_requests import recorded, recordings
@@ -32,7 +31,6 @@ __all__ = [
     "Container",
     "Pod",
     "assert_conforms",
-    "assert_idempotent",
     "invoke",
     "recorded",
     "recordings",
@@ -44,7 +42,6 @@ _HOMES = {
     "Container": "pods",
     "Pod": "pods",
     "assert_conforms": "conformance",
-    "assert_idempotent": "idempotence",
     "invoke": "invoking",
     "recorded": "recorded_requests",
     "recordings": "recorded_requests",

@@ -107,9 +107,7 @@ def test_faults_have_their_places_in_the_file_after_all_files_were_merged(tmp_pa
         f"{file}:3:21: plugins[1].conf.share: 2 is greater than or equal to the maximum of 1",
         f"{file}:4:4: plugins[1].conf.modes: unknown key, did you mean mode?",
     ]
-    assert [str(fault) for fault in check_conf(plugins[1], SCHEMA)] == [
-        f"{file}:1:32: plugins[0].conf: missing cpus"
-    ]
+    assert [str(fault) for fault in check_conf(plugins[1], SCHEMA)] == [f"{file}:1:32: plugins[0].conf: missing cpus"]
     assert check_conf(plugins[1], True) == ()
 
 
