@@ -6,14 +6,17 @@ PYTEST_ARGS ?= --quiet --numprocesses 2 --dist worksteal
 BIN := .venv/bin
 export PYTHON
 
-.PHONY: help demo demo-containerd quick test test-all test-python test-node coverage fuzz soak lint binaries binaries-portable install may-install uninstall rollback deb bench clean venv
+.PHONY: help announce demo demo-containerd quick test test-all test-python test-node coverage fuzz soak lint binaries binaries-portable install may-install uninstall rollback deb bench clean venv
 .DEFAULT_GOAL := help
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 18
 
-demo: binaries ## show two pods on an embedded runtime with the real bridge and plugins
+demo: announce binaries ## show two pods on an embedded runtime with the real bridge and plugins
 	@$(BIN)/python -m demo
+
+announce:
+	@[ -x $(BIN)/python ] || echo "The first run takes about a minute and a half: it makes .venv and compiles the plugins."
 
 demo-containerd: binaries ## the same demonstration on a private, real containerd; needs root
 	@$(BIN)/python -m demo.on_containerd
