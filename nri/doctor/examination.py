@@ -284,7 +284,7 @@ class _Examination:
             return ""
         if engine.is_native:
             text = f"{engine.about} has no NRI v2, so the bridge can't serve it"
-            mend = f"name the plugins in {CONTAINERD_CONF_FILE}, or use nri-runc: docs/running.md"
+            mend = f"name the plugins in {CONTAINERD_CONF_FILE}, or use nri-runc: docs/podman-docker-crio.md"
             self._add(FAULT, "no-v2", text, mend)
         elif engine.nri is False:
             self._add(FAULT, "nri-off", f"{engine.about}: NRI is off, so no bridge can serve it", engine.switch_on)
@@ -318,7 +318,7 @@ class _Examination:
                 text = (
                     f"{engine.about} does not read {self._options.conf_dir}: {_listed(self._in_directory)} never run"
                 )
-                mend = f"name them in {CONTAINERD_CONF_FILE}, or use nri-runc: docs/running.md"
+                mend = f"name them in {CONTAINERD_CONF_FILE}, or use nri-runc: docs/podman-docker-crio.md"
                 self._add(FAULT, "directory-unread", text, mend)
         elif runs_file and not has_way:
             return f"containerd itself, for the sandbox only, {CONTAINERD_CONF_FILE}"
@@ -327,7 +327,7 @@ class _Examination:
     def _way(self) -> str:
         serving = [engine for engine in self._engines if engine.serves and not engine.is_native]
         if not serving:
-            return "choose a way: docs/running.md"
+            return "choose a way: docs/install.md"
         first = f"{serving[0].switch_on}; " if serving[0].nri is False else ""
         return f"{first}ln -s ../lib/v1bridge {PLUGIN_DIR}/10-v1bridge; {serving[0].restart}"
 

@@ -199,14 +199,14 @@ STATES = [
         lambda node: node.containerd("1.6.20~ds1", "version = 2\n"),
         "no-v2",
         "containerd 1.6.20 has no NRI v2, so the bridge can't serve it",
-        "name the plugins in /etc/nri/conf.json, or use nri-runc: docs/running.md",
+        "name the plugins in /etc/nri/conf.json, or use nri-runc: docs/podman-docker-crio.md",
     ),
     State(
         "containerd 1.6 does not read the directory",
         native,
         "directory-unread",
         "containerd 1.6.20 does not read /etc/nri/resource.d: clearcfs never run",
-        "name them in /etc/nri/conf.json, or use nri-runc: docs/running.md",
+        "name them in /etc/nri/conf.json, or use nri-runc: docs/podman-docker-crio.md",
     ),
     State(
         "plugins run twice for sandboxes",
