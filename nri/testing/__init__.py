@@ -22,6 +22,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from nri.testing.cgroup_tree import CgroupTree
     from nri.testing.conformance import assert_conforms
+    from nri.testing.idempotence import assert_idempotent
     from nri.testing.invoking import invoke, run
     from nri.testing.pods import Container, Pod
     from nri.testing.recorded_requests import recorded, recordings
@@ -31,6 +32,7 @@ __all__ = [
     "Container",
     "Pod",
     "assert_conforms",
+    "assert_idempotent",
     "invoke",
     "recorded",
     "recordings",
@@ -42,6 +44,7 @@ _HOMES = {
     "Container": "pods",
     "Pod": "pods",
     "assert_conforms": "conformance",
+    "assert_idempotent": "idempotence",
     "invoke": "invoking",
     "recorded": "recorded_requests",
     "recordings": "recorded_requests",

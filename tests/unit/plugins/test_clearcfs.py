@@ -9,8 +9,7 @@ import pytest
 from harness.fake_systemd import FakeSystemd
 from nri.cgroups import CgroupError, quota, systemd_bus
 from nri.plugins.clearcfs import ClearCFS
-from nri.testing import CgroupTree, Pod, invoke
-from tests.support.repeating import assert_repeatable
+from nri.testing import CgroupTree, Pod, assert_idempotent, invoke
 from tests.unit.plugins.running import CONTAINER, KINDS, POD, Node
 
 LS = {"qos.class": "ls"}
@@ -119,7 +118,7 @@ def test_a_repeated_or_lone_request_does_no_harm(kind: str) -> None:
     web = Pod(annotations=LS).container("web")
     with CgroupTree(kind) as tree:
         tree.add(web)
-        assert_repeatable(ClearCFS(), web.request("create", conf={"pod": True}), tree)
+        assert_idempotent(ClearCFS(), web.request("create", conf={"pod": True}), tree)
 
 
 def test_other_states_are_passed_over(node: Node) -> None:

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from nri.cgroups import parse_cpus
 from nri.plugins.konfine import ANNOTATION, Konfine
-from nri.testing import CgroupTree, Pod, invoke
-from tests.support.repeating import assert_repeatable
+from nri.testing import CgroupTree, Pod, assert_idempotent, invoke
 from tests.unit.plugins.running import CONTAINER, KINDS, POD, Node
 from tests.unit.types.mutations import values
 
@@ -113,7 +112,7 @@ def test_a_repeated_or_lone_request_does_no_harm(kind: str) -> None:
     web = Pod().container("web")
     with CgroupTree(kind) as tree:
         tree.add(web)
-        assert_repeatable(Konfine(), web.request("create", conf={"systemReserved": "0-1"}), tree)
+        assert_idempotent(Konfine(), web.request("create", conf={"systemReserved": "0-1"}), tree)
 
 
 def test_a_write_that_the_kernel_refuses_is_an_error_with_its_answer() -> None:

@@ -10,9 +10,8 @@ import pytest
 
 from nri.plugins.qos import KEYS, QoS
 from nri.plugins.qos.batch import CPU, MEMORY, SPEC, quantity
-from nri.testing import CgroupTree, Pod, invoke
+from nri.testing import CgroupTree, Pod, assert_idempotent, invoke
 from nri.types import DecodeError
-from tests.support.repeating import assert_repeatable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -103,7 +102,7 @@ def test_a_repeated_request_writes_nothing(node: Node) -> None:
     conf = {"run": node.run, "allow": OPEN, "pods": knobs, "containers": knobs}
     with node.tree:
         node.tree.add(pod)
-        assert_repeatable(QoS(), web.request("create", conf=conf), node.tree)
+        assert_idempotent(QoS(), web.request("create", conf=conf), node.tree)
     node.has_pod = True
     assert node.fine(pods=knobs, containers=knobs) == {"class": "LS"}
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from nri.skel import Plugin
-from nri.testing import invoke, run
+from nri.testing import CgroupTree, Pod, assert_idempotent, invoke, run
 from nri.types.v1 import Request
 
 if TYPE_CHECKING:
@@ -156,3 +156,65 @@ def test_a_process_without_an_answer_is_killed(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_run_is_named(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="missing cannot be started: No such file or directory"):
         run(tmp_path / "missing", REQUEST)
+
+
+# Twice
+
+
+class Setting(Plugin):
+    """Writes what a test says for each state, and may go wrong."""
+
+    type = "setting"
+
+    def __init__(self, **steps: Any) -> None:
+        self.steps, self.creates = steps, 0
+
+    def invoke(self, request: Request) -> Result:
+        from nri.cgroups import find
+
+        self.creates += request.state in ("create", "setup")
+        step = self.steps.get(request.state, "")
+        assert request.spec is not None
+        if step in ("again", "always"):
+            cgroup = find(request.spec.cgroups_path)
+            if step == "always" or cgroup.cpus() != {1}:
+                cgroup.set_cpus(frozenset({1}))
+        if step == "grow":
+            return request.new_result(self.type, adjust={"env": {"N": str(self.creates)}})
+        return request.new_result(self.type, error="gone" if step == "error" else "")
+
+
+@pytest.mark.parametrize(
+    ("steps", "message"),
+    [
+        ({"create": "again", "update": "again"}, ""),
+        (
+            {"create": "always"},
+            "setting: the second create wrote web/cpuset.cpus = '1': expected nothing to be written",
+        ),
+        ({"create": "again", "update": "always"}, "setting: update after create wrote web/cpuset.cpus = '1'"),
+        ({"delete": "always"}, "setting: delete without a create wrote web/cpuset.cpus = '1'"),
+        ({"delete": "error"}, "setting: delete without a create has the error 'gone': expected none"),
+        ({"create": "error"}, "setting: the first create has the error 'gone': expected none"),
+        (
+            {"setup": "grow"},
+            "setting: the second setup differs from the first in adjust: found {'env': {'N': '2'}}",
+        ),
+    ],
+)
+def test_the_step_that_differs_is_named(steps: dict[str, str], message: str) -> None:
+    web = Pod().container("web")
+    with CgroupTree() as tree:
+        tree.add(web)
+        request = web.request("setup" if "setup" in steps else "create")
+        if not message:
+            assert_idempotent(Setting(**steps), request, tree)
+            return
+        with pytest.raises(AssertionError) as caught:
+            assert_idempotent(Setting(**steps), request, tree)
+        assert str(caught.value).startswith(message)
+
+
+def test_only_a_create_can_be_repeated() -> None:
+    with pytest.raises(ValueError, match="the request is of state 'delete': expected 'create'"):
+        assert_idempotent(Setting(), Pod().container("web").request("delete"))
