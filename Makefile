@@ -6,7 +6,7 @@ PYTEST_ARGS ?= --quiet --numprocesses 2 --dist worksteal
 BIN := .venv/bin
 export PYTHON
 
-.PHONY: help announce demo demo-containerd quick test test-all test-python test-node coverage fuzz soak docs lint binaries binaries-portable install may-install uninstall rollback deb bench clean venv
+.PHONY: help announce demo demo-containerd quick test test-all test-python test-node coverage fuzz soak docs lint binaries binaries-portable install may-install uninstall rollback deb release bench clean venv
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -73,6 +73,9 @@ rollback: ## go back to the previous binaries below DESTDIR, or forward again
 
 deb: binaries-portable ## build a Debian package of the portable binaries
 	@tools/deb
+
+release: binaries-portable ## make wheel, sources, binaries, .deb, .rpm, SBOM and checksums in dist/release
+	@tools/release
 
 bench: binaries ## measure plugins and bridge against references of the same run, and check the goals
 	@$(BIN)/python -m bench $(BENCH_ARGS)
