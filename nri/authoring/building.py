@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from nri.types.v1 import Request
 
-INSTALL = "pip install 'nri[binaries]'"
+INSTALL = "pip install './nri-VERSION-py3-none-any.whl[binaries]'"
 SEVERAL = "plugins"
 """The name of a folder with several plugins."""
 

@@ -47,7 +47,9 @@ class Commands(click.Group):
         except ModuleNotFoundError as error:
             if error.name != "prometheus_client":
                 raise
-            raise click.ClickException("prometheus_client is not installed: pip install 'nri[metrics]'") from None
+            raise click.ClickException(
+                "prometheus_client is not installed: pip install './nri-VERSION-py3-none-any.whl[metrics]'"
+            ) from None
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -125,7 +125,7 @@ def simulate(
     given = simulated.sort(plugins, is_v2=is_v2)
     files = [*given.sources, *[path for _, _, path in given.v2]]
     if getattr(sys, "frozen", False) and any(path.endswith(".py") for path in files):
-        why = "this nri is a compiled executable, which can't load PLUGIN.py: use the nri of `pip install nri`"
+        why = "this nri is a compiled executable, which can't load PLUGIN.py: use the nri of its wheel"
         raise NRIError(why)
     has_v2 = bool(given.v2) or socket_path is not None
     timeline = Timeline(as_json=as_json, verbose=verbose, has_v2=has_v2, timed=not untimed)

@@ -58,7 +58,7 @@ def test_without_pyinstaller_it_says_what_to_install(monkeypatch: pytest.MonkeyP
         monkeypatch.setattr(sys, "frozen", True, raising=False)
     monkeypatch.setitem(sys.modules, module, None)
     ran = inside("build", "plugin.py")
-    assert (ran.status, ran.stderr) == (1, f"{why}: pip install 'nri[binaries]'\n")
+    assert (ran.status, ran.stderr) == (1, f"{why}: pip install './nri-VERSION-py3-none-any.whl[binaries]'\n")
 
 
 @pytest.mark.parametrize(
