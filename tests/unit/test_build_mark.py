@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from hypothesis import example, given
@@ -10,9 +10,6 @@ from hypothesis import strategies as st
 
 from nri import build_mark
 from nri.authoring.packing import mark_build
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 BUILD = "0123456789abcdef" * 2
 MODULE = "nri.plugins.clearcfs.__main__"

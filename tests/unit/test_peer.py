@@ -6,12 +6,9 @@ import os
 import socket
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from nri import peer
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _TELL = "import socket, sys; s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); s.recv(1)"
 

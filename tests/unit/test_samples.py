@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from harness import json_schemas
-from nri.config import load
+from nri.config import PluginEntry, load
 from nri.config.plugin_conf import check_conf, open_to_every_pod
 from nri.plugins.clearcfs import ClearCFS
 from nri.plugins.device_injector import DeviceInjector
@@ -25,9 +25,6 @@ from nri.plugins.ulimit_adjuster import UlimitAdjuster
 from nri.skel.process import schema_of
 from nri.types.v1 import State
 from tests.unit.plugins.running import CONTAINER, Node
-
-if TYPE_CHECKING:
-    from nri.config import PluginEntry
 
 SAMPLES = Path(__file__).parents[2] / "conf/resource.d"
 BRIDGE = SAMPLES.parents[1] / "deploy/systemd/v1bridge.json"

@@ -5,16 +5,13 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from nri import trust
 from nri.client import PluginError, find
 from nri.config import ConfigError, load
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 EVIL = 4711
 """A user and a group that are neither root's nor ours."""

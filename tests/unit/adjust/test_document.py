@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 import json
 import typing
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import assume, given, settings
@@ -18,15 +19,10 @@ from nri.adjust.merging import BY_ENTRIES, MAP
 from nri.adjust.reading import read_adjust, read_updates
 from nri.types import DecodeError
 from nri.types import adjust as types
-from nri.types.table import Map, Table
+from nri.types.table import Map, Rule, Table
 from nri.types.table_explained import faults
 from tests.unit.adjust.documents import ADJUST, RESOURCES, UPDATES
 from tests.unit.types.mutations import mutated, values
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from nri.types.table import Rule
 
 RULES = {"adjust": document.ADJUST, "updates": document.UPDATES}
 VALIDATORS = {name: json_schemas.validator(name) for name in RULES}

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from nri.authoring import source
 from nri.authoring.source import SourceError, about, entry_beside, find
 from nri.config import ConfigError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PLUGIN = (
     "from nri import skel\nclass P(skel.Plugin):\n    type = %r\n    def invoke(self, request): pass\nskel.main(P())"

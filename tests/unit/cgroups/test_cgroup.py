@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from nri.cgroups import Cgroup, CgroupError, CgroupPathError, GoneError, Mounts, find
 from nri.testing.cgroup_files import make_process, write
 from tests.unit.cgroups.trees import PATH, SCOPE, SCOPED, Tree
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_in_a_hybrid_a_cgroup_is_found_by_its_path(tmp_path: Path) -> None:

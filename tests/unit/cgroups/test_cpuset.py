@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from nri.cgroups import CgroupError, CpuListError, GoneError
 from tests.unit.cgroups.trees import INNER, PATH, POD, SCOPE, SCOPED, Tree
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_effective_cpus_are_the_kernels(tree: Tree) -> None:

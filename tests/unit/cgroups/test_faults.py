@@ -6,8 +6,10 @@ import errno
 import os
 import re
 import shutil
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,10 +17,6 @@ from nri.cgroups import Cgroup, CgroupError, GoneError, Mounts, Quota, knobs, pa
 from tests.support.processes import open_fds
 from tests.support.system_faults import Failing, name_of
 from tests.unit.cgroups.trees import INNER, PATH, SCOPE, SCOPED, Tree
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 VALUES: dict[str, Any] = {
     "cpu.weight": 7,

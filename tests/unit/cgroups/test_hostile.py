@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -14,9 +14,6 @@ from nri.cgroups import Cgroup, CgroupError, CgroupPathError, GoneError
 from nri.cgroups.paths import MAX_PATH, expand
 from nri.testing.cgroup_files import make_process, write
 from tests.unit.cgroups.trees import PATH, POD, SCOPE, SCOPED, Tree
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 KNOBS = {"cpu.max": "100000 100000\n", "cpu.cfs_quota_us": "1\n", "cpuset.cpus": "1\n", "pids.max": "1\n"}
 

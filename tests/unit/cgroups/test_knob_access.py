@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import os
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from nri.cgroups import CgroupError, GoneError, KnobValueError, Quota
 from nri.cgroups.knob_table import TABLE
 from tests.unit.cgroups.trees import INNER, PATH, SCOPE, Tree
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 GIB = 1 << 30
 

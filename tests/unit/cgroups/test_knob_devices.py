@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -15,9 +15,6 @@ from nri.cgroups.knob_table import TABLE
 from nri.cgroups.knob_values import ByDevice
 from tests.support.system_faults import Failing
 from tests.unit.cgroups.trees import INNER, PATH, SCOPE, Tree
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 LIMITS = TABLE["io.max"].values
 assert isinstance(LIMITS, ByDevice)

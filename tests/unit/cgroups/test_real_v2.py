@@ -8,15 +8,11 @@ these, for the emulated one.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 import pytest
 
-from nri.cgroups import CgroupError, Quota, find
-
-if TYPE_CHECKING:
-    from nri.cgroups import Cgroup
-    from tests.support.real_cgroups import Real
+from nri.cgroups import Cgroup, CgroupError, Quota, find
+from tests.support.real_cgroups import Real
 
 pytestmark = [pytest.mark.runtime, pytest.mark.kernel_cgroups(cpuset=2)]
 

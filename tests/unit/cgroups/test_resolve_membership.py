@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -14,9 +14,6 @@ from nri.cgroups import Cgroup, CgroupError, GoneError, Mounts, find, knobs
 from nri.cgroups.paths import is_named_after
 from nri.testing.cgroup_files import CgroupFiles, make_process
 from tests.support.system_faults import Failing, name_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ID = "1f0c"
 OWN = [f"/{ID}", f"/machine/libpod-{ID}", f"/system.slice/crun-{ID}.scope", f"/a/{ID}.scope", f"/x/my-engine-{ID}"]

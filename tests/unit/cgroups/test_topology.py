@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from harness.machines import MACHINES, make, topology
 from nri.cgroups import CgroupError, render_cpus
 from nri.cgroups.topology import Topology
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.mark.parametrize(

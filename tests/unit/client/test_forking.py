@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from nri import build_mark
 from nri.client import forking
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 BUILD, OTHER = "a" * 32, "b" * 32
 MODULE = "nri.plugins.clearcfs.__main__"

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import io
 from contextlib import redirect_stderr
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from nri import skel
 from nri.testing import CgroupTree, invoke
 from nri.types.v1 import Request, Result, Spec
-
-if TYPE_CHECKING:
-    from nri import skel
 
 POD = "/kubepods/burstable/pod0a1b"
 CONTAINER = f"{POD}/redis"

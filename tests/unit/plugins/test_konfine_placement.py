@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -10,13 +10,8 @@ from hypothesis import strategies as st
 
 from harness.machines import MACHINES, topology
 from nri.cgroups import parse_cpus, render_cpus
+from nri.cgroups.topology import Topology
 from nri.plugins.konfine.placement import NoRoomError, choose
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from nri.cgroups.topology import Topology
-
 
 NOWHERE = (
     "20 exclusive CPUs asked for, 16 on node 0, 16 on node 1, 16 on node 2 and 16 on node 3 are free; `spread` would "

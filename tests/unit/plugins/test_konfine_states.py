@@ -10,7 +10,7 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -19,10 +19,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from nri.cgroups import knobs, parse_cpus
 from nri.plugins.konfine import state
+from nri.types.v1 import Result
 from tests.support.giving import GivingNode
-
-if TYPE_CHECKING:
-    from nri.types.v1 import Result
 
 NAMES = st.sampled_from([f"{pod}/{container}" for pod in "abc" for container in ("main", "side")] + ["d", "e"])
 KINDS = st.sampled_from(["shared", "exclusive 1", "exclusive 2", "exclusive 3", "pool"])

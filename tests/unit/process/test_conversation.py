@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import select
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
@@ -16,9 +16,6 @@ from nri.process.children import end_child
 from nri.process.conversation import Asked, BrokenOffError, Conversation, Lines, start
 from tests.support.processes import has_zombie, is_running, open_fds
 from tests.support.waiting import SOON
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
 
 LIMIT = 1000
 

@@ -8,16 +8,13 @@ import socket
 import subprocess
 import sys
 import threading
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from nri.process import reporter
 from nri.process.reporter import Reporter
 from tests.support.blocked import ends
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 STAMP = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d{4} "
 

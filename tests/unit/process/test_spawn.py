@@ -5,7 +5,9 @@ from __future__ import annotations
 import fcntl
 import os
 import signal
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,10 +17,6 @@ from nri.process.children import end_child
 from nri.process.spawn import PLUGIN_ENVIRONMENT, pipe, spawn, use
 from tests.support.processes import open_fds
 from tests.support.waiting import SOON
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 
 @pytest.fixture(autouse=True, params=["os", "libc", "libc without closefrom"])

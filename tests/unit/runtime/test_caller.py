@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import os
 import socket
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from nri.client.oci import KIND_KEY
 from nri.runtime import caller
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SHIM = "/usr/bin/containerd-shim-runc-v2"
 ADDRESS = "/run/containerd/containerd.sock"

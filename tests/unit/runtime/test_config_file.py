@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from nri.errors import NRIError
 from nri.runtime.config_file import ConfigFile
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 OLD = '{"ociVersion": "1.0.2",  "process": {}}'
 NEW = {"ociVersion": "1.0.2", "process": {"env": ["A=\u00e9"]}}

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import jsonschema
 import pytest
 
 from nri.runtime.options import WrapperOptions, load
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ALL = {
     "runtime": "/usr/bin/crun",

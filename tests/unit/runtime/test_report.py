@@ -5,15 +5,12 @@ from __future__ import annotations
 import io
 import json
 import re
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from nri.runtime.commandline import CommandLine
 from nri.runtime.report import Report
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 JSON = '{"level":"error","msg":"nri-runc create: plugin a: said \\"no\\"","time":"TIME"}'
 TEXT = 'time="TIME" level=error msg="nri-runc create: plugin a: said \\"no\\""'

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from nri.config.entries import ConfigList, PluginEntry
 from nri.types import DecodeError, EncodeError
+from nri.types.jsonobject import JSONObject
 from nri.types.v1 import Request, Result, Spec
-
-if TYPE_CHECKING:
-    from nri.types.jsonobject import JSONObject
 
 TYPES: list[type[JSONObject]] = [Request, Result, ConfigList]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import assume, given, settings
@@ -14,13 +14,11 @@ from harness import json_schemas
 from nri.config.entries import ConfigList, PluginEntry
 from nri.testing import recorded
 from nri.types import DecodeError
+from nri.types.jsonobject import JSONObject
 from nri.types.v1 import Request, Result, Spec
 from tests.unit.types.mutations import mutated
 from tests.unit.types.test_jsonobject import MISTAKES
 from tests.unit.types.test_v1 import GOLDEN
-
-if TYPE_CHECKING:
-    from nri.types.jsonobject import JSONObject
 
 TYPES: dict[str, type[JSONObject]] = {"request": Request, "result": Result, "configlist": ConfigList}
 VALIDATORS = {name: json_schemas.validator(name) for name in json_schemas.PLACES}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,11 +11,9 @@ from hypothesis import given
 from nri.config.entries import ConfigList, PluginEntry
 from nri.testing import recorded, recordings
 from nri.types import DecodeError
+from nri.types.jsonobject import JSONObject
 from nri.types.v1 import STATES, Request, Result, State
 from tests.unit.types.mutations import values
-
-if TYPE_CHECKING:
-    from nri.types.jsonobject import JSONObject
 
 GOLDEN = recordings()
 KUBERNETES = recordings("kubernetes/*")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,9 +14,6 @@ from nri.v1bridge.ledger import Ledger
 from nri.v1bridge.options import BridgeOptions
 from nri.v1bridge.served import Served
 from tests.unit.v1bridge.configured import loading
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 class FakeResidents:

@@ -8,18 +8,15 @@ import logging
 import os
 import socket
 import threading
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from nri.v1bridge import instance_lock as module
 from nri.v1bridge.instance_lock import InstanceLock
 from tests.support.waiting import SOON, wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
@@ -16,9 +16,6 @@ from nri.v1bridge.missed import Missed
 from nri.v1bridge.record import Record
 from nri.v2.ttrpc import Code, StatusError
 from tests.support.waiting import SOON, until, wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 def missed(id_: str, pod: str = "p") -> Missed:

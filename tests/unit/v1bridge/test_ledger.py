@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import threading
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,12 +15,8 @@ from nri.config.entries import PluginEntry
 from nri.types.v1 import Request, Result
 from nri.v1bridge.event_log import EventLines, EventLog
 from nri.v1bridge.ledger import BOUNDS, MAX_ERROR, MAX_EXCHANGES, MAX_PLUGINS, MAX_TEXT, Ledger
+from nri.v2.ttrpc import Call
 from tests.support.node import call
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from nri.v2.ttrpc import Call
 
 CONF = "/etc/nri/resource.d/10.conf"
 OK = {"create": "ok"}

@@ -6,8 +6,9 @@ import json
 import os
 import socket
 import threading
+from collections.abc import Iterator
 from contextlib import ExitStack, suppress
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -16,10 +17,6 @@ from nri.v1bridge import status as module
 from nri.v1bridge.status import CLIENTS, MAX_REQUEST, StatusSocket
 from tests.support.status_asking import connected, rest_of, told
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 LONG = b"x" * 4_000_000
 
