@@ -69,13 +69,6 @@ def test_a_link_in_the_tree_is_not_followed(tree: Tree, outside: Outside, tmp_pa
     assert outside.state() == outside.before
 
 
-def test_a_link_inside_of_the_tree_is_not_followed_either(tree: Tree) -> None:
-    for point in tree.points.values():
-        os.symlink(f"{point}{POD}", f"{point}/alias")
-    with pytest.raises(CgroupError, match="alias is a link"):
-        use(tree.cgroup("/alias/abc"))
-
-
 @pytest.mark.parametrize("knob", ["cpu.max", "cpuset.cpus", "pids.max"])
 def test_a_file_that_is_a_link_is_neither_read_nor_written(tree: Tree, outside: Outside, knob: str) -> None:
     name = knob if knob != "cpu.max" else tree.v1_or_v2("cpu.cfs_quota_us", knob)

@@ -26,6 +26,10 @@ def test_only_the_weights_that_differ_are_written(v2: Tree, written: list[str]) 
     before = v2.cgroup().write("io.weight", {"default": 100, "8:0": 70, "8:16": None, "8:32": 9, "8:48": None})
     assert before == {"default": 100, "8:0": 50, "8:16": 200, "8:32": None, "8:48": None}
     assert written == ["abc/io.weight 8:0 70", "abc/io.weight 8:16 default", "abc/io.weight 8:32 9"]
+    written.clear()
+    v2.put(PATH, "io.latency", "8:0 target=75000\n")
+    assert v2.cgroup().write("io.latency", {"8:0": None, "8:16": 500}) == {"8:0": 75000, "8:16": None}
+    assert written == ["abc/io.latency 8:0 target=max", "abc/io.latency 8:16 target=500"]
 
 
 def test_weights_are_converted_in_v1(v1: Tree, written: list[str]) -> None:
@@ -39,12 +43,9 @@ def test_weights_are_converted_in_v1(v1: Tree, written: list[str]) -> None:
         "abc/blkio.bfq.weight_device 8:0 0",
         "abc/blkio.bfq.weight_device 8:16 1000",
     ]
-
-
-def test_a_weight_that_v1_cannot_tell_from_its_own_is_left(v1: Tree, written: list[str]) -> None:
     v1.cgroup().write("io.weight", {"default": 100})
     written.clear()
-    assert v1.cgroup().write("io.weight", {"default": 100}) == {"default": 91}
+    assert v1.cgroup().write("io.weight", {"default": 100}) == {"default": 91}  # the nearest that v1 has
     assert written == []
 
 
@@ -76,12 +77,6 @@ def test_cruns_child_gets_only_the_limits_that_it_has(tmp_path: Path, written: l
     assert cgroup.read("io.max") == {"8:0": {"rbps": 50, "wbps": 100, "riops": None, "wiops": None}}
     cgroup.write("io.max", {"8:0": {"rbps": 70, "wbps": 70}})
     assert sorted(written) == ["container/io.max 8:0 rbps=70", "crun-abc.scope/io.max 8:0 rbps=70 wbps=70"]
-
-
-def test_a_latency_is_set_and_removed(v2: Tree, written: list[str]) -> None:
-    v2.put(PATH, "io.latency", "8:0 target=75000\n")
-    assert v2.cgroup().write("io.latency", {"8:0": None, "8:16": 500}) == {"8:0": 75000, "8:16": None}
-    assert written == ["abc/io.latency 8:0 target=max", "abc/io.latency 8:16 target=500"]
 
 
 def test_a_second_device_that_is_refused_names_the_first(v2: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
