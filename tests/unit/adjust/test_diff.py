@@ -96,7 +96,7 @@ def test_any_documents_can_be_compared(before: Any, after: Any, text: str) -> No
     assert diff(before, after) == text
 
 
-def test_long_value_is_shortened_and_a_long_new_object_is_shown_key_by_key() -> None:
+def test_long_values_are_shortened_or_shown_key_by_key() -> None:
     (line,) = diff({}, {"a": "x" * 1000}).splitlines()
     assert len(line) < MAX_VALUE + 30
     assert line.endswith("(1002 characters)")
@@ -108,7 +108,7 @@ def test_long_value_is_shortened_and_a_long_new_object_is_shown_key_by_key() -> 
 
 @settings(max_examples=100, deadline=None)
 @given(mutated([CONFIG, ADJUST]), mutated([CONFIG, ADJUST]))
-def test_lines_are_printable_and_there_are_none_for_equal_documents(before: Any, after: Any) -> None:
+def test_lines_are_printable_and_none_for_equal_documents(before: Any, after: Any) -> None:
     before, after = [each if isinstance(each, dict) else {} for each in (before, after)]
     assert diff(before, json.loads(json.dumps(before))) == ""
     lines = diff(before, after).splitlines()

@@ -148,7 +148,7 @@ def test_full_documents_are_accepted_and_read_as_copies() -> None:
 
 @settings(max_examples=300, deadline=None)
 @given(mutated([ADJUST]))
-def test_any_value_is_read_or_refused_with_a_short_line_and_reading_again_changes_nothing(value: Any) -> None:
+def test_any_value_is_read_or_refused_with_a_short_line(value: Any) -> None:
     try:
         adjust = read_adjust(value)
     except DecodeError as error:
@@ -250,7 +250,7 @@ def test_full_documents_have_every_key(table: Rule, full: Any) -> None:
 # The table of fields
 
 
-def test_fields_are_the_values_of_the_table_and_their_kinds_fit_it() -> None:
+def test_fields_and_their_kinds_fit_the_table() -> None:
     names, paths = [field.name for field in FIELDS], {field.path for field in FIELDS}
     assert [path for path in leaves(document.ADJUST) if not any(path[: len(each)] == each for each in paths)] == []
     assert len(names) == len(set(names))
