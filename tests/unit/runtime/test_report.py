@@ -61,7 +61,7 @@ def test_with_a_log_the_error_is_in_both(tmp_path: Path, prefix: str, is_crun: b
     assert timeless(log.read_text()) == f"before\n{line}\n"
 
 
-def test_a_note_is_not_on_the_containers_stderr_if_there_is_a_file(tmp_path: Path) -> None:
+def test_note_is_not_on_stderr_if_there_is_a_file(tmp_path: Path) -> None:
     log = tmp_path / "log"
     outlets, stderr = report(f"--log {log} --log-format json create")
     outlets.note("plugin a: hello")

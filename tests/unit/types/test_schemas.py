@@ -131,7 +131,7 @@ def any_case(name: str) -> str:
 
 
 @pytest.mark.parametrize("name", TYPES)
-def test_every_property_of_the_wire_has_its_pattern_for_other_cases(name: str) -> None:
+def test_every_wire_property_has_a_pattern_for_other_cases(name: str) -> None:
     schema = json_schemas.load(name)
     objects = [("#", schema), *[(f"#/$defs/{key}", inner) for key, inner in schema.get("$defs", {}).items()]]
     for where, described in objects:
