@@ -71,7 +71,7 @@ def soon() -> float:
     return time.monotonic() + SOON
 
 
-def test_process_is_killed_at_the_deadline_and_its_output_is_kept(peer: Peer) -> None:
+def test_killed_process_leaves_its_output(peer: Peer) -> None:
     talk = peer.talk()
     os.write(peer.fds[1], b"half")
     output = talk.run(time.monotonic() + 0.05)

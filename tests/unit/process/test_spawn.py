@@ -111,7 +111,7 @@ def test_signals_have_their_defaults_and_none_is_blocked() -> None:
 
 
 @pytest.mark.parametrize(("path", "error"), [("/nonexistent", FileNotFoundError), ("/dev/null", PermissionError)])
-def test_program_that_cannot_be_started_is_named_and_leaves_no_descriptor(path: str, error: type[OSError]) -> None:
+def test_failed_start_is_named_and_leaks_no_descriptor(path: str, error: type[OSError]) -> None:
     before = open_fds()
     with pytest.raises(error) as failure:
         spawn(path, ["a"], (2, 1, 0, 0))
