@@ -83,7 +83,7 @@ def one_behind_another(
     return first, second
 
 
-def test_the_next_one_stands_by_and_has_it_at_the_end_of_the_first(
+def test_next_bridge_gets_the_lock_when_the_first_ends(
     lock: Callable[..., InstanceLock], caplog: pytest.LogCaptureFixture
 ) -> None:
     first, second = one_behind_another(lock, caplog)
@@ -109,7 +109,7 @@ def test_one_that_stands_by_can_be_stopped(
     assert lock().stand_by()
 
 
-def test_a_launched_one_does_not_wait_and_another_that_stays_is_an_error(
+def test_launched_bridge_does_not_wait_for_the_lock(
     lock: Callable[..., InstanceLock], caplog: pytest.LogCaptureFixture
 ) -> None:
     first = lock()
@@ -125,7 +125,7 @@ def test_a_launched_one_does_not_wait_and_another_that_stays_is_an_error(
     assert wait_until(lambda: "the other bridge has ended" in caplog.text)
 
 
-def test_a_launched_one_whose_predecessor_ends_in_time_logs_nothing(
+def test_launched_bridge_with_an_ended_predecessor_logs_nothing(
     lock: Callable[..., InstanceLock], caplog: pytest.LogCaptureFixture
 ) -> None:
     first = lock()
