@@ -28,7 +28,7 @@ def from_oci(oci: Any) -> dict[str, Any]:
     }
 
 
-def test_resources_and_namespaces_come_out_as_in_the_adapters_requests() -> None:
+def test_resources_and_namespaces_match_the_adapters_requests() -> None:
     assert len(GOLDEN) == 8
     for name in GOLDEN:
         oci, namespaces = spec(name)["resources"], spec(name).get("namespaces", {})
