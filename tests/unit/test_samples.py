@@ -4,8 +4,6 @@ The plugins that adjust containers have samples that are not installed: an opera
 without its suffix.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -57,7 +55,7 @@ ADJUSTING: list[type[Any]] = [DeviceInjector, HookInjector, UlimitAdjuster, Logg
 
 
 @pytest.mark.parametrize("plugin", ADJUSTING)
-def test_a_sample_of_a_plugin_that_adjusts_is_not_read_until_it_is_renamed(plugin: type[Any], tmp_path: Path) -> None:
+def test_sample_of_an_adjusting_plugin_is_not_read(plugin: type[Any], tmp_path: Path) -> None:
     (file,) = SAMPLES.glob(f"*-{plugin.type}.conf.sample")
     assert plugin.type not in [each.type for each in load(str(SAMPLES), "/nonexistent").plugins]
     (tmp_path / file.stem).write_text(file.read_text())

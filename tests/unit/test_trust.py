@@ -1,7 +1,5 @@
 """Whose a file or directory must be to be used, and what is said about others."""
 
-from __future__ import annotations
-
 import os
 import stat
 import sys
